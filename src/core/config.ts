@@ -1,0 +1,158 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { UsdPerMillionTokens } from './catalog/prices.ts'
+import { invalid } from './errors.ts'
+import { misfit } from './kernel/schema.ts'
+
+const closed = { additionalProperties: false }
+const Text = (description: string) => Type.String({ minLength: 1, description })
+const Seconds = (value: number, description: string) => Type.Number({ default: value, exclusiveMinimum: 0, maximum: 86_400, description })
+
+const ProviderConfig = Type.Partial(
+  Type.Object({
+    name: Text('How the provider is shown'),
+    protocol: Text('How it speaks: openai-chat'),
+    base_url: Type.String({ format: 'url', description: 'What stands before the protocol’s own path' }),
+    api_key: Text('The credential'),
+    headers: Type.Record(Type.String(), Type.String(), { description: 'Headers sent with every request' }),
+    output_bound: Type.Union([Type.Literal('max_tokens'), Type.Literal('max_completion_tokens')], { description: 'What the output bound is called there' }),
+    reasoning: Type.Union([Type.Literal('effort'), Type.Literal('object')], { description: 'How reasoning is asked for there' }),
+  }),
+  closed,
+)
+export type ProviderConfig = Static<typeof ProviderConfig>
+
+const EndpointConfig = Type.Object(
+  {
+    provider: Text('A name under providers, or a built-in one'),
+    model: Text('The provider’s own name for the model'),
+    usd_per_million_tokens: Type.Optional(UsdPerMillionTokens),
+    context_length: Type.Optional(Type.Integer({ minimum: 1 })),
+    max_completion_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
+    supported_parameters: Type.Optional(Type.Array(Type.String(), { description: 'Omitted: all' })),
+    data_policy: Type.Optional(
+      Type.Object({ training: Type.Optional(Type.Boolean()), retention_days: Type.Optional(Type.Integer({ minimum: 0 })) }, closed),
+    ),
+    region: Type.Optional(Type.String()),
+    quantization: Type.Optional(Type.String()),
+  },
+  closed,
+)
+export type EndpointConfig = Static<typeof EndpointConfig>
+
+const ModelConfig = Type.Object(
+  {
+    id: Type.String({ pattern: '^[^/\\s]+/[^/\\s]+$', description: '<author>/<slug>' }),
+    name: Type.Optional(Text('How the model is shown')),
+    description: Type.Optional(Type.String()),
+    context_length: Type.Optional(Type.Integer({ minimum: 1 })),
+    input_modalities: Type.Optional(Type.Array(Type.String())),
+    output_modalities: Type.Optional(Type.Array(Type.String())),
+    endpoints: Type.Array(EndpointConfig, { minItems: 1 }),
+  },
+  closed,
+)
+export type ModelConfig = Static<typeof ModelConfig>
+
+/** Every setting: its name, its default, its meaning. */
+export const Config = Type.Object(
+  {
+    service_name: Type.String({ default: 'gateway', pattern: '^[a-z][a-z0-9_]*$', description: 'The name in headers and metadata' }),
+    server: Type.Object(
+      {
+        host: Type.String({ default: '127.0.0.1', minLength: 1, description: 'The address to listen on' }),
+        port: Type.Integer({ default: 8080, minimum: 0, maximum: 65_535, description: 'The port; 0 picks a free one' }),
+        site_url: Type.Optional(Type.String({ format: 'url', description: 'Where users find this gateway; http://HOST:PORT when omitted' })),
+      },
+      { ...closed, default: {} },
+    ),
+    regions: Type.Record(Type.Union([Type.Literal('europe'), Type.Literal('us')]), Type.Array(Type.String({ minLength: 1 })), {
+      ...closed,
+      default: {},
+      description: 'Host header → ingress region; anything else is global',
+    }),
+    default_model: Type.String({ default: 'sandbox/echo', minLength: 1, description: 'The model of a call that names none' }),
+    providers: Type.Record(Type.String(), ProviderConfig, { default: {}, description: 'Who can be called' }),
+    models: Type.Array(ModelConfig, { default: [], description: 'Added to, or laid over, the built-in catalogue' }),
+    security: Type.Object(
+      { allow_private_urls: Type.Array(Type.String(), { default: [], description: 'Private hosts that a caller’s URL may name' }) },
+      { ...closed, default: {} },
+    ),
+    timeouts: Type.Object(
+      {
+        first_byte_seconds: Seconds(600, 'Silence before a whole answer begins'),
+        first_byte_stream_seconds: Seconds(120, 'Silence before a streamed answer begins'),
+        idle_seconds: Seconds(90, 'Silence within a streamed answer'),
+        total_seconds: Seconds(1800, 'The longest that one answer may take'),
+        keep_alive_seconds: Seconds(10, 'Between two comments to a waiting stream'),
+      },
+      { ...closed, default: {} },
+    ),
+    storage: Type.Object(
+      {
+        durability: Type.Union([Type.Literal('normal'), Type.Literal('full')], {
+          default: 'normal',
+          description: 'normal: what was answered survives a killed process; full: a power loss too, at the price of one sync per batch',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
+  },
+  closed,
+)
+export type Config = Static<typeof Config>
+
+/** The settings of a gateway that was told nothing. */
+export const defaultConfig = (): Config => fillIn(Config, {}) as Config
+
+/**
+ * The settings in a config file's text, with `${NAME}` taken from `env`.
+ * Throws `invalid_request` with the path, what was expected and what was found.
+ */
+export function parseConfig(text: string, env: Record<string, string | undefined>): Config {
+  const given = withVariables(parseYaml(text) ?? {}, env, '')
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw invalid('The config file: expected a mapping of settings')
+  const config = fillIn(Config, given)
+  const wrong = misfit(Config, config)
+  if (wrong) throw invalid(`${wrong.path || 'The config file'}: expected ${wrong.expected}, found ${wrong.found}`, wrong.path)
+  return config as Config
+}
+
+function parseYaml(text: string): unknown {
+  try {
+    return Bun.YAML.parse(text)
+  } catch (cause) {
+    throw invalid(`The config file is not valid YAML: ${cause instanceof Error ? cause.message : 'it cannot be read'}`)
+  }
+}
+
+const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
+const ONLY_VARIABLE = /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/
+
+// After parsing, so that no value of a variable can add settings.
+function withVariables(value: unknown, env: Record<string, string | undefined>, path: string): unknown {
+  if (typeof value === 'string') return substitute(value, env, path)
+  if (Array.isArray(value)) return value.map((item, i) => withVariables(item, env, `${path}.${i}`))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withVariables(item, env, path ? `${path}.${key}` : key)]))
+}
+
+function substitute(text: string, env: Record<string, string | undefined>, path: string): unknown {
+  const filled = text.replace(VARIABLE, (_, name: string) => {
+    const value = env[name]
+    if (value === undefined) throw invalid(`${path}: expected the environment variable ${name}, found nothing`, path)
+    return value
+  })
+  // `port: ${PORT}` means a number, as it would without the variable.
+  return ONLY_VARIABLE.test(text) && /^\d{1,9}$/.test(filled) && !path.endsWith('api_key') ? Number(filled) : filled
+}
+
+// Defaults of objects before those of their members, so that an omitted section is filled in whole.
+function fillIn(schema: { properties?: Record<string, unknown>; default?: unknown }, given: unknown): unknown {
+  if (!schema.properties || typeof given !== 'object' || given === null || Array.isArray(given)) return given
+  const filled: Record<string, unknown> = { ...given }
+  for (const [name, member] of Object.entries(schema.properties as Record<string, { default?: unknown }>)) {
+    const value = filled[name] ?? structuredClone(member.default)
+    if (value !== undefined) filled[name] = fillIn(member, value)
+  }
+  return filled
+}

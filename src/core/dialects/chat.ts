@@ -1,0 +1,6 @@
+export type { ChatContext } from './chat/request.ts'
+export { understand } from './chat/request.ts'
+export { chatResponse } from './chat/response.ts'
+export { ChatRequest, CompletionRequest } from './chat/schema.ts'
+export { type Shape, shapeOf } from './chat/shape.ts'
+export { chatEvents, chatFailure } from './chat/stream.ts'

@@ -1,0 +1,236 @@
+import { GatewayError, invalid } from '../../errors.ts'
+import type { Gateway } from '../../gateway.ts'
+import type { Actor } from '../../identity/actor.ts'
+import type { Block, Origin, Params, Reasoning, ReasoningDetail, RoutingPreferences, TextCall, Tool, Turn } from '../../inference/call.ts'
+import { hashedUser } from '../../inference/parameters.ts'
+import type { ChatRequest, Message } from './schema.ts'
+
+/** What the headers said that the body may also say. */
+export interface ChatContext {
+  origin: Origin
+  /** The generation's id, known before the call is understood, so that an error can carry it too. */
+  id: string
+  session_id: string | null
+}
+
+/** A checked body → the call. Throws 400 where fields contradict each other. */
+export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, { id, origin, session_id }: ChatContext): TextCall {
+  const known = splitOff(body)
+  return {
+    kind: 'text',
+    id,
+    models: modelsOf(gateway, body),
+    turns: turnsOf(body),
+    tools: (body.tools ?? []).map(toolOf),
+    params: paramsOf(body),
+    stream: body.stream ?? false,
+    routing: routingOf(body.provider ?? {}),
+    user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
+    session_id: body.session_id ?? session_id,
+    trace: body.trace ?? null,
+    echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
+    origin,
+    extra: known,
+  }
+}
+
+/** The fields that are not for the provider, or that reach it in another form. Whatever else the body holds travels as it came. */
+const OURS: Record<keyof ChatRequest, true> & Record<string, true> = {
+  messages: true,
+  prompt: true,
+  model: true,
+  models: true,
+  route: true,
+  provider: true,
+  stream: true,
+  stream_options: true,
+  max_tokens: true,
+  max_completion_tokens: true,
+  temperature: true,
+  top_p: true,
+  top_k: true,
+  min_p: true,
+  top_a: true,
+  frequency_penalty: true,
+  presence_penalty: true,
+  repetition_penalty: true,
+  seed: true,
+  stop: true,
+  logit_bias: true,
+  logprobs: true,
+  top_logprobs: true,
+  response_format: true,
+  prediction: true,
+  tools: true,
+  tool_choice: true,
+  parallel_tool_calls: true,
+  plugins: true,
+  reasoning: true,
+  reasoning_effort: true,
+  include_reasoning: true,
+  verbosity: true,
+  modalities: true,
+  audio: true,
+  image_config: true,
+  service_tier: true,
+  web_search_options: true,
+  cache_control: true,
+  prompt_cache_key: true,
+  prompt_cache_options: true,
+  metadata: true,
+  user: true,
+  session_id: true,
+  trace: true,
+  debug: true,
+  // Legacy names that the public service still reads and no provider knows.
+  usage: true,
+  transforms: true,
+  preset: true,
+}
+
+function splitOff(body: ChatRequest): Record<string, unknown> {
+  const extra: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(body)) if (!Object.hasOwn(OURS, name)) extra[name] = value
+  return extra
+}
+
+const MOST_MODELS = 8
+
+function modelsOf(gateway: Gateway, { model, models = [] }: ChatRequest): string[] {
+  const wanted = [...new Set([...(model === undefined ? [] : [model]), ...models])]
+  if (wanted.length > MOST_MODELS) throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
+  return wanted.length > 0 ? wanted : [gateway.config.default_model]
+}
+
+function turnsOf({ messages, prompt }: ChatRequest): Turn[] {
+  if (messages && prompt !== undefined) throw invalid('messages: expected either messages or prompt, found both', 'messages')
+  if (messages) return messages.map(turnOf)
+  if (prompt === undefined) throw invalid('messages: expected either messages or prompt, found neither', 'messages')
+  return [{ role: 'user', blocks: [{ type: 'text', text: prompt }] }]
+}
+
+function turnOf(message: Message): Turn {
+  const { role, content, name, tool_call_id, ...rest } = message as Message & { tool_call_id?: string }
+  const { tool_calls, refusal, reasoning, reasoning_content, reasoning_details, ...extra } = rest as Extract<Message, { role: 'assistant' }>
+  const blocks: Block[] = []
+  if (role === 'assistant') pushReasoning(blocks, reasoning ?? reasoning_content ?? null, reasoning_details)
+  for (const part of contentOf(content)) blocks.push(blockOf(part))
+  if (refusal) blocks.push({ type: 'refusal', text: refusal })
+  for (const call of tool_calls ?? []) blocks.push({ type: 'tool-call', id: call.id, name: call.function.name, input: call.function.arguments })
+  return {
+    role,
+    blocks,
+    ...(name === undefined ? {} : { name }),
+    ...(tool_call_id === undefined ? {} : { tool_call_id }),
+    ...some(extra),
+  }
+}
+
+function pushReasoning(blocks: Block[], text: string | null, details: ReasoningDetail[] | null | undefined): void {
+  if (text !== null || details) blocks.push({ type: 'reasoning', text, details: details ?? null })
+}
+
+type Part = Exclude<NonNullable<Message['content']>, string>[number]
+
+const contentOf = (content: Message['content']): Part[] =>
+  typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
+
+function blockOf(part: Part): Block {
+  switch (part.type) {
+    case 'text': {
+      const { type, text, ...extra } = part
+      return { type, text, ...some(extra) }
+    }
+    case 'image_url': {
+      const { type: _, image_url, ...extra } = part
+      return { type: 'image', url: image_url.url, ...(image_url.detail === undefined ? {} : { detail: image_url.detail }), ...some(extra) }
+    }
+    case 'input_audio':
+      return { type: 'audio', data: part.input_audio.data, format: part.input_audio.format }
+    case 'file':
+      return { type: 'file', file: part.file }
+    default:
+      return { type: 'other', value: part }
+  }
+}
+
+const some = (extra: Record<string, unknown>) => {
+  for (const _ in extra) return { extra }
+  return {}
+}
+
+function toolOf(tool: NonNullable<ChatRequest['tools']>[number]): Tool {
+  if (!('function' in tool) || tool.type !== 'function') return { type: 'other', value: tool }
+  const { type: _, function: definition, ...extra } = tool
+  return { ...(definition as Omit<Extract<Tool, { type: 'function' }>, 'type'>), type: 'function', ...some(extra) }
+}
+
+/** Parameters that go on under the name they came with. */
+const PLAIN = [
+  'temperature',
+  'top_p',
+  'min_p',
+  'top_a',
+  'frequency_penalty',
+  'presence_penalty',
+  'repetition_penalty',
+  'seed',
+  'logit_bias',
+  'logprobs',
+  'top_logprobs',
+  'response_format',
+  'prediction',
+  'tool_choice',
+  'parallel_tool_calls',
+  'verbosity',
+  'modalities',
+  'audio',
+  'image_config',
+  'web_search_options',
+  'cache_control',
+  'prompt_cache_key',
+  'prompt_cache_options',
+] as const satisfies readonly (keyof Params & keyof ChatRequest)[]
+
+function paramsOf(body: ChatRequest): Params {
+  const params: Record<string, unknown> = {}
+  for (const name of PLAIN) if (body[name] != null) params[name] = body[name]
+  const max_tokens = body.max_completion_tokens ?? body.max_tokens
+  if (max_tokens != null) params.max_tokens = max_tokens
+  // Zero is the public API's way to say "no limit".
+  if (body.top_k) params.top_k = body.top_k
+  if (body.stop != null && body.stop.length > 0) params.stop = typeof body.stop === 'string' ? [body.stop] : body.stop
+  if (body.service_tier != null) params.service_tier = body.service_tier === 'fast' ? 'priority' : body.service_tier
+  const reasoning = reasoningOf(body)
+  if (reasoning) params.reasoning = reasoning
+  return params as Params
+}
+
+/** `reasoning`, with its flat alias and its legacy switch folded in. Throws 400 when two of them contradict each other. */
+function reasoningOf({ reasoning, reasoning_effort, include_reasoning }: ChatRequest): Reasoning | undefined {
+  if (reasoning?.effort != null && reasoning.max_tokens != null) throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
+  const wish: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(reasoning ?? {})) if (value !== null) wish[name] = value
+  if (reasoning_effort != null && wish.effort === undefined && wish.max_tokens === undefined) wish.effort = reasoning_effort
+  if (include_reasoning === false) wish.exclude ??= true
+  if (include_reasoning === true) wish.enabled ??= true
+  return Object.keys(wish).length > 0 ? (wish as Reasoning) : undefined
+}
+
+function routingOf(given: NonNullable<ChatRequest['provider']>): RoutingPreferences {
+  const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = given
+  const wishes: RoutingPreferences = {}
+  if (order) wishes.order = order.map(slugOf)
+  if (only) wishes.only = only.map(slugOf)
+  if (ignore) wishes.ignore = ignore.map(slugOf)
+  if (quantizations) wishes.quantizations = quantizations
+  if (max_price) wishes.max_price = Object.fromEntries(Object.entries(max_price).map(([name, price]) => [name, Number(price)]))
+  if (data_collection) wishes.data_collection = data_collection
+  if (switches.allow_fallbacks != null) wishes.allow_fallbacks = switches.allow_fallbacks
+  if (switches.require_parameters) wishes.require_parameters = true
+  if (switches.zdr) wishes.zdr = true
+  if (wishes.only?.length === 0) throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
+  return wishes
+}
+
+const slugOf = (provider: string) => provider.toLowerCase()

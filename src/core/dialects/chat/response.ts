@@ -1,0 +1,148 @@
+import { GatewayError } from '../../errors.ts'
+import type { AudioDelta, Logprobs, ReasoningDetail, Receipt, TextPart } from '../../inference/call.ts'
+import type { Answer } from '../../inference/settle.ts'
+import { chatError } from './error.ts'
+import type { Shape } from './shape.ts'
+import { chatUsage } from './usage.ts'
+
+interface ToolCall {
+  id: string
+  type: 'function'
+  function: { name: string; arguments: string }
+}
+
+/** One alternative of the answer while it is collected. */
+class Choice {
+  content: string | null = null
+  refusal: string | null = null
+  reasoning: string | null = null
+  details: ReasoningDetail[] = []
+  calls: ToolCall[] = []
+  images: { type: 'image_url'; image_url: { url: string } }[] = []
+  annotations: unknown[] = []
+  audio: AudioDelta | null = null
+  logprobs: Logprobs | null = null
+  finish: { reason: string; native: string | null } | null = null
+
+  /** Adds one part. */
+  add(part: TextPart): void {
+    switch (part.type) {
+      case 'text-delta':
+        this.content = (this.content ?? '') + part.text
+        this.#addLogprobs(part.logprobs)
+        break
+      case 'refusal-delta':
+        this.refusal = (this.refusal ?? '') + part.text
+        this.#addLogprobs(part.logprobs)
+        break
+      case 'reasoning-delta':
+        this.reasoning = (this.reasoning ?? '') + part.text
+        break
+      case 'reasoning-detail':
+        this.details.push(part.detail)
+        break
+      case 'tool-call-start':
+        this.calls[part.index] = { id: part.id, type: 'function', function: { name: part.name, arguments: '' } }
+        break
+      case 'tool-call-delta':
+        this.#addInput(part.index, part.input)
+        break
+      case 'image':
+        this.images.push({ type: 'image_url', image_url: { url: part.url } })
+        break
+      case 'annotation':
+        this.annotations.push(part.annotation)
+        break
+      case 'audio-delta':
+        this.#addAudio(part.audio)
+        break
+      case 'finish':
+        this.finish = part
+        break
+    }
+  }
+
+  #addInput(index: number, input: string): void {
+    const call = this.calls[index]
+    if (call) call.function.arguments += input
+  }
+
+  #addAudio({ data, transcript, ...rest }: AudioDelta): void {
+    this.audio = { ...this.audio, ...rest }
+    if (data !== undefined) this.audio.data = (this.audio.data ?? '') + data
+    if (transcript !== undefined) this.audio.transcript = (this.audio.transcript ?? '') + transcript
+  }
+
+  #addLogprobs(given: Logprobs | undefined): void {
+    if (!given) return
+    const joined = (a: unknown[] | null | undefined, b: unknown[] | null | undefined) => (a || b ? [...(a ?? []), ...(b ?? [])] : null)
+    this.logprobs = { content: joined(this.logprobs?.content, given.content), refusal: joined(this.logprobs?.refusal, given.refusal) }
+  }
+}
+
+/** Collects the parts of an answer into one `chat.completion`. Throws when the answer failed before it said anything. */
+export async function chatResponse(answer: Answer, shape: Shape) {
+  const choices: Choice[] = []
+  let start = { system_fingerprint: null as string | null, service_tier: null as string | null }
+  let error: GatewayError | null = null
+  let receipt: Receipt | null = null
+  for await (const batch of answer.parts) {
+    for (const part of batch) {
+      if (part.type === 'start') start = part
+      else if (part.type === 'error') error = part.error
+      else if (part.type === 'receipt') receipt = part.receipt
+      else if ('choice' in part) choiceAt(choices, part.choice).add(part)
+    }
+  }
+  if (error && (choices.length === 0 || error.type === 'unavailable')) throw error
+  return {
+    id: answer.id,
+    object: shape.object,
+    created: answer.created,
+    model: answer.model,
+    provider: answer.provider,
+    system_fingerprint: start.system_fingerprint,
+    ...(start.service_tier === null ? {} : { service_tier: start.service_tier }),
+    choices: choices.flatMap((choice, index) => (choice ? [shownChoice(choice, index, error, shape)] : [])),
+    ...(receipt ? { usage: chatUsage(receipt) } : {}),
+  }
+}
+
+function choiceAt(choices: Choice[], at: number): Choice {
+  const choice = choices[at] ?? new Choice()
+  choices[at] = choice
+  return choice
+}
+
+function shownChoice(choice: Choice, index: number, error: GatewayError | null, shape: Shape) {
+  const ending = {
+    index,
+    finish_reason: error ? 'error' : (choice.finish?.reason ?? null),
+    native_finish_reason: choice.finish?.native ?? null,
+    logprobs: choice.logprobs,
+    ...(error ? { error: chatError(error) } : {}),
+  }
+  return shape.text ? { ...ending, text: choice.content ?? '' } : { ...ending, message: messageOf(choice, shape) }
+}
+
+function messageOf(choice: Choice, { hideReasoning }: Shape) {
+  const reasoning = hideReasoning ? null : choice.reasoning
+  const details = hideReasoning ? [] : detailsOf(choice)
+  return {
+    role: 'assistant',
+    content: choice.content,
+    refusal: choice.refusal,
+    reasoning,
+    ...(details.length > 0 ? { reasoning_details: details } : {}),
+    ...(choice.calls.length > 0 ? { tool_calls: choice.calls.filter(call => call) } : {}),
+    ...(choice.images.length > 0 ? { images: choice.images } : {}),
+    ...(choice.annotations.length > 0 ? { annotations: choice.annotations } : {}),
+    ...(choice.audio ? { audio: choice.audio } : {}),
+  }
+}
+
+const detailsOf = ({ details, reasoning }: Choice): ReasoningDetail[] =>
+  details.length > 0 || reasoning === null ? details : [plainDetail(reasoning)]
+
+/** Reasoning that came as bare text, in the structured form that clients send back. */
+export const plainDetail = (text: string): ReasoningDetail => ({ type: 'reasoning.text', text, format: 'unknown', index: 0 })

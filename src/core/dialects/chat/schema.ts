@@ -1,0 +1,216 @@
+import { type Static, type TLiteral, type TSchema, type TUnion, Type } from '@sinclair/typebox'
+
+/** The chat request as its JSON may look (specification E9, wire reference C.1–C.4). What is not named here is forwarded untouched. */
+
+const open = { additionalProperties: true }
+const optional = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
+const oneOf = <const Values extends readonly string[]>(...values: Values) =>
+  Type.Union(values.map(value => Type.Literal(value))) as unknown as TUnion<{ -readonly [I in keyof Values]: TLiteral<Values[I]> }>
+const Anything = Type.Record(Type.String(), Type.Unknown())
+
+const Effort = oneOf('max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none')
+
+const TextPart = Type.Object({ type: Type.Literal('text'), text: Type.String() }, open)
+const ImagePart = Type.Object(
+  {
+    type: Type.Literal('image_url'),
+    image_url: Type.Object({ url: Type.String({ minLength: 1 }), detail: Type.Optional(oneOf('auto', 'low', 'high', 'original')) }, open),
+  },
+  open,
+)
+const AudioPart = Type.Object(
+  { type: Type.Literal('input_audio'), input_audio: Type.Object({ data: Type.String(), format: Type.String() }, open) },
+  open,
+)
+const FilePart = Type.Object(
+  {
+    type: Type.Literal('file'),
+    file: Type.Object({ filename: Type.Optional(Type.String()), file_data: Type.Optional(Type.String()), file_id: Type.Optional(Type.String()) }, open),
+  },
+  open,
+)
+const VideoPart = Type.Object(
+  { type: oneOf('video_url', 'input_video'), video_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open) },
+  open,
+)
+const Content = Type.Union([Type.String(), Type.Array(Type.Union([TextPart, ImagePart, AudioPart, FilePart, VideoPart]))])
+const TextContent = Type.Union([Type.String(), Type.Array(TextPart)])
+
+const name = Type.Optional(Type.String())
+
+const ToolCall = Type.Object(
+  {
+    id: Type.String(),
+    type: Type.Optional(Type.Literal('function')),
+    function: Type.Object({ name: Type.String(), arguments: Type.String() }, open),
+  },
+  open,
+)
+
+const AssistantMessage = Type.Object(
+  {
+    role: Type.Literal('assistant'),
+    content: optional(Content),
+    name,
+    tool_calls: optional(Type.Array(ToolCall)),
+    refusal: optional(Type.String()),
+    reasoning: optional(Type.String()),
+    reasoning_content: optional(Type.String()),
+    reasoning_details: optional(Type.Array(Type.Object({ type: Type.String() }, open))),
+  },
+  open,
+)
+
+const Message = Type.Union([
+  Type.Object({ role: Type.Literal('system'), content: TextContent, name }, open),
+  Type.Object({ role: Type.Literal('developer'), content: TextContent, name }, open),
+  Type.Object({ role: Type.Literal('user'), content: Content, name }, open),
+  AssistantMessage,
+  Type.Object({ role: Type.Literal('tool'), content: Content, tool_call_id: Type.String(), name }, open),
+])
+export type Message = Static<typeof Message>
+
+const FunctionTool = Type.Object(
+  {
+    type: Type.Literal('function'),
+    function: Type.Object(
+      {
+        name: Type.String({ minLength: 1, maxLength: 64 }),
+        description: optional(Type.String()),
+        parameters: optional(Anything),
+        strict: optional(Type.Boolean()),
+      },
+      open,
+    ),
+  },
+  open,
+)
+const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$)' }) }, open)
+
+const ToolChoice = Type.Union([
+  oneOf('none', 'auto', 'required'),
+  Type.Object({ type: Type.Literal('function'), function: Type.Object({ name: Type.String({ minLength: 1 }) }, open) }, open),
+  OtherTool,
+])
+
+const ResponseFormat = Type.Union([
+  Type.Object({ type: oneOf('text', 'json_object', 'python') }, open),
+  Type.Object(
+    {
+      type: Type.Literal('json_schema'),
+      json_schema: Type.Object(
+        {
+          name: Type.String({ minLength: 1, maxLength: 64 }),
+          description: Type.Optional(Type.String()),
+          strict: optional(Type.Boolean()),
+          schema: Type.Optional(Anything),
+        },
+        open,
+      ),
+    },
+    open,
+  ),
+  Type.Object({ type: Type.Literal('grammar'), grammar: Type.String() }, open),
+])
+
+const Price = Type.Union([Type.Number({ minimum: 0 }), Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,12})?$' })])
+const Cutoffs = Type.Union([
+  Type.Number({ minimum: 0 }),
+  Type.Object(Object.fromEntries(['p50', 'p75', 'p90', 'p99'].map(p => [p, optional(Type.Number({ minimum: 0 }))])), open),
+])
+const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
+
+const ProviderPreferences = Type.Object(
+  {
+    order: optional(Type.Array(Type.String())),
+    only: optional(Type.Array(Type.String())),
+    ignore: optional(Type.Array(Type.String())),
+    allow_fallbacks: optional(Type.Boolean()),
+    require_parameters: optional(Type.Boolean()),
+    data_collection: optional(oneOf('allow', 'deny')),
+    zdr: optional(Type.Boolean()),
+    enforce_distillable_text: optional(Type.Boolean()),
+    quantizations: optional(Type.Array(Type.String())),
+    sort: optional(Type.Union([SortKey, Type.Object({ by: optional(SortKey), partition: optional(oneOf('model', 'none')) }, open)])),
+    max_price: Type.Optional(Type.Object(Object.fromEntries(['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)])), open)),
+    preferred_min_throughput: optional(Cutoffs),
+    preferred_max_latency: optional(Cutoffs),
+  },
+  open,
+)
+
+const Plugin = Type.Object({ id: Type.String({ minLength: 1 }), enabled: Type.Optional(Type.Boolean()) }, open)
+const CacheControl = Type.Object({ type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) }, open)
+
+/** A penalty or a bias: [-2, 2] and [-100, 100]. */
+const Penalty = Type.Number({ minimum: -2, maximum: 2 })
+const Share = Type.Number({ minimum: 0, maximum: 1 })
+
+/** Everything that chat and text completions take alike. */
+const shared = {
+  model: Type.Optional(Type.String({ minLength: 1 })),
+  models: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
+  route: optional(oneOf('fallback', 'sort')),
+  provider: optional(ProviderPreferences),
+  stream: optional(Type.Boolean()),
+  stream_options: optional(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, open)),
+  max_tokens: optional(Type.Integer({ minimum: 1 })),
+  max_completion_tokens: optional(Type.Integer({ minimum: 1 })),
+  temperature: optional(Type.Number({ minimum: 0, maximum: 2 })),
+  top_p: optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
+  top_k: optional(Type.Integer({ minimum: 0 })),
+  min_p: optional(Share),
+  top_a: optional(Share),
+  frequency_penalty: optional(Penalty),
+  presence_penalty: optional(Penalty),
+  repetition_penalty: optional(Type.Number({ exclusiveMinimum: 0, maximum: 2 })),
+  seed: optional(Type.Integer()),
+  stop: optional(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })])),
+  logit_bias: optional(Type.Record(Type.String({ pattern: '^\\d+$' }), Type.Number({ minimum: -100, maximum: 100 }), { additionalProperties: false })),
+  logprobs: optional(Type.Union([Type.Boolean(), Type.Integer({ minimum: 0, maximum: 20 })])),
+  top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
+  response_format: optional(ResponseFormat),
+  prediction: optional(Type.Object({ type: Type.Literal('content'), content: TextContent }, open)),
+  tools: optional(Type.Array(Type.Union([FunctionTool, OtherTool]))),
+  tool_choice: optional(ToolChoice),
+  parallel_tool_calls: optional(Type.Boolean()),
+  plugins: optional(Type.Array(Plugin)),
+  reasoning: optional(
+    Type.Object(
+      {
+        effort: optional(Effort),
+        max_tokens: optional(Type.Integer({ minimum: 1 })),
+        enabled: optional(Type.Boolean()),
+        exclude: optional(Type.Boolean()),
+        summary: optional(oneOf('auto', 'concise', 'detailed')),
+      },
+      open,
+    ),
+  ),
+  reasoning_effort: optional(Effort),
+  include_reasoning: optional(Type.Boolean()),
+  verbosity: optional(oneOf('low', 'medium', 'high', 'xhigh', 'max')),
+  modalities: optional(Type.Array(oneOf('text', 'image', 'audio'))),
+  audio: optional(Anything),
+  image_config: optional(Anything),
+  service_tier: optional(oneOf('auto', 'default', 'fast', 'flex', 'priority', 'scale')),
+  web_search_options: optional(Anything),
+  cache_control: optional(CacheControl),
+  prompt_cache_key: optional(Type.String()),
+  prompt_cache_options: optional(Anything),
+  metadata: optional(Type.Record(Type.String(), Type.String())),
+  user: optional(Type.String({ maxLength: 256 })),
+  session_id: optional(Type.String({ maxLength: 256 })),
+  trace: optional(Anything),
+  debug: optional(Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()) }, open)),
+}
+
+/** The body of `POST /chat/completions`. Either `messages` or `prompt` is required. */
+export const ChatRequest = Type.Object(
+  { messages: Type.Optional(Type.Array(Message, { minItems: 1 })), prompt: Type.Optional(Type.String({ minLength: 1 })), ...shared },
+  open,
+)
+export type ChatRequest = Static<typeof ChatRequest>
+
+/** The body of `POST /completions`. */
+export const CompletionRequest = Type.Object({ prompt: Type.String({ minLength: 1 }), ...shared }, open)

@@ -1,0 +1,129 @@
+import type { GatewayError } from '../../errors.ts'
+import type { ReasoningDetail, TextPart } from '../../inference/call.ts'
+import type { Answer } from '../../inference/settle.ts'
+import { chatError } from './error.ts'
+import { plainDetail } from './response.ts'
+import type { Shape } from './shape.ts'
+import { chatUsage } from './usage.ts'
+
+const DONE = 'data: [DONE]\n\n'
+
+/**
+ * Turns the parts of an answer into `chat.completion.chunk` events (wire reference C.6): the role first, then the pieces,
+ * the finish reason, one usage chunk with no choices, `[DONE]`. What every chunk repeats is written once.
+ */
+export class ChatStream {
+  readonly #head: string
+  readonly #shape: Shape
+  #fingerprint = ''
+  readonly #roles = new Set<number>()
+  readonly #natives = new Map<number, string>()
+  /** Details came of their own, so bare text needs none made up. */
+  #detailed = false
+
+  constructor({ id, created, model, provider }: Pick<Answer, 'id' | 'created' | 'model' | 'provider'>, shape: Shape) {
+    this.#head = JSON.stringify({ id, object: shape.chunkObject, created, model, provider }).slice(0, -1)
+    this.#shape = shape
+  }
+
+  /** The events of one batch, as they go over the wire. */
+  write(parts: TextPart[]): string {
+    this.#detailed ||= parts.some(part => part.type === 'reasoning-detail')
+    return parts.map(part => this.#write(part)).join('')
+  }
+
+  #write(part: TextPart): string {
+    switch (part.type) {
+      case 'start':
+        if (part.system_fingerprint !== null) this.#fingerprint = `,"system_fingerprint":${JSON.stringify(part.system_fingerprint)}`
+        return ''
+      case 'text-delta':
+        return this.#delta(part.choice, { content: part.text }, part.logprobs)
+      case 'refusal-delta':
+        return this.#delta(part.choice, { refusal: part.text }, part.logprobs)
+      case 'reasoning-delta':
+        return this.#reasoning(part.choice, { reasoning: part.text }, this.#detailed ? null : plainDetail(part.text))
+      case 'reasoning-detail':
+        return this.#reasoning(part.choice, {}, part.detail)
+      case 'tool-call-start':
+        return this.#delta(part.choice, {
+          tool_calls: [{ index: part.index, id: part.id, type: 'function', function: { name: part.name, arguments: '' } }],
+        })
+      case 'tool-call-delta':
+        return this.#delta(part.choice, { tool_calls: [{ index: part.index, function: { arguments: part.input } }] })
+      case 'image':
+        return this.#delta(part.choice, { images: [{ type: 'image_url', image_url: { url: part.url } }] })
+      case 'audio-delta':
+        return this.#delta(part.choice, { audio: part.audio })
+      case 'annotation':
+        return this.#delta(part.choice, { annotations: [part.annotation] })
+      case 'finish':
+        return this.#finish(part.choice, part.reason, part.native)
+      case 'echo':
+        return this.#event(`,"choices":[],"debug":${JSON.stringify({ echo_upstream_body: part.body })}`)
+      case 'error':
+        return this.#error(part.error)
+      case 'receipt':
+        return this.#event(`,"choices":[],"usage":${JSON.stringify(chatUsage(part.receipt))}`) + DONE
+      default:
+        return ''
+    }
+  }
+
+  #reasoning(choice: number, delta: Record<string, unknown>, detail: ReasoningDetail | null): string {
+    if (this.#shape.hideReasoning) return ''
+    return this.#delta(choice, detail ? { ...delta, reasoning_details: [detail] } : delta)
+  }
+
+  #delta(choice: number, delta: Record<string, unknown>, logprobs: unknown = null): string {
+    return this.#role(choice) + this.#choice(choice, delta, null, logprobs)
+  }
+
+  // Clients expect the role in the first delta of each choice.
+  #role(choice: number): string {
+    if (this.#shape.text || this.#roles.has(choice)) return ''
+    this.#roles.add(choice)
+    return this.#choice(choice, { role: 'assistant', content: '' }, null, null)
+  }
+
+  #finish(choice: number, reason: string, native: string | null): string {
+    if (native !== null) this.#natives.set(choice, native)
+    return this.#role(choice) + this.#choice(choice, {}, reason, null)
+  }
+
+  #choice(index: number, delta: Record<string, unknown>, finish_reason: string | null, logprobs: unknown): string {
+    const native_finish_reason = finish_reason === null ? null : (this.#natives.get(index) ?? null)
+    const said = this.#shape.text ? { text: delta.content ?? '' } : { delta }
+    return this.#event(`,"choices":[${JSON.stringify({ index, ...said, finish_reason, native_finish_reason, logprobs })}]`)
+  }
+
+  #error(error: GatewayError): string {
+    const said = this.#shape.text ? { text: '' } : { delta: { content: '' } }
+    const choices = [{ index: 0, ...said, finish_reason: 'error', native_finish_reason: null }]
+    return this.#event(`,"error":${JSON.stringify(chatError(error))},"choices":${JSON.stringify(choices)}`)
+  }
+
+  #event(rest: string): string {
+    return `data: ${this.#head}${this.#fingerprint}${rest}}\n\n`
+  }
+}
+
+/** The events of an answer, batch by batch. Leaving early leaves the answer early. */
+export function chatEvents(answer: Answer, shape: Shape): AsyncIterator<string> {
+  const stream = new ChatStream(answer, shape)
+  return {
+    async next() {
+      const step = await answer.parts.next()
+      return step.done ? { done: true, value: undefined } : { done: false, value: stream.write(step.value) }
+    },
+    async return() {
+      await answer.parts.return?.()
+      return { done: true, value: undefined }
+    },
+  }
+}
+
+/** The events of a call that failed after its stream had begun with comments: one error, a count of nothing, the end. */
+export function chatFailure(answer: Pick<Answer, 'id' | 'created' | 'model' | 'provider'>, error: GatewayError, shape: Shape): string {
+  return new ChatStream(answer, shape).write([{ type: 'error', error }]) + DONE
+}

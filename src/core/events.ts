@@ -1,0 +1,32 @@
+import type { Endpoint } from './catalog/models.ts'
+import type { GatewayError } from './errors.ts'
+import type { Generation } from './telemetry/generations.ts'
+
+/** What the gateway tells about itself. */
+export interface EventMap {
+  'generation.finished': Generation
+  'attempt.failed': { endpoint: Endpoint; error: GatewayError }
+  'store.failing': { error: unknown }
+}
+
+/** Tells whoever listens. `publish` never throws and never waits: a listener's failure is the listener's own. */
+export interface Events {
+  on<Name extends keyof EventMap>(name: Name, listener: (event: EventMap[Name]) => void): void
+  publish<Name extends keyof EventMap>(name: Name, event: EventMap[Name]): void
+}
+
+export function openEvents(): Events {
+  const listeners = new Map<string, ((event: never) => void)[]>()
+  return {
+    on: (name, listener) => void listeners.set(name, [...(listeners.get(name) ?? []), listener]),
+    publish(name, event) {
+      for (const listener of listeners.get(name) ?? []) {
+        try {
+          listener(event as never)
+        } catch {
+          // A listener may not harm the call it hears of.
+        }
+      }
+    },
+  }
+}

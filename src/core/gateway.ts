@@ -1,0 +1,102 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Catalog, openCatalog } from './catalog/models.ts'
+import { type Config, defaultConfig } from './config.ts'
+import { type Events, openEvents } from './events.ts'
+import { type Key, openKeys } from './identity/keys.ts'
+import { firstWorkspace, type Owner, type Workspace } from './identity/workspaces.ts'
+import { type Calls, openCalls } from './inference/running.ts'
+import { type Clock, systemClock } from './kernel/clock.ts'
+import { type Ids, randomIds } from './kernel/ids.ts'
+import { type Ledger, openLedger } from './ledger/ledger.ts'
+import { protocolNames } from './protocols/registry.ts'
+import { openSqlite } from './store/sqlite.ts'
+import type { Store } from './store/store.ts'
+import { openRecorder, type Recorder } from './telemetry/recorder.ts'
+import { type Egress, egress } from './upstream/egress.ts'
+
+/** The gateway itself: everything a core function may reach for, in one place, so that a test may replace any of it. */
+export interface Gateway {
+  config: Config
+  catalog: Catalog
+  /** Remembers. */
+  store: Store
+  /** Every key by its hash, in memory. */
+  keys: Map<string, Key>
+  workspaces: Map<string, Workspace>
+  owner: Owner
+  ledger: Ledger
+  recorder: Recorder
+  /** The calls that run. */
+  calls: Calls
+  /** Tells. */
+  events: Events
+  /** Asks the world: the only way out. */
+  egress: Egress
+  clock: Clock
+  ids: Ids
+  /** Takes over what another process has changed: keys and workspaces. */
+  refresh(): Promise<void>
+  /** Writes what waits and closes the store. */
+  close(): Promise<void>
+}
+
+/** What a gateway is made of, where it shall not be the usual. */
+export interface Parts {
+  config: Config
+  /** The data directory; without one everything is kept in memory and forgotten. */
+  data: string
+  /** Milliseconds that a statement may wait for another process: 0 where clients are waiting. */
+  patience: number
+  clock: Clock
+  ids: Ids
+  egress: Egress
+}
+
+/** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
+export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway> {
+  const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, ids = randomIds } = replace
+  const catalog = openCatalog(config, protocolNames, clock.now())
+  const store = await openStore(data, config.storage.durability, patience)
+  const events = openEvents()
+  const recorder = openRecorder(store.generations, events, clock.ticks)
+  const owner = await openOwner(store, ids, clock)
+  const gateway: Gateway = {
+    config,
+    catalog,
+    store,
+    keys: await openKeys(store.keys),
+    workspaces: await openWorkspaces(store),
+    owner,
+    ledger: await openLedger(store.ledger, clock),
+    recorder,
+    calls: openCalls(),
+    events,
+    egress: replace.egress ?? egress,
+    clock,
+    ids,
+    async refresh() {
+      gateway.keys = await openKeys(store.keys)
+      gateway.workspaces = await openWorkspaces(store)
+    },
+    async close() {
+      await recorder.flush()
+      store.close()
+    },
+  }
+  return gateway
+}
+
+function openStore(data: string | undefined, durability: Config['storage']['durability'], patience: number): Promise<Store> {
+  if (data === undefined) return openSqlite({ path: ':memory:', durability, patience })
+  mkdirSync(data, { recursive: true, mode: 0o700 })
+  return openSqlite({ path: join(data, 'gateway.db'), durability, patience })
+}
+
+async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
+  const owner = await store.owner({ user_id: `user_${ids.uuid().replaceAll('-', '')}`, workspace_id: ids.uuid() })
+  await store.workspaces.insert(firstWorkspace(owner.workspace_id, owner.user_id, clock.now()))
+  return owner
+}
+
+const openWorkspaces = async (store: Store) => new Map((await store.workspaces.all()).map(workspace => [workspace.id, workspace]))

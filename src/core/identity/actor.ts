@@ -1,0 +1,32 @@
+import { unauthenticated } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import { hashOf, isUsable } from './keys.ts'
+
+/** Who is asking. Over HTTP it is an API key; at the terminal it is the operator. */
+export interface Actor {
+  kind: 'operator' | 'management' | 'inference'
+  user_id: string
+  workspace_id: string
+  key_hash: string | null
+}
+
+const BEARER = /^bearer +(\S+) *$/i
+
+/**
+ * The actor behind an `Authorization` header, from memory alone.
+ * Throws 401 with one and the same sentence for every key that is not good: unknown, disabled or expired.
+ */
+export function authenticate(gateway: Gateway, authorization: string | null): Actor {
+  if (authorization === null || authorization === '') throw unauthenticated('Missing Authentication header')
+  const key = gateway.keys.get(hashOf(BEARER.exec(authorization)?.[1] ?? ''))
+  if (!key || !isUsable(key, gateway.clock.now())) throw unauthenticated('Invalid API key')
+  return { kind: key.kind, user_id: key.creator_user_id ?? gateway.owner.user_id, workspace_id: key.workspace_id, key_hash: key.hash }
+}
+
+/** The person at the terminal, who owns the data directory. */
+export const operator = (gateway: Gateway): Actor => ({
+  kind: 'operator',
+  user_id: gateway.owner.user_id,
+  workspace_id: gateway.owner.workspace_id,
+  key_hash: null,
+})

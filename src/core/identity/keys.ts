@@ -1,0 +1,222 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { invalid, notFound } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import { nanosOf, usdOf } from '../ledger/money.ts'
+import type { Period } from '../ledger/periods.ts'
+import type { Actor } from './actor.ts'
+
+/** An API key as it is kept: never the secret, only its hash. Money in nano-dollars, times in ISO 8601. */
+export interface Key {
+  /** Lowercase hex SHA-256 of the plaintext. The key's public name. */
+  hash: string
+  name: string
+  label: string
+  kind: 'management' | 'inference'
+  workspace_id: string
+  creator_user_id: string | null
+  external_user: string | null
+  external_api_key_hash: string | null
+  disabled: boolean
+  limit: bigint | null
+  limit_reset: Period | null
+  include_byok_in_limit: boolean
+  expires_at: string | null
+  created_at: string
+  updated_at: string | null
+}
+
+/** Remembers keys. A hash is unique; `list` gives the newest first. */
+export interface KeyStore {
+  all(): Promise<Key[]>
+  insert(key: Key): Promise<void>
+  update(key: Key): Promise<void>
+  remove(hash: string): Promise<void>
+}
+
+const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
+const LimitReset = nullable(Type.Union([Type.Literal('daily'), Type.Literal('weekly'), Type.Literal('monthly')]))
+// A billion dollars is what still fits a 64-bit count of nano-dollars with room to add.
+const Limit = nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000 }))
+const Name = Type.String({ minLength: 1, maxLength: 1000 })
+
+/** The body of E2, `POST /keys`. */
+export const NewKey = Type.Object({
+  name: Name,
+  creator_user_id: Type.Optional(nullable(Type.String({ minLength: 1 }))),
+  expires_at: Type.Optional(nullable(Type.String({ format: 'utc-time' }))),
+  external: Type.Optional(Type.Object({ user: Type.String(), api_key: Type.Optional(Type.String({ minLength: 32 })) })),
+  include_byok_in_limit: Type.Optional(Type.Boolean()),
+  limit: Type.Optional(Limit),
+  limit_reset: Type.Optional(LimitReset),
+  workspace_id: Type.Optional(Type.String({ format: 'uuid' })),
+})
+export type NewKey = Static<typeof NewKey>
+
+/** The body of `PATCH /keys/{hash}`. */
+export const KeyChange = Type.Object({
+  name: Type.Optional(Name),
+  disabled: Type.Optional(Type.Boolean()),
+  include_byok_in_limit: Type.Optional(Type.Boolean()),
+  limit: Type.Optional(Limit),
+  limit_reset: Type.Optional(LimitReset),
+})
+export type KeyChange = Static<typeof KeyChange>
+
+/** The query of `GET /keys`. */
+export const KeyQuery = Type.Object({
+  include_disabled: Type.Optional(Type.Union([Type.Literal('true'), Type.Literal('false')])),
+  offset: Type.Optional(Type.Integer({ minimum: 0 })),
+  workspace_id: Type.Optional(Type.String({ format: 'uuid' })),
+})
+export type KeyQuery = Static<typeof KeyQuery>
+
+const PAGE = 100
+
+/**
+ * Creates an API key. The plaintext leaves here once and is never stored: only its hash is.
+ * Throws 400 for an `expires_at` that has passed or a workspace that does not exist.
+ */
+export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, kind: Key['kind'] = 'inference') {
+  const now = gateway.clock.now()
+  if (input.expires_at && new Date(input.expires_at) <= now) throw invalid('expires_at: expected a time to come', 'expires_at')
+  const plaintext = newPlaintext(gateway)
+  const key: Key = {
+    hash: hashOf(plaintext),
+    name: input.name,
+    label: masked(plaintext),
+    kind,
+    workspace_id: workspaceOf(gateway, input.workspace_id),
+    creator_user_id: input.creator_user_id ?? actor.user_id,
+    external_user: input.external?.user ?? null,
+    external_api_key_hash: input.external?.api_key ? hashOf(input.external.api_key) : null,
+    disabled: false,
+    limit: input.limit == null ? null : nanosOf(input.limit),
+    limit_reset: input.limit_reset ?? null,
+    include_byok_in_limit: input.include_byok_in_limit ?? false,
+    expires_at: input.expires_at ?? null,
+    created_at: now.toISOString(),
+    updated_at: null,
+  }
+  await gateway.store.keys.insert(key)
+  gateway.keys.set(key.hash, key)
+  return { data: shownKey(gateway, key), key: plaintext }
+}
+
+/** One page of a workspace's keys, the newest first. Disabled ones only when asked for. */
+export function listKeys(gateway: Gateway, query: KeyQuery) {
+  const workspace_id = workspaceOf(gateway, query.workspace_id)
+  const wanted = [...gateway.keys.values()].filter(key => key.workspace_id === workspace_id && (!key.disabled || query.include_disabled === 'true'))
+  const sorted = wanted.sort((a, b) => (a.created_at === b.created_at ? (a.hash < b.hash ? -1 : 1) : a.created_at < b.created_at ? 1 : -1))
+  const offset = query.offset ?? 0
+  return { data: sorted.slice(offset, offset + PAGE).map(key => shownKey(gateway, key)) }
+}
+
+/** One key by its hash. Throws 404. */
+export const getKey = (gateway: Gateway, hash: string) => ({ data: shownKey(gateway, keyOf(gateway, hash)) })
+
+/** Changes a key. Spending already counted stays as it is. Throws 404. */
+export async function updateKey(gateway: Gateway, hash: string, change: KeyChange) {
+  const key = keyOf(gateway, hash)
+  const { limit, ...rest } = change
+  const changed: Key = {
+    ...key,
+    ...rest,
+    limit: limit === undefined ? key.limit : limit === null ? null : nanosOf(limit),
+    updated_at: gateway.clock.now().toISOString(),
+  }
+  await gateway.store.keys.update(changed)
+  gateway.keys.set(hash, changed)
+  return { data: shownKey(gateway, changed) }
+}
+
+/** Deletes a key: from the next request on it opens nothing. What it did stays on record. Throws 404. */
+export async function deleteKey(gateway: Gateway, hash: string) {
+  keyOf(gateway, hash)
+  await gateway.store.keys.remove(hash)
+  gateway.keys.delete(hash)
+  return { deleted: true as const }
+}
+
+/** What a key may know of itself: `GET /key`. Throws 404 for the operator, who has none. */
+export function describeKey(gateway: Gateway, actor: Actor) {
+  const key = keyOf(gateway, actor.key_hash ?? '')
+  const { hash: _, name: __, disabled: ___, created_at: ____, updated_at: _____, external_user: ______, ...shown } = shownKey(gateway, key)
+  return {
+    data: {
+      ...shown,
+      is_free_tier: false,
+      is_management_key: key.kind === 'management',
+      is_provisioning_key: key.kind === 'management',
+      allowed_data_regions: ['global', 'europe', 'us'],
+      free_model_daily_requests: { limit: 1000, remaining: 1000, used: 0 },
+      organization_id: null,
+      rate_limit: { requests: 1000, interval: '1h', note: 'This field is deprecated and safe to ignore.' },
+    },
+  }
+}
+
+/** Every key by its hash, in memory: what a request is checked against. */
+export async function openKeys(store: KeyStore): Promise<Map<string, Key>> {
+  return new Map((await store.all()).map(key => [key.hash, key]))
+}
+
+/** Lowercase hex SHA-256. */
+export const hashOf = (plaintext: string): string => new Bun.CryptoHasher('sha256').update(plaintext).digest('hex')
+
+/** Whether a key opens anything at this moment. */
+export const isUsable = (key: Key, now: Date): boolean => !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
+
+// The last eight digits are a checksum of the rest, so that a secret scanner can tell a key from a look-alike.
+function newPlaintext(gateway: Gateway): string {
+  const secret = `gw-v1-${gateway.ids.secret()}`
+  return secret + Bun.hash.crc32(secret).toString(16).padStart(8, '0')
+}
+
+const masked = (plaintext: string) => `${plaintext.slice(0, 9)}...${plaintext.slice(-3)}`
+
+function keyOf(gateway: Gateway, hash: string): Key {
+  const key = gateway.keys.get(hash)
+  if (!key) throw notFound('API key not found')
+  return key
+}
+
+function workspaceOf(gateway: Gateway, id: string | undefined): string {
+  if (id === undefined) return gateway.owner.workspace_id
+  if (!gateway.workspaces.has(id)) throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
+  return id
+}
+
+function shownKey(gateway: Gateway, key: Key) {
+  const spend = (period: Period | null, byok: boolean) => usdOf(gateway.ledger.spent(key.hash, period, byok))
+  return {
+    hash: key.hash,
+    name: key.name,
+    label: key.label,
+    disabled: key.disabled,
+    limit: key.limit === null ? null : usdOf(key.limit),
+    limit_remaining: limitRemaining(gateway, key),
+    limit_reset: key.limit_reset,
+    include_byok_in_limit: key.include_byok_in_limit,
+    usage: spend(null, false),
+    usage_daily: spend('daily', false),
+    usage_weekly: spend('weekly', false),
+    usage_monthly: spend('monthly', false),
+    byok_usage: spend(null, true),
+    byok_usage_daily: spend('daily', true),
+    byok_usage_weekly: spend('weekly', true),
+    byok_usage_monthly: spend('monthly', true),
+    created_at: key.created_at,
+    updated_at: key.updated_at,
+    expires_at: key.expires_at,
+    creator_user_id: key.creator_user_id,
+    external_user: key.external_user,
+    workspace_id: key.workspace_id,
+  }
+}
+
+function limitRemaining(gateway: Gateway, key: Key): number | null {
+  if (key.limit === null) return null
+  const own = gateway.ledger.spent(key.hash, key.limit_reset, false) + gateway.ledger.held(key.hash)
+  const left = key.limit - own - (key.include_byok_in_limit ? gateway.ledger.spent(key.hash, key.limit_reset, true) : 0n)
+  return usdOf(left > 0n ? left : 0n)
+}

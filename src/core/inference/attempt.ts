@@ -1,0 +1,121 @@
+import type { Endpoint } from '../catalog/models.ts'
+import { GatewayError } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import { prepend } from '../kernel/iterate.ts'
+import type { Protocol } from '../protocols/protocol.ts'
+import { protocols } from '../protocols/registry.ts'
+import { openAnswer } from '../upstream/answer.ts'
+import { authorize } from '../upstream/authorize.ts'
+import { isMeaningful, type Kind, namesInText, type TextCall, type TextPart, type Work } from './call.ts'
+import { fitted } from './parameters.ts'
+import { isAbandoned, type Running } from './running.ts'
+
+/** An answer that has begun: from here on nobody else may be asked. */
+export interface Begun<K extends Kind> {
+  endpoint: Endpoint
+  parts: AsyncIterator<Work[K]['part'][]>
+}
+
+/**
+ * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, silence, a refused connection
+ * or a broken stream before that moves on to the next endpoint; any refusal moves on to the next model. Throws the last
+ * failure, with the attempts in `metadata.previous_errors`.
+ */
+export async function attemptInOrder(gateway: Gateway, running: Running<'text'>): Promise<Begun<'text'>> {
+  const { endpoints } = running.plan
+  const echoes: TextPart[] = []
+  const failures: { endpoint: Endpoint; error: GatewayError }[] = []
+  for (const [i, endpoint] of endpoints.entries()) {
+    try {
+      return await attempt(gateway, running, endpoint, echoes)
+    } catch (thrown) {
+      const error = GatewayError.from(thrown)
+      failures.push({ endpoint, error })
+      gateway.events.publish('attempt.failed', { endpoint, error })
+      if (isAbandoned(running) || !mayMoveOn(error, endpoint, endpoints[i + 1])) break
+    }
+  }
+  throw lastOf(failures)
+}
+
+/** Whether the failure is the upstream's own, so that another endpoint may do better. Our own bug is not: it would only be hidden. */
+export const isWorthFallback = (error: GatewayError): boolean => error.type !== 'server' && (error.status >= 500 || error.status === 429)
+
+// What one provider of a model refuses as invalid the others would refuse too; another model may take it.
+function mayMoveOn(error: GatewayError, endpoint: Endpoint, next: Endpoint | undefined): boolean {
+  if (!next || error.type === 'server' || error.type === 'unavailable') return false
+  return isWorthFallback(error) || next.model !== endpoint.model
+}
+
+function lastOf(failures: { endpoint: Endpoint; error: GatewayError }[]): GatewayError {
+  const last = failures.at(-1)
+  if (!last) return new GatewayError('server', 'Internal Server Error')
+  const { error, endpoint } = last
+  if (error.type === 'server') return error
+  const previous_errors = failures.slice(0, -1).map(one => ({ provider: one.endpoint.provider.name, code: one.error.status }))
+  const metadata = { ...error.metadata, provider_name: endpoint.provider.name, ...(previous_errors.length > 0 ? { previous_errors } : {}) }
+  return new GatewayError(error.type, error.message, {
+    metadata,
+    cause: error,
+    status: error.status,
+    ...(error.retryAfter === undefined ? {} : { retryAfter: error.retryAfter }),
+  })
+}
+
+async function attempt(gateway: Gateway, running: Running<'text'>, endpoint: Endpoint, echoes: TextPart[]): Promise<Begun<'text'>> {
+  const protocol = protocols.text[endpoint.provider.protocol]
+  if (!protocol) throw new GatewayError('server', 'Internal Server Error')
+  const began = gateway.clock.ticks()
+  const call = translatable(fitted(running.call, endpoint), protocol.takesNames)
+  const request = protocol.request(call, endpoint)
+  if (running.call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
+  let status: number | null = null
+  try {
+    const translation = { ...bound(protocol, call), streamed: call.stream }
+    const answer = await openAnswer(gateway, authorize(endpoint.provider, request), translation, running.controller.signal, code => {
+      status = code
+    })
+    const parts = await untilMeaningful(answer)
+    running.firstPart ??= gateway.clock.ticks()
+    return { endpoint, parts: echoes.length > 0 ? prepend(echoes, parts) : parts }
+  } finally {
+    running.attempts.push(told(endpoint, gateway.clock.ticks() - began, status))
+  }
+}
+
+const bound = (protocol: Protocol<'text'>, call: TextCall) => ({
+  parts: (body: unknown) => protocol.parts(body, call),
+  reader: () => protocol.reader(call),
+  failure: protocol.failure,
+})
+
+const translatable = (call: TextCall, takesNames: boolean): TextCall => (takesNames ? call : { ...call, turns: namesInText(call.turns) })
+
+const told = ({ provider, model, upstreamModel }: Endpoint, latency: number, status: number | null) => ({
+  provider_name: provider.name,
+  model_permaslug: model,
+  endpoint_id: `${provider.slug}/${upstreamModel}`,
+  is_byok: false,
+  latency: Math.round(latency),
+  status,
+})
+
+/** Waits for the first part that a caller can use, and gives back the whole sequence. */
+async function untilMeaningful(answer: AsyncIterator<TextPart[]>): Promise<AsyncIterator<TextPart[]>> {
+  const held: TextPart[] = []
+  for (;;) {
+    const step = await answer.next()
+    if (step.done) break
+    held.push(...step.value)
+    if (step.value.some(isMeaningful)) return prepend(held, answer)
+  }
+  // Whole, and nothing in it: a provider that has failed without saying so.
+  throw new GatewayError('provider_unavailable', 'Provider returned error')
+}
+
+// Pictures and files would fill the debug chunk with noise, and whose they are is nobody's business there.
+function echo({ provider, model }: Endpoint, body: unknown): TextPart {
+  return { type: 'echo', provider: provider.name, model, body: JSON.parse(JSON.stringify(body, (_, value) => shortened(value))) }
+}
+
+const shortened = (value: unknown) => (typeof value === 'string' && /^data:[^,]{0,100};base64,/.test(value) ? '[data]' : value)

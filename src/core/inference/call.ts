@@ -1,0 +1,220 @@
+/** The neutral language between clients' dialects and providers' protocols: what is asked (a call) and what comes back (parts). */
+
+import type { GatewayError } from '../errors.ts'
+
+/** The kinds of work. A new kind of work is one line here. */
+export interface Work {
+  text: { call: TextCall; part: TextPart }
+}
+export type Kind = keyof Work
+
+/** What every call has, whatever its kind. */
+export interface CallBase {
+  /** The id of the generation this call becomes. */
+  id: string
+  /** The models to try, the wanted one first. */
+  models: string[]
+  stream: boolean
+  routing: RoutingPreferences
+  user: string | null
+  session_id: string | null
+  trace: Record<string, unknown> | null
+  /** Whether the caller asked to see the bodies sent upstream. */
+  echoUpstreamBody: boolean
+  origin: Origin
+}
+
+/** Where a call came from, as its headers tell. */
+export interface Origin {
+  request_id: string
+  http_referer: string | null
+  title: string | null
+  user_agent: string | null
+}
+
+export interface TextCall extends CallBase {
+  kind: 'text'
+  turns: Turn[]
+  tools: Tool[]
+  params: Params
+  /** Parameters that we do not know by name. They travel as they came. */
+  extra: Record<string, unknown>
+}
+
+export type Role = 'system' | 'developer' | 'user' | 'assistant' | 'tool'
+
+/** One message of the conversation. `extra` holds the fields we do not know. */
+export interface Turn {
+  role: Role
+  blocks: Block[]
+  name?: string
+  /** Which call a tool's turn answers. */
+  tool_call_id?: string
+  extra?: Record<string, unknown>
+}
+
+export type Block =
+  | { type: 'text'; text: string; extra?: Record<string, unknown> }
+  | { type: 'image'; url: string; detail?: string; extra?: Record<string, unknown> }
+  | { type: 'audio'; data: string; format: string }
+  | { type: 'file'; file: { filename?: string; file_data?: string; file_id?: string } }
+  | { type: 'tool-call'; id: string; name: string; input: string }
+  | { type: 'reasoning'; text: string | null; details: ReasoningDetail[] | null }
+  | { type: 'refusal'; text: string }
+  /** A kind of content we have no word for, exactly as it came. */
+  | { type: 'other'; value: unknown }
+
+/** A tool that the model may call, or a kind of tool we have no word for. */
+export type Tool =
+  | { type: 'function'; name: string; description?: string; parameters?: unknown; strict?: boolean | null; extra?: Record<string, unknown> }
+  | { type: 'other'; value: unknown }
+
+/** The parameters of the specification's E9 and wire reference C.1, under their wire names. */
+export interface Params {
+  temperature?: number
+  top_p?: number
+  top_k?: number
+  min_p?: number
+  top_a?: number
+  frequency_penalty?: number
+  presence_penalty?: number
+  repetition_penalty?: number
+  max_tokens?: number
+  seed?: number
+  stop?: string[]
+  logit_bias?: Record<string, number>
+  logprobs?: boolean
+  top_logprobs?: number
+  prediction?: unknown
+  response_format?: unknown
+  tool_choice?: unknown
+  parallel_tool_calls?: boolean
+  reasoning?: Reasoning
+  verbosity?: string
+  modalities?: string[]
+  audio?: unknown
+  image_config?: unknown
+  service_tier?: string
+  web_search_options?: unknown
+  prompt_cache_key?: string
+  prompt_cache_options?: unknown
+  cache_control?: unknown
+}
+
+export interface Reasoning {
+  effort?: string
+  max_tokens?: number
+  enabled?: boolean
+  exclude?: boolean
+  summary?: string
+}
+
+/** The caller's wishes about who answers (wire reference C.3). */
+export interface RoutingPreferences {
+  order?: string[]
+  only?: string[]
+  ignore?: string[]
+  allow_fallbacks?: boolean
+  require_parameters?: boolean
+  data_collection?: 'allow' | 'deny'
+  zdr?: boolean
+  quantizations?: string[]
+  max_price?: Partial<Record<'prompt' | 'completion' | 'request' | 'image' | 'audio', number>>
+}
+
+export const FINISH_REASONS = ['tool_calls', 'stop', 'length', 'content_filter', 'error'] as const
+export type FinishReason = (typeof FINISH_REASONS)[number]
+
+/** Pieces of an answer. `choice` counts the alternatives of one answer, from 0. */
+export type TextPart =
+  | Start
+  | { type: 'text-delta'; choice: number; text: string; logprobs?: Logprobs }
+  | { type: 'refusal-delta'; choice: number; text: string; logprobs?: Logprobs }
+  | { type: 'reasoning-delta'; choice: number; text: string }
+  | { type: 'reasoning-detail'; choice: number; detail: ReasoningDetail }
+  | { type: 'tool-call-start'; choice: number; index: number; id: string; name: string }
+  | { type: 'tool-call-delta'; choice: number; index: number; input: string }
+  | { type: 'image'; choice: number; url: string }
+  | { type: 'audio-delta'; choice: number; audio: AudioDelta }
+  | { type: 'annotation'; choice: number; annotation: unknown }
+  | { type: 'finish'; choice: number; reason: FinishReason; native: string | null }
+  | CommonPart
+
+/** What every kind of work tells besides its content. */
+export type CommonPart =
+  /** What was sent to one provider, for a caller who asked to see it. */
+  | { type: 'echo'; provider: string; model: string; body: unknown }
+  /** The provider's own count. At most one, after everything it counts. */
+  | { type: 'usage'; usage: Usage }
+  /** The answer broke off here. What was given before stays given. */
+  | { type: 'error'; error: GatewayError }
+  /** The last part: the call is settled and recorded. */
+  | { type: 'receipt'; receipt: Receipt }
+
+/** What the provider tells before it answers. Not yet a piece of the answer. */
+export interface Start {
+  type: 'start'
+  upstream_id: string | null
+  system_fingerprint: string | null
+  service_tier: string | null
+}
+
+/** The logprobs of a piece of text, as the provider's OpenAI-shaped `{ content, refusal }`. */
+export type Logprobs = { content: unknown[] | null; refusal?: unknown[] | null }
+
+/** A `reasoning_details` entry. Opaque, kept byte for byte: signatures and encrypted data depend on it. */
+export type ReasoningDetail = Record<string, unknown> & { type: string }
+
+export interface AudioDelta {
+  id?: string
+  data?: string
+  transcript?: string
+  expires_at?: number
+}
+
+/** Token counts in disjoint classes: their sums are the totals (decisions.md, Money and time). */
+export interface Usage {
+  input: { text: number; cache_read: number; cache_write: number; audio: number; video: number }
+  output: { text: number; reasoning: number; audio: number; image: number }
+  prediction: { accepted: number; rejected: number } | null
+  web_search_requests: number | null
+}
+
+/** What one call came to. Money in nano-dollars; null where the endpoint has no price. */
+export interface Receipt {
+  usage: Usage
+  usageSource: 'exact' | 'estimated' | 'none'
+  cost: bigint | null
+  cost_details: { prompt: bigint; completion: bigint } | null
+  is_byok: boolean
+}
+
+/** Whether the part is something a caller can use: from the first of these on no other endpoint may be tried. */
+export const isMeaningful = (part: TextPart): boolean =>
+  part.type !== 'start' && part.type !== 'usage' && part.type !== 'echo' && part.type !== 'error' && !isEmptyText(part)
+
+const isEmptyText = (part: TextPart): boolean =>
+  (part.type === 'text-delta' || part.type === 'reasoning-delta' || part.type === 'refusal-delta') && part.text === ''
+
+export const inputTokens = ({ input }: Usage): number => input.text + input.cache_read + input.cache_write + input.audio + input.video
+export const outputTokens = ({ output }: Usage): number => output.text + output.reasoning + output.audio + output.image
+
+/** A count of text tokens only. */
+export const textUsage = (prompt: number, completion: number): Usage => ({
+  input: { text: prompt, cache_read: 0, cache_write: 0, audio: 0, video: 0 },
+  output: { text: completion, reasoning: 0, audio: 0, image: 0 },
+  prediction: null,
+  web_search_requests: null,
+})
+
+/**
+ * The turns with each `name` moved into its text as `{name}: {content}`, for protocols that have no field for it
+ * (specification E9). The turns handed in stay as they are: another endpoint may want the field.
+ */
+export const namesInText = (turns: Turn[]): Turn[] => turns.map(turn => (turn.name === undefined ? turn : nameInText(turn, turn.name)))
+
+function nameInText({ name: _, ...turn }: Turn, name: string): Turn {
+  const at = turn.blocks.findIndex(block => block.type === 'text')
+  if (at === -1) return { ...turn, blocks: [{ type: 'text', text: `${name}:` }, ...turn.blocks] }
+  return { ...turn, blocks: turn.blocks.map((block, i) => (i === at && block.type === 'text' ? { ...block, text: `${name}: ${block.text}` } : block)) }
+}

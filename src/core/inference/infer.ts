@@ -1,0 +1,23 @@
+import { GatewayError } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Actor } from '../identity/actor.ts'
+import { admit } from './admit.ts'
+import { attemptInOrder } from './attempt.ts'
+import type { Work } from './call.ts'
+import { planRoute } from './plan.ts'
+import { begin } from './running.ts'
+import { type Answer, settle, settleFailure } from './settle.ts'
+
+/** The life of one call, in the order it happens. Every inference endpoint comes through here. */
+export async function infer(gateway: Gateway, actor: Actor, kind: 'text', call: Work['text']['call'], signal: AbortSignal): Promise<Answer> {
+  admit(gateway, actor)
+  const plan = planRoute(gateway, call)
+  const running = begin(gateway, actor, kind, call, plan, signal)
+  try {
+    return settle(gateway, running, await attemptInOrder(gateway, running))
+  } catch (thrown) {
+    const error = GatewayError.from(thrown)
+    await settleFailure(gateway, running, error)
+    throw error
+  }
+}

@@ -1,0 +1,109 @@
+import type { Endpoint, Model } from '../catalog/models.ts'
+import { GatewayError, invalid, notFound } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import { attosPerToken } from '../ledger/money.ts'
+import type { RoutingPreferences, TextCall } from './call.ts'
+import { unsupportedBy } from './parameters.ts'
+
+/** The endpoints to try, in order, and why the others were dropped. */
+export interface Plan {
+  endpoints: Endpoint[]
+  dropped: Dropped[]
+}
+
+export interface Dropped {
+  endpoint: Endpoint
+  /** The word for it in `error.availability.excluded_by` (wire reference L.3). */
+  by: string
+}
+
+/** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
+type Filter = (endpoint: Endpoint, call: TextCall) => true | string
+
+const FILTERS: Filter[] = [chosenByCaller, keepsNoData, withinPrice, supportsTheCall, fitsTheContext]
+
+/** At most this many endpoints are tried for one call, so that an outage does not multiply traffic. */
+const MOST_ATTEMPTS = 3
+
+/**
+ * Who may serve the call: the models in the order wanted, each with its endpoints in the caller's order.
+ * Throws 400 for a model that is not in the catalogue and 404 when a wish excludes the last endpoint, naming the wish.
+ */
+export function planRoute(gateway: Gateway, call: TextCall): Plan {
+  const models = call.models.map(slug => modelOf(gateway, slug))
+  const dropped: Dropped[] = []
+  const endpoints = models.flatMap(model => ordered(allowed(model, call, dropped), call.routing))
+  if (endpoints.length === 0) throw nobodyLeft(call, dropped)
+  return { endpoints: endpoints.slice(0, MOST_ATTEMPTS), dropped }
+}
+
+function modelOf(gateway: Gateway, slug: string): Model {
+  const model = gateway.catalog.models.get(slug)
+  if (!model) throw invalid(`${JSON.stringify(slug.slice(0, 200))} is not a valid model ID`, 'model')
+  return model
+}
+
+function allowed(model: Model, call: TextCall, dropped: Dropped[]): Endpoint[] {
+  return model.endpoints.filter(endpoint => {
+    const by = FILTERS.map(filter => filter(endpoint, call)).find(verdict => verdict !== true)
+    if (by !== undefined) dropped.push({ endpoint, by: String(by) })
+    return by === undefined
+  })
+}
+
+// The sort is stable: endpoints that the caller did not name keep the catalogue's order.
+function ordered(endpoints: Endpoint[], { order, allow_fallbacks }: RoutingPreferences): Endpoint[] {
+  const rank = (endpoint: Endpoint) => {
+    const at = order?.indexOf(endpoint.provider.slug) ?? -1
+    return at === -1 ? Number.POSITIVE_INFINITY : at
+  }
+  const named = order ? endpoints.filter(endpoint => rank(endpoint) !== Number.POSITIVE_INFINITY).sort((a, b) => rank(a) - rank(b)) : []
+  if (allow_fallbacks !== false) return [...named, ...endpoints.filter(endpoint => !named.includes(endpoint))]
+  return order ? named : endpoints.slice(0, 1)
+}
+
+function chosenByCaller({ provider }: Endpoint, { routing: { only, ignore } }: TextCall) {
+  if (only && !only.includes(provider.slug)) return 'allowed_providers'
+  return ignore?.includes(provider.slug) ? 'allowed_providers' : true
+}
+
+function keepsNoData({ data_policy }: Endpoint, { routing: { data_collection, zdr } }: TextCall) {
+  if (zdr && data_policy.retention_days !== 0) return 'data_policy:zdr'
+  return data_collection === 'deny' && data_policy.training ? 'data_policy:training' : true
+}
+
+function withinPrice({ prices, quantization }: Endpoint, { routing: { max_price, quantizations } }: TextCall) {
+  if (quantizations && !quantizations.includes(quantization)) return 'quantization'
+  if (!max_price) return true
+  const { prompt, completion } = max_price
+  const tooDear = (most: number | undefined, price: bigint | undefined) => most !== undefined && (price === undefined || price > attosPerToken(most))
+  return tooDear(prompt, prices?.prompt) || tooDear(completion, prices?.completion) ? 'max_price' : true
+}
+
+function supportsTheCall(endpoint: Endpoint, call: TextCall) {
+  return call.routing.require_parameters && unsupportedBy(endpoint, call).length > 0 ? 'require_parameters' : true
+}
+
+function fitsTheContext({ context_length }: Endpoint, { params: { max_tokens } }: TextCall) {
+  return max_tokens !== undefined && context_length !== null && max_tokens >= context_length ? 'context_length' : true
+}
+
+const WISHES: Record<string, string> = {
+  allowed_providers: 'provider.only and provider.ignore leave no provider that serves it',
+  'data_policy:zdr': 'provider.zdr asks for zero data retention',
+  'data_policy:training': 'provider.data_collection asks for providers that do not train on data',
+  max_price: 'provider.max_price is below every price',
+  quantization: 'provider.quantizations names none that is served',
+  require_parameters: 'provider.require_parameters asks for parameters that are not supported',
+  context_length: 'max_tokens is not below the context length',
+}
+
+function nobodyLeft(call: TextCall, dropped: Dropped[]): GatewayError {
+  const excluded_by = [...new Set(dropped.map(one => one.by))]
+  const last = excluded_by.at(-1)
+  if (last === undefined) return notFound(`No endpoints found for ${call.models[0]}.`)
+  const message = `No endpoints found for ${call.models[0]}: ${WISHES[last] ?? last}.`
+  const outOfRange = excluded_by.length === 1 && last === 'context_length'
+  if (outOfRange) return new GatewayError('max_tokens_exceeded', message, { metadata: { field: 'max_tokens', excluded_by } })
+  return new GatewayError('not_found', message, { metadata: { excluded_by } })
+}

@@ -1,0 +1,155 @@
+import type { Endpoint } from '../catalog/models.ts'
+import { GatewayError } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import { type Ending, watch } from '../kernel/iterate.ts'
+import { type Cost, costOf } from '../ledger/cost.ts'
+import type { Charge } from '../ledger/ledger.ts'
+import { dayOf } from '../ledger/periods.ts'
+import type { Generation } from '../telemetry/generations.ts'
+import type { Begun } from './attempt.ts'
+import { inputTokens, outputTokens, type Receipt, textUsage, type TextPart, type Usage } from './call.ts'
+import { Meter } from './meter.ts'
+import { clientLeft, isAbandoned, type Running } from './running.ts'
+
+/** An answer on its way to the client. Reading it to its end, or leaving it, settles the call: always, and once. */
+export interface Answer {
+  id: string
+  /** The model that serves, by our slug. */
+  model: string
+  provider: string
+  /** Unix seconds. */
+  created: number
+  parts: AsyncIterableIterator<TextPart[]>
+}
+
+/**
+ * The answer with its meter running. At its end the cost is counted and the call recorded, and only then comes the last
+ * batch, with the receipt: whoever has read it knows that the record outlives this process.
+ */
+export function settle(gateway: Gateway, running: Running<'text'>, begun: Begun<'text'>): Answer {
+  const meter = new Meter()
+  const { endpoint } = begun
+  const parts = watch(begun.parts, {
+    each: batch => meter.read(batch),
+    ended: ending => close(gateway, running, endpoint, meter, ending),
+  })
+  const created = Math.floor(running.created.getTime() / 1000)
+  return { id: running.call.id, model: endpoint.model, provider: endpoint.provider.name, created, parts }
+}
+
+/** Settles a call that no endpoint answered: nothing was delivered, so nothing is charged. */
+export async function settleFailure(gateway: Gateway, running: Running<'text'>, error: GatewayError): Promise<void> {
+  const receipt = freeReceipt(textUsage(0, 0))
+  await record(gateway, running, generationOf(running, gateway, { endpoint: null, meter: new Meter(), receipt, error }), receipt)
+}
+
+async function close(gateway: Gateway, running: Running<'text'>, endpoint: Endpoint, meter: Meter, ending: Ending): Promise<TextPart[]> {
+  const error = errorOf(running, ending)
+  const receipt = receiptFor(running, endpoint, meter, error)
+  const last: TextPart[] = error ? [{ type: 'error', error }] : []
+  try {
+    await record(gateway, running, generationOf(running, gateway, { endpoint, meter, receipt, error }), receipt)
+  } catch (thrown) {
+    if (!error) last.push({ type: 'error', error: GatewayError.from(thrown) })
+  }
+  last.push({ type: 'receipt', receipt })
+  return last
+}
+
+function errorOf(running: Running, ending: Ending): GatewayError | null {
+  if (ending.how === 'completed') return null
+  if (ending.how === 'abandoned' || isAbandoned(running)) return clientLeft()
+  return GatewayError.from(ending.thrown)
+}
+
+/**
+ * The provider's count rules. Without one, what was delivered is estimated. Nothing delivered, or an answer without output
+ * that ended in an error or for no reason, costs nothing (wire reference K.8).
+ */
+function receiptFor(running: Running<'text'>, endpoint: Endpoint, meter: Meter, error: GatewayError | null): Receipt {
+  if (meter.usage) {
+    const insured = outputTokens(meter.usage) === 0 && (error !== null || meter.finish === null || meter.finish.reason === 'error')
+    return insured ? freeReceipt(meter.usage) : receipt(meter.usage, 'exact', costOf(meter.usage, endpoint.prices))
+  }
+  if (!meter.delivered) return freeReceipt(textUsage(0, 0))
+  const usage = meter.estimate(running.call)
+  return receipt(usage, 'estimated', costOf(usage, endpoint.prices))
+}
+
+const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost): Receipt => ({ usage, usageSource, ...cost, is_byok: false })
+
+const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
+
+/** The ledger, the record and the news: in this order, and once. */
+async function record(gateway: Gateway, running: Running<'text'>, generation: Generation, receipt: Receipt): Promise<void> {
+  const charge = chargeFor(gateway, running, receipt)
+  if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
+  try {
+    await gateway.recorder.record({ generation, charge })
+  } finally {
+    running.forget()
+    gateway.events.publish('generation.finished', generation)
+  }
+}
+
+function chargeFor(gateway: Gateway, { hold, call, actor }: Running<'text'>, receipt: Receipt): Charge | null {
+  if (!hold) return null
+  const now = gateway.clock.now()
+  return {
+    generation_id: call.id,
+    key_hash: hold.key_hash,
+    workspace_id: actor.workspace_id,
+    day: dayOf(now),
+    byok: receipt.is_byok,
+    nanos: receipt.cost ?? 0n,
+    source: receipt.usageSource,
+    settled_at: now.toISOString(),
+  }
+}
+
+interface Outcome {
+  endpoint: Endpoint | null
+  meter: Meter
+  receipt: Receipt
+  error: GatewayError | null
+}
+
+function generationOf(running: Running<'text'>, gateway: Gateway, { endpoint, meter, receipt, error }: Outcome): Generation {
+  const { call, actor } = running
+  const { usage } = receipt
+  return {
+    id: call.id,
+    request_id: call.origin.request_id,
+    created_at: running.created.toISOString(),
+    workspace_id: actor.workspace_id,
+    key_hash: actor.key_hash,
+    user_id: actor.user_id,
+    api_type: 'completions',
+    model: endpoint?.model ?? call.models[0] ?? '',
+    provider_name: endpoint?.provider.name ?? null,
+    provider_responses: running.attempts,
+    upstream_id: meter.start.upstream_id,
+    streamed: call.stream,
+    cancelled: isAbandoned(running),
+    finish_reason: error ? 'error' : (meter.finish?.reason ?? null),
+    native_finish_reason: meter.finish?.native ?? null,
+    latency: running.firstPart === null ? null : Math.round(running.firstPart - running.began),
+    generation_time: Math.round(gateway.clock.ticks() - running.began),
+    native_tokens_prompt: inputTokens(usage),
+    native_tokens_completion: outputTokens(usage),
+    native_tokens_reasoning: usage.output.reasoning,
+    native_tokens_cached: usage.input.cache_read,
+    native_tokens_completion_images: usage.output.image,
+    total_cost: receipt.cost,
+    upstream_inference_cost: receipt.cost,
+    usageSource: receipt.usageSource,
+    is_byok: receipt.is_byok,
+    service_tier: meter.start.service_tier,
+    session_id: call.session_id,
+    external_user: call.user,
+    http_referer: call.origin.http_referer,
+    title: call.origin.title,
+    user_agent: call.origin.user_agent,
+    error_type: error?.type ?? null,
+  }
+}

@@ -1,0 +1,104 @@
+import { FormatRegistry, Kind, type Static, type TSchema } from '@sinclair/typebox'
+import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
+import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
+
+/** One place in a value that does not fit its schema. `path` is dotted: `messages.0.role`. */
+export interface Misfit {
+  path: string
+  expected: string
+  found: string
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+/** ISO 8601 in UTC with seconds, as E2 asks of `expires_at`: minute precision does not fit. */
+const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$/
+
+// TypeBox knows no formats by itself, and refuses every value of a format that nobody registered.
+FormatRegistry.Set('uuid', text => UUID.test(text))
+FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isRealTime(text))
+FormatRegistry.Set('url', text => URL.canParse(text) && /^https?:/i.test(text))
+
+const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
+
+/** Whether the value fits the schema. The schema is compiled on first use. */
+export function fits<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
+  return checker(schema).Check(value)
+}
+
+/** Where the value does not fit: the most telling place first. Undefined when it fits. */
+export function misfit(schema: TSchema, value: unknown): Misfit | undefined {
+  const check = checker(schema)
+  if (check.Check(value)) return undefined
+  return explain(check.Errors(value))
+}
+
+/** What a schema asks for, in words: `number from 0 to 2`, `"auto" or "none"`. */
+export function describe(schema: TSchema): string {
+  if (schema.anyOf) return list((schema.anyOf as TSchema[]).map(describe))
+  if (schema.const !== undefined) return JSON.stringify(schema.const)
+  if (schema.format) return `${schema.type} in the form ${schema.format}`
+  if (schema.type === 'number' || schema.type === 'integer') return `${schema.type}${range(schema)}`
+  if (schema.type === 'string') return `string${length(schema.minLength, schema.maxLength, 'characters')}`
+  if (schema.type === 'array') return `array${length(schema.minItems, schema.maxItems, 'items')}`
+  return typeof schema.type === 'string' ? schema.type : 'valid value'
+}
+
+/** What a value is, in words, without repeating texts: only numbers, booleans and null are shown as they are. */
+export function nameOf(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array'
+  return typeof value === 'string' ? (value === '' ? 'an empty string' : 'a string') : 'an object'
+}
+
+function checker(schema: TSchema): TypeCheck<TSchema> {
+  const known = compiled.get(schema)
+  if (known) return known
+  const made = TypeCompiler.Compile(schema)
+  compiled.set(schema, made)
+  return made
+}
+
+function explain(errors: ValueErrorIterator): Misfit | undefined {
+  const first = errors.First()
+  return first && misfitOf(deepest(first))
+}
+
+// An error at a union only says "none of these". The variant that got furthest says what is really wrong.
+function deepest(error: ValueError): ValueError {
+  const inner = error.errors.map(variant => variant.First()).filter(found => found !== undefined)
+  const below = inner.map(deepest).filter(found => found.path.length > error.path.length && !isDiscriminator(found))
+  if (below.length === 0) return error
+  return below.reduce((best, next) => (depth(next) > depth(best) ? next : best))
+}
+
+const depth = (error: ValueError) => error.path.split('/').length
+
+// A variant that fails on its own tag (`role`, `type`) was not the one meant.
+const isDiscriminator = (error: ValueError) => error.schema[Kind] === 'Literal' && error.value !== undefined && typeof error.value === 'string'
+
+function misfitOf(error: ValueError): Misfit {
+  const path = error.path.slice(1).replaceAll('/', '.')
+  if (error.message === 'Unexpected property') return { path, expected: 'no such field', found: nameOf(error.value) }
+  return { path, expected: describe(error.schema), found: nameOf(error.value) }
+}
+
+const list = (words: string[]) => [...new Set(words)].join(' or ')
+
+function range(schema: TSchema): string {
+  const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema
+  const low = minimum === undefined ? (above === undefined ? '' : ` above ${above}`) : ` from ${minimum}`
+  const high = maximum === undefined ? (below === undefined ? '' : ` below ${below}`) : ` to ${maximum}`
+  return low + high
+}
+
+function length(min: number | undefined, max: number | undefined, unit: string): string {
+  if (min !== undefined && max !== undefined) return ` of ${min} to ${max} ${unit}`
+  if (max !== undefined) return ` of at most ${max} ${unit}`
+  return min === undefined || min === 0 ? '' : ` of at least ${min} ${min === 1 ? unit.slice(0, -1) : unit}`
+}
+
+function isRealTime(text: string): boolean {
+  const time = new Date(text)
+  return !Number.isNaN(time.getTime()) && time.toISOString().slice(0, 19) === text.slice(0, 19)
+}

@@ -1,0 +1,37 @@
+import type { Prices } from '../catalog/prices.ts'
+import type { Receipt, Usage } from '../inference/call.ts'
+import { roundToNanos } from './money.ts'
+
+export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
+
+/**
+ * What the usage costs at these prices, in nano-dollars, rounded once. Null where the endpoint has no price: an unknown cost
+ * is not a cost of zero. A class without a price of its own costs what its parent does: cached and audio input like the
+ * prompt, reasoning, audio and images like the completion.
+ */
+export function costOf(usage: Usage, prices: Prices | null): Cost {
+  if (!prices) return { cost: null, cost_details: null }
+  const prompt = inputCost(usage.input, prices) + (prices.request ?? 0n)
+  const completion = outputCost(usage.output, prices)
+  const cost = roundToNanos(prompt + completion)
+  const rounded = roundToNanos(prompt)
+  return { cost, cost_details: { prompt: rounded, completion: cost - rounded } }
+}
+
+function inputCost(input: Usage['input'], prices: Prices): bigint {
+  return (
+    BigInt(input.text + input.video) * prices.prompt +
+    BigInt(input.cache_read) * (prices.cache_read ?? prices.prompt) +
+    BigInt(input.cache_write) * (prices.cache_write ?? prices.prompt) +
+    BigInt(input.audio) * (prices.audio ?? prices.prompt)
+  )
+}
+
+function outputCost(output: Usage['output'], prices: Prices): bigint {
+  return (
+    BigInt(output.text) * prices.completion +
+    BigInt(output.reasoning) * (prices.reasoning ?? prices.completion) +
+    BigInt(output.audio) * (prices.audio_output ?? prices.completion) +
+    BigInt(output.image) * (prices.image_output ?? prices.completion)
+  )
+}

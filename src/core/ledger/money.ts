@@ -1,0 +1,34 @@
+/** Money is a whole number of nano-dollars (10⁻⁹ USD), as a bigint. Prices are atto-dollars (10⁻¹⁸ USD) per token, so that the cheapest is exact. */
+
+const NANO = 1_000_000_000n
+const ATTO_PER_NANO = 1_000_000_000n
+
+/** USD as JSON has it → nano-dollars, rounded half up at the ninth digit. */
+export const nanosOf = (usd: number): bigint => decimal(usd, 9)
+
+/** Nano-dollars → USD as JSON shows it. */
+export const usdOf = (nanos: bigint): number => Number(nanos / NANO) + Number(nanos % NANO) / 1e9
+
+/** USD per million tokens → atto-dollars per token. */
+export const attosPerToken = (usdPerMillion: number): bigint => decimal(usdPerMillion, 12)
+
+/** Atto-dollars → nano-dollars, rounded half up. The one rounding of a charge. */
+export const roundToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO / 2n) / ATTO_PER_NANO
+
+/** Atto-dollars per token → the decimal string of USD per token that `/models` shows. */
+export function usdPerTokenText(attos: bigint): string {
+  const digits = attos.toString().padStart(19, '0')
+  const fraction = digits.slice(-18).replace(/0+$/, '')
+  return digits.slice(0, -18) + (fraction && `.${fraction}`)
+}
+
+// Through the shortest decimal text, not through multiplication: 0.07 * 1e12 is not 7e10 in binary.
+function decimal(amount: number, places: number): bigint {
+  const [mantissa = '0', exponent = '0'] = amount.toString().split('e')
+  const [whole = '0', fraction = ''] = mantissa.split('.')
+  const shift = places + Number(exponent) - fraction.length
+  const digits = BigInt(whole + fraction)
+  if (shift >= 0) return digits * 10n ** BigInt(shift)
+  const unit = 10n ** BigInt(-shift)
+  return (digits + unit / 2n) / unit
+}

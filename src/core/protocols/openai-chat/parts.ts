@@ -1,0 +1,12 @@
+import { GatewayError } from '../../errors.ts'
+import type { TextCall, TextPart } from '../../inference/call.ts'
+import { ChunkReader } from './reader.ts'
+
+/** The parts of a whole `chat.completion`: it is read as one chunk that says everything. */
+export function parts(body: unknown, call: TextCall): TextPart[] {
+  if (!isAnswer(body)) throw new GatewayError('provider_unavailable', 'Provider returned error')
+  return new ChunkReader(call).chunk(body)
+}
+
+const isAnswer = (body: unknown): body is Record<string, unknown> =>
+  typeof body === 'object' && body !== null && ('error' in body || ('choices' in body && Array.isArray(body.choices) && body.choices.length > 0))

@@ -1,0 +1,184 @@
+import { GatewayError } from '../../errors.ts'
+import type { AudioDelta, Logprobs, ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
+import type { Frame, Reader } from '../protocol.ts'
+import { failureOf } from './failure.ts'
+import { finishReason } from './finish.ts'
+import { usageOf } from './usage.ts'
+
+type Json = Record<string, unknown>
+
+/** More alternatives or tool calls than this in one answer is a provider gone wrong, and no array may grow for it. */
+const MOST_CHOICES = 128
+const MOST_CALLS = 128
+/** How many events may be unreadable before the stream itself is. */
+const MOST_GARBAGE = 20
+
+/** Reads `chat.completion.chunk` events. One small method for each thing that a chunk may hold. */
+export class ChunkReader implements Reader<TextPart> {
+  complete = false
+  readonly #call: TextCall
+  readonly #calls = new Map<string, { index: number; id: string }>()
+  readonly #counts = new Map<number, number>()
+  #started = false
+  #garbage = 0
+
+  constructor(call: TextCall) {
+    this.#call = call
+  }
+
+  read({ data }: Frame): TextPart[] {
+    if (this.complete) return []
+    if (data.trim() === '[DONE]') return this.#done()
+    const chunk = parse(data)
+    return chunk === undefined ? this.#unreadable() : this.chunk(chunk)
+  }
+
+  /** The parts of one chunk, or of a whole answer: there a choice has a `message` where a chunk has a `delta`. */
+  chunk(chunk: Json): TextPart[] {
+    const parts: TextPart[] = []
+    if (isObject(chunk.error) || typeof chunk.error === 'string') throw failureOf(chunk.error)
+    this.#start(chunk, parts)
+    if (Array.isArray(chunk.choices)) for (const [i, choice] of chunk.choices.entries()) if (isObject(choice)) this.#choice(choice, i, parts)
+    this.#usage(chunk, parts)
+    return parts
+  }
+
+  #done(): TextPart[] {
+    this.complete = true
+    return []
+  }
+
+  #unreadable(): TextPart[] {
+    this.#garbage += 1
+    if (this.#garbage > MOST_GARBAGE) throw new GatewayError('provider_unavailable', 'Provider returned error')
+    return []
+  }
+
+  #start(chunk: Json, parts: TextPart[]): void {
+    if (this.#started) return
+    this.#started = true
+    parts.push({
+      type: 'start',
+      upstream_id: text(chunk.id),
+      system_fingerprint: text(chunk.system_fingerprint),
+      service_tier: text(chunk.service_tier),
+    })
+  }
+
+  #choice(given: Json, position: number, parts: TextPart[]): void {
+    const choice = typeof given.index === 'number' ? given.index : position
+    if (!Number.isInteger(choice) || choice < 0 || choice >= MOST_CHOICES) return
+    if (isObject(given.error)) throw failureOf(given.error)
+    const delta = isObject(given.delta) ? given.delta : isObject(given.message) ? given.message : {}
+    this.#reasoning(delta, choice, parts)
+    this.#text(delta, given, choice, parts)
+    this.#toolCalls(delta, choice, parts)
+    this.#media(delta, choice, parts)
+    this.#annotations(delta, choice, parts)
+    this.#finish(given, choice, parts)
+  }
+
+  #reasoning(delta: Json, choice: number, parts: TextPart[]): void {
+    const said = text(delta.reasoning) ?? text(delta.reasoning_content)
+    if (said) parts.push({ type: 'reasoning-delta', choice, text: said })
+    if (!Array.isArray(delta.reasoning_details)) return
+    for (const detail of delta.reasoning_details) if (isDetail(detail)) parts.push({ type: 'reasoning-detail', choice, detail })
+  }
+
+  #text(delta: Json, given: Json, choice: number, parts: TextPart[]): void {
+    const logprobs = logprobsOf(given.logprobs)
+    const beside = logprobs ? { logprobs } : {}
+    const said = textContent(delta.content)
+    const refused = text(delta.refusal)
+    if (refused) parts.push({ type: 'refusal-delta', choice, text: refused, ...(said ? {} : beside) })
+    if (said || (logprobs && !refused)) parts.push({ type: 'text-delta', choice, text: said, ...beside })
+  }
+
+  #toolCalls(delta: Json, choice: number, parts: TextPart[]): void {
+    if (isObject(delta.function_call)) this.#toolCall({ index: 0, function: delta.function_call }, 0, choice, parts)
+    if (!Array.isArray(delta.tool_calls)) return
+    for (const [i, call] of delta.tool_calls.entries()) if (isObject(call)) this.#toolCall(call, i, choice, parts)
+  }
+
+  // Some servers give no index, some no id, some the same index to every call: a new id or a second name is a new call.
+  #toolCall(given: Json, position: number, choice: number, parts: TextPart[]): void {
+    const fn = isObject(given.function) ? given.function : {}
+    const name = text(fn.name)
+    const slot = `${choice} ${typeof given.index === 'number' ? given.index : position}`
+    const known = this.#calls.get(slot)
+    const id = text(given.id)
+    const isNew = !known || (id !== null && id !== '' && id !== known.id && Boolean(name))
+    const call = isNew ? this.#newCall(slot, id, choice) : known
+    if (!call) return
+    if (isNew) parts.push({ type: 'tool-call-start', choice, index: call.index, id: call.id, name: name ?? '' })
+    const input = inputText(fn.arguments)
+    if (input) parts.push({ type: 'tool-call-delta', choice, index: call.index, input })
+  }
+
+  #newCall(slot: string, id: string | null, choice: number): { index: number; id: string } | undefined {
+    const index = this.#counts.get(choice) ?? 0
+    if (index >= MOST_CALLS) return undefined
+    this.#counts.set(choice, index + 1)
+    const call = { index, id: id || `call_${this.#call.id.slice(-20)}_${choice}_${index}` }
+    this.#calls.set(slot, call)
+    return call
+  }
+
+  #media(delta: Json, choice: number, parts: TextPart[]): void {
+    if (isObject(delta.audio)) parts.push({ type: 'audio-delta', choice, audio: delta.audio as AudioDelta })
+    if (!Array.isArray(delta.images)) return
+    for (const image of delta.images) {
+      const url = isObject(image) && isObject(image.image_url) ? text(image.image_url.url) : null
+      if (url) parts.push({ type: 'image', choice, url })
+    }
+  }
+
+  #annotations(delta: Json, choice: number, parts: TextPart[]): void {
+    if (!Array.isArray(delta.annotations)) return
+    for (const annotation of delta.annotations) parts.push({ type: 'annotation', choice, annotation })
+  }
+
+  #finish(given: Json, choice: number, parts: TextPart[]): void {
+    const reason = text(given.finish_reason)
+    if (!reason) return
+    parts.push({ type: 'finish', choice, reason: finishReason(reason), native: text(given.native_finish_reason) ?? reason })
+  }
+
+  // Some servers count in every chunk: the call ends with the last count, so each replaces the one before.
+  #usage(chunk: Json, parts: TextPart[]): void {
+    const groq = isObject(chunk.x_groq) ? chunk.x_groq.usage : undefined
+    const usage = usageOf(chunk.usage ?? groq)
+    if (!usage) return
+    parts.push({ type: 'usage', usage })
+  }
+}
+
+function parse(data: string): Json | undefined {
+  try {
+    const value: unknown = JSON.parse(data)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isDetail = (value: unknown): value is ReasoningDetail => isObject(value) && typeof value.type === 'string'
+const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
+// Arguments are the raw text, big integers and all; a server that sends an object gets it written out.
+const inputText = (given: unknown): string => (typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : '')
+
+// Mistral answers with a list of parts where others have a text.
+function textContent(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content.map(part => (isObject(part) && part.type === 'text' ? (text(part.text) ?? '') : '')).join('')
+}
+
+function logprobsOf(given: unknown): Logprobs | undefined {
+  if (!isObject(given)) return undefined
+  const content = Array.isArray(given.content) ? given.content : null
+  const refusal = Array.isArray(given.refusal) ? given.refusal : null
+  return content || refusal ? { content, refusal } : undefined
+}

@@ -1,0 +1,54 @@
+import type { Usage } from '../../inference/call.ts'
+
+type Json = Record<string, unknown>
+
+/**
+ * An OpenAI usage object in disjoint classes. There `prompt_tokens` includes cached, written and audio tokens, and
+ * `completion_tokens` includes reasoning and audio; some servers leave reasoning out of it, which their total shows.
+ * Undefined for counts that no answer can have: negative, fractional, absurd.
+ */
+export function usageOf(given: unknown): Usage | undefined {
+  if (!isObject(given)) return undefined
+  const prompt = count(given.prompt_tokens)
+  const completion = count(given.completion_tokens)
+  if (prompt === undefined || completion === undefined) return undefined
+  return { input: inputOf(prompt, given), output: outputOf(prompt, completion, given), prediction: predictionOf(given), web_search_requests: null }
+}
+
+function inputOf(prompt: number, given: Json): Usage['input'] {
+  const details = member(given, 'prompt_tokens_details')
+  const cache_read = within(prompt, details.cached_tokens ?? given.prompt_cache_hit_tokens)
+  const cache_write = within(prompt - cache_read, details.cache_write_tokens)
+  const audio = within(prompt - cache_read - cache_write, details.audio_tokens)
+  const video = within(prompt - cache_read - cache_write - audio, details.video_tokens)
+  return { text: prompt - cache_read - cache_write - audio - video, cache_read, cache_write, audio, video }
+}
+
+function outputOf(prompt: number, completion: number, given: Json): Usage['output'] {
+  const details = member(given, 'completion_tokens_details')
+  const thought = count(details.reasoning_tokens) ?? 0
+  const whole = thought > 0 && count(given.total_tokens) === prompt + completion + thought ? completion + thought : completion
+  const reasoning = Math.min(thought, whole)
+  const audio = within(whole - reasoning, details.audio_tokens)
+  const image = within(whole - reasoning - audio, details.image_tokens)
+  return { text: whole - reasoning - audio - image, reasoning, audio, image }
+}
+
+function predictionOf(given: Json): Usage['prediction'] {
+  const details = member(given, 'completion_tokens_details')
+  const accepted = count(details.accepted_prediction_tokens)
+  const rejected = count(details.rejected_prediction_tokens)
+  return accepted || rejected ? { accepted: accepted ?? 0, rejected: rejected ?? 0 } : null
+}
+
+const MOST_TOKENS = 1_000_000_000
+
+function count(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : undefined
+}
+
+const within = (most: number, value: unknown): number => Math.min(count(value) ?? 0, most)
+
+const member = (of: Json, name: string): Json => (isObject(of[name]) ? of[name] : {})
+
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,0 +1,15 @@
+import type { Kind } from '../inference/call.ts'
+import { openaiChat } from './openai-chat.ts'
+import type { Protocol } from './protocol.ts'
+
+/** Every protocol, by the kind of work it does. */
+export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
+  text: {
+    'openai-chat': openaiChat,
+    // The built-in sandbox answers like an OpenAI server, but stands for all those that have no field for names.
+    sandbox: { ...openaiChat, takesNames: false },
+  },
+}
+
+/** The names of all protocols, as a config may use them. */
+export const protocolNames = [...new Set(Object.values(protocols).flatMap(byName => Object.keys(byName)))]

@@ -1,0 +1,23 @@
+import { type Kysely, sql } from 'kysely'
+import type { Key, KeyStore } from '../identity/keys.ts'
+import type { Tables } from './tables.ts'
+
+/** Keys in SQL. */
+export function keyStore(kysely: Kysely<Tables>): KeyStore {
+  return {
+    async all() {
+      const rows = await kysely.selectFrom('keys').selectAll().select(sql<string | null>`cast("limit" as text)`.as('limit')).execute()
+      return rows.map(row => ({
+        ...row,
+        disabled: row.disabled === 1,
+        include_byok_in_limit: row.include_byok_in_limit === 1,
+        limit: row.limit === null ? null : BigInt(row.limit),
+      }))
+    },
+    insert: async key => void (await kysely.insertInto('keys').values(rowOf(key)).execute()),
+    update: async key => void (await kysely.updateTable('keys').set(rowOf(key)).where('hash', '=', key.hash).execute()),
+    remove: async hash => void (await kysely.deleteFrom('keys').where('hash', '=', hash).execute()),
+  }
+}
+
+const rowOf = (key: Key) => ({ ...key, disabled: Number(key.disabled), include_byok_in_limit: Number(key.include_byok_in_limit) })

@@ -1,0 +1,19 @@
+import type { Database } from 'bun:sqlite'
+import first from './migrations/001-first.sql' with { type: 'text' }
+
+/** Every migration, in order. A released one is never changed; the version is how many have been applied. */
+const MIGRATIONS: string[] = [first]
+
+/** Brings the database to this program's version, each step whole or not at all. Throws when it was written by a newer one. */
+export function migrate(db: Database): void {
+  const applied = versionOf(db)
+  if (applied > MIGRATIONS.length) throw new Error(`This data directory was written by a newer gateway (schema ${applied}, this one knows ${MIGRATIONS.length})`)
+  if (applied < MIGRATIONS.length) db.transaction(() => applyFrom(db, versionOf(db))).immediate()
+}
+
+function applyFrom(db: Database, applied: number): void {
+  for (const migration of MIGRATIONS.slice(applied)) db.run(migration)
+  db.run(`pragma user_version = ${MIGRATIONS.length}`)
+}
+
+const versionOf = (db: Database): number => (db.query('pragma user_version').get() as { user_version: number }).user_version

@@ -1,0 +1,92 @@
+import { Database } from 'bun:sqlite'
+import { Kysely, SqliteDialect } from 'kysely'
+import type { Owner } from '../identity/workspaces.ts'
+import { generationStore } from './generations.ts'
+import { keyStore } from './keys.ts'
+import { ledgerStore } from './ledger.ts'
+import { migrate } from './migrations.ts'
+import type { Store } from './store.ts'
+import type { Tables } from './tables.ts'
+import { workspaceStore } from './workspaces.ts'
+
+export interface SqliteOptions {
+  /** A file's path, or `:memory:`. */
+  path: string
+  durability: 'normal' | 'full'
+  /** Milliseconds that a statement may wait for another process's lock. A server waits for nobody: it tries again later. */
+  patience: number
+}
+
+/** Older ones can lose writes when two connections checkpoint at once (fixed in 3.51.3). */
+const OLDEST_SQLITE = [3, 51, 3]
+
+/** A store in one SQLite file. Throws when the file is not ours, is newer than this program, or cannot be written. */
+export async function openSqlite({ path, durability, patience }: SqliteOptions): Promise<Store> {
+  const db = new Database(path, { create: true, strict: true })
+  try {
+    tune(db, durability)
+    migrate(db)
+  } catch (error) {
+    db.close()
+    throw error
+  }
+  db.run(`pragma busy_timeout = ${patience}`)
+  const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adapter(db) }) })
+  return {
+    keys: keyStore(kysely),
+    workspaces: workspaceStore(kysely),
+    ledger: ledgerStore(kysely),
+    generations: generationStore(kysely, db),
+    owner: candidate => ownerOf(kysely, candidate),
+    version: versionReader(db),
+    close: () => db.close(),
+  }
+}
+
+function tune(db: Database, durability: 'normal' | 'full'): void {
+  const { version } = db.query('select sqlite_version() as version').get() as { version: string }
+  if (isOlder(version.split('.').map(Number), OLDEST_SQLITE)) throw new Error(`SQLite ${version} is too old: ${OLDEST_SQLITE.join('.')} is needed`)
+  // Opening a fresh file takes its lock for a moment; two processes that start at once take turns.
+  db.run('pragma busy_timeout = 5000')
+  db.run('pragma journal_mode = wal')
+  db.run(`pragma synchronous = ${durability}`)
+  db.run('pragma foreign_keys = on')
+  db.run('pragma trusted_schema = off')
+  db.run('pragma cell_size_check = on')
+  db.run('pragma temp_store = memory')
+}
+
+function isOlder(version: number[], than: number[]): boolean {
+  const at = than.findIndex((part, i) => version[i] !== part)
+  return at !== -1 && (version[at] ?? 0) < (than[at] ?? 0)
+}
+
+// Kysely's own dialect over bun:sqlite. A statement that gives rows is a reader.
+function adapter(db: Database): ConstructorParameters<typeof SqliteDialect>[0]['database'] {
+  return {
+    close: () => db.close(),
+    prepare(sql: string) {
+      const statement = db.query(sql)
+      return {
+        reader: statement.columnNames.length > 0,
+        all: (values: readonly unknown[]) => statement.all(...(values as never[])),
+        run: (values: readonly unknown[]) => statement.run(...(values as never[])),
+        iterate: (values: readonly unknown[]) => statement.iterate(...(values as never[])) as IterableIterator<unknown>,
+      }
+    },
+  } as ConstructorParameters<typeof SqliteDialect>[0]['database']
+}
+
+async function ownerOf(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner> {
+  for (const [name, value] of Object.entries(candidate)) {
+    await kysely.insertInto('meta').values({ name, value }).onConflict(on => on.doNothing()).execute()
+  }
+  const rows = await kysely.selectFrom('meta').selectAll().where('name', 'in', Object.keys(candidate)).execute()
+  return Object.fromEntries(rows.map(row => [row.name, row.value])) as unknown as Owner
+}
+
+function versionReader(db: Database): () => number {
+  const statement = db.query('pragma data_version')
+  return () => (statement.get() as { data_version: number }).data_version
+}
+

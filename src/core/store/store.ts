@@ -1,0 +1,17 @@
+import type { KeyStore } from '../identity/keys.ts'
+import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
+import type { LedgerStore } from '../ledger/ledger.ts'
+import type { GenerationStore } from '../telemetry/generations.ts'
+
+/** Everything that is remembered, one property per noun. A method is one transaction. */
+export interface Store {
+  keys: KeyStore
+  workspaces: WorkspaceStore
+  ledger: LedgerStore
+  generations: GenerationStore
+  /** The owner of this memory; the candidate becomes it when there is none yet. */
+  owner(candidate: Owner): Promise<Owner>
+  /** Changes exactly when another process has written. */
+  version(): number
+  close(): void
+}

@@ -1,0 +1,20 @@
+import type { ColumnType } from 'kysely'
+import type { Key } from '../identity/keys.ts'
+import type { Workspace } from '../identity/workspaces.ts'
+import type { Charge, DaySpend } from '../ledger/ledger.ts'
+import type { Generation } from '../telemetry/generations.ts'
+
+/** The tables as Kysely sees them: the nouns' own types, with the three that SQL has not (boolean, bigint, lists). */
+export interface Tables {
+  meta: { name: string; value: string }
+  workspaces: Columns<Workspace>
+  keys: Columns<Key>
+  generations: Columns<Generation>
+  charges: Columns<Charge>
+  spend: Columns<DaySpend>
+}
+
+type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
+type Column<V> = boolean extends V ? number : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V
+// Read as text and written as a bigint: a driver that reads a 64-bit column as a double rounds it.
+type Money<V> = ColumnType<V extends null ? string | null : string, V, V>

@@ -1,0 +1,109 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { notFound } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Actor } from '../identity/actor.ts'
+import { usdOf } from '../ledger/money.ts'
+import type { Entry } from './recorder.ts'
+
+/** One try at one endpoint, as the record tells it. Latency in milliseconds; a status of null means no answer came. */
+export interface ProviderResponse {
+  provider_name: string
+  model_permaslug: string
+  endpoint_id: string
+  is_byok: boolean
+  latency: number
+  status: number | null
+}
+
+/**
+ * The record of a call. Field by field the public one (wire reference B.4), plus whose it was and how its cost is known.
+ * Money in nano-dollars, times in milliseconds.
+ */
+export interface Generation {
+  id: string
+  request_id: string
+  created_at: string
+  workspace_id: string
+  key_hash: string | null
+  user_id: string
+  api_type: string
+  model: string
+  provider_name: string | null
+  provider_responses: ProviderResponse[]
+  upstream_id: string | null
+  streamed: boolean
+  cancelled: boolean
+  finish_reason: string | null
+  native_finish_reason: string | null
+  latency: number | null
+  generation_time: number | null
+  native_tokens_prompt: number
+  native_tokens_completion: number
+  native_tokens_reasoning: number
+  native_tokens_cached: number
+  native_tokens_completion_images: number
+  total_cost: bigint | null
+  upstream_inference_cost: bigint | null
+  usageSource: 'exact' | 'estimated' | 'none'
+  is_byok: boolean
+  service_tier: string | null
+  session_id: string | null
+  external_user: string | null
+  http_referer: string | null
+  title: string | null
+  user_agent: string | null
+  error_type: string | null
+}
+
+/** Remembers generations. `record` is one transaction: the rows, their charges and the day's spending, all or nothing. */
+export interface GenerationStore {
+  record(batch: Entry[]): void
+  byId(id: string): Promise<Generation | undefined>
+  recent(limit: number): Promise<Generation[]>
+}
+
+/** The query of `GET /generation`. */
+export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
+
+/** How many `generations list` shows. */
+export const RecentQuery = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })) })
+export type RecentQuery = Static<typeof RecentQuery>
+
+/** One finished call, for whoever may see its workspace. Throws 404, also for another workspace's. */
+export async function getGeneration(gateway: Gateway, actor: Actor, id: string) {
+  const generation = await gateway.store.generations.byId(id)
+  if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id)) throw notFound('Generation not found')
+  return { data: shownGeneration(generation) }
+}
+
+/** The newest calls first. */
+export async function listGenerations(gateway: Gateway, { limit = 20 }: RecentQuery) {
+  return { data: (await gateway.store.generations.recent(limit)).map(shownGeneration) }
+}
+
+function shownGeneration(generation: Generation) {
+  const { key_hash: _, user_id: __, title, total_cost, upstream_inference_cost, ...shown } = generation
+  const cost = usdOf(total_cost ?? 0n)
+  return {
+    ...shown,
+    app_id: null,
+    cache_discount: null,
+    data_region: 'global',
+    moderation_latency: null,
+    num_fetches: null,
+    num_input_audio_prompt: null,
+    num_media_completion: null,
+    num_media_prompt: null,
+    num_search_results: null,
+    origin: generation.http_referer ?? title ?? '',
+    preset_id: null,
+    response_cache_source_id: null,
+    router: null,
+    tokens_prompt: generation.native_tokens_prompt,
+    tokens_completion: generation.native_tokens_completion,
+    total_cost: cost,
+    usage: cost,
+    upstream_inference_cost: upstream_inference_cost === null ? null : usdOf(upstream_inference_cost),
+    web_search_engine: null,
+  }
+}

@@ -1,0 +1,104 @@
+import { GatewayError } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import { once } from '../kernel/iterate.ts'
+import type { Reader } from '../protocols/protocol.ts'
+import { type Deadline, openDeadline } from './deadline.ts'
+import type { Outgoing } from './egress.ts'
+import { PartStream } from './part-stream.ts'
+
+/** A whole answer may hold this much; a compressed one may not grow past it either. */
+const LARGEST_ANSWER = 64 * 1024 * 1024
+const LARGEST_ERROR = 256 * 1024
+
+/** How the answer is to be read: a protocol, bound to one call. */
+export interface Translation<Part> {
+  streamed: boolean
+  parts(body: unknown): Part[]
+  reader(): Reader<Part>
+  failure(status: number, body: unknown): GatewayError
+}
+
+/**
+ * Sends one request and opens its answer, as batches of parts: a streamed answer as it comes, a whole one at once, whichever
+ * the provider gave. `answered` is told the status as soon as it is known. Throws what a failure means to our caller.
+ */
+export async function openAnswer<Part>(
+  gateway: Gateway,
+  outgoing: Outgoing,
+  translation: Translation<Part>,
+  caller: AbortSignal,
+  answered: (status: number) => void,
+): Promise<AsyncIterator<Part[]>> {
+  const deadline = openDeadline(caller, limitsOf(gateway, translation.streamed))
+  try {
+    const response = await gateway.egress(outgoing, deadline.signal)
+    answered(response.status)
+    if (response.status !== 200) throw await failureOf(translation, response, deadline)
+    if (isStream(response, translation.streamed)) return new PartStream(response, translation.reader(), deadline)
+    const parts = translation.parts(await readJson(response, LARGEST_ANSWER, deadline))
+    deadline.close()
+    return once(parts)
+  } catch (thrown) {
+    const error = deadline.failure(thrown)
+    deadline.abort()
+    throw error
+  }
+}
+
+function limitsOf({ config: { timeouts } }: Gateway, streamed: boolean) {
+  const firstByte = streamed ? timeouts.first_byte_stream_seconds : timeouts.first_byte_seconds
+  return { firstByte: firstByte * 1000, idle: timeouts.idle_seconds * 1000, total: timeouts.total_seconds * 1000 }
+}
+
+function isStream({ headers }: Response, streamed: boolean): boolean {
+  const type = headers.get('content-type') ?? ''
+  if (type.includes('text/event-stream')) return true
+  if (type.includes('json')) return false
+  if (type.startsWith('text/html')) throw unreadable()
+  return streamed
+}
+
+async function failureOf(translation: Translation<unknown>, response: Response, deadline: Deadline): Promise<GatewayError> {
+  const body = await readJson(response, LARGEST_ERROR, deadline).catch(() => undefined)
+  const error = translation.failure(response.status, body)
+  const retryAfter = retryAfterOf(response.headers)
+  if (retryAfter === undefined || error.type !== 'rate_limit_exceeded') return error
+  return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
+}
+
+const LONGEST_RETRY_AFTER = 300
+
+/** The seconds a provider asks to wait (RFC 9110, 10.2.3), as a number or a date, never below 0 or past five minutes. */
+export function retryAfterOf(headers: Headers, now = Date.now()): number | undefined {
+  const given = headers.get('retry-after')
+  if (given === null) return undefined
+  const seconds = /^-?\d+$/.test(given.trim()) ? Number(given) : (Date.parse(given) - now) / 1000
+  return Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER) : undefined
+}
+
+async function readJson(response: Response, largest: number, deadline: Deadline): Promise<unknown> {
+  const text = await readText(response, largest, deadline)
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw unreadable(cause)
+  }
+}
+
+// A body that names its length, and is not packed, can be read in one go. Every other is counted as it comes.
+async function readText(response: Response, largest: number, deadline: Deadline): Promise<string> {
+  const length = Number(response.headers.get('content-length') ?? Number.NaN)
+  if (length <= largest && !response.headers.has('content-encoding')) return response.text()
+  const decoder = new TextDecoder()
+  let text = ''
+  let size = 0
+  for await (const bytes of response.body ?? []) {
+    deadline.touched()
+    size += bytes.length
+    if (size > largest) throw unreadable()
+    text += decoder.decode(bytes, { stream: true })
+  }
+  return text + decoder.decode()
+}
+
+const unreadable = (cause?: unknown) => new GatewayError('provider_unavailable', 'Provider returned error', { cause })

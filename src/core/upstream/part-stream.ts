@@ -1,0 +1,77 @@
+import { GatewayError } from '../errors.ts'
+import type { Frame, Reader } from '../protocols/protocol.ts'
+import type { Deadline } from './deadline.ts'
+import { SseScanner } from './sse.ts'
+
+/** How long a provider may take to close an answer that it has already ended. */
+const FAREWELL = 1_000
+
+/**
+ * A streamed answer as batches of parts, one batch for each read that completes any. Not a generator: leaving closes the
+ * upstream at once, even while a read is waiting. It is over only with the protocol's own terminal event; an end without
+ * one is a failure, however cleanly the connection closed.
+ */
+export class PartStream<Part> implements AsyncIterator<Part[]> {
+  readonly #bytes: ReadableStreamDefaultReader<Uint8Array>
+  readonly #reader: Reader<Part>
+  readonly #deadline: Deadline
+  readonly #scanner = new SseScanner()
+  #over = false
+
+  constructor(response: Response, reader: Reader<Part>, deadline: Deadline) {
+    this.#bytes = (response.body ?? new Blob().stream()).getReader() as ReadableStreamDefaultReader<Uint8Array>
+    this.#reader = reader
+    this.#deadline = deadline
+  }
+
+  async next(): Promise<IteratorResult<Part[]>> {
+    try {
+      while (!this.#reader.complete) {
+        const parts = await this.#read()
+        if (parts.length > 0) return { done: false, value: parts }
+      }
+    } catch (thrown) {
+      const error = this.#deadline.failure(thrown)
+      await this.return()
+      throw error
+    }
+    return this.#end()
+  }
+
+  async return(): Promise<IteratorResult<Part[]>> {
+    if (this.#over) return END
+    this.#over = true
+    this.#deadline.abort()
+    await this.#bytes.cancel().catch(() => undefined)
+    return END
+  }
+
+  async #read(): Promise<Part[]> {
+    const { done, value } = await this.#bytes.read()
+    if (value) this.#deadline.touched()
+    const frames = value ? this.#scanner.feed(value) : this.#scanner.end()
+    const parts = frames.flatMap((frame: Frame) => this.#reader.read(frame))
+    if (done && !this.#reader.complete) throw new GatewayError('provider_unavailable', 'Provider returned error')
+    return parts
+  }
+
+  // The connection can serve another call once its last bytes are read. Nobody waits for that.
+  #end(): IteratorResult<Part[]> {
+    if (this.#over) return END
+    this.#over = true
+    this.#deadline.close()
+    const late = setTimeout(() => this.#deadline.abort(), FAREWELL)
+    void this.#readOn().finally(() => clearTimeout(late))
+    return END
+  }
+
+  async #readOn(): Promise<void> {
+    try {
+      while (!(await this.#bytes.read()).done);
+    } catch {
+      // What comes after the end concerns nobody.
+    }
+  }
+}
+
+const END: IteratorReturnResult<undefined> = { done: true, value: undefined }

@@ -1,0 +1,47 @@
+/** How a waiting stream is kept alive: after `interval` milliseconds of silence this comment is sent. */
+export interface KeepAlive {
+  comment: string
+  interval: number
+}
+
+const encoder = new TextEncoder()
+
+/**
+ * Texts as server-sent events over our own stream, written as the client reads. The client leaving stops the source at once.
+ * The source may still be on its way: comments are sent until it comes. A source must not throw: what fails after the first
+ * byte is an event of its own.
+ */
+export function eventStream(source: AsyncIterator<string> | Promise<AsyncIterator<string>>, { comment, interval }: KeepAlive, headers: Record<string, string>) {
+  const line = encoder.encode(`: ${comment}\n\n`)
+  let timer: ReturnType<typeof setInterval> | undefined
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        // Only a client that has read what it was sent is waiting.
+        timer = setInterval(() => (controller.desiredSize ?? 0) > 0 && controller.enqueue(line), interval)
+      },
+      async pull(controller) {
+        const text = await nextText(await source)
+        timer?.refresh()
+        if (text === undefined) {
+          clearInterval(timer)
+          controller.close()
+        } else controller.enqueue(encoder.encode(text))
+      },
+      async cancel() {
+        clearInterval(timer)
+        await (await source).return?.()
+      },
+    },
+    { highWaterMark: 1 },
+  )
+  return new Response(body, { headers: { ...headers, 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' } })
+}
+
+async function nextText(source: AsyncIterator<string>): Promise<string | undefined> {
+  for (;;) {
+    const step = await source.next()
+    if (step.done) return undefined
+    if (step.value !== '') return step.value
+  }
+}

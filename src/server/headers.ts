@@ -1,0 +1,25 @@
+import type { Gateway } from '../core/gateway.ts'
+import type { Origin } from '../core/inference/call.ts'
+import { printable } from '../core/kernel/words.ts'
+
+const LONGEST = 512
+const LONGEST_SESSION = 256
+
+/** Where a call came from, as its headers tell: app site and title under every name they go by, and the client's own name. */
+export function originOf(request: Request, requestId: string, { config }: Gateway): Origin {
+  const header = (name: string) => shown(request.headers.get(name))
+  return {
+    request_id: requestId,
+    http_referer: header('http-referer') ?? header('referer'),
+    title: header(`x-${config.service_name}-title`) ?? header('x-gateway-title') ?? header('x-openrouter-title') ?? header('x-title'),
+    user_agent: header('user-agent'),
+  }
+}
+
+/** The session that a header names. The body's own wins over it. */
+export function sessionOf(request: Request): string | null {
+  const session = request.headers.get('x-session-id')
+  return session === null || session === '' || session.length > LONGEST_SESSION ? null : printable(session)
+}
+
+const shown = (value: string | null): string | null => (value === null || value === '' ? null : printable(value.slice(0, LONGEST)))
