@@ -1,0 +1,71 @@
+import { microseconds, USAGE } from './wire.ts'
+
+/**
+ * The mock provider, a process of its own: it answers an OpenAI chat call at once with a fixed answer of about 1 KB, and
+ * a call with `"stream":true` with CHUNKS events INTERVAL_MS apart (or `?chunks=` and `?interval=`), the usage and `[DONE]`.
+ * Each chunk says in its text when it was sent, so that a reader on the same machine can tell how long it was under way.
+ */
+const defaults = { chunks: Number(process.env.CHUNKS ?? 50), intervalMs: Number(process.env.INTERVAL_MS ?? 20) }
+const stats = { live: 0, finished: 0, aborted: 0 }
+const head = { id: 'chatcmpl-bench', created: 1_760_000_000, model: 'bench-model' }
+const whole = JSON.stringify({
+  ...head,
+  object: 'chat.completion',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'All work, measured. '.repeat(40) }, finish_reason: 'stop' }],
+  usage: USAGE,
+})
+
+const server = Bun.serve({
+  hostname: '127.0.0.1',
+  port: 0,
+  idleTimeout: 0,
+  routes: { '/stats': () => Response.json(stats) },
+  fetch: answer,
+})
+process.stdout.write(`${JSON.stringify({ event: 'listening', url: server.url.origin })}\n`)
+
+async function answer(request: Request): Promise<Response> {
+  const body = await request.text()
+  if (/"stream":\s*true/.test(body))
+    return new Response(stream(switches(request.url)), { headers: { 'content-type': 'text/event-stream' } })
+  stats.finished++
+  return new Response(whole, { headers: { 'content-type': 'application/json' } })
+}
+
+function switches(url: string): typeof defaults {
+  const query = new URL(url).searchParams
+  return { chunks: Number(query.get('chunks') ?? defaults.chunks), intervalMs: Number(query.get('interval') ?? defaults.intervalMs) }
+}
+
+function stream({ chunks, intervalMs }: typeof defaults): ReadableStream<string> {
+  let timer: Timer
+  let sent = 0
+  const settle = (how: 'finished' | 'aborted') => {
+    clearInterval(timer)
+    stats.live--
+    stats[how]++
+  }
+  return new ReadableStream<string>({
+    start(controller) {
+      stats.live++
+      const send = () => {
+        controller.enqueue(event({ content: `@${microseconds()} ` }))
+        if (++sent < chunks) return
+        controller.enqueue(ending())
+        controller.close()
+        settle('finished')
+      }
+      timer = setInterval(send, intervalMs)
+      send()
+    },
+    cancel: () => settle('aborted'),
+  })
+}
+
+function event(delta: object, finish_reason: string | null = null): string {
+  return `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] })}\n\n`
+}
+
+function ending(): string {
+  return `${event({}, 'stop')}data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [], usage: USAGE })}\n\ndata: [DONE]\n\n`
+}

@@ -1,0 +1,53 @@
+/** Where a call goes, and with which key. */
+export type Target = { url: string; key: string }
+
+/** The model that every contender is asked for. */
+export const MODEL = 'bench/model'
+
+/** What the mock provider says that every call used. */
+export const USAGE = { prompt_tokens: 60, completion_tokens: 160, total_tokens: 220 }
+
+/** The time in microseconds, the same in every process: `process.hrtime` of Bun counts from the start of its own process. */
+export function microseconds(): number {
+  return Math.round((performance.timeOrigin + performance.now()) * 1000)
+}
+
+const PROMPT = 'You are asked to summarise, in one paragraph, what a gateway between programs and model providers is good for. '
+
+/** The bytes of one chat call: a prompt of about 0.3 KB, on a connection that is kept. */
+export function requestBytes({ url, key }: Target, stream: boolean): Buffer {
+  const body = JSON.stringify({
+    model: MODEL,
+    messages: [{ role: 'user', content: PROMPT.repeat(2) }],
+    temperature: 0.2,
+    max_tokens: 400,
+    stream,
+  })
+  const lines = [
+    'POST /api/v1/chat/completions HTTP/1.1',
+    `Host: ${new URL(url).host}`,
+    `Authorization: Bearer ${key}`,
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+  ]
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`)
+}
+
+/** Puts an answer together from what a connection delivers: `undefined` until it is whole, then whether it is a good one. */
+export function answerReader(): (bytes: Buffer) => boolean | undefined {
+  let answer: Buffer | undefined
+  return bytes => {
+    answer = answer ? Buffer.concat([answer, bytes]) : bytes
+    const headEnd = answer.indexOf('\r\n\r\n')
+    if (headEnd < 0 || !isWhole(answer, headEnd)) return undefined
+    const good = answer.toString('latin1', 9, 12) === '200' && answer.includes('"usage"', headEnd)
+    answer = undefined
+    return good
+  }
+}
+
+function isWhole(answer: Buffer, headEnd: number): boolean {
+  const [, length] = /content-length: *(\d+)/i.exec(answer.toString('latin1', 0, headEnd)) ?? []
+  if (length !== undefined) return answer.length >= headEnd + 4 + Number(length)
+  return answer.toString('latin1', answer.length - 5) === '0\r\n\r\n'
+}
