@@ -1,0 +1,57 @@
+import type { Socket } from 'bun'
+import { percentile } from './statistics.ts'
+import { answerReader, requestBytes, type Target } from './wire.ts'
+
+/** How hard and how long: it ends at the number of calls or at the time, whichever comes first. */
+export type ClosedLoop = { connections: number; calls: number; seconds: number }
+
+/** What a closed loop saw. `errors` counts answers that were not good and connections that were lost. */
+export type LoopResult = { calls: number; errors: number; callsPerSecond: number; p50Ms: number; p99Ms: number }
+
+type Loop = { request: Buffer; limit: ClosedLoop; until: number; started: number; waits: number[]; errors: number }
+
+/** Sends non-stream calls, one at a time on each connection, each as soon as the one before is answered. */
+export async function closedLoop(target: Target, limit: ClosedLoop): Promise<LoopResult> {
+  const began = performance.now()
+  const until = began + limit.seconds * 1000
+  const loop: Loop = { request: requestBytes(target, false), limit, until, started: 0, waits: [], errors: 0 }
+  await Promise.all(Array.from({ length: limit.connections }, () => keepCalling(loop, new URL(target.url))))
+  const seconds = (performance.now() - began) / 1000
+  const calls = loop.waits.length
+  const [p50Ms, p99Ms] = [percentile(loop.waits, 0.5), percentile(loop.waits, 0.99)]
+  return { calls, errors: loop.errors, callsPerSecond: calls / seconds, p50Ms, p99Ms }
+}
+
+async function keepCalling(loop: Loop, { hostname, port }: URL): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const read = answerReader()
+  let sentAt = 0
+  let waiting = false
+
+  const call = (socket: Socket) => {
+    const now = performance.now()
+    waiting = loop.started < loop.limit.calls && now < loop.until
+    if (!waiting) return void socket.end()
+    loop.started++
+    sentAt = now
+    socket.write(loop.request)
+  }
+  const receive = (socket: Socket, bytes: Buffer) => {
+    const good = read(bytes)
+    if (good === undefined) return
+    if (good) loop.waits.push(performance.now() - sentAt)
+    else loop.errors++
+    call(socket)
+  }
+  const close = () => {
+    if (waiting) loop.errors++
+    waiting = false
+    resolve()
+  }
+
+  const socket = await Bun.connect({ hostname, port: Number(port), socket: { open: call, data: receive, close, error: close } })
+  // An answer that never comes must not hold the bench up.
+  const impatience = setTimeout(() => socket.terminate(), loop.limit.seconds * 1000 + 3_000)
+  await promise
+  clearTimeout(impatience)
+}

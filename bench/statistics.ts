@@ -1,0 +1,28 @@
+/** A figure of several rounds: its median, and the least and the most that was seen. */
+export type Spread = { median: number; least: number; most: number }
+
+/** Sums the rounds of one figure up; no rounds give NaN. */
+export function spread(values: number[]): Spread {
+  const sorted = Float64Array.from(values).sort()
+  return { median: median(sorted), least: sorted[0] ?? Number.NaN, most: sorted.at(-1) ?? Number.NaN }
+}
+
+/** The value that a share of the values (0 to 1) does not exceed; NaN for none. */
+export function percentile(values: number[], share: number): number {
+  const sorted = Float64Array.from(values).sort()
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}
+
+/** The same values in a random order. */
+export function shuffle<T>(values: readonly T[]): T[] {
+  return values
+    .map(value => ({ value, at: Math.random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ value }) => value)
+}
+
+function median(sorted: Float64Array): number {
+  const middle = sorted.length >> 1
+  const upper = sorted[middle] ?? Number.NaN
+  return sorted.length % 2 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
+}
