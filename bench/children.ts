@@ -1,0 +1,66 @@
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** A program that was started and listens; `stop` ends it and waits until it is gone. */
+export type Child = { pid: number; url: string; stop: (signal?: 'SIGTERM' | 'SIGKILL') => Promise<void> }
+
+type Start = { name: string; command: string[]; core: number; home: string; env?: Record<string, string> }
+
+const PATIENCE_MS = 15_000
+
+/** Starts a program on one core and waits for its `{"event":"listening","url":…}` line; throws with its output if none comes. */
+export async function startChild({ name, command, core, home, env = {} }: Start): Promise<Child> {
+  mkdirSync(home, { recursive: true })
+  // Output goes to files: a pipe would have to be emptied by the process that makes the load.
+  const [stdout, stderr] = [join(home, `${name}.out`), join(home, `${name}.err`)]
+  const child = Bun.spawn([...leash(), ...pin(core), ...command], {
+    stdin: 'ignore',
+    stdout: Bun.file(stdout),
+    stderr: Bun.file(stderr),
+    env: { ...process.env, ...env },
+  })
+  process.once('exit', () => child.kill('SIGKILL'))
+  const stop = (signal: NodeJS.Signals = 'SIGTERM') => stopChild(child, signal)
+  const url = await listening(child, stdout)
+  if (url) return { pid: child.pid, url, stop }
+  await stop('SIGKILL')
+  throw new Error(`${name} did not listen: ${tail(stdout)} ${tail(stderr)}`)
+}
+
+/** Moves this process, with all its threads, to one core. Does nothing where there is no `taskset` or only one core. */
+export function pinSelf(core: number): void {
+  if (canPin) Bun.spawnSync(['taskset', '-a', '-c', '-p', String(core), String(process.pid)])
+}
+
+/** Whether each process can be kept on a core of its own. */
+export const canPin = Bun.which('taskset') !== null && navigator.hardwareConcurrency > 1
+
+function pin(core: number): string[] {
+  return canPin ? ['taskset', '-c', String(core)] : []
+}
+
+// The kernel ends the child when this process dies, however that comes about.
+function leash(): string[] {
+  return Bun.which('setpriv') ? ['setpriv', '--pdeathsig', 'KILL'] : []
+}
+
+async function listening(child: Bun.Subprocess, stdout: string): Promise<string | undefined> {
+  const deadline = performance.now() + PATIENCE_MS
+  while (performance.now() < deadline && child.exitCode === null) {
+    const [, url] = /^\{.*"event":"listening".*"url":"([^"]+)"/m.exec(readFileSync(stdout, 'utf8')) ?? []
+    if (url) return url.replace(/\/$/, '')
+    await Bun.sleep(20)
+  }
+  return undefined
+}
+
+async function stopChild(child: Bun.Subprocess, signal: NodeJS.Signals): Promise<void> {
+  child.kill(signal)
+  const impatience = setTimeout(() => child.kill('SIGKILL'), 5_000)
+  await child.exited
+  clearTimeout(impatience)
+}
+
+function tail(path: string): string {
+  return readFileSync(path, 'utf8').slice(-1_000)
+}

@@ -1,0 +1,89 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { type Child, startChild } from './children.ts'
+import { MODEL, type Target } from './wire.ts'
+
+/** A program under test: where it is asked, with which key, and how it is ended. */
+export type Contender = Child & { name: string; target: Target }
+
+/** What may stand beside the floor: the gateway, or the floor once more, which tells how far two equal programs differ. */
+export type Rival = 'ours' | 'floor2'
+
+/** The cores: the contender has one to itself, the mock provider and the load share the other. */
+export const CORES = { tools: 0, contender: 1 }
+
+/** What a million tokens cost at the mock provider, in USD. */
+export const PRICE = { prompt: 0.15, completion: 0.6 }
+
+const ROOT = resolve(import.meta.dir, '..')
+const FLOOR_KEY = 'sk-floor-bench'
+
+/** Starts the mock provider. */
+export function startUpstream(home: string, env: Record<string, string>): Promise<Child> {
+  return startChild({ name: 'upstream', command: [process.execPath, join(import.meta.dir, 'upstream.ts')], core: CORES.tools, home, env })
+}
+
+/** Starts the ten-line proxy, under any name. */
+export async function startFloor(name: string, upstream: Child, home: string): Promise<Contender> {
+  const env = { UPSTREAM_URL: upstream.url, FLOOR_KEY }
+  const child = await startChild({ name, command: [process.execPath, join(import.meta.dir, 'floor.ts')], core: CORES.contender, home, env })
+  return { ...child, name, target: { url: child.url, key: FLOOR_KEY } }
+}
+
+/** Makes a data directory with the gateway and a config with one provider and one model; returns the inference key. */
+export async function initGateway(upstream: Child, home: string): Promise<string> {
+  mkdirSync(home, { recursive: true })
+  writeFileSync(join(home, 'gateway.yaml'), config(upstream))
+  const made = JSON.parse(await run([gatewayBinary(), 'init', '--json', '--data', home]))
+  if (typeof made.inference_key !== 'string') throw new Error('gateway init printed no inference_key')
+  return made.inference_key
+}
+
+/** Starts the built gateway on a data directory of `initGateway`. */
+export async function startGateway(key: string, home: string): Promise<Contender> {
+  const paths = ['--data', home, '--config', join(home, 'gateway.yaml')]
+  const command = [gatewayBinary(), 'serve', '--port', '0', ...paths, '--log', 'json']
+  const child = await startChild({ name: 'ours', command, core: CORES.contender, home })
+  return { ...child, name: 'ours', target: { url: child.url, key } }
+}
+
+/** The binary under test: GATEWAY_BIN, else dist/gateway. */
+export function gatewayBinary(): string {
+  return resolve(process.env.GATEWAY_BIN ?? join(ROOT, 'dist/gateway'))
+}
+
+/** Builds dist/gateway if there is none; throws if there is none after that. */
+export async function ensureGateway(): Promise<void> {
+  if (existsSync(gatewayBinary())) return
+  if (!process.env.GATEWAY_BIN) await run([process.execPath, 'run', 'build'])
+  if (!existsSync(gatewayBinary())) throw new Error(`There is no ${gatewayBinary()}`)
+}
+
+/** What the gateway says its key has spent, in USD. */
+export async function spentBy({ url, key }: Target): Promise<number> {
+  const answer = await fetch(`${url}/api/v1/key`, { headers: { authorization: `Bearer ${key}` }, signal: AbortSignal.timeout(5_000) })
+  if (!answer.ok) throw new Error(`GET /api/v1/key answered ${answer.status}`)
+  const { data } = (await answer.json()) as { data?: { usage?: number } }
+  return data?.usage ?? Number.NaN
+}
+
+function config(upstream: Child): string {
+  return `providers:
+  local: { protocol: openai-chat, base_url: "${upstream.url}/v1", api_key: mock }
+models:
+  - id: ${MODEL}
+    name: Bench Model
+    context_length: 128000
+    endpoints:
+      - provider: local
+        model: bench-model
+        usd_per_million_tokens: { prompt: ${PRICE.prompt}, completion: ${PRICE.completion} }
+`
+}
+
+async function run(command: string[]): Promise<string> {
+  const child = Bun.spawn(command, { cwd: ROOT, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 120_000 })
+  const [stdout, stderr, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}: ${stderr.slice(-1_000)}`)
+  return stdout
+}
