@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** A program that was started and listens; `stop` ends it and waits until it is gone. */
@@ -13,6 +13,8 @@ export async function startChild({ name, command, core, home, env = {} }: Start)
   mkdirSync(home, { recursive: true })
   // Output goes to files: a pipe would have to be emptied by the process that makes the load.
   const [stdout, stderr] = [join(home, `${name}.out`), join(home, `${name}.err`)]
+  // Emptied first: a program that is started again must not be found by its old line.
+  for (const file of [stdout, stderr]) writeFileSync(file, '')
   const child = Bun.spawn([...leash(), ...pin(core), ...command], {
     stdin: 'ignore',
     stdout: Bun.file(stdout),

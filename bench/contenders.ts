@@ -30,18 +30,20 @@ export async function startFloor(name: string, upstream: Child, home: string): P
   return { ...child, name, target: { url: child.url, key: FLOOR_KEY } }
 }
 
-/** Makes a data directory with the gateway and a config with one provider and one model; returns the inference key. */
+/** Writes a config with one provider and one model, has the gateway make its data directory, and returns the inference key. */
 export async function initGateway(upstream: Child, home: string): Promise<string> {
-  mkdirSync(home, { recursive: true })
-  writeFileSync(join(home, 'gateway.yaml'), config(upstream))
-  const made = JSON.parse(await run([gatewayBinary(), 'init', '--json', '--data', home]))
+  const data = join(home, 'data')
+  mkdirSync(data, { recursive: true })
+  writeFileSync(join(data, 'gateway.yaml'), config(upstream))
+  const made = JSON.parse(await run([gatewayBinary(), 'init', '--json', '--data', data]))
   if (typeof made.inference_key !== 'string') throw new Error('gateway init printed no inference_key')
   return made.inference_key
 }
 
-/** Starts the built gateway on a data directory of `initGateway`. */
+/** Starts the built gateway on what `initGateway` made in the same place. */
 export async function startGateway(key: string, home: string): Promise<Contender> {
-  const paths = ['--data', home, '--config', join(home, 'gateway.yaml')]
+  const data = join(home, 'data')
+  const paths = ['--data', data, '--config', join(data, 'gateway.yaml')]
   const command = [gatewayBinary(), 'serve', '--port', '0', ...paths, '--log', 'json']
   const child = await startChild({ name: 'ours', command, core: CORES.contender, home })
   return { ...child, name: 'ours', target: { url: child.url, key } }
