@@ -1,0 +1,96 @@
+import type { Line } from './line.ts'
+
+/**
+ * One thing a script does: bytes as they are, a pause, a barrier (`open` lets it pass), bytes one at a time with a pause before each,
+ * a number of filler bytes as fast as the peer reads them, or the end of the connection.
+ */
+export type Step =
+  | string
+  | Uint8Array
+  | { ms: number }
+  | { wait: string }
+  | { drip: string | Uint8Array; ms: number }
+  | { flood: number }
+  | { end: 'fin' | 'rst' }
+
+/** Steps in order. Scripts nest, so an answer is put together from smaller ones. */
+export type Script = Step | readonly Script[]
+
+/** The steps of a script, with the nesting gone. */
+export function stepsOf(script: Script): Step[] {
+  return isNested(script) ? script.flatMap(stepsOf) : [script]
+}
+
+const isNested = (script: Script): script is readonly Script[] => Array.isArray(script)
+
+/** The bytes a script would write, without its pauses and floods. */
+export function bytesOf(script: Script): Buffer {
+  return Buffer.concat(stepsOf(script).map(step => Buffer.from(textOf(step))))
+}
+
+const textOf = (step: Step) => (isBytes(step) ? step : 'drip' in step ? step.drip : '')
+
+const isBytes = (step: Step): step is string | Uint8Array => typeof step === 'string' || step instanceof Uint8Array
+
+/** Whether a script's head asks for the connection to stay open for another request. */
+export function keepsAlive(script: Script): boolean {
+  const [head = ''] = bytesOf(script).toString('latin1').split('\r\n\r\n', 1)
+  return /^connection: *keep-alive *$/im.test(head)
+}
+
+/** Plays steps on a connection, in order, until they end or the connection does. */
+export async function play(steps: Step[], line: Line, gates: Gates): Promise<void> {
+  for (const step of steps) {
+    if (line.isOver) return
+    await perform(step, line, gates)
+  }
+}
+
+function perform(step: Step, line: Line, gates: Gates): Promise<void> {
+  if (isBytes(step)) return line.write(step)
+  if ('drip' in step) return drip(Buffer.from(step.drip), step.ms, line)
+  if ('ms' in step) return line.pause(step.ms)
+  if ('wait' in step) return line.hold(gates.reach(step.wait))
+  if ('flood' in step) return flood(step.flood, line)
+  return line.hangUp(step.end)
+}
+
+async function drip(bytes: Buffer, ms: number, line: Line): Promise<void> {
+  for (let at = 0; at < bytes.length && !line.isOver; at++) {
+    await line.pause(ms)
+    await line.write(bytes.subarray(at, at + 1))
+  }
+}
+
+const FILLER = Buffer.alloc(64 * 1024, 'x')
+
+async function flood(count: number, line: Line): Promise<void> {
+  for (let left = count; left > 0 && !line.isOver; left -= FILLER.length) await line.write(FILLER.subarray(0, left))
+}
+
+/** Named barriers: scripts wait at them and a test opens them. An open one stays open. */
+export class Gates {
+  #opened = new Map<string, PromiseWithResolvers<void>>()
+  #reached = new Map<string, PromiseWithResolvers<void>>()
+
+  open(gate: string) {
+    deferred(this.#opened, gate).resolve()
+  }
+
+  /** Notes that a script has come to the gate, and resolves when the gate is open. */
+  reach(gate: string): Promise<void> {
+    deferred(this.#reached, gate).resolve()
+    return deferred(this.#opened, gate).promise
+  }
+
+  /** Resolves when a script has come to the gate. */
+  reached(gate: string): Promise<void> {
+    return deferred(this.#reached, gate).promise
+  }
+}
+
+function deferred(all: Map<string, PromiseWithResolvers<void>>, name: string): PromiseWithResolvers<void> {
+  const found = all.get(name) ?? Promise.withResolvers<void>()
+  all.set(name, found)
+  return found
+}
