@@ -14,7 +14,9 @@ const ProviderConfig = Type.Partial(
     base_url: Type.String({ format: 'url', description: 'What stands before the protocol’s own path' }),
     api_key: Text('The credential'),
     headers: Type.Record(Type.String(), Type.String(), { description: 'Headers sent with every request' }),
-    output_bound: Type.Union([Type.Literal('max_tokens'), Type.Literal('max_completion_tokens')], { description: 'What the output bound is called there' }),
+    output_bound: Type.Union([Type.Literal('max_tokens'), Type.Literal('max_completion_tokens')], {
+      description: 'What the output bound is called there',
+    }),
     reasoning: Type.Union([Type.Literal('effort'), Type.Literal('object')], { description: 'How reasoning is asked for there' }),
   }),
   closed,
@@ -61,7 +63,9 @@ export const Config = Type.Object(
       {
         host: Type.String({ default: '127.0.0.1', minLength: 1, description: 'The address to listen on' }),
         port: Type.Integer({ default: 8080, minimum: 0, maximum: 65_535, description: 'The port; 0 picks a free one' }),
-        site_url: Type.Optional(Type.String({ format: 'url', description: 'Where users find this gateway; http://HOST:PORT when omitted' })),
+        site_url: Type.Optional(
+          Type.String({ format: 'url', description: 'Where users find this gateway; http://HOST:PORT when omitted' }),
+        ),
       },
       { ...closed, default: {} },
     ),

@@ -3,17 +3,34 @@ import { denied } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { type Actor, authenticate } from '../core/identity/actor.ts'
 
+type Guard = (context: { request: Request }) => { actor: Actor }
+
+/** The guards in use: what `isGuarded` looks for. */
+const GUARDS = new WeakSet<object>()
+
 /** Any good key. Throws 401 before anything else of the request is looked at. */
 export const anyKey = (gateway: Gateway) =>
-  new Elysia().derive({ as: 'scoped' }, ({ request }): { actor: Actor } => ({ actor: authenticate(gateway, request.headers.get('authorization')) }))
+  guarded(({ request }) => ({ actor: authenticate(gateway, request.headers.get('authorization')) }))
 
 /** A management key. Throws 401, or 403 for any other good key. */
 export const managementKey = (gateway: Gateway) =>
-  new Elysia().derive({ as: 'scoped' }, ({ request }): { actor: Actor } => {
+  guarded(({ request }) => {
     const actor = authenticate(gateway, request.headers.get('authorization'))
     if (actor.kind !== 'management') throw denied('Only management keys can perform this operation')
     return { actor }
   })
 
-/** Everybody. A route that may be read without a key says so. */
+/** Everybody. A group that may be read without a key says so. */
 export const nobody = () => new Elysia()
+
+/** Whether a route's hooks hold one of the guards. */
+export function isGuarded(hooks: unknown): boolean {
+  const { transform } = hooks as { transform?: { fn: object }[] | { fn: object } }
+  return [transform ?? []].flat().some(({ fn }) => GUARDS.has(fn))
+}
+
+// Scoped, so that it guards the group that uses it and no other; a derive, so that it runs before the body is looked at.
+function guarded(guard: Guard) {
+  GUARDS.add(guard)
+  return new Elysia().derive({ as: 'scoped' }, guard)
+}

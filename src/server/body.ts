@@ -35,10 +35,23 @@ export function readQuery<T extends TSchema>(url: string, schema: T): Static<T> 
   return checked(schema, query)
 }
 
+/** A client may take this long for a small body, and a second more for each KiB of a large one. */
+const PATIENCE = 30_000
+
 async function readBytes(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (length > LARGEST_BODY) throw tooLarge()
-  if (length >= 0) return request.bytes()
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const patience = PATIENCE + (length > 0 ? length : LARGEST_BODY) / 1.024
+  const timer = setTimeout(() => reject(new GatewayError('invalid_request', 'The body took too long to arrive', { status: 408 })), patience)
+  try {
+    return await Promise.race([length >= 0 ? request.bytes() : countedBytes(request), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function countedBytes(request: Request): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const bytes of request.body ?? []) {

@@ -11,7 +11,11 @@ const encoder = new TextEncoder()
  * The source may still be on its way: comments are sent until it comes. A source must not throw: what fails after the first
  * byte is an event of its own.
  */
-export function eventStream(source: AsyncIterator<string> | Promise<AsyncIterator<string>>, { comment, interval }: KeepAlive, headers: Record<string, string>) {
+export function eventStream(
+  source: AsyncIterator<string> | Promise<AsyncIterator<string>>,
+  { comment, interval }: KeepAlive,
+  headers: Record<string, string>,
+) {
   const line = encoder.encode(`: ${comment}\n\n`)
   let timer: ReturnType<typeof setInterval> | undefined
   const body = new ReadableStream<Uint8Array>(

@@ -2,6 +2,12 @@ import type { Gateway } from '../core/gateway.ts'
 import type { Origin } from '../core/inference/call.ts'
 import { printable } from '../core/kernel/words.ts'
 
+/** An id that the client gave its request, if it is plainly one; the fallback otherwise. */
+export function requestIdOf(request: Request, fallback: string): string {
+  const given = request.headers.get('x-request-id')
+  return given !== null && /^[\w.:-]{1,128}$/.test(given) ? given : fallback
+}
+
 const LONGEST = 512
 const LONGEST_SESSION = 256
 

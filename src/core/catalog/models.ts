@@ -59,7 +59,8 @@ export function openCatalog(config: Gateway['config'], protocols: string[], now:
   const created = Math.floor(now.getTime() / 1000)
   const models = new Map<string, Model>()
   for (const [i, given] of [SANDBOX, ...config.models].entries()) models.set(given.id, openModel(given, i - 1, providers, created))
-  if (!models.has(config.default_model)) throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
+  if (!models.has(config.default_model))
+    throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
   return { models, providers }
 }
 
@@ -167,7 +168,12 @@ function shownEndpoint(model: Model, endpoint: Endpoint) {
 }
 
 function shownArchitecture({ input_modalities, output_modalities }: Model) {
-  return { modality: `${input_modalities.join('+')}->${output_modalities.join('+')}`, input_modalities, output_modalities, tokenizer: 'Other' }
+  return {
+    modality: `${input_modalities.join('+')}->${output_modalities.join('+')}`,
+    input_modalities,
+    output_modalities,
+    tokenizer: 'Other',
+  }
 }
 
 // An unknown price is "-1", as the public service marks prices it cannot tell: never "0", which is free.

@@ -38,7 +38,10 @@ export interface ProviderFault {
 const KNOWN: Record<string, ProviderRow> = PROVIDERS
 
 /** The configured providers over the built-in rows, and what is missing to use the others. The sandbox is always there. */
-export function openProviders(config: Record<string, ProviderConfig>, protocols: string[]): { providers: Map<string, Provider>; faults: ProviderFault[] } {
+export function openProviders(
+  config: Record<string, ProviderConfig>,
+  protocols: string[],
+): { providers: Map<string, Provider>; faults: ProviderFault[] } {
   const opened = Object.entries({ sandbox: {}, ...config }).map(([slug, given]) => openProvider(slug, given, protocols))
   const providers = opened.filter(one => 'name' in one)
   return { providers: new Map(providers.map(one => [one.slug, one])), faults: opened.filter(one => 'field' in one) }
@@ -49,7 +52,8 @@ function openProvider(slug: string, given: ProviderConfig, protocols: string[]):
   const protocol = given.protocol ?? row?.protocol
   const base_url = given.base_url ?? row?.base_url
   if (!protocol) return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')} (${slug} is not known by name)` }
-  if (!protocols.includes(protocol)) return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')}; this version does not speak ${protocol}` }
+  if (!protocols.includes(protocol))
+    return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')}; this version does not speak ${protocol}` }
   if (!base_url) return { slug, field: 'base_url', expected: 'the address before the protocol’s own path' }
   if (!given.api_key && !(row?.keyless ?? given.protocol !== undefined)) return { slug, field: 'api_key', expected: 'the credential' }
   return {

@@ -105,7 +105,9 @@ export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, k
 /** One page of a workspace's keys, the newest first. Disabled ones only when asked for. */
 export function listKeys(gateway: Gateway, query: KeyQuery) {
   const workspace_id = workspaceOf(gateway, query.workspace_id)
-  const wanted = [...gateway.keys.values()].filter(key => key.workspace_id === workspace_id && (!key.disabled || query.include_disabled === 'true'))
+  const wanted = [...gateway.keys.values()].filter(
+    key => key.workspace_id === workspace_id && (!key.disabled || query.include_disabled === 'true'),
+  )
   const sorted = wanted.sort((a, b) => (a.created_at === b.created_at ? (a.hash < b.hash ? -1 : 1) : a.created_at < b.created_at ? 1 : -1))
   const offset = query.offset ?? 0
   return { data: sorted.slice(offset, offset + PAGE).map(key => shownKey(gateway, key)) }

@@ -1,3 +1,4 @@
+import { notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { operator } from './actor.ts'
 import { createKey } from './keys.ts'
@@ -42,4 +43,11 @@ export async function firstKeys(gateway: Gateway) {
   const management = await createKey(gateway, operator(gateway), { name: 'management' }, 'management')
   const inference = await createKey(gateway, operator(gateway), { name: 'inference' })
   return { workspace_id: gateway.owner.workspace_id, management_key: management.key, inference_key: inference.key }
+}
+
+/** The workspace with this id or slug. Throws 404. */
+export function workspaceBy(gateway: Gateway, idOrSlug: string): Workspace {
+  const found = gateway.workspaces.get(idOrSlug) ?? [...gateway.workspaces.values()].find(workspace => workspace.slug === idOrSlug)
+  if (!found) throw notFound('Workspace not found')
+  return found
 }

@@ -216,5 +216,8 @@ export const namesInText = (turns: Turn[]): Turn[] => turns.map(turn => (turn.na
 function nameInText({ name: _, ...turn }: Turn, name: string): Turn {
   const at = turn.blocks.findIndex(block => block.type === 'text')
   if (at === -1) return { ...turn, blocks: [{ type: 'text', text: `${name}:` }, ...turn.blocks] }
-  return { ...turn, blocks: turn.blocks.map((block, i) => (i === at && block.type === 'text' ? { ...block, text: `${name}: ${block.text}` } : block)) }
+  return {
+    ...turn,
+    blocks: turn.blocks.map((block, i) => (i === at && block.type === 'text' ? { ...block, text: `${name}: ${block.text}` } : block)),
+  }
 }

@@ -9,7 +9,13 @@ import { begin } from './running.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
 
 /** The life of one call, in the order it happens. Every inference endpoint comes through here. */
-export async function infer(gateway: Gateway, actor: Actor, kind: 'text', call: Work['text']['call'], signal: AbortSignal): Promise<Answer> {
+export async function infer(
+  gateway: Gateway,
+  actor: Actor,
+  kind: 'text',
+  call: Work['text']['call'],
+  signal: AbortSignal,
+): Promise<Answer> {
   admit(gateway, actor)
   const plan = planRoute(gateway, call)
   const running = begin(gateway, actor, kind, call, plan, signal)

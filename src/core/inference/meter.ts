@@ -1,5 +1,5 @@
 import { estimateTokenCount } from 'tokenx'
-import { type Block, textUsage, type TextCall, type TextPart, type Usage } from './call.ts'
+import { type Block, type TextCall, type TextPart, textUsage, type Usage } from './call.ts'
 
 /** Counted in pieces of this many characters, so that a long answer is never held in full. */
 const PIECE = 4096

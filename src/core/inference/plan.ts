@@ -76,7 +76,8 @@ function withinPrice({ prices, quantization }: Endpoint, { routing: { max_price,
   if (quantizations && !quantizations.includes(quantization)) return 'quantization'
   if (!max_price) return true
   const { prompt, completion } = max_price
-  const tooDear = (most: number | undefined, price: bigint | undefined) => most !== undefined && (price === undefined || price > attosPerToken(most))
+  const tooDear = (most: number | undefined, price: bigint | undefined) =>
+    most !== undefined && (price === undefined || price > attosPerToken(most))
   return tooDear(prompt, prices?.prompt) || tooDear(completion, prices?.completion) ? 'max_price' : true
 }
 

@@ -42,7 +42,14 @@ export const isAbandoned = ({ controller: { signal } }: Running): boolean =>
   signal.aborted && signal.reason instanceof GatewayError && signal.reason.status === 499
 
 /** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten. */
-export function begin<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call'], plan: Plan, signal: AbortSignal): Running<K> {
+export function begin<K extends Kind>(
+  gateway: Gateway,
+  actor: Actor,
+  kind: K,
+  call: Work[K]['call'],
+  plan: Plan,
+  signal: AbortSignal,
+): Running<K> {
   const controller = new AbortController()
   const leave = () => controller.abort(clientLeft())
   if (signal.aborted) leave()

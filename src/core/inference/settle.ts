@@ -7,7 +7,7 @@ import type { Charge } from '../ledger/ledger.ts'
 import { dayOf } from '../ledger/periods.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { Begun } from './attempt.ts'
-import { inputTokens, outputTokens, type Receipt, textUsage, type TextPart, type Usage } from './call.ts'
+import { inputTokens, outputTokens, type Receipt, type TextPart, textUsage, type Usage } from './call.ts'
 import { Meter } from './meter.ts'
 import { clientLeft, isAbandoned, type Running } from './running.ts'
 
@@ -76,7 +76,12 @@ function receiptFor(running: Running<'text'>, endpoint: Endpoint, meter: Meter, 
   return receipt(usage, 'estimated', costOf(usage, endpoint.prices))
 }
 
-const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost): Receipt => ({ usage, usageSource, ...cost, is_byok: false })
+const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost): Receipt => ({
+  usage,
+  usageSource,
+  ...cost,
+  is_byok: false,
+})
 
 const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
 

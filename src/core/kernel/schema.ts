@@ -75,7 +75,8 @@ function deepest(error: ValueError): ValueError {
 const depth = (error: ValueError) => error.path.split('/').length
 
 // A variant that fails on its own tag (`role`, `type`) was not the one meant.
-const isDiscriminator = (error: ValueError) => error.schema[Kind] === 'Literal' && error.value !== undefined && typeof error.value === 'string'
+const isDiscriminator = (error: ValueError) =>
+  error.schema[Kind] === 'Literal' && error.value !== undefined && typeof error.value === 'string'
 
 function misfitOf(error: ValueError): Misfit {
   const path = error.path.slice(1).replaceAll('/', '.')

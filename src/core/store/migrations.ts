@@ -7,7 +7,8 @@ const MIGRATIONS: string[] = [first]
 /** Brings the database to this program's version, each step whole or not at all. Throws when it was written by a newer one. */
 export function migrate(db: Database): void {
   const applied = versionOf(db)
-  if (applied > MIGRATIONS.length) throw new Error(`This data directory was written by a newer gateway (schema ${applied}, this one knows ${MIGRATIONS.length})`)
+  if (applied > MIGRATIONS.length)
+    throw new Error(`This data directory was written by a newer gateway (schema ${applied}, this one knows ${MIGRATIONS.length})`)
   if (applied < MIGRATIONS.length) db.transaction(() => applyFrom(db, versionOf(db))).immediate()
 }
 

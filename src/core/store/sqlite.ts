@@ -45,7 +45,8 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
 
 function tune(db: Database, durability: 'normal' | 'full'): void {
   const { version } = db.query('select sqlite_version() as version').get() as { version: string }
-  if (isOlder(version.split('.').map(Number), OLDEST_SQLITE)) throw new Error(`SQLite ${version} is too old: ${OLDEST_SQLITE.join('.')} is needed`)
+  if (isOlder(version.split('.').map(Number), OLDEST_SQLITE))
+    throw new Error(`SQLite ${version} is too old: ${OLDEST_SQLITE.join('.')} is needed`)
   // Opening a fresh file takes its lock for a moment; two processes that start at once take turns.
   db.run('pragma busy_timeout = 5000')
   db.run('pragma journal_mode = wal')
@@ -79,7 +80,11 @@ function adapter(db: Database): ConstructorParameters<typeof SqliteDialect>[0]['
 
 async function ownerOf(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner> {
   for (const [name, value] of Object.entries(candidate)) {
-    await kysely.insertInto('meta').values({ name, value }).onConflict(on => on.doNothing()).execute()
+    await kysely
+      .insertInto('meta')
+      .values({ name, value })
+      .onConflict(on => on.doNothing())
+      .execute()
   }
   const rows = await kysely.selectFrom('meta').selectAll().where('name', 'in', Object.keys(candidate)).execute()
   return Object.fromEntries(rows.map(row => [row.name, row.value])) as unknown as Owner
@@ -89,4 +94,3 @@ function versionReader(db: Database): () => number {
   const statement = db.query('pragma data_version')
   return () => (statement.get() as { data_version: number }).data_version
 }
-

@@ -12,7 +12,11 @@ export function workspaceStore(kysely: Kysely<Tables>): WorkspaceStore {
     // Two processes may start on an empty directory at once; the first one's workspace stays.
     async insert(workspace) {
       const row = { ...workspace, is_default: Number(workspace.is_default) }
-      await kysely.insertInto('workspaces').values(row).onConflict(on => on.doNothing()).execute()
+      await kysely
+        .insertInto('workspaces')
+        .values(row)
+        .onConflict(on => on.doNothing())
+        .execute()
     },
   }
 }

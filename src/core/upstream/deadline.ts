@@ -51,7 +51,9 @@ export function openDeadline(caller: AbortSignal, limits: Limits): Deadline {
     },
     failure(thrown) {
       const reason = signal.aborted ? signal.reason : thrown
-      return reason instanceof GatewayError ? reason : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
+      return reason instanceof GatewayError
+        ? reason
+        : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
     },
   }
 }

@@ -36,7 +36,13 @@ function replyTo(body: Json): Reply {
   const said = lastWords(body.messages)
   const reasoning = wantsReasoning(body) ? `The user said: ${said}` : null
   const tool = calledTool(body, said)
-  if (tool) return { reasoning, words: [], call: { name: tool.name, arguments: JSON.stringify(exampleOf(tool.parameters, said)) }, finish: 'tool_calls' }
+  if (tool)
+    return {
+      reasoning,
+      words: [],
+      call: { name: tool.name, arguments: JSON.stringify(exampleOf(tool.parameters, said)) },
+      finish: 'tool_calls',
+    }
   const words = formatted(body.response_format, said).match(/\s*\S+/g) ?? []
   const bound = Number(body.max_tokens ?? body.max_completion_tokens ?? Number.POSITIVE_INFINITY)
   return { reasoning, words: words.slice(0, bound), call: null, finish: words.length > bound ? 'length' : 'stop' }
@@ -63,7 +69,9 @@ interface ToolDefinition {
 }
 
 function calledTool(body: Json, said: string): ToolDefinition | undefined {
-  const tools = Array.isArray(body.tools) ? body.tools.flatMap(tool => (isObject(tool) && isObject(tool.function) ? [tool.function as unknown as ToolDefinition] : [])) : []
+  const tools = Array.isArray(body.tools)
+    ? body.tools.flatMap(tool => (isObject(tool) && isObject(tool.function) ? [tool.function as unknown as ToolDefinition] : []))
+    : []
   const choice = body.tool_choice
   if (choice === 'none') return undefined
   if (choice === 'required') return tools[0]
@@ -108,7 +116,12 @@ function usageOf({ words, reasoning, call }: Reply, body: Json) {
   const prompt_tokens = estimateTokenCount(JSON.stringify(body.messages ?? ''))
   const reasoning_tokens = reasoning ? estimateTokenCount(reasoning) : 0
   const completion_tokens = words.length + reasoning_tokens + (call ? estimateTokenCount(call.arguments) : 0)
-  return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens, completion_tokens_details: { reasoning_tokens } }
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
+    completion_tokens_details: { reasoning_tokens },
+  }
 }
 
 function streamed(reply: Reply, body: Json, wishes: Wishes, signal: AbortSignal): Response {
@@ -134,7 +147,8 @@ function* chunks(reply: Reply, body: Json): Generator<Json | string> {
   })
   if (reply.reasoning) yield chunk({ role: 'assistant', reasoning: reply.reasoning })
   for (const word of reply.words) yield chunk({ role: 'assistant', content: word })
-  if (reply.call) yield chunk({ role: 'assistant', tool_calls: [{ index: 0, id: 'call_sandbox_0', type: 'function', function: reply.call }] })
+  if (reply.call)
+    yield chunk({ role: 'assistant', tool_calls: [{ index: 0, id: 'call_sandbox_0', type: 'function', function: reply.call }] })
   yield chunk({}, reply.finish)
   yield { ...HEAD, object: 'chat.completion.chunk', choices: [], usage: usageOf(reply, body) }
   yield '[DONE]'
@@ -144,9 +158,13 @@ const LONGEST_PAUSE = 60_000
 
 function pause(milliseconds: number | undefined, signal: AbortSignal): Promise<void> {
   if (!milliseconds || !(milliseconds > 0)) return Promise.resolve()
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, Math.min(milliseconds, LONGEST_PAUSE))
-    signal.addEventListener('abort', () => (clearTimeout(timer), reject(signal.reason)), { once: true })
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, Math.min(milliseconds, LONGEST_PAUSE))
+  const leave = () => reject(signal.reason)
+  signal.addEventListener('abort', leave, { once: true })
+  return promise.finally(() => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', leave)
   })
 }
 

@@ -57,7 +57,8 @@ export class SseScanner {
   }
 
   #dispatch(frames: Frame[]): void {
-    if (this.#data.length > 0) frames.push({ event: this.#event, data: this.#data.length === 1 ? (this.#data[0] ?? '') : this.#data.join('\n') })
+    if (this.#data.length > 0)
+      frames.push({ event: this.#event, data: this.#data.length === 1 ? (this.#data[0] ?? '') : this.#data.join('\n') })
     this.#data = []
     this.#event = null
     this.#size = 0

@@ -1,5 +1,14 @@
 import { Elysia } from 'elysia'
-import { ChatRequest, chatEvents, chatFailure, chatResponse, CompletionRequest, type Shape, shapeOf, understand } from '../../core/dialects/chat.ts'
+import {
+  ChatRequest,
+  CompletionRequest,
+  chatEvents,
+  chatFailure,
+  chatResponse,
+  type Shape,
+  shapeOf,
+  understand,
+} from '../../core/dialects/chat.ts'
 import { GatewayError } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
@@ -10,7 +19,7 @@ import { anyKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import { errorResponse } from '../errors.ts'
 import { eventStream, type KeepAlive } from '../event-stream.ts'
-import { originOf, sessionOf } from '../headers.ts'
+import { originOf, requestIdOf, sessionOf } from '../headers.ts'
 import { operation } from '../operation.ts'
 
 const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 524, 529]
@@ -44,9 +53,14 @@ export const chat = (gateway: Gateway) =>
       }),
     )
 
-async function complete(gateway: Gateway, actor: Actor, request: Request, schema: typeof ChatRequest | typeof CompletionRequest): Promise<Response> {
+async function complete(
+  gateway: Gateway,
+  actor: Actor,
+  request: Request,
+  schema: typeof ChatRequest | typeof CompletionRequest,
+): Promise<Response> {
   const id = gateway.ids.generation(gateway.clock.now())
-  const requestId = request.headers.get(REQUEST_ID) ?? id
+  const requestId = requestIdOf(request, id)
   const headers = { 'x-generation-id': id, 'x-request-id': requestId }
   try {
     const body: ChatRequest = await readBody(request, schema)
@@ -60,24 +74,35 @@ async function complete(gateway: Gateway, actor: Actor, request: Request, schema
   }
 }
 
-/** The header under which the front door hands a request its id. */
-export const REQUEST_ID = 'x-request-id'
-
-const WAITING = Symbol('waiting')
-
 /**
  * Waits for the answer to begin, so that a call which fails at once has a plain error and its status. A call that keeps its
  * client waiting longer than one keep-alive is answered with comments, and its failure becomes an event.
  */
-async function streamed(gateway: Gateway, call: TextCall, answer: Promise<Answer>, shape: Shape, headers: Record<string, string>): Promise<Response> {
+async function streamed(
+  gateway: Gateway,
+  call: TextCall,
+  answer: Promise<Answer>,
+  shape: Shape,
+  headers: Record<string, string>,
+): Promise<Response> {
   const keepAlive = keepAliveOf(gateway)
-  const soon = await Promise.race([answer, Bun.sleep(keepAlive.interval).then(() => WAITING)])
-  if (soon !== WAITING) return eventStream(chatEvents(soon as Answer, shape), keepAlive, headers)
+  const soon = await withinInterval(answer, keepAlive.interval)
+  if (soon) return eventStream(chatEvents(soon, shape), keepAlive, headers)
   const events = answer.then(
     begun => chatEvents(begun, shape),
     thrown => oneText(failureEvents(gateway, call, thrown, shape)),
   )
   return eventStream(events, keepAlive, headers)
+}
+
+async function withinInterval(answer: Promise<Answer>, milliseconds: number): Promise<Answer | undefined> {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>()
+  const timer = setTimeout(resolve, milliseconds)
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 const keepAliveOf = ({ config }: Gateway): KeepAlive => ({

@@ -34,7 +34,13 @@ export const keys = (gateway: Gateway) =>
     .patch(
       '/:hash',
       async ({ params, request }) => updateKey(gateway, params.hash, await readBody(request, KeyChange)),
-      keysOperation({ id: 'updateKeys', summary: 'Change an API key', params: hash, body: KeyChange, statuses: [200, 400, 401, 403, 404, 500] }),
+      keysOperation({
+        id: 'updateKeys',
+        summary: 'Change an API key',
+        params: hash,
+        body: KeyChange,
+        statuses: [200, 400, 401, 403, 404, 500],
+      }),
     )
     .delete(
       '/:hash',

@@ -116,7 +116,8 @@ function turnOf(message: Message): Turn {
   if (role === 'assistant') pushReasoning(blocks, reasoning ?? reasoning_content ?? null, reasoning_details)
   for (const part of contentOf(content)) blocks.push(blockOf(part))
   if (refusal) blocks.push({ type: 'refusal', text: refusal })
-  for (const call of tool_calls ?? []) blocks.push({ type: 'tool-call', id: call.id, name: call.function.name, input: call.function.arguments })
+  for (const call of tool_calls ?? [])
+    blocks.push({ type: 'tool-call', id: call.id, name: call.function.name, input: call.function.arguments })
   return {
     role,
     blocks,
@@ -208,7 +209,8 @@ function paramsOf(body: ChatRequest): Params {
 
 /** `reasoning`, with its flat alias and its legacy switch folded in. Throws 400 when two of them contradict each other. */
 function reasoningOf({ reasoning, reasoning_effort, include_reasoning }: ChatRequest): Reasoning | undefined {
-  if (reasoning?.effort != null && reasoning.max_tokens != null) throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
+  if (reasoning?.effort != null && reasoning.max_tokens != null)
+    throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
   const wish: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(reasoning ?? {})) if (value !== null) wish[name] = value
   if (reasoning_effort != null && wish.effort === undefined && wish.max_tokens === undefined) wish.effort = reasoning_effort
@@ -229,7 +231,8 @@ function routingOf(given: NonNullable<ChatRequest['provider']>): RoutingPreferen
   if (switches.allow_fallbacks != null) wishes.allow_fallbacks = switches.allow_fallbacks
   if (switches.require_parameters) wishes.require_parameters = true
   if (switches.zdr) wishes.zdr = true
-  if (wishes.only?.length === 0) throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
+  if (wishes.only?.length === 0)
+    throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
   return wishes
 }
 

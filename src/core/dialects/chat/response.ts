@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts'
+import type { GatewayError } from '../../errors.ts'
 import type { AudioDelta, Logprobs, ReasoningDetail, Receipt, TextPart } from '../../inference/call.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { chatError } from './error.ts'

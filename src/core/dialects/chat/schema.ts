@@ -25,7 +25,10 @@ const AudioPart = Type.Object(
 const FilePart = Type.Object(
   {
     type: Type.Literal('file'),
-    file: Type.Object({ filename: Type.Optional(Type.String()), file_data: Type.Optional(Type.String()), file_id: Type.Optional(Type.String()) }, open),
+    file: Type.Object(
+      { filename: Type.Optional(Type.String()), file_data: Type.Optional(Type.String()), file_id: Type.Optional(Type.String()) },
+      open,
+    ),
   },
   open,
 )
@@ -132,7 +135,9 @@ const ProviderPreferences = Type.Object(
     enforce_distillable_text: optional(Type.Boolean()),
     quantizations: optional(Type.Array(Type.String())),
     sort: optional(Type.Union([SortKey, Type.Object({ by: optional(SortKey), partition: optional(oneOf('model', 'none')) }, open)])),
-    max_price: Type.Optional(Type.Object(Object.fromEntries(['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)])), open)),
+    max_price: Type.Optional(
+      Type.Object(Object.fromEntries(['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)])), open),
+    ),
     preferred_min_throughput: optional(Cutoffs),
     preferred_max_latency: optional(Cutoffs),
   },
@@ -166,7 +171,9 @@ const shared = {
   repetition_penalty: optional(Type.Number({ exclusiveMinimum: 0, maximum: 2 })),
   seed: optional(Type.Integer()),
   stop: optional(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })])),
-  logit_bias: optional(Type.Record(Type.String({ pattern: '^\\d+$' }), Type.Number({ minimum: -100, maximum: 100 }), { additionalProperties: false })),
+  logit_bias: optional(
+    Type.Record(Type.String({ pattern: '^\\d+$' }), Type.Number({ minimum: -100, maximum: 100 }), { additionalProperties: false }),
+  ),
   logprobs: optional(Type.Union([Type.Boolean(), Type.Integer({ minimum: 0, maximum: 20 })])),
   top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
   response_format: optional(ResponseFormat),

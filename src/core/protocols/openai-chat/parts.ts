@@ -9,4 +9,6 @@ export function parts(body: unknown, call: TextCall): TextPart[] {
 }
 
 const isAnswer = (body: unknown): body is Record<string, unknown> =>
-  typeof body === 'object' && body !== null && ('error' in body || ('choices' in body && Array.isArray(body.choices) && body.choices.length > 0))
+  typeof body === 'object' &&
+  body !== null &&
+  ('error' in body || ('choices' in body && Array.isArray(body.choices) && body.choices.length > 0))

@@ -38,7 +38,8 @@ export class ChunkReader implements Reader<TextPart> {
     const parts: TextPart[] = []
     if (isObject(chunk.error) || typeof chunk.error === 'string') throw failureOf(chunk.error)
     this.#start(chunk, parts)
-    if (Array.isArray(chunk.choices)) for (const [i, choice] of chunk.choices.entries()) if (isObject(choice)) this.#choice(choice, i, parts)
+    if (Array.isArray(chunk.choices))
+      for (const [i, choice] of chunk.choices.entries()) if (isObject(choice)) this.#choice(choice, i, parts)
     this.#usage(chunk, parts)
     return parts
   }

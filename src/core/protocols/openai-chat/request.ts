@@ -70,7 +70,11 @@ function part(block: Block): unknown {
     case 'text':
       return { ...block.extra, type: 'text', text: block.text }
     case 'image':
-      return { ...block.extra, type: 'image_url', image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) } }
+      return {
+        ...block.extra,
+        type: 'image_url',
+        image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) },
+      }
     case 'audio':
       return { type: 'input_audio', input_audio: { data: block.data, format: block.format } }
     case 'file':
@@ -86,7 +90,8 @@ function part(block: Block): unknown {
 function special(blocks: Block[]): Record<string, unknown> {
   const fields: Record<string, unknown> = {}
   const calls = blocks.filter(block => block.type === 'tool-call')
-  if (calls.length > 0) fields.tool_calls = calls.map(({ id, name, input }) => ({ id, type: 'function', function: { name, arguments: input } }))
+  if (calls.length > 0)
+    fields.tool_calls = calls.map(({ id, name, input }) => ({ id, type: 'function', function: { name, arguments: input } }))
   for (const block of blocks) {
     if (block.type === 'refusal') fields.refusal = block.text
     if (block.type === 'reasoning' && block.text !== null) fields.reasoning = block.text

@@ -12,7 +12,12 @@ export function usageOf(given: unknown): Usage | undefined {
   const prompt = count(given.prompt_tokens)
   const completion = count(given.completion_tokens)
   if (prompt === undefined || completion === undefined) return undefined
-  return { input: inputOf(prompt, given), output: outputOf(prompt, completion, given), prediction: predictionOf(given), web_search_requests: null }
+  return {
+    input: inputOf(prompt, given),
+    output: outputOf(prompt, completion, given),
+    prediction: predictionOf(given),
+    web_search_requests: null,
+  }
 }
 
 function inputOf(prompt: number, given: Json): Usage['input'] {

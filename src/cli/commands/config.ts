@@ -1,0 +1,28 @@
+import { Command } from 'commander'
+import { type CommonOptions, common, dataDirectory } from '../options.ts'
+import { output, print, printJson } from '../output.ts'
+
+/** `gateway config`: is the config file right, and what may stand in it. */
+export const configCommand = () =>
+  new Command('config')
+    .description('the config file')
+    .addCommand(common(new Command('check').description('check the config file').argument('[file]')).action(check))
+    .addCommand(common(new Command('schema').description('print the JSON Schema of the config file')).action(schema))
+
+async function check(file: string | undefined, options: CommonOptions): Promise<void> {
+  const { readConfig } = await import('../config-file.ts')
+  const { openCatalog } = await import('../../core/catalog/models.ts')
+  const { protocolNames } = await import('../../core/protocols/registry.ts')
+  const found = await readConfig(file ?? options.config, dataDirectory(options))
+  const { models, providers } = openCatalog(found.config, protocolNames, new Date())
+  const unpriced = [...models.values()].filter(model => model.endpoints.some(endpoint => endpoint.prices === null)).map(model => model.id)
+  output(options.json, { file: found.file, models: models.size, providers: providers.size, unpriced }, () => {
+    print(`${found.file ?? 'No config file: the defaults'}: ${models.size} models at ${providers.size} providers`)
+    for (const id of unpriced) print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)
+  })
+}
+
+async function schema(): Promise<void> {
+  const { Config } = await import('../../core/config.ts')
+  printJson({ $schema: 'https://json-schema.org/draft/2020-12/schema', title: 'gateway config', ...Config })
+}

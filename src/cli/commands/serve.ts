@@ -1,0 +1,117 @@
+import { Command } from 'commander'
+import { GatewayError, invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import { type CommonOptions, common, numeric, partsOf } from '../options.ts'
+import { print } from '../output.ts'
+import { needsOwnEnvironment, replaceProcess } from '../process.ts'
+import { printFirstKeys } from './init.ts'
+
+interface ServeOptions extends CommonOptions {
+  host?: string
+  port?: number
+  drain: number
+  log?: string
+}
+
+/** `gateway serve`: the server. The only command that knows it. */
+export const serveCommand = () =>
+  common(new Command('serve').description('serve the API'))
+    .option('--host <address>', 'the address to listen on (GATEWAY_HOST; 127.0.0.1)')
+    .option('--port <n>', 'the port; 0 picks a free one (GATEWAY_PORT; 8080)', numeric)
+    .option('--drain <seconds>', 'how long running answers may go on after SIGTERM', numeric, 30)
+    .option('--log <format>', 'text or json', 'text')
+    .action(serve)
+
+async function serve(options: ServeOptions): Promise<void> {
+  if (needsOwnEnvironment(process.env)) return replaceProcess()
+  if (options.log !== 'text' && options.log !== 'json') throw invalid('log: expected text or json')
+  const parts = await partsOf(options)
+  const { lockData } = await import('../../core/store/lock.ts')
+  const unlock = lockData(parts.data)
+  const { openGateway } = await import('../../core/gateway.ts')
+  const { listen } = await import('../../server/listen.ts')
+  const { firstKeys } = await import('../../core/identity/workspaces.ts')
+  const gateway = await openGateway({ ...parts, patience: 0 })
+  const log = logger(options.log, gateway)
+  const { host, port } = addressOf(options, gateway)
+  const keys = await firstKeys(gateway)
+  const server = listen(gateway, host, port)
+  if (keys) options.log === 'json' ? print(JSON.stringify({ event: 'keys', ...keys })) : printFirstKeys(keys)
+  print(options.log === 'json' ? JSON.stringify({ event: 'listening', url: server.url }) : `gateway listens on ${server.url}`)
+  const watching = watchForChanges(gateway)
+  await stopSignal()
+  log('draining', { running: gateway.calls.size })
+  await server.stop(options.drain * 1000)
+  clearInterval(watching)
+  await gateway.close()
+  unlock()
+  log('stopped', {})
+  process.exit(0)
+}
+
+function addressOf(options: ServeOptions, { config }: Gateway): { host: string; port: number } {
+  const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
+  const port = options.port ?? (process.env.GATEWAY_PORT ? numeric(process.env.GATEWAY_PORT) : config.server.port)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw invalid('port: expected an integer from 0 to 65535')
+  return { host, port }
+}
+
+/** The milliseconds within which what another process has changed is taken over. */
+const CHANGES_EVERY = 200
+
+// `gateway keys create` runs beside the server. Its writing moves the store's version; reading that costs microseconds.
+function watchForChanges(gateway: Gateway): ReturnType<typeof setInterval> {
+  let version = gateway.store.version()
+  return setInterval(() => {
+    const now = gateway.store.version()
+    if (now === version) return
+    version = now
+    void gateway.refresh().catch(() => {
+      version = -1
+    })
+  }, CHANGES_EVERY)
+}
+
+// The first signal drains. The second means now.
+function stopSignal(): Promise<void> {
+  return new Promise(resolve => {
+    let asked = false
+    const stop = () => {
+      if (asked) process.exit(1)
+      asked = true
+      resolve()
+    }
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
+  })
+}
+
+type Log = (event: string, facts: Record<string, unknown>) => void
+
+/** One line an event on stderr. What a third party said goes nowhere but here, and only as a short cause. */
+function logger(format: string, gateway: Gateway): Log {
+  const log: Log = (event, facts) => {
+    const line =
+      format === 'json' ? JSON.stringify({ event, ...facts }) : [event, ...Object.entries(facts).map(([k, v]) => `${k}=${v}`)].join(' ')
+    process.stderr.write(`${line}\n`)
+  }
+  gateway.events.on('attempt.failed', ({ endpoint, error }) =>
+    log('attempt.failed', {
+      provider: endpoint.provider.slug,
+      model: endpoint.model,
+      type: error.type,
+      status: error.status,
+      cause: causeOf(error),
+    }),
+  )
+  gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
+  return log
+}
+
+// A connection's error has a code; its text may hold an address with a credential in it.
+function causeOf(error: unknown): string | undefined {
+  const cause = error instanceof GatewayError ? error.cause : error
+  if (cause instanceof GatewayError) return causeOf(cause)
+  if (!(cause instanceof Error)) return undefined
+  return 'code' in cause ? String(cause.code) : cause.name
+}

@@ -1,0 +1,43 @@
+import { Command, CommanderError } from 'commander'
+import { configCommand } from './commands/config.ts'
+import { generationsCommand } from './commands/generations.ts'
+import { initCommand } from './commands/init.ts'
+import { keysCommand } from './commands/keys.ts'
+import { modelsCommand } from './commands/models.ts'
+import { serveCommand } from './commands/serve.ts'
+import { fail } from './output.ts'
+import { VERSION } from './version.ts'
+
+/** The program: `gateway NOUN VERB`. Every command opens what it needs when it runs, so that `--help` opens nothing. */
+export function program(): Command {
+  return new Command('gateway')
+    .description('One API in front of every model provider')
+    .version(VERSION)
+    .configureOutput({ outputError: text => process.stderr.write(`gateway: ${text.replace(/^error: /, '').trim()}\n`) })
+    .exitOverride()
+    .addCommand(serveCommand())
+    .addCommand(initCommand())
+    .addCommand(keysCommand())
+    .addCommand(modelsCommand())
+    .addCommand(generationsCommand())
+    .addCommand(configCommand())
+}
+
+/** Runs one command line. The exit code is 0 done, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 refused. */
+export async function run(argv: string[]): Promise<void> {
+  try {
+    await inherit(program()).parseAsync(argv)
+  } catch (thrown) {
+    process.exitCode = thrown instanceof CommanderError ? usageCode(thrown) : fail(thrown)
+  }
+}
+
+const usageCode = ({ exitCode }: CommanderError) => (exitCode === 0 ? 0 : 2)
+
+// Commander hands its settings down only to commands that it makes itself.
+function inherit(command: Command): Command {
+  for (const child of command.commands) inherit(child.copyInheritedSettings(command))
+  return command
+}
+
+if (import.meta.main) await run(process.argv)

@@ -1,0 +1,44 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import { type Command, InvalidArgumentError } from 'commander'
+import { invalid } from '../core/errors.ts'
+import type { Parts } from '../core/gateway.ts'
+import { misfit } from '../core/kernel/schema.ts'
+
+/** What every command takes. */
+export interface CommonOptions {
+  json?: boolean
+  data?: string
+  config?: string
+}
+
+/** Adds the options that every command takes. */
+export const common = (command: Command): Command =>
+  command
+    .option('--json', 'print exactly what the API would return')
+    .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
+    .option('--config <file>', 'the config file (GATEWAY_CONFIG; gateway.yaml in the data or the current directory)')
+
+/** A number on the command line. */
+export function numeric(text: string): number {
+  const value = Number(text)
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('expected a number')
+  return value
+}
+
+/** Flags as the API's own input. Throws `invalid_request` with the same sentence that the API gives. */
+export function inputOf<T extends TSchema>(schema: T, flags: Record<string, unknown>): Static<T> {
+  const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
+  const wrong = misfit(schema, given)
+  if (wrong) throw invalid(`${wrong.path || 'input'}: expected ${wrong.expected}, found ${wrong.found}`, wrong.path)
+  return given as Static<T>
+}
+
+/** Where things are: flag before environment before default. */
+export const dataDirectory = ({ data }: CommonOptions): string => data ?? process.env.GATEWAY_DATA ?? './gateway-data'
+
+/** What a gateway is opened with: the config that is found, and the data directory. */
+export async function partsOf(options: CommonOptions): Promise<Pick<Parts, 'config' | 'data'>> {
+  const { readConfig } = await import('./config-file.ts')
+  const data = dataDirectory(options)
+  return { config: (await readConfig(options.config, data)).config, data }
+}

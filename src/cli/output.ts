@@ -1,0 +1,57 @@
+import { type ErrorType, GatewayError } from '../core/errors.ts'
+import { printable } from '../core/kernel/words.ts'
+
+/** Exit codes; every other failure is 1. */
+const EXIT_CODES: Partial<Record<ErrorType, number>> = {
+  invalid_request: 2,
+  not_found: 3,
+  conflict: 4,
+  permission_denied: 5,
+  payment_required: 5,
+  authentication: 5,
+}
+
+/** Prints one line on stderr and returns the exit code. */
+export function fail(thrown: unknown): number {
+  const known = thrown instanceof GatewayError ? EXIT_CODES[thrown.type] : undefined
+  const message = thrown instanceof Error ? thrown.message : String(thrown)
+  process.stderr.write(`gateway: ${printable(message)}\n`)
+  return known ?? 1
+}
+
+/** Writes one line to stdout. */
+export const print = (line: string): void => void process.stdout.write(`${line}\n`)
+
+/** Prints the answer as the API would, alone on stdout. */
+export const printJson = (answer: unknown): void => print(JSON.stringify(answer, null, 2))
+
+/** Prints the answer: as JSON when asked for, else by `show`. */
+export const output = <Answer>(json: boolean | undefined, answer: Answer, show: (answer: Answer) => void): void =>
+  json ? printJson(answer) : show(answer)
+
+/** Prints rows under headings, each column as wide as its widest cell. Nothing in a cell can move the cursor. */
+export function printTable(headings: string[], rows: (string | number | null)[][]): void {
+  const cells = [headings, ...rows].map(row => row.map(cell => printable(String(cell ?? '-'))))
+  const widths = headings.map((_, column) => Math.max(...cells.map(row => Bun.stringWidth(row[column] ?? ''))))
+  for (const row of cells)
+    print(
+      row
+        .map((cell, column) => pad(cell, widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+}
+
+/** Prints the fields of one thing, a line each. */
+export function printFields(fields: Record<string, unknown>): void {
+  const width = Math.max(...Object.keys(fields).map(name => name.length))
+  for (const [name, value] of Object.entries(fields)) print(`${name.padEnd(width)}  ${shown(value)}`)
+}
+
+const pad = (text: string, width: number) => text + ' '.repeat(width - Bun.stringWidth(text))
+
+const shown = (value: unknown): string =>
+  value === null || value === undefined ? '-' : printable(typeof value === 'object' ? JSON.stringify(value) : String(value))
+
+/** Dollars as a table shows them: six places, or as many as a tiny sum needs. */
+export const dollars = (usd: number | null): string => (usd === null ? '-' : `$${usd.toFixed(usd !== 0 && Math.abs(usd) < 0.01 ? 9 : 2)}`)

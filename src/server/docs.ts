@@ -1,0 +1,54 @@
+import styles from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
+import bundle from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>API reference</title>
+<link rel="stylesheet" href="/docs/page.css">
+<link rel="icon" href="data:,">
+</head>
+<body>
+<div id="page"></div>
+<script src="/docs/bundle.js"></script>
+<script src="/docs/page.js"></script>
+</body>
+</html>
+`
+
+// The validator's badge would be asked for at somebody else's site.
+const SCRIPT = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#page', deepLinking: true, validatorUrl: null, persistAuthorization: false })
+`
+
+// Nothing from elsewhere, neither loaded nor asked; the page's own styles and pictures are inside its bundle.
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/** The page to read the description and try it. It loads nothing from elsewhere. */
+export const docsPage = () => text(PAGE, 'text/html', { 'content-security-policy': POLICY })
+
+/** The page's parts, by their name under `/docs/`. */
+export const DOCS_PARTS: Record<string, () => Promise<Response>> = {
+  'page.js': async () => text(SCRIPT, 'text/javascript'),
+  'page.css': () => packed(styles, 'text/css'),
+  'bundle.js': () => packed(bundle, 'text/javascript'),
+}
+
+const text = (content: string, type: string, headers: Record<string, string> = {}) =>
+  new Response(content, { headers: { ...headers, 'content-type': `${type}; charset=utf-8`, 'x-content-type-options': 'nosniff' } })
+
+const packedFiles = new Map<string, Uint8Array<ArrayBuffer>>()
+
+async function packed(file: string, type: string): Promise<Response> {
+  const bytes = packedFiles.get(file) ?? Bun.gzipSync(await Bun.file(file).bytes())
+  packedFiles.set(file, bytes)
+  const headers = {
+    'content-type': `${type}; charset=utf-8`,
+    'content-encoding': 'gzip',
+    'cache-control': 'max-age=3600',
+    'x-content-type-options': 'nosniff',
+  }
+  return new Response(bytes, { headers })
+}

@@ -1,0 +1,54 @@
+import { GatewayError } from '../core/errors.ts'
+import type { Gateway } from '../core/gateway.ts'
+import { createApp } from './app.ts'
+import { errorResponse } from './errors.ts'
+import { requestIdOf } from './headers.ts'
+
+/** A server that listens. */
+export interface Listening {
+  url: string
+  /** Takes no more connections, lets what runs end within the drain time, then closes. */
+  stop(drainMilliseconds: number): Promise<void>
+}
+
+/** Quiet connections are closed after this many seconds. An answer that is being made is not quiet: it has limits of its own. */
+const IDLE_SECONDS = 120
+
+/** Serves the API. Throws when the port is taken. */
+export function listen(gateway: Gateway, host: string, port: number): Listening {
+  const address = `http://${host.includes(':') ? `[${host}]` : host}:`
+  const app = createApp(gateway, gateway.config.server.site_url ?? `${address}${port}`)
+  const server = Bun.serve({
+    hostname: host,
+    port,
+    development: false,
+    idleTimeout: IDLE_SECONDS,
+    // Bun's own refusal has no body. Ours has, and counts for itself: see body.ts.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    fetch(request, server) {
+      if (!isHost(request.headers.get('host'))) return refuseHost(gateway, request)
+      if (request.method === 'POST') server.timeout(request, 0)
+      return app.fetch(request)
+    },
+    error: thrown => errorResponse(thrown, gateway.ids.uuid()),
+  })
+  return {
+    url: address + server.port,
+    async stop(drainMilliseconds) {
+      const closed = server.stop(false)
+      await gateway.calls.drain(drainMilliseconds)
+      await Promise.race([closed, Bun.sleep(FAREWELL)])
+      await server.stop(true)
+    },
+  }
+}
+
+/** What the last bytes of answers get to leave the machine. */
+const FAREWELL = 500
+
+// Bun takes two Host headers, and ones that are no host at all; a URL made of those would throw later.
+const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i
+const isHost = (host: string | null) => host !== null && HOST.test(host)
+
+const refuseHost = (gateway: Gateway, request: Request) =>
+  errorResponse(new GatewayError('invalid_request', 'Expected one valid Host header'), requestIdOf(request, gateway.ids.uuid()))

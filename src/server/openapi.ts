@@ -1,0 +1,110 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { AnyElysia } from 'elysia'
+import type { Operation } from './operation.ts'
+
+/** One route of the app with what it tells of itself. */
+export interface DescribedRoute {
+  method: string
+  path: string
+  operation: Operation
+}
+
+/** Every route that describes itself. */
+export function describedRoutes(app: AnyElysia): DescribedRoute[] {
+  return app.routes.flatMap(({ method, path, hooks }) => {
+    const described = (hooks as { detail?: { 'x-operation'?: Operation } } | undefined)?.detail?.['x-operation']
+    return described ? [{ method: method.toLowerCase(), path: path.replace(/(?<=.)\/$/, ''), operation: described }] : []
+  })
+}
+
+const MEANINGS: Record<number, string> = {
+  200: 'Done',
+  201: 'Created',
+  400: 'Invalid request parameters',
+  401: 'Authentication missing or invalid',
+  402: 'Insufficient credits',
+  403: 'Not allowed for this key',
+  404: 'Resource not found',
+  408: 'The request took too long to arrive',
+  413: 'Request payload too large',
+  422: 'Unprocessable request',
+  429: 'Rate limit exceeded',
+  500: 'Internal server error',
+  502: 'Provider returned error',
+  503: 'Service temporarily unavailable',
+  524: 'Request timed out',
+  529: 'Provider overloaded',
+}
+
+/** The machine-readable description: OpenAPI 3.1, made from the routes themselves (specification, Versioning 2). */
+export function openapiOf(app: AnyElysia, { title, url }: { title: string; url: string }) {
+  const paths: Record<string, Record<string, unknown>> = {}
+  for (const { method, path, operation } of describedRoutes(app)) {
+    const at = path.replace(/:(\w+)/g, '{$1}')
+    paths[at] = { ...paths[at], [method]: operationObject(operation) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title,
+      version: '1.0.0',
+      description: 'One API in front of every model provider.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url }],
+    security: [{ apiKey: [] }],
+    paths,
+    components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key' } }, schemas: { Error: ERROR } },
+  }
+}
+
+const ERROR = {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      type: 'object',
+      required: ['code', 'message'],
+      properties: { code: { type: 'integer' }, message: { type: 'string' }, metadata: { type: ['object', 'null'] } },
+    },
+    user_id: { type: ['string', 'null'] },
+  },
+}
+
+function operationObject({ id, tag, summary, body, query, params, statuses, produces, open }: Operation) {
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(open ? { security: [] } : {}),
+    parameters: [...Object.entries(params ?? {}).map(pathParameter), ...queryParameters(query)],
+    ...(body ? { requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } } } : {}),
+    responses: Object.fromEntries(statuses.map(status => [status, responseObject(status, produces)])),
+  }
+}
+
+const pathParameter = ([name, description]: [string, string]) => ({
+  name,
+  in: 'path',
+  required: true,
+  description,
+  schema: { type: 'string' },
+})
+
+const queryParameters = (query: TSchema | undefined) =>
+  Object.entries((query?.properties ?? {}) as Record<string, TSchema>).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: (query?.required as string[] | undefined)?.includes(name) ?? false,
+    schema: plain(schema),
+  }))
+
+function responseObject(status: number, produces: string[] = []) {
+  const description = MEANINGS[status] ?? 'Answer'
+  if (status >= 400) return { description, content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }
+  const types = produces.includes('text/plain') ? produces : ['application/json', ...produces]
+  return { description, content: Object.fromEntries(types.map(type => [type, { schema: {} }])) }
+}
+
+// TypeBox keeps its own marks under symbols, which JSON does not know.
+const plain = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema))

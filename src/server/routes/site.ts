@@ -1,0 +1,26 @@
+import { Elysia } from 'elysia'
+import type { Gateway } from '../../core/gateway.ts'
+import { openMetrics } from '../../core/telemetry/metrics.ts'
+import { nobody } from '../access.ts'
+import { type Operation, operation } from '../operation.ts'
+
+const siteOperation = (described: Omit<Operation, 'tag' | 'open'>) => operation({ tag: 'Site', open: true, ...described })
+
+/** What operators and their tools ask: is it alive, will it take work, how much does it do. */
+export function site(gateway: Gateway) {
+  const metrics = openMetrics(gateway)
+  return new Elysia()
+    .use(nobody())
+    .get('/health', () => ({ status: 'ok' }), siteOperation({ id: 'health', summary: 'Whether the process is alive', statuses: [200] }))
+    .get('/ready', () => readiness(gateway), siteOperation({ id: 'ready', summary: 'Whether it takes work', statuses: [200, 503] }))
+    .get(
+      '/metrics',
+      async () => new Response(await metrics.text(), { headers: { 'content-type': metrics.contentType } }),
+      siteOperation({ id: 'metrics', summary: 'Its numbers, for Prometheus', statuses: [200], produces: ['text/plain'] }),
+    )
+}
+
+function readiness(gateway: Gateway): Response {
+  const why = gateway.calls.draining ? 'draining' : gateway.recorder.healthy ? undefined : 'the store takes no records'
+  return Response.json({ status: why ?? 'ready' }, { status: why ? 503 : 200 })
+}

@@ -1,0 +1,48 @@
+import { type Config, parseConfig } from '../../src/core/config.ts'
+import { type Gateway, openGateway, type Parts } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import { createKey } from '../../src/core/identity/keys.ts'
+
+/** A clock that stands still until it is moved. */
+export class TestClock {
+  #now: number
+  #ticks = 0
+
+  constructor(at = '2026-03-04T05:06:07.000Z') {
+    this.#now = Date.parse(at)
+  }
+
+  now = () => new Date(this.#now)
+  ticks = () => this.#ticks
+
+  /** Moves on by so many milliseconds. */
+  pass(milliseconds: number): void {
+    this.#now += milliseconds
+    this.#ticks += milliseconds
+  }
+}
+
+/** Ids that count. */
+export function countedIds() {
+  let count = 0
+  const next = () => (++count).toString()
+  return {
+    uuid: () => `00000000-0000-7000-8000-${next().padStart(12, '0')}`,
+    generation: (now: Date) => `gen-${Math.floor(now.getTime() / 1000)}-${next().padStart(20, '0')}`,
+    secret: () => next().padStart(64, '0'),
+  }
+}
+
+/** A gateway in memory with a clock that stands still, counted ids and the sandbox. Anything may be replaced. */
+export async function testGateway(replace: Partial<Omit<Parts, 'config'>> & { config?: Record<string, unknown> } = {}): Promise<Gateway> {
+  const { config, ...rest } = replace
+  const parsed: { config?: Config } = config ? { config: parseConfig(JSON.stringify(config), {}) } : {}
+  return openGateway({ clock: new TestClock(), ids: countedIds(), ...rest, ...parsed })
+}
+
+/** A fresh key of each kind, as plaintext. */
+export async function testKeys(gateway: Gateway) {
+  const management = await createKey(gateway, operator(gateway), { name: 'management' }, 'management')
+  const inference = await createKey(gateway, operator(gateway), { name: 'inference' })
+  return { management: management.key, inference: inference.key, hash: inference.data.hash }
+}

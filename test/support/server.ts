@@ -1,0 +1,148 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { Subprocess } from 'bun'
+
+const ROOT = resolve(import.meta.dir, '../..')
+
+/** The program under test: the built binary when `GATEWAY_TEST_BINARY` names it, else the source. */
+export const PROGRAM: string[] = process.env.GATEWAY_TEST_BINARY
+  ? [resolve(ROOT, process.env.GATEWAY_TEST_BINARY)]
+  : [process.execPath, 'run', join(ROOT, 'src/cli/main.ts')]
+
+/** What a command printed and how it ended. */
+export interface Ran {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs one command of the program to its end. */
+export async function gateway(
+  args: string[],
+  { env = {}, cwd = tmpdir() }: { env?: Record<string, string>; cwd?: string } = {},
+): Promise<Ran> {
+  const child = Bun.spawn([...PROGRAM, ...args], { cwd, env: { ...process.env, ...env }, stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
+  const [stdout, stderr, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  return { code, stdout, stderr }
+}
+
+export interface ServerOptions {
+  /** The config file, as an object. */
+  config?: Record<string, unknown>
+  /** A data directory to go on with; a new one otherwise. */
+  data?: string
+  args?: string[]
+  env?: Record<string, string>
+}
+
+/** A gateway that listens on a port of its own, in a process of its own. */
+export class Server {
+  readonly data: string
+  readonly url: string
+  readonly management_key: string
+  readonly inference_key: string
+  readonly process: Subprocess<'ignore', 'pipe', 'pipe'>
+  readonly #stderr: Promise<string>
+
+  constructor(
+    data: string,
+    url: string,
+    keys: { management_key: string; inference_key: string },
+    child: Subprocess<'ignore', 'pipe', 'pipe'>,
+    stderr: Promise<string>,
+  ) {
+    this.data = data
+    this.url = url
+    this.management_key = keys.management_key
+    this.inference_key = keys.inference_key
+    this.process = child
+    this.#stderr = stderr
+  }
+
+  /** The base URL of the API. */
+  get base(): string {
+    return `${this.url}/api/v1`
+  }
+
+  /** Asks the API with the inference key, or another. */
+  fetch(
+    path: string,
+    { key = this.inference_key, json, ...init }: RequestInit & { key?: string | null; json?: unknown } = {},
+  ): Promise<Response> {
+    const headers = new Headers(init.headers)
+    if (key !== null) headers.set('authorization', `Bearer ${key}`)
+    if (json === undefined) return fetch(this.base + path, { ...init, headers })
+    headers.set('content-type', 'application/json')
+    return fetch(this.base + path, { method: 'POST', ...init, headers, body: JSON.stringify(json) })
+  }
+
+  /** Stops it as an operator would, and gives back what it said on stderr. */
+  async stop(): Promise<{ code: number; stderr: string }> {
+    this.process.kill('SIGTERM')
+    return { code: await this.process.exited, stderr: await this.#stderr }
+  }
+
+  /** Kills it as the kernel would. */
+  async kill(): Promise<void> {
+    this.process.kill('SIGKILL')
+    await this.process.exited
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.process.exitCode === null) await this.kill()
+    rmSync(this.data, { recursive: true, force: true })
+  }
+}
+
+/** Starts a server on a free port. Ends with its process killed and its data gone when disposed of (`await using`). */
+export async function startServer({ config = {}, data, args = [], env = {} }: ServerOptions = {}): Promise<Server> {
+  const directory = data ?? mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
+  const command = [...PROGRAM, 'serve', '--port', '0', '--data', directory, '--log', 'json', ...args]
+  const child = Bun.spawn(command, { cwd: directory, env: { ...process.env, ...env }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const stderr = new Response(child.stderr).text()
+  const { url, keys } = await announced(child, stderr)
+  return new Server(directory, url, keys ?? { management_key: '', inference_key: '' }, child, stderr)
+}
+
+interface Announced {
+  url: string
+  keys?: { management_key: string; inference_key: string }
+}
+
+async function announced(child: Subprocess<'ignore', 'pipe', 'pipe'>, stderr: Promise<string>): Promise<Announced> {
+  let text = ''
+  let keys: Announced['keys']
+  for await (const bytes of child.stdout) {
+    text += new TextDecoder().decode(bytes)
+    const lines = text.split('\n')
+    text = lines.pop() ?? ''
+    for (const line of lines) {
+      const event = JSON.parse(line)
+      if (event.event === 'keys') keys = event
+      if (event.event === 'listening') return { url: event.url, ...(keys ? { keys } : {}) }
+    }
+  }
+  throw new Error(`The server did not start: ${await stderr}`)
+}
+
+/** A config with one provider `local` at the given base URL and one priced model, `acme/small`, there. */
+export const localConfig = (base_url: string, more: Record<string, unknown> = {}) => ({
+  providers: { local: { protocol: 'openai-chat', base_url, api_key: 'mock' } },
+  models: [
+    {
+      id: 'acme/small',
+      name: 'Acme Small',
+      context_length: 128_000,
+      endpoints: [
+        {
+          provider: 'local',
+          model: 'gpt-4o-mini',
+          usd_per_million_tokens: { prompt: 0.15, completion: 0.6, cache_read: 0.075, cache_write: 0.1875 },
+        },
+      ],
+    },
+  ],
+  ...more,
+})
