@@ -5,6 +5,7 @@ import { misfit } from './kernel/schema.ts'
 
 const closed = { additionalProperties: false }
 const Text = (description: string) => Type.String({ minLength: 1, description })
+const Hosts = Type.Array(Type.String({ minLength: 1 }))
 const Seconds = (value: number, description: string) => Type.Number({ default: value, exclusiveMinimum: 0, maximum: 86_400, description })
 
 const ProviderConfig = Type.Partial(
@@ -69,7 +70,7 @@ export const Config = Type.Object(
       },
       { ...closed, default: {} },
     ),
-    regions: Type.Record(Type.Union([Type.Literal('europe'), Type.Literal('us')]), Type.Array(Type.String({ minLength: 1 })), {
+    regions: Type.Partial(Type.Object({ europe: Hosts, us: Hosts }), {
       ...closed,
       default: {},
       description: 'Host header → ingress region; anything else is global',

@@ -55,6 +55,7 @@ function tune(db: Database, durability: 'normal' | 'full'): void {
   db.run('pragma trusted_schema = off')
   db.run('pragma cell_size_check = on')
   db.run('pragma temp_store = memory')
+  db.run('pragma wal_autocheckpoint = 4000')
 }
 
 function isOlder(version: number[], than: number[]): boolean {

@@ -31,20 +31,23 @@ const MOST_AT_ONCE = 500
 const PATIENCE = 5_000
 /** A store that has not taken a record for this long makes the gateway refuse new work. */
 const ALARM = 1_000
+/** Batches are this many milliseconds apart when there is much to write. A call that finishes alone is written at once. */
+const WINDOW = 1
 const FIRST_PAUSE = 5
 const LONGEST_PAUSE = 500
 
 /**
- * The recorder over a store. Calls that finish in the same turn of the loop share one transaction. A store that is locked
+ * The recorder over a store. Calls that finish together share one transaction. A store that is locked
  * or full is asked again after a pause; nothing is dropped meanwhile, and `healthy` tells admission to take no more.
  */
 export function openRecorder(store: GenerationStore, events: Events, ticks: () => number): Recorder {
   const waiting: Waiting[] = []
   let failing = false
   let running: Promise<void> | undefined
+  let written = Number.NEGATIVE_INFINITY
 
   const schedule = () => {
-    running ??= nextTurn()
+    running ??= (ticks() - written < WINDOW ? Bun.sleep(WINDOW) : nextTurn())
       .then(drain)
       .finally(() => {
         running = undefined
@@ -74,6 +77,7 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
       return false
     }
     failing = false
+    written = ticks()
     waiting.splice(0, batch.length)
     for (const one of batch) one.resolve()
     return true

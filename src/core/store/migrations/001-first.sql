@@ -69,8 +69,9 @@ create table generations (
   error_type text
 ) strict;
 
+-- A row is written in one transaction with its generation, whose id is unique: a second index would only cost writes.
 create table charges (
-  generation_id text primary key,
+  generation_id text not null,
   key_hash text not null,
   workspace_id text not null,
   day integer not null,
