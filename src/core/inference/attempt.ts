@@ -1,19 +1,18 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
-import { prepend } from '../kernel/iterate.ts'
+import type { Opened } from '../kernel/iterate.ts'
 import type { Protocol } from '../protocols/protocol.ts'
 import { protocols } from '../protocols/registry.ts'
 import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
-import { isMeaningful, type Kind, namesInText, type TextCall, type TextPart, type Work } from './call.ts'
-import { fitted } from './parameters.ts'
+import type { AnswerPart, CommonPart, Kind, Work } from './call.ts'
+import { type KindOfWork, kinds } from './kinds.ts'
 import { isAbandoned, type Running } from './running.ts'
 
 /** An answer that has begun: from here on nobody else may be asked. */
-export interface Begun<K extends Kind> {
+export interface Begun<K extends Kind> extends Opened<AnswerPart<K>[]> {
   endpoint: Endpoint
-  parts: AsyncIterator<Work[K]['part'][]>
 }
 
 /**
@@ -21,9 +20,9 @@ export interface Begun<K extends Kind> {
  * or a broken stream before that moves on to the next endpoint; any refusal moves on to the next model. Throws the last
  * failure, with the attempts in `metadata.previous_errors`.
  */
-export async function attemptInOrder(gateway: Gateway, running: Running<'text'>): Promise<Begun<'text'>> {
+export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: Running<K>): Promise<Begun<K>> {
   const { endpoints } = running.plan
-  const echoes: TextPart[] = []
+  const echoes: AnswerPart<K>[] = []
   const failures: { endpoint: Endpoint; error: GatewayError }[] = []
   for (const [i, endpoint] of endpoints.entries()) {
     try {
@@ -62,34 +61,40 @@ function lastOf(failures: { endpoint: Endpoint; error: GatewayError }[]): Gatewa
   })
 }
 
-async function attempt(gateway: Gateway, running: Running<'text'>, endpoint: Endpoint, echoes: TextPart[]): Promise<Begun<'text'>> {
-  const protocol = protocols.text[endpoint.provider.protocol]
+async function attempt<K extends Kind>(
+  gateway: Gateway,
+  running: Running<K>,
+  endpoint: Endpoint,
+  echoes: AnswerPart<K>[],
+): Promise<Begun<K>> {
+  const kind: KindOfWork<K> = kinds[running.kind]
+  const protocol: Protocol<K> | undefined = protocols[running.kind][endpoint.provider.protocol]
   if (!protocol) throw new GatewayError('server', 'Internal Server Error')
   const began = gateway.clock.ticks()
-  const call = translatable(fitted(running.call, endpoint), protocol.takesNames)
+  const fitting = kind.fitted(running.call, endpoint)
+  const call = protocol.takesNames ? fitting : kind.withoutNames(fitting)
   const request = protocol.request(call, endpoint)
-  if (running.call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
+  if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
   let status: number | null = null
+  const answered = (code: number) => {
+    status = code
+  }
   try {
-    const translation = { ...bound(protocol, call), streamed: call.stream }
-    const answer = await openAnswer(gateway, authorize(endpoint.provider, request), translation, running.controller.signal, code => {
-      status = code
-    })
-    const parts = await untilMeaningful(answer)
+    const opened = await openAnswer(gateway, authorize(endpoint.provider, request), bound(protocol, call), running.cancellation, answered)
+    const { first, rest } = await untilMeaningful(opened, kind)
     running.firstPart ??= gateway.clock.ticks()
-    return { endpoint, parts: echoes.length > 0 ? prepend(echoes, parts) : parts }
+    return { endpoint, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } finally {
     running.attempts.push(told(endpoint, gateway.clock.ticks() - began, status))
   }
 }
 
-const bound = (protocol: Protocol<'text'>, call: TextCall) => ({
+const bound = <K extends Kind>(protocol: Protocol<K>, call: Work[K]['call']) => ({
+  streamed: call.stream,
   parts: (body: unknown) => protocol.parts(body, call),
   reader: () => protocol.reader(call),
   failure: protocol.failure,
 })
-
-const translatable = (call: TextCall, takesNames: boolean): TextCall => (takesNames ? call : { ...call, turns: namesInText(call.turns) })
 
 const told = ({ provider, model, upstreamModel }: Endpoint, latency: number, status: number | null) => ({
   provider_name: provider.name,
@@ -100,21 +105,22 @@ const told = ({ provider, model, upstreamModel }: Endpoint, latency: number, sta
   status,
 })
 
-/** Waits for the first part that a caller can use, and gives back the whole sequence. */
-async function untilMeaningful(answer: AsyncIterator<TextPart[]>): Promise<AsyncIterator<TextPart[]>> {
-  const held: TextPart[] = []
-  for (;;) {
-    const step = await answer.next()
-    if (step.done) break
-    held.push(...step.value)
-    if (step.value.some(isMeaningful)) return prepend(held, answer)
+/** Waits for the first part that a caller can use. */
+async function untilMeaningful<K extends Kind>(
+  { first, rest }: Opened<Work[K]['part'][]>,
+  kind: KindOfWork<K>,
+): Promise<Opened<Work[K]['part'][]>> {
+  if (first.some(kind.isMeaningful)) return { first, rest }
+  for (let step = await rest?.next(); step && !step.done; step = await rest?.next()) {
+    first.push(...step.value)
+    if (step.value.some(kind.isMeaningful)) return { first, rest }
   }
   // Whole, and nothing in it: a provider that has failed without saying so.
   throw new GatewayError('provider_unavailable', 'Provider returned error')
 }
 
 // Pictures and files would fill the debug chunk with noise, and whose they are is nobody's business there.
-function echo({ provider, model }: Endpoint, body: unknown): TextPart {
+function echo({ provider, model }: Endpoint, body: unknown): CommonPart {
   return { type: 'echo', provider: provider.name, model, body: JSON.parse(JSON.stringify(body, (_, value) => shortened(value))) }
 }
 

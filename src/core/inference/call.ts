@@ -130,8 +130,8 @@ export type TextPart =
   | Start
   | { type: 'text-delta'; choice: number; text: string; logprobs?: Logprobs }
   | { type: 'refusal-delta'; choice: number; text: string; logprobs?: Logprobs }
-  | { type: 'reasoning-delta'; choice: number; text: string }
-  | { type: 'reasoning-detail'; choice: number; detail: ReasoningDetail }
+  /** Thinking, as words to show and as the structured entries to send back. A provider may give either, or both at once. */
+  | { type: 'reasoning-delta'; choice: number; text: string; details: ReasoningDetail[] }
   | { type: 'tool-call-start'; choice: number; index: number; id: string; name: string }
   | { type: 'tool-call-delta'; choice: number; index: number; input: string }
   | { type: 'image'; choice: number; url: string }
@@ -139,6 +139,9 @@ export type TextPart =
   | { type: 'annotation'; choice: number; annotation: unknown }
   | { type: 'finish'; choice: number; reason: FinishReason; native: string | null }
   | CommonPart
+
+/** A piece of an answer of this kind of work, or what every kind tells besides its content. */
+export type AnswerPart<K extends Kind> = Work[K]['part'] | CommonPart
 
 /** What every kind of work tells besides its content. */
 export type CommonPart =
@@ -189,13 +192,6 @@ export interface Receipt {
   is_byok: boolean
 }
 
-/** Whether the part is something a caller can use: from the first of these on no other endpoint may be tried. */
-export const isMeaningful = (part: TextPart): boolean =>
-  part.type !== 'start' && part.type !== 'usage' && part.type !== 'echo' && part.type !== 'error' && !isEmptyText(part)
-
-const isEmptyText = (part: TextPart): boolean =>
-  (part.type === 'text-delta' || part.type === 'reasoning-delta' || part.type === 'refusal-delta') && part.text === ''
-
 export const inputTokens = ({ input }: Usage): number => input.text + input.cache_read + input.cache_write + input.audio + input.video
 export const outputTokens = ({ output }: Usage): number => output.text + output.reasoning + output.audio + output.image
 
@@ -211,9 +207,16 @@ export const textUsage = (prompt: number, completion: number): Usage => ({
  * The turns with each `name` moved into its text as `{name}: {content}`, for protocols that have no field for it
  * (specification E9). The turns handed in stay as they are: another endpoint may want the field.
  */
-export const namesInText = (turns: Turn[]): Turn[] => turns.map(turn => (turn.name === undefined ? turn : nameInText(turn, turn.name)))
+export const namesInText = (turns: Turn[]): Turn[] => turns.map(withoutName)
 
-function nameInText({ name: _, ...turn }: Turn, name: string): Turn {
+// A tool's turn names the tool, and its text is the tool's own: a prefix would break its JSON.
+function withoutName(turn: Turn): Turn {
+  if (turn.name === undefined) return turn
+  const { name, ...rest } = turn
+  return turn.role === 'tool' ? rest : nameInText(rest, name)
+}
+
+function nameInText(turn: Turn, name: string): Turn {
   const at = turn.blocks.findIndex(block => block.type === 'text')
   if (at === -1) return { ...turn, blocks: [{ type: 'text', text: `${name}:` }, ...turn.blocks] }
   return {

@@ -3,19 +3,19 @@ import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { admit } from './admit.ts'
 import { attemptInOrder } from './attempt.ts'
-import type { Work } from './call.ts'
+import type { Kind, Work } from './call.ts'
 import { planRoute } from './plan.ts'
 import { begin } from './running.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
 
 /** The life of one call, in the order it happens. Every inference endpoint comes through here. */
-export async function infer(
+export async function infer<K extends Kind>(
   gateway: Gateway,
   actor: Actor,
-  kind: 'text',
-  call: Work['text']['call'],
+  kind: K,
+  call: Work[K]['call'],
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<Answer<K>> {
   admit(gateway, actor)
   const plan = planRoute(gateway, call)
   const running = begin(gateway, actor, kind, call, plan, signal)

@@ -7,29 +7,29 @@ import type { Charge } from '../ledger/ledger.ts'
 import { dayOf } from '../ledger/periods.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { Begun } from './attempt.ts'
-import { inputTokens, outputTokens, type Receipt, type TextPart, textUsage, type Usage } from './call.ts'
-import { Meter } from './meter.ts'
+import { type AnswerPart, type CommonPart, inputTokens, type Kind, outputTokens, type Receipt, textUsage, type Usage } from './call.ts'
+import { kinds, type Meter } from './kinds.ts'
 import { clientLeft, isAbandoned, type Running } from './running.ts'
 
 /** An answer on its way to the client. Reading it to its end, or leaving it, settles the call: always, and once. */
-export interface Answer {
+export interface Answer<K extends Kind> {
   id: string
   /** The model that serves, by our slug. */
   model: string
   provider: string
   /** Unix seconds. */
   created: number
-  parts: AsyncIterableIterator<TextPart[]>
+  parts: AsyncIterableIterator<AnswerPart<K>[]>
 }
 
 /**
  * The answer with its meter running. At its end the cost is counted and the call recorded, and only then comes the last
  * batch, with the receipt: whoever has read it knows that the record outlives this process.
  */
-export function settle(gateway: Gateway, running: Running<'text'>, begun: Begun<'text'>): Answer {
-  const meter = new Meter()
+export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, begun: Begun<K>): Answer<K> {
+  const meter = kinds[running.kind].meter(running.call)
   const { endpoint } = begun
-  const parts = watch(begun.parts, {
+  const parts = watch<AnswerPart<K>[]>(begun, {
     each: batch => meter.read(batch),
     ended: ending => close(gateway, running, endpoint, meter, ending),
   })
@@ -37,16 +37,26 @@ export function settle(gateway: Gateway, running: Running<'text'>, begun: Begun<
   return { id: running.call.id, model: endpoint.model, provider: endpoint.provider.name, created, parts }
 }
 
-/** Settles a call that no endpoint answered: nothing was delivered, so nothing is charged. */
-export async function settleFailure(gateway: Gateway, running: Running<'text'>, error: GatewayError): Promise<void> {
+/**
+ * Settles a call that no endpoint answered: nothing was delivered, so nothing is charged. Never throws: what the caller must
+ * hear of is the failure, not that it could not be written down.
+ */
+export async function settleFailure(gateway: Gateway, running: Running<Kind>, error: GatewayError): Promise<void> {
   const receipt = freeReceipt(textUsage(0, 0))
-  await record(gateway, running, generationOf(running, gateway, { endpoint: null, meter: new Meter(), receipt, error }), receipt)
+  const outcome = { endpoint: null, meter: kinds[running.kind].meter(running.call), receipt, error }
+  await record(gateway, running, generationOf(running, gateway, outcome), receipt).catch(() => undefined)
 }
 
-async function close(gateway: Gateway, running: Running<'text'>, endpoint: Endpoint, meter: Meter, ending: Ending): Promise<TextPart[]> {
+async function close(
+  gateway: Gateway,
+  running: Running<Kind>,
+  endpoint: Endpoint,
+  meter: Meter<never>,
+  ending: Ending,
+): Promise<CommonPart[]> {
   const error = errorOf(running, ending)
-  const receipt = receiptFor(running, endpoint, meter, error)
-  const last: TextPart[] = error ? [{ type: 'error', error }] : []
+  const receipt = receiptFor(endpoint, meter, error)
+  const last: CommonPart[] = error ? [{ type: 'error', error }] : []
   try {
     await record(gateway, running, generationOf(running, gateway, { endpoint, meter, receipt, error }), receipt)
   } catch (thrown) {
@@ -56,7 +66,7 @@ async function close(gateway: Gateway, running: Running<'text'>, endpoint: Endpo
   return last
 }
 
-function errorOf(running: Running, ending: Ending): GatewayError | null {
+function errorOf(running: Running<Kind>, ending: Ending): GatewayError | null {
   if (ending.how === 'completed') return null
   if (ending.how === 'abandoned' || isAbandoned(running)) return clientLeft()
   return GatewayError.from(ending.thrown)
@@ -66,13 +76,13 @@ function errorOf(running: Running, ending: Ending): GatewayError | null {
  * The provider's count rules. Without one, what was delivered is estimated. Nothing delivered, or an answer without output
  * that ended in an error or for no reason, costs nothing (wire reference K.8).
  */
-function receiptFor(running: Running<'text'>, endpoint: Endpoint, meter: Meter, error: GatewayError | null): Receipt {
+function receiptFor(endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Receipt {
   if (meter.usage) {
     const insured = outputTokens(meter.usage) === 0 && (error !== null || meter.finish === null || meter.finish.reason === 'error')
     return insured ? freeReceipt(meter.usage) : receipt(meter.usage, 'exact', costOf(meter.usage, endpoint.prices))
   }
   if (!meter.delivered) return freeReceipt(textUsage(0, 0))
-  const usage = meter.estimate(running.call)
+  const usage = meter.estimate()
   return receipt(usage, 'estimated', costOf(usage, endpoint.prices))
 }
 
@@ -86,7 +96,7 @@ const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost):
 const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
 
 /** The ledger, the record and the news: in this order, and once. */
-async function record(gateway: Gateway, running: Running<'text'>, generation: Generation, receipt: Receipt): Promise<void> {
+async function record(gateway: Gateway, running: Running<Kind>, generation: Generation, receipt: Receipt): Promise<void> {
   const charge = chargeFor(gateway, running, receipt)
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   try {
@@ -97,7 +107,7 @@ async function record(gateway: Gateway, running: Running<'text'>, generation: Ge
   }
 }
 
-function chargeFor(gateway: Gateway, { hold, call, actor }: Running<'text'>, receipt: Receipt): Charge | null {
+function chargeFor(gateway: Gateway, { hold, call, actor }: Running<Kind>, receipt: Receipt): Charge | null {
   if (!hold) return null
   const now = gateway.clock.now()
   return {
@@ -114,12 +124,12 @@ function chargeFor(gateway: Gateway, { hold, call, actor }: Running<'text'>, rec
 
 interface Outcome {
   endpoint: Endpoint | null
-  meter: Meter
+  meter: Meter<never>
   receipt: Receipt
   error: GatewayError | null
 }
 
-function generationOf(running: Running<'text'>, gateway: Gateway, { endpoint, meter, receipt, error }: Outcome): Generation {
+function generationOf(running: Running<Kind>, gateway: Gateway, { endpoint, meter, receipt, error }: Outcome): Generation {
   const { call, actor } = running
   const { usage } = receipt
   return {
@@ -129,7 +139,7 @@ function generationOf(running: Running<'text'>, gateway: Gateway, { endpoint, me
     workspace_id: actor.workspace_id,
     key_hash: actor.key_hash,
     user_id: actor.user_id,
-    api_type: 'completions',
+    api_type: kinds[running.kind].apiType,
     model: endpoint?.model ?? call.models[0] ?? '',
     provider_name: endpoint?.provider.name ?? null,
     provider_responses: running.attempts,

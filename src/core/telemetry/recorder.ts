@@ -47,11 +47,9 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
   let written = Number.NEGATIVE_INFINITY
 
   const schedule = () => {
-    running ??= (ticks() - written < WINDOW ? Bun.sleep(WINDOW) : nextTurn())
-      .then(drain)
-      .finally(() => {
-        running = undefined
-      })
+    running ??= (ticks() - written < WINDOW ? Bun.sleep(WINDOW) : nextTurn()).then(drain).finally(() => {
+      running = undefined
+    })
   }
 
   async function drain(): Promise<void> {

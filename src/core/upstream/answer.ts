@@ -1,8 +1,9 @@
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
-import { once } from '../kernel/iterate.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
+import type { Opened } from '../kernel/iterate.ts'
 import type { Reader } from '../protocols/protocol.ts'
-import { type Deadline, openDeadline } from './deadline.ts'
+import { Deadline, type Limits } from './deadline.ts'
 import type { Outgoing } from './egress.ts'
 import { PartStream } from './part-stream.ts'
 
@@ -20,24 +21,24 @@ export interface Translation<Part> {
 
 /**
  * Sends one request and opens its answer, as batches of parts: a streamed answer as it comes, a whole one at once, whichever
- * the provider gave. `answered` is told the status as soon as it is known. Throws what a failure means to our caller.
+ * the provider gave; the first batch of a streamed one is empty. `answered` is told the status as soon as it is known. Throws what a failure means to our caller.
  */
 export async function openAnswer<Part>(
   gateway: Gateway,
   outgoing: Outgoing,
   translation: Translation<Part>,
-  caller: AbortSignal,
+  cancellation: Cancellation,
   answered: (status: number) => void,
-): Promise<AsyncIterator<Part[]>> {
-  const deadline = openDeadline(caller, limitsOf(gateway, translation.streamed))
+): Promise<Opened<Part[]>> {
+  const deadline = new Deadline(cancellation, limitsOf(gateway, translation.streamed))
   try {
     const response = await gateway.egress(outgoing, deadline.signal)
     answered(response.status)
     if (response.status !== 200) throw await failureOf(translation, response, deadline)
-    if (isStream(response, translation.streamed)) return new PartStream(response, translation.reader(), deadline)
-    const parts = translation.parts(await readJson(response, LARGEST_ANSWER, deadline))
+    if (isStream(response, translation.streamed)) return { first: [], rest: new PartStream(response, translation.reader(), deadline) }
+    const first = translation.parts(parse(await readText(response, LARGEST_ANSWER, deadline)))
     deadline.close()
-    return once(parts)
+    return { first, rest: null }
   } catch (thrown) {
     const error = deadline.failure(thrown)
     deadline.abort()
@@ -45,7 +46,7 @@ export async function openAnswer<Part>(
   }
 }
 
-function limitsOf({ config: { timeouts } }: Gateway, streamed: boolean) {
+function limitsOf({ config: { timeouts } }: Gateway, streamed: boolean): Limits {
   const firstByte = streamed ? timeouts.first_byte_stream_seconds : timeouts.first_byte_seconds
   return { firstByte: firstByte * 1000, idle: timeouts.idle_seconds * 1000, total: timeouts.total_seconds * 1000 }
 }
@@ -59,7 +60,9 @@ function isStream({ headers }: Response, streamed: boolean): boolean {
 }
 
 async function failureOf(translation: Translation<unknown>, response: Response, deadline: Deadline): Promise<GatewayError> {
-  const body = await readJson(response, LARGEST_ERROR, deadline).catch(() => undefined)
+  const body = await readText(response, LARGEST_ERROR, deadline)
+    .then(parse)
+    .catch(() => undefined)
   const error = translation.failure(response.status, body)
   const retryAfter = retryAfterOf(response.headers)
   if (retryAfter === undefined || error.type !== 'rate_limit_exceeded') return error
@@ -76,8 +79,7 @@ export function retryAfterOf(headers: Headers, now = Date.now()): number | undef
   return Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER) : undefined
 }
 
-async function readJson(response: Response, largest: number, deadline: Deadline): Promise<unknown> {
-  const text = await readText(response, largest, deadline)
+function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
@@ -86,9 +88,13 @@ async function readJson(response: Response, largest: number, deadline: Deadline)
 }
 
 // A body that names its length, and is not packed, can be read in one go. Every other is counted as it comes.
-async function readText(response: Response, largest: number, deadline: Deadline): Promise<string> {
+function readText(response: Response, largest: number, deadline: Deadline): Promise<string> {
   const length = Number(response.headers.get('content-length') ?? Number.NaN)
   if (length <= largest && !response.headers.has('content-encoding')) return response.text()
+  return countedText(response, largest, deadline)
+}
+
+async function countedText(response: Response, largest: number, deadline: Deadline): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
   let size = 0

@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
 
 /** The limits of one attempt, in milliseconds. */
 export interface Limits {
@@ -7,53 +8,60 @@ export interface Limits {
   total: number
 }
 
-/** Watches over one attempt: its signal fires when the caller leaves or the upstream is silent for too long. */
-export interface Deadline {
-  signal: AbortSignal
-  /** Bytes have come. */
-  touched(): void
-  /** The answer is whole: nothing is watched any more, and the connection may serve another. */
-  close(): void
-  /** The attempt is given up, and its connection with it. */
-  abort(): void
-  /** What a failure of the upstream means: the deadline's own reason where it has fired, else the connection's trouble. */
-  failure(thrown: unknown): GatewayError
-}
+/**
+ * Watches over one attempt: its signal fires when the call is cancelled or the upstream is silent for too long. It begins
+ * with the wait for the first byte.
+ */
+export class Deadline {
+  readonly #controller = new AbortController()
+  readonly #cancellation: Cancellation
+  readonly #limits: Limits
+  readonly #ends: number
+  #silence: ReturnType<typeof setTimeout>
+  #begun = false
 
-/** A deadline under the caller's own signal. It begins with the wait for the first byte. */
-export function openDeadline(caller: AbortSignal, limits: Limits): Deadline {
-  const controller = new AbortController()
-  const { signal } = controller
-  const leave = () => controller.abort(caller.reason)
-  const expire = () => controller.abort(new GatewayError('timeout', 'Request timed out. Please try again later.'))
-  if (caller.aborted) leave()
-  caller.addEventListener('abort', leave, { once: true })
-  const total = setTimeout(expire, limits.total)
-  let silence = setTimeout(expire, limits.firstByte)
-  let begun = false
-  const close = () => {
-    clearTimeout(total)
-    clearTimeout(silence)
-    caller.removeEventListener('abort', leave)
+  constructor(cancellation: Cancellation, limits: Limits) {
+    this.#cancellation = cancellation
+    this.#limits = limits
+    this.#ends = performance.now() + limits.total
+    this.#silence = setTimeout(this.#expire, Math.min(limits.firstByte, limits.total))
+    cancellation.listen(reason => this.#controller.abort(reason))
   }
-  return {
-    signal,
-    close,
-    touched() {
-      if (begun) return void silence.refresh()
-      begun = true
-      clearTimeout(silence)
-      silence = setTimeout(expire, limits.idle)
-    },
-    abort() {
-      close()
-      controller.abort()
-    },
-    failure(thrown) {
-      const reason = signal.aborted ? signal.reason : thrown
-      return reason instanceof GatewayError
-        ? reason
-        : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
-    },
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
   }
+
+  /** Bytes have come. The total is looked at here, so that one timer serves both limits. */
+  touched(): void {
+    if (performance.now() > this.#ends) this.#expire()
+    else if (this.#begun) this.#silence.refresh()
+    else this.#begin()
+  }
+
+  /** The answer is whole: nothing is watched any more, and the connection may serve another. */
+  close(): void {
+    clearTimeout(this.#silence)
+    this.#cancellation.listen(null)
+  }
+
+  /** The attempt is given up, and its connection with it. */
+  abort(): void {
+    this.close()
+    this.#controller.abort()
+  }
+
+  /** What a failure of the upstream means: the deadline's own reason where it has fired, else the connection's trouble. */
+  failure(thrown: unknown): GatewayError {
+    const reason = this.signal.aborted ? this.signal.reason : thrown
+    return reason instanceof GatewayError ? reason : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
+  }
+
+  #begin(): void {
+    this.#begun = true
+    clearTimeout(this.#silence)
+    this.#silence = setTimeout(this.#expire, this.#limits.idle)
+  }
+
+  readonly #expire = (): void => this.#controller.abort(new GatewayError('timeout', 'Request timed out. Please try again later.'))
 }

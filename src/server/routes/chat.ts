@@ -81,7 +81,7 @@ async function complete(
 async function streamed(
   gateway: Gateway,
   call: TextCall,
-  answer: Promise<Answer>,
+  answer: Promise<Answer<'text'>>,
   shape: Shape,
   headers: Record<string, string>,
 ): Promise<Response> {
@@ -95,7 +95,7 @@ async function streamed(
   return eventStream(events, keepAlive, headers)
 }
 
-async function withinInterval(answer: Promise<Answer>, milliseconds: number): Promise<Answer | undefined> {
+async function withinInterval(answer: Promise<Answer<'text'>>, milliseconds: number): Promise<Answer<'text'> | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(resolve, milliseconds)
   try {

@@ -36,10 +36,8 @@ class Choice {
         this.#addLogprobs(part.logprobs)
         break
       case 'reasoning-delta':
-        this.reasoning = (this.reasoning ?? '') + part.text
-        break
-      case 'reasoning-detail':
-        this.details.push(part.detail)
+        if (part.text) this.reasoning = (this.reasoning ?? '') + part.text
+        this.details.push(...part.details)
         break
       case 'tool-call-start':
         this.calls[part.index] = { id: part.id, type: 'function', function: { name: part.name, arguments: '' } }
@@ -81,7 +79,7 @@ class Choice {
 }
 
 /** Collects the parts of an answer into one `chat.completion`. Throws when the answer failed before it said anything. */
-export async function chatResponse(answer: Answer, shape: Shape) {
+export async function chatResponse(answer: Answer<'text'>, shape: Shape) {
   const choices: Choice[] = []
   let start = { system_fingerprint: null as string | null, service_tier: null as string | null }
   let error: GatewayError | null = null

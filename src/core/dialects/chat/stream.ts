@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../errors.ts'
-import type { ReasoningDetail, TextPart } from '../../inference/call.ts'
+import type { TextPart } from '../../inference/call.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { chatError } from './error.ts'
 import { plainDetail } from './response.ts'
@@ -21,14 +21,13 @@ export class ChatStream {
   /** Details came of their own, so bare text needs none made up. */
   #detailed = false
 
-  constructor({ id, created, model, provider }: Pick<Answer, 'id' | 'created' | 'model' | 'provider'>, shape: Shape) {
+  constructor({ id, created, model, provider }: Pick<Answer<'text'>, 'id' | 'created' | 'model' | 'provider'>, shape: Shape) {
     this.#head = JSON.stringify({ id, object: shape.chunkObject, created, model, provider }).slice(0, -1)
     this.#shape = shape
   }
 
   /** The events of one batch, as they go over the wire. */
   write(parts: TextPart[]): string {
-    this.#detailed ||= parts.some(part => part.type === 'reasoning-detail')
     return parts.map(part => this.#write(part)).join('')
   }
 
@@ -42,9 +41,7 @@ export class ChatStream {
       case 'refusal-delta':
         return this.#delta(part.choice, { refusal: part.text }, part.logprobs)
       case 'reasoning-delta':
-        return this.#reasoning(part.choice, { reasoning: part.text }, this.#detailed ? null : plainDetail(part.text))
-      case 'reasoning-detail':
-        return this.#reasoning(part.choice, {}, part.detail)
+        return this.#reasoning(part)
       case 'tool-call-start':
         return this.#delta(part.choice, {
           tool_calls: [{ index: part.index, id: part.id, type: 'function', function: { name: part.name, arguments: '' } }],
@@ -70,9 +67,12 @@ export class ChatStream {
     }
   }
 
-  #reasoning(choice: number, delta: Record<string, unknown>, detail: ReasoningDetail | null): string {
+  // Words and entries go in one delta: a client that shows both would show them twice.
+  #reasoning({ choice, text, details }: Extract<TextPart, { type: 'reasoning-delta' }>): string {
     if (this.#shape.hideReasoning) return ''
-    return this.#delta(choice, detail ? { ...delta, reasoning_details: [detail] } : delta)
+    this.#detailed ||= details.length > 0
+    const reasoning_details = this.#detailed ? details : [plainDetail(text)]
+    return this.#delta(choice, { ...(text ? { reasoning: text } : {}), ...(reasoning_details.length > 0 ? { reasoning_details } : {}) })
   }
 
   #delta(choice: number, delta: Record<string, unknown>, logprobs: unknown = null): string {
@@ -109,7 +109,7 @@ export class ChatStream {
 }
 
 /** The events of an answer, batch by batch. Leaving early leaves the answer early. */
-export function chatEvents(answer: Answer, shape: Shape): AsyncIterator<string> {
+export function chatEvents(answer: Answer<'text'>, shape: Shape): AsyncIterator<string> {
   const stream = new ChatStream(answer, shape)
   return {
     async next() {
@@ -124,6 +124,10 @@ export function chatEvents(answer: Answer, shape: Shape): AsyncIterator<string> 
 }
 
 /** The events of a call that failed after its stream had begun with comments: one error, a count of nothing, the end. */
-export function chatFailure(answer: Pick<Answer, 'id' | 'created' | 'model' | 'provider'>, error: GatewayError, shape: Shape): string {
+export function chatFailure(
+  answer: Pick<Answer<'text'>, 'id' | 'created' | 'model' | 'provider'>,
+  error: GatewayError,
+  shape: Shape,
+): string {
   return new ChatStream(answer, shape).write([{ type: 'error', error }]) + DONE
 }

@@ -80,10 +80,9 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #reasoning(delta: Json, choice: number, parts: TextPart[]): void {
-    const said = text(delta.reasoning) ?? text(delta.reasoning_content)
-    if (said) parts.push({ type: 'reasoning-delta', choice, text: said })
-    if (!Array.isArray(delta.reasoning_details)) return
-    for (const detail of delta.reasoning_details) if (isDetail(detail)) parts.push({ type: 'reasoning-detail', choice, detail })
+    const said = text(delta.reasoning) || text(delta.reasoning_content) || ''
+    const details = Array.isArray(delta.reasoning_details) ? delta.reasoning_details.filter(isDetail) : []
+    if (said || details.length > 0) parts.push({ type: 'reasoning-delta', choice, text: said, details })
   }
 
   #text(delta: Json, given: Json, choice: number, parts: TextPart[]): void {

@@ -1,0 +1,51 @@
+import { GatewayError } from '../errors.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
+
+/** The calls that run at this moment. */
+export interface Calls {
+  readonly size: number
+  readonly draining: boolean
+  /** Lists a call, and gives back how to forget it. */
+  add(cancellation: Cancellation): () => void
+  /** Takes no more, waits at most so many milliseconds for the running ones, and then ends those that are left. */
+  drain(milliseconds: number): Promise<void>
+}
+
+/** What a call that was ended gets to say so and be recorded, in milliseconds. */
+const GRACE = 1_000
+
+/** The list of running calls, empty. */
+export function openCalls(): Calls {
+  const running = new Set<Cancellation>()
+  let draining = false
+  let emptied: (() => void) | undefined
+
+  const endAll = () => {
+    for (const cancellation of running) cancellation.cancel(new GatewayError('unavailable', 'The gateway is shutting down'))
+  }
+
+  return {
+    get size() {
+      return running.size
+    },
+    get draining() {
+      return draining
+    },
+    add(cancellation) {
+      running.add(cancellation)
+      return () => {
+        running.delete(cancellation)
+        if (running.size === 0) emptied?.()
+      }
+    },
+    async drain(milliseconds) {
+      draining = true
+      if (running.size === 0) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      emptied = resolve
+      const late = setTimeout(endAll, milliseconds)
+      await Promise.race([promise, Bun.sleep(milliseconds + GRACE)])
+      clearTimeout(late)
+    },
+  }
+}

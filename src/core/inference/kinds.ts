@@ -1,0 +1,34 @@
+import type { Endpoint } from '../catalog/models.ts'
+import type { Kind, Usage, Work } from './call.ts'
+import { text } from './kinds/text.ts'
+
+/** Watches the parts of one answer as they pass: what the provider counted, and what was delivered in case it counts nothing. */
+export interface Meter<Part> {
+  read(parts: Part[]): void
+  readonly usage: Usage | null
+  /** Why the answer ended; null until it does. */
+  readonly finish: { reason: string; native: string | null } | null
+  readonly start: { upstream_id: string | null; service_tier: string | null }
+  /** Whether anything that costs was delivered. */
+  readonly delivered: boolean
+  /** What was delivered, by a rule of thumb. */
+  estimate(): Usage
+}
+
+/** What differs between the kinds of work. Everything else in the life of a call is the same for all. */
+export interface KindOfWork<K extends Kind> {
+  /** Its `api_type` on the record. */
+  apiType: string
+  /** Whether a caller can use the part: from the first of these on no other endpoint may be tried. */
+  isMeaningful(part: Work[K]['part']): boolean
+  /** The call without what the endpoint does not support. */
+  fitted(call: Work[K]['call'], endpoint: Endpoint): Work[K]['call']
+  /** The call for a protocol that has no field for names. */
+  withoutNames(call: Work[K]['call']): Work[K]['call']
+  /** The tokens that the call may come to: what is set aside for it. */
+  expected(call: Work[K]['call'], endpoint: Endpoint): { input: number; output: number }
+  meter(call: Work[K]['call']): Meter<Work[K]['part']>
+}
+
+/** Every kind of work. */
+export const kinds: { [K in Kind]: KindOfWork<K> } = { text }
