@@ -163,7 +163,7 @@ export async function openKeys(store: KeyStore): Promise<Map<string, Key>> {
 }
 
 /** Lowercase hex SHA-256. */
-export const hashOf = (plaintext: string): string => new Bun.CryptoHasher('sha256').update(plaintext).digest('hex')
+export const hashOf = (plaintext: string): string => Bun.CryptoHasher.hash('sha256', plaintext, 'hex')
 
 /** Whether a key opens anything at this moment. */
 export const isUsable = (key: Key, now: Date): boolean => !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)

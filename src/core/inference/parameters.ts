@@ -45,5 +45,4 @@ export function unsupportedBy({ supported_parameters: supported }: Endpoint, cal
 }
 
 /** The caller's end user as the provider may know him: stable within a workspace, and never the name he was given (specification E8, E9). */
-export const hashedUser = (workspace_id: string, user: string): string =>
-  new Bun.CryptoHasher('sha256').update(`${workspace_id}:${user}`).digest('hex')
+export const hashedUser = (workspace_id: string, user: string): string => Bun.CryptoHasher.hash('sha256', `${workspace_id}:${user}`, 'hex')

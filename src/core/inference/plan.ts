@@ -18,7 +18,7 @@ export interface Dropped {
 }
 
 /** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
-type Filter = (endpoint: Endpoint, call: TextCall) => true | string
+type Filter = (endpoint: Endpoint, call: TextCall) => string | true
 
 const FILTERS: Filter[] = [chosenByCaller, keepsNoData, withinPrice, supportsTheCall, fitsTheContext]
 
@@ -45,21 +45,26 @@ function modelOf(gateway: Gateway, slug: string): Model {
 
 function allowed(model: Model, call: TextCall, dropped: Dropped[]): Endpoint[] {
   return model.endpoints.filter(endpoint => {
-    const by = FILTERS.map(filter => filter(endpoint, call)).find(verdict => verdict !== true)
-    if (by !== undefined) dropped.push({ endpoint, by: String(by) })
+    const by = forbidding(endpoint, call)
+    if (by !== undefined) dropped.push({ endpoint, by })
     return by === undefined
   })
 }
 
+function forbidding(endpoint: Endpoint, call: TextCall): string | undefined {
+  for (const filter of FILTERS) {
+    const verdict = filter(endpoint, call)
+    if (verdict !== true) return verdict
+  }
+  return undefined
+}
+
 // The sort is stable: endpoints that the caller did not name keep the catalogue's order.
 function ordered(endpoints: Endpoint[], { order, allow_fallbacks }: RoutingPreferences): Endpoint[] {
-  const rank = (endpoint: Endpoint) => {
-    const at = order?.indexOf(endpoint.provider.slug) ?? -1
-    return at === -1 ? Number.POSITIVE_INFINITY : at
-  }
-  const named = order ? endpoints.filter(endpoint => rank(endpoint) !== Number.POSITIVE_INFINITY).sort((a, b) => rank(a) - rank(b)) : []
-  if (allow_fallbacks !== false) return [...named, ...endpoints.filter(endpoint => !named.includes(endpoint))]
-  return order ? named : endpoints.slice(0, 1)
+  if (!order) return allow_fallbacks === false ? endpoints.slice(0, 1) : endpoints
+  const rank = ({ provider }: Endpoint) => order.indexOf(provider.slug)
+  const named = endpoints.filter(endpoint => rank(endpoint) !== -1).sort((a, b) => rank(a) - rank(b))
+  return allow_fallbacks === false ? named : [...named, ...endpoints.filter(endpoint => rank(endpoint) === -1)]
 }
 
 function chosenByCaller({ provider }: Endpoint, { routing: { only, ignore } }: TextCall) {

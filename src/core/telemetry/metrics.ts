@@ -1,70 +1,119 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Gateway } from '../gateway.ts'
 import { usdOf } from '../ledger/money.ts'
 import type { Generation } from './generations.ts'
 
-/** The gateway's numbers in the Prometheus text format. No label takes a value that a caller can make up. */
+/**
+ * The gateway's numbers in the Prometheus text format (exposition format 0.0.4). Counting is adding to numbers: the text is
+ * made when it is asked for. No label takes a value that a caller can make up.
+ */
 export interface Metrics {
   contentType: string
-  text(): Promise<string>
+  text(): string
 }
 
 /** Counts from here on what the gateway tells of itself. */
 export function openMetrics(gateway: Gateway): Metrics {
-  const registry = new Registry()
-  const registers = [registry]
-  collectDefaultMetrics({ register: registry })
-  new Gauge({
-    name: 'gateway_running_calls',
-    help: 'Calls that run at this moment',
-    registers,
-    collect() {
-      this.set(gateway.calls.size)
-    },
-  })
-  gateway.events.on('generation.finished', generationMetrics(registers))
-  const failures = new Counter({
-    name: 'gateway_attempts_failed_total',
-    help: 'Attempts that failed',
-    labelNames: ['provider', 'error_type'],
-    registers,
-  })
-  gateway.events.on('attempt.failed', ({ endpoint, error }) => failures.inc({ provider: endpoint.provider.slug, error_type: error.type }))
-  return { contentType: registry.contentType, text: () => registry.metrics() }
-}
-
-const SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
-
-function generationMetrics(registers: Registry[]): (generation: Generation) => void {
-  const labelNames = ['provider', 'outcome'] as const
-  const calls = new Counter({ name: 'gateway_generations_total', help: 'Finished calls', labelNames, registers })
-  const seconds = new Histogram({
-    name: 'gateway_generation_seconds',
-    help: 'From the request to the end of the answer',
-    buckets: SECONDS,
-    registers,
-  })
-  const first = new Histogram({
-    name: 'gateway_first_part_seconds',
-    help: 'From the request to the first part of the answer',
-    buckets: SECONDS,
-    registers,
-  })
-  const tokens = new Counter({
-    name: 'gateway_tokens_total',
-    help: 'Tokens, as the providers count them',
-    labelNames: ['direction'],
-    registers,
-  })
-  const cost = new Counter({ name: 'gateway_cost_usd_total', help: 'What the calls cost', registers })
-  return generation => {
-    calls.inc({ provider: generation.provider_name ?? 'none', outcome: outcomeOf(generation) })
+  const calls = new Counter('gateway_generations_total', 'Finished calls')
+  const failures = new Counter('gateway_attempts_failed_total', 'Attempts that failed')
+  const tokens = new Counter('gateway_tokens_total', 'Tokens, as the providers count them')
+  const cost = new Counter('gateway_cost_usd_total', 'What the calls cost')
+  const seconds = new Histogram('gateway_generation_seconds', 'From the request to the end of the answer')
+  const first = new Histogram('gateway_first_part_seconds', 'From the request to the first part of the answer')
+  gateway.events.on('attempt.failed', ({ endpoint, error }) =>
+    failures.add(`provider="${endpoint.provider.slug}",error_type="${error.type}"`, 1),
+  )
+  gateway.events.on('generation.finished', generation => {
+    calls.add(`provider="${escaped(generation.provider_name ?? 'none')}",outcome="${outcomeOf(generation)}"`, 1)
+    tokens.add('direction="input"', generation.native_tokens_prompt)
+    tokens.add('direction="output"', generation.native_tokens_completion)
+    cost.add('', usdOf(generation.total_cost ?? 0n))
     seconds.observe((generation.generation_time ?? 0) / 1000)
     if (generation.latency !== null) first.observe(generation.latency / 1000)
-    tokens.inc({ direction: 'input' }, generation.native_tokens_prompt)
-    tokens.inc({ direction: 'output' }, generation.native_tokens_completion)
-    cost.inc(usdOf(generation.total_cost ?? 0n))
+  })
+  return {
+    contentType: 'text/plain; version=0.0.4; charset=utf-8',
+    text: () => [calls, failures, tokens, cost, seconds, first, ...gauges(gateway)].map(metric => metric.text()).join(''),
   }
 }
 
 const outcomeOf = ({ cancelled, error_type }: Generation) => (cancelled ? 'cancelled' : (error_type ?? 'ok'))
+
+const escaped = (label: string) => label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+
+class Counter {
+  readonly #name: string
+  readonly #help: string
+  readonly #sums = new Map<string, number>()
+
+  constructor(name: string, help: string) {
+    this.#name = name
+    this.#help = help
+  }
+
+  add(labels: string, amount: number): void {
+    this.#sums.set(labels, (this.#sums.get(labels) ?? 0) + amount)
+  }
+
+  text(): string {
+    const lines = [...this.#sums].map(([labels, sum]) => line(this.#name, labels, sum))
+    return head(this.#name, this.#help, 'counter') + lines.join('')
+  }
+}
+
+const BOUNDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+
+class Histogram {
+  readonly #name: string
+  readonly #help: string
+  readonly #counts = BOUNDS.map(() => 0)
+  #count = 0
+  #sum = 0
+
+  constructor(name: string, help: string) {
+    this.#name = name
+    this.#help = help
+  }
+
+  observe(value: number): void {
+    this.#count += 1
+    this.#sum += value
+    const at = BOUNDS.findIndex(bound => value <= bound)
+    if (at !== -1) this.#counts[at] = (this.#counts[at] ?? 0) + 1
+  }
+
+  text(): string {
+    let below = 0
+    const buckets = BOUNDS.map((bound, i) => {
+      below += this.#counts[i] ?? 0
+      return line(`${this.#name}_bucket`, `le="${bound}"`, below)
+    })
+    const totals = [
+      line(`${this.#name}_bucket`, 'le="+Inf"', this.#count),
+      line(`${this.#name}_sum`, '', this.#sum),
+      line(`${this.#name}_count`, '', this.#count),
+    ]
+    return head(this.#name, this.#help, 'histogram') + buckets.join('') + totals.join('')
+  }
+}
+
+/** What is read when it is asked for. */
+function gauges(gateway: Gateway): { text(): string }[] {
+  const { rss, heapUsed } = process.memoryUsage()
+  const { user, system } = process.cpuUsage()
+  return [
+    gauge('gateway_running_calls', 'Calls that run at this moment', gateway.calls.size),
+    gauge('gateway_recorder_healthy', 'Whether finished calls can be recorded', gateway.recorder.healthy ? 1 : 0),
+    gauge('process_resident_memory_bytes', 'Resident memory', rss),
+    gauge('process_heap_bytes', 'JavaScript heap in use', heapUsed),
+    gauge('process_cpu_seconds_total', 'CPU time used', (user + system) / 1e6, 'counter'),
+    gauge('process_uptime_seconds', 'Seconds since the start', process.uptime()),
+  ]
+}
+
+const gauge = (name: string, help: string, value: number, type = 'gauge') => ({
+  text: () => head(name, help, type) + line(name, '', value),
+})
+
+const head = (name: string, help: string, type: string) => `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`
+
+const line = (name: string, labels: string, value: number) => `${name}${labels && `{${labels}}`} ${value}\n`

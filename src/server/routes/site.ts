@@ -15,7 +15,7 @@ export function site(gateway: Gateway) {
     .get('/ready', () => readiness(gateway), siteOperation({ id: 'ready', summary: 'Whether it takes work', statuses: [200, 503] }))
     .get(
       '/metrics',
-      async () => new Response(await metrics.text(), { headers: { 'content-type': metrics.contentType } }),
+      () => new Response(metrics.text(), { headers: { 'content-type': metrics.contentType } }),
       siteOperation({ id: 'metrics', summary: 'Its numbers, for Prometheus', statuses: [200], produces: ['text/plain'] }),
     )
 }

@@ -3,7 +3,7 @@ import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
 import type { Block, Origin, Params, Reasoning, ReasoningDetail, RoutingPreferences, TextCall, Tool, Turn } from '../../inference/call.ts'
 import { hashedUser } from '../../inference/parameters.ts'
-import type { ChatRequest, Message } from './schema.ts'
+import { ChatRequest, type Message } from './schema.ts'
 
 /** What the headers said that the body may also say. */
 export interface ChatContext {
@@ -15,7 +15,6 @@ export interface ChatContext {
 
 /** A checked body → the call. Throws 400 where fields contradict each other. */
 export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, { id, origin, session_id }: ChatContext): TextCall {
-  const known = splitOff(body)
   return {
     kind: 'text',
     id,
@@ -30,74 +29,24 @@ export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, { 
     trace: body.trace ?? null,
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
     origin,
-    extra: known,
+    extra: unknownOf(body, OURS) ?? {},
   }
 }
 
 /** The fields that are not for the provider, or that reach it in another form. Whatever else the body holds travels as it came. */
-const OURS: Record<keyof ChatRequest, true> & Record<string, true> = {
-  messages: true,
-  prompt: true,
-  model: true,
-  models: true,
-  route: true,
-  provider: true,
-  stream: true,
-  stream_options: true,
-  max_tokens: true,
-  max_completion_tokens: true,
-  temperature: true,
-  top_p: true,
-  top_k: true,
-  min_p: true,
-  top_a: true,
-  frequency_penalty: true,
-  presence_penalty: true,
-  repetition_penalty: true,
-  seed: true,
-  stop: true,
-  logit_bias: true,
-  logprobs: true,
-  top_logprobs: true,
-  response_format: true,
-  prediction: true,
-  tools: true,
-  tool_choice: true,
-  parallel_tool_calls: true,
-  plugins: true,
-  reasoning: true,
-  reasoning_effort: true,
-  include_reasoning: true,
-  verbosity: true,
-  modalities: true,
-  audio: true,
-  image_config: true,
-  service_tier: true,
-  web_search_options: true,
-  cache_control: true,
-  prompt_cache_key: true,
-  prompt_cache_options: true,
-  metadata: true,
-  user: true,
-  session_id: true,
-  trace: true,
-  debug: true,
+const OURS = new Set([
+  ...Object.keys(ChatRequest.properties),
   // Legacy names that the public service still reads and no provider knows.
-  usage: true,
-  transforms: true,
-  preset: true,
-}
-
-function splitOff(body: ChatRequest): Record<string, unknown> {
-  const extra: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(body)) if (!Object.hasOwn(OURS, name)) extra[name] = value
-  return extra
-}
+  'usage',
+  'transforms',
+  'preset',
+])
 
 const MOST_MODELS = 8
 
 function modelsOf(gateway: Gateway, { model, models = [] }: ChatRequest): string[] {
-  const wanted = [...new Set([...(model === undefined ? [] : [model]), ...models])]
+  if (model !== undefined && models.length === 0) return [model]
+  const wanted = [...new Set(model === undefined ? models : [model, ...models])]
   if (wanted.length > MOST_MODELS) throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
   return wanted.length > 0 ? wanted : [gateway.config.default_model]
 }
@@ -110,21 +59,30 @@ function turnsOf({ messages, prompt }: ChatRequest): Turn[] {
 }
 
 function turnOf(message: Message): Turn {
-  const { role, content, name, tool_call_id, ...rest } = message as Message & { tool_call_id?: string }
-  const { tool_calls, refusal, reasoning, reasoning_content, reasoning_details, ...extra } = rest as Extract<Message, { role: 'assistant' }>
+  const given = message as Message & AssistantFields & { tool_call_id?: string }
+  const turn: Turn = { role: message.role, blocks: blocksOf(given) }
+  if (given.name !== undefined) turn.name = given.name
+  if (given.tool_call_id !== undefined) turn.tool_call_id = given.tool_call_id
+  const extra = unknownOf(message, message.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS)
+  if (extra) turn.extra = extra
+  return turn
+}
+
+type AssistantFields = Omit<Extract<Message, { role: 'assistant' }>, 'role' | 'content' | 'name'>
+
+const MESSAGE_FIELDS = new Set(['role', 'content', 'name', 'tool_call_id'])
+const ASSISTANT_FIELDS = new Set([...MESSAGE_FIELDS, 'tool_calls', 'refusal', 'reasoning', 'reasoning_content', 'reasoning_details'])
+
+function blocksOf(message: Message & AssistantFields): Block[] {
+  if (typeof message.content === 'string' && message.role !== 'assistant') return [{ type: 'text', text: message.content }]
   const blocks: Block[] = []
-  if (role === 'assistant') pushReasoning(blocks, reasoning ?? reasoning_content ?? null, reasoning_details)
-  for (const part of contentOf(content)) blocks.push(blockOf(part))
-  if (refusal) blocks.push({ type: 'refusal', text: refusal })
-  for (const call of tool_calls ?? [])
+  if (message.role === 'assistant') pushReasoning(blocks, message.reasoning ?? message.reasoning_content ?? null, message.reasoning_details)
+  for (const part of contentOf(message.content)) blocks.push(blockOf(part))
+  if (message.role !== 'assistant') return blocks
+  if (message.refusal) blocks.push({ type: 'refusal', text: message.refusal })
+  for (const call of message.tool_calls ?? [])
     blocks.push({ type: 'tool-call', id: call.id, name: call.function.name, input: call.function.arguments })
-  return {
-    role,
-    blocks,
-    ...(name === undefined ? {} : { name }),
-    ...(tool_call_id === undefined ? {} : { tool_call_id }),
-    ...some(extra),
-  }
+  return blocks
 }
 
 function pushReasoning(blocks: Block[], text: string | null, details: ReasoningDetail[] | null | undefined): void {
@@ -153,6 +111,17 @@ function blockOf(part: Part): Block {
     default:
       return { type: 'other', value: part }
   }
+}
+
+/** What a thing holds besides its known fields; undefined where that is nothing, as it mostly is. */
+function unknownOf(thing: object, known: Set<string>): Record<string, unknown> | undefined {
+  let extra: Record<string, unknown> | undefined
+  for (const name in thing) {
+    if (known.has(name)) continue
+    extra ??= {}
+    extra[name] = thing[name as keyof typeof thing]
+  }
+  return extra
 }
 
 const some = (extra: Record<string, unknown>) => {
