@@ -1,0 +1,305 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { COST, chat, generationOf, heard, idOf, keyState, limitedKey, routesConfig, textOf, usageOf } from '../support/chat.ts'
+import type { Outcome } from '../support/raw-client.ts'
+import { type Server, startServer } from '../support/server.ts'
+import {
+  body,
+  chunkedEnd,
+  completion,
+  delta,
+  done,
+  ending,
+  errorBody,
+  errorInside200,
+  event,
+  finish,
+  type Hit,
+  head,
+  headerDrip,
+  htmlError,
+  refusedPort,
+  resetAtOnce,
+  type Script,
+  shortContentLength,
+  silence,
+  sseHead,
+  startUpstream,
+  status,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
+
+/** What a provider says and no client may read. */
+const CANARY = 'canary-1f7e'
+const TIMEOUTS = { first_byte_seconds: 0.3, first_byte_stream_seconds: 0.3, idle_seconds: 0.3, total_seconds: 20 }
+
+let server: Server
+let first: Upstream
+let second: Upstream
+let third: Upstream
+let fourth: Upstream
+let key: string
+
+beforeAll(async () => {
+  ;[first, second, third, fourth] = await Promise.all([startUpstream(), startUpstream(), startUpstream(), startUpstream()])
+  const refused = `http://127.0.0.1:${await refusedPort()}/v1`
+  const routes = {
+    'acme/small': { first: first.url, second: second.url },
+    'acme/other': { third: third.url },
+    'acme/wide': { first: first.url, second: second.url, third: third.url, fourth: fourth.url },
+    'acme/refused': { refused, second: second.url },
+    'acme/gone': { refused },
+  }
+  server = await startServer({ config: routesConfig(routes, { timeouts: TIMEOUTS }) })
+})
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await Promise.all([first, second, third, fourth].map(upstream => upstream.close()))
+})
+
+beforeEach(async () => {
+  for (const upstream of [first, second, third, fourth]) {
+    upstream.hits.length = 0
+    upstream.answer(answering)
+  }
+  key = await limitedKey(server)
+})
+
+const answering = ({ json }: Hit): Script =>
+  (json as { stream?: boolean }).stream ? stream(['from ', 'another']) : completion('from another')
+
+const ask = (fields: object, streamed: boolean): Promise<Outcome> => chat(server, { ...fields, stream: streamed }, { key }).outcome()
+
+const hits = () => [first, second, third, fourth].map(upstream => upstream.hits.length)
+
+/** Says who speaks, as streams begin, and nothing that a caller could use. */
+const roleOnly = () => [sseHead(), delta({ role: 'assistant', content: '' })]
+
+const toThird = () => head(307, { location: `${third.url}/chat/completions`, 'content-length': '0' })
+
+/** Ways to fail before the first meaningful part, with the status that is remembered of each. */
+const FAILURES: [name: string, script: () => Script, status: number | null][] = [
+  ['U-01 500', () => status(500, CANARY), 500],
+  ['U-01 502 with a page', () => htmlError(502), 502],
+  ['U-01 503', () => status(503, CANARY), 503],
+  ['U-03 429 with Retry-After', () => status(429, CANARY, { 'retry-after': '2' }), 429],
+  ['U-05 529', () => status(529, CANARY), 529],
+  ['U-05 400 whose body says overloaded', () => status(400, errorBody('overloaded_error', 'Overloaded')), 400],
+  ['U-05 200 with an error body', () => errorInside200(529, `Overloaded ${CANARY}`), 200],
+  ['U-06 401', () => status(401, CANARY), 401],
+  ['U-06 403', () => status(403, CANARY), 403],
+  ['U-08 a reset without an answer', resetAtOnce, null],
+  ['U-11 silence', silence, null],
+  ['U-11 a head that drips for ever', () => headerDrip(), null],
+  ['U-12 silence after the role', () => [roleOnly(), silence()], 200],
+  ['U-13 a reset after the role', () => [roleOnly(), { ms: 20 }, { end: 'rst' }], 200],
+  ['U-13 a close after the role', () => [roleOnly(), { end: 'fin' }], 200],
+  ['U-13 a clean end after the role', () => [roleOnly(), chunkedEnd()], 200],
+  ['U-13 a close inside the first words', () => [sseHead(), delta('lost').subarray(0, -10), { end: 'fin' }], 200],
+  ['U-13 a body shorter than its length', shortContentLength, 200],
+  ['U-18 an error as the first event', () => [sseHead(), event(errorBody(500, CANARY)), chunkedEnd()], 200],
+  ['U-18 an error after the role', () => [roleOnly(), event(errorBody(500, CANARY)), done(), chunkedEnd()], 200],
+  ['U-20 a page', () => body('text/html', `<h1>${CANARY}</h1>`), 200],
+  ['U-20 a redirect', toThird, 307],
+  ['U-20 invalid JSON', () => body('application/json', '{"choices": ['), 200],
+  ['U-20 JSON that is no answer', () => body('application/json', '{"ok": true}'), 200],
+  ['U-20 an empty body', () => body('application/json', ''), 200],
+  ['U-20 an empty stream', () => body('text/event-stream', ''), 200],
+  ['U-20 a stream of nothing but [DONE]', () => [sseHead(), done(), chunkedEnd()], 200],
+  ['U-20 204', () => head(204), 204],
+]
+
+for (const streamed of [false, true]) {
+  const how = streamed ? 'streamed' : 'whole'
+
+  describe(`another endpoint answers, ${how}, when the first gives`, () => {
+    test.each(FAILURES)('%s', async (_, script, code) => {
+      first.plan(script())
+      const outcome = await ask({}, streamed)
+
+      expect(outcome).toMatchObject({ status: 200, complete: true })
+      expect(textOf(outcome)).toBe('from another')
+      expect(usageOf(outcome)).toMatchObject({ prompt_tokens: 10, completion_tokens: 5, cost: COST })
+      expect(outcome.body + JSON.stringify(outcome.headers)).not.toContain(CANARY)
+      expect(outcome.body).not.toContain('first')
+      if (streamed) expect(heard(outcome.body)).toMatchObject({ errors: [], dones: 1, usages: [{ choices: [] }] })
+      expect(hits()).toEqual([1, 1, 0, 0])
+      await expectAttempts(outcome, [
+        { provider_name: 'first', status: code },
+        { provider_name: 'second', status: 200 },
+      ])
+      expect(await keyState(server, key)).toMatchObject({ usage: COST, limit_remaining: 1 - COST })
+    })
+
+    test('U-08 a refused connection', async () => {
+      const outcome = await ask({ model: 'acme/refused' }, streamed)
+      expect(textOf(outcome)).toBe('from another')
+      await expectAttempts(outcome, [
+        { provider_name: 'refused', status: null },
+        { provider_name: 'second', status: 200 },
+      ])
+      expect(await keyState(server, key)).toMatchObject({ usage: COST, limit_remaining: 1 - COST })
+    })
+  })
+
+  describe(`when every endpoint fails, ${how}, the caller gets`, () => {
+    test.each<[name: string, script: () => Script, code: number, type: string]>([
+      ['U-02 502 for 500', () => status(500, CANARY), 502, 'provider_unavailable'],
+      ['U-02 502 for 503', () => status(503, CANARY), 502, 'provider_unavailable'],
+      ['U-05 529 for 529', () => status(529, CANARY), 529, 'provider_overloaded'],
+      ['U-05 529 for a 200 that says overloaded', () => errorInside200(529, `Overloaded ${CANARY}`), 529, 'provider_overloaded'],
+      ['U-06 502 for 401', () => status(401, CANARY), 502, 'provider_unavailable'],
+      ['U-11 524 for silence', silence, 524, 'timeout'],
+      ['U-13 502 for a stream that is cut before its first token', () => [roleOnly(), { end: 'fin' }], 502, 'provider_unavailable'],
+      [
+        'U-18 502 for an error as the first event',
+        () => [sseHead(), event(errorBody(500, CANARY)), chunkedEnd()],
+        502,
+        'provider_unavailable',
+      ],
+      ['U-20 502 for a page', () => body('text/html', CANARY), 502, 'provider_unavailable'],
+      ['U-20 502 for a redirect', toThird, 502, 'provider_unavailable'],
+      ['U-20 502 for 204', () => head(204), 502, 'provider_unavailable'],
+    ])('%s', async (_, script, code, type) => {
+      first.plan(script())
+      second.plan(script())
+      const outcome = await ask({}, streamed)
+      expectEnvelope(outcome, code, type)
+      expect(hits()).toEqual([1, 1, 0, 0])
+      await expectFree(outcome, type)
+    })
+
+    test('U-08 502 for a refused connection', async () => {
+      const outcome = await ask({ model: 'acme/gone' }, streamed)
+      expectEnvelope(outcome, 502, 'provider_unavailable')
+      await expectFree(outcome, 'provider_unavailable')
+    })
+
+    test('U-03 429 with the shortest Retry-After of all providers', async () => {
+      first.plan(status(429, CANARY, { 'retry-after': '2' }))
+      second.plan(status(429, CANARY, { 'retry-after': '9' }))
+      const outcome = await ask({}, streamed)
+      expectEnvelope(outcome, 429, 'rate_limit_exceeded')
+      expect(outcome.headers['retry-after']).toBe('2')
+      await expectFree(outcome, 'rate_limit_exceeded')
+    })
+
+    test('U-07 400 at once, in our words, when the provider refuses the request', async () => {
+      first.plan(status(400, CANARY))
+      const outcome = await ask({}, streamed)
+      expectEnvelope(outcome, 400, 'invalid_request')
+      expect(hits()).toEqual([1, 0, 0, 0])
+      await expectFree(outcome, 'invalid_request')
+    })
+
+    test('no more than three attempts', async () => {
+      for (const upstream of [first, second, third, fourth]) upstream.plan(status(500, CANARY))
+      const outcome = await ask({ model: 'acme/wide' }, streamed)
+      expectEnvelope(outcome, 502, 'provider_unavailable')
+      expect(hits()).toEqual([1, 1, 1, 0])
+      expect((await generationOf(server, idOf(outcome))).provider_responses).toHaveLength(3)
+    })
+  })
+
+  describe(`models, ${how}`, () => {
+    test('the next model answers when every endpoint of the one before has failed', async () => {
+      first.plan(status(500, CANARY))
+      second.plan(status(503, CANARY))
+      const outcome = await ask({ models: ['acme/other'] }, streamed)
+      expect(textOf(outcome)).toBe('from another')
+      expect(outcome.body).toContain('"model":"acme/other"')
+      expect(hits()).toEqual([1, 1, 1, 0])
+      await expectAttempts(outcome, [
+        { provider_name: 'first', model_permaslug: 'acme/small', status: 500 },
+        { provider_name: 'second', model_permaslug: 'acme/small', status: 503 },
+        { provider_name: 'third', model_permaslug: 'acme/other', status: 200 },
+      ])
+    })
+
+    test('U-07 what one endpoint refuses as invalid goes to the next model, not to the same model elsewhere', async () => {
+      first.plan(status(400, CANARY))
+      const outcome = await ask({ models: ['acme/other'] }, streamed)
+      expect(textOf(outcome)).toBe('from another')
+      expect(outcome.body).toContain('"model":"acme/other"')
+      expect(hits()).toEqual([1, 0, 1, 0])
+    })
+
+    test('a model with four endpoints leaves no attempt for the model after it', async () => {
+      for (const upstream of [first, second, third]) upstream.plan(status(500, CANARY))
+      const outcome = await ask({ model: 'acme/wide', models: ['acme/refused'] }, streamed)
+      expect(outcome.status).toBe(502)
+      expect(hits()).toEqual([1, 1, 1, 0])
+    })
+  })
+}
+
+describe('nobody else is asked once the client has been told a first meaningful part, when the stream', () => {
+  test.each<[name: string, part: string | object, end: Script]>([
+    ['is reset', 'Hello', { end: 'rst' }],
+    ['is closed', 'Hello', { end: 'fin' }],
+    ['is cut inside the next words', 'Hello', [delta('lost').subarray(0, -10), { end: 'fin' }]],
+    ['ends without [DONE]', 'Hello', chunkedEnd()],
+    ['tells an error', 'Hello', [event(errorBody(500, CANARY)), chunkedEnd()]],
+    ['has only called a tool', { tool_calls: [{ index: 0, id: 'Hello', function: { name: 'f' } }] }, { end: 'rst' }],
+    ['has only thought', { reasoning: 'Hello' }, { end: 'rst' }],
+  ])('%s', async (name, part, end) => {
+    first.plan([sseHead(), delta(part), { wait: name }, end])
+    const call = chat(server, { stream: true }, { key })
+    await call.sees('Hello')
+    first.open(name)
+    const outcome = await call.outcome()
+    expect(outcome).toMatchObject({ status: 200, complete: true })
+    expect(heard(outcome.body)).toMatchObject({ errors: [{ error: { code: 502 } }], dones: 1 })
+    expect(outcome.body).not.toContain(CANARY)
+    expect(hits()).toEqual([1, 0, 0, 0])
+  })
+})
+
+describe('U-04 Retry-After', () => {
+  test.each([
+    ['is at most five minutes', '99999999999', '300'],
+    ['is never below nothing', '-5', '0'],
+    ['is left out when it makes no sense', 'abc', undefined],
+    ['is rounded up from a date', new Date(Date.now() + 3_600_000).toUTCString(), '300'],
+  ])('%s', async (_, given, told) => {
+    first.plan(status(429, CANARY, { 'retry-after': given }))
+    second.plan(status(429, CANARY, { 'retry-after': given }))
+    const outcome = await ask({}, false)
+    expect(outcome.status).toBe(429)
+    expect(outcome.headers['retry-after']).toBe(told as string)
+  })
+})
+
+test('a whole answer is read where a stream was asked for, and a stream where a whole answer was', async () => {
+  first.plan(completion('whole'), [sseHead(), delta('str'), delta('eamed'), ending()])
+  expect(textOf(await ask({}, true))).toBe('whole')
+  expect(textOf(await ask({}, false))).toBe('streamed')
+})
+
+test('a finish reason alone is an answer', async () => {
+  first.plan([sseHead(), finish('length'), done(), chunkedEnd()])
+  expect((await ask({}, true)).status).toBe(200)
+  expect(hits()).toEqual([1, 0, 0, 0])
+})
+
+async function expectAttempts(outcome: Outcome, attempts: object[]) {
+  const generation = await generationOf(server, idOf(outcome))
+  expect(generation.provider_responses).toHaveLength(attempts.length)
+  expect(generation).toMatchObject({ provider_responses: attempts, total_cost: COST, usageSource: 'exact', finish_reason: 'stop' })
+}
+
+function expectEnvelope(outcome: Outcome, code: number, error_type: string) {
+  expect(outcome).toMatchObject({ status: code, complete: true })
+  expect(outcome.headers['content-type']).toStartWith('application/json')
+  const answer = JSON.parse(outcome.body)
+  expect(Object.keys(answer)).toEqual(['error'])
+  expect(answer.error).toMatchObject({ code, message: expect.any(String), metadata: { error_type } })
+  expect(answer.error.metadata.request_id).toBe(outcome.headers['x-request-id'])
+  expect(outcome.body + JSON.stringify(outcome.headers)).not.toContain(CANARY)
+}
+
+async function expectFree(outcome: Outcome, error_type: string) {
+  expect(await generationOf(server, idOf(outcome))).toMatchObject({ total_cost: 0, error_type, finish_reason: 'error', cancelled: false })
+  expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+}

@@ -1,0 +1,155 @@
+import { type Outcome, type RawCall, request } from './raw-client.ts'
+import type { Server } from './server.ts'
+
+/** One `chat.completion.chunk` as far as the tests look at it. */
+export interface Chunk {
+  id: string
+  model: string
+  provider: string
+  choices: { index: number; delta: { role?: string; content?: string | null }; finish_reason: string | null }[]
+  usage?: Usage
+  error?: { code: number; message: string; metadata: { error_type: string } }
+}
+
+/** The counts and the cost of an answer. */
+export interface Usage {
+  prompt_tokens: number
+  completion_tokens: number
+  total_tokens: number
+  cost: number
+}
+
+/** The record of a finished call, as far as the tests look at it. */
+export interface Generation {
+  id: string
+  request_id: string
+  model: string
+  provider_name: string | null
+  provider_responses: { provider_name: string; model_permaslug: string; status: number | null }[]
+  streamed: boolean
+  cancelled: boolean
+  finish_reason: string | null
+  usageSource: 'exact' | 'estimated' | 'none'
+  total_cost: number
+  error_type: string | null
+}
+
+/** An API key as it may see itself, as far as the tests look at it. */
+export interface KeyState {
+  usage: number
+  limit_remaining: number | null
+}
+
+/** What a call of these helpers may differ in. */
+export interface Asking {
+  key?: string
+  path?: string
+  headers?: Record<string, string>
+}
+
+/** Sends a chat request on a connection of its own: "Hi" to `acme/small`, with `body` laid over it. */
+export function chat(
+  server: Server,
+  body: object = {},
+  { key = server.inference_key, path = '/chat/completions', headers }: Asking = {},
+): RawCall {
+  const json = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body }
+  return request(server.base + path, { json, headers: { authorization: `Bearer ${key}`, ...headers } })
+}
+
+/** What a client makes of a streamed answer. */
+export interface Heard {
+  /** Every event in order: a chunk, or the text `[DONE]`. */
+  events: (Chunk | '[DONE]')[]
+  text: string
+  errors: Chunk[]
+  usages: Chunk[]
+  dones: number
+  comments: string[]
+}
+
+/** Reads a streamed answer. Throws when an event is neither JSON nor `[DONE]`. */
+export function heard(body: string): Heard {
+  const lines = body.split('\n')
+  const events = lines.filter(line => line.startsWith('data: ')).map(line => eventOf(line.slice(6)))
+  const chunks = events.filter(event => event !== '[DONE]')
+  return {
+    events,
+    text: chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join(''),
+    errors: chunks.filter(chunk => chunk.error !== undefined),
+    usages: chunks.filter(chunk => chunk.usage !== undefined),
+    dones: events.length - chunks.length,
+    comments: lines.filter(line => line.startsWith(':')),
+  }
+}
+
+const eventOf = (data: string): Chunk | '[DONE]' => (data === '[DONE]' ? data : JSON.parse(data))
+
+/** The text of an answer, whole or streamed. */
+export function textOf({ headers, body }: Outcome): string {
+  return headers['content-type']?.startsWith('text/event-stream') ? heard(body).text : JSON.parse(body).choices[0].message.content
+}
+
+/** The usage of an answer, whole or streamed. */
+export function usageOf({ headers, body }: Outcome): Usage | undefined {
+  return headers['content-type']?.startsWith('text/event-stream') ? heard(body).usages[0]?.usage : JSON.parse(body).usage
+}
+
+/** The id that an answer's headers give to its generation. */
+export const idOf = ({ headers }: Outcome): string => headers['x-generation-id'] ?? ''
+
+/** The record of a finished call. Throws when there is none. */
+export async function generationOf(server: Server, id: string, key = server.inference_key): Promise<Generation> {
+  const response = await server.fetch(`/generation?id=${id}`, { key })
+  if (response.status !== 200) throw new Error(`No generation ${id}: ${await response.text()}`)
+  return ((await response.json()) as { data: Generation }).data
+}
+
+/** What a key has spent and may still spend. */
+export async function keyState(server: Server, key = server.inference_key): Promise<KeyState> {
+  return ((await (await server.fetch('/key', { key })).json()) as { data: KeyState }).data
+}
+
+/** A new key that may spend so many dollars. */
+export async function limitedKey(server: Server, limit = 1): Promise<string> {
+  const created = await server.fetch('/keys', { key: server.management_key, json: { name: 'limited', limit } })
+  return ((await created.json()) as { key: string }).key
+}
+
+/** The value of one line of `/metrics`, by its name and labels; 0 while there is none. */
+export async function metric(server: Server, line: string): Promise<number> {
+  const text = await (await fetch(`${server.url}/metrics`)).text()
+  const found = text.split('\n').find(one => one.startsWith(`${line} `))
+  return Number(found?.slice(line.length + 1) ?? 0)
+}
+
+/** Asks again and again until the answer is true. Throws after `seconds`. */
+export async function eventually(isSo: () => Promise<boolean>, seconds = 5): Promise<void> {
+  const limit = performance.now() + seconds * 1000
+  while (!(await isSo())) {
+    if (performance.now() > limit) throw new Error(`Not so after ${seconds} seconds: ${isSo}`)
+    await Bun.sleep(5)
+  }
+}
+
+const PRICES = { prompt: 0.15, completion: 0.6 }
+
+/** A config with models whose endpoints are providers at base URLs: `{ 'acme/small': { first: url, second: url } }`. All priced alike. */
+export function routesConfig(routes: Record<string, Record<string, string>>, more: Record<string, unknown> = {}) {
+  const providers = Object.assign({}, ...Object.values(routes))
+  return {
+    providers: mapValues<string, object>(providers, base_url => ({ protocol: 'openai-chat', base_url, api_key: 'mock' })),
+    models: Object.entries(routes).map(([id, endpoints]) => ({
+      id,
+      context_length: 128_000,
+      endpoints: Object.keys(endpoints).map(provider => ({ provider, model: 'test-model', usd_per_million_tokens: PRICES })),
+    })),
+    ...more,
+  }
+}
+
+const mapValues = <From, To>(object: Record<string, From>, change: (value: From) => To): Record<string, To> =>
+  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]))
+
+/** What 10 tokens in and 5 out cost at those prices. */
+export const COST = (10 * PRICES.prompt + 5 * PRICES.completion) / 1_000_000
