@@ -1,0 +1,211 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import {
+  chat,
+  eventually,
+  type Generation,
+  generationOf,
+  heard,
+  idOf,
+  keyState,
+  limitedKey,
+  metric,
+  routesConfig,
+} from '../support/chat.ts'
+import { gateway, type Server, startServer } from '../support/server.ts'
+import {
+  chunkedEnd,
+  completion,
+  delta,
+  done,
+  ending,
+  finish,
+  type Hit,
+  type Script,
+  sseHead,
+  startUpstream,
+  status,
+  type Upstream,
+  usageChunk,
+} from '../support/upstream.ts'
+
+const ROUNDS = 20
+const rounds = () => Array.from({ length: ROUNDS }, (_, i) => i + 1)
+const KEEP_ALIVE = 0.1
+
+let server: Server
+let upstream: Upstream
+let key: string
+
+beforeAll(async () => {
+  upstream = await startUpstream()
+  const timeouts = { keep_alive_seconds: KEEP_ALIVE }
+  server = await startServer({ config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }) })
+})
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await upstream.close()
+})
+
+beforeEach(async () => {
+  upstream.hits.length = 0
+  key = await limitedKey(server)
+})
+
+afterEach(() => upstream.emptied())
+
+/** Half of a whole answer. */
+const half = (): Script => completion('Hello').slice(0, -40)
+
+const words = (): Script => [sseHead(), delta('Hel'), delta('lo')]
+
+/** How far an answer has come when the client leaves: what the provider has said, and what of it the client has seen. */
+const MOMENTS: [name: string, fields: object, said: () => Script, seen: string | null, charged: boolean][] = [
+  ['before the first byte of a whole answer', {}, () => [], null, false],
+  ['in the middle of a whole answer', {}, half, null, false],
+  ['before the first byte of a stream', { stream: true }, () => [], null, false],
+  ['before the first word of a stream', { stream: true }, () => [sseHead(), delta({ role: 'assistant', content: '' })], null, false],
+  ['while comments are sent', { stream: true }, () => [], ': GATEWAY PROCESSING', false],
+  ['in the middle of a stream', { stream: true }, words, '"lo"', true],
+]
+
+for (const how of ['fin', 'rst'] as const) {
+  describe(`C-01 C-02 a client that leaves by ${how}`, () => {
+    test.each(MOMENTS)(
+      '%s takes the provider’s connection with it, is recorded and charged for what it got',
+      async (_, fields, said, seen, charged) => {
+        let round = 0
+        upstream.answer(() => [said(), { wait: `${key} ${++round}` }])
+        const cancelled = await cancelledCalls()
+        const calls = rounds().map(i => chat(server, fields, { key, headers: { 'x-request-id': `round-${i}` } }))
+        await Promise.all(rounds().map(i => upstream.reached(`${key} ${i}`)))
+        if (seen) await Promise.all(calls.map(call => call.sees(seen)))
+        for (const call of calls) call.hangUp(how)
+        expect(await Promise.all(upstream.hits.map(withinSecond))).toEqual(rounds().map(() => 'closed'))
+        await eventually(async () => (await cancelledCalls()) === cancelled + ROUNDS)
+        await expectRecorded(charged)
+      },
+    )
+  })
+}
+
+test('C-02 a hundred clients that leave at once take their connections with them', async () => {
+  upstream.plan([words(), { wait: 'never' }])
+  const cancelled = await cancelledCalls()
+  const calls = Array.from({ length: 100 }, () => chat(server, { stream: true }, { key }))
+  await Promise.all(calls.map(call => call.sees('"lo"')))
+  for (const call of calls) call.hangUp('rst')
+  expect(new Set(await Promise.all(upstream.hits.map(withinSecond)))).toEqual(new Set(['closed']))
+  await eventually(async () => (await cancelledCalls()) === cancelled + 100)
+  expect(await metric(server, 'gateway_running_calls')).toBe(0)
+})
+
+test('C-01 a client that leaves does not send its call on to another attempt', async () => {
+  upstream.plan({ wait: 'never' })
+  const call = chat(server, { models: ['sandbox/echo'] }, { key })
+  const hit = await upstream.hit()
+  call.hangUp('rst')
+  expect(await withinSecond(hit)).toBe('closed')
+  const [generation] = await newest(1)
+  expect(generation).toMatchObject({ cancelled: true, provider_responses: [{ provider_name: 'local' }] })
+  expect(generation?.provider_responses).toHaveLength(1)
+})
+
+describe('a stream that has to wait', () => {
+  test('is kept alive with comments until its answer comes', async () => {
+    upstream.plan([{ wait: 'waited' }, words(), ending()])
+    const call = chat(server, { stream: true }, { key })
+    await call.sees(': GATEWAY PROCESSING\n\n')
+    await eventually(async () => heard(call.text).comments.length >= 2)
+    upstream.open('waited')
+    const outcome = await call.outcome()
+    expect(outcome).toMatchObject({ status: 200, complete: true })
+    const { comments, ...answer } = heard(outcome.body)
+    expect(answer).toMatchObject({ text: 'Hello', errors: [], dones: 1, usages: [{ choices: [] }] })
+    expect(new Set(comments)).toEqual(new Set([': GATEWAY PROCESSING']))
+  })
+
+  test('is kept alive with comments while its provider thinks between two words', async () => {
+    upstream.plan([words(), { wait: 'thought' }, delta('!'), ending()])
+    const call = chat(server, { stream: true }, { key })
+    await call.sees('GATEWAY PROCESSING')
+    upstream.open('thought')
+    const { text, comments, dones } = heard((await call.outcome()).body)
+    expect({ text, dones }).toEqual({ text: 'Hello!', dones: 1 })
+    expect(comments.length).toBeGreaterThan(0)
+  })
+
+  test('has no comments when its answer is quick', async () => {
+    upstream.plan([words(), ending()])
+    expect(heard((await chat(server, { stream: true }, { key }).outcome()).body).comments).toEqual([])
+  })
+
+  test.each<[name: string, failure: Script, code: number, type: string]>([
+    ['500', status(500, 'canary-90aa'), 502, 'provider_unavailable'],
+    ['429', status(429, 'canary-90aa', { 'retry-after': '2' }), 429, 'rate_limit_exceeded'],
+    ['400', status(400, 'canary-90aa'), 400, 'invalid_request'],
+    ['an empty stream', [sseHead(), done(), chunkedEnd()], 502, 'provider_unavailable'],
+  ])('and then fails with %s gets an error, a count of nothing and [DONE]', async (name, failure, code, error_type) => {
+    upstream.plan([{ wait: name }, failure])
+    const call = chat(server, { stream: true }, { key })
+    await call.sees('GATEWAY PROCESSING')
+    upstream.open(name)
+    const outcome = await call.outcome()
+    expect(outcome).toMatchObject({ status: 200, complete: true })
+    expect(outcome.body).not.toContain('canary-90aa')
+    const { text, errors, usages, dones } = heard(outcome.body)
+    expect({ text, dones }).toEqual({ text: '', dones: 1 })
+    expect(errors).toMatchObject([{ choices: [{ finish_reason: 'error' }], error: { code, metadata: { error_type } } }])
+    expect(await generationOf(server, idOf(outcome), key)).toMatchObject({ finish_reason: 'error', error_type, total_cost: 0 })
+    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+    expect(usages).toMatchObject([{ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, cost: 0 } }])
+  })
+})
+
+test('C-16 a client that has read its whole stream may leave as it likes: the call is not cancelled', async () => {
+  upstream.plan([words(), finish(), usageChunk(), done(), { wait: 'never' }])
+  const call = chat(server, { stream: true }, { key })
+  await call.sees('[DONE]')
+  call.hangUp('rst')
+  const id = /"id":"(gen-[^"]+)"/.exec(call.text)?.[1] ?? ''
+  expect(await generationOf(server, id, key)).toMatchObject({ cancelled: false, finish_reason: 'stop', usageSource: 'exact' })
+})
+
+test('A-10 a client that stops reading holds nothing up but its own stream', async () => {
+  const flood: Script = [sseHead(), Array.from({ length: 200 }, () => delta('x'.repeat(64 * 1024))), ending()]
+  upstream.plan(flood, [words(), ending()])
+  const stalled = chat(server, { stream: true }, { key })
+  await stalled.sees('xxx')
+  stalled.stopReading()
+  expect(heard((await chat(server, { stream: true }, { key }).outcome()).body)).toMatchObject({ text: 'Hello', dones: 1 })
+  stalled.readOn()
+  expect(heard((await stalled.outcome()).body).text).toHaveLength(200 * 64 * 1024)
+})
+
+const cancelledCalls = async () =>
+  (await metric(server, 'gateway_generations_total{provider="local",outcome="cancelled"}')) +
+  (await metric(server, 'gateway_generations_total{provider="none",outcome="cancelled"}'))
+
+function withinSecond({ clientLeft }: Hit): Promise<'closed' | 'open'> {
+  const { promise, resolve } = Promise.withResolvers<'open'>()
+  const late = setTimeout(() => resolve('open'), 1000)
+  return Promise.race([clientLeft.then(() => 'closed' as const), promise]).finally(() => clearTimeout(late))
+}
+
+/** The newest calls, which the terminal lists: a client that leaves before the first byte never learns its id. */
+async function newest(limit: number): Promise<Generation[]> {
+  const { stdout } = await gateway(['generations', 'list', '--limit', String(limit), '--json', '--data', server.data])
+  return JSON.parse(stdout).data
+}
+
+async function expectRecorded(charged: boolean) {
+  const generations = await Promise.all((await newest(ROUNDS)).map(({ id }) => generationOf(server, id, key)))
+  expect(new Set(generations.map(one => one.request_id)).size).toBe(ROUNDS)
+  for (const one of generations) {
+    expect(one).toMatchObject({ cancelled: true, usageSource: charged ? 'estimated' : 'none' })
+    expect(one.total_cost > 0).toBe(charged)
+  }
+  const nanos = generations.reduce((sum, one) => sum + Math.round(one.total_cost * 1e9), 0)
+  expect(await keyState(server, key)).toMatchObject({ usage: nanos / 1e9, limit_remaining: (1e9 - nanos) / 1e9 })
+  expect(await metric(server, 'gateway_running_calls')).toBe(0)
+}
