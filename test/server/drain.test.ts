@@ -1,0 +1,163 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { COST, chat, eventually, generationOf, heard, idOf, keyState, metric, routesConfig } from '../support/chat.ts'
+import { request } from '../support/raw-client.ts'
+import { type Server, startServer } from '../support/server.ts'
+import { completion, delta, ending, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
+
+let upstream: Upstream
+let server: Server
+
+beforeEach(async () => {
+  upstream = await startUpstream()
+  upstream.answer(({ json }) =>
+    (json as { stream?: boolean }).stream
+      ? [sseHead(), delta('Hel'), delta('lo'), { wait: 'end' }, ending()]
+      : [{ wait: 'end' }, completion('Hello')],
+  )
+})
+
+afterEach(async () => {
+  await server[Symbol.asyncDispose]()
+  await upstream.close()
+})
+
+const start = async (...args: string[]) => {
+  server = await startServer({ config: routesConfig({ 'acme/small': { local: upstream.url } }), args })
+}
+
+/** Streams that run, seen to do so. */
+async function running(count: number) {
+  const calls = Array.from({ length: count }, () => chat(server, { stream: true }))
+  await Promise.all(calls.map(call => call.sees('"lo"')))
+  return calls
+}
+
+/** What new work is told: a status, or 0 when nobody listens any more. */
+const told = (path: string) => request(`${server.url}${path}`, { headers: bearer() }).outcome()
+const bearer = () => ({ authorization: `Bearer ${server.inference_key}` })
+
+async function terminate() {
+  server.process.kill('SIGTERM')
+  await eventually(async () => (await told('/health')).status !== 200, 2)
+}
+
+describe('O-07 SIGTERM', () => {
+  test('lets fifty running streams finish, takes no new work and exits with 0', async () => {
+    await start()
+    const calls = await running(50)
+    await terminate()
+    expect([0, 503]).toContain((await told('/ready')).status)
+    expect([0, 503]).toContain((await chat(server).outcome()).status)
+    expect(upstream.hits).toHaveLength(50)
+    expect(server.process.exitCode).toBeNull()
+
+    upstream.open('end')
+    for (const outcome of await Promise.all(calls.map(call => call.outcome()))) {
+      expect(outcome).toMatchObject({ status: 200, complete: true })
+      expect(heard(outcome.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1, usages: [{ usage: { cost: COST } }] })
+    }
+    expect(await server.process.exited).toBe(0)
+  })
+
+  test('lets a whole answer that is being waited for come', async () => {
+    await start()
+    const call = chat(server)
+    await upstream.hit()
+    await terminate()
+    upstream.open('end')
+    expect(await call.outcome()).toMatchObject({ status: 200, complete: true })
+    expect(await server.process.exited).toBe(0)
+  })
+
+  test('ends at once when nothing runs, whoever is still connected', async () => {
+    await start()
+    const idle = request(`${server.url}/health`, { headers: { connection: 'keep-alive' } })
+    expect((await idle.outcome()).status).toBe(200)
+    const began = performance.now()
+    expect((await server.stop()).code).toBe(0)
+    expect(performance.now() - began).toBeLessThan(2000)
+  })
+
+  test('loses no record of what finished while it drained', async () => {
+    await start()
+    const calls = await running(20)
+    await terminate()
+    upstream.open('end')
+    const ids = (await Promise.all(calls.map(call => call.outcome()))).map(idOf)
+    await server.process.exited
+
+    const { inference_key: key, data } = server
+    server = await startServer({ data, config: routesConfig({}) })
+    for (const id of ids) expect(await generationOf(server, id, key)).toMatchObject({ finish_reason: 'stop', total_cost: COST })
+    expect((await keyState(server, key)).usage).toBeCloseTo(20 * COST, 9)
+  })
+})
+
+describe('O-07 --drain 1', () => {
+  test('ends a stream that goes on longer with an error, one count and [DONE], and not with a reset', async () => {
+    await start('--drain', '1')
+    const calls = await running(20)
+    const began = performance.now()
+    await terminate()
+    const outcomes = await Promise.all(calls.map(call => call.outcome()))
+    expect(performance.now() - began).toBeGreaterThan(900)
+    for (const outcome of outcomes) {
+      expect(outcome).toMatchObject({ status: 200, complete: true, ended: 'clean' })
+      const { events, text, errors, usages, dones } = heard(outcome.body)
+      expect({ text, dones }).toEqual({ text: 'Hello', dones: 1 })
+      expect(errors).toMatchObject([{ choices: [{ finish_reason: 'error' }], error: { code: 503 } }])
+      expect(usages).toMatchObject([{ choices: [], usage: { completion_tokens: 1 } }])
+      expect(events.slice(-3)).toEqual([...errors, ...usages, '[DONE]'])
+    }
+    expect(await server.process.exited).toBe(0)
+    expect(performance.now() - began).toBeLessThan(4000)
+
+    const { inference_key: key, data } = server
+    server = await startServer({ data, config: routesConfig({}) })
+    for (const outcome of outcomes) {
+      const cost = heard(outcome.body).usages[0]?.usage?.cost ?? 0
+      expect(cost).toBeGreaterThan(0)
+      const record = { finish_reason: 'error', cancelled: false, usageSource: 'estimated', total_cost: cost, error_type: 'unavailable' }
+      expect(await generationOf(server, idOf(outcome), key)).toMatchObject(record)
+    }
+  })
+
+  test('answers a call that is still waiting with 503', async () => {
+    await start('--drain', '1')
+    const call = chat(server)
+    await upstream.hit()
+    await terminate()
+    const outcome = await call.outcome()
+    expect(outcome).toMatchObject({ status: 503, complete: true })
+    expect(JSON.parse(outcome.body).error).toMatchObject({ code: 503, message: 'The gateway is shutting down' })
+    expect(await server.process.exited).toBe(0)
+  })
+
+  test('does not wait for it when everything has finished', async () => {
+    await start('--drain', '20')
+    const calls = await running(5)
+    await terminate()
+    upstream.open('end')
+    await Promise.all(calls.map(call => call.outcome()))
+    const began = performance.now()
+    await server.process.exited
+    expect(performance.now() - began).toBeLessThan(2000)
+  })
+})
+
+test('O-08 a second SIGTERM ends it at once, and the records before it are whole', async () => {
+  await start()
+  upstream.open('end')
+  const id = idOf(await chat(server).outcome())
+  upstream.plan([sseHead(), delta('Hel'), delta('lo'), { wait: 'never' }])
+  await running(3)
+  expect(await metric(server, 'gateway_running_calls')).toBe(3)
+  await terminate()
+  server.process.kill('SIGTERM')
+  expect(await server.process.exited).toBe(1)
+
+  const { inference_key: key, data } = server
+  server = await startServer({ data, config: routesConfig({}) })
+  expect(await generationOf(server, id, key)).toMatchObject({ finish_reason: 'stop' })
+  expect((await keyState(server, key)).usage).toBe(COST)
+})
