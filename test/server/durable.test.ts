@@ -39,7 +39,7 @@ test(`S-01 kill -9 under load loses nothing that was answered and charges nothin
   } finally {
     if (server.process.exitCode === null) await server.kill()
   }
-})
+}, 30_000)
 
 /** Small numbers that look like chance and are the same for the same seed. */
 function killAfter(seed: number, count: number): number[] {

@@ -225,6 +225,14 @@ for (const streamed of [false, true]) {
       expect(hits()).toEqual([1, 0, 1, 0])
     })
 
+    test('U-07 the next model is asked however many endpoints the refusing one has', async () => {
+      first.plan(status(400, CANARY))
+      const outcome = await ask({ model: 'acme/wide', models: ['acme/other'] }, streamed)
+      expect(textOf(outcome)).toBe('from another')
+      expect(outcome.body).toContain('"model":"acme/other"')
+      expect(hits()).toEqual([1, 0, 1, 0])
+    })
+
     test('a model with four endpoints leaves no attempt for the model after it', async () => {
       for (const upstream of [first, second, third]) upstream.plan(status(500, CANARY))
       const outcome = await ask({ model: 'acme/wide', models: ['acme/refused'] }, streamed)
