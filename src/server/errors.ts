@@ -2,12 +2,15 @@ import { GatewayError } from '../core/errors.ts'
 
 /** The one place where a failure becomes the envelope (specification, Error envelope). Only what is ours to say is said. */
 export function errorResponse(thrown: unknown, requestId: string, headers: Record<string, string> = {}): Response {
-  const { type, status, message, metadata, retryAfter } = errorOf(thrown)
+  const error = errorOf(thrown)
+  const { type, status, message, metadata } = error
   const body = { error: { code: status, message, metadata: { error_type: type, request_id: requestId, ...metadata } } }
-  return Response.json(body, {
-    status,
-    headers: { ...headers, 'x-request-id': requestId, ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }) },
-  })
+  return Response.json(body, { status, headers: { ...headers, ...hints(error), 'x-request-id': requestId } })
+}
+
+function hints({ retryAfter, metadata: { allow } }: GatewayError): Record<string, string> {
+  if (retryAfter !== undefined) return { 'retry-after': String(retryAfter) }
+  return Array.isArray(allow) ? { allow: allow.join(', ') } : {}
 }
 
 /** Elysia's own failures in our words; whatever is not known is a bug, and says nothing. */

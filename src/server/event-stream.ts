@@ -21,6 +21,8 @@ export function eventStream(
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
+        // A client whose answer is still on its way has waited for one interval already.
+        if (source instanceof Promise) controller.enqueue(line)
         // Only a client that has read what it was sent is waiting.
         timer = setInterval(() => (controller.desiredSize ?? 0) > 0 && controller.enqueue(line), interval)
       },

@@ -293,7 +293,7 @@ describe('reasoning', () => {
   })
 
   // The client shows the words of a delta's details, and its bare words only where there are none: both must come in one delta.
-  test.failing('that a provider says both as words and as details is shown once', async () => {
+  test('that a provider says both as words and as details is shown once', async () => {
     stage.scripted.plan(thinkingStream(delta('Eight'), ending()))
     const answer = streamText({ model: thinker(), prompt: 'Five and three?' })
     await answer.consumeStream()

@@ -12,9 +12,8 @@ export const modelsCommand = () =>
 
 async function list(options: CommonOptions): Promise<void> {
   const { listModels } = await import('../../core/catalog/models.ts')
-  await withGateway(options, gateway => {
-    const data = listModels(gateway)
-    output(options.json, { data, links: { next: null }, total_count: data.length }, () =>
+  await withGateway(options, gateway =>
+    output(options.json, listModels(gateway, { limit: 1000 }), ({ data }) =>
       printTable(
         ['MODEL', 'NAME', 'CONTEXT', 'PROMPT $/M', 'COMPLETION $/M'],
         data.map(model => [
@@ -25,8 +24,8 @@ async function list(options: CommonOptions): Promise<void> {
           perMillion(model.pricing.completion),
         ]),
       ),
-    )
-  })
+    ),
+  )
 }
 
 async function get(slug: string, options: CommonOptions): Promise<void> {

@@ -1,3 +1,4 @@
+import { type Static, Type } from '@sinclair/typebox'
 import type { ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
@@ -106,8 +107,19 @@ export function getModel(gateway: Gateway, id: string): Model {
   return model
 }
 
-/** Every model, as `GET /models` shows it. */
-export const listModels = (gateway: Gateway) => [...gateway.catalog.models.values()].map(shownModel)
+/** The query of `GET /models`. */
+export const ModelQuery = Type.Object({
+  offset: Type.Optional(Type.Integer({ minimum: 0 })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+})
+export type ModelQuery = Static<typeof ModelQuery>
+
+/** One page of the models, as `GET /models` shows it. */
+export function listModels(gateway: Gateway, { offset = 0, limit = 500 }: ModelQuery = {}) {
+  const models = [...gateway.catalog.models.values()]
+  const next = offset + limit < models.length ? `/api/v1/models?offset=${offset + limit}&limit=${limit}` : null
+  return { data: models.slice(offset, offset + limit).map(shownModel), links: { next }, total_count: models.length }
+}
 
 /** A model in the public shape (wire reference B.4). `pricing` is of its cheapest priced endpoint, in USD per token. */
 export function shownModel(model: Model) {

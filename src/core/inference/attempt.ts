@@ -8,56 +8,63 @@ import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import type { AnswerPart, CommonPart, Kind, Work } from './call.ts'
 import { type KindOfWork, kinds } from './kinds.ts'
-import { isAbandoned, type Running } from './running.ts'
+import type { Running } from './running.ts'
 
 /** An answer that has begun: from here on nobody else may be asked. */
 export interface Begun<K extends Kind> extends Opened<AnswerPart<K>[]> {
   endpoint: Endpoint
 }
 
+/** At most this many endpoints are tried for one call, so that an outage does not multiply traffic. */
+const MOST_ATTEMPTS = 3
+
+interface Failure {
+  endpoint: Endpoint
+  error: GatewayError
+}
+
 /**
  * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, silence, a refused connection
- * or a broken stream before that moves on to the next endpoint; any refusal moves on to the next model. Throws the last
- * failure, with the attempts in `metadata.previous_errors`.
+ * or a broken stream before that moves on to the next endpoint; what one provider of a model refuses as invalid the others
+ * would refuse too, so that moves on to the next model. Throws the last failure, with the attempts in
+ * `metadata.previous_errors`.
  */
 export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: Running<K>): Promise<Begun<K>> {
-  const { endpoints } = running.plan
   const echoes: AnswerPart<K>[] = []
-  const failures: { endpoint: Endpoint; error: GatewayError }[] = []
-  for (const [i, endpoint] of endpoints.entries()) {
+  const failures: Failure[] = []
+  const refusing = new Set<string>()
+  for (const endpoint of running.plan.endpoints) {
+    if (failures.length === MOST_ATTEMPTS) break
+    if (refusing.has(endpoint.model)) continue
     try {
       return await attempt(gateway, running, endpoint, echoes)
     } catch (thrown) {
       const error = GatewayError.from(thrown)
       failures.push({ endpoint, error })
       gateway.events.publish('attempt.failed', { endpoint, error })
-      if (isAbandoned(running) || !mayMoveOn(error, endpoint, endpoints[i + 1])) break
+      if (error.type === 'server' || running.cancellation.reason) break
+      if (!isWorthFallback(error)) refusing.add(endpoint.model)
     }
   }
-  throw lastOf(failures)
+  throw summaryOf(failures)
 }
 
 /** Whether the failure is the upstream's own, so that another endpoint may do better. Our own bug is not: it would only be hidden. */
 export const isWorthFallback = (error: GatewayError): boolean => error.type !== 'server' && (error.status >= 500 || error.status === 429)
 
-// What one provider of a model refuses as invalid the others would refuse too; another model may take it.
-function mayMoveOn(error: GatewayError, endpoint: Endpoint, next: Endpoint | undefined): boolean {
-  if (!next || error.type === 'server' || error.type === 'unavailable') return false
-  return isWorthFallback(error) || next.model !== endpoint.model
-}
-
-function lastOf(failures: { endpoint: Endpoint; error: GatewayError }[]): GatewayError {
+/** The last failure, with what came before it, and the shortest wait that any provider asked for. */
+function summaryOf(failures: Failure[]): GatewayError {
   const last = failures.at(-1)
   if (!last) return new GatewayError('server', 'Internal Server Error')
   const { error, endpoint } = last
   if (error.type === 'server') return error
   const previous_errors = failures.slice(0, -1).map(one => ({ provider: one.endpoint.provider.name, code: one.error.status }))
-  const metadata = { ...error.metadata, provider_name: endpoint.provider.name, ...(previous_errors.length > 0 ? { previous_errors } : {}) }
+  const waits = failures.flatMap(one => one.error.retryAfter ?? [])
   return new GatewayError(error.type, error.message, {
-    metadata,
+    metadata: { ...error.metadata, provider_name: endpoint.provider.name, ...(previous_errors.length > 0 ? { previous_errors } : {}) },
     cause: error,
     status: error.status,
-    ...(error.retryAfter === undefined ? {} : { retryAfter: error.retryAfter }),
+    ...(waits.length > 0 ? { retryAfter: Math.min(...waits) } : {}),
   })
 }
 

@@ -22,9 +22,6 @@ type Filter = (endpoint: Endpoint, call: TextCall) => string | true
 
 const FILTERS: Filter[] = [chosenByCaller, keepsNoData, withinPrice, supportsTheCall, fitsTheContext]
 
-/** At most this many endpoints are tried for one call, so that an outage does not multiply traffic. */
-const MOST_ATTEMPTS = 3
-
 /**
  * Who may serve the call: the models in the order wanted, each with its endpoints in the caller's order.
  * Throws 400 for a model that is not in the catalogue and 404 when a wish excludes the last endpoint, naming the wish.
@@ -34,7 +31,7 @@ export function planRoute(gateway: Gateway, call: TextCall): Plan {
   const dropped: Dropped[] = []
   const endpoints = models.flatMap(model => ordered(allowed(model, call, dropped), call.routing))
   if (endpoints.length === 0) throw nobodyLeft(call, dropped)
-  return { endpoints: endpoints.slice(0, MOST_ATTEMPTS), dropped }
+  return { endpoints, dropped }
 }
 
 function modelOf(gateway: Gateway, slug: string): Model {

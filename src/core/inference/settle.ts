@@ -93,7 +93,8 @@ const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost):
   is_byok: false,
 })
 
-const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
+/** The receipt of a call that costs nothing. */
+export const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
 
 /** The ledger, the record and the news: in this order, and once. */
 async function record(gateway: Gateway, running: Running<Kind>, generation: Generation, receipt: Receipt): Promise<void> {

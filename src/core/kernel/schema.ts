@@ -80,9 +80,15 @@ const isDiscriminator = (error: ValueError) =>
 
 function misfitOf(error: ValueError): Misfit {
   const path = error.path.slice(1).replaceAll('/', '.')
-  if (error.message === 'Unexpected property') return { path, expected: 'no such field', found: nameOf(error.value) }
+  if (error.message === 'Unexpected property')
+    return { path: isMap(error.schema) ? parentOf(path) : path, expected: 'no such field', found: nameOf(error.value) }
   return { path, expected: describe(error.schema), found: nameOf(error.value) }
 }
+
+// The keys of a map are the caller's own words, which no message repeats.
+const isMap = (schema: TSchema) => schema.patternProperties !== undefined
+
+const parentOf = (path: string) => path.slice(0, Math.max(0, path.lastIndexOf('.')))
 
 const list = (words: string[]) => [...new Set(words)].join(' or ')
 

@@ -32,7 +32,7 @@ const PATIENCE = 5_000
 /** A store that has not taken a record for this long makes the gateway refuse new work. */
 const ALARM = 1_000
 /** Batches are this many milliseconds apart when there is much to write. A call that finishes alone is written at once. */
-const WINDOW = 1
+const WINDOW = 0
 const FIRST_PAUSE = 5
 const LONGEST_PAUSE = 500
 

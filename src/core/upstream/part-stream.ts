@@ -17,6 +17,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   readonly #deadline: Deadline
   readonly #scanner = new SseScanner()
   #over = false
+  #failure: unknown
 
   constructor(response: Response, reader: Reader<Part>, deadline: Deadline) {
     this.#bytes = (response.body ?? new Blob().stream()).getReader() as ReadableStreamDefaultReader<Uint8Array>
@@ -47,11 +48,23 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   }
 
   async #read(): Promise<Part[]> {
+    if (this.#failure) throw this.#failure
     const { done, value } = await this.#bytes.read()
     if (value) this.#deadline.touched()
-    const frames = value ? this.#scanner.feed(value) : this.#scanner.end()
-    const parts = frames.flatMap((frame: Frame) => this.#reader.read(frame))
-    if (done && !this.#reader.complete) throw new GatewayError('provider_unavailable', 'Provider returned error')
+    const parts = this.#partsOf(value ? this.#scanner.feed(value) : this.#scanner.end())
+    if (done && !this.#reader.complete && !this.#failure) throw new GatewayError('provider_unavailable', 'Provider returned error')
+    return parts
+  }
+
+  // What was said before a failure stays said, also when both came in one read.
+  #partsOf(frames: Frame[]): Part[] {
+    const parts: Part[] = []
+    try {
+      for (const frame of frames) parts.push(...this.#reader.read(frame))
+    } catch (thrown) {
+      if (parts.length === 0) throw thrown
+      this.#failure = thrown
+    }
     return parts
   }
 

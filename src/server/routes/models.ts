@@ -1,7 +1,8 @@
 import { Elysia } from 'elysia'
-import { getModel, listModels, shownEndpoints, shownModel } from '../../core/catalog/models.ts'
+import { getModel, listModels, ModelQuery, shownEndpoints, shownModel } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { nobody } from '../access.ts'
+import { readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'
 
 const modelsOperation = (described: Omit<Operation, 'tag' | 'open'>) => operation({ tag: 'Models', open: true, ...described })
@@ -13,11 +14,8 @@ export const models = (gateway: Gateway) =>
     .use(nobody())
     .get(
       '/models',
-      () => {
-        const data = listModels(gateway)
-        return { data, links: { next: null }, total_count: data.length }
-      },
-      modelsOperation({ id: 'getModels', summary: 'List models', statuses: [200, 500] }),
+      ({ request }) => listModels(gateway, readQuery(request.url, ModelQuery)),
+      modelsOperation({ id: 'getModels', summary: 'List models', query: ModelQuery, statuses: [200, 400, 500] }),
     )
     .get(
       '/model/:author/:slug',

@@ -147,6 +147,9 @@ const ProviderPreferences = Type.Object(
 const Plugin = Type.Object({ id: Type.String({ minLength: 1 }), enabled: Type.Optional(Type.Boolean()) }, open)
 const CacheControl = Type.Object({ type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) }, open)
 
+/** Past these bounds a JSON number is another number once it has been read. */
+const Whole = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
+
 /** A penalty or a bias: [-2, 2] and [-100, 100]. */
 const Penalty = Type.Number({ minimum: -2, maximum: 2 })
 const Share = Type.Number({ minimum: 0, maximum: 1 })
@@ -169,7 +172,7 @@ const shared = {
   frequency_penalty: optional(Penalty),
   presence_penalty: optional(Penalty),
   repetition_penalty: optional(Type.Number({ exclusiveMinimum: 0, maximum: 2 })),
-  seed: optional(Type.Integer()),
+  seed: optional(Whole),
   stop: optional(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })])),
   logit_bias: optional(
     Type.Record(Type.String({ pattern: '^\\d+$' }), Type.Number({ minimum: -100, maximum: 100 }), { additionalProperties: false }),

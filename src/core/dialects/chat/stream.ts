@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../errors.ts'
-import type { TextPart } from '../../inference/call.ts'
-import type { Answer } from '../../inference/settle.ts'
+import { type TextPart, textUsage } from '../../inference/call.ts'
+import { type Answer, freeReceipt } from '../../inference/settle.ts'
 import { chatError } from './error.ts'
 import { plainDetail } from './response.ts'
 import type { Shape } from './shape.ts'
@@ -129,5 +129,8 @@ export function chatFailure(
   error: GatewayError,
   shape: Shape,
 ): string {
-  return new ChatStream(answer, shape).write([{ type: 'error', error }]) + DONE
+  return new ChatStream(answer, shape).write([
+    { type: 'error', error },
+    { type: 'receipt', receipt: freeReceipt(textUsage(0, 0)) },
+  ])
 }
