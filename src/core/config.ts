@@ -84,6 +84,7 @@ export const Config = Type.Object(
     ),
     timeouts: Type.Object(
       {
+        connect_seconds: Seconds(5, 'Until a provider has accepted the connection'),
         first_byte_seconds: Seconds(600, 'Silence before a whole answer begins'),
         first_byte_stream_seconds: Seconds(120, 'Silence before a streamed answer begins'),
         idle_seconds: Seconds(90, 'Silence within a streamed answer'),

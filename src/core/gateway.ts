@@ -13,7 +13,7 @@ import { protocolNames } from './protocols/registry.ts'
 import { openSqlite } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
-import { type Egress, egress } from './upstream/egress.ts'
+import { type Egress, openEgress } from './upstream/egress.ts'
 
 /** The gateway itself: everything a core function may reach for, in one place, so that a test may replace any of it. */
 export interface Gateway {
@@ -72,7 +72,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     recorder,
     calls: openCalls(),
     events,
-    egress: replace.egress ?? egress,
+    egress: replace.egress ?? openEgress(config),
     clock,
     ids,
     async refresh() {

@@ -4,7 +4,7 @@ import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Opened } from '../kernel/iterate.ts'
 import type { Reader } from '../protocols/protocol.ts'
 import { Deadline, type Limits } from './deadline.ts'
-import type { Outgoing } from './egress.ts'
+import type { Incoming, Outgoing } from './egress.ts'
 import { PartStream } from './part-stream.ts'
 
 /** A whole answer may hold this much; a compressed one may not grow past it either. */
@@ -32,11 +32,11 @@ export async function openAnswer<Part>(
 ): Promise<Opened<Part[]>> {
   const deadline = new Deadline(cancellation, limitsOf(gateway, translation.streamed))
   try {
-    const response = await gateway.egress(outgoing, deadline.signal)
+    const response = await gateway.egress(outgoing, deadline.attempt)
     answered(response.status)
     if (response.status !== 200) throw await failureOf(translation, response, deadline)
     if (isStream(response, translation.streamed)) return { first: [], rest: new PartStream(response, translation.reader(), deadline) }
-    const first = translation.parts(parse(await readText(response, LARGEST_ANSWER, deadline)))
+    const first = translation.parts(parse(await response.text(LARGEST_ANSWER, () => deadline.touched())))
     deadline.close()
     return { first, rest: null }
   } catch (thrown) {
@@ -51,20 +51,21 @@ function limitsOf({ config: { timeouts } }: Gateway, streamed: boolean): Limits 
   return { firstByte: firstByte * 1000, idle: timeouts.idle_seconds * 1000, total: timeouts.total_seconds * 1000 }
 }
 
-function isStream({ headers }: Response, streamed: boolean): boolean {
-  const type = headers.get('content-type') ?? ''
+function isStream(response: Incoming, streamed: boolean): boolean {
+  const type = response.header('content-type') ?? ''
   if (type.includes('text/event-stream')) return true
   if (type.includes('json')) return false
   if (type.startsWith('text/html')) throw unreadable()
   return streamed
 }
 
-async function failureOf(translation: Translation<unknown>, response: Response, deadline: Deadline): Promise<GatewayError> {
-  const body = await readText(response, LARGEST_ERROR, deadline)
+async function failureOf(translation: Translation<unknown>, response: Incoming, deadline: Deadline): Promise<GatewayError> {
+  const body = await response
+    .text(LARGEST_ERROR, () => deadline.touched())
     .then(parse)
     .catch(() => undefined)
   const error = translation.failure(response.status, body)
-  const retryAfter = retryAfterOf(response.headers)
+  const retryAfter = retryAfterOf(response.header('retry-after'))
   if (retryAfter === undefined || error.type !== 'rate_limit_exceeded') return error
   return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
 }
@@ -72,8 +73,7 @@ async function failureOf(translation: Translation<unknown>, response: Response, 
 const LONGEST_RETRY_AFTER = 300
 
 /** The seconds a provider asks to wait (RFC 9110, 10.2.3), as a number or a date, never below 0 or past five minutes. */
-export function retryAfterOf(headers: Headers, now = Date.now()): number | undefined {
-  const given = headers.get('retry-after')
+export function retryAfterOf(given: string | null, now = Date.now()): number | undefined {
   if (given === null) return undefined
   const seconds = /^-?\d+$/.test(given.trim()) ? Number(given) : (Date.parse(given) - now) / 1000
   return Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER) : undefined
@@ -85,26 +85,6 @@ function parse(text: string): unknown {
   } catch (cause) {
     throw unreadable(cause)
   }
-}
-
-// A body that names its length, and is not packed, can be read in one go. Every other is counted as it comes.
-function readText(response: Response, largest: number, deadline: Deadline): Promise<string> {
-  const length = Number(response.headers.get('content-length') ?? Number.NaN)
-  if (length <= largest && !response.headers.has('content-encoding')) return response.text()
-  return countedText(response, largest, deadline)
-}
-
-async function countedText(response: Response, largest: number, deadline: Deadline): Promise<string> {
-  const decoder = new TextDecoder()
-  let text = ''
-  let size = 0
-  for await (const bytes of response.body ?? []) {
-    deadline.touched()
-    size += bytes.length
-    if (size > largest) throw unreadable()
-    text += decoder.decode(bytes, { stream: true })
-  }
-  return text + decoder.decode()
 }
 
 const unreadable = (cause?: unknown) => new GatewayError('provider_unavailable', 'Provider returned error', { cause })

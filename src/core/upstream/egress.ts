@@ -1,5 +1,9 @@
+import type { Config } from '../config.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
 import type { UpstreamRequest } from '../protocols/protocol.ts'
+import { type HttpAnswer, openHttp } from './http/client.ts'
 import { sandbox } from './sandbox.ts'
+import { unpacked, unpackedText } from './unpack.ts'
 
 /** One request to the world. */
 export interface Outgoing {
@@ -8,22 +12,66 @@ export interface Outgoing {
   body: UpstreamRequest['body']
 }
 
-/** Asks the world. The only way out of the process. */
-export type Egress = (outgoing: Outgoing, signal: AbortSignal) => Promise<Response>
+/** The world's answer, its head read and its body not. */
+export interface Incoming {
+  status: number
+  /** A header's value by its lower-case name. */
+  header(name: string): string | null
+  /** The whole body as text. Throws past so many bytes, packed or not. `touched` is called whenever bytes come. */
+  text(largest: number, touched: () => void): Promise<string>
+  /** The next bytes; null after the last. */
+  read(): Promise<Uint8Array | null>
+}
 
-/**
- * Sends the request. Redirects are not followed: they would carry the credential elsewhere. Bun's own limit of 360 silent
- * seconds is off: the attempt has limits of its own. The sandbox is answered in this process.
- */
-export const egress: Egress = (outgoing, signal) =>
-  outgoing.url.startsWith('sandbox:') ? sandbox(outgoing.body, signal) : fetch(outgoing.url, requestInit(outgoing, signal))
+/** Asks the world. Cancelling closes the connection at once. */
+export type Egress = (outgoing: Outgoing, cancellation: Cancellation) => Promise<Incoming>
 
-const requestInit = ({ headers, body }: Outgoing, signal: AbortSignal): BunFetchRequestInit => ({
-  method: 'POST',
-  headers,
-  body: JSON.stringify(body),
-  redirect: 'manual',
-  signal,
-  // The types know only `true`.
-  ...({ timeout: false } as object),
-})
+/** The only way out of the process: sends to providers, and answers for the sandbox. */
+export function openEgress({ timeouts }: Config): Egress {
+  const http = openHttp({ connectMilliseconds: timeouts.connect_seconds * 1000 })
+  return async ({ url, headers, body }, cancellation) => {
+    if (url.startsWith('sandbox:')) return incomingOf(await sandbox(body, cancellation))
+    const json = JSON.stringify(body)
+    return received(await http.send({ method: 'POST', url, headers, body: json }, cancellation))
+  }
+}
+
+function received({ head, exchange }: HttpAnswer): Incoming {
+  const coding = head.headers.get('content-encoding') ?? 'identity'
+  const read = coding === 'identity' ? () => exchange.read() : unpacked(() => exchange.read(), coding)
+  return {
+    status: head.status,
+    header: name => head.headers.get(name) ?? null,
+    read,
+    async text(largest, touched) {
+      const whole = exchange.whole()
+      if (whole && coding === 'identity' && whole.length <= largest) return whole.toString()
+      return coding === 'identity' ? textOf(read, largest, touched) : unpackedText(() => exchange.read(), coding, largest, touched)
+    },
+  }
+}
+
+/** A platform `Response` in this form. */
+export function incomingOf(response: Response): Incoming {
+  const reader = response.body?.getReader()
+  const read = async () => (await reader?.read())?.value ?? null
+  return {
+    status: response.status,
+    header: name => response.headers.get(name),
+    read,
+    text: (largest, touched) => textOf(read, largest, touched),
+  }
+}
+
+async function textOf(read: Incoming['read'], largest: number, touched: () => void): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  let size = 0
+  for (let bytes = await read(); bytes; bytes = await read()) {
+    touched()
+    size += bytes.length
+    if (size > largest) throw new Error('An answer that is too large')
+    text += decoder.decode(bytes, { stream: true })
+  }
+  return text + decoder.decode()
+}

@@ -1,6 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Frame, Reader } from '../protocols/protocol.ts'
 import type { Deadline } from './deadline.ts'
+import type { Incoming } from './egress.ts'
 import { SseScanner } from './sse.ts'
 
 /** How long a provider may take to close an answer that it has already ended. */
@@ -12,15 +13,15 @@ const FAREWELL = 1_000
  * one is a failure, however cleanly the connection closed.
  */
 export class PartStream<Part> implements AsyncIterator<Part[]> {
-  readonly #bytes: ReadableStreamDefaultReader<Uint8Array>
+  readonly #incoming: Incoming
   readonly #reader: Reader<Part>
   readonly #deadline: Deadline
   readonly #scanner = new SseScanner()
   #over = false
   #failure: unknown
 
-  constructor(response: Response, reader: Reader<Part>, deadline: Deadline) {
-    this.#bytes = (response.body ?? new Blob().stream()).getReader() as ReadableStreamDefaultReader<Uint8Array>
+  constructor(incoming: Incoming, reader: Reader<Part>, deadline: Deadline) {
+    this.#incoming = incoming
     this.#reader = reader
     this.#deadline = deadline
   }
@@ -43,16 +44,15 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     if (this.#over) return END
     this.#over = true
     this.#deadline.abort()
-    await this.#bytes.cancel().catch(() => undefined)
     return END
   }
 
   async #read(): Promise<Part[]> {
     if (this.#failure) throw this.#failure
-    const { done, value } = await this.#bytes.read()
-    if (value) this.#deadline.touched()
-    const parts = this.#partsOf(value ? this.#scanner.feed(value) : this.#scanner.end())
-    if (done && !this.#reader.complete && !this.#failure) throw new GatewayError('provider_unavailable', 'Provider returned error')
+    const bytes = await this.#incoming.read()
+    if (bytes) this.#deadline.touched()
+    const parts = this.#partsOf(bytes ? this.#scanner.feed(bytes) : this.#scanner.end())
+    if (!bytes && !this.#reader.complete && !this.#failure) throw new GatewayError('provider_unavailable', 'Provider returned error')
     return parts
   }
 
@@ -80,7 +80,7 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
 
   async #readOn(): Promise<void> {
     try {
-      while (!(await this.#bytes.read()).done);
+      while (await this.#incoming.read());
     } catch {
       // What comes after the end concerns nobody.
     }

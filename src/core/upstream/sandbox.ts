@@ -1,4 +1,5 @@
 import { estimateTokenCount } from 'tokenx'
+import type { Cancellation } from '../kernel/cancellation.ts'
 
 type Json = Record<string, unknown>
 
@@ -17,12 +18,12 @@ interface Wishes {
  * calls the first tool when asked to (by `tool_choice`, or by naming it), fills the schema it is given, and fails when told
  * to: `{"sandbox": {"fail": 503}}`. The same request always gets the same answer.
  */
-export async function sandbox(body: Json, signal: AbortSignal): Promise<Response> {
+export async function sandbox(body: Json, cancellation: Cancellation): Promise<Response> {
   const wishes = isObject(body.sandbox) ? (body.sandbox as Wishes) : {}
-  await pause(wishes.delay_ms, signal)
+  await pause(wishes.delay_ms, cancellation)
   if (wishes.fail) return Response.json({ error: { message: 'Told to fail', code: 'sandbox_failure' } }, { status: statusOf(wishes.fail) })
   const reply = replyTo(body)
-  return body.stream === true ? streamed(reply, body, wishes, signal) : Response.json(whole(reply, body))
+  return body.stream === true ? streamed(reply, body, wishes, cancellation) : Response.json(whole(reply, body))
 }
 
 interface Reply {
@@ -124,12 +125,12 @@ function usageOf({ words, reasoning, call }: Reply, body: Json) {
   }
 }
 
-function streamed(reply: Reply, body: Json, wishes: Wishes, signal: AbortSignal): Response {
+function streamed(reply: Reply, body: Json, wishes: Wishes, cancellation: Cancellation): Response {
   const events = chunks(reply, body)
   let words = 0
   const stream = new ReadableStream({
     async pull(controller) {
-      await pause(words > 0 ? wishes.delay_ms : 0, signal)
+      await pause(words > 0 ? wishes.delay_ms : 0, cancellation)
       const { done, value } = events.next()
       if (done || (wishes.cut_after !== undefined && words >= wishes.cut_after)) return controller.close()
       words += 1
@@ -156,16 +157,12 @@ function* chunks(reply: Reply, body: Json): Generator<Json | string> {
 
 const LONGEST_PAUSE = 60_000
 
-function pause(milliseconds: number | undefined, signal: AbortSignal): Promise<void> {
+function pause(milliseconds: number | undefined, cancellation: Cancellation): Promise<void> {
   if (!milliseconds || !(milliseconds > 0)) return Promise.resolve()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, Math.min(milliseconds, LONGEST_PAUSE))
-  const leave = () => reject(signal.reason)
-  signal.addEventListener('abort', leave, { once: true })
-  return promise.finally(() => {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', leave)
-  })
+  cancellation.listen(reject)
+  return promise.finally(() => clearTimeout(timer))
 }
 
 const statusOf = (status: number) => (Number.isInteger(status) && status >= 400 && status <= 599 ? status : 500)

@@ -1,0 +1,160 @@
+import type { Cancellation } from '../../kernel/cancellation.ts'
+import { Connection, type ConnectionOwner, type ConnectionSettings, type Origin } from './connection.ts'
+import { Exchange } from './exchange.ts'
+import type { ResponseHead } from './response-parser.ts'
+
+/** A request to send. The body is whole. */
+export interface HttpRequest {
+  method: string
+  url: string
+  headers: Record<string, string>
+  body: string
+}
+
+/** An answer whose head is here. The body is read from the exchange. */
+export interface HttpAnswer {
+  head: ResponseHead
+  exchange: Exchange
+}
+
+export interface HttpClient {
+  /** Sends the request. Cancelling closes its connection at once, at any time. Throws `ConnectionFailed`, or the cancellation's reason. */
+  send(request: HttpRequest, cancellation: Cancellation): Promise<HttpAnswer>
+  /** Closes the connections that are idle. */
+  close(): void
+}
+
+/** How many connections to one origin are kept, and for how many milliseconds, when nobody uses them. */
+const MOST_IDLE = 256
+const LONGEST_IDLE = 4_000
+
+/**
+ * An HTTP/1.1 client on the event loop's own sockets. Without a thread between, a call costs less than half of what `fetch`
+ * costs, any number run at once, and an answer that was cut short is never taken for a whole one. It follows no redirects,
+ * reads no environment, and resends nothing.
+ */
+export function openHttp(settings: ConnectionSettings): HttpClient {
+  const pools = new Map<string, Pool>()
+  return {
+    async send(request, cancellation) {
+      const target = targetOf(request.url)
+      const pool = poolFor(pools, target, settings)
+      const exchange = new Exchange()
+      cancellation.listen(reason => exchange.fail(reason))
+      if (!exchange.failed) pool.carry(exchange, bytesOf(request, target))
+      return { head: await exchange.headed.promise, exchange }
+    },
+    close() {
+      for (const pool of pools.values()) pool.close()
+      pools.clear()
+    },
+  }
+}
+
+interface Target extends Origin {
+  /** Names the origin. */
+  origin: string
+  host: string
+  path: string
+}
+
+// A gateway calls few addresses, again and again.
+const targets = new Map<string, Target>()
+const MOST_TARGETS = 10_000
+
+function targetOf(address: string): Target {
+  const known = targets.get(address)
+  if (known) return known
+  const { protocol, hostname, port, host, origin, pathname, search } = new URL(address)
+  const secure = protocol === 'https:'
+  if (!secure && protocol !== 'http:') throw new TypeError('Expected an http or https address')
+  const target = { origin, host, hostname, port: Number(port || (secure ? 443 : 80)), secure, path: pathname + search }
+  if (targets.size >= MOST_TARGETS) targets.clear()
+  targets.set(address, target)
+  return target
+}
+
+function bytesOf({ method, headers, body }: HttpRequest, { host, path }: Target): Buffer {
+  let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`
+  for (const name in headers) head += `${name}: ${fieldValue(headers[name] ?? '')}\r\n`
+  const length = Buffer.byteLength(body)
+  return Buffer.from(`${head}content-length: ${length}\r\n\r\n${body}`)
+}
+
+// A line break in a value would begin another header, or another request.
+function fieldValue(value: string): string {
+  if (/[\r\n\0]/.test(value)) throw new TypeError('A header value with a line break')
+  return value
+}
+
+function poolFor(pools: Map<string, Pool>, target: Target, settings: ConnectionSettings): Pool {
+  const known = pools.get(target.origin)
+  if (known) return known
+  const made = new Pool(target, settings)
+  pools.set(target.origin, made)
+  return made
+}
+
+/** The connections to one origin that are free. The one used last is used next, so that the others can age. */
+class Pool implements ConnectionOwner {
+  readonly #origin: Origin
+  readonly #settings: ConnectionSettings
+  readonly #idle: { connection: Connection; since: number }[] = []
+  #sweeper: ReturnType<typeof setInterval> | undefined
+
+  constructor(origin: Origin, settings: ConnectionSettings) {
+    this.#origin = origin
+    this.#settings = settings
+  }
+
+  carry(exchange: Exchange, request: Buffer): void {
+    const connection = this.#take()
+    if (connection) connection.carry(exchange, request)
+    else void this.#connect(exchange, request)
+  }
+
+  free(connection: Connection): void {
+    if (this.#idle.length >= MOST_IDLE) {
+      connection.destroy()
+      return
+    }
+    this.#idle.push({ connection, since: performance.now() })
+    this.#sweeper ??= setInterval(() => this.#sweep(), LONGEST_IDLE / 4).unref()
+  }
+
+  gone(connection: Connection): void {
+    const at = this.#idle.findIndex(one => one.connection === connection)
+    if (at !== -1) this.#idle.splice(at, 1)
+  }
+
+  close(): void {
+    clearInterval(this.#sweeper)
+    for (const { connection } of this.#idle.splice(0)) connection.destroy()
+  }
+
+  async #connect(exchange: Exchange, request: Buffer): Promise<void> {
+    try {
+      const connection = await Connection.open(this.#origin, this, this.#settings)
+      connection.carry(exchange, request)
+    } catch (failure) {
+      exchange.fail(failure)
+    }
+  }
+
+  #take(): Connection | undefined {
+    const oldest = performance.now() - LONGEST_IDLE
+    for (let one = this.#idle.pop(); one; one = this.#idle.pop()) {
+      if (one.connection.usable && one.since >= oldest) return one.connection
+      one.connection.destroy()
+    }
+    return undefined
+  }
+
+  #sweep(): void {
+    const oldest = performance.now() - LONGEST_IDLE
+    while (this.#idle[0] && this.#idle[0].since < oldest) this.#idle.shift()?.connection.destroy()
+    if (this.#idle.length > 0) return
+    clearInterval(this.#sweeper)
+    this.#sweeper = undefined
+  }
+}

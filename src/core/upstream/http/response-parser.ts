@@ -1,0 +1,175 @@
+/** The head of an answer: its status, and its headers by lower-case name. */
+export interface ResponseHead {
+  status: number
+  headers: Map<string, string>
+}
+
+/** Who is told what the bytes say, in the order in which they say it. */
+export interface ResponseSink {
+  head(head: ResponseHead): void
+  bytes(bytes: Uint8Array): void
+  /** The answer is whole. `reusable`: the connection may carry another. */
+  end(reusable: boolean): void
+}
+
+/** The server does not speak HTTP/1.1 as RFC 9112 has it. */
+export class MalformedResponse extends Error {
+  readonly code = 'ERR_HTTP_MALFORMED'
+}
+
+const LARGEST_HEAD = 64 * 1024
+const LONGEST_CHUNK_LINE = 1024
+const STATUS_LINE = /^HTTP\/1\.[01] ([1-5]\d\d)(?: |$)/
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+
+type State = 'head' | 'length' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailer' | 'until-close' | 'done'
+
+/**
+ * Reads one HTTP/1.1 answer from bytes, wherever the reads may have cut them (RFC 9112). Strict about framing: an answer that
+ * two readers could measure differently is refused, and one that is cut short, even inside its trailer, is never whole.
+ */
+export class ResponseParser {
+  readonly #sink: ResponseSink
+  #state: State = 'head'
+  #held: Buffer | null = null
+  /** Bytes that are still to come, of the body or of a chunk. */
+  #left = 0
+  #reusable = true
+
+  constructor(sink: ResponseSink) {
+    this.#sink = sink
+  }
+
+  /** Reads on. Bytes after the end make the connection unfit for another answer. Throws `MalformedResponse`. */
+  feed(bytes: Buffer): void {
+    if (this.#state === 'done') throw new MalformedResponse('Bytes after the end of an answer')
+    let at = 0
+    const data = this.#held ? Buffer.concat([this.#held, bytes]) : bytes
+    this.#held = null
+    while (at < data.length) {
+      const next = this.#step(data, at)
+      if (next === -1) {
+        this.#held = Buffer.from(data.subarray(at))
+        return
+      }
+      at = next
+      if (this.#isDone()) {
+        this.#sink.end(this.#reusable && at === data.length)
+        return
+      }
+    }
+  }
+
+  /** The server has closed: whether that is how this answer ends. Throws `MalformedResponse` where it cuts it short. */
+  closed(): void {
+    if (this.#state === 'done') return
+    if (this.#state !== 'until-close') throw new MalformedResponse('The connection closed before the answer was whole')
+    this.#state = 'done'
+    this.#sink.end(false)
+  }
+
+  #isDone(): boolean {
+    return this.#state === 'done'
+  }
+
+  /** One step from `at`: the next position, or -1 where more bytes are needed. */
+  #step(data: Buffer, at: number): number {
+    switch (this.#state) {
+      case 'head':
+        return this.#head(data, at)
+      case 'length':
+      case 'chunk-data':
+        return this.#body(data, at)
+      case 'until-close':
+        this.#sink.bytes(data.subarray(at))
+        return data.length
+      case 'chunk-size':
+        return this.#line(data, at, LONGEST_CHUNK_LINE, line => this.#chunkSize(line))
+      case 'chunk-end':
+        return this.#line(data, at, 0, () => {
+          this.#state = 'chunk-size'
+        })
+      case 'trailer':
+        return this.#line(data, at, LARGEST_HEAD, line => {
+          if (line === '') this.#state = 'done'
+        })
+      case 'done':
+        throw new MalformedResponse('Bytes after the end of an answer')
+    }
+  }
+
+  #head(data: Buffer, at: number): number {
+    const end = data.indexOf('\r\n\r\n', at)
+    if ((end === -1 ? data.length : end) - at > LARGEST_HEAD) throw new MalformedResponse('A head that is too large')
+    if (end === -1) return -1
+    const head = parseHead(data.toString('latin1', at, end))
+    // 1xx announces the answer that follows (RFC 9110, 15.2). We asked for no switch of protocols.
+    if (head.status === 101) throw new MalformedResponse('An unexpected switch of protocols')
+    if (head.status >= 200) this.#begin(head)
+    return end + 4
+  }
+
+  #begin(head: ResponseHead): void {
+    const { headers, status } = head
+    const connection = headers.get('connection')?.toLowerCase() ?? ''
+    this.#reusable = !connection.includes('close')
+    this.#sink.head(head)
+    const coding = headers.get('transfer-encoding')?.toLowerCase()
+    const length = headers.get('content-length')
+    if (coding !== undefined && length !== undefined) throw new MalformedResponse('Two ways to measure one body')
+    if (status === 204 || status === 304) this.#state = 'done'
+    else if (coding === 'chunked') this.#state = 'chunk-size'
+    else if (coding !== undefined) throw new MalformedResponse('A transfer coding that nobody asked for')
+    else if (length !== undefined) this.#expect(length)
+    else this.#state = 'until-close'
+  }
+
+  #expect(length: string): void {
+    if (!/^\d{1,15}$/.test(length)) throw new MalformedResponse('A length that is no number')
+    this.#left = Number(length)
+    this.#state = this.#left === 0 ? 'done' : 'length'
+  }
+
+  #body(data: Buffer, at: number): number {
+    const end = Math.min(data.length, at + this.#left)
+    this.#left -= end - at
+    this.#sink.bytes(data.subarray(at, end))
+    if (this.#left > 0) return end
+    this.#state = this.#state === 'chunk-data' ? 'chunk-end' : 'done'
+    return end
+  }
+
+  #line(data: Buffer, at: number, longest: number, use: (line: string) => void): number {
+    const end = data.indexOf('\r\n', at)
+    if ((end === -1 ? data.length - 1 : end) - at > longest) throw new MalformedResponse('A line that is too long')
+    if (end === -1) return -1
+    use(data.toString('latin1', at, end))
+    return end + 2
+  }
+
+  #chunkSize(line: string): void {
+    const size = /^([0-9a-fA-F]{1,12})[ \t]*(?:;|$)/.exec(line)?.[1]
+    if (size === undefined) throw new MalformedResponse('A chunk without a size')
+    this.#left = Number.parseInt(size, 16)
+    this.#state = this.#left === 0 ? 'trailer' : 'chunk-data'
+  }
+}
+
+function parseHead(text: string): ResponseHead {
+  const lines = text.split('\r\n')
+  const status = STATUS_LINE.exec(lines[0] ?? '')?.[1]
+  if (status === undefined) throw new MalformedResponse('Not an HTTP answer')
+  const headers = new Map<string, string>()
+  for (let i = 1; i < lines.length; i++) addHeader(headers, lines[i] ?? '')
+  return { status: Number(status), headers }
+}
+
+function addHeader(headers: Map<string, string>, line: string): void {
+  const colon = line.indexOf(':')
+  const name = line.slice(0, colon).toLowerCase()
+  if (colon < 1 || !TOKEN.test(name)) throw new MalformedResponse('A header without a name')
+  const value = line.slice(colon + 1).trim()
+  const before = headers.get(name)
+  if (before !== undefined && name === 'content-length' && before !== value) throw new MalformedResponse('Two lengths for one body')
+  headers.set(name, before === undefined || name === 'content-length' ? value : `${before}, ${value}`)
+}
