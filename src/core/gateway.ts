@@ -55,7 +55,7 @@ export interface Parts {
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
 export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway> {
-  const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, ids = randomIds() } = replace
+  const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, ids = randomIds } = replace
   const catalog = openCatalog(config, protocolNames, clock.now())
   const store = await openStore(data, config.storage.durability, patience)
   const events = openEvents()

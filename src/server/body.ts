@@ -38,7 +38,7 @@ export function readQuery<T extends TSchema>(url: string, schema: T): Static<T> 
 /** A client may take this long for a small body, and a second more for each KiB of a large one. */
 const PATIENCE = 30_000
 
-async function readBytes(request: Request): Promise<Uint8Array> {
+function readBytes(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (length > LARGEST_BODY) throw tooLarge()
   const whole = length >= 0 ? request.bytes() : countedBytes(request)

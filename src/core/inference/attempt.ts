@@ -88,7 +88,7 @@ async function attempt<K extends Kind>(
   }
   try {
     const opened = await openAnswer(gateway, authorize(endpoint.provider, request), bound(protocol, call), running.cancellation, answered)
-    const { first, rest } = await untilMeaningful(opened, kind)
+    const { first, rest } = opened.first.some(kind.isMeaningful) ? opened : await untilMeaningful(opened, kind)
     running.firstPart ??= gateway.clock.ticks()
     return { endpoint, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } finally {
@@ -117,7 +117,6 @@ async function untilMeaningful<K extends Kind>(
   { first, rest }: Opened<Work[K]['part'][]>,
   kind: KindOfWork<K>,
 ): Promise<Opened<Work[K]['part'][]>> {
-  if (first.some(kind.isMeaningful)) return { first, rest }
   for (let step = await rest?.next(); step && !step.done; step = await rest?.next()) {
     first.push(...step.value)
     if (step.value.some(kind.isMeaningful)) return { first, rest }

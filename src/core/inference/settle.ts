@@ -1,7 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
-import { type Ending, watch } from '../kernel/iterate.ts'
+import { type Ending, type Sequence, watch } from '../kernel/iterate.ts'
 import { type Cost, costOf } from '../ledger/cost.ts'
 import type { Charge } from '../ledger/ledger.ts'
 import { dayOf } from '../ledger/periods.ts'
@@ -19,7 +19,7 @@ export interface Answer<K extends Kind> {
   provider: string
   /** Unix seconds. */
   created: number
-  parts: AsyncIterableIterator<AnswerPart<K>[]>
+  parts: Sequence<AnswerPart<K>[]>
 }
 
 /**
@@ -98,7 +98,7 @@ export const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { c
 
 /** The ledger, the record and the news: in this order, and once. */
 async function record(gateway: Gateway, running: Running<Kind>, generation: Generation, receipt: Receipt): Promise<void> {
-  const charge = chargeFor(gateway, running, receipt)
+  const charge = chargeFor(running, receipt, new Date(generation.settled_at))
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   try {
     await gateway.recorder.record({ generation, charge })
@@ -108,19 +108,8 @@ async function record(gateway: Gateway, running: Running<Kind>, generation: Gene
   }
 }
 
-function chargeFor(gateway: Gateway, { hold, call, actor }: Running<Kind>, receipt: Receipt): Charge | null {
-  if (!hold) return null
-  const now = gateway.clock.now()
-  return {
-    generation_id: call.id,
-    key_hash: hold.key_hash,
-    workspace_id: actor.workspace_id,
-    day: dayOf(now),
-    byok: receipt.is_byok,
-    nanos: receipt.cost ?? 0n,
-    source: receipt.usageSource,
-    settled_at: now.toISOString(),
-  }
+function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {
+  return hold && { key_hash: hold.key_hash, day: dayOf(settled), byok: receipt.is_byok, nanos: receipt.cost ?? 0n }
 }
 
 interface Outcome {
@@ -156,6 +145,7 @@ function generationOf(running: Running<Kind>, gateway: Gateway, { endpoint, mete
     native_tokens_reasoning: usage.output.reasoning,
     native_tokens_cached: usage.input.cache_read,
     native_tokens_completion_images: usage.output.image,
+    settled_at: gateway.clock.now().toISOString(),
     total_cost: receipt.cost,
     upstream_inference_cost: receipt.cost,
     usageSource: receipt.usageSource,

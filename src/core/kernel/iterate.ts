@@ -15,12 +15,18 @@ export interface Watcher<T> {
   ended(ending: Ending): Promise<T | undefined>
 }
 
+/** A sequence that can also be had at once. */
+export interface Sequence<T> extends AsyncIterableIterator<T> {
+  /** Everything it has, in order. */
+  all(): Promise<T[]>
+}
+
 /** A sequence with somebody looking on. */
-export const watch = <T>(opened: Opened<T>, watcher: Watcher<T>): AsyncIterableIterator<T> => new Watched(opened, watcher)
+export const watch = <T>(opened: Opened<T>, watcher: Watcher<T>): Sequence<T> => new Watched(opened, watcher)
 
 // Not a generator: one that is abandoned before its first step never runs its `finally`, and the upstream would stay open
 // and the call unsettled. Here leaving early, even before reading, closes the source and is told.
-class Watched<T> implements AsyncIterableIterator<T> {
+class Watched<T> implements Sequence<T> {
   #opened: Opened<T> | null
   readonly #rest: AsyncIterator<T> | null
   readonly #watcher: Watcher<T>
@@ -55,6 +61,22 @@ class Watched<T> implements AsyncIterableIterator<T> {
     this.#over = true
     await Promise.all([this.#rest?.return?.(), this.#watcher.ended({ how: 'abandoned' })])
     return END
+  }
+
+  async all(): Promise<T[]> {
+    const items: T[] = []
+    if (this.#opened && !this.#rest && !this.#over) return this.#atOnce(this.#opened.first)
+    for (let step = await this.next(); !step.done; step = await this.next()) items.push(step.value)
+    return items
+  }
+
+  // A whole answer takes no steps: it is seen, and it is over.
+  async #atOnce(only: T): Promise<T[]> {
+    this.#opened = null
+    this.#over = true
+    this.#watcher.each(only)
+    const last = await this.#watcher.ended({ how: 'completed' })
+    return last === undefined ? [only] : [only, last]
   }
 
   #first(): IteratorResult<T> | undefined {

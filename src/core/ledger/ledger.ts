@@ -9,23 +9,14 @@ export interface Hold {
 
 /** What one settled call cost one key, on the day on which it settled. Money in nano-dollars. */
 export interface Charge {
-  generation_id: string
   key_hash: string
-  workspace_id: string
   day: number
   byok: boolean
   nanos: bigint
-  source: 'exact' | 'estimated' | 'none'
-  settled_at: string
 }
 
 /** What a key has spent on one day. */
-export interface DaySpend {
-  key_hash: string
-  day: number
-  byok: boolean
-  nanos: bigint
-}
+export type DaySpend = Charge
 
 /** Remembers spending: all time in `totals`, and each day from `since` on. */
 export interface LedgerStore {

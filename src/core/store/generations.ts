@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
-import type { Charge, DaySpend } from '../ledger/ledger.ts'
+import type { DaySpend } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from '../telemetry/generations.ts'
 import type { Entry } from '../telemetry/recorder.ts'
 import type { Tables } from './tables.ts'
@@ -29,6 +29,7 @@ const COLUMNS = [
   'native_tokens_reasoning',
   'native_tokens_cached',
   'native_tokens_completion_images',
+  'settled_at',
   'total_cost',
   'upstream_inference_cost',
   'usageSource',
@@ -63,36 +64,25 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
 
 function recorder(db: Database) {
   const generation = db.query(`insert into generations (${COLUMNS.join(', ')}) values (${COLUMNS.map(() => '?').join(', ')})`)
-  const charge = db.query('insert into charges values (?, ?, ?, ?, ?, ?, ?, ?)')
   const spend = db.query('insert into spend values (?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos')
   return db.transaction((batch: Entry[]) => {
-    for (const one of batch) {
-      generation.run(...valuesOf(one.generation))
-      if (one.charge) charge.run(...chargeValues(one.charge))
-    }
+    for (const one of batch) generation.run(...valuesOf(one.generation))
     for (const { key_hash, day, byok, nanos } of perDay(batch)) spend.run(key_hash, day, Number(byok), nanos)
   })
 }
 
 type Value = string | number | bigint | null
 
-const valuesOf = (generation: Generation): Value[] => COLUMNS.map(name => toSql(generation[name]))
+function valuesOf(generation: Generation): Value[] {
+  const values: Value[] = []
+  for (const name of COLUMNS) values.push(toSql(generation[name]))
+  return values
+}
 
 function toSql(value: Generation[keyof Generation]): Value {
   if (typeof value === 'boolean') return value ? 1 : 0
-  return Array.isArray(value) ? JSON.stringify(value) : value
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
 }
-
-const chargeValues = ({ generation_id, key_hash, workspace_id, day, byok, nanos, source, settled_at }: Charge): Value[] => [
-  generation_id,
-  key_hash,
-  workspace_id,
-  day,
-  Number(byok),
-  nanos,
-  source,
-  settled_at,
-]
 
 // The calls of a batch are mostly of few keys on one day: one statement for each of those, not for each call.
 function perDay(batch: Entry[]): Iterable<DaySpend> {

@@ -1,7 +1,7 @@
 import type { ColumnType } from 'kysely'
 import type { Key } from '../identity/keys.ts'
 import type { Workspace } from '../identity/workspaces.ts'
-import type { Charge, DaySpend } from '../ledger/ledger.ts'
+import type { DaySpend } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
 
 /** The tables as Kysely sees them: the nouns' own types, with the three that SQL has not (boolean, bigint, lists). */
@@ -10,7 +10,6 @@ export interface Tables {
   workspaces: Columns<Workspace>
   keys: Columns<Key>
   generations: Columns<Generation>
-  charges: Columns<Charge>
   spend: Columns<DaySpend>
 }
 

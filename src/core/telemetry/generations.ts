@@ -42,6 +42,8 @@ export interface Generation {
   native_tokens_reasoning: number
   native_tokens_cached: number
   native_tokens_completion_images: number
+  /** When its cost was counted: the window it belongs to. */
+  settled_at: string
   total_cost: bigint | null
   upstream_inference_cost: bigint | null
   usageSource: 'exact' | 'estimated' | 'none'
@@ -55,7 +57,7 @@ export interface Generation {
   error_type: string | null
 }
 
-/** Remembers generations. `record` is one transaction: the rows, their charges and the day's spending, all or nothing. */
+/** Remembers generations. `record` is one transaction: the rows and the days' spending, all or nothing. */
 export interface GenerationStore {
   record(batch: Entry[]): void
   byId(id: string): Promise<Generation | undefined>
@@ -82,7 +84,7 @@ export async function listGenerations(gateway: Gateway, { limit = 20 }: RecentQu
 }
 
 function shownGeneration(generation: Generation) {
-  const { key_hash: _, user_id: __, title, total_cost, upstream_inference_cost, ...shown } = generation
+  const { key_hash: _, user_id: __, settled_at: ___, title, total_cost, upstream_inference_cost, ...shown } = generation
   const cost = usdOf(total_cost ?? 0n)
   return {
     ...shown,

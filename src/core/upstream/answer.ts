@@ -36,7 +36,8 @@ export async function openAnswer<Part>(
     answered(response.status)
     if (response.status !== 200) throw await failureOf(translation, response, deadline)
     if (isStream(response, translation.streamed)) return { first: [], rest: new PartStream(response, translation.reader(), deadline) }
-    const first = translation.parts(parse(await response.text(LARGEST_ANSWER, () => deadline.touched())))
+    const text = response.text(LARGEST_ANSWER, () => deadline.touched())
+    const first = translation.parts(parse(typeof text === 'string' ? text : await text))
     deadline.close()
     return { first, rest: null }
   } catch (thrown) {
@@ -60,8 +61,7 @@ function isStream(response: Incoming, streamed: boolean): boolean {
 }
 
 async function failureOf(translation: Translation<unknown>, response: Incoming, deadline: Deadline): Promise<GatewayError> {
-  const body = await response
-    .text(LARGEST_ERROR, () => deadline.touched())
+  const body = await Promise.resolve(response.text(LARGEST_ERROR, () => deadline.touched()))
     .then(parse)
     .catch(() => undefined)
   const error = translation.failure(response.status, body)

@@ -18,7 +18,7 @@ export interface Incoming {
   /** A header's value by its lower-case name. */
   header(name: string): string | null
   /** The whole body as text. Throws past so many bytes, packed or not. `touched` is called whenever bytes come. */
-  text(largest: number, touched: () => void): Promise<string>
+  text(largest: number, touched: () => void): string | Promise<string>
   /** The next bytes; null after the last. */
   read(): Promise<Uint8Array | null>
 }
@@ -29,10 +29,9 @@ export type Egress = (outgoing: Outgoing, cancellation: Cancellation) => Promise
 /** The only way out of the process: sends to providers, and answers for the sandbox. */
 export function openEgress({ timeouts }: Config): Egress {
   const http = openHttp({ connectMilliseconds: timeouts.connect_seconds * 1000 })
-  return async ({ url, headers, body }, cancellation) => {
-    if (url.startsWith('sandbox:')) return incomingOf(await sandbox(body, cancellation))
-    const json = JSON.stringify(body)
-    return received(await http.send({ method: 'POST', url, headers, body: json }, cancellation))
+  return ({ url, headers, body }, cancellation) => {
+    if (url.startsWith('sandbox:')) return sandbox(body, cancellation).then(incomingOf)
+    return http.send({ method: 'POST', url, headers, body: JSON.stringify(body) }, cancellation).then(received)
   }
 }
 
@@ -43,7 +42,7 @@ function received({ head, exchange }: HttpAnswer): Incoming {
     status: head.status,
     header: name => head.headers.get(name) ?? null,
     read,
-    async text(largest, touched) {
+    text(largest, touched) {
       const whole = exchange.whole()
       if (whole && coding === 'identity' && whole.length <= largest) return whole.toString()
       return coding === 'identity' ? textOf(read, largest, touched) : unpackedText(() => exchange.read(), coding, largest, touched)

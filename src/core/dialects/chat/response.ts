@@ -84,7 +84,7 @@ export async function chatResponse(answer: Answer<'text'>, shape: Shape) {
   let start = { system_fingerprint: null as string | null, service_tier: null as string | null }
   let error: GatewayError | null = null
   let receipt: Receipt | null = null
-  for await (const batch of answer.parts) {
+  for (const batch of await answer.parts.all()) {
     for (const part of batch) {
       if (part.type === 'start') start = part
       else if (part.type === 'error') error = part.error

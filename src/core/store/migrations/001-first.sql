@@ -56,6 +56,7 @@ create table generations (
   native_tokens_reasoning integer not null,
   native_tokens_cached integer not null,
   native_tokens_completion_images integer not null,
+  settled_at text not null,
   total_cost integer,
   upstream_inference_cost integer,
   usageSource text not null,
@@ -69,19 +70,7 @@ create table generations (
   error_type text
 ) strict;
 
--- A row is written in one transaction with its generation, whose id is unique: a second index would only cost writes.
-create table charges (
-  generation_id text not null,
-  key_hash text not null,
-  workspace_id text not null,
-  day integer not null,
-  byok integer not null,
-  nanos integer not null,
-  source text not null,
-  settled_at text not null
-) strict;
-
--- What the charges of one key on one day add up to.
+-- What the generations of one key that settled on one day add up to.
 create table spend (
   key_hash text not null,
   day integer not null,

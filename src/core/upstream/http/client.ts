@@ -36,13 +36,13 @@ const LONGEST_IDLE = 4_000
 export function openHttp(settings: ConnectionSettings): HttpClient {
   const pools = new Map<string, Pool>()
   return {
-    async send(request, cancellation) {
+    send(request, cancellation) {
       const target = targetOf(request.url)
       const pool = poolFor(pools, target, settings)
       const exchange = new Exchange()
       cancellation.listen(reason => exchange.fail(reason))
       if (!exchange.failed) pool.carry(exchange, bytesOf(request, target))
-      return { head: await exchange.headed.promise, exchange }
+      return exchange.headed.promise.then(head => ({ head, exchange }))
     },
     close() {
       for (const pool of pools.values()) pool.close()
