@@ -42,20 +42,24 @@ function readBytes(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (length > LARGEST_BODY) throw tooLarge()
   const whole = length >= 0 ? request.bytes() : countedBytes(request)
-  // A small body mostly came with its head: then there is nothing to wait for.
-  if (Bun.peek.status(whole) === 'fulfilled') return whole
-  return withinPatience(whole, length)
+  return withinPatience(whole, length >= 0 ? length : LARGEST_BODY)
 }
 
-async function withinPatience(whole: Promise<Uint8Array>, length: number): Promise<Uint8Array> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const patience = PATIENCE + (length > 0 ? length : LARGEST_BODY) / 1.024
-  const timer = setTimeout(() => reject(new GatewayError('invalid_request', 'The body took too long to arrive', { status: 408 })), patience)
-  try {
-    return await Promise.race([whole, late])
-  } finally {
-    clearTimeout(timer)
-  }
+function withinPatience(whole: Promise<Uint8Array>, length: number): Promise<Uint8Array> {
+  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
+  const late = () => reject(new GatewayError('invalid_request', 'The body took too long to arrive', { status: 408 }))
+  const timer = setTimeout(late, PATIENCE + length / 1.024)
+  whole.then(
+    bytes => {
+      clearTimeout(timer)
+      resolve(bytes)
+    },
+    thrown => {
+      clearTimeout(timer)
+      reject(thrown)
+    },
+  )
+  return promise
 }
 
 async function countedBytes(request: Request): Promise<Uint8Array> {

@@ -96,16 +96,12 @@ const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost):
 /** The receipt of a call that costs nothing. */
 export const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
 
-/** The ledger, the record and the news: in this order, and once. */
-async function record(gateway: Gateway, running: Running<Kind>, generation: Generation, receipt: Receipt): Promise<void> {
+/** The ledger and then the record, once. Resolves when the record outlives this process; who listens for it hears of it then. */
+function record(gateway: Gateway, running: Running<Kind>, generation: Generation, receipt: Receipt): Promise<void> {
   const charge = chargeFor(running, receipt, new Date(generation.settled_at))
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
-  try {
-    await gateway.recorder.record({ generation, charge })
-  } finally {
-    running.forget()
-    gateway.events.publish('generation.finished', generation)
-  }
+  running.forget()
+  return gateway.recorder.record({ generation, charge })
 }
 
 function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {

@@ -37,7 +37,7 @@ const FIRST_PAUSE = 5
 const LONGEST_PAUSE = 500
 
 /**
- * The recorder over a store. Calls that finish together share one transaction. A store that is locked
+ * The recorder over a store. A call is told of (`generation.finished`) once it is written. Calls that finish together share one transaction. A store that is locked
  * or full is asked again after a pause; nothing is dropped meanwhile, and `healthy` tells admission to take no more.
  */
 export function openRecorder(store: GenerationStore, events: Events, ticks: () => number): Recorder {
@@ -77,7 +77,10 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
     failing = false
     written = ticks()
     waiting.splice(0, batch.length)
-    for (const one of batch) one.resolve()
+    for (const one of batch) {
+      one.resolve()
+      events.publish('generation.finished', one.entry.generation)
+    }
     return true
   }
 

@@ -1,7 +1,6 @@
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import { Connection, type ConnectionOwner, type ConnectionSettings, type Origin } from './connection.ts'
-import { Exchange } from './exchange.ts'
-import type { ResponseHead } from './response-parser.ts'
+import { Exchange, type Incoming } from './exchange.ts'
 
 /** A request to send. The body is whole. */
 export interface HttpRequest {
@@ -11,15 +10,9 @@ export interface HttpRequest {
   body: string
 }
 
-/** An answer whose head is here. The body is read from the exchange. */
-export interface HttpAnswer {
-  head: ResponseHead
-  exchange: Exchange
-}
-
 export interface HttpClient {
   /** Sends the request. Cancelling closes its connection at once, at any time. Throws `ConnectionFailed`, or the cancellation's reason. */
-  send(request: HttpRequest, cancellation: Cancellation): Promise<HttpAnswer>
+  send(request: HttpRequest, cancellation: Cancellation): Promise<Incoming>
   /** Closes the connections that are idle. */
   close(): void
 }
@@ -42,7 +35,7 @@ export function openHttp(settings: ConnectionSettings): HttpClient {
       const exchange = new Exchange()
       cancellation.listen(reason => exchange.fail(reason))
       if (!exchange.failed) pool.carry(exchange, bytesOf(request, target))
-      return exchange.headed.promise.then(head => ({ head, exchange }))
+      return exchange.headed.promise
     },
     close() {
       for (const pool of pools.values()) pool.close()

@@ -1,4 +1,16 @@
 import { type ResponseHead, ResponseParser, type ResponseSink } from './response-parser.ts'
+import { unpacked } from './unpack.ts'
+
+/** An answer, its head read and its body not. */
+export interface Incoming {
+  readonly status: number
+  /** A header's value by its lower-case name. */
+  header(name: string): string | null
+  /** The whole body as text, at once where it is here already. Throws past so many bytes. `touched` is called when bytes come. */
+  text(largest: number, touched: () => void): string | Promise<string>
+  /** The next bytes; null after the last. */
+  read(): Promise<Uint8Array | null>
+}
 
 /** What an exchange asks of the connection that carries it. */
 export interface Carrier {
@@ -14,11 +26,12 @@ export interface Carrier {
 const MOST_UNREAD = 256 * 1024
 
 /**
- * One request and its answer on one connection. The answer is read as its reader asks: `head` first, then `read` until null.
+ * One request and its answer on one connection. The answer is read as its reader asks: `headed` first, then `read` until null.
  * Whatever goes wrong, each of them that waits, and the next one asked, is told.
  */
-export class Exchange implements ResponseSink {
-  readonly headed = Promise.withResolvers<ResponseHead>()
+export class Exchange implements ResponseSink, Incoming {
+  /** Resolves to the answer when its head is here: to the exchange itself, or to what unpacks it. */
+  readonly headed = Promise.withResolvers<Incoming>()
   readonly #parser = new ResponseParser(this)
   readonly #unread: Uint8Array[] = []
   #size = 0
@@ -26,6 +39,7 @@ export class Exchange implements ResponseSink {
   #waiting: PromiseWithResolvers<Uint8Array | null> | null = null
   #ended = false
   #failure: unknown = null
+  #head: ResponseHead = NO_HEAD
   /** Whether the server has said anything: from then on the request may have had its effect. */
   answered = false
 
@@ -54,11 +68,18 @@ export class Exchange implements ResponseSink {
     return this.#waiting.promise
   }
 
-  /** The whole body, if it is here already: what a small answer mostly is. */
-  whole(): Buffer | null {
-    if (!this.#ended) return null
-    const [only] = this.#unread
-    return this.#unread.length === 1 && only ? Buffer.from(only.buffer, only.byteOffset, only.byteLength) : Buffer.concat(this.#unread)
+  get status(): number {
+    return this.#head.status
+  }
+
+  header(name: string): string | null {
+    return this.#head.headers.get(name) ?? null
+  }
+
+  text(largest: number, touched: () => void): string | Promise<string> {
+    if (!this.#ended || this.#unread.length !== 1 || this.#size > largest) return textOf(this, largest, touched)
+    const [whole] = this.#unread.splice(0)
+    return whole ? Buffer.from(whole.buffer, whole.byteOffset, whole.byteLength).toString() : ''
   }
 
   /** Bytes from the server. */
@@ -93,7 +114,9 @@ export class Exchange implements ResponseSink {
   }
 
   head(head: ResponseHead): void {
-    this.headed.resolve(head)
+    this.#head = head
+    const coding = head.headers.get('content-encoding')
+    this.headed.resolve(coding === undefined || coding === 'identity' ? this : unpacked(this, coding))
   }
 
   bytes(bytes: Uint8Array): void {
@@ -120,4 +143,20 @@ export class Exchange implements ResponseSink {
     this.#size -= bytes.length
     return bytes
   }
+}
+
+const NO_HEAD: ResponseHead = { status: 0, headers: new Map() }
+
+/** A body's text, as it comes. Throws past so many bytes. */
+export async function textOf(incoming: Pick<Incoming, 'read'>, largest: number, touched: () => void): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  let size = 0
+  for (let bytes = await incoming.read(); bytes; bytes = await incoming.read()) {
+    touched()
+    size += bytes.length
+    if (size > largest) throw new Error('An answer that is too large')
+    text += decoder.decode(bytes, { stream: true })
+  }
+  return text + decoder.decode()
 }
