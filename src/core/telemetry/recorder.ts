@@ -31,8 +31,6 @@ const MOST_AT_ONCE = 500
 const PATIENCE = 5_000
 /** A store that has not taken a record for this long makes the gateway refuse new work. */
 const ALARM = 1_000
-/** Batches are this many milliseconds apart when there is much to write. A call that finishes alone is written at once. */
-const WINDOW = 0
 const FIRST_PAUSE = 5
 const LONGEST_PAUSE = 500
 
@@ -44,12 +42,13 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
   const waiting: Waiting[] = []
   let failing = false
   let running: Promise<void> | undefined
-  let written = Number.NEGATIVE_INFINITY
 
   const schedule = () => {
-    running ??= (ticks() - written < WINDOW ? Bun.sleep(WINDOW) : nextTurn()).then(drain).finally(() => {
-      running = undefined
-    })
+    running ??= nextTurn()
+      .then(drain)
+      .finally(() => {
+        running = undefined
+      })
   }
 
   async function drain(): Promise<void> {
@@ -75,7 +74,6 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
       return false
     }
     failing = false
-    written = ticks()
     waiting.splice(0, batch.length)
     for (const one of batch) {
       one.resolve()
