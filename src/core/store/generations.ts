@@ -1,5 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
+import { GatewayError } from '../errors.ts'
 import type { DaySpend } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from '../telemetry/generations.ts'
 import type { Entry } from '../telemetry/recorder.ts'
@@ -50,7 +51,13 @@ const COLUMNS = [
 export function generationStore(kysely: Kysely<Tables>, db: Database): GenerationStore {
   const record = recorder(db)
   return {
-    record: batch => record.immediate(batch),
+    record(batch) {
+      try {
+        record.immediate(batch)
+      } catch (error) {
+        throw isConstraint(error) ? new GatewayError('conflict', 'The call cannot be recorded', { cause: error }) : error
+      }
+    },
     async byId(id) {
       const row = await rows(kysely).where('id', '=', id).executeTakeFirst()
       return row && generationOf(row)
@@ -70,6 +77,8 @@ function recorder(db: Database) {
     for (const { key_hash, day, byok, nanos } of perDay(batch)) spend.run(key_hash, day, Number(byok), nanos)
   })
 }
+
+const isConstraint = (error: unknown) => error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT')
 
 type Value = string | number | bigint | null
 

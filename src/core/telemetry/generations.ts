@@ -57,7 +57,7 @@ export interface Generation {
   error_type: string | null
 }
 
-/** Remembers generations. `record` is one transaction: the rows and the days' spending, all or nothing. */
+/** Remembers generations. `record` is one transaction: the rows and the days' spending, all or nothing. It throws 409 for a row that can never be kept. */
 export interface GenerationStore {
   record(batch: Entry[]): void
   byId(id: string): Promise<Generation | undefined>

@@ -1,4 +1,4 @@
-import { unavailable } from '../errors.ts'
+import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
 import type { Charge } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from './generations.ts'
@@ -35,23 +35,17 @@ const FIRST_PAUSE = 5
 const LONGEST_PAUSE = 500
 
 /**
- * The recorder over a store. A call is told of (`generation.finished`) once it is written. Calls that finish together share one transaction. A store that is locked
- * or full is asked again after a pause; nothing is dropped meanwhile, and `healthy` tells admission to take no more.
+ * The recorder over a store. Calls that finish together share one transaction, and are told of (`generation.finished`) once
+ * it is done. A store that is locked or full is asked again after a pause; nothing is dropped meanwhile, and `healthy` tells
+ * admission to take no more. A call that the store will never take is given up alone.
  */
 export function openRecorder(store: GenerationStore, events: Events, ticks: () => number): Recorder {
   const waiting: Waiting[] = []
   let failing = false
   let running: Promise<void> | undefined
 
-  const schedule = () => {
-    running ??= nextTurn()
-      .then(drain)
-      .finally(() => {
-        running = undefined
-      })
-  }
-
   async function drain(): Promise<void> {
+    await nextTurn()
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
       if (writeBatch()) {
@@ -62,6 +56,8 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
       await Bun.sleep(pause)
       pause = Math.min(pause * 2, LONGEST_PAUSE)
     }
+    // In the same step as the last look: what comes from here on begins another run.
+    running = undefined
   }
 
   function writeBatch(): boolean {
@@ -69,17 +65,36 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
     try {
       store.record(batch.map(one => one.entry))
     } catch (error) {
-      if (!failing) events.publish('store.failing', { error })
-      failing = true
-      return false
+      return failed(batch, error)
     }
     failing = false
     waiting.splice(0, batch.length)
-    for (const one of batch) {
-      one.resolve()
-      events.publish('generation.finished', one.entry.generation)
-    }
+    for (const one of batch) written(one)
     return true
+  }
+
+  function failed(batch: Waiting[], error: unknown): boolean {
+    if (!failing) events.publish('store.failing', { error })
+    failing = true
+    if (!isRefusal(error)) return false
+    waiting.splice(0, batch.length)
+    for (const one of batch) writeAlone(one)
+    return true
+  }
+
+  function writeAlone(one: Waiting): void {
+    try {
+      store.record([one.entry])
+      written(one)
+    } catch (error) {
+      if (isRefusal(error)) one.reject(error)
+      else waiting.push(one)
+    }
+  }
+
+  function written({ entry, resolve }: Waiting): void {
+    resolve()
+    events.publish('generation.finished', entry.generation)
   }
 
   // The entry keeps its place in the queue; only whoever waits for it is told that it may not be safe yet.
@@ -92,7 +107,7 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
     record: entry =>
       new Promise((resolve, reject) => {
         waiting.push({ entry, resolve, reject, since: ticks() })
-        schedule()
+        running ??= drain()
       }),
     get healthy() {
       const oldest = waiting[0]
@@ -103,5 +118,7 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
     },
   }
 }
+
+const isRefusal = (error: unknown) => error instanceof GatewayError && error.type === 'conflict'
 
 const nextTurn = () => new Promise<void>(resolve => setImmediate(resolve))
