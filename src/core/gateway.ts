@@ -35,8 +35,8 @@ export interface Gateway {
   egress: Egress
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed: keys and workspaces. */
-  refresh(): Promise<void>
+  /** Takes over what another process has changed since, keys and workspaces, and says whether there was anything. */
+  catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
 }
@@ -61,6 +61,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await openOwner(store, ids, clock)
+  let version = store.version()
   const gateway: Gateway = {
     config,
     catalog,
@@ -75,9 +76,13 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     egress: replace.egress ?? openEgress(config),
     clock,
     ids,
-    async refresh() {
+    async catchUp() {
+      const now = store.version()
+      if (now === version) return false
       gateway.keys = await openKeys(store.keys)
       gateway.workspaces = await openWorkspaces(store)
+      version = now
+      return true
     },
     async close() {
       await recorder.flush()

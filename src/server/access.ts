@@ -1,24 +1,25 @@
 import { Elysia } from 'elysia'
 import { denied } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
-import { type Actor, authenticate } from '../core/identity/actor.ts'
+import { type Actor, identify } from '../core/identity/actor.ts'
 
-type Guard = (context: { request: Request }) => { actor: Actor }
+type Guard = (context: { request: Request }) => Promise<{ actor: Actor }>
 
 /** The guards in use: what `isGuarded` looks for. */
 const GUARDS = new WeakSet<object>()
 
 /** Any good key. Throws 401 before anything else of the request is looked at. */
-export const anyKey = (gateway: Gateway) =>
-  guarded(({ request }) => ({ actor: authenticate(gateway, request.headers.get('authorization')) }))
+export const anyKey = (gateway: Gateway) => guarded(async ({ request }) => ({ actor: await actorOf(gateway, request) }))
 
 /** A management key. Throws 401, or 403 for any other good key. */
 export const managementKey = (gateway: Gateway) =>
-  guarded(({ request }) => {
-    const actor = authenticate(gateway, request.headers.get('authorization'))
+  guarded(async ({ request }) => {
+    const actor = await actorOf(gateway, request)
     if (actor.kind !== 'management') throw denied('Only management keys can perform this operation')
     return { actor }
   })
+
+const actorOf = (gateway: Gateway, request: Request) => identify(gateway, request.headers.get('authorization'))
 
 /** Everybody. A group that may be read without a key says so. */
 export const nobody = () => new Elysia()

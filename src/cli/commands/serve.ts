@@ -60,17 +60,7 @@ function addressOf(options: ServeOptions, { config }: Gateway): { host: string; 
 const CHANGES_EVERY = 200
 
 // `gateway keys create` runs beside the server. Its writing moves the store's version; reading that costs microseconds.
-function watchForChanges(gateway: Gateway): ReturnType<typeof setInterval> {
-  let version = gateway.store.version()
-  return setInterval(() => {
-    const now = gateway.store.version()
-    if (now === version) return
-    version = now
-    void gateway.refresh().catch(() => {
-      version = -1
-    })
-  }, CHANGES_EVERY)
-}
+const watchForChanges = (gateway: Gateway) => setInterval(() => void gateway.catchUp().catch(() => undefined), CHANGES_EVERY)
 
 // The first signal drains. The second means now.
 function stopSignal(): Promise<void> {

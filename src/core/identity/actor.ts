@@ -23,6 +23,19 @@ export function authenticate(gateway: Gateway, authorization: string | null): Ac
   return { kind: key.kind, user_id: key.creator_user_id ?? gateway.owner.user_id, workspace_id: key.workspace_id, key_hash: key.hash }
 }
 
+/**
+ * The same, for a key that another process may have made a moment ago: only then is the store asked, and only whether it has
+ * changed. Throws as `authenticate` does.
+ */
+export async function identify(gateway: Gateway, authorization: string | null): Promise<Actor> {
+  try {
+    return authenticate(gateway, authorization)
+  } catch (unknown) {
+    if (authorization === null || !(await gateway.catchUp())) throw unknown
+    return authenticate(gateway, authorization)
+  }
+}
+
 /** The person at the terminal, who owns the data directory. */
 export const operator = (gateway: Gateway): Actor => ({
   kind: 'operator',
