@@ -44,7 +44,7 @@ export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, be
 export async function settleFailure(gateway: Gateway, running: Running<Kind>, error: GatewayError): Promise<void> {
   const receipt = freeReceipt(textUsage(0, 0))
   const outcome = { endpoint: null, meter: kinds[running.kind].meter(running.call), receipt, error }
-  await record(gateway, running, generationOf(running, gateway, outcome), receipt).catch(() => undefined)
+  await record(gateway, running, outcome).catch(() => undefined)
 }
 
 async function close(
@@ -58,7 +58,7 @@ async function close(
   const receipt = receiptFor(endpoint, meter, error)
   const last: CommonPart[] = error ? [{ type: 'error', error }] : []
   try {
-    await record(gateway, running, generationOf(running, gateway, { endpoint, meter, receipt, error }), receipt)
+    await record(gateway, running, { endpoint, meter, receipt, error })
   } catch (thrown) {
     if (!error) last.push({ type: 'error', error: GatewayError.from(thrown) })
   }
@@ -97,11 +97,12 @@ const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost):
 export const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
 
 /** The ledger and then the record, once. Resolves when the record outlives this process; who listens for it hears of it then. */
-function record(gateway: Gateway, running: Running<Kind>, generation: Generation, receipt: Receipt): Promise<void> {
-  const charge = chargeFor(running, receipt, new Date(generation.settled_at))
+function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Promise<void> {
+  const settled = gateway.clock.now()
+  const charge = chargeFor(running, outcome.receipt, settled)
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   running.forget()
-  return gateway.recorder.record({ generation, charge })
+  return gateway.recorder.record({ generation: generationOf(gateway, running, outcome, settled), charge })
 }
 
 function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {
@@ -115,7 +116,7 @@ interface Outcome {
   error: GatewayError | null
 }
 
-function generationOf(running: Running<Kind>, gateway: Gateway, { endpoint, meter, receipt, error }: Outcome): Generation {
+function generationOf(gateway: Gateway, running: Running<Kind>, { endpoint, meter, receipt, error }: Outcome, settled: Date): Generation {
   const { call, actor } = running
   const { usage } = receipt
   return {
@@ -141,7 +142,7 @@ function generationOf(running: Running<Kind>, gateway: Gateway, { endpoint, mete
     native_tokens_reasoning: usage.output.reasoning,
     native_tokens_cached: usage.input.cache_read,
     native_tokens_completion_images: usage.output.image,
-    settled_at: gateway.clock.now().toISOString(),
+    settled_at: settled.toISOString(),
     total_cost: receipt.cost,
     upstream_inference_cost: receipt.cost,
     usageSource: receipt.usageSource,

@@ -20,18 +20,21 @@ export function costOf(usage: Usage, prices: Prices | null): Cost {
 
 function inputCost(input: Usage['input'], prices: Prices): bigint {
   return (
-    BigInt(input.text + input.video) * prices.prompt +
-    BigInt(input.cache_read) * (prices.cache_read ?? prices.prompt) +
-    BigInt(input.cache_write) * (prices.cache_write ?? prices.prompt) +
-    BigInt(input.audio) * (prices.audio ?? prices.prompt)
+    of(input.text + input.video, prices.prompt) +
+    of(input.cache_read, prices.cache_read ?? prices.prompt) +
+    of(input.cache_write, prices.cache_write ?? prices.prompt) +
+    of(input.audio, prices.audio ?? prices.prompt)
   )
 }
 
+// Most classes of most calls are empty.
+const of = (tokens: number, price: bigint): bigint => (tokens === 0 ? 0n : BigInt(tokens) * price)
+
 function outputCost(output: Usage['output'], prices: Prices): bigint {
   return (
-    BigInt(output.text) * prices.completion +
-    BigInt(output.reasoning) * (prices.reasoning ?? prices.completion) +
-    BigInt(output.audio) * (prices.audio_output ?? prices.completion) +
-    BigInt(output.image) * (prices.image_output ?? prices.completion)
+    of(output.text, prices.completion) +
+    of(output.reasoning, prices.reasoning ?? prices.completion) +
+    of(output.audio, prices.audio_output ?? prices.completion) +
+    of(output.image, prices.image_output ?? prices.completion)
   )
 }

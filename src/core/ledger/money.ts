@@ -7,7 +7,10 @@ const ATTO_PER_NANO = 1_000_000_000n
 export const nanosOf = (usd: number): bigint => decimal(usd, 9)
 
 /** Nano-dollars → USD as JSON shows it. */
-export const usdOf = (nanos: bigint): number => Number(nanos / NANO) + Number(nanos % NANO) / 1e9
+export function usdOf(nanos: bigint): number {
+  const small = Number(nanos)
+  return Number.isSafeInteger(small) ? small / 1e9 : Number(nanos / NANO) + Number(nanos % NANO) / 1e9
+}
 
 /** USD per million tokens → atto-dollars per token. */
 export const attosPerToken = (usdPerMillion: number): bigint => decimal(usdPerMillion, 12)
