@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'bun:test'
+import { join, normalize, resolve } from 'node:path'
+
+const ROOT = resolve(import.meta.dir, '..')
+
+/** Who may import whom. Each line: files, and what they may not reach. Types may be imported from anywhere. */
+const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
+  [/^src\/core\//, /^src\/(server|cli)\/|^(elysia|commander|ink|react)/],
+  [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
+  [/^src\/cli\/(?!commands\/serve\.ts)/, /^src\/server\/|^elysia/],
+  [/^src\/core\/(protocols|telemetry\/destinations)\//, /^src\/core\/(gateway|store|upstream|identity)/],
+  [/^(?!src\/core\/store\/)/, /^(bun:sqlite|kysely)/],
+  [/^(?!src\/core\/(gateway\.ts|store\/)|src\/cli\/commands\/serve\.ts)/, /^src\/core\/store\//],
+  [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
+]
+
+/** What is written in one place only, or nowhere. */
+const WORDS: [files: RegExp, words: RegExp, why: string][] = [
+  [/^src\/(?!core\/upstream\/egress\.ts)/, /(?<![.\w])fetch\((?![^()]*\) \{)/, 'only egress.ts asks the world'],
+  [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
+  [/^src\//, /\bconsole\./, 'only the terminal prints, and through output.ts'],
+]
+
+interface Source {
+  path: string
+  text: string
+}
+
+const sources: Source[] = await Promise.all(
+  [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync(ROOT)]
+    .filter(path => !path.endsWith('.d.ts'))
+    .map(async path => ({ path, text: await Bun.file(join(ROOT, path)).text() })),
+)
+
+const transpilers = { ts: new Bun.Transpiler({ loader: 'ts' }), tsx: new Bun.Transpiler({ loader: 'tsx' }) }
+
+/** What a file imports by value, now or later, as a path from the root or a package's name. */
+const importsOf = ({ path, text }: Source): string[] =>
+  transpilers[path.endsWith('x') ? 'tsx' : 'ts']
+    .scanImports(text)
+    .map(({ path: to }) => (to.startsWith('.') ? normalize(join(path, '..', to)) : to))
+
+const forbiddenIn = (source: Source): string[] =>
+  FORBIDDEN.filter(([files]) => files.test(source.path)).flatMap(([, imports]) =>
+    importsOf(source)
+      .filter(to => imports.test(to))
+      .map(to => `${source.path} imports ${to}`),
+  )
+
+const wordsIn = ({ path, text }: Source): string[] =>
+  WORDS.filter(([files, words]) => files.test(path) && words.test(withoutComments(text))).map(([, , why]) => `${path}: ${why}`)
+
+const withoutComments = (text: string) => text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
+
+/** The first circle of value imports that starts at this file, as the files on its way. */
+function circleFrom(start: string, graph: Map<string, string[]>, way: string[] = [start], seen = new Set<string>()): string[] | undefined {
+  for (const to of graph.get(way.at(-1) ?? '') ?? []) {
+    if (to === start) return [...way, to]
+    if (seen.has(to)) continue
+    seen.add(to)
+    const found = circleFrom(start, graph, [...way, to], seen)
+    if (found) return found
+  }
+  return undefined
+}
+
+describe('architecture', () => {
+  test('there are source files to look at', () => {
+    expect(sources.length).toBeGreaterThan(50)
+  })
+
+  test('nobody imports what its layer may not know', () => {
+    expect(sources.flatMap(forbiddenIn)).toEqual([])
+  })
+
+  test('only egress.ts calls fetch, nobody tees a stream, nobody logs to the console', () => {
+    expect(sources.flatMap(wordsIn)).toEqual([])
+  })
+
+  test('no file reaches itself through what it imports', () => {
+    const graph = new Map(sources.map(source => [source.path, importsOf(source)]))
+    const circles = sources.map(({ path }) => circleFrom(path, graph)).filter(circle => circle !== undefined)
+    expect(circles).toEqual([])
+  })
+
+  test('core/identity/keys.ts, planted with an import of the server, is found', () => {
+    const planted = { path: 'src/core/identity/keys.ts', text: `import { createApp } from '../../server/app.ts'\ncreateApp()` }
+    expect(forbiddenIn(planted)).toEqual(['src/core/identity/keys.ts imports src/server/app.ts'])
+  })
+
+  test('a planted import that waits until it is needed is found too, and a type is not', () => {
+    const late = { path: 'src/core/ledger/ledger.ts', text: `export const open = async () => await import('bun:sqlite')` }
+    const type = {
+      path: 'src/core/ledger/ledger.ts',
+      text: `import type { Database } from 'bun:sqlite'\nexport const x = (db: Database) => db`,
+    }
+    expect(forbiddenIn(late)).toEqual(['src/core/ledger/ledger.ts imports bun:sqlite'])
+    expect(forbiddenIn(type)).toEqual([])
+  })
+
+  test('a planted fetch, tee or console is found, unless it is only spoken of', () => {
+    const planted = (text: string) => wordsIn({ path: 'src/core/inference/infer.ts', text })
+    expect(planted('await fetch(url)')).toHaveLength(1)
+    expect(planted('const [a, b] = body.tee()')).toHaveLength(1)
+    expect(planted('console.log(1)')).toHaveLength(1)
+    expect(planted('// fetch(url) is not for us\nreturn app.fetch(request)')).toEqual([])
+  })
+})
