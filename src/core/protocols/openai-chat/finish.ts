@@ -14,4 +14,4 @@ const REASONS: Record<string, FinishReason> = {
 }
 
 /** Why the model stopped, in our words. A reason that nobody knows is a stop: the provider's own word stays beside it. */
-export const finishReason = (native: string): FinishReason => REASONS[native] ?? 'stop'
+export const finishReason = (native: string): FinishReason => (Object.hasOwn(REASONS, native) ? REASONS[native] : undefined) ?? 'stop'
