@@ -1,0 +1,149 @@
+import { describe, expect, test } from 'bun:test'
+import { type Ending, watch } from '../../../src/core/kernel/iterate.ts'
+
+interface Told {
+  seen: number[]
+  endings: Ending[]
+  closed: number
+}
+
+/** A watched sequence of the first item and the rest, which may end in a failure, and what was told of it. */
+function watched(first: number, rest: number[] | null, { fails, last }: { fails?: Error; last?: number } = {}) {
+  const told: Told = { seen: [], endings: [], closed: 0 }
+  const steps = rest?.values()
+  const source: AsyncIterator<number> | null = steps
+    ? {
+        async next() {
+          const step = steps.next()
+          if (step.done && fails) throw fails
+          return step
+        },
+        async return() {
+          told.closed += 1
+          return { done: true, value: undefined }
+        },
+      }
+    : null
+  const sequence = watch(
+    { first, rest: source },
+    {
+      each: item => void told.seen.push(item),
+      ended: async ending => {
+        told.endings.push(ending)
+        return last
+      },
+    },
+  )
+  return { sequence, told }
+}
+
+describe('watch', () => {
+  test('gives every item in order, sees each as it passes, and tells of the end once', async () => {
+    const { sequence, told } = watched(1, [2, 3])
+    expect(await Array.fromAsync(sequence)).toEqual([1, 2, 3])
+    expect(told).toEqual({ seen: [1, 2, 3], endings: [{ how: 'completed' }], closed: 0 })
+  })
+
+  test('the first item may be all there is', async () => {
+    const { sequence, told } = watched(1, null)
+    expect(await Array.fromAsync(sequence)).toEqual([1])
+    expect(told.endings).toEqual([{ how: 'completed' }])
+  })
+
+  test('the watcher’s last item comes after all others and is not watched itself', async () => {
+    const { sequence, told } = watched(1, [2], { last: 99 })
+    expect(await Array.fromAsync(sequence)).toEqual([1, 2, 99])
+    expect(told.seen).toEqual([1, 2])
+  })
+
+  test('an item is seen before its reader has it, and not before it is asked for', async () => {
+    const { sequence, told } = watched(1, [2])
+    expect(told.seen).toEqual([])
+    await sequence.next()
+    expect(told.seen).toEqual([1])
+  })
+
+  test('a failure is told and ends the sequence with the last item, without throwing', async () => {
+    const thrown = new Error('broken')
+    const { sequence, told } = watched(1, [2], { fails: thrown, last: 99 })
+    expect(await Array.fromAsync(sequence)).toEqual([1, 2, 99])
+    expect(told.endings).toEqual([{ how: 'failed', thrown }])
+  })
+
+  test('a watcher that fails on an item ends the sequence as failed', async () => {
+    const endings: Ending[] = []
+    const thrown = new Error('not mine')
+    const sequence = watch<number>(
+      { first: 1, rest: null },
+      {
+        each: () => {
+          throw thrown
+        },
+        ended: async ending => void endings.push(ending),
+      },
+    )
+    expect(await Array.fromAsync(sequence)).toEqual([])
+    expect(endings).toEqual([{ how: 'failed', thrown }])
+  })
+
+  test('leaving before the first read closes the source and tells once', async () => {
+    const { sequence, told } = watched(1, [2, 3])
+    expect(await sequence.return?.()).toEqual({ done: true, value: undefined })
+    expect(told).toEqual({ seen: [], endings: [{ how: 'abandoned' }], closed: 1 })
+  })
+
+  test('leaving in the middle, even twice, closes the source and tells once; nothing comes after', async () => {
+    const { sequence, told } = watched(1, [2, 3], { last: 99 })
+    for await (const _ of sequence) break
+    await sequence.return?.()
+    expect(await sequence.next()).toEqual({ done: true, value: undefined })
+    expect(told).toEqual({ seen: [1], endings: [{ how: 'abandoned' }], closed: 1 })
+  })
+
+  test('leaving after the end tells nothing more', async () => {
+    const { sequence, told } = watched(1, [])
+    await Array.fromAsync(sequence)
+    await sequence.return?.()
+    expect(told).toEqual({ seen: [1], endings: [{ how: 'completed' }], closed: 0 })
+  })
+
+  test('leaving while a read waits ends that read, and what it brings too late is not seen', async () => {
+    const told: Told = { seen: [], endings: [], closed: 0 }
+    const { promise, resolve } = Promise.withResolvers<IteratorResult<number>>()
+    const rest: AsyncIterator<number> = {
+      next: () => promise,
+      return: async () => {
+        told.closed += 1
+        resolve({ done: false, value: 2 })
+        return { done: true, value: undefined }
+      },
+    }
+    const sequence = watch(
+      { first: 1, rest },
+      { each: item => void told.seen.push(item), ended: async ending => void told.endings.push(ending) },
+    )
+    await sequence.next()
+    const waiting = sequence.next()
+    await sequence.return?.()
+    expect(await waiting).toEqual({ done: true, value: undefined })
+    expect(told).toEqual({ seen: [1], endings: [{ how: 'abandoned' }], closed: 1 })
+  })
+
+  test('a source that fails because its reader left is not a failure', async () => {
+    const endings: Ending[] = []
+    const { promise, reject } = Promise.withResolvers<IteratorResult<number>>()
+    const rest: AsyncIterator<number> = {
+      next: () => promise,
+      return: async () => {
+        reject(new Error('aborted'))
+        return { done: true, value: undefined }
+      },
+    }
+    const sequence = watch({ first: 1, rest }, { each: () => undefined, ended: async ending => void endings.push(ending) })
+    await sequence.next()
+    const waiting = sequence.next()
+    await sequence.return?.()
+    expect(await waiting).toEqual({ done: true, value: undefined })
+    expect(endings).toEqual([{ how: 'abandoned' }])
+  })
+})

@@ -1,0 +1,139 @@
+import { describe, expect, test } from 'bun:test'
+import { type TSchema, Type } from '@sinclair/typebox'
+import { describe as describeSchema, fits, misfit, nameOf } from '../../../src/core/kernel/schema.ts'
+
+const timeFits = (text: string) => fits(Type.String({ format: 'utc-time' }), text)
+const wrong = (schema: TSchema, value: unknown) => misfit(schema, value)
+
+describe('formats', () => {
+  test('E2 a time is ISO 8601 in UTC with seconds, and fractions of them if wanted', () => {
+    expect(timeFits('2027-01-02T03:04:05Z')).toBe(true)
+    expect(timeFits('2027-01-02T03:04:05.1Z')).toBe(true)
+    expect(timeFits('2027-01-02T03:04:05.123456789Z')).toBe(true)
+    expect(timeFits('2028-02-29T00:00:00Z')).toBe(true)
+  })
+
+  test('E2 a time of minute precision is refused', () => {
+    expect(timeFits('2027-01-02T03:04Z')).toBe(false)
+  })
+
+  test.each([
+    '2027-01-02',
+    '2027-01-02T03:04:05',
+    '2027-01-02T03:04:05+00:00',
+    '2027-01-02T03:04:05+02:00',
+    '2027-01-02 03:04:05Z',
+    '2027-01-02t03:04:05z',
+    ' 2027-01-02T03:04:05Z',
+    '2027-01-02T03:04:05Z\n',
+    '2027-02-29T00:00:00Z',
+    '2027-02-30T00:00:00Z',
+    '2027-13-01T00:00:00Z',
+    '2027-01-02T24:00:00Z',
+    '2027-01-02T23:59:60Z',
+    '2027-01-02T03:04:05.Z',
+    '2027-01-02T03:04:05.1234567890Z',
+    '1798859045',
+    '',
+  ])('E2 %j is no time', text => {
+    expect(timeFits(text)).toBe(false)
+  })
+
+  test('a uuid is one in either case, and nothing more', () => {
+    const isUuid = (text: string) => fits(Type.String({ format: 'uuid' }), text)
+    expect(isUuid('00000000-0000-7000-8000-000000000001')).toBe(true)
+    expect(isUuid('ABCDEF00-0000-7000-8000-000000000001')).toBe(true)
+    expect(isUuid('00000000-0000-7000-8000-00000000000')).toBe(false)
+    expect(isUuid('{00000000-0000-7000-8000-000000000001}')).toBe(false)
+    expect(isUuid('default')).toBe(false)
+  })
+
+  test('a url is http or https', () => {
+    const isUrl = (text: string) => fits(Type.String({ format: 'url' }), text)
+    expect(isUrl('http://127.0.0.1:4010/v1')).toBe(true)
+    expect(isUrl('HTTPS://example.com')).toBe(true)
+    expect(isUrl('file:///etc/passwd')).toBe(false)
+    expect(isUrl('example.com/v1')).toBe(false)
+    expect(isUrl('javascript:alert(1)')).toBe(false)
+  })
+})
+
+describe('misfit', () => {
+  test('says nothing where the value fits', () => {
+    expect(wrong(Type.Object({ a: Type.Integer() }), { a: 1 })).toBeUndefined()
+  })
+
+  test('names the path, what was expected and what was found', () => {
+    const schema = Type.Object({ list: Type.Array(Type.Object({ n: Type.Number({ minimum: 0, maximum: 2 }) })) })
+    expect(wrong(schema, { list: [{ n: 1 }, { n: 3 }] })).toEqual({ path: 'list.1.n', expected: 'number from 0 to 2', found: '3' })
+    expect(wrong(schema, { list: [{}] })).toEqual({ path: 'list.0.n', expected: 'number from 0 to 2', found: 'nothing' })
+    expect(wrong(schema, { list: 'x' })).toEqual({ path: 'list', expected: 'array', found: 'a string' })
+    expect(wrong(schema, null)).toEqual({ path: '', expected: 'object', found: 'null' })
+  })
+
+  test('says that a field is not known where no others may be', () => {
+    const schema = Type.Object({ a: Type.Optional(Type.String()) }, { additionalProperties: false })
+    expect(wrong(schema, { b: 'secret' })).toEqual({ path: 'b', expected: 'no such field', found: 'a string' })
+  })
+
+  test('never repeats a text that it was given', () => {
+    const found = ['sk-secret', ['sk-secret'], { key: 'sk-secret' }].map(value => wrong(Type.Integer(), value))
+    expect(JSON.stringify(found)).not.toContain('sk-secret')
+  })
+
+  const Part = Type.Union([
+    Type.Object({ type: Type.Literal('text'), text: Type.String() }),
+    Type.Object({ type: Type.Literal('image'), image: Type.Object({ url: Type.String({ minLength: 1 }) }) }),
+  ])
+
+  test('of a union, the variant that got furthest says what is wrong', () => {
+    expect(wrong(Part, { type: 'text', text: 5 })).toEqual({ path: 'text', expected: 'string', found: '5' })
+    expect(wrong(Part, { type: 'image', image: { url: '' } })).toEqual({
+      path: 'image.url',
+      expected: 'string of at least 1 character',
+      found: 'an empty string',
+    })
+  })
+
+  test('of unions in lists in unions, the deepest place is named', () => {
+    const schema = Type.Object({ content: Type.Union([Type.String(), Type.Array(Part)]) })
+    expect(wrong(schema, { content: [{ type: 'text', text: 'a' }, { type: 'text' }] })).toEqual({
+      path: 'content.1.text',
+      expected: 'string',
+      found: 'nothing',
+    })
+  })
+
+  test('a value that no variant can take is named at the union', () => {
+    expect(wrong(Type.Object({ stop: Type.Union([Type.String(), Type.Null()]) }), { stop: 5 })).toEqual({
+      path: 'stop',
+      expected: 'string or null',
+      found: '5',
+    })
+  })
+})
+
+describe('words', () => {
+  test('a schema is described as a person would ask for it', () => {
+    expect(describeSchema(Type.Union([Type.Literal('auto'), Type.Literal('none'), Type.Null()]))).toBe('"auto" or "none" or null')
+    expect(describeSchema(Type.Number({ exclusiveMinimum: 0, maximum: 1 }))).toBe('number above 0 to 1')
+    expect(describeSchema(Type.Integer({ minimum: 1 }))).toBe('integer from 1')
+    expect(describeSchema(Type.Array(Type.String(), { maxItems: 4 }))).toBe('array of at most 4 items')
+    expect(describeSchema(Type.String({ minLength: 1, maxLength: 64 }))).toBe('string of 1 to 64 characters')
+    expect(describeSchema(Type.String({ format: 'uuid' }))).toBe('string in the form uuid')
+  })
+
+  test('a value is described without its contents, but for numbers, booleans and null', () => {
+    expect([undefined, null, 1.5, false, '', 'x', [], [1], {}].map(nameOf)).toEqual([
+      'nothing',
+      'null',
+      '1.5',
+      'false',
+      'an empty string',
+      'a string',
+      'an empty array',
+      'an array',
+      'an object',
+    ])
+  })
+})

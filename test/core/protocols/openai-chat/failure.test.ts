@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'bun:test'
+import { FINISH_REASONS } from '../../../../src/core/inference/call.ts'
+import { failure, failureOf } from '../../../../src/core/protocols/openai-chat/failure.ts'
+import { finishReason } from '../../../../src/core/protocols/openai-chat/finish.ts'
+
+const typeOf = (status: number, error: object = {}) => failure(status, { error }).type
+
+describe('failure', () => {
+  test.each([
+    [400, 'invalid_request'],
+    [401, 'provider_unavailable'],
+    [402, 'provider_unavailable'],
+    [403, 'provider_unavailable'],
+    [404, 'provider_unavailable'],
+    [408, 'timeout'],
+    [413, 'payload_too_large'],
+    [422, 'invalid_request'],
+    [429, 'rate_limit_exceeded'],
+    [500, 'provider_unavailable'],
+    [502, 'provider_unavailable'],
+    [503, 'provider_unavailable'],
+    [504, 'timeout'],
+    [529, 'provider_overloaded'],
+    [302, 'provider_unavailable'],
+  ] as const)('status %p means %p', (status, type) => {
+    expect(typeOf(status)).toBe(type)
+  })
+
+  test('a context that is too long is said so, however the provider says it', () => {
+    expect(typeOf(400, { code: 'context_length_exceeded' })).toBe('context_length_exceeded')
+    expect(typeOf(400, { message: "This model's maximum context length is 8192 tokens" })).toBe('context_length_exceeded')
+    expect(typeOf(413, { message: 'prompt is too long: 210000 tokens' })).toBe('context_length_exceeded')
+    expect(typeOf(500, { message: 'maximum context' })).toBe('provider_unavailable')
+  })
+
+  test('a refusal for content is said so by its code, not by words in a message', () => {
+    expect(typeOf(400, { code: 'content_policy_violation' })).toBe('content_policy_violation')
+    expect(typeOf(400, { message: 'my prompt is about moderation' })).toBe('invalid_request')
+  })
+
+  test('an overloaded provider is one under any status', () => {
+    expect(typeOf(503, { type: 'overloaded_error' })).toBe('provider_overloaded')
+    expect(typeOf(200, { message: 'The model is overloaded' })).toBe('provider_overloaded')
+  })
+
+  test('no word of the provider reaches the caller, only its code and parameter', () => {
+    const error = {
+      message: 'key sk-secret of account 42',
+      code: 'unsupported_parameter',
+      param: 'messages[0].name',
+      type: 'invalid_request_error',
+    }
+    const made = failure(400, { error })
+    expect(JSON.stringify([made.message, made.metadata])).not.toMatch(/sk-secret|42/)
+    expect(made.metadata).toEqual({ provider_code: 'unsupported_parameter', param: 'messages[0].name' })
+  })
+
+  test('a code that is a sentence, or a secret, is not told', () => {
+    for (const code of ['your key sk-secret', 'sk-live-123', 'x'.repeat(65), 7, {}, ''])
+      expect(failure(400, { error: { code } }).metadata).toEqual({})
+  })
+
+  test.each([[null], ['text'], [[]], [{ error: 'text' }], [{ error: null }], [undefined]])('a body of %j is enough', body => {
+    expect(failure(500, body).type).toBe('provider_unavailable')
+  })
+
+  test('an error within an answer has the status that it names, else 502', () => {
+    expect(failureOf({ code: 429 }).type).toBe('rate_limit_exceeded')
+    expect(failureOf({ status: '503' }).status).toBe(502)
+    expect(failureOf({ code: 'server_error' }).type).toBe('provider_unavailable')
+    expect(failureOf('text').type).toBe('provider_unavailable')
+  })
+})
+
+describe('finishReason', () => {
+  test('every known reason has ours', () => {
+    const known = {
+      stop: 'stop',
+      length: 'length',
+      tool_calls: 'tool_calls',
+      function_call: 'tool_calls',
+      content_filter: 'content_filter',
+    }
+    for (const [native, ours] of Object.entries(known)) expect(finishReason(native)).toBe(ours as never)
+  })
+
+  test('a reason that nobody knows, even a cunning one, is a stop', () => {
+    for (const native of ['whatever', '', 'constructor', '__proto__', 'toString']) expect(FINISH_REASONS).toContain(finishReason(native))
+    expect(finishReason('whatever')).toBe('stop')
+  })
+})

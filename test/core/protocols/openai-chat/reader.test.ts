@@ -1,0 +1,343 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { TextPart } from '../../../../src/core/inference/call.ts'
+import { parts } from '../../../../src/core/protocols/openai-chat/parts.ts'
+import { ChunkReader } from '../../../../src/core/protocols/openai-chat/reader.ts'
+import { textCall } from '../../../support/call.ts'
+
+const call = textCall()
+const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
+
+/** The parts of a streamed answer of these chunks, without its start. */
+function streamed(...chunks: unknown[]): TextPart[] {
+  const reader = new ChunkReader(call)
+  return chunks.flatMap(chunk => reader.read(frame(chunk))).filter(part => part.type !== 'start')
+}
+
+/** The parts of a whole answer with this message, without its start. */
+const whole = (message: unknown, more: object = {}) =>
+  parts({ id: 'x', choices: [{ index: 0, message, ...more }] }, call).filter(part => part.type !== 'start')
+
+const delta = (said: unknown, more: object = {}) => ({ id: 'x', choices: [{ index: 0, delta: said, ...more }] })
+const toolDelta = (...tool_calls: unknown[]) => delta({ tool_calls })
+
+/** Each tool call of these parts, put together. */
+function toolCalls(given: TextPart[]) {
+  const calls: { choice: number; id: string; name: string; input: string }[] = []
+  for (const part of given) {
+    if (part.type === 'tool-call-start') calls[part.index] = { choice: part.choice, id: part.id, name: part.name, input: '' }
+    const known = part.type === 'tool-call-delta' ? calls[part.index] : undefined
+    if (known && part.type === 'tool-call-delta') known.input += part.input
+  }
+  return calls
+}
+
+describe('the beginning and the end', () => {
+  test('an answer starts once, with what its first chunk says', () => {
+    const reader = new ChunkReader(call)
+    const first = { id: 'chatcmpl-1', system_fingerprint: 'fp', service_tier: 'flex', choices: [] }
+    expect(reader.read(frame(first))).toEqual([
+      { type: 'start', upstream_id: 'chatcmpl-1', system_fingerprint: 'fp', service_tier: 'flex' },
+    ])
+    expect(reader.read(frame(first))).toEqual([])
+  })
+
+  test('a first chunk that has no id yet leaves it to the next one', () => {
+    const reader = new ChunkReader(call)
+    const all = [{ id: '', choices: [], prompt_filter_results: [] }, delta({ content: 'Hi' })].flatMap(chunk => reader.read(frame(chunk)))
+    expect(all.findLast(part => part.type === 'start')).toMatchObject({ upstream_id: 'x' })
+  })
+
+  test('only [DONE] completes an answer, and nothing after it is read', () => {
+    const reader = new ChunkReader(call)
+    reader.read(frame(delta({ content: 'Hi' }, { finish_reason: 'stop' })))
+    expect(reader.complete).toBe(false)
+    expect(reader.read(frame(' [DONE] '))).toEqual([])
+    expect(reader.complete).toBe(true)
+    expect(reader.read(frame(delta({ content: 'more' })))).toEqual([])
+  })
+
+  test('a few unreadable events are passed over, many are a broken provider', () => {
+    const reader = new ChunkReader(call)
+    for (const data of ['{', 'null', '[]', '"text"', '1']) expect(reader.read(frame(data))).toEqual([])
+    expect(() => Array.from({ length: 30 }, () => reader.read(frame('{')))).toThrow(GatewayError)
+  })
+
+  test('an error in a chunk, or in a choice, is thrown in our words', () => {
+    expect(() => streamed({ error: { message: 'sk-secret leaked', code: 429, type: 'x' } })).toThrow('Rate limit exceeded')
+    expect(() => streamed({ error: 'sk-secret leaked' })).toThrow('Provider returned error')
+    expect(() => streamed({ choices: [{ index: 0, delta: {}, error: { message: 'no', code: 502 } }] })).toThrow('Provider returned error')
+  })
+
+  test('a null error is none', () => {
+    expect(streamed({ ...delta({ content: 'Hi' }), error: null })).toEqual([{ type: 'text-delta', choice: 0, text: 'Hi' }])
+  })
+
+  test.each([[null], [[]], ['text'], [{}], [{ choices: [] }], [{ choices: {} }]])('%j is no whole answer', body => {
+    expect(() => parts(body, call)).toThrow('Provider returned error')
+  })
+})
+
+describe('text', () => {
+  test('comes as it is, and an empty or missing one does not come', () => {
+    expect(
+      streamed(delta({ content: 'Hel' }), delta({ content: '' }), delta({ content: null }), delta({}), delta({ content: 'lo' })),
+    ).toEqual([
+      { type: 'text-delta', choice: 0, text: 'Hel' },
+      { type: 'text-delta', choice: 0, text: 'lo' },
+    ])
+  })
+
+  test('may come as a list of parts', () => {
+    expect(
+      whole({
+        content: [
+          { type: 'text', text: 'a' },
+          { type: 'text', text: 'b' },
+        ],
+      }),
+    ).toEqual([{ type: 'text-delta', choice: 0, text: 'ab' }])
+  })
+
+  test('logprobs stay beside their text, and alone when there is none', () => {
+    const logprobs = { content: [{ token: 'Hi', logprob: -0.1, bytes: [72, 105], top_logprobs: [] }], refusal: null }
+    expect(streamed(delta({ content: 'Hi' }, { logprobs }))).toEqual([{ type: 'text-delta', choice: 0, text: 'Hi', logprobs }])
+    expect(streamed(delta({}, { logprobs }))).toEqual([{ type: 'text-delta', choice: 0, text: '', logprobs }])
+    expect(streamed(delta({ content: 'Hi' }, { logprobs: null }))).toEqual([{ type: 'text-delta', choice: 0, text: 'Hi' }])
+  })
+
+  test('a refusal is its own kind of text, with its own logprobs', () => {
+    const logprobs = { content: null, refusal: [{ token: 'No' }] }
+    expect(whole({ content: null, refusal: 'No' }, { logprobs })).toEqual([{ type: 'refusal-delta', choice: 0, text: 'No', logprobs }])
+  })
+
+  test('annotations, images and audio pass through', () => {
+    const annotation = { type: 'url_citation', url_citation: { url: 'https://a.example', title: 'A', start_index: 0, end_index: 1 } }
+    const images = [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }, { image_url: {} }, 'x']
+    const audio = { id: 'audio_1', data: 'AAAA', transcript: 'Hi', expires_at: 1 }
+    expect(streamed(delta({ annotations: [annotation] }), delta({ images }), delta({ audio }))).toEqual([
+      { type: 'annotation', choice: 0, annotation },
+      { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' },
+      { type: 'audio-delta', choice: 0, audio },
+    ])
+  })
+})
+
+describe('reasoning', () => {
+  const detail = { type: 'reasoning.text', text: 'hm', signature: 's', format: 'anthropic-claude-v1', index: 0 }
+
+  test('is read under each of its three names', () => {
+    expect(whole({ reasoning: 'hm' })).toEqual([{ type: 'reasoning-delta', choice: 0, text: 'hm', details: [] }])
+    expect(whole({ reasoning_content: 'hm' })).toEqual([{ type: 'reasoning-delta', choice: 0, text: 'hm', details: [] }])
+    expect(whole({ reasoning_details: [detail] })).toEqual([{ type: 'reasoning-delta', choice: 0, text: '', details: [detail] }])
+  })
+
+  test('said twice, it comes once, with its details as they are', () => {
+    expect(whole({ reasoning: 'hm', reasoning_content: 'hm', reasoning_details: [detail] })).toEqual([
+      { type: 'reasoning-delta', choice: 0, text: 'hm', details: [detail] },
+    ])
+  })
+
+  test('comes before the text of the same chunk', () => {
+    expect(whole({ content: 'Hi', reasoning: 'hm' }).map(part => part.type)).toEqual(['reasoning-delta', 'text-delta'])
+  })
+
+  test('empty, null or misshapen, it does not come', () => {
+    expect(streamed(delta({ reasoning_content: '' }), delta({ reasoning: null, reasoning_details: [{}, 'x', null] }))).toEqual([])
+  })
+
+  test('as a part of the content, as Mistral sends it, it is reasoning and not lost', () => {
+    const thinking = { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] }
+    expect(whole({ content: [thinking, { type: 'text', text: '4' }] })).toEqual([
+      { type: 'reasoning-delta', choice: 0, text: 'hm', details: [] },
+      { type: 'text-delta', choice: 0, text: '4' },
+    ])
+  })
+})
+
+describe('tool calls', () => {
+  test('in fragments are put together by their index', () => {
+    const given = streamed(
+      toolDelta({ index: 0, id: 'a', type: 'function', function: { name: 'weather', arguments: '' } }),
+      toolDelta({ index: 0, function: { arguments: '{"city":' } }),
+      toolDelta({ index: 1, id: 'b', type: 'function', function: { name: 'time', arguments: '{' } }),
+      toolDelta({ index: 0, function: { arguments: '"Rome"}' } }, { index: 1, function: { arguments: '}' } }),
+    )
+    expect(toolCalls(given)).toEqual([
+      { choice: 0, id: 'a', name: 'weather', input: '{"city":"Rome"}' },
+      { choice: 0, id: 'b', name: 'time', input: '{}' },
+    ])
+  })
+
+  test('without an index are told apart by their place', () => {
+    const given = streamed(
+      toolDelta({ id: 'a', function: { name: 'one', arguments: '{}' } }, { id: 'b', function: { name: 'two', arguments: '{}' } }),
+    )
+    expect(toolCalls(given).map(({ id, name, input }) => [id, name, input])).toEqual([
+      ['a', 'one', '{}'],
+      ['b', 'two', '{}'],
+    ])
+  })
+
+  test('that all say index 0 are told apart by their ids', () => {
+    const given = streamed(
+      toolDelta({ index: 0, id: 'a', function: { name: 'one', arguments: '{}' } }),
+      toolDelta({ index: 0, id: 'b', function: { name: 'two', arguments: '{}' } }),
+    )
+    expect(toolCalls(given).map(({ id }) => id)).toEqual(['a', 'b'])
+  })
+
+  test('that repeat their id and name in every fragment stay one call', () => {
+    const piece = (text: string) => toolDelta({ index: 0, id: 'a', function: { name: 'one', arguments: text } })
+    expect(toolCalls(streamed(piece('{"a"'), piece(':1}')))).toEqual([{ choice: 0, id: 'a', name: 'one', input: '{"a":1}' }])
+  })
+
+  test('with an empty id in later fragments stay one call', () => {
+    const given = streamed(
+      toolDelta({ index: 0, id: 'a', function: { name: 'one', arguments: '' } }),
+      toolDelta({ index: 0, id: '', function: { arguments: '{}' } }),
+    )
+    expect(toolCalls(given)).toEqual([{ choice: 0, id: 'a', name: 'one', input: '{}' }])
+  })
+
+  test('without an id get one that stays and is theirs alone', () => {
+    const calls = toolCalls(
+      streamed(toolDelta({ function: { name: 'one', arguments: '{}' } }, { function: { name: 'two', arguments: '{}' } })),
+    )
+    expect(new Set(calls.map(({ id }) => id)).size).toBe(2)
+    for (const { id } of calls) expect(id).toMatch(/^call_\w{1,40}$/)
+  })
+
+  test('keep big integers, spaces and unfinished JSON in their arguments as they came', () => {
+    const text = '{ "id": 12345678901234567890, "x": 1.0, "n": 1e400 '
+    expect(toolCalls(whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: text } }] }))[0]?.input).toBe(text)
+  })
+
+  test('whose arguments are an object get it written out', () => {
+    expect(toolCalls(whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: { a: [1, 'x'] } } }] }))[0]?.input).toBe(
+      '{"a":[1,"x"]}',
+    )
+  })
+
+  test('of the old kind, function_call, are read too', () => {
+    const given = streamed(delta({ function_call: { name: 'one', arguments: '{' } }), delta({ function_call: { arguments: '}' } }))
+    expect(toolCalls(given).map(({ name, input }) => [name, input])).toEqual([['one', '{}']])
+  })
+
+  test('of several choices do not mix', () => {
+    const given = streamed({
+      choices: [
+        { index: 0, delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'one', arguments: '{}' } }] } },
+        { index: 1, delta: { tool_calls: [{ index: 0, id: 'b', function: { name: 'two', arguments: '{}' } }] } },
+      ],
+    })
+    expect(given.filter(part => part.type === 'tool-call-start').map(part => [part.choice, part.index, part.id])).toEqual([
+      [0, 0, 'a'],
+      [1, 0, 'b'],
+    ])
+  })
+
+  test('by the thousand are a provider gone wrong, and no list grows for them', () => {
+    const calls = Array.from({ length: 1_000 }, (_, index) => ({ index, id: `c${index}`, function: { name: 'x', arguments: '{}' } }))
+    expect(toolCalls(whole({ tool_calls: calls })).length).toBeLessThanOrEqual(128)
+  })
+})
+
+describe('choices', () => {
+  test('several answers of one call are told apart by their index, in a stream and in a whole answer', () => {
+    const choice = (index: number, text: string, member: string) => ({ index, [member]: { content: text }, finish_reason: 'stop' })
+    const expected = [
+      { type: 'text-delta', choice: 0, text: 'a' },
+      { type: 'finish', choice: 0, reason: 'stop', native: 'stop' },
+      { type: 'text-delta', choice: 1, text: 'b' },
+      { type: 'finish', choice: 1, reason: 'stop', native: 'stop' },
+    ] as TextPart[]
+    expect(streamed({ choices: [choice(0, 'a', 'delta'), choice(1, 'b', 'delta')] })).toEqual(expected)
+    expect(parts({ choices: [choice(0, 'a', 'message'), choice(1, 'b', 'message')] }, call).slice(1)).toEqual(expected)
+  })
+
+  test('an absurd index is passed over', () => {
+    for (const index of [-1, 1.5, 1e9, Number.MAX_SAFE_INTEGER])
+      expect(streamed({ choices: [{ index, delta: { content: 'x' } }] })).toEqual([])
+  })
+
+  test('what is no choice is passed over', () => {
+    expect(streamed({ choices: [null, 'x', 1, []] }, { choices: 'x' }, { choices: null })).toEqual([])
+  })
+
+  test('the reason is in our words, with the provider’s own beside it', () => {
+    expect(streamed(delta({}, { finish_reason: 'model_length' }))).toEqual([
+      { type: 'finish', choice: 0, reason: 'length', native: 'model_length' },
+    ])
+    expect(streamed(delta({}, { finish_reason: 'stop', native_finish_reason: 'end_turn' }))).toEqual([
+      { type: 'finish', choice: 0, reason: 'stop', native: 'end_turn' },
+    ])
+  })
+})
+
+describe('usage', () => {
+  const usage = (completion_tokens: number) => ({ prompt_tokens: 10, completion_tokens })
+
+  test('in every chunk, the last one is what counts', () => {
+    const given = streamed({ ...delta({ content: 'a' }), usage: usage(1) }, { ...delta({ content: 'b' }), usage: usage(2) })
+    expect(given.filter(part => part.type === 'usage').at(-1)).toMatchObject({ usage: { input: { text: 10 }, output: { text: 2 } } })
+  })
+
+  test('comes after what it counts in the same chunk', () => {
+    expect(streamed({ ...delta({ content: 'a' }, { finish_reason: 'stop' }), usage: usage(1) }).map(part => part.type)).toEqual([
+      'text-delta',
+      'finish',
+      'usage',
+    ])
+  })
+
+  test('under x_groq is read where there is no other', () => {
+    expect(streamed({ choices: [], x_groq: { usage: usage(3) } })).toMatchObject([{ type: 'usage', usage: { output: { text: 3 } } }])
+  })
+})
+
+describe('a streamed answer and a whole one', () => {
+  const message = {
+    role: 'assistant',
+    content: 'Hello there',
+    reasoning: 'I think',
+    tool_calls: [
+      { id: 'a', type: 'function', function: { name: 'one', arguments: '{"n":12345678901234567890}' } },
+      { id: 'b', type: 'function', function: { name: 'two', arguments: '{}' } },
+    ],
+  }
+  const usage = { prompt_tokens: 10, completion_tokens: 7, completion_tokens_details: { reasoning_tokens: 2 } }
+
+  /** The parts with neighbouring pieces of the same thing joined. */
+  function collected(given: TextPart[]): TextPart[] {
+    const joined: TextPart[] = []
+    for (const part of given) {
+      const last = joined.at(-1)
+      if (part.type === 'text-delta' && last?.type === 'text-delta') joined[joined.length - 1] = { ...last, text: last.text + part.text }
+      else if (part.type === 'reasoning-delta' && last?.type === 'reasoning-delta')
+        joined[joined.length - 1] = { ...last, text: last.text + part.text, details: [...last.details, ...part.details] }
+      else if (part.type === 'tool-call-delta' && last?.type === 'tool-call-delta' && last.index === part.index)
+        joined[joined.length - 1] = { ...last, input: last.input + part.input }
+      else joined.push(part)
+    }
+    return joined
+  }
+
+  test('have the same parts once the pieces are collected', () => {
+    const id = { id: 'x' }
+    const pieces = (text: string, size: number) => text.match(new RegExp(`.{1,${size}}`, 'gs')) ?? []
+    const chunks = [
+      ...pieces(message.reasoning, 3).map(reasoning => delta({ reasoning })),
+      ...pieces(message.content, 4).map(content => delta({ content })),
+      ...message.tool_calls.flatMap((one, index) => [
+        toolDelta({ index, id: one.id, type: 'function', function: { name: one.function.name, arguments: '' } }),
+        ...pieces(one.function.arguments, 5).map(text => toolDelta({ index, function: { arguments: text } })),
+      ]),
+      delta({}, { finish_reason: 'tool_calls' }),
+      { ...id, choices: [], usage },
+    ]
+    const reader = new ChunkReader(call)
+    const fromStream = collected(chunks.flatMap(chunk => reader.read(frame(chunk))))
+    expect(fromStream).toEqual(parts({ ...id, choices: [{ index: 0, message, finish_reason: 'tool_calls' }], usage }, call))
+  })
+})

@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'bun:test'
+import { inputTokens, outputTokens, textUsage } from '../../../../src/core/inference/call.ts'
+import { usageOf } from '../../../../src/core/protocols/openai-chat/usage.ts'
+
+describe('usage', () => {
+  test('plain counts are text', () => {
+    expect(usageOf({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 })).toEqual(textUsage(10, 5))
+  })
+
+  test('details are taken out of their totals, so that the classes add up to them', () => {
+    const usage = usageOf({
+      prompt_tokens: 100,
+      completion_tokens: 50,
+      prompt_tokens_details: { cached_tokens: 40, cache_write_tokens: 10, audio_tokens: 5, video_tokens: 3 },
+      completion_tokens_details: { reasoning_tokens: 20, audio_tokens: 4, image_tokens: 6 },
+    })
+    expect(usage).toMatchObject({
+      input: { text: 42, cache_read: 40, cache_write: 10, audio: 5, video: 3 },
+      output: { text: 20, reasoning: 20, audio: 4, image: 6 },
+    })
+  })
+
+  test('cached tokens are read under DeepSeek’s name too', () => {
+    expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 6 })?.input).toMatchObject({
+      text: 4,
+      cache_read: 6,
+    })
+  })
+
+  test('cached tokens are read under Moonshot’s name too', () => {
+    expect(usageOf({ prompt_tokens: 20, completion_tokens: 1, cached_tokens: 10 })?.input).toMatchObject({ text: 10, cache_read: 10 })
+  })
+
+  test('reasoning that the total shows to be counted apart is added', () => {
+    const given = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 35, completion_tokens_details: { reasoning_tokens: 20 } }
+    expect(usageOf(given)?.output).toMatchObject({ text: 5, reasoning: 20 })
+  })
+
+  test('prediction tokens are told where there were any', () => {
+    const details = (accepted: number, rejected: number) => ({
+      prompt_tokens: 1,
+      completion_tokens: 9,
+      completion_tokens_details: { accepted_prediction_tokens: accepted, rejected_prediction_tokens: rejected },
+    })
+    expect(usageOf(details(3, 2))?.prediction).toEqual({ accepted: 3, rejected: 2 })
+    expect(usageOf(details(0, 0))?.prediction).toBeNull()
+  })
+
+  test.each([
+    [null],
+    ['usage'],
+    [[]],
+    [{}],
+    [{ prompt_tokens: 10 }],
+    [{ prompt_tokens: -1, completion_tokens: 5 }],
+    [{ prompt_tokens: 1.5, completion_tokens: 5 }],
+    [{ prompt_tokens: 10, completion_tokens: 1e12 }],
+    [{ prompt_tokens: '10', completion_tokens: '5' }],
+    [{ prompt_tokens: Number.NaN, completion_tokens: Number.POSITIVE_INFINITY }],
+  ])('%j is no count', given => {
+    expect(usageOf(given)).toBeUndefined()
+  })
+
+  test('details that contradict their total never make a class negative or the sum another', () => {
+    const hostile = [
+      { cached_tokens: 1_000, audio_tokens: 1_000, reasoning_tokens: 1_000, image_tokens: 1_000 },
+      { cached_tokens: -5, audio_tokens: 'x', reasoning_tokens: null, image_tokens: 1.5 },
+      { cached_tokens: 7, cache_write_tokens: 7, audio_tokens: 7, video_tokens: 7, reasoning_tokens: 4, image_tokens: 4 },
+    ]
+    for (const details of hostile) {
+      const usage = usageOf({ prompt_tokens: 10, completion_tokens: 5, prompt_tokens_details: details, completion_tokens_details: details })
+      if (!usage) throw new Error('expected a count')
+      expect([inputTokens(usage), outputTokens(usage)]).toEqual([10, 5])
+      expect(Math.min(...Object.values(usage.input), ...Object.values(usage.output))).toBeGreaterThanOrEqual(0)
+    }
+  })
+})

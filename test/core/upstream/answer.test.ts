@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'bun:test'
+import { retryAfterOf } from '../../../src/core/upstream/answer.ts'
+
+const NOW = Date.parse('2026-03-04T05:06:07Z')
+const after = (value: string) => retryAfterOf(new Headers({ 'retry-after': value }), NOW)
+
+describe('retryAfterOf', () => {
+  test('is the provider’s seconds', () => {
+    expect(after('7')).toBe(7)
+    expect(after(' 7 ')).toBe(7)
+  })
+
+  test('is the seconds until the provider’s date, rounded up', () => {
+    expect(after('Wed, 04 Mar 2026 05:06:17 GMT')).toBe(10)
+    expect(retryAfterOf(new Headers({ 'retry-after': 'Wed, 04 Mar 2026 05:06:17 GMT' }), NOW + 500)).toBe(10)
+  })
+
+  test('is never below nothing or past five minutes', () => {
+    expect(after('-5')).toBe(0)
+    expect(after('0')).toBe(0)
+    expect(after('Wed, 04 Mar 2026 05:00:00 GMT')).toBe(0)
+    expect(after('301')).toBe(300)
+    expect(after('99999999999999999999')).toBe(300)
+    expect(after('Thu, 05 Mar 2026 05:06:07 GMT')).toBe(300)
+  })
+
+  test('is nothing where the provider says nothing, or nonsense', () => {
+    expect(retryAfterOf(new Headers(), NOW)).toBeUndefined()
+    expect(after('soon')).toBeUndefined()
+    expect(after('')).toBeUndefined()
+  })
+})

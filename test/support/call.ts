@@ -1,0 +1,52 @@
+import type { Endpoint } from '../../src/core/catalog/models.ts'
+import { pricesOf } from '../../src/core/catalog/prices.ts'
+import type { Provider } from '../../src/core/catalog/providers.ts'
+import type { TextCall } from '../../src/core/inference/call.ts'
+import { Secret } from '../../src/core/kernel/secret.ts'
+
+/** A call that says "Hi" to `acme/small`, with `more` laid over it. */
+export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
+  kind: 'text',
+  id: 'gen-1772600767-00000000000000000001',
+  models: ['acme/small'],
+  turns: [{ role: 'user', blocks: [{ type: 'text', text: 'Hi' }] }],
+  tools: [],
+  params: {},
+  extra: {},
+  stream: false,
+  routing: {},
+  user: null,
+  session_id: null,
+  trace: null,
+  echoUpstreamBody: false,
+  origin: { request_id: 'req-1', http_referer: null, title: null, user_agent: null },
+  ...more,
+})
+
+/** A provider `local` that speaks openai-chat, with `more` laid over it. */
+export const providerOf = (more: Partial<Provider> = {}): Provider => ({
+  slug: 'local',
+  name: 'Local',
+  protocol: 'openai-chat',
+  base_url: 'http://127.0.0.1:4010/v1',
+  api_key: new Secret('mock'),
+  headers: {},
+  outputBound: 'max_tokens',
+  reasoning: 'effort',
+  ...more,
+})
+
+/** `acme/small` at that provider, where it is called `up-small`, with `more` laid over it. */
+export const endpointOf = (more: Partial<Endpoint> = {}): Endpoint => ({
+  provider: providerOf(),
+  model: 'acme/small',
+  upstreamModel: 'up-small',
+  prices: pricesOf({ prompt: 0.15, completion: 0.6 }),
+  context_length: 128_000,
+  max_completion_tokens: null,
+  supported_parameters: null,
+  data_policy: { training: true, retention_days: null },
+  region: null,
+  quantization: 'unknown',
+  ...more,
+})
