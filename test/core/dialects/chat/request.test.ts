@@ -1,0 +1,161 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { ChatRequest, CompletionRequest, understand } from '../../../../src/core/dialects/chat.ts'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { Gateway } from '../../../../src/core/gateway.ts'
+import { operator } from '../../../../src/core/identity/actor.ts'
+import { fits, misfit } from '../../../../src/core/kernel/schema.ts'
+import { textCall } from '../../../support/call.ts'
+import { testGateway } from '../../../support/gateway.ts'
+
+let gateway: Gateway
+
+beforeAll(async () => {
+  gateway = await testGateway()
+})
+
+const messages = [{ role: 'user', content: 'Hi' }]
+const { origin, id } = textCall()
+const callOf = (body: object, session_id: string | null = null) =>
+  understand(gateway, operator(gateway), { messages, ...body } as ChatRequest, { id, origin, session_id })
+
+const fieldOf = (body: object): unknown => {
+  try {
+    callOf(body)
+    return undefined
+  } catch (thrown) {
+    return GatewayError.from(thrown).metadata.field
+  }
+}
+
+describe('models', () => {
+  test('are the one that is named, or the default', () => {
+    expect(callOf({ model: 'acme/small' }).models).toEqual(['acme/small'])
+    expect(callOf({}).models).toEqual(['sandbox/echo'])
+    expect(callOf({ models: [] }).models).toEqual(['sandbox/echo'])
+  })
+
+  test('are the wanted one and its stand-ins, each once', () => {
+    expect(callOf({ model: 'a/a', models: ['b/b', 'a/a', 'c/c', 'b/b'] }).models).toEqual(['a/a', 'b/b', 'c/c'])
+    expect(callOf({ models: ['b/b', 'a/a'] }).models).toEqual(['b/b', 'a/a'])
+  })
+
+  test('are not a hundred', () => {
+    expect(fieldOf({ models: Array.from({ length: 100 }, (_, i) => `a/${i}`) })).toBe('models')
+  })
+})
+
+describe('messages', () => {
+  test('E9 either they or a prompt are needed, not both', () => {
+    expect(fieldOf({ prompt: 'x' })).toBe('messages')
+    expect(fieldOf({ messages: undefined })).toBe('messages')
+    expect(callOf({ messages: undefined, prompt: 'Say' }).turns).toEqual([{ role: 'user', blocks: [{ type: 'text', text: 'Say' }] }])
+  })
+
+  test('E9 of an unknown role, or none at all, do not fit', () => {
+    expect(misfit(ChatRequest, { messages: [{ role: 'robot', content: 'x' }] })?.path).toMatch(/^messages\.0/)
+    expect(misfit(ChatRequest, { messages: [] })).toMatchObject({ path: 'messages', found: 'an empty array' })
+    expect(misfit(ChatRequest, { messages: [{ role: 'user' }] })?.path).toBe('messages.0.content')
+    expect(misfit(ChatRequest, { messages: [{ role: 'tool', content: 'x' }] })?.path).toBe('messages.0.tool_call_id')
+    expect(misfit(ChatRequest, { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 5 } }] }] })?.path).toBe(
+      'messages.0.content.0.image_url.url',
+    )
+  })
+
+  test('E9 of every role fit, with or without a name', () => {
+    const all = [
+      { role: 'system', content: 'x' },
+      { role: 'developer', content: [{ type: 'text', text: 'x' }] },
+      { role: 'user', content: 'x', name: 'ada' },
+      { role: 'assistant', content: null },
+      { role: 'assistant', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '' } }] },
+      { role: 'tool', content: 'x', tool_call_id: 'a' },
+    ]
+    expect(misfit(ChatRequest, { messages: all })).toBeUndefined()
+  })
+
+  test('a text completion needs a prompt', () => {
+    expect(fits(CompletionRequest, { prompt: 'x' })).toBe(true)
+    expect(fits(CompletionRequest, { prompt: '' })).toBe(false)
+    expect(fits(CompletionRequest, { messages })).toBe(false)
+  })
+})
+
+describe('parameters', () => {
+  test('a single stop word is a list of one', () => {
+    expect(callOf({ stop: 'END' }).params.stop).toEqual(['END'])
+    expect(callOf({ stop: '' }).params.stop).toBeUndefined()
+  })
+
+  test('a top_k of 0 is none', () => {
+    expect(callOf({ top_k: 0 }).params).toEqual({})
+  })
+
+  test('a temperature and a seed of 0 are what they are', () => {
+    expect(callOf({ temperature: 0, seed: 0, logprobs: false }).params).toEqual({ temperature: 0, seed: 0, logprobs: false })
+  })
+
+  test('the fast service tier is priority', () => {
+    expect(callOf({ service_tier: 'fast' }).params.service_tier).toBe('priority')
+    expect(callOf({ service_tier: 'flex' }).params.service_tier).toBe('flex')
+  })
+
+  test('an effort and a number of tokens for reasoning contradict each other', () => {
+    expect(fieldOf({ reasoning: { effort: 'low', max_tokens: 5 } })).toBe('reasoning')
+  })
+
+  test('the reasoning object rules over its flat names', () => {
+    expect(callOf({ reasoning: { effort: 'high' }, reasoning_effort: 'low' }).params.reasoning).toEqual({ effort: 'high' })
+    expect(callOf({ reasoning: { exclude: false }, include_reasoning: false }).params.reasoning).toEqual({ exclude: false })
+    expect(callOf({ include_reasoning: false }).params.reasoning).toEqual({ exclude: true })
+  })
+})
+
+describe('wishes about who answers', () => {
+  test('name providers in any case', () => {
+    expect(callOf({ provider: { order: ['OpenAI'], only: ['Local'], ignore: ['GROQ'] } }).routing).toEqual({
+      order: ['openai'],
+      only: ['local'],
+      ignore: ['groq'],
+    })
+  })
+
+  test('take prices as numbers or as decimal texts', () => {
+    expect(callOf({ provider: { max_price: { prompt: '0.15', completion: 1 } } }).routing.max_price).toEqual({
+      prompt: 0.15,
+      completion: 1,
+    })
+  })
+
+  test('of nobody at all are refused', () => {
+    expect(fieldOf({ provider: { only: [] } })).toBe('provider.only')
+  })
+
+  test('that are off or null are none', () => {
+    expect(callOf({ provider: { zdr: false, require_parameters: false, order: null, allow_fallbacks: null } }).routing).toEqual({})
+    expect(callOf({ provider: null }).routing).toEqual({})
+  })
+})
+
+describe('whose call it is', () => {
+  test('E9 the session of the body rules over the header’s', () => {
+    expect(callOf({ session_id: 'body' }, 'header').session_id).toBe('body')
+    expect(callOf({}, 'header').session_id).toBe('header')
+    expect(callOf({}).session_id).toBeNull()
+  })
+
+  test('E9 sessions and users longer than 256 characters do not fit', () => {
+    for (const field of ['session_id', 'user']) {
+      expect(misfit(ChatRequest, { messages, [field]: 'x'.repeat(256) })).toBeUndefined()
+      expect(misfit(ChatRequest, { messages, [field]: 'x'.repeat(257) })?.path).toBe(field)
+    }
+  })
+
+  test('users of two workspaces are two, whatever their names', () => {
+    const actor = operator(gateway)
+    const userIn = (workspace_id: string) =>
+      understand(gateway, { ...actor, workspace_id }, { messages, user: 'ada' } as ChatRequest, { id, origin, session_id: null }).user
+    expect(userIn('w1')).not.toBe(userIn('w2'))
+    expect(userIn('w1')).toBe(userIn('w1'))
+    expect(userIn('w1')).toMatch(/^[0-9a-f]{64}$/)
+  })
+})

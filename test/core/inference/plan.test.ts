@@ -1,0 +1,160 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import type { RoutingPreferences, TextCall } from '../../../src/core/inference/call.ts'
+import { planRoute } from '../../../src/core/inference/plan.ts'
+import { textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+const prices = { prompt: 1, completion: 2 }
+const endpoint = (provider: string, more: object = {}) => ({ provider, model: 'up', usd_per_million_tokens: prices, ...more })
+const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
+
+/** Four endpoints of one model, each with something that the others have not, and a stand-in model. */
+const CONFIG = {
+  providers: { plain: provider, private: provider, cheap: provider, limited: provider, other: provider },
+  models: [
+    {
+      id: 'acme/small',
+      context_length: 1_000,
+      endpoints: [
+        endpoint('plain'),
+        endpoint('private', { data_policy: { training: false, retention_days: 0 }, quantization: 'fp8' }),
+        endpoint('cheap', {
+          usd_per_million_tokens: { prompt: 0.1, completion: 0.2 },
+          data_policy: { training: false, retention_days: 30 },
+        }),
+        endpoint('limited', { supported_parameters: ['temperature'], context_length: 500, usd_per_million_tokens: undefined }),
+      ],
+    },
+    { id: 'acme/other', endpoints: [endpoint('other')] },
+  ],
+}
+
+let gateway: Gateway
+
+beforeAll(async () => {
+  gateway = await testGateway({ config: CONFIG })
+})
+
+const planned = (call: Partial<TextCall>) => planRoute(gateway, textCall(call)).endpoints.map(one => one.provider.slug)
+/** Who may serve, whatever the order. At most three are tried, so one call cannot show all four. */
+const serving = (routing: RoutingPreferences, call: Partial<TextCall> = {}) =>
+  ['plain', 'private', 'cheap', 'limited'].filter(slug => {
+    try {
+      return planned({ ...call, routing: { ...routing, only: (routing.only ?? [slug]).filter(one => one === slug) } }).includes(slug)
+    } catch {
+      return false
+    }
+  })
+
+function refusal(call: Partial<TextCall>): GatewayError {
+  try {
+    planRoute(gateway, textCall(call))
+  } catch (thrown) {
+    return GatewayError.from(thrown)
+  }
+  throw new Error('expected a refusal')
+}
+
+describe('plan', () => {
+  test('a call without wishes may go to every endpoint, and at most three are tried', () => {
+    expect(serving({})).toEqual(['plain', 'private', 'cheap', 'limited'])
+    expect(planned({})).toHaveLength(3)
+  })
+
+  test('order puts the named ones first, as they are named; the others stand behind', () => {
+    expect(planned({ routing: { order: ['limited', 'cheap'] } }).slice(0, 2)).toEqual(['limited', 'cheap'])
+    expect(planned({ routing: { order: ['limited', 'cheap'] } })).toHaveLength(3)
+    expect(planned({ routing: { order: ['nobody'] } })).toHaveLength(3)
+  })
+
+  test('without fallbacks only the named ones, or a single one, are tried', () => {
+    expect(planned({ routing: { order: ['cheap', 'plain'], allow_fallbacks: false } })).toEqual(['cheap', 'plain'])
+    expect(planned({ routing: { allow_fallbacks: false } })).toHaveLength(1)
+  })
+
+  test('only and ignore say who may serve', () => {
+    expect(planned({ routing: { only: ['cheap', 'plain'] } }).sort()).toEqual(['cheap', 'plain'])
+    expect(planned({ routing: { ignore: ['plain', 'limited'] } }).sort()).toEqual(['cheap', 'private'])
+    expect(planned({ routing: { only: ['cheap', 'plain'], ignore: ['cheap'] } })).toEqual(['plain'])
+  })
+
+  test('zdr leaves those who keep nothing, data_collection those who do not train', () => {
+    expect(serving({ zdr: true })).toEqual(['private'])
+    expect(serving({ data_collection: 'deny' })).toEqual(['private', 'cheap'])
+    expect(serving({ data_collection: 'allow' })).toHaveLength(4)
+  })
+
+  test('max_price leaves those whose known price is not above it', () => {
+    expect(serving({ max_price: { prompt: 0.1 } })).toEqual(['cheap'])
+    expect(serving({ max_price: { prompt: 1, completion: 2 } })).toEqual(['plain', 'private', 'cheap'])
+    expect(serving({ max_price: { completion: 1.999999 } })).toEqual(['cheap'])
+  })
+
+  test('quantizations leave those that are served so', () => {
+    expect(serving({ quantizations: ['fp8'] })).toEqual(['private'])
+    expect(serving({ quantizations: ['fp8', 'unknown'] })).toHaveLength(4)
+  })
+
+  test('require_parameters leaves those that support all of them', () => {
+    expect(serving({ require_parameters: true }, { params: { temperature: 1 } })).toHaveLength(4)
+    expect(serving({ require_parameters: true }, { params: { temperature: 1, seed: 1 } })).toEqual(['plain', 'private', 'cheap'])
+    expect(serving({ require_parameters: true }, { tools: [{ type: 'function', name: 'f' }] })).toEqual(['plain', 'private', 'cheap'])
+    expect(serving({}, { params: { seed: 1 } })).toHaveLength(4)
+  })
+
+  test('an output bound that the context cannot hold leaves those whose context can', () => {
+    expect(serving({}, { params: { max_tokens: 600 } })).toEqual(['plain', 'private', 'cheap'])
+  })
+
+  test('the endpoints of the wanted model come before those of its stand-in', () => {
+    expect(planned({ models: ['acme/small', 'acme/other'], routing: { only: ['cheap', 'other'] } })).toEqual(['cheap', 'other'])
+    expect(planned({ models: ['acme/other', 'acme/small'], routing: { only: ['cheap', 'other'] } })).toEqual(['other', 'cheap'])
+    expect(planned({ models: ['acme/small', 'acme/other'], routing: { only: ['other'] } })).toEqual(['other'])
+  })
+
+  test('a model that is not in the catalogue is a 400 that names the field', () => {
+    expect(refusal({ models: ['acme/none'] })).toMatchObject({
+      status: 400,
+      message: '"acme/none" is not a valid model ID',
+      metadata: { field: 'model' },
+    })
+  })
+})
+
+describe('the refusal when nobody is left', () => {
+  test.each([
+    ['provider.only', 'allowed_providers', { only: ['nobody'] }],
+    ['provider.ignore', 'allowed_providers', { ignore: ['other'] }],
+    ['provider.zdr', 'data_policy:zdr', { zdr: true }],
+    ['provider.data_collection', 'data_policy:training', { data_collection: 'deny' }],
+    ['provider.max_price', 'max_price', { max_price: { prompt: 0.01 } }],
+    ['provider.quantizations', 'quantization', { quantizations: ['int4'] }],
+  ] as [string, string, RoutingPreferences][])('is a 404 whose sentence names %s', (wish, word, routing) => {
+    const { status, type, message, metadata } = refusal({ models: ['acme/other'], routing })
+    expect([status, type]).toEqual([404, 'not_found'])
+    expect(message).toStartWith('No endpoints found for acme/other')
+    expect(message).toContain(wish)
+    expect(metadata.excluded_by).toContain(word)
+  })
+
+  test('names the wish that dropped the endpoint which fitted all others', () => {
+    const { message, metadata } = refusal({ routing: { only: ['plain'], zdr: true } })
+    expect(metadata.excluded_by).toContainEqual('data_policy:zdr')
+    expect(message).toContain('provider.zdr')
+  })
+
+  test('names require_parameters', () => {
+    const { status, message } = refusal({ params: { seed: 1 }, routing: { only: ['limited'], require_parameters: true } })
+    expect([status, message]).toEqual([404, expect.stringContaining('provider.require_parameters')])
+  })
+
+  test('is a 400 where only the output bound is too large', () => {
+    expect(refusal({ params: { max_tokens: 1_000 } })).toMatchObject({
+      status: 400,
+      type: 'max_tokens_exceeded',
+      metadata: { field: 'max_tokens' },
+    })
+  })
+})

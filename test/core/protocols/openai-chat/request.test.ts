@@ -1,0 +1,283 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
+import type { Gateway } from '../../../../src/core/gateway.ts'
+import { operator } from '../../../../src/core/identity/actor.ts'
+import { namesInText } from '../../../../src/core/inference/call.ts'
+import { request } from '../../../../src/core/protocols/openai-chat/request.ts'
+import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { testGateway } from '../../../support/gateway.ts'
+
+let gateway: Gateway
+
+beforeAll(async () => {
+  gateway = await testGateway()
+})
+
+const { origin, id } = textCall()
+const callOf = (body: object) =>
+  understand(gateway, operator(gateway), { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest, {
+    id,
+    origin,
+    session_id: null,
+  })
+
+/** What a provider receives for a chat request of this body. */
+const sent = (body: object, provider: Parameters<typeof providerOf>[0] = {}) =>
+  request(callOf(body), endpointOf({ provider: providerOf(provider) })).body
+
+/** What it receives besides the model and the messages. */
+function sentParameters(body: object, provider: Parameters<typeof providerOf>[0] = {}) {
+  const { model: _, messages: __, ...parameters } = sent(body, provider)
+  return parameters
+}
+
+describe('request', () => {
+  test('a plain call is the provider’s model and the messages, and nothing else', () => {
+    expect(request(callOf({}), endpointOf())).toEqual({
+      path: '/chat/completions',
+      body: { model: 'up-small', messages: [{ role: 'user', content: 'Hi' }] },
+    })
+  })
+
+  test('a streamed call asks for the count', () => {
+    expect(sentParameters({ stream: true })).toEqual({ stream: true, stream_options: { include_usage: true } })
+    expect(sentParameters({ stream: true, stream_options: { include_usage: false } })).toEqual({
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+  })
+
+  test('every parameter of E9 goes on as it came', () => {
+    const parameters = {
+      temperature: 0,
+      top_p: 0.5,
+      top_k: 40,
+      min_p: 0.1,
+      top_a: 0.2,
+      frequency_penalty: -2,
+      presence_penalty: 2,
+      repetition_penalty: 1.5,
+      seed: -7,
+      stop: ['a', 'b'],
+      logit_bias: { '50256': -100 },
+      logprobs: true,
+      top_logprobs: 5,
+      response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema: { type: 'object' } } },
+      prediction: { type: 'content', content: 'x' },
+      tool_choice: 'auto',
+      parallel_tool_calls: false,
+      verbosity: 'low',
+      modalities: ['text', 'audio'],
+      audio: { voice: 'alloy', format: 'wav' },
+      web_search_options: { search_context_size: 'low' },
+      prompt_cache_key: 'k',
+    }
+    expect(sentParameters(parameters)).toEqual(parameters)
+  })
+
+  test('parameters that nobody here knows travel untouched', () => {
+    const unknown = { enable_thinking: true, chat_template_kwargs: { a: [1, null, { b: 'x' }] }, n: 2, best_of: 3, Temperature: 9 }
+    expect(sentParameters(unknown)).toEqual(unknown)
+  })
+
+  test('an unknown parameter cannot stand in for a known one', () => {
+    const call = { ...callOf({ stream: false }), extra: { model: 'other', messages: [], max_tokens: 1_000_000 } }
+    const { model, messages } = request({ ...call, params: { max_tokens: 5 } }, endpointOf()).body
+    expect([model, messages]).toEqual(['up-small', [{ role: 'user', content: 'Hi' }]])
+    expect(request({ ...call, params: { max_tokens: 5 } }, endpointOf()).body.max_tokens).toBe(5)
+  })
+
+  test('nothing that is ours reaches a provider', () => {
+    const ours = {
+      provider: { order: ['local'], zdr: true, allow_fallbacks: false },
+      models: ['acme/small', 'acme/other'],
+      route: 'fallback',
+      plugins: [{ id: 'web' }],
+      session_id: 's-1',
+      trace: { trace_id: 't', secret: 'x' },
+      metadata: { a: 'b' },
+      debug: { echo_upstream_body: true },
+      transforms: ['middle-out'],
+      usage: { include: true },
+      preset: 'p',
+      include_reasoning: false,
+    }
+    expect(sentParameters(ours)).toEqual({})
+  })
+
+  test('parameters that are null or empty are not sent', () => {
+    const empty = {
+      temperature: null,
+      stop: [],
+      tools: [],
+      logit_bias: null,
+      response_format: null,
+      reasoning: null,
+      max_tokens: null,
+      user: null,
+    }
+    expect(sentParameters(empty)).toEqual({})
+  })
+})
+
+describe('the output bound', () => {
+  test('is called as the provider calls it, whichever name it came under', () => {
+    for (const given of [{ max_tokens: 5 }, { max_completion_tokens: 5 }]) {
+      expect(sentParameters(given)).toEqual({ max_tokens: 5 })
+      expect(sentParameters(given, { outputBound: 'max_completion_tokens' })).toEqual({ max_completion_tokens: 5 })
+    }
+  })
+
+  test('given under both names is the newer one', () => {
+    expect(sentParameters({ max_tokens: 5, max_completion_tokens: 6 })).toEqual({ max_tokens: 6 })
+  })
+})
+
+describe('the wish for reasoning', () => {
+  const effort = (body: object) => sentParameters(body)
+
+  test('is an effort at most providers', () => {
+    expect(effort({ reasoning: { effort: 'high' } })).toEqual({ reasoning_effort: 'high' })
+    expect(effort({ reasoning_effort: 'low' })).toEqual({ reasoning_effort: 'low' })
+    expect(effort({ reasoning: { enabled: true } })).toEqual({ reasoning_effort: 'medium' })
+    expect(effort({ include_reasoning: true })).toEqual({ reasoning_effort: 'medium' })
+    expect(effort({ reasoning: { enabled: false } })).toEqual({ reasoning_effort: 'none' })
+  })
+
+  test.each([
+    [100, 'minimal'],
+    [200, 'low'],
+    [500, 'medium'],
+    [800, 'high'],
+    [950, 'xhigh'],
+    [1_000, 'xhigh'],
+  ])('of %d of 1000 tokens is the effort %s', (max_tokens, expected) => {
+    expect(effort({ max_tokens: 1_000, reasoning: { max_tokens } })).toEqual({ max_tokens: 1_000, reasoning_effort: expected })
+  })
+
+  test('of tokens without an output bound is a medium effort', () => {
+    expect(effort({ reasoning: { max_tokens: 9_000 } })).toEqual({ reasoning_effort: 'medium' })
+  })
+
+  test('to hide it is ours alone', () => {
+    expect(effort({ reasoning: { exclude: true } })).toEqual({})
+    expect(effort({ reasoning: { effort: 'low', exclude: true } })).toEqual({ reasoning_effort: 'low' })
+  })
+
+  test('is the whole object where the provider takes it', () => {
+    const reasoning = { effort: 'high', summary: 'auto' }
+    expect(sentParameters({ reasoning }, { reasoning: 'object' })).toEqual({ reasoning })
+    expect(sentParameters({ reasoning_effort: 'low' }, { reasoning: 'object' })).toEqual({ reasoning: { effort: 'low' } })
+  })
+})
+
+describe('messages', () => {
+  const through = (...messages: object[]) => sent({ messages }).messages
+
+  test('of every role come back as they were', () => {
+    const messages = [
+      { role: 'system', content: 'Be brief' },
+      { role: 'developer', content: 'Be kind' },
+      { role: 'user', content: 'Hi', name: 'ada' },
+      { role: 'assistant', content: 'Hello' },
+      { role: 'tool', content: '{"a":1}', tool_call_id: 'c1' },
+    ]
+    expect(through(...messages)).toEqual(messages)
+  })
+
+  test('of an assistant keep its calls, its refusal and its reasoning; content beside calls is null', () => {
+    const tool_calls = [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"n": 12345678901234567890}' } }]
+    const reasoning_details = [{ type: 'reasoning.encrypted', data: 'AA', format: 'x', index: 0, signature: 's' }]
+    expect(
+      through({ role: 'user', content: 'Hi' }, { role: 'assistant', content: null, tool_calls, reasoning: 'hm', reasoning_details }),
+    ).toEqual([
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: null, tool_calls, reasoning: 'hm', reasoning_details },
+    ])
+    expect(through({ role: 'assistant', content: null, refusal: 'No' })).toEqual([{ role: 'assistant', content: null, refusal: 'No' }])
+  })
+
+  test('E9 that end with the assistant’s words stay a prefill', () => {
+    const messages = [
+      { role: 'user', content: 'Count' },
+      { role: 'assistant', content: 'One, ' },
+    ]
+    expect(through(...messages)).toEqual(messages)
+  })
+
+  test('keep parts and fields that nobody here knows', () => {
+    const messages = [
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Look', cache_control: { type: 'ephemeral' } },
+          { type: 'image_url', image_url: { url: 'https://a.example/x.png', detail: 'low' } },
+          { type: 'input_audio', input_audio: { data: 'AA==', format: 'wav' } },
+          { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AA==' } },
+          { type: 'input_video', video_url: { url: 'https://a.example/x.mp4' } },
+        ],
+        weight: 0,
+      },
+    ]
+    expect(through(...messages)).toEqual(messages)
+  })
+
+  test('of one plain text part go as a string', () => {
+    expect(through({ role: 'user', content: [{ type: 'text', text: 'Hi' }] })).toEqual([{ role: 'user', content: 'Hi' }])
+  })
+
+  test('E9 a name goes before the text where the protocol has no field for it, once, and not into a tool’s answer', () => {
+    const call = callOf({
+      messages: [
+        { role: 'user', name: 'ada', content: 'Hi' },
+        {
+          role: 'user',
+          name: 'bob',
+          content: [
+            { type: 'image_url', image_url: { url: 'https://a.example/x.png' } },
+            { type: 'text', text: 'Look' },
+          ],
+        },
+        { role: 'tool', name: 'f', content: '{"a":1}', tool_call_id: 'c1' },
+      ],
+    })
+    expect(request({ ...call, turns: namesInText(call.turns) }, endpointOf()).body.messages).toEqual([
+      { role: 'user', content: 'ada: Hi' },
+      {
+        role: 'user',
+        content: [
+          { type: 'image_url', image_url: { url: 'https://a.example/x.png' } },
+          { type: 'text', text: 'bob: Look' },
+        ],
+      },
+      { role: 'tool', content: '{"a":1}', tool_call_id: 'c1' },
+    ])
+    expect(request(call, endpointOf()).body.messages).toMatchObject([{ name: 'ada', content: 'Hi' }, {}, { name: 'f' }])
+  })
+})
+
+describe('tools', () => {
+  test('of functions and of kinds that nobody here knows come back as they were', () => {
+    const tools = [
+      {
+        type: 'function',
+        function: { name: 'f', description: 'd', parameters: { type: 'object', properties: {} }, strict: true },
+        cache_control: { type: 'ephemeral' },
+      },
+      { type: 'function', function: { name: 'g' } },
+      { type: 'browser_search', depth: 2 },
+    ]
+    expect(sentParameters({ tools, tool_choice: { type: 'function', function: { name: 'f' } } })).toEqual({
+      tools,
+      tool_choice: { type: 'function', function: { name: 'f' } },
+    })
+  })
+})
+
+describe('the end user', () => {
+  test('is known to a provider by a hash of the workspace and his name, never by his name', () => {
+    const { user } = sentParameters({ user: 'ada@example.com' })
+    const hash = new Bun.CryptoHasher('sha256').update(`${gateway.owner.workspace_id}:ada@example.com`).digest('hex')
+    expect(user).toBe(hash)
+  })
+})
