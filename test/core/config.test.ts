@@ -1,0 +1,235 @@
+import { describe, expect, test } from 'bun:test'
+import { openCatalog } from '../../src/core/catalog/models.ts'
+import { type Config, defaultConfig, parseConfig } from '../../src/core/config.ts'
+import { GatewayError } from '../../src/core/errors.ts'
+import { protocolNames } from '../../src/core/protocols/registry.ts'
+
+const parse = (text: string, env: Record<string, string> = {}): Config => parseConfig(text, env)
+
+/** The settings of a whole start: the file, and the catalogue that it describes. */
+const open = (text: string) => openCatalog(parse(text), protocolNames, new Date())
+
+function errorOf(act: () => unknown): GatewayError {
+  try {
+    act()
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return thrown
+    throw thrown
+  }
+  throw new Error('expected an error')
+}
+
+const refusal = (text: string, env: Record<string, string> = {}) => errorOf(() => parse(text, env))
+
+const EXAMPLE = `
+service_name: gateway
+server: { host: 127.0.0.1, port: 8080, site_url: "http://127.0.0.1:8080" }
+regions: { europe: [eu.example.com], us: [us.example.com] }   # Host header -> ingress region; anything else is global
+default_model: sandbox/echo
+providers:
+  openai: { api_key: "\${OPENAI_API_KEY}" }      # known by name: the credential is enough; any field may be overridden
+  local:                                         # any other: how it speaks and where it is
+    protocol: openai-chat
+    base_url: http://127.0.0.1:4010/v1
+    api_key: mock
+models:                                          # added to, or laid over, the built-in catalogue
+  - id: acme/small
+    name: Acme Small
+    context_length: 128000
+    endpoints:
+      - provider: local
+        model: gpt-4o-mini                       # the provider's own name for it
+        usd_per_million_tokens: { prompt: 0.15, completion: 0.60, cache_read: 0.075, cache_write: 0.1875 }
+        max_completion_tokens: 16384
+        supported_parameters: [tools, temperature]   # omitted: all
+        data_policy: { training: false, retention_days: 0 }
+        region: us
+`
+
+describe('a config file', () => {
+  test('that is the documented example is read as it says', () => {
+    const config = parse(EXAMPLE, { OPENAI_API_KEY: 'sk-1' })
+    expect(config.providers.openai).toEqual({ api_key: 'sk-1' })
+    expect(config.regions).toEqual({ europe: ['eu.example.com'], us: ['us.example.com'] })
+    const model = openCatalog(config, protocolNames, new Date()).models.get('acme/small')
+    expect(model?.endpoints[0]).toMatchObject({ upstreamModel: 'gpt-4o-mini', max_completion_tokens: 16_384, region: 'us' })
+    expect(model?.endpoints[0]?.provider.base_url).toBe('http://127.0.0.1:4010/v1')
+  })
+
+  test.each([[''], ['# nothing\n'], ['{}'], ['server:\nproviders:\nmodels:\n']])('that says nothing (%j) is the defaults', text => {
+    expect(parse(text)).toEqual(defaultConfig())
+  })
+
+  test('of the defaults opens a catalogue with the sandbox', () => {
+    expect(defaultConfig()).toMatchObject({
+      service_name: 'gateway',
+      server: { host: '127.0.0.1', port: 8080 },
+      default_model: 'sandbox/echo',
+    })
+    expect([...open('').models.keys()]).toEqual(['sandbox/echo'])
+  })
+
+  test('keeps the defaults of what it leaves out within a section', () => {
+    expect(parse('server: { port: 9 }').server).toEqual({ host: '127.0.0.1', port: 9 })
+    expect(parse('timeouts: { idle_seconds: 1 }').timeouts).toMatchObject({ idle_seconds: 1, total_seconds: 1800 })
+  })
+
+  test('leaves the defaults of the next one alone', () => {
+    parse('models: []').models.push({ id: 'a/b', endpoints: [] })
+    expect(defaultConfig().models).toEqual([])
+  })
+})
+
+describe('a variable', () => {
+  test('is put in wherever it stands in a text', () => {
+    const env = { HOST: '127.0.0.1', PORT: '4010', KEY: 'sk-1' }
+    const { local } = parse(`providers: { local: { base_url: "http://\${HOST}:\${PORT}/v1", api_key: "\${KEY}" } }`, env).providers
+    expect(local).toEqual({ base_url: 'http://127.0.0.1:4010/v1', api_key: 'sk-1' })
+  })
+
+  test('may be the port', () => {
+    expect(parse(`server: { port: "\${PORT}" }`, { PORT: '9000' }).server.port).toBe(9000)
+  })
+
+  test('may be a credential that looks like a number', () => {
+    expect(parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY: '00123456' }).providers.openai).toEqual({ api_key: '00123456' })
+  })
+
+  test('that looks like a number is a text wherever a text is expected', () => {
+    const env = { ACCOUNT: '0012345' }
+    const config = parse(
+      `providers: { local: { headers: { x-account: "\${ACCOUNT}" } } }\nmodels: [{ id: a/b, name: "\${ACCOUNT}", endpoints: [{ provider: local, model: "\${ACCOUNT}" }] }]`,
+      env,
+    )
+    expect(config.providers.local?.headers).toEqual({ 'x-account': '0012345' })
+    expect(config.models[0]).toMatchObject({ name: '0012345', endpoints: [{ model: '0012345' }] })
+  })
+
+  test('cannot add settings, whatever it holds', () => {
+    const KEY = 'x", base_url: "http://evil.example'
+    expect(parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY }).providers.openai).toEqual({ api_key: KEY })
+  })
+
+  test('in a variable’s value stays as it is', () => {
+    expect(parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY: `\${HOME}` }).providers.openai).toEqual({ api_key: `\${HOME}` })
+  })
+
+  test('that is not set is named, with the place that wants it', () => {
+    expect(refusal(`providers: { openai: { api_key: "\${NO_SUCH_KEY}" } }`)).toMatchObject({
+      type: 'invalid_request',
+      message: 'providers.openai.api_key: expected the environment variable NO_SUCH_KEY, found nothing',
+      metadata: { field: 'providers.openai.api_key' },
+    })
+  })
+})
+
+describe('a wrong setting is named with what was expected and found', () => {
+  test.each([
+    ['server: { port: 70000 }', 'server.port: expected integer from 0 to 65535, found 70000'],
+    ['server: { port: eighty }', 'server.port: expected integer from 0 to 65535, found a string'],
+    ['server: [1]', 'server: expected object, found an array'],
+    ['server: { prot: 80 }', 'server.prot: expected no such field, found 80'],
+    ['provider: {}', 'provider: expected no such field, found an object'],
+    ['service_name: Gateway!', 'service_name: expected string, found a string'],
+    ['default_model: ""', 'default_model: expected string of at least 1 character, found an empty string'],
+    ['providers: { local: { base_url: example.com } }', 'providers.local.base_url: expected string in the form url, found a string'],
+    [
+      'providers: { local: { base_url: "file:///etc/passwd" } }',
+      'providers.local.base_url: expected string in the form url, found a string',
+    ],
+    [
+      'providers: { local: { output_bound: x } }',
+      'providers.local.output_bound: expected "max_tokens" or "max_completion_tokens", found a string',
+    ],
+    ['providers: { local: { headers: { a: 1 } } }', 'providers.local.headers.a: expected string, found 1'],
+    ['providers: { local: { key: x } }', 'providers.local.key: expected no such field, found a string'],
+    ['models: {}', 'models: expected array, found an object'],
+    ['models: [{ id: small, endpoints: [] }]', 'models.0.id: expected string, found a string'],
+    ['models: [{ id: a/b, endpoints: [] }]', 'models.0.endpoints: expected array of at least 1 item, found an empty array'],
+    ['models: [{ id: a/b }]', 'models.0.endpoints: expected array of at least 1 item, found nothing'],
+    [
+      'models: [{ id: a/b, endpoints: [{ provider: x }] }]',
+      'models.0.endpoints.0.model: expected string of at least 1 character, found nothing',
+    ],
+    [
+      'models: [{ id: a/b, endpoints: [{ provider: x, model: y, usd_per_million_tokens: { prompt: -1, completion: 1 } }] }]',
+      'models.0.endpoints.0.usd_per_million_tokens.prompt: expected number from 0 to 10000, found -1',
+    ],
+    ['timeouts: { idle_seconds: 0 }', 'timeouts.idle_seconds: expected number above 0 to 86400, found 0'],
+    ['storage: { durability: some }', 'storage.durability: expected "normal" or "full", found a string'],
+  ])('%s', (text, message) => {
+    const error = refusal(text)
+    expect(error).toMatchObject({ type: 'invalid_request', message, metadata: { field: message.slice(0, message.indexOf(':')) } })
+  })
+
+  test.each([['- a\n- b'], ['just a text'], ['5']])('%j is no mapping of settings', text => {
+    expect(refusal(text).message).toBe('The config file: expected a mapping of settings')
+  })
+
+  test('YAML that cannot be read is said to be so', () => {
+    expect(refusal('server: { port: 80').message).toStartWith('The config file is not valid YAML')
+    expect(refusal('a: [b\nc: "').type).toBe('invalid_request')
+  })
+
+  test('a secret that stands in a wrong place is not repeated', () => {
+    const env = { KEY: 'sk-secret' }
+    for (const text of [
+      `server: { port: "\${KEY}" }`,
+      `openai: "\${KEY}"`,
+      `providers: { openai: "\${KEY}" }`,
+      `providers: { openai: { api_key: ["\${KEY}"] } }`,
+    ])
+      expect(refusal(text, env).message).not.toContain('sk-secret')
+  })
+})
+
+describe('the catalogue of a config', () => {
+  const refused = (text: string) => errorOf(() => open(text)).message
+
+  test('a provider that nobody knows must say how it speaks', () => {
+    expect(refused('providers: { local: { base_url: "http://127.0.0.1:1/v1" } }')).toStartWith(
+      'providers.local.protocol: expected one of openai-chat',
+    )
+  })
+
+  test('a provider must speak what this version speaks', () => {
+    expect(refused('providers: { local: { protocol: smoke-signals, base_url: "http://127.0.0.1:1" } }')).toContain('smoke-signals')
+  })
+
+  test('a provider needs an address and a credential where it has none by itself', () => {
+    expect(refused('providers: { azure: { api_key: x } }')).toStartWith('providers.azure.base_url: expected')
+    expect(refused('providers: { openai: {} }')).toBe('providers.openai.api_key: expected the credential')
+    expect(open('providers: { ollama: {} }').providers.get('ollama')?.base_url).toBe('http://127.0.0.1:11434/v1')
+  })
+
+  test('a known provider may be overridden field by field', () => {
+    const { providers } = open('providers: { openai: { api_key: x, base_url: "https://proxy.example/v1//", name: Mine } }')
+    expect(providers.get('openai')).toMatchObject({
+      name: 'Mine',
+      base_url: 'https://proxy.example/v1',
+      outputBound: 'max_completion_tokens',
+    })
+  })
+
+  test('a model’s provider must be one of those that there are', () => {
+    const message = refused('models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x }, { provider: nobody, model: y }] }]')
+    expect(message).toBe('models.0.endpoints.1.provider: expected one of sandbox, found nobody')
+  })
+
+  test('the default model must be in it', () => {
+    expect(refused('default_model: a/none')).toBe('default_model: expected a model of the catalogue, found a/none')
+  })
+
+  test('a model of the config is laid over a built-in one of the same name', () => {
+    const { models } = open('models: [{ id: sandbox/echo, name: Mine, endpoints: [{ provider: sandbox, model: echo }] }]')
+    expect(models.get('sandbox/echo')?.name).toBe('Mine')
+    expect(models.size).toBe(1)
+  })
+
+  test('a credential shows itself to nobody who prints it', () => {
+    const { providers } = open('providers: { openai: { api_key: sk-secret } }')
+    const provider = providers.get('openai')
+    expect(`${JSON.stringify(provider)} ${Bun.inspect(provider)} ${provider?.api_key}`).not.toContain('sk-secret')
+    expect(provider?.api_key?.reveal()).toBe('sk-secret')
+  })
+})
