@@ -14,9 +14,12 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
 ]
 
+/** Every way in which this platform opens a connection. A method that is called `fetch` is none. */
+const OUTWARD = /(?<![.\w])fetch\((?![^()]*\) \{)|\bBun\.(connect|udpSocket)\b|new WebSocket\(|'node:(net|tls|https?|http2|dgram)'/
+
 /** What is written in one place only, or nowhere. */
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
-  [/^src\/(?!core\/upstream\/egress\.ts)/, /(?<![.\w])fetch\((?![^()]*\) \{)/, 'only egress.ts asks the world'],
+  [/^src\/(?!core\/upstream\/(egress\.ts|http\/))/, OUTWARD, 'only core/upstream/egress.ts and its http asks the world'],
   [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
   [/^src\//, /\bconsole\./, 'only the terminal prints, and through output.ts'],
 ]
@@ -73,7 +76,7 @@ describe('architecture', () => {
     expect(sources.flatMap(forbiddenIn)).toEqual([])
   })
 
-  test('only egress.ts calls fetch, nobody tees a stream, nobody logs to the console', () => {
+  test('only the egress opens connections, nobody tees a stream, nobody logs to the console', () => {
     expect(sources.flatMap(wordsIn)).toEqual([])
   })
 
@@ -101,6 +104,8 @@ describe('architecture', () => {
   test('a planted fetch, tee or console is found, unless it is only spoken of', () => {
     const planted = (text: string) => wordsIn({ path: 'src/core/inference/infer.ts', text })
     expect(planted('await fetch(url)')).toHaveLength(1)
+    expect(planted(`import { connect } from 'node:net'`)).toHaveLength(1)
+    expect(planted('await Bun.connect(options)')).toHaveLength(1)
     expect(planted('const [a, b] = body.tee()')).toHaveLength(1)
     expect(planted('console.log(1)')).toHaveLength(1)
     expect(planted('// fetch(url) is not for us\nreturn app.fetch(request)')).toEqual([])

@@ -1,0 +1,89 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { authenticate, operator } from '../../../src/core/identity/actor.ts'
+import { createKey, deleteKey, updateKey } from '../../../src/core/identity/keys.ts'
+import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+
+let clock: TestClock
+let gateway: Gateway
+let keys: Awaited<ReturnType<typeof testKeys>>
+
+beforeEach(async () => {
+  clock = new TestClock()
+  gateway = await testGateway({ clock })
+  keys = await testKeys(gateway)
+})
+
+/** The refusal's status, type and sentence; undefined where the key is good. */
+function refusalOf(authorization: string | null): [number, string, string] | undefined {
+  try {
+    authenticate(gateway, authorization)
+    return undefined
+  } catch (thrown) {
+    const { status, type, message } = GatewayError.from(thrown)
+    return [status, type, message]
+  }
+}
+
+const MISSING: [number, string, string] = [401, 'authentication', 'Missing Authentication header']
+const INVALID: [number, string, string] = [401, 'authentication', 'Invalid API key']
+
+describe('authenticate', () => {
+  test('a good key is an actor of its kind, its workspace and its user', () => {
+    expect(authenticate(gateway, `Bearer ${keys.inference}`)).toEqual({
+      kind: 'inference',
+      user_id: gateway.owner.user_id,
+      workspace_id: gateway.owner.workspace_id,
+      key_hash: keys.hash,
+    })
+    expect(authenticate(gateway, `Bearer ${keys.management}`).kind).toBe('management')
+  })
+
+  test('the scheme is read in any case and with any number of spaces', () => {
+    for (const scheme of ['bearer ', 'BEARER ', 'Bearer   ']) expect(refusalOf(scheme + keys.inference)).toBeUndefined()
+    expect(refusalOf(`Bearer ${keys.inference}  `)).toBeUndefined()
+  })
+
+  test('a request without the header is told that it is missing', () => {
+    expect(refusalOf(null)).toEqual(MISSING)
+    expect(refusalOf('')).toEqual(MISSING)
+  })
+
+  test('everything else gets one and the same sentence', () => {
+    const wrong = [
+      'Bearer',
+      'Bearer ',
+      'Bearer x',
+      `Basic ${keys.inference}`,
+      keys.inference,
+      `Bearer ${keys.inference}x`,
+      `Bearer ${keys.inference.toUpperCase()}`,
+      `Bearer ${keys.inference} ${keys.inference}`,
+      `Bearer ${keys.hash}`,
+      `Bearer\t${keys.inference}`,
+      `Bearer ${'x'.repeat(100_000)}`,
+    ]
+    for (const authorization of wrong) expect(refusalOf(authorization)).toEqual(INVALID)
+  })
+
+  test('a disabled key is refused until it is enabled again', async () => {
+    await updateKey(gateway, keys.hash, { disabled: true })
+    expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
+    await updateKey(gateway, keys.hash, { disabled: false })
+    expect(refusalOf(`Bearer ${keys.inference}`)).toBeUndefined()
+  })
+
+  test('a deleted key is refused', async () => {
+    await deleteKey(gateway, keys.hash)
+    expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
+  })
+
+  test('a key is refused from the moment at which it expires', async () => {
+    const { key } = await createKey(gateway, operator(gateway), { name: 'short', expires_at: '2026-03-04T05:06:08Z' })
+    clock.pass(999)
+    expect(refusalOf(`Bearer ${key}`)).toBeUndefined()
+    clock.pass(1)
+    expect(refusalOf(`Bearer ${key}`)).toEqual(INVALID)
+  })
+})

@@ -1,0 +1,333 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { createKey, deleteKey, getKey, listKeys, type NewKey, updateKey } from '../../../src/core/identity/keys.ts'
+import { dayOf } from '../../../src/core/ledger/periods.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+
+let clock: TestClock
+let gateway: Gateway
+let keys: Awaited<ReturnType<typeof testKeys>>
+let app: ReturnType<typeof createApp>
+
+beforeEach(async () => {
+  clock = new TestClock()
+  gateway = await testGateway({ clock })
+  keys = await testKeys(gateway)
+  app = createApp(gateway)
+})
+
+const create = (input: Partial<NewKey> = {}) => createKey(gateway, operator(gateway), { name: 'ci', ...input })
+
+/** Asks the API with the management key, or another; null for none. */
+async function ask(method: string, path: string, { body, key = keys.management }: { body?: unknown; key?: string | null } = {}) {
+  const headers: Record<string, string> = { 'content-type': 'application/json' }
+  if (key !== null) headers.authorization = `Bearer ${key}`
+  const init = { method, headers, ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }) }
+  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
+  return { status: response.status, json: await response.json() }
+}
+
+/** Charges a key on this day, as a finished call would. */
+function spend(key_hash: string, nanos: bigint, byok = false): void {
+  const now = clock.now()
+  const charge = {
+    generation_id: 'g',
+    key_hash,
+    workspace_id: 'w',
+    day: dayOf(now),
+    byok,
+    nanos,
+    source: 'exact' as const,
+    settled_at: now.toISOString(),
+  }
+  gateway.ledger.settle(gateway.ledger.reserve(key_hash, nanos), charge)
+}
+
+describe('E2 POST /keys', () => {
+  test('E2 answers 201 with the record and, this once, the plaintext', async () => {
+    const { status, json } = await ask('POST', '/keys', { body: { name: 'ci' } })
+    expect(status).toBe(201)
+    expect(json).toEqual({
+      data: {
+        hash: new Bun.CryptoHasher('sha256').update(json.key).digest('hex'),
+        name: 'ci',
+        label: `${json.key.slice(0, 9)}...${json.key.slice(-3)}`,
+        disabled: false,
+        limit: null,
+        limit_remaining: null,
+        limit_reset: null,
+        include_byok_in_limit: false,
+        usage: 0,
+        usage_daily: 0,
+        usage_weekly: 0,
+        usage_monthly: 0,
+        byok_usage: 0,
+        byok_usage_daily: 0,
+        byok_usage_weekly: 0,
+        byok_usage_monthly: 0,
+        created_at: '2026-03-04T05:06:07.000Z',
+        updated_at: null,
+        expires_at: null,
+        creator_user_id: gateway.owner.user_id,
+        external_user: null,
+        workspace_id: gateway.owner.workspace_id,
+      },
+      key: expect.stringMatching(/^gw-v1-[0-9a-f]{72}$/),
+    })
+  })
+
+  test('E2 the plaintext is in no later answer', async () => {
+    const { json } = await ask('POST', '/keys', { body: { name: 'ci' } })
+    const later = await Promise.all([ask('GET', '/keys'), ask('GET', `/keys/${json.data.hash}`), ask('GET', '/key', { key: json.key })])
+    for (const answer of later) {
+      expect(answer.status).toBe(200)
+      expect(JSON.stringify(answer.json)).not.toContain(json.key)
+      expect(JSON.stringify(answer.json)).not.toContain(json.key.slice(6, -8))
+    }
+  })
+
+  test('E2 two keys are never alike, and the label tells no more than a piece', async () => {
+    const real = await openGateway()
+    const made = await Promise.all(Array.from({ length: 50 }, () => createKey(real, operator(real), { name: 'x' })))
+    expect(new Set(made.map(one => one.key)).size).toBe(50)
+    for (const { data, key } of made) expect(data.label.replace('...', '').length).toBeLessThan(key.length / 4)
+    await real.close()
+  })
+
+  test.each([
+    ['nothing', '', 'body'],
+    ['no JSON', '{', undefined],
+    ['no name', {}, 'name'],
+    ['an empty name', { name: '' }, 'name'],
+    ['a name that is none', { name: 5 }, 'name'],
+    ['an empty creator', { name: 'a', creator_user_id: '' }, 'creator_user_id'],
+    ['a time of minute precision', { name: 'a', expires_at: '2027-01-01T00:00Z' }, 'expires_at'],
+    ['a time with an offset', { name: 'a', expires_at: '2027-01-01T00:00:00+01:00' }, 'expires_at'],
+    ['a day that is none', { name: 'a', expires_at: '2027-02-30T00:00:00Z' }, 'expires_at'],
+    ['a time that has passed', { name: 'a', expires_at: '2026-03-04T05:06:07Z' }, 'expires_at'],
+    ['a negative limit', { name: 'a', limit: -1 }, 'limit'],
+    ['a limit in words', { name: 'a', limit: '5' }, 'limit'],
+    ['an unknown period', { name: 'a', limit_reset: 'yearly' }, 'limit_reset'],
+    ['a workspace that is no uuid', { name: 'a', workspace_id: 'default' }, 'workspace_id'],
+    ['a workspace that does not exist', { name: 'a', workspace_id: '11111111-1111-4111-8111-111111111111' }, 'workspace_id'],
+    ['a switch that is none', { name: 'a', include_byok_in_limit: 'yes' }, 'include_byok_in_limit'],
+    ['an outside identity without a user', { name: 'a', external: {} }, 'external.user'],
+  ])('E2 refuses %s', async (_, body, field) => {
+    const { status, json } = await ask('POST', '/keys', { body })
+    expect([status, json.error.code, json.error.metadata.error_type]).toEqual([400, 400, 'invalid_request'])
+    if (field !== undefined && field !== 'body') expect(json.error.metadata.field).toBe(field)
+    expect(gateway.keys.size).toBe(2)
+  })
+
+  test('E2 takes seconds and fractions of them, and keeps the time as it was given', async () => {
+    for (const expires_at of ['2027-01-01T00:00:00Z', '2026-03-04T05:06:07.001Z', '2027-01-01T00:00:00.123456789Z'])
+      expect((await create({ expires_at })).data.expires_at).toBe(expires_at)
+  })
+
+  test('E2 everything that may be null may be null', async () => {
+    const { data } = await create({ creator_user_id: null, expires_at: null, limit: null, limit_reset: null })
+    expect(data).toMatchObject({ expires_at: null, limit: null, limit_reset: null })
+  })
+
+  test('E2 belongs to the default workspace, or to the one that is named', async () => {
+    const named = await create({ workspace_id: gateway.owner.workspace_id })
+    expect(named.data.workspace_id).toBe((await create()).data.workspace_id)
+  })
+
+  test('E2 keeps a partner’s user, and of his key only a hash', async () => {
+    const secret = 'partner-secret-0123456789-0123456789'
+    const { data } = await create({ external: { user: 'ada', api_key: secret } })
+    expect(data.external_user).toBe('ada')
+    expect(gateway.keys.get(data.hash)?.external_api_key_hash).toBe(new Bun.CryptoHasher('sha256').update(secret).digest('hex'))
+  })
+
+  test('E2 only management keys may, and without a key nobody may, before the body is looked at', async () => {
+    const body = '{ not json'
+    const refused = await ask('POST', '/keys', { key: keys.inference, body })
+    expect([refused.status, refused.json.error.message]).toEqual([403, 'Only management keys can perform this operation'])
+    const unknown = await ask('POST', '/keys', { key: null, body })
+    expect([unknown.status, unknown.json.error.message]).toEqual([401, 'Missing Authentication header'])
+  })
+})
+
+describe('limits', () => {
+  test('are kept to the nano-dollar', async () => {
+    for (const limit of [0, 0.000000001, 0.1, 5.979018446, 1_000_000_000]) expect((await create({ limit })).data.limit).toBe(limit)
+    expect(gateway.keys.get((await create({ limit: 0.1 })).data.hash)?.limit).toBe(100_000_000n)
+  })
+
+  test('what remains is the limit less what was spent in its window and what is held', async () => {
+    const { data } = await create({ limit: 1, limit_reset: 'daily' })
+    const remaining = () => getKey(gateway, data.hash).data.limit_remaining
+    spend(data.hash, 250_000_000n)
+    expect(remaining()).toBe(0.75)
+    const hold = gateway.ledger.reserve(data.hash, 500_000_000n)
+    expect(remaining()).toBe(0.25)
+    gateway.ledger.release(hold)
+    clock.pass(86_400_000)
+    expect(remaining()).toBe(1)
+  })
+
+  test('what remains is never negative, and null without a limit', async () => {
+    const { data } = await create({ limit: 0.1 })
+    spend(data.hash, 250_000_000n)
+    expect(getKey(gateway, data.hash).data).toMatchObject({ usage: 0.25, limit_remaining: 0 })
+    expect(getKey(gateway, keys.hash).data.limit_remaining).toBeNull()
+  })
+
+  test('spending through own provider keys counts only where it is asked to', async () => {
+    const apart = await create({ limit: 1 })
+    const counted = await create({ limit: 1, include_byok_in_limit: true })
+    for (const { data } of [apart, counted]) spend(data.hash, 100_000_000n, true)
+    expect(getKey(gateway, apart.data.hash).data).toMatchObject({ usage: 0, byok_usage: 0.1, limit_remaining: 1 })
+    expect(getKey(gateway, counted.data.hash).data).toMatchObject({ usage: 0, byok_usage: 0.1, limit_remaining: 0.9 })
+  })
+})
+
+describe('the list', () => {
+  test('is the newest first, and without the disabled ones unless they are asked for', async () => {
+    clock.pass(1_000)
+    const first = await create({ name: 'first' })
+    clock.pass(1_000)
+    await create({ name: 'second' })
+    await updateKey(gateway, first.data.hash, { disabled: true })
+    const names = async (query: string) => (await ask('GET', `/keys${query}`)).json.data.map((one: { name: string }) => one.name)
+    expect((await names(''))[0]).toBe('second')
+    expect(await names('')).not.toContain('first')
+    expect((await names('?include_disabled=true')).slice(0, 2)).toEqual(['second', 'first'])
+    expect(await names('?include_disabled=false')).not.toContain('first')
+  })
+
+  test('comes in pages of 100, and every key is on exactly one of them', async () => {
+    for (let i = 0; i < 203; i++) await create({ name: `k${i}` })
+    const page = async (offset: number) => (await ask('GET', `/keys?offset=${offset}`)).json.data.map((one: { hash: string }) => one.hash)
+    const pages = await Promise.all([0, 100, 200, 300].map(page))
+    expect(pages.map(one => one.length)).toEqual([100, 100, 5, 0])
+    expect(new Set(pages.flat()).size).toBe(205)
+  })
+
+  test.each([
+    '?offset=-1',
+    '?offset=x',
+    '?include_disabled=maybe',
+    '?workspace_id=x',
+    '?workspace_id=11111111-1111-4111-8111-111111111111',
+  ])('refuses %s', async query => {
+    expect((await ask('GET', `/keys${query}`)).status).toBe(400)
+  })
+})
+
+describe('a change', () => {
+  test('changes what it names and nothing else', async () => {
+    const { data } = await create({ limit: 1, limit_reset: 'daily', expires_at: '2027-01-01T00:00:00Z' })
+    clock.pass(5_000)
+    const { status, json } = await ask('PATCH', `/keys/${data.hash}`, { body: { name: 'new', limit: 2.5 } })
+    expect(status).toBe(200)
+    expect(json.data).toEqual({ ...data, name: 'new', limit: 2.5, limit_remaining: 2.5, updated_at: '2026-03-04T05:06:12.000Z' })
+    expect((await ask('PATCH', `/keys/${data.hash}`, { body: { limit: null, limit_reset: null } })).json.data).toMatchObject({
+      limit: null,
+      limit_reset: null,
+    })
+  })
+
+  test('cannot touch what a key is', async () => {
+    const before = gateway.keys.get(keys.hash)
+    const body = { hash: 'x', kind: 'management', workspace_id: 'x', label: 'x', created_at: 'x', key: 'x' }
+    await ask('PATCH', `/keys/${keys.hash}`, { body })
+    expect({ ...gateway.keys.get(keys.hash), updated_at: null }).toEqual({ ...before, updated_at: null } as never)
+  })
+
+  test('of a key that does not exist is a 404, as is its deletion', async () => {
+    for (const [method, body] of [
+      ['PATCH', { name: 'x' }],
+      ['DELETE', undefined],
+      ['GET', undefined],
+    ] as const)
+      expect((await ask(method, '/keys/none', { body })).json.error).toMatchObject({ code: 404, message: 'API key not found' })
+  })
+
+  test('that deletes a key says so, once', async () => {
+    expect((await ask('DELETE', `/keys/${keys.hash}`)).json).toEqual({ deleted: true })
+    expect((await ask('DELETE', `/keys/${keys.hash}`)).status).toBe(404)
+    expect((await ask('GET', '/key', { key: keys.inference })).status).toBe(401)
+  })
+
+  test('made while the gateway takes over another process’s changes is not lost', async () => {
+    for (let wait = 0; wait < 12; wait++) {
+      const refreshing = gateway.refresh()
+      for (let i = 0; i < wait; i++) await Promise.resolve()
+      const { data } = await create()
+      await refreshing
+      expect([wait, gateway.keys.has(data.hash)]).toEqual([wait, true])
+    }
+  })
+
+  test('made together with another loses neither', async () => {
+    await Promise.all([updateKey(gateway, keys.hash, { disabled: true }), updateKey(gateway, keys.hash, { name: 'new' })])
+    await gateway.refresh()
+    expect(getKey(gateway, keys.hash).data).toMatchObject({ disabled: true, name: 'new' })
+  })
+
+  test('that deletes a key while another changes it leaves it deleted', async () => {
+    await Promise.allSettled([updateKey(gateway, keys.hash, { name: 'x' }), deleteKey(gateway, keys.hash)])
+    expect(gateway.keys.has(keys.hash)).toBe(false)
+    const other = (await create()).data.hash
+    await Promise.allSettled([deleteKey(gateway, other), updateKey(gateway, other, { name: 'x' })])
+    expect(gateway.keys.has(other)).toBe(false)
+  })
+})
+
+describe('what is kept', () => {
+  test('the plaintext is in no file of the data directory', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+    try {
+      const real = await openGateway({ data, ids: countedIds() })
+      const { key } = await createKey(real, operator(real), {
+        name: 'findable-name',
+        external: { user: 'u', api_key: 'partner-secret-0123456789-0123456789' },
+      })
+      const bytes = () => Buffer.concat(readdirSync(data).map(file => readFileSync(join(data, file))))
+      for (const moment of ['open', 'closed']) {
+        if (moment === 'closed') await real.close()
+        expect(bytes().includes('findable-name')).toBe(true)
+        expect(bytes().includes(key)).toBe(false)
+        expect(bytes().includes(key.slice(6, 70))).toBe(false)
+        expect(bytes().includes('partner-secret')).toBe(false)
+      }
+    } finally {
+      rmSync(data, { recursive: true, force: true })
+    }
+  })
+
+  test('a key is the same after the gateway was closed and opened', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+    try {
+      const before = await openGateway({ data })
+      const { data: record } = await createKey(before, operator(before), {
+        name: 'ci',
+        limit: 5.979018446,
+        limit_reset: 'weekly',
+        expires_at: '2099-01-01T00:00:00.5Z',
+      })
+      await before.close()
+      const after = await openGateway({ data })
+      expect(getKey(after, record.hash).data).toEqual(record)
+      expect(listKeys(after, {}).data).toEqual([record])
+      await after.close()
+    } finally {
+      rmSync(data, { recursive: true, force: true })
+    }
+  })
+
+  test('a deletion that the store refuses leaves the key good', async () => {
+    gateway.store.keys.remove = () => Promise.reject(new Error('disk full'))
+    expect(await deleteKey(gateway, keys.hash).catch(thrown => GatewayError.from(thrown).status)).toBe(500)
+    expect(gateway.keys.has(keys.hash)).toBe(true)
+  })
+})

@@ -1,0 +1,114 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { lockData } from '../../../src/core/store/lock.ts'
+import { openSqlite } from '../../../src/core/store/sqlite.ts'
+import { storeSuite } from '../../suites/store.ts'
+import { entryOf } from '../../support/generation.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+let files = 0
+const newPath = () => join(directory, `${++files}.db`)
+const open = (path: string, patience = 0) => openSqlite({ path, durability: 'normal', patience })
+
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+storeSuite('SQLite in memory', () => open(':memory:'))
+storeSuite('SQLite in a file', () => open(newPath()))
+storeSuite('SQLite in a file, fully durable', () => openSqlite({ path: newPath(), durability: 'full', patience: 0 }))
+
+describe('SQLite in a file', () => {
+  test('what was written is there after it was closed and opened', async () => {
+    const path = newPath()
+    const before = await open(path)
+    before.generations.record([entryOf('a')])
+    before.close()
+    const after = await open(path)
+    expect((await after.generations.byId('a'))?.id).toBe('a')
+    expect(await after.ledger.totals()).toEqual([{ key_hash: 'k', byok: false, nanos: 4_500n }])
+    after.close()
+  })
+
+  test('its version moves exactly when another connection writes', async () => {
+    const path = newPath()
+    const [server, terminal] = [await open(path), await open(path)]
+    const before = server.version()
+    await terminal.workspaces.all()
+    expect(server.version()).toBe(before)
+    await terminal.workspaces.insert(firstWorkspace('w', 'u', new Date()))
+    expect(server.version()).not.toBe(before)
+    expect(await server.workspaces.all()).toHaveLength(1)
+    server.close()
+    terminal.close()
+  })
+
+  test('without patience a locked store refuses at once, and works again when it is free', async () => {
+    const path = newPath()
+    const store = await open(path)
+    const other = new Database(path)
+    other.run('begin immediate')
+    const began = performance.now()
+    expect(() => store.generations.record([entryOf('a')])).toThrow()
+    expect(performance.now() - began).toBeLessThan(500)
+    other.run('commit')
+    store.generations.record([entryOf('a')])
+    expect((await store.generations.byId('a'))?.id).toBe('a')
+    other.close()
+    store.close()
+  })
+
+  test('a file of a newer program is refused, and left as it is', async () => {
+    const path = newPath()
+    ;(await open(path)).close()
+    const db = new Database(path)
+    db.run('pragma user_version = 999')
+    db.close()
+    expect(open(path)).rejects.toThrow('newer gateway')
+    const after = new Database(path)
+    expect(after.query('pragma user_version').get()).toEqual({ user_version: 999 })
+    after.close()
+  })
+
+  test('a file that is no database is refused, and left as it is', async () => {
+    const path = newPath()
+    const text = 'not a database, but somebody’s diary'.repeat(100)
+    writeFileSync(path, text)
+    expect(open(path)).rejects.toThrow()
+    expect(await Bun.file(path).text()).toBe(text)
+  })
+
+  test('a directory in the place of the file is refused', () => {
+    const path = newPath()
+    mkdirSync(path)
+    expect(open(path)).rejects.toThrow()
+  })
+
+  test('two that open an empty file at once agree on its owner', async () => {
+    const path = newPath()
+    const [a, b] = await Promise.all([open(path, 1_000), open(path, 1_000)])
+    const owners = await Promise.all([a.owner({ user_id: 'a', workspace_id: 'a' }), b.owner({ user_id: 'b', workspace_id: 'b' })])
+    expect(owners[0]).toEqual(owners[1])
+    a.close()
+    b.close()
+  })
+})
+
+describe('the lock of a data directory', () => {
+  test('keeps a second server out until it is let go', () => {
+    const data = join(directory, 'locked')
+    const unlock = lockData(data)
+    let thrown: unknown
+    try {
+      lockData(data)
+    } catch (error) {
+      thrown = error
+    }
+    expect(GatewayError.from(thrown)).toMatchObject({ type: 'conflict', message: `Another gateway serves from ${data}` })
+    unlock()
+    lockData(data)()
+  })
+})

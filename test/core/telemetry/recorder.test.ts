@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { openEvents } from '../../../src/core/events.ts'
+import type { Generation, GenerationStore } from '../../../src/core/telemetry/generations.ts'
+import { type Entry, openRecorder } from '../../../src/core/telemetry/recorder.ts'
+import { TestClock } from '../../support/gateway.ts'
+import { entryOf, generationWith } from '../../support/generation.ts'
+
+/** A recorder over a store that refuses while `fault` is set, and all that was told of it. */
+function bench({ clock }: { clock?: TestClock } = {}) {
+  const state = { fault: null as Error | null, batches: [] as string[][], tries: 0, failures: 0 }
+  const store: GenerationStore = {
+    record(batch: Entry[]) {
+      state.tries += 1
+      if (state.fault) throw state.fault
+      state.batches.push(batch.map(one => one.generation.id))
+    },
+    byId: async () => undefined,
+    recent: async () => [],
+  }
+  const events = openEvents()
+  events.on('store.failing', () => {
+    state.failures += 1
+  })
+  const ticks = clock ? clock.ticks : () => performance.now()
+  return { state, recorder: openRecorder(store, events, ticks) }
+}
+
+const locked = new Error('database is locked')
+
+describe('recorder', () => {
+  test('a record that resolves is in the store', async () => {
+    const { state, recorder } = bench()
+    await recorder.record(entryOf('a'))
+    expect(state.batches).toEqual([['a']])
+  })
+
+  test('a record that comes right behind a written one is written too', async () => {
+    const { state, recorder } = bench()
+    await recorder.record(entryOf('a'))
+    await Promise.race([recorder.record(entryOf('b')), Bun.sleep(500)])
+    expect(state.batches.flat()).toEqual(['a', 'b'])
+  })
+
+  test('calls that finish together share a batch, in their order', async () => {
+    const { state, recorder } = bench()
+    const ids = Array.from({ length: 300 }, (_, i) => `g${i}`)
+    await Promise.all(ids.map(id => recorder.record(entryOf(id))))
+    expect(state.batches.flat()).toEqual(ids)
+    expect(state.batches.length).toBeLessThan(10)
+  })
+
+  test('a flood is written in batches of a size, in its order', async () => {
+    const { state, recorder } = bench()
+    const ids = Array.from({ length: 3_000 }, (_, i) => `g${i}`)
+    await Promise.all(ids.map(id => recorder.record(entryOf(id))))
+    expect(state.batches.flat()).toEqual(ids)
+    expect(Math.max(...state.batches.map(batch => batch.length))).toBeLessThanOrEqual(1_000)
+  })
+
+  test('a locked store is asked again until it takes the records, each once and in order', async () => {
+    const { state, recorder } = bench()
+    state.fault = locked
+    const recording = Promise.all([recorder.record(entryOf('a')), recorder.record(entryOf('b'))])
+    await Bun.sleep(20)
+    const late = recorder.record(entryOf('c'))
+    expect(state.batches).toEqual([])
+    state.fault = null
+    await Promise.all([recording, late])
+    expect(state.batches.flat()).toEqual(['a', 'b', 'c'])
+    expect(state.tries).toBeGreaterThan(1)
+    expect(state.tries).toBeLessThan(20)
+  })
+
+  test('a store that fails is told of once, not with every try', async () => {
+    const { state, recorder } = bench()
+    state.fault = locked
+    const recording = recorder.record(entryOf('a'))
+    await Bun.sleep(30)
+    expect(state.failures).toBe(1)
+    state.fault = null
+    await recording
+    await Bun.sleep(5)
+    state.fault = locked
+    const again = recorder.record(entryOf('b'))
+    await Bun.sleep(30)
+    expect(state.failures).toBe(2)
+    state.fault = null
+    await again
+  })
+
+  test('a store that takes nothing for a second makes the gateway refuse work, and heals by itself', async () => {
+    const clock = new TestClock()
+    const { state, recorder } = bench({ clock })
+    state.fault = new Error('disk full')
+    const recording = recorder.record(entryOf('a'))
+    await Bun.sleep(10)
+    expect(recorder.healthy).toBe(true)
+    clock.pass(1_100)
+    expect(recorder.healthy).toBe(false)
+    state.fault = null
+    await recording
+    expect(recorder.healthy).toBe(true)
+  })
+
+  test('whoever waits too long is told, and the record is still written once', async () => {
+    const clock = new TestClock()
+    const { state, recorder } = bench({ clock })
+    state.fault = new Error('disk full')
+    const recording = recorder.record(entryOf('a')).catch(thrown => GatewayError.from(thrown).status)
+    await Bun.sleep(10)
+    clock.pass(60_000)
+    expect(await recording).toBe(503)
+    state.fault = null
+    await recorder.flush()
+    expect(state.batches).toEqual([['a']])
+  })
+
+  test('flush waits for what is still to be written', async () => {
+    const { state, recorder } = bench()
+    void recorder.record(entryOf('a'))
+    await recorder.flush()
+    expect(state.batches).toEqual([['a']])
+    await recorder.flush()
+  })
+
+  test('a record that the store can never take does not stand in the way of the others', async () => {
+    const taken: string[] = []
+    const store: GenerationStore = {
+      record(batch: Entry[]) {
+        if (batch.some(one => one.generation.id === 'poison')) throw new Error('UNIQUE constraint failed: generations.id')
+        taken.push(...batch.map(one => one.generation.id))
+      },
+      byId: async () => undefined,
+      recent: async (): Promise<Generation[]> => [],
+    }
+    const recorder = openRecorder(store, openEvents(), () => performance.now())
+    recorder.record({ generation: generationWith({ id: 'poison' }), charge: null }).catch(() => undefined)
+    const recording = Promise.all(['a', 'b'].map(id => recorder.record(entryOf(id))))
+    await Promise.race([recording, Bun.sleep(500)])
+    expect(taken).toEqual(['a', 'b'])
+  })
+})

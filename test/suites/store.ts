@@ -1,0 +1,149 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import type { Key } from '../../src/core/identity/keys.ts'
+import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
+import type { Store } from '../../src/core/store/store.ts'
+import { entryOf, generationWith } from '../support/generation.ts'
+
+const WORKSPACE = '00000000-0000-7000-8000-000000000001'
+const LARGEST = 2n ** 63n - 1n
+
+const keyOf = (more: Partial<Key> = {}): Key => ({
+  hash: 'h1',
+  name: 'ci “𝄞”',
+  label: 'gw-v1-abc...def',
+  kind: 'inference',
+  workspace_id: WORKSPACE,
+  creator_user_id: 'user_1',
+  external_user: null,
+  external_api_key_hash: null,
+  disabled: false,
+  limit: 1n,
+  limit_reset: 'weekly',
+  include_byok_in_limit: true,
+  expires_at: '2027-01-01T00:00:00Z',
+  created_at: '2026-03-04T05:06:07.000Z',
+  updated_at: null,
+  ...more,
+})
+
+/** What every store must satisfy. `open` gives an empty one. */
+export function storeSuite(name: string, open: () => Promise<Store>): void {
+  describe(`store: ${name}`, () => {
+    let store: Store
+
+    beforeEach(async () => {
+      store = await open()
+      await store.workspaces.insert(firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')))
+    })
+
+    afterEach(() => store.close())
+
+    test('the first owner stays, whoever asks later', async () => {
+      const first = { user_id: 'user_a', workspace_id: 'w-a' }
+      expect(await store.owner(first)).toEqual(first)
+      expect(await store.owner({ user_id: 'user_b', workspace_id: 'w-b' })).toEqual(first)
+    })
+
+    test('a workspace is what was inserted, and the first of a name stays', async () => {
+      await store.workspaces.insert(firstWorkspace('another', 'user_2', new Date()))
+      expect(await store.workspaces.all()).toEqual([firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z'))])
+    })
+
+    test('a key is what was inserted, to the last field', async () => {
+      const keys = [keyOf(), keyOf({ hash: 'h2', limit: null, limit_reset: null, expires_at: null, disabled: true, external_user: 'ada' })]
+      for (const key of keys) await store.keys.insert(key)
+      expect((await store.keys.all()).sort((a, b) => (a.hash < b.hash ? -1 : 1))).toEqual(keys)
+    })
+
+    test('money of 64 bits loses nothing', async () => {
+      await store.keys.insert(keyOf({ limit: LARGEST }))
+      store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])
+      store.generations.record([
+        { generation: generationWith({ id: 'gen-2', total_cost: LARGEST, upstream_inference_cost: null }), charge: null },
+      ])
+      expect((await store.keys.all())[0]?.limit).toBe(LARGEST)
+      expect((await store.ledger.totals())[0]?.nanos).toBe(LARGEST - 1n)
+      expect(await store.generations.byId('gen-2')).toMatchObject({ total_cost: LARGEST, upstream_inference_cost: null })
+    })
+
+    test('a hash is unique', async () => {
+      await store.keys.insert(keyOf())
+      expect(store.keys.insert(keyOf({ name: 'other' }))).rejects.toThrow()
+    })
+
+    test('a change and a removal touch one key', async () => {
+      for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }))
+      await store.keys.update(keyOf({ hash: 'h1', name: 'new', limit: null }))
+      await store.keys.remove('h2')
+      await store.keys.remove('h2')
+      expect(await store.keys.all()).toEqual([keyOf({ hash: 'h1', name: 'new', limit: null })])
+    })
+
+    test('a generation is what was recorded, to the last field', async () => {
+      const whole = generationWith({ id: 'gen-1' })
+      const bare = generationWith({
+        id: 'gen-2',
+        key_hash: null,
+        provider_name: null,
+        provider_responses: [],
+        latency: null,
+        total_cost: null,
+        cancelled: true,
+      })
+      store.generations.record([
+        { generation: whole, charge: null },
+        { generation: bare, charge: null },
+      ])
+      expect(await store.generations.byId('gen-1')).toEqual(whole)
+      expect(await store.generations.byId('gen-2')).toEqual(bare)
+      expect(await store.generations.byId('gen-3')).toBeUndefined()
+    })
+
+    test('the newest generations come first', async () => {
+      for (let i = 0; i < 5; i++) store.generations.record([entryOf(`gen-${i}`)])
+      expect((await store.generations.recent(3)).map(one => one.id)).toEqual(['gen-4', 'gen-3', 'gen-2'])
+    })
+
+    test('charges add up by key, day and whose provider key it was', async () => {
+      store.generations.record([entryOf('a', { nanos: 1n }), entryOf('b', { nanos: 2n }), entryOf('c', { nanos: 4n, day: 20_517 })])
+      store.generations.record([
+        entryOf('d', { nanos: 8n }),
+        entryOf('e', { nanos: 16n, byok: true }),
+        entryOf('f', { nanos: 32n, key_hash: 'x' }),
+      ])
+      const sorted = <T extends { nanos: bigint }>(rows: T[]) => rows.sort((a, b) => Number(a.nanos - b.nanos))
+      expect(sorted(await store.ledger.days(0))).toEqual([
+        { key_hash: 'k', day: 20_517, byok: false, nanos: 4n },
+        { key_hash: 'k', day: 20_516, byok: false, nanos: 11n },
+        { key_hash: 'k', day: 20_516, byok: true, nanos: 16n },
+        { key_hash: 'x', day: 20_516, byok: false, nanos: 32n },
+      ])
+      expect(sorted(await store.ledger.totals())).toEqual([
+        { key_hash: 'k', byok: false, nanos: 15n },
+        { key_hash: 'k', byok: true, nanos: 16n },
+        { key_hash: 'x', byok: false, nanos: 32n },
+      ])
+      expect(sorted(await store.ledger.days(20_517))).toEqual([{ key_hash: 'k', day: 20_517, byok: false, nanos: 4n }])
+    })
+
+    test('a batch is recorded whole or not at all', async () => {
+      store.generations.record([entryOf('a', { nanos: 1n })])
+      expect(() => store.generations.record([entryOf('b', { nanos: 2n }), entryOf('a', { nanos: 4n })])).toThrow()
+      expect(await store.generations.byId('b')).toBeUndefined()
+      expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([1n])
+    })
+
+    test('a text that is SQL is a text', async () => {
+      const name = `'; drop table keys; --`
+      await store.keys.insert(keyOf({ name, hash: name }))
+      await store.keys.remove(`x' or '1'='1`)
+      expect((await store.keys.all())[0]?.name).toBe(name)
+    })
+
+    test('its version stays while only this process writes', async () => {
+      const before = store.version()
+      await store.keys.insert(keyOf())
+      expect(store.version()).toBe(before)
+    })
+  })
+}

@@ -1,0 +1,62 @@
+import type { Charge } from '../../src/core/ledger/ledger.ts'
+import type { Generation } from '../../src/core/telemetry/generations.ts'
+import type { Entry } from '../../src/core/telemetry/recorder.ts'
+
+/** The record of a call that was answered, with `more` laid over it. */
+export const generationWith = (more: Partial<Generation> = {}): Generation => ({
+  id: 'gen-1',
+  request_id: 'req-1',
+  created_at: '2026-03-04T05:06:07.000Z',
+  workspace_id: '00000000-0000-7000-8000-000000000001',
+  key_hash: 'k',
+  user_id: 'user_1',
+  api_type: 'completions',
+  model: 'acme/small',
+  provider_name: 'Local',
+  provider_responses: [
+    { provider_name: 'Local', model_permaslug: 'acme/small', endpoint_id: 'local/up', is_byok: false, latency: 12, status: 200 },
+  ],
+  upstream_id: 'chatcmpl-1',
+  streamed: true,
+  cancelled: false,
+  finish_reason: 'stop',
+  native_finish_reason: 'stop',
+  latency: 12,
+  generation_time: 34.5,
+  native_tokens_prompt: 10,
+  native_tokens_completion: 5,
+  native_tokens_reasoning: 2,
+  native_tokens_cached: 3,
+  native_tokens_completion_images: 0,
+  total_cost: 4_500n,
+  upstream_inference_cost: 4_500n,
+  usageSource: 'exact',
+  is_byok: false,
+  service_tier: null,
+  session_id: 's-1',
+  external_user: null,
+  http_referer: 'https://a.example',
+  title: 'A “title” with \u0000 in it',
+  user_agent: null,
+  error_type: null,
+  ...more,
+})
+
+/** What that call cost a key, with `more` laid over it. */
+export const chargeWith = (more: Partial<Charge> = {}): Charge => ({
+  generation_id: 'gen-1',
+  key_hash: 'k',
+  workspace_id: '00000000-0000-7000-8000-000000000001',
+  day: 20_516,
+  byok: false,
+  nanos: 4_500n,
+  source: 'exact',
+  settled_at: '2026-03-04T05:06:08.000Z',
+  ...more,
+})
+
+/** A call's record and its charge under one id. */
+export const entryOf = (id: string, charge: Partial<Charge> | null = {}): Entry => ({
+  generation: generationWith({ id }),
+  charge: charge && chargeWith({ generation_id: id, ...charge }),
+})
