@@ -1,4 +1,5 @@
 import { Command, CommanderError } from 'commander'
+import { printable } from '../core/kernel/words.ts'
 import { configCommand } from './commands/config.ts'
 import { generationsCommand } from './commands/generations.ts'
 import { initCommand } from './commands/init.ts'
@@ -13,7 +14,7 @@ export function program(): Command {
   return new Command('gateway')
     .description('One API in front of every model provider')
     .version(VERSION)
-    .configureOutput({ outputError: text => process.stderr.write(`gateway: ${text.replace(/^error: /, '').trim()}\n`) })
+    .configureOutput({ outputError: text => process.stderr.write(`gateway: ${oneLine(text.replace(/^error: /, ''))}\n`) })
     .exitOverride()
     .addCommand(serveCommand())
     .addCommand(initCommand())
@@ -22,6 +23,9 @@ export function program(): Command {
     .addCommand(generationsCommand())
     .addCommand(configCommand())
 }
+
+// Commander repeats what was typed, and puts its guess on a line of its own.
+const oneLine = (text: string) => printable(text.trim().replaceAll('\n', ' '))
 
 /** Runs one command line. The exit code is 0 done, 1 failed, 2 wrong usage, 3 not found, 4 conflict, 5 refused. */
 export async function run(argv: string[]): Promise<void> {
