@@ -1,0 +1,306 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gateway, type Ran, type Server, startServer } from '../support/server.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+/** An empty directory of its own. */
+const emptyDirectory = () => mkdtempSync(join(directory, 'd-'))
+
+/** What a command answered with `--json`. Throws when it failed. */
+function jsonOf({ code, stdout, stderr }: Ran) {
+  if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`)
+  return JSON.parse(stdout)
+}
+
+/** The exit code, and whether it said why in one line on stderr and nothing on stdout. */
+const refusal = ({ code, stdout, stderr }: Ran) => ({ code, said: stdout, oneLine: /^gateway: [^\n]+\n$/.test(stderr) })
+const refused = (code: number) => ({ code, said: '', oneLine: true })
+
+describe('help', () => {
+  test('of every command opens nothing: no data directory is made', async () => {
+    const cwd = emptyDirectory()
+    const commands = ['', 'serve', 'init', 'keys', 'keys create', 'keys update', 'models list', 'generations get', 'config check']
+    const helps = await Promise.all(commands.map(command => gateway([...command.split(' ').filter(Boolean), '--help'], { cwd })))
+    for (const { code, stdout, stderr } of helps) expect([code, stdout.startsWith('Usage: gateway'), stderr]).toEqual([0, true, ''])
+    expect(readdirSync(cwd)).toEqual([])
+  })
+
+  test('--version is the version, and neither it nor the schema makes a data directory', async () => {
+    const cwd = emptyDirectory()
+    const { version } = await Bun.file(join(import.meta.dir, '../../package.json')).json()
+    expect(await gateway(['--version'], { cwd })).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
+    expect((await gateway(['config', 'schema'], { cwd })).code).toBe(0)
+    expect(readdirSync(cwd)).toEqual([])
+  })
+
+  test('is what a command line without a command gets, as wrong usage', async () => {
+    for (const args of [[], ['keys']]) {
+      const { code, stdout, stderr } = await gateway(args)
+      expect([code, stdout, stderr.startsWith('Usage: gateway')]).toEqual([2, '', true])
+    }
+  })
+})
+
+describe('wrong usage is exit code 2 and one line', () => {
+  test.each([
+    ['an unknown command', ['nothing']],
+    ['a command that is almost one', ['key']],
+    ['an unknown verb', ['keys', 'make']],
+    ['an unknown option', ['keys', 'list', '--bogus']],
+    ['a missing option', ['keys', 'create']],
+    ['a missing argument', ['keys', 'get']],
+    ['an argument too many', ['keys', 'list', 'x']],
+    ['an option without its value', ['keys', 'list', '--data']],
+    ['a number that is none', ['keys', 'create', '--name', 'x', '--limit', 'five']],
+    ['a negative limit', ['keys', 'create', '--name', 'x', '--limit', '-1']],
+    ['an unknown period', ['keys', 'create', '--name', 'x', '--limit-reset', 'yearly']],
+    ['E2 a time of minute precision', ['keys', 'create', '--name', 'x', '--expires-at', '2099-01-01T00:00Z']],
+    ['a time that has passed', ['keys', 'create', '--name', 'x', '--expires-at', '2020-01-01T00:00:00Z']],
+    ['an empty name', ['keys', 'create', '--name', '']],
+    ['none at all', ['generations', 'list', '--limit', '0']],
+    ['a port that is none', ['serve', '--port', '70000']],
+    ['a log format that is none', ['serve', '--port', '0', '--log', 'xml']],
+    ['a config that is not there', ['config', 'check', 'nowhere.yaml']],
+  ])('%s', async (_, args) => {
+    expect(refusal(await gateway(args, { cwd: emptyDirectory() }))).toEqual(refused(2))
+  })
+
+  test('and says nothing that could move the cursor', async () => {
+    const { stderr } = await gateway(['keys', 'list', '--\u001b[31mred'], { cwd: emptyDirectory() })
+    expect(stderr).not.toContain('\u001b')
+  })
+})
+
+describe('init', () => {
+  test('makes the data directory, for its owner only, and prints its first keys', async () => {
+    const data = join(emptyDirectory(), 'new', 'data')
+    const made = jsonOf(await gateway(['init', '--json', '--data', data]))
+    expect(made).toEqual({
+      workspace_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      management_key: expect.stringMatching(/^gw-v1-[0-9a-f]{72}$/),
+      inference_key: expect.stringMatching(/^gw-v1-[0-9a-f]{72}$/),
+    })
+    expect(statSync(data).mode & 0o077).toBe(0)
+  })
+
+  test('a second time is a conflict, and prints no key', async () => {
+    const data = emptyDirectory()
+    const { stdout } = await gateway(['init', '--data', data])
+    expect(stdout.match(/gw-v1-[0-9a-f]{72}/g)).toHaveLength(2)
+    expect(refusal(await gateway(['init', '--data', data]))).toEqual(refused(4))
+    expect(refusal(await gateway(['init', '--json', '--data', data]))).toEqual(refused(4))
+  })
+
+  test('finds its directory by the flag before GATEWAY_DATA before ./gateway-data', async () => {
+    const cwd = emptyDirectory()
+    await gateway(['init'], { cwd })
+    await gateway(['init'], { cwd, env: { GATEWAY_DATA: join(cwd, 'by-env') } })
+    await gateway(['init', '--data', join(cwd, 'by-flag')], { cwd, env: { GATEWAY_DATA: join(cwd, 'by-nobody') } })
+    expect(readdirSync(cwd).sort()).toEqual(['by-env', 'by-flag', 'gateway-data'])
+  })
+
+  test('where no directory can be made fails with 1', async () => {
+    const file = join(emptyDirectory(), 'file')
+    writeFileSync(file, '')
+    expect(refusal(await gateway(['init', '--data', file]))).toEqual(refused(1))
+    expect(refusal(await gateway(['init', '--data', join(file, 'below')]))).toEqual(refused(1))
+  })
+})
+
+describe('keys', () => {
+  let data: string
+  const keys = (...args: string[]) => gateway(['keys', ...args, '--data', data])
+  const keysJson = async (...args: string[]) => jsonOf(await keys(...args, '--json'))
+
+  beforeAll(async () => {
+    data = emptyDirectory()
+    await gateway(['init', '--data', data])
+  })
+
+  test('create makes a key by the rules of the API and prints it once', async () => {
+    const flags = ['--name', 'ci', '--limit', '5', '--limit-reset', 'weekly', '--byok-in-limit', '--expires-at', '2099-01-01T00:00:00Z']
+    const created = await keysJson('create', ...flags, '--workspace', 'default')
+    expect(created.key).toMatch(/^gw-v1-[0-9a-f]{72}$/)
+    expect(created.data).toMatchObject({
+      name: 'ci',
+      limit: 5,
+      limit_remaining: 5,
+      limit_reset: 'weekly',
+      include_byok_in_limit: true,
+      expires_at: '2099-01-01T00:00:00Z',
+    })
+    expect(await keysJson('get', created.data.hash)).toEqual({ data: created.data })
+  })
+
+  test('create without --json prints the key alone on the first line', async () => {
+    const { stdout } = await keys('create', '--name', 'plain', '--management')
+    const [key = '', hint = ''] = stdout.split('\n')
+    expect(key).toMatch(/^gw-v1-[0-9a-f]{72}$/)
+    expect(hint).toContain(new Bun.CryptoHasher('sha256').update(key).digest('hex'))
+  })
+
+  test('update changes what it names; none takes a limit away', async () => {
+    const { data: made } = await keysJson('create', '--name', 'before', '--limit', '1', '--limit-reset', 'daily')
+    const { data: renamed } = await keysJson('update', made.hash, '--name', 'after', '--limit', '2.5')
+    expect(renamed).toMatchObject({ name: 'after', limit: 2.5, limit_reset: 'daily' })
+    const { data: unlimited } = await keysJson('update', made.hash, '--limit', 'none', '--limit-reset', 'none', '--disable')
+    expect(unlimited).toMatchObject({ name: 'after', limit: null, limit_reset: null, disabled: true })
+    expect((await keysJson('update', made.hash, '--enable')).data.disabled).toBe(false)
+  })
+
+  test('list leaves disabled keys out unless all are asked for', async () => {
+    const { data: made } = await keysJson('create', '--name', 'hidden')
+    await keys('update', made.hash, '--disable')
+    const hashes = async (...args: string[]) => (await keysJson('list', ...args)).data.map((one: { hash: string }) => one.hash)
+    expect(await hashes()).not.toContain(made.hash)
+    expect(await hashes('--all')).toContain(made.hash)
+    const { stdout } = await keys('list', '--all')
+    expect(stdout).toMatch(new RegExp(`hidden +gw-v1-\\S+ +\\$0\\.00 +- +disabled +${made.hash}`))
+  })
+
+  test('delete says so, and the key is gone', async () => {
+    const { data: made } = await keysJson('create', '--name', 'short')
+    expect(await keysJson('delete', made.hash)).toEqual({ deleted: true })
+    expect(refusal(await keys('get', made.hash))).toEqual(refused(3))
+    expect(refusal(await keys('delete', made.hash))).toEqual(refused(3))
+    expect(refusal(await keys('update', made.hash, '--name', 'x'))).toEqual(refused(3))
+  })
+
+  test('of a workspace that does not exist are not found', async () => {
+    expect(refusal(await keys('create', '--name', 'x', '--workspace', 'nowhere'))).toEqual(refused(3))
+    expect(refusal(await keys('list', '--workspace', 'nowhere'))).toEqual(refused(3))
+  })
+
+  test('with escapes in their name are never printed raw', async () => {
+    const name = '\u001b[2J\u0007red\u202E\u009b31m'
+    const { data: made } = await keysJson('create', '--name', name)
+    expect(made.name).toBe(name)
+    const shown = await Promise.all([keys('list'), keys('get', made.hash), keys('list', '--json')])
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
+    for (const { stdout } of shown) expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f]/)
+    expect(shown[0]?.stdout).not.toMatch(/[\u009b\u202e]/)
+  })
+})
+
+describe('config', () => {
+  test('check says what a good file holds, and warns of a model without prices', async () => {
+    const cwd = emptyDirectory()
+    const file = join(cwd, 'gateway.yaml')
+    writeFileSync(
+      file,
+      'models: [{ id: a/b, endpoints: [{ provider: local, model: m }] }]\nproviders: { local: { protocol: openai-chat, base_url: "http://127.0.0.1:9" } }',
+    )
+    expect(jsonOf(await gateway(['config', 'check', file, '--json'], { cwd }))).toEqual({
+      file,
+      models: 2,
+      providers: 2,
+      unpriced: ['a/b'],
+    })
+    expect((await gateway(['config', 'check'], { cwd })).stdout).toContain('warning: a/b')
+    expect(readdirSync(cwd)).toEqual(['gateway.yaml'])
+  })
+
+  test('check names the file, the setting, what was expected and what was found', async () => {
+    const cwd = emptyDirectory()
+    writeFileSync(join(cwd, 'bad.yaml'), 'server: { port: eighty }')
+    const { code, stderr } = await gateway(['config', 'check', 'bad.yaml'], { cwd })
+    expect([code, stderr]).toEqual([2, 'gateway: bad.yaml: server.port: expected integer from 0 to 65535, found a string\n'])
+  })
+
+  test('is found by the flag, GATEWAY_CONFIG, the data directory and the current one, in this order', async () => {
+    const cwd = emptyDirectory()
+    const data = join(cwd, 'data')
+    mkdirSync(data)
+    for (const file of ['flag.yaml', 'env.yaml', 'gateway.yaml', 'data/gateway.yaml']) writeFileSync(join(cwd, file), '{}')
+    const found = async (args: string[], env = {}) => jsonOf(await gateway(['config', 'check', '--json', ...args], { cwd, env })).file
+    const env = { GATEWAY_CONFIG: 'env.yaml' }
+    expect(await found(['--config', 'flag.yaml', '--data', data], env)).toBe('flag.yaml')
+    expect(await found(['--data', data], env)).toBe('env.yaml')
+    expect(await found(['--data', data])).toBe(join(data, 'gateway.yaml'))
+    expect(await found([])).toBe('gateway.yaml')
+  })
+
+  test('schema is a JSON Schema with every setting in it', async () => {
+    const schema = jsonOf(await gateway(['config', 'schema']))
+    expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema')
+    expect(Object.keys(schema.properties)).toContain('providers')
+    expect(schema.properties.server.properties.port).toMatchObject({ type: 'integer', default: 8080 })
+  })
+})
+
+describe('beside a running server', () => {
+  let server: Server
+  const run = (...args: string[]) => gateway([...args, '--data', server.data])
+  const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
+  const api = async (path: string, key = server.management_key) => (await server.fetch(path, { key })).json()
+  const generationIds: string[] = []
+
+  beforeAll(async () => {
+    server = await startServer({ config: { models: [{ id: 'acme/small', endpoints: [{ provider: 'sandbox', model: 'echo' }] }] } })
+    for (const content of ['one', 'two']) {
+      const response = await server.fetch('/chat/completions', { json: { model: 'acme/small', messages: [{ role: 'user', content }] } })
+      generationIds.push(((await response.json()) as { id: string }).id)
+    }
+  })
+
+  afterAll(() => server[Symbol.asyncDispose]())
+
+  test('--json is exactly what the API answers', async () => {
+    const keys = await api('/keys')
+    expect(await json('keys', 'list')).toEqual(keys)
+    const [{ hash }] = (keys as { data: [{ hash: string }] }).data
+    expect(await json('keys', 'get', hash)).toEqual(await api(`/keys/${hash}`))
+    expect(await json('models', 'get', 'acme/small')).toEqual(await api('/model/acme/small'))
+    expect(await json('models', 'list')).toEqual(await api('/models'))
+    expect(await json('generations', 'get', generationIds[0] ?? '')).toEqual(await api(`/generation?id=${generationIds[0]}`))
+  })
+
+  test('generations list shows the newest first, and as many as are asked for', async () => {
+    const ids = async (...args: string[]) => (await json('generations', 'list', ...args)).data.map((one: { id: string }) => one.id)
+    expect(await ids()).toEqual([...generationIds].reverse())
+    expect(await ids('--limit', '1')).toEqual(generationIds.slice(-1))
+    expect((await run('generations', 'list')).stdout).toContain(generationIds[0] ?? 'an id')
+  })
+
+  test('models and generations that do not exist are not found', async () => {
+    expect(refusal(await run('models', 'get', 'acme/none'))).toEqual(refused(3))
+    expect(refusal(await run('generations', 'get', 'gen-none'))).toEqual(refused(3))
+  })
+
+  test('models list and get print a table and the fields', async () => {
+    expect((await run('models', 'list')).stdout).toMatch(/^MODEL +NAME[^\n]*\n(.*\n)*acme\/small/)
+    expect((await run('models', 'get', 'acme/small')).stdout).toMatch(/^id +acme\/small$/m)
+  })
+
+  const NEW_WITHIN = 1_000
+
+  /** The milliseconds until the server answers this key with the status. Throws after five seconds. */
+  async function untilAnswered(key: string, status: number): Promise<number> {
+    const began = performance.now()
+    while ((await server.fetch('/key', { key })).status !== status) {
+      if (performance.now() - began > 5_000) throw new Error(`Still not ${status}`)
+      await Bun.sleep(20)
+    }
+    return performance.now() - began
+  }
+
+  test('a key that the terminal makes works within a second, and is refused within one when disabled or deleted', async () => {
+    const { key, data } = await json('keys', 'create', '--name', 'late')
+    expect(await untilAnswered(key, 200)).toBeLessThan(NEW_WITHIN)
+    await run('keys', 'update', data.hash, '--disable')
+    expect(await untilAnswered(key, 401)).toBeLessThan(NEW_WITHIN)
+    await run('keys', 'update', data.hash, '--enable')
+    expect(await untilAnswered(key, 200)).toBeLessThan(NEW_WITHIN)
+    await run('keys', 'delete', data.hash)
+    expect(await untilAnswered(key, 401)).toBeLessThan(NEW_WITHIN)
+  })
+
+  test('a second server on the same data refuses with a conflict', async () => {
+    expect(refusal(await run('serve', '--port', '0'))).toEqual(refused(4))
+    expect((await server.fetch('/key')).status).toBe(200)
+  })
+})

@@ -1,0 +1,87 @@
+import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
+import { dollars, fail, printFields, printTable } from '../../src/cli/output.ts'
+import { conflict, denied, GatewayError, invalid, notFound, unauthenticated, unavailable } from '../../src/core/errors.ts'
+
+let out: string
+let err: string
+let spies: { mockRestore(): void }[]
+
+beforeEach(() => {
+  out = ''
+  err = ''
+  spies = [
+    spyOn(process.stdout, 'write').mockImplementation(text => {
+      out += text
+      return true
+    }),
+    spyOn(process.stderr, 'write').mockImplementation(text => {
+      err += text
+      return true
+    }),
+  ]
+})
+
+afterEach(() => {
+  for (const spy of spies) spy.mockRestore()
+})
+
+describe('fail', () => {
+  test.each([
+    [1, new Error('x')],
+    [1, 'x'],
+    [1, unavailable('x')],
+    [1, new GatewayError('server', 'x')],
+    [2, invalid('x')],
+    [3, notFound('x')],
+    [4, conflict('x')],
+    [5, denied('x')],
+    [5, unauthenticated('x')],
+    [5, new GatewayError('payment_required', 'x')],
+  ])('gives exit code %d and one line on stderr', (code, thrown) => {
+    expect(fail(thrown)).toBe(code)
+    expect([out, err]).toEqual(['', 'gateway: x\n'])
+  })
+
+  test('keeps a message of several lines, or with escapes in it, on one harmless line', () => {
+    fail(new Error('a\nb\u001b[31mc\r'))
+    expect(err).toBe('gateway: a\uFFFDb\uFFFD[31mc\uFFFD\n')
+  })
+})
+
+describe('tables', () => {
+  test('have columns as wide as their widest cell, as a terminal counts', () => {
+    printTable(
+      ['NAME', 'N'],
+      [
+        ['日本', 1],
+        ['é', null],
+        ['plain', 300],
+      ],
+    )
+    expect(out).toBe('NAME   N\n日本   1\né      -\nplain  300\n')
+  })
+
+  test('print nothing that could move the cursor', () => {
+    printTable(['NAME'], [['\u001b[2Ja\u0007\u202Eb\u009b1m']])
+    printFields({ name: '\u001b[2J', nested: { name: '\u202E' }, nothing: null })
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
+    expect(out).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
+    expect(out).toContain('nothing  -')
+  })
+})
+
+describe('dollars', () => {
+  test('are shown with cents, or with as many places as a tiny sum needs', () => {
+    expect([dollars(null), dollars(0), dollars(5), dollars(0.7), dollars(0.0000045)]).toEqual([
+      '-',
+      '$0.00',
+      '$5.00',
+      '$0.70',
+      '$0.000004500',
+    ])
+  })
+
+  test('never hide a part of the sum that matters', () => {
+    expect(Number(dollars(0.0149).slice(1))).toBe(0.0149)
+  })
+})

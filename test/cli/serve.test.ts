@@ -1,0 +1,127 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gateway, PROGRAM, startServer } from '../support/server.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+const emptyDirectory = () => mkdtempSync(join(directory, 'd-'))
+
+/** A port that nobody listens on at this moment. */
+function freePort(): number {
+  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = listener
+  listener.stop(true)
+  return port
+}
+
+interface Started {
+  /** What it printed until it listened. */
+  printed: string
+  port: number
+}
+
+/** Starts `serve` in this directory until it listens, and stops it. */
+async function started(cwd: string, args: string[], env: Record<string, string> = {}): Promise<Started> {
+  const child = Bun.spawn([...PROGRAM, 'serve', ...args], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  let printed = ''
+  for await (const bytes of child.stdout) {
+    printed += new TextDecoder().decode(bytes)
+    if (/listens on .*\n|"listening".*\n/.test(printed)) break
+  }
+  child.kill('SIGTERM')
+  await child.exited
+  const port = Number(/127\.0\.0\.1:(\d+)/.exec(printed)?.[1])
+  return { printed, port }
+}
+
+const KEYS = /gw-v1-[0-9a-f]{72}/g
+
+describe('serve', () => {
+  test('prints its first two keys on the first start, and only then', async () => {
+    const cwd = emptyDirectory()
+    const first = await started(cwd, ['--port', '0'])
+    const second = await started(cwd, ['--port', '0'])
+    expect(first.printed.match(KEYS)).toHaveLength(2)
+    expect(first.printed.trimEnd().split('\n').at(-1)).toBe(`gateway listens on http://127.0.0.1:${first.port}`)
+    expect(second.printed).toBe(`gateway listens on http://127.0.0.1:${second.port}\n`)
+  })
+
+  test('prints events as JSON when asked to, a line each', async () => {
+    const { printed, port } = await started(emptyDirectory(), ['--port', '0', '--log', 'json'])
+    const events = printed
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    expect(events).toEqual([
+      { event: 'keys', workspace_id: expect.any(String), management_key: expect.any(String), inference_key: expect.any(String) },
+      { event: 'listening', url: `http://127.0.0.1:${port}` },
+    ])
+  })
+
+  test('after init prints no keys', async () => {
+    const cwd = emptyDirectory()
+    await gateway(['init'], { cwd })
+    expect((await started(cwd, ['--port', '0'])).printed).not.toMatch(KEYS)
+  })
+
+  test('takes its port from the flag before GATEWAY_PORT before the config', async () => {
+    const cwd = emptyDirectory()
+    const [flag, variable, file] = [freePort(), freePort(), freePort()]
+    writeFileSync(join(cwd, 'gateway.yaml'), `server: { port: ${file} }`)
+    const env = { GATEWAY_PORT: String(variable) }
+    expect((await started(cwd, ['--port', String(flag)], env)).port).toBe(flag)
+    expect((await started(cwd, [], env)).port).toBe(variable)
+    expect((await started(cwd, [])).port).toBe(file)
+  })
+
+  test('a port that is taken fails in one line, and the first keys are not lost with it', async () => {
+    const cwd = emptyDirectory()
+    const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+    const failed = await gateway(['serve', '--port', String(taken.port)], { cwd })
+    taken.stop(true)
+    expect([failed.code, /^gateway: [^\n]+\n$/.test(failed.stderr)]).toEqual([1, true])
+    const next = await started(cwd, ['--port', '0'])
+    expect(`${failed.stdout}${next.printed}`.match(KEYS)).toHaveLength(2)
+  })
+
+  test('a wrong GATEWAY_PORT is wrong usage', async () => {
+    const { code, stderr } = await gateway(['serve'], { cwd: emptyDirectory(), env: { GATEWAY_PORT: 'eighty' } })
+    expect([code, stderr.trimEnd().split('\n').length]).toEqual([2, 1])
+  })
+
+  test('a wrong config is wrong usage, and the data directory can be served afterwards', async () => {
+    const cwd = emptyDirectory()
+    writeFileSync(join(cwd, 'bad.yaml'), 'providers: { openai: {} }')
+    expect((await gateway(['serve', '--port', '0', '--config', 'bad.yaml'], { cwd })).code).toBe(2)
+    expect((await started(cwd, ['--port', '0'])).printed).toMatch(KEYS)
+  })
+
+  test('ends with 0 when it is asked to, and lets the next one have the data', async () => {
+    await using first = await startServer()
+    expect((await first.stop()).code).toBe(0)
+    await using second = await startServer({ data: first.data })
+    expect((await second.fetch('/key', { key: first.inference_key })).status).toBe(200)
+  })
+
+  test('a killed server leaves no lock behind', async () => {
+    await using first = await startServer()
+    await first.kill()
+    await using second = await startServer({ data: first.data })
+    expect((await second.fetch('/key', { key: first.inference_key })).status).toBe(200)
+  })
+
+  test('answers at once after it said that it listens', async () => {
+    await using server = await startServer()
+    expect(await (await fetch(`${server.url}/health`)).json()).toEqual({ status: 'ok' })
+    expect((await fetch(`${server.url}/ready`)).status).toBe(200)
+  })
+})
