@@ -17,7 +17,7 @@ const IDLE_SECONDS = 120
 /** Serves the API. Throws when the port is taken. */
 export function listen(gateway: Gateway, host: string, port: number): Listening {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
-  const app = createApp(gateway, gateway.config.server.site_url ?? `${address}${port}`)
+  const app = createApp(gateway, gateway.config.server.site_url ?? '/')
   const server = Bun.serve({
     hostname: host,
     port,
