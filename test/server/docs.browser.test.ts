@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type Browser, hasBrowser, startBrowser } from '../support/browser.ts'
+import { type Server, startServer } from '../support/server.ts'
+
+const found = await hasBrowser()
+
+describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
+  let server: Server
+  let browser: Browser
+
+  beforeAll(async () => {
+    server = await startServer()
+    browser = await startBrowser()
+  })
+
+  afterAll(async () => {
+    await browser[Symbol.asyncDispose]()
+    await server[Symbol.asyncDispose]()
+  })
+
+  /** The page, opened and read to its end. */
+  async function openDocs(url = server.url) {
+    const watched = await browser.open()
+    await watched.page.goto(`${url}/docs`)
+    await watched.page.locator('.opblock').first().waitFor()
+    return watched
+  }
+
+  const elsewhere = (requests: string[], url = server.url) =>
+    requests.filter(asked => !asked.startsWith('data:') && new URL(asked).origin !== url)
+
+  test('shows every operation, asks nobody else, and nothing goes wrong', async () => {
+    const { page, requests, errors } = await openDocs()
+    const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: Record<string, object> }
+    const described = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
+    )
+    const shown = await page.locator('.opblock').evaluateAll(blocks =>
+      blocks.map(block => {
+        const text = (name: string) =>
+          block
+            .querySelector(name)
+            ?.textContent?.replace(/\u200b/g, '')
+            .trim() ?? ''
+        return `${text('.opblock-summary-method')} ${text('.opblock-summary-path')}`
+      }),
+    )
+    expect(shown.sort()).toEqual(described.sort())
+    expect(elsewhere(requests)).toEqual([])
+    expect(errors).toEqual([])
+    if (process.env.GATEWAY_TEST_SCREENSHOT) await page.screenshot({ path: process.env.GATEWAY_TEST_SCREENSHOT })
+  })
+
+  test.each(['127.0.0.1', 'localhost'])('tries an operation out, under the name of %s', async host => {
+    const url = server.url.replace('127.0.0.1', host)
+    const { page, requests, errors } = await openDocs(url)
+    const health = page.locator('.opblock', { has: page.locator('[data-path="/health"]') })
+    await health.locator('.opblock-summary').click()
+    await health.getByRole('button', { name: 'Try it out' }).click()
+    await health.getByRole('button', { name: 'Execute' }).click()
+    const answer = health.locator('.live-responses-table .response').first()
+    await answer.waitFor()
+    expect(await answer.textContent()).toMatch(/^200.*"status": "ok"/s)
+    expect(requests).toContain(`${url}/health`)
+    expect(elsewhere(requests, url)).toEqual([])
+    expect(errors).toEqual([])
+  })
+})

@@ -1,0 +1,154 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Elysia } from 'elysia'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { anyKey, isGuarded, managementKey, nobody } from '../../src/server/access.ts'
+import { createApp } from '../../src/server/app.ts'
+import { describedRoutes } from '../../src/server/openapi.ts'
+import { operation } from '../../src/server/operation.ts'
+import { testGateway, testKeys } from '../support/gateway.ts'
+
+interface Described {
+  openapi: string
+  info: { title: string; version: string }
+  servers: { url: string }[]
+  security: object[]
+  paths: Record<string, Record<string, DescribedOperation>>
+}
+
+interface DescribedOperation {
+  operationId: string
+  tags: string[]
+  summary: string
+  security?: object[]
+  parameters: { name: string; in: string; required: boolean }[]
+  requestBody?: { required: boolean }
+  responses: Record<string, { description: string; content: object }>
+}
+
+let gateway: Gateway
+let app: ReturnType<typeof createApp>
+let description: Described
+
+const get = async (path: string) => app.handle(new Request(`http://localhost${path}`))
+
+beforeAll(async () => {
+  gateway = await testGateway()
+  app = createApp(gateway, 'http://127.0.0.1:8080')
+  description = (await (await get('/openapi.json')).json()) as Described
+})
+
+const operations = () => Object.values(description.paths).flatMap(path => Object.values(path))
+
+describe('/openapi.json', () => {
+  test('is valid OpenAPI 3.1 of version 1.0.0 (Versioning 2)', async () => {
+    const validator = new Validator()
+    const { valid, errors } = await validator.validate({ ...description })
+    expect(errors ?? []).toEqual([])
+    expect([valid, validator.version]).toEqual([true, '3.1'])
+    expect(description.openapi).toStartWith('3.1.')
+    expect(description.info.version).toBe('1.0.0')
+    expect(description.servers).toEqual([{ url: 'http://127.0.0.1:8080' }])
+  })
+
+  test('describes every route of the app', () => {
+    const described = Object.entries(description.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map(method => `${method} ${path}`),
+    )
+    const routes = app.routes.map(
+      ({ method, path }) => `${method.toLowerCase()} ${path.replace(/(?<=.)\/$/, '').replace(/:(\w+)/g, '{$1}')}`,
+    )
+    expect(described.sort()).toEqual([...new Set(routes)].sort())
+  })
+
+  test('gives every operation a name of its own, a summary, and its answers', () => {
+    const ids = operations().map(one => one.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const { summary, tags, responses } of operations()) {
+      expect(summary).not.toBe('')
+      expect(tags).toHaveLength(1)
+      expect(Object.keys(responses).some(status => status.startsWith('2'))).toBe(true)
+      for (const { description: meaning } of Object.values(responses)) expect(meaning).not.toBe('')
+    }
+  })
+
+  test('describes every parameter of a path, and every path has those it describes', () => {
+    for (const [path, methods] of Object.entries(description.paths))
+      for (const { parameters } of Object.values(methods))
+        expect(parameters.filter(one => one.in === 'path').map(one => `{${one.name}}`)).toEqual(path.match(/\{\w+\}/g) ?? [])
+  })
+
+  test('says of each operation whether it needs a key, as it does', async () => {
+    for (const { method, path, operation: described } of describedRoutes(app)) {
+      const shown = description.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method]
+      expect([path, shown?.security]).toEqual([path, described.open ? [] : undefined])
+      const { status } = await app.handle(new Request(`http://localhost${path.replace(/:\w+/g, 'x')}`, { method: method.toUpperCase() }))
+      expect([method, path, status === 401]).toEqual([method, path, !described.open])
+    }
+    expect(description.security).toEqual([{ apiKey: [] }])
+  })
+
+  test('names 401 wherever a key is needed, and 403 wherever a management key is', async () => {
+    const { inference } = await testKeys(gateway)
+    for (const { method, path, operation: described } of describedRoutes(app).filter(route => !route.operation.open)) {
+      expect(described.statuses).toContain(401)
+      const headers = { authorization: `Bearer ${inference}` }
+      const { status } = await app.handle(
+        new Request(`http://localhost${path.replace(/:\w+/g, 'x')}`, { method: method.toUpperCase(), headers }),
+      )
+      if (status === 403) expect([path, described.statuses.includes(403)]).toEqual([path, true])
+    }
+  })
+
+  test('tells nothing of this installation', async () => {
+    const { management } = await testKeys(gateway)
+    expect(JSON.stringify(description)).not.toContain(management.slice(0, 12))
+    expect(JSON.stringify(description)).not.toContain(gateway.owner.workspace_id)
+  })
+})
+
+describe('/openapi.yaml', () => {
+  test('says the same', async () => {
+    const response = await get('/openapi.yaml')
+    expect(response.headers.get('content-type')).toStartWith('application/yaml')
+    expect(Bun.YAML.parse(await response.text())).toEqual(description)
+  })
+})
+
+describe('a route that does not declare who may use it', () => {
+  const described = (open: boolean) => operation({ id: 'x', tag: 'X', summary: 'X', statuses: [200], ...(open ? { open } : {}) })
+
+  /** The app as it would be with this group of routes beside its own. */
+  function appWith(group: (gateway: Gateway) => unknown) {
+    const models = Object.getOwnPropertyDescriptor(Elysia.prototype, 'group')
+    const original = models?.value as (this: unknown, ...args: unknown[]) => unknown
+    Elysia.prototype.group = function planted(this: Elysia, ...args: unknown[]) {
+      return original.call(this.use(group(gateway) as Elysia), ...args)
+    } as never
+    try {
+      return createApp(gateway)
+    } finally {
+      if (models) Object.defineProperty(Elysia.prototype, 'group', models)
+    }
+  }
+
+  test('does not start: without a description, without a guard, or with a guard and yet open', () => {
+    expect(() => appWith(() => new Elysia().get('/planted', () => 'x'))).toThrow('GET /planted does not declare who may use it')
+    expect(() => appWith(() => new Elysia().use(nobody()).get('/planted', () => 'x', described(false)))).toThrow('/planted')
+    expect(() => appWith(one => new Elysia().use(anyKey(one)).get('/planted', () => 'x', described(true)))).toThrow('/planted')
+    expect(() => appWith(one => new Elysia().get('/planted', () => 'x', described(false)).use(managementKey(one)))).toThrow('/planted')
+  })
+
+  test('starts when it does declare it', () => {
+    expect(() => appWith(one => new Elysia().use(anyKey(one)).get('/planted', () => 'x', described(false)))).not.toThrow()
+    expect(() => appWith(() => new Elysia().use(nobody()).get('/planted', () => 'x', described(true)))).not.toThrow()
+  })
+
+  test('the guard of one group does not reach another', () => {
+    const two = new Elysia().use(new Elysia().use(anyKey(gateway)).get('/a', () => 'a')).use(new Elysia().get('/b', () => 'b'))
+    expect(two.routes.map(({ path, hooks }) => [path, isGuarded(hooks)])).toEqual([
+      ['/a', true],
+      ['/b', false],
+    ])
+  })
+})

@@ -1,0 +1,78 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type BrowserContext, chromium, type Page } from 'playwright-core'
+
+const CHROMIUM = '/usr/bin/chromium'
+
+/** Whether there is a browser to look with. Debian's is installed when it is missing and this process may; that takes a minute. */
+export async function hasBrowser(): Promise<boolean> {
+  if (existsSync(CHROMIUM)) return true
+  if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return false
+  const apt = async (...args: string[]) => {
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+    return (await Bun.spawn(['apt-get', ...args], { env, stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' }).exited) === 0
+  }
+  if (await apt('update')) await apt('install', '-y', '--no-install-recommends', 'chromium')
+  return existsSync(CHROMIUM)
+}
+
+// Chromium asks its maker for news on every start; nothing here may leave the machine.
+const ARGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+/** What a page asked for and what went wrong on it, from the first request on. */
+export interface Watched {
+  page: Page
+  requests: string[]
+  errors: string[]
+}
+
+/** A browser with an empty profile of its own. Gone, profile and all, when disposed of (`await using`). */
+export class Browser {
+  readonly #context: BrowserContext
+  readonly #profile: string
+
+  constructor(context: BrowserContext, profile: string) {
+    this.#context = context
+    this.#profile = profile
+  }
+
+  /** A new page that is watched. */
+  async open(): Promise<Watched> {
+    const page = await this.#context.newPage()
+    const watched: Watched = { page, requests: [], errors: [] }
+    page.on('request', request => watched.requests.push(request.url()))
+    page.on('requestfailed', request => watched.errors.push(`${request.url()} failed: ${request.failure()?.errorText}`))
+    page.on('pageerror', error => watched.errors.push(error.message))
+    page.on('console', message => {
+      if (message.type() === 'error') watched.errors.push(message.text())
+    })
+    return watched
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#context.close()
+    rmSync(this.#profile, { recursive: true, force: true })
+  }
+}
+
+/** Starts a browser. */
+export async function startBrowser(): Promise<Browser> {
+  const profile = mkdtempSync(join(tmpdir(), 'gateway-browser-'))
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath: CHROMIUM,
+    args: ARGS,
+    headless: true,
+    chromiumSandbox: false,
+  })
+  return new Browser(context, profile)
+}
