@@ -36,10 +36,11 @@ async function serve(options: ServeOptions): Promise<void> {
   const { host, port } = addressOf(options, gateway)
   const keys = await firstKeys(gateway)
   if (keys) options.log === 'json' ? print(JSON.stringify({ event: 'keys', ...keys })) : printFirstKeys(keys)
+  const stopped = stopSignal()
   const server = listen(gateway, host, port)
   print(options.log === 'json' ? JSON.stringify({ event: 'listening', url: server.url }) : `gateway listens on ${server.url}`)
   const watching = watchForChanges(gateway)
-  await stopSignal()
+  await stopped
   log('draining', { running: gateway.calls.size })
   await server.stop(options.drain * 1000)
   clearInterval(watching)
