@@ -18,6 +18,7 @@ function freePort(): number {
 }
 
 interface Started {
+  code: number
   /** What it printed until it listened. */
   printed: string
   port: number
@@ -38,9 +39,9 @@ async function started(cwd: string, args: string[], env: Record<string, string> 
     if (/listens on .*\n|"listening".*\n/.test(printed)) break
   }
   child.kill('SIGTERM')
-  await child.exited
+  const code = await child.exited
   const port = Number(/127\.0\.0\.1:(\d+)/.exec(printed)?.[1])
-  return { printed, port }
+  return { code, printed, port }
 }
 
 const KEYS = /gw-v1-[0-9a-f]{72}/g
@@ -103,6 +104,13 @@ describe('serve', () => {
     writeFileSync(join(cwd, 'bad.yaml'), 'providers: { openai: {} }')
     expect((await gateway(['serve', '--port', '0', '--config', 'bad.yaml'], { cwd })).code).toBe(2)
     expect((await started(cwd, ['--port', '0'])).printed).toMatch(KEYS)
+  })
+
+  test('ends with 0 even when it is asked to in the moment in which it listens', async () => {
+    const cwd = emptyDirectory()
+    const codes = []
+    for (let i = 0; i < 5; i++) codes.push((await started(cwd, ['--port', '0'])).code)
+    expect(codes).toEqual([0, 0, 0, 0, 0])
   })
 
   test('ends with 0 when it is asked to, and lets the next one have the data', async () => {

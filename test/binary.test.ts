@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gateway, PROGRAM, startServer } from './support/server.ts'
+
+const built = process.env.GATEWAY_TEST_BINARY !== undefined
+const hasStrace = existsSync('/usr/bin/strace')
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+/** The shortest of several runs: what the program takes when the machine lets it. */
+async function best(runs: number, act: () => Promise<unknown>): Promise<number> {
+  const times: number[] = []
+  for (let i = 0; i < runs; i++) {
+    const began = performance.now()
+    await act()
+    times.push(performance.now() - began)
+  }
+  return Math.min(...times)
+}
+
+/** The resident memory of a process, in MiB. */
+const residentMiB = (pid: number) => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+
+describe.skipIf(!built)('the binary (needs GATEWAY_TEST_BINARY)', () => {
+  test('prints its version within 150 ms', async () => {
+    expect(await best(7, () => gateway(['--version'], { cwd: directory }))).toBeLessThan(150)
+  })
+
+  test('lists keys within 300 ms', async () => {
+    const data = join(directory, 'listed')
+    await gateway(['init', '--data', data])
+    expect(await best(5, () => gateway(['keys', 'list', '--data', data]))).toBeLessThan(300)
+  })
+
+  test('answers its first call within two seconds of its start', async () => {
+    const milliseconds = await best(3, async () => {
+      await using server = await startServer()
+      const json = { model: 'sandbox/echo', messages: [{ role: 'user', content: 'Hi' }] }
+      expect((await server.fetch('/chat/completions', { json })).status).toBe(200)
+    })
+    expect(milliseconds).toBeLessThan(2_000)
+  })
+
+  test('holds less than 150 MiB while it waits', async () => {
+    await using server = await startServer()
+    await server.fetch('/key')
+    expect(residentMiB(server.process.pid)).toBeLessThan(150)
+  })
+
+  test('serves the page to read the description, which is inside it', async () => {
+    await using server = await startServer()
+    for (const part of ['', '/bundle.js', '/page.css', '/page.js']) expect((await fetch(`${server.url}/docs${part}`)).status).toBe(200)
+  })
+
+  test('guards its routes as the source does', async () => {
+    await using server = await startServer()
+    const statuses = await Promise.all(
+      [null, server.inference_key, server.management_key].map(async key => (await server.fetch('/keys', { key })).status),
+    )
+    expect(statuses).toEqual([401, 403, 200])
+  })
+})
+
+describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_BINARY)', () => {
+  const hostile = join(directory, 'hostile')
+  const marker = join(hostile, 'was-here')
+
+  beforeAll(async () => {
+    await Bun.write(join(hostile, '.env'), 'GATEWAY_PORT=1\nPORT=1\nGATEWAY_DATA=stolen\nNODE_TLS_REJECT_UNAUTHORIZED=0\n')
+    writeFileSync(join(hostile, 'preload.ts'), `require('node:fs').writeFileSync(${JSON.stringify(marker)}, 'x')`)
+    writeFileSync(join(hostile, 'bunfig.toml'), 'preload = ["./preload.ts"]\n[run]\npreload = ["./preload.ts"]\n')
+    writeFileSync(join(hostile, 'package.json'), '{ "name": "hostile", "version": "9.9.9", "type": "commonjs" }')
+    writeFileSync(join(hostile, 'tsconfig.json'), '{ "compilerOptions": { "paths": { "*": ["./preload.ts"] } } }')
+    await Bun.write(join(hostile, 'node_modules/elysia/index.js'), `require('node:fs').writeFileSync(${JSON.stringify(marker)}, 'x')`)
+    await Bun.write(join(hostile, 'node_modules/elysia/package.json'), '{ "name": "elysia", "main": "index.js" }')
+  })
+
+  test('runs commands and serves as if there were nothing in it', async () => {
+    const { version } = await Bun.file(join(import.meta.dir, '../package.json')).json()
+    expect((await gateway(['--version'], { cwd: hostile })).stdout).toBe(`${version}\n`)
+    const data = join(directory, 'safe')
+    expect((await gateway(['init', '--data', data], { cwd: hostile })).code).toBe(0)
+    const child = Bun.spawn([...PROGRAM, 'serve', '--data', data, '--log', 'json'], {
+      cwd: hostile,
+      env: { ...process.env, GATEWAY_PORT: '0' },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    })
+    const { value } = await child.stdout.getReader().read()
+    child.kill('SIGTERM')
+    expect(new TextDecoder().decode(value)).toMatch(/"listening","url":"http:\/\/127\.0\.0\.1:(?!1")\d+"/)
+    expect(await child.exited).toBe(0)
+    expect([existsSync(marker), existsSync(join(hostile, 'stolen'))]).toEqual([false, false])
+  })
+
+  test('takes no variable from its .env', async () => {
+    const { code } = await gateway(['keys', 'list'], { cwd: hostile })
+    expect([code, existsSync(join(hostile, 'stolen')), existsSync(join(hostile, 'gateway-data'))]).toEqual([0, false, true])
+  })
+})
+
+describe.skipIf(!built || !hasStrace)('the binary under strace (needs GATEWAY_TEST_BINARY and strace)', () => {
+  /** Every address that this command line connects to, as strace shows it, until it ends or is stopped. */
+  async function connections(args: string[], stopAfter?: RegExp): Promise<string[]> {
+    const trace = join(directory, `trace-${args[0]}`)
+    const strace = ['strace', '-f', '-qq', '-e', 'trace=connect,sendto', '-e', 'signal=none', '-o', trace, ...PROGRAM, ...args]
+    const child = Bun.spawn(strace, { cwd: directory, stdin: 'ignore', stdout: 'pipe', stderr: 'ignore' })
+    let printed = ''
+    for await (const bytes of child.stdout) {
+      printed += new TextDecoder().decode(bytes)
+      if (!stopAfter?.test(printed)) continue
+      await Bun.sleep(1_000)
+      await Bun.spawn(['pkill', '-TERM', '-P', String(child.pid)]).exited
+      break
+    }
+    await child.exited
+    return readFileSync(trace, 'utf8')
+      .split('\n')
+      .filter(line => /connect\(.*AF_INET|sendto\(.*AF_INET/.test(line))
+  }
+
+  test('opens no connection until it is configured to', async () => {
+    const data = join(directory, 'quiet')
+    expect(await connections(['init', '--data', data])).toEqual([])
+    expect(await connections(['models', 'list', '--data', data])).toEqual([])
+    expect(await connections(['serve', '--port', '0', '--data', data], /listens on/)).toEqual([])
+  })
+})
