@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'bun:test'
+import { randomIds } from '../../../src/core/kernel/ids.ts'
+
+const NOW = new Date('2026-03-04T05:06:07.089Z')
+const drawn = <T>(count: number, draw: () => T) => Array.from({ length: count }, draw)
+
+describe('ids', () => {
+  const ids = randomIds()
+
+  test('a generation’s id is its second and 20 letters or digits (wire reference C.5)', () => {
+    for (const id of drawn(1_000, () => ids.generation(NOW))) expect(id).toMatch(/^gen-1772600767-[0-9A-Za-z]{20}$/)
+  })
+
+  test('a hundred thousand of them are all different, and those of one moment sort by their making', () => {
+    const made = drawn(100_000, () => ids.generation(NOW))
+    expect(new Set(made).size).toBe(made.length)
+    const fresh = randomIds()
+    const few = drawn(1_000, () => fresh.generation(NOW))
+    expect(few.toSorted()).toEqual(few)
+  })
+
+  test('a secret is 64 hexadecimal digits, never the same', () => {
+    const secrets = drawn(1_000, () => ids.secret())
+    for (const secret of secrets) expect(secret).toMatch(/^[0-9a-f]{64}$/)
+    expect(new Set(secrets).size).toBe(secrets.length)
+  })
+
+  test('uuids sort by their making', () => {
+    const made = drawn(1_000, () => ids.uuid())
+    expect(made.toSorted()).toEqual(made)
+  })
+})

@@ -1,0 +1,17 @@
+import { describe, expect, test } from 'bun:test'
+import { Secret } from '../../../src/core/kernel/secret.ts'
+
+describe('Secret', () => {
+  test('shows itself to nobody, and opens by reveal', () => {
+    const secret = new Secret('sk-secret')
+    const shown = [
+      `${secret}`,
+      JSON.stringify({ secret }),
+      Bun.inspect(secret),
+      Bun.inspect({ nested: [secret] }),
+      Object.values(secret).join(),
+    ]
+    for (const text of shown) expect(text).not.toContain('sk-secret')
+    expect(secret.reveal()).toBe('sk-secret')
+  })
+})
