@@ -28,6 +28,7 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
   native_tokens_reasoning: 2,
   native_tokens_cached: 3,
   native_tokens_completion_images: 0,
+  settled_at: '2026-03-04T05:06:08.000Z',
   total_cost: 4_500n,
   upstream_inference_cost: 4_500n,
   usageSource: 'exact',
@@ -43,20 +44,10 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
 })
 
 /** What that call cost a key, with `more` laid over it. */
-export const chargeWith = (more: Partial<Charge> = {}): Charge => ({
-  generation_id: 'gen-1',
-  key_hash: 'k',
-  workspace_id: '00000000-0000-7000-8000-000000000001',
-  day: 20_516,
-  byok: false,
-  nanos: 4_500n,
-  source: 'exact',
-  settled_at: '2026-03-04T05:06:08.000Z',
-  ...more,
-})
+export const chargeWith = (more: Partial<Charge> = {}): Charge => ({ key_hash: 'k', day: 20_516, byok: false, nanos: 4_500n, ...more })
 
-/** A call's record and its charge under one id. */
-export const entryOf = (id: string, charge: Partial<Charge> | null = {}): Entry => ({
+/** A call's record under this id, and its charge. */
+export const entryOf = (id: string, charge: Partial<Charge> = {}): Entry => ({
   generation: generationWith({ id }),
-  charge: charge && chargeWith({ generation_id: id, ...charge }),
+  charge: chargeWith(charge),
 })

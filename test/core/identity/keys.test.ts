@@ -35,17 +35,7 @@ async function ask(method: string, path: string, { body, key = keys.management }
 
 /** Charges a key on this day, as a finished call would. */
 function spend(key_hash: string, nanos: bigint, byok = false): void {
-  const now = clock.now()
-  const charge = {
-    generation_id: 'g',
-    key_hash,
-    workspace_id: 'w',
-    day: dayOf(now),
-    byok,
-    nanos,
-    source: 'exact' as const,
-    settled_at: now.toISOString(),
-  }
+  const charge = { key_hash, day: dayOf(clock.now()), byok, nanos }
   gateway.ledger.settle(gateway.ledger.reserve(key_hash, nanos), charge)
 }
 

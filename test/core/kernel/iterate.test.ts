@@ -147,3 +147,40 @@ describe('watch', () => {
     expect(endings).toEqual([{ how: 'abandoned' }])
   })
 })
+
+describe('all', () => {
+  test('is everything at once, seen and told as it would be one by one', async () => {
+    const { sequence, told } = watched(1, [2, 3], { last: 99 })
+    expect(await sequence.all()).toEqual([1, 2, 3, 99])
+    expect(told).toEqual({ seen: [1, 2, 3], endings: [{ how: 'completed' }], closed: 0 })
+  })
+
+  test('of a sequence that is one item is that item and the watcher’s last', async () => {
+    const { sequence, told } = watched(1, null, { last: 99 })
+    expect(await sequence.all()).toEqual([1, 99])
+    expect(told).toEqual({ seen: [1], endings: [{ how: 'completed' }], closed: 0 })
+    expect(await sequence.next()).toEqual({ done: true, value: undefined })
+    await sequence.return?.()
+    expect(told.endings).toHaveLength(1)
+  })
+
+  test('is what is left after some of it has been read, and nothing after it was left', async () => {
+    const { sequence } = watched(1, [2, 3])
+    await sequence.next()
+    expect(await sequence.all()).toEqual([2, 3])
+    const { sequence: left } = watched(1, null)
+    await left.return?.()
+    expect(await left.all()).toEqual([])
+  })
+
+  test('tells of a watcher that fails on the only item', async () => {
+    const endings: Ending[] = []
+    const thrown = new Error('not mine')
+    const each = () => {
+      throw thrown
+    }
+    const sequence = watch<number>({ first: 1, rest: null }, { each, ended: async ending => void endings.push(ending) })
+    await sequence.all().catch(() => undefined)
+    expect(endings).toEqual([{ how: 'failed', thrown }])
+  })
+})

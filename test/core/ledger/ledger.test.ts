@@ -11,14 +11,10 @@ const remembering = (days: DaySpend[] = []): LedgerStore => ({
 })
 
 const chargeOf = (clock: TestClock, nanos: bigint, byok = false): Charge => ({
-  generation_id: 'gen-1',
   key_hash: 'k',
-  workspace_id: 'w',
   day: dayOf(clock.now()),
   byok,
   nanos,
-  source: 'exact',
-  settled_at: clock.now().toISOString(),
 })
 
 const spend = (ledger: Ledger, clock: TestClock, nanos: bigint, byok = false) =>
