@@ -82,7 +82,9 @@ describe('architecture', () => {
 
   test('no file reaches itself through what it imports', () => {
     const graph = new Map(sources.map(source => [source.path, importsOf(source)]))
-    const circles = sources.map(({ path }) => circleFrom(path, graph)).filter(circle => circle !== undefined)
+    const circles = sources
+      .map(({ path }) => circleFrom(path, graph))
+      .filter(circle => circle !== undefined && circle[0] === circle.toSorted()[0])
     expect(circles).toEqual([])
   })
 
