@@ -103,6 +103,9 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
   })
 })
 
+/** The process that this strace watches. */
+const traced = (strace: number) => Number(readFileSync(`/proc/${strace}/task/${strace}/children`, 'utf8').split(' ')[0])
+
 describe.skipIf(!built || !hasStrace)('the binary under strace (needs GATEWAY_TEST_BINARY and strace)', () => {
   /** Every address that this command line connects to, as strace shows it, until it ends or is stopped. */
   async function connections(args: string[], stopAfter?: RegExp): Promise<string[]> {
@@ -114,7 +117,7 @@ describe.skipIf(!built || !hasStrace)('the binary under strace (needs GATEWAY_TE
       printed += new TextDecoder().decode(bytes)
       if (!stopAfter?.test(printed)) continue
       await Bun.sleep(1_000)
-      await Bun.spawn(['pkill', '-TERM', '-P', String(child.pid)]).exited
+      process.kill(traced(child.pid), 'SIGTERM')
       break
     }
     await child.exited
