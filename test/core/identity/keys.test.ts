@@ -264,6 +264,22 @@ describe('a change', () => {
     expect(getKey(gateway, keys.hash).data).toMatchObject({ disabled: true, name: 'new' })
   })
 
+  test('that another process has just made is not undone by one that has not heard of it yet', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+    const [server, terminal] = [await openGateway({ data }), await openGateway({ data })]
+    try {
+      const { hash } = (await createKey(server, operator(server), { name: 'ci' })).data
+      await terminal.refresh()
+      await updateKey(terminal, hash, { disabled: true })
+      await updateKey(server, hash, { name: 'new' })
+      await server.refresh()
+      expect(getKey(server, hash).data).toMatchObject({ disabled: true, name: 'new' })
+    } finally {
+      await Promise.all([server.close(), terminal.close()])
+      rmSync(data, { recursive: true, force: true })
+    }
+  })
+
   test('that deletes a key while another changes it leaves it deleted', async () => {
     await Promise.allSettled([updateKey(gateway, keys.hash, { name: 'x' }), deleteKey(gateway, keys.hash)])
     expect(gateway.keys.has(keys.hash)).toBe(false)

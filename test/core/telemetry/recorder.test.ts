@@ -126,9 +126,10 @@ describe('recorder', () => {
 
   test('a record that the store can never take does not stand in the way of the others', async () => {
     const taken: string[] = []
+    const refused = Object.assign(new Error('UNIQUE constraint failed: generations.id'), { code: 'SQLITE_CONSTRAINT_PRIMARYKEY' })
     const store: GenerationStore = {
       record(batch: Entry[]) {
-        if (batch.some(one => one.generation.id === 'poison')) throw new Error('UNIQUE constraint failed: generations.id')
+        if (batch.some(one => one.generation.id === 'poison')) throw refused
         taken.push(...batch.map(one => one.generation.id))
       },
       byId: async () => undefined,
