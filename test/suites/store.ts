@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../src/core/errors.ts'
 import type { Key } from '../../src/core/identity/keys.ts'
 import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Store } from '../../src/core/store/store.ts'
+import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { entryOf, generationWith } from '../support/generation.ts'
 
 const WORKSPACE = '00000000-0000-7000-8000-000000000001'
@@ -128,9 +130,26 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
 
     test('a batch is recorded whole or not at all', async () => {
       store.generations.record([entryOf('a', { nanos: 1n })])
-      expect(() => store.generations.record([entryOf('b', { nanos: 2n }), entryOf('a', { nanos: 4n })])).toThrow()
+      expect(() => store.generations.record([entryOf('b', { nanos: 2n }), entryOf('a', { nanos: 4n })])).toThrow(GatewayError)
       expect(await store.generations.byId('b')).toBeUndefined()
       expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([1n])
+    })
+
+    const refusalOf = (generation: Generation) => {
+      try {
+        store.generations.record([{ generation, charge: null }])
+        return undefined
+      } catch (thrown) {
+        return GatewayError.from(thrown).type
+      }
+    }
+
+    test('a generation that is recorded already is a conflict, so that nobody waits for it', () => {
+      expect([refusalOf(generationWith({ id: 'a' })), refusalOf(generationWith({ id: 'a' }))]).toEqual([undefined, 'conflict'])
+    })
+
+    test('a generation that no column can take is a conflict too', () => {
+      expect(refusalOf(generationWith({ finish_reason: Object as never }))).toBe('conflict')
     })
 
     test('a text that is SQL is a text', async () => {

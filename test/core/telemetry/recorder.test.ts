@@ -126,7 +126,7 @@ describe('recorder', () => {
 
   test('a record that the store can never take does not stand in the way of the others', async () => {
     const taken: string[] = []
-    const refused = Object.assign(new Error('UNIQUE constraint failed: generations.id'), { code: 'SQLITE_CONSTRAINT_PRIMARYKEY' })
+    const refused = new GatewayError('conflict', 'This call cannot be recorded')
     const store: GenerationStore = {
       record(batch: Entry[]) {
         if (batch.some(one => one.generation.id === 'poison')) throw refused
@@ -136,9 +136,12 @@ describe('recorder', () => {
       recent: async (): Promise<Generation[]> => [],
     }
     const recorder = openRecorder(store, openEvents(), () => performance.now())
-    recorder.record({ generation: generationWith({ id: 'poison' }), charge: null }).catch(() => undefined)
+    const poisoned = recorder
+      .record({ generation: generationWith({ id: 'poison' }), charge: null })
+      .catch(thrown => GatewayError.from(thrown).type)
     const recording = Promise.all(['a', 'b'].map(id => recorder.record(entryOf(id))))
     await Promise.race([recording, Bun.sleep(500)])
     expect(taken).toEqual(['a', 'b'])
+    expect(await poisoned).toBe('conflict')
   })
 })
