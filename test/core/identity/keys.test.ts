@@ -1,10 +1,10 @@
-import { beforeEach, describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { identify, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey, getKey, listKeys, type NewKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { dayOf } from '../../../src/core/ledger/periods.ts'
 import { createApp } from '../../../src/server/app.ts'
@@ -248,36 +248,11 @@ describe('a change', () => {
     expect((await ask('GET', '/key', { key: keys.inference })).status).toBe(401)
   })
 
-  test('made while the gateway takes over another process’s changes is not lost', async () => {
-    for (let wait = 0; wait < 12; wait++) {
-      const refreshing = gateway.refresh()
-      for (let i = 0; i < wait; i++) await Promise.resolve()
-      const { data } = await create()
-      await refreshing
-      expect([wait, gateway.keys.has(data.hash)]).toEqual([wait, true])
-    }
-  })
-
   test('made together with another loses neither', async () => {
     await Promise.all([updateKey(gateway, keys.hash, { disabled: true }), updateKey(gateway, keys.hash, { name: 'new' })])
-    await gateway.refresh()
+    const [kept] = (await gateway.store.keys.all()).filter(key => key.hash === keys.hash)
+    expect(kept).toMatchObject({ disabled: true, name: 'new' })
     expect(getKey(gateway, keys.hash).data).toMatchObject({ disabled: true, name: 'new' })
-  })
-
-  test('that another process has just made is not undone by one that has not heard of it yet', async () => {
-    const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
-    const [server, terminal] = [await openGateway({ data }), await openGateway({ data })]
-    try {
-      const { hash } = (await createKey(server, operator(server), { name: 'ci' })).data
-      await terminal.refresh()
-      await updateKey(terminal, hash, { disabled: true })
-      await updateKey(server, hash, { name: 'new' })
-      await server.refresh()
-      expect(getKey(server, hash).data).toMatchObject({ disabled: true, name: 'new' })
-    } finally {
-      await Promise.all([server.close(), terminal.close()])
-      rmSync(data, { recursive: true, force: true })
-    }
   })
 
   test('that deletes a key while another changes it leaves it deleted', async () => {
@@ -286,6 +261,60 @@ describe('a change', () => {
     const other = (await create()).data.hash
     await Promise.allSettled([deleteKey(gateway, other), updateKey(gateway, other, { name: 'x' })])
     expect(gateway.keys.has(other)).toBe(false)
+  })
+})
+
+describe('beside another process', () => {
+  let data: string
+  let server: Gateway
+  let terminal: Gateway
+
+  beforeEach(async () => {
+    data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+    server = await openGateway({ data })
+    terminal = await openGateway({ data })
+  })
+
+  afterEach(async () => {
+    await Promise.all([server.close(), terminal.close()])
+    rmSync(data, { recursive: true, force: true })
+  })
+
+  const made = (where: Gateway) => createKey(where, operator(where), { name: 'ci' })
+
+  test('a change that it has just made is not undone by one that has not heard of it yet', async () => {
+    const { hash } = (await made(server)).data
+    await terminal.catchUp()
+    await updateKey(terminal, hash, { disabled: true })
+    await updateKey(server, hash, { name: 'new' })
+    await server.catchUp()
+    expect(getKey(server, hash).data).toMatchObject({ disabled: true, name: 'new' })
+  })
+
+  test('a key that is made while its changes are taken over is not lost', async () => {
+    for (let wait = 0; wait < 12; wait++) {
+      await made(terminal)
+      const catchingUp = server.catchUp()
+      for (let i = 0; i < wait; i++) await Promise.resolve()
+      const { data: own } = await made(server)
+      await catchingUp
+      expect([wait, server.keys.has(own.hash)]).toEqual([wait, true])
+    }
+  })
+
+  test('a key that it has just made opens at once, to all who come with it together', async () => {
+    const { key } = await made(terminal)
+    const asked = await Promise.allSettled(Array.from({ length: 5 }, () => identify(server, `Bearer ${key}`)))
+    expect(asked.map(one => one.status)).toEqual(Array(5).fill('fulfilled'))
+  })
+
+  test('a key that it has just made is found in the end where the first look failed', async () => {
+    const { key } = await made(terminal)
+    const { all } = server.store.keys
+    server.store.keys.all = () => Promise.reject(new Error('database is locked'))
+    await identify(server, `Bearer ${key}`).catch(() => undefined)
+    server.store.keys.all = all
+    expect((await identify(server, `Bearer ${key}`)).kind).toBe('inference')
   })
 })
 
