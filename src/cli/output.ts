@@ -53,5 +53,5 @@ const pad = (text: string, width: number) => text + ' '.repeat(width - Bun.strin
 const shown = (value: unknown): string =>
   value === null || value === undefined ? '-' : printable(typeof value === 'object' ? JSON.stringify(value) : String(value))
 
-/** Dollars as a table shows them: six places, or as many as a tiny sum needs. */
-export const dollars = (usd: number | null): string => (usd === null ? '-' : `$${usd.toFixed(usd !== 0 && Math.abs(usd) < 0.01 ? 9 : 2)}`)
+/** Dollars as a table shows them: cents, or as many places as the sum needs. */
+export const dollars = (usd: number | null): string => (usd === null ? '-' : `$${usd.toFixed(9).replace(/0{1,7}$/, '')}`)

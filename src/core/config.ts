@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { UsdPerMillionTokens } from './catalog/prices.ts'
 import { invalid } from './errors.ts'
-import { misfit } from './kernel/schema.ts'
+import { type Misfit, misfit } from './kernel/schema.ts'
 
 const closed = { additionalProperties: false }
 const Text = (description: string) => Type.String({ minLength: 1, description })
@@ -118,9 +118,22 @@ export function parseConfig(text: string, env: Record<string, string | undefined
   const given = withVariables(parseYaml(text) ?? {}, env, '')
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw invalid('The config file: expected a mapping of settings')
   const config = fillIn(Config, given)
-  const wrong = misfit(Config, config)
+  const wrong = misfitOf(config, text)
   if (wrong) throw invalid(`${wrong.path || 'The config file'}: expected ${wrong.expected}, found ${wrong.found}`, wrong.path)
   return config as Config
+}
+
+// A variable is text. Where only a number fits, and it reads as one, it is that number: `port: ${PORT}`.
+function misfitOf(config: unknown, text: string): Misfit | undefined {
+  const wrong = misfit(Config, config)
+  if (!wrong || !text.includes('${') || !/^(number|integer)\b/.test(wrong.expected)) return wrong
+  const path = wrong.path.split('.')
+  const holder = path.slice(0, -1).reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], config) as Record<string, unknown>
+  const name = path.at(-1) ?? ''
+  const value = holder[name]
+  if (typeof value !== 'string' || !/^\d{1,9}$/.test(value)) return wrong
+  holder[name] = Number(value)
+  return misfitOf(config, text)
 }
 
 function parseYaml(text: string): unknown {
@@ -132,7 +145,6 @@ function parseYaml(text: string): unknown {
 }
 
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
-const ONLY_VARIABLE = /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/
 
 // After parsing, so that no value of a variable can add settings.
 function withVariables(value: unknown, env: Record<string, string | undefined>, path: string): unknown {
@@ -142,14 +154,12 @@ function withVariables(value: unknown, env: Record<string, string | undefined>, 
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withVariables(item, env, path ? `${path}.${key}` : key)]))
 }
 
-function substitute(text: string, env: Record<string, string | undefined>, path: string): unknown {
-  const filled = text.replace(VARIABLE, (_, name: string) => {
+function substitute(text: string, env: Record<string, string | undefined>, path: string): string {
+  return text.replace(VARIABLE, (_, name: string) => {
     const value = env[name]
     if (value === undefined) throw invalid(`${path}: expected the environment variable ${name}, found nothing`, path)
     return value
   })
-  // `port: ${PORT}` means a number, as it would without the variable.
-  return ONLY_VARIABLE.test(text) && /^\d{1,9}$/.test(filled) && !path.endsWith('api_key') ? Number(filled) : filled
 }
 
 // Defaults of objects before those of their members, so that an omitted section is filled in whole.

@@ -75,7 +75,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
 
     test('a change and a removal touch one key', async () => {
       for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }))
-      await store.keys.update(keyOf({ hash: 'h1', name: 'new', limit: null }))
+      await store.keys.update('h1', { name: 'new', limit: null })
       await store.keys.remove('h2')
       await store.keys.remove('h2')
       expect(await store.keys.all()).toEqual([keyOf({ hash: 'h1', name: 'new', limit: null })])

@@ -4,8 +4,8 @@ import { dollars, output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
 interface LimitOptions extends CommonOptions {
-  limit?: number | null
-  limitReset?: string | null
+  limit?: number | 'none'
+  limitReset?: string
   byokInLimit?: boolean
 }
 
@@ -64,9 +64,12 @@ const deleteCommand = () => common(new Command('delete').description('delete a k
 
 const limits = (command: Command): Command =>
   command
-    .option('--limit <usd>', 'spending limit in USD, or none', text => (text === 'none' ? null : numeric(text)))
-    .option('--limit-reset <period>', 'daily, weekly, monthly, or none', text => (text === 'none' ? null : text))
+    .option('--limit <usd>', 'spending limit in USD, or none', text => (text === 'none' ? text : numeric(text)))
+    .option('--limit-reset <period>', 'daily, weekly, monthly, or none')
     .option('--byok-in-limit', 'count spending through own provider keys')
+
+// Commander makes an empty text of a parser's null.
+const orNull = <T>(value: T | 'none'): T | null => (value === 'none' ? null : value)
 
 async function create(options: CreateOptions): Promise<void> {
   const { createKey, NewKey } = await import('../../core/identity/keys.ts')
@@ -74,8 +77,8 @@ async function create(options: CreateOptions): Promise<void> {
   await withGateway(options, async gateway => {
     const input = inputOf(NewKey, {
       name: options.name,
-      limit: options.limit,
-      limit_reset: options.limitReset,
+      limit: orNull(options.limit),
+      limit_reset: orNull(options.limitReset),
       include_byok_in_limit: options.byokInLimit,
       expires_at: options.expiresAt,
       workspace_id: await workspaceId(gateway, options.workspace),
@@ -110,8 +113,8 @@ async function update(hash: string, options: UpdateOptions): Promise<void> {
   const { KeyChange, updateKey } = await import('../../core/identity/keys.ts')
   const change = inputOf(KeyChange, {
     name: options.name,
-    limit: options.limit,
-    limit_reset: options.limitReset,
+    limit: orNull(options.limit),
+    limit_reset: orNull(options.limitReset),
     include_byok_in_limit: options.byokInLimit,
     disabled: options.disable ? true : options.enable ? false : undefined,
   })

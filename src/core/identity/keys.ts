@@ -29,7 +29,8 @@ export interface Key {
 export interface KeyStore {
   all(): Promise<Key[]>
   insert(key: Key): Promise<void>
-  update(key: Key): Promise<void>
+  /** Changes these fields of a key and no others: another process may have changed those. */
+  update(hash: string, change: Partial<Key>): Promise<void>
   remove(hash: string): Promise<void>
 }
 
@@ -118,17 +119,20 @@ export const getKey = (gateway: Gateway, hash: string) => ({ data: shownKey(gate
 
 /** Changes a key. Spending already counted stays as it is. Throws 404. */
 export async function updateKey(gateway: Gateway, hash: string, change: KeyChange) {
-  const key = keyOf(gateway, hash)
-  const { limit, ...rest } = change
-  const changed: Key = {
-    ...key,
-    ...rest,
-    limit: limit === undefined ? key.limit : limit === null ? null : nanosOf(limit),
-    updated_at: gateway.clock.now().toISOString(),
-  }
-  await gateway.store.keys.update(changed)
+  keyOf(gateway, hash)
+  const changes = changesOf(change, gateway.clock.now())
+  await gateway.store.keys.update(hash, changes)
+  // As it is now: it may have changed, or gone, while the store was writing.
+  const changed = { ...keyOf(gateway, hash), ...changes }
   gateway.keys.set(hash, changed)
   return { data: shownKey(gateway, changed) }
+}
+
+// Field by field: a body may hold more than it may change.
+function changesOf({ name, disabled, include_byok_in_limit, limit, limit_reset }: KeyChange, now: Date): Partial<Key> {
+  const given = { name, disabled, include_byok_in_limit, limit: limit == null ? limit : nanosOf(limit), limit_reset }
+  const known = Object.entries(given).filter(([, value]) => value !== undefined)
+  return { ...(Object.fromEntries(known) as Partial<Key>), updated_at: now.toISOString() }
 }
 
 /** Deletes a key: from the next request on it opens nothing. What it did stays on record. Throws 404. */

@@ -91,19 +91,20 @@ function fitsTheContext({ context_length }: Endpoint, { params: { max_tokens } }
   return max_tokens !== undefined && context_length !== null && max_tokens >= context_length ? 'context_length' : true
 }
 
+/** In the order in which they are looked at: the last that was met is the one that was in the way. */
 const WISHES: Record<string, string> = {
   allowed_providers: 'provider.only and provider.ignore leave no provider that serves it',
   'data_policy:zdr': 'provider.zdr asks for zero data retention',
   'data_policy:training': 'provider.data_collection asks for providers that do not train on data',
-  max_price: 'provider.max_price is below every price',
   quantization: 'provider.quantizations names none that is served',
+  max_price: 'provider.max_price is below every price',
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
   context_length: 'max_tokens is not below the context length',
 }
 
 function nobodyLeft(call: TextCall, dropped: Dropped[]): GatewayError {
   const excluded_by = [...new Set(dropped.map(one => one.by))]
-  const last = excluded_by.at(-1)
+  const last = Object.keys(WISHES).findLast(word => excluded_by.includes(word))
   if (last === undefined) return notFound(`No endpoints found for ${call.models[0]}.`)
   const message = `No endpoints found for ${call.models[0]}: ${WISHES[last] ?? last}.`
   const outOfRange = excluded_by.length === 1 && last === 'context_length'

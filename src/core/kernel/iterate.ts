@@ -74,9 +74,19 @@ class Watched<T> implements Sequence<T> {
   async #atOnce(only: T): Promise<T[]> {
     this.#opened = null
     this.#over = true
-    this.#watcher.each(only)
-    const last = await this.#watcher.ended({ how: 'completed' })
-    return last === undefined ? [only] : [only, last]
+    const ending = this.#see(only)
+    const items = ending.how === 'completed' ? [only] : []
+    const last = await this.#watcher.ended(ending)
+    return last === undefined ? items : [...items, last]
+  }
+
+  #see(item: T): Ending {
+    try {
+      this.#watcher.each(item)
+      return { how: 'completed' }
+    } catch (thrown) {
+      return { how: 'failed', thrown }
+    }
   }
 
   #first(): IteratorResult<T> | undefined {

@@ -78,7 +78,9 @@ function recorder(db: Database) {
   })
 }
 
-const isConstraint = (error: unknown) => error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT')
+// A TypeError is a value that no column takes.
+const isConstraint = (error: unknown) =>
+  error instanceof TypeError || (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT'))
 
 type Value = string | number | bigint | null
 

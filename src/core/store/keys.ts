@@ -15,9 +15,15 @@ export function keyStore(kysely: Kysely<Tables>): KeyStore {
       }))
     },
     insert: async key => void (await kysely.insertInto('keys').values(rowOf(key)).execute()),
-    update: async key => void (await kysely.updateTable('keys').set(rowOf(key)).where('hash', '=', key.hash).execute()),
+    update: async (hash, change) => void (await kysely.updateTable('keys').set(columnsOf(change)).where('hash', '=', hash).execute()),
     remove: async hash => void (await kysely.deleteFrom('keys').where('hash', '=', hash).execute()),
   }
 }
 
 const rowOf = (key: Key) => ({ ...key, disabled: Number(key.disabled), include_byok_in_limit: Number(key.include_byok_in_limit) })
+
+const columnsOf = ({ disabled, include_byok_in_limit, ...rest }: Partial<Key>) => ({
+  ...rest,
+  ...(disabled === undefined ? {} : { disabled: Number(disabled) }),
+  ...(include_byok_in_limit === undefined ? {} : { include_byok_in_limit: Number(include_byok_in_limit) }),
+})

@@ -2,7 +2,8 @@ import type { Config } from '../config.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { UpstreamRequest } from '../protocols/protocol.ts'
 import { openHttp } from './http/client.ts'
-import { type Incoming, textOf } from './http/exchange.ts'
+import type { Incoming } from './http/exchange.ts'
+import { textOf } from './http/text.ts'
 import { sandbox } from './sandbox.ts'
 
 export type { Incoming }

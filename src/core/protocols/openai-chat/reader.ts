@@ -56,7 +56,7 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #start(chunk: Json, parts: TextPart[]): void {
-    if (this.#started) return
+    if (this.#started || isPreamble(chunk)) return
     this.#started = true
     parts.push({
       type: 'start',
@@ -80,7 +80,7 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #reasoning(delta: Json, choice: number, parts: TextPart[]): void {
-    const said = text(delta.reasoning) || text(delta.reasoning_content) || ''
+    const said = text(delta.reasoning) || text(delta.reasoning_content) || thinkingContent(delta.content)
     const details = Array.isArray(delta.reasoning_details) ? delta.reasoning_details.filter(isDetail) : []
     if (said || details.length > 0) parts.push({ type: 'reasoning-delta', choice, text: said, details })
   }
@@ -175,6 +175,15 @@ function textContent(content: unknown): string {
   if (!Array.isArray(content)) return ''
   return content.map(part => (isObject(part) && part.type === 'text' ? (text(part.text) ?? '') : '')).join('')
 }
+
+// Mistral thinks in parts of the content, each with a list of texts.
+function thinkingContent(content: unknown): string {
+  if (!Array.isArray(content)) return ''
+  return content.map(part => (isObject(part) && part.type === 'thinking' ? textContent(part.thinking) : '')).join('')
+}
+
+// Azure begins with what its filters say of the prompt, before the answer has an id.
+const isPreamble = ({ id, choices }: Json): boolean => id === '' && Array.isArray(choices) && choices.length === 0
 
 function logprobsOf(given: unknown): Logprobs | undefined {
   if (!isObject(given)) return undefined

@@ -22,7 +22,7 @@ export function usageOf(given: unknown): Usage | undefined {
 
 function inputOf(prompt: number, given: Json): Usage['input'] {
   const details = member(given, 'prompt_tokens_details')
-  const cache_read = within(prompt, details.cached_tokens ?? given.prompt_cache_hit_tokens)
+  const cache_read = within(prompt, details.cached_tokens ?? given.prompt_cache_hit_tokens ?? given.cached_tokens)
   const cache_write = within(prompt - cache_read, details.cache_write_tokens)
   const audio = within(prompt - cache_read - cache_write, details.audio_tokens)
   const video = within(prompt - cache_read - cache_write - audio, details.video_tokens)

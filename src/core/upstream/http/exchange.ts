@@ -1,4 +1,5 @@
 import { type ResponseHead, ResponseParser, type ResponseSink } from './response-parser.ts'
+import { textOf } from './text.ts'
 import { unpacked } from './unpack.ts'
 
 /** An answer, its head read and its body not. */
@@ -146,17 +147,3 @@ export class Exchange implements ResponseSink, Incoming {
 }
 
 const NO_HEAD: ResponseHead = { status: 0, headers: new Map() }
-
-/** A body's text, as it comes. Throws past so many bytes. */
-export async function textOf(incoming: Pick<Incoming, 'read'>, largest: number, touched: () => void): Promise<string> {
-  const decoder = new TextDecoder()
-  let text = ''
-  let size = 0
-  for (let bytes = await incoming.read(); bytes; bytes = await incoming.read()) {
-    touched()
-    size += bytes.length
-    if (size > largest) throw new Error('An answer that is too large')
-    text += decoder.decode(bytes, { stream: true })
-  }
-  return text + decoder.decode()
-}

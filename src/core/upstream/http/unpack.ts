@@ -1,4 +1,5 @@
-import { type Incoming, textOf } from './exchange.ts'
+import type { Incoming } from './exchange.ts'
+import { textOf } from './text.ts'
 
 /** A packed answer, unpacked as it comes, so that it is counted by what it becomes. We ask for none, but a provider may pack all the same. */
 export function unpacked(packed: Incoming, coding: string): Incoming {
