@@ -3,14 +3,13 @@ import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { type CommonOptions, common, numeric, partsOf } from '../options.ts'
 import { print } from '../output.ts'
-import { needsOwnEnvironment, replaceProcess } from '../process.ts'
 import { printFirstKeys } from './init.ts'
 
 interface ServeOptions extends CommonOptions {
   host?: string
   port?: number
   drain: number
-  log?: string
+  log: string
 }
 
 /** `gateway serve`: the server. The only command that knows it. */
@@ -23,31 +22,50 @@ export const serveCommand = () =>
     .action(serve)
 
 async function serve(options: ServeOptions): Promise<void> {
-  if (needsOwnEnvironment(process.env)) return replaceProcess()
   if (options.log !== 'text' && options.log !== 'json') throw invalid('log: expected text or json')
   const parts = await partsOf(options)
   const { lockData } = await import('../../core/store/lock.ts')
   const unlock = lockData(parts.data)
   const { openGateway } = await import('../../core/gateway.ts')
+  const gateway = await openGateway({ ...parts, patience: 0 })
+  await run(gateway, options)
+  await gateway.close()
+  unlock()
+  process.exit(0)
+}
+
+/** From the first connection to the last answer. */
+async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { firstKeys } = await import('../../core/identity/workspaces.ts')
-  const gateway = await openGateway({ ...parts, patience: 0 })
   const log = logger(options.log, gateway)
   const { host, port } = addressOf(options, gateway)
   const keys = await firstKeys(gateway)
-  if (keys) options.log === 'json' ? print(JSON.stringify({ event: 'keys', ...keys })) : printFirstKeys(keys)
+  if (keys) showKeys(options.log, keys)
   const stopped = stopSignal()
   const server = listen(gateway, host, port)
-  print(options.log === 'json' ? JSON.stringify({ event: 'listening', url: server.url }) : `gateway listens on ${server.url}`)
+  showAddress(options.log, server.url, keys?.inference_key)
   const watching = watchForChanges(gateway)
   await stopped
   log('draining', { running: gateway.calls.size })
   await server.stop(options.drain * 1000)
   clearInterval(watching)
-  await gateway.close()
-  unlock()
   log('stopped', {})
-  process.exit(0)
+}
+
+// Before anything else can fail: they are shown only now.
+function showKeys(format: string, keys: { management_key: string; inference_key: string }): void {
+  if (format === 'json') print(JSON.stringify({ event: 'keys', ...keys }))
+  else printFirstKeys(keys)
+}
+
+function showAddress(format: string, url: string, key: string | undefined): void {
+  print(format === 'json' ? JSON.stringify({ event: 'listening', url }) : `gateway listens on ${url}`)
+  if (format === 'json' || key === undefined) return
+  print('Try it:')
+  print(
+    `  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' -d '{"messages":[{"role":"user","content":"Hello there"}]}'`,
+  )
 }
 
 function addressOf(options: ServeOptions, { config }: Gateway): { host: string; port: number } {
