@@ -29,7 +29,8 @@ async function list(options: CommonOptions): Promise<void> {
 }
 
 async function get(slug: string, options: CommonOptions): Promise<void> {
-  const { getModel, shownModel } = await import('../../core/catalog/models.ts')
+  const { getModel } = await import('../../core/catalog/models.ts')
+  const { shownModel } = await import('../../core/catalog/models/shown.ts')
   await withGateway(options, gateway =>
     output(options.json, { data: shownModel(getModel(gateway, slug)) }, ({ data }) => printFields(data)),
   )

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
-import { getModel, listModels, ModelQuery, shownEndpoints, shownModel } from '../../core/catalog/models.ts'
+import { shownEndpoints, shownModel } from '../../core/catalog/models/shown.ts'
+import { getModel, listModels, ModelQuery } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { nobody } from '../access.ts'
 import { readQuery } from '../body.ts'
