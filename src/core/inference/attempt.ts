@@ -32,10 +32,10 @@ interface Failure {
 export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: Running<K>): Promise<Begun<K>> {
   const echoes: AnswerPart<K>[] = []
   const failures: Failure[] = []
-  const refusing = new Set<string>()
+  const refusing: string[] = []
   for (const endpoint of running.plan.endpoints) {
     if (failures.length === MOST_ATTEMPTS) break
-    if (refusing.has(endpoint.model)) continue
+    if (refusing.includes(endpoint.model)) continue
     try {
       return await attempt(gateway, running, endpoint, echoes)
     } catch (thrown) {
@@ -43,7 +43,7 @@ export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: 
       failures.push({ endpoint, error })
       gateway.events.publish('attempt.failed', { endpoint, error })
       if (error.type === 'server' || running.cancellation.reason) break
-      if (!isWorthFallback(error)) refusing.add(endpoint.model)
+      if (!isWorthFallback(error)) refusing.push(endpoint.model)
     }
   }
   throw summaryOf(failures)
@@ -87,7 +87,7 @@ async function attempt<K extends Kind>(
     status = code
   }
   try {
-    const opened = await openAnswer(gateway, authorize(endpoint.provider, request), bound(protocol, call), running.cancellation, answered)
+    const opened = await openAnswer(gateway, authorize(endpoint.provider, request), protocol, call, running.cancellation, answered)
     const { first, rest } = opened.first.some(kind.isMeaningful) ? opened : await untilMeaningful(opened, kind)
     running.firstPart ??= gateway.clock.ticks()
     return { endpoint, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
@@ -95,13 +95,6 @@ async function attempt<K extends Kind>(
     running.attempts.push(told(endpoint, gateway.clock.ticks() - began, status))
   }
 }
-
-const bound = <K extends Kind>(protocol: Protocol<K>, call: Work[K]['call']) => ({
-  streamed: call.stream,
-  parts: (body: unknown) => protocol.parts(body, call),
-  reader: () => protocol.reader(call),
-  failure: protocol.failure,
-})
 
 const told = ({ provider, model, upstreamModel }: Endpoint, latency: number, status: number | null) => ({
   provider_name: provider.name,

@@ -1,8 +1,9 @@
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
+import type { Kind, Work } from '../inference/call.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Opened } from '../kernel/iterate.ts'
-import type { Reader } from '../protocols/protocol.ts'
+import type { Protocol } from '../protocols/protocol.ts'
 import { Deadline, type Limits } from './deadline.ts'
 import type { Incoming, Outgoing } from './egress.ts'
 import { PartStream } from './part-stream.ts'
@@ -11,33 +12,27 @@ import { PartStream } from './part-stream.ts'
 const LARGEST_ANSWER = 64 * 1024 * 1024
 const LARGEST_ERROR = 256 * 1024
 
-/** How the answer is to be read: a protocol, bound to one call. */
-export interface Translation<Part> {
-  streamed: boolean
-  parts(body: unknown): Part[]
-  reader(): Reader<Part>
-  failure(status: number, body: unknown): GatewayError
-}
-
 /**
  * Sends one request and opens its answer, as batches of parts: a streamed answer as it comes, a whole one at once, whichever
- * the provider gave; the first batch of a streamed one is empty. `answered` is told the status as soon as it is known. Throws what a failure means to our caller.
+ * the provider gave; the first batch of a streamed one is empty. `answered` is told the status as soon as it is known. Throws
+ * what a failure means to our caller.
  */
-export async function openAnswer<Part>(
+export async function openAnswer<K extends Kind>(
   gateway: Gateway,
   outgoing: Outgoing,
-  translation: Translation<Part>,
+  protocol: Protocol<K>,
+  call: Work[K]['call'],
   cancellation: Cancellation,
   answered: (status: number) => void,
-): Promise<Opened<Part[]>> {
-  const deadline = new Deadline(cancellation, limitsOf(gateway, translation.streamed))
+): Promise<Opened<Work[K]['part'][]>> {
+  const deadline = new Deadline(cancellation, limitsOf(gateway, call.stream))
   try {
-    const response = await gateway.egress(outgoing, deadline.attempt)
-    answered(response.status)
-    if (response.status !== 200) throw await failureOf(translation, response, deadline)
-    if (isStream(response, translation.streamed)) return { first: [], rest: new PartStream(response, translation.reader(), deadline) }
-    const text = response.text(LARGEST_ANSWER, () => deadline.touched())
-    const first = translation.parts(parse(typeof text === 'string' ? text : await text))
+    const incoming = await gateway.egress(outgoing, deadline.attempt)
+    answered(incoming.status)
+    if (incoming.status !== 200) throw await failureOf(protocol, incoming, deadline)
+    if (isStream(incoming, call.stream)) return { first: [], rest: new PartStream(incoming, protocol.reader(call), deadline) }
+    const text = incoming.text(LARGEST_ANSWER, () => deadline.touched())
+    const first = protocol.parts(parse(typeof text === 'string' ? text : await text), call)
     deadline.close()
     return { first, rest: null }
   } catch (thrown) {
@@ -52,20 +47,20 @@ function limitsOf({ config: { timeouts } }: Gateway, streamed: boolean): Limits 
   return { firstByte: firstByte * 1000, idle: timeouts.idle_seconds * 1000, total: timeouts.total_seconds * 1000 }
 }
 
-function isStream(response: Incoming, streamed: boolean): boolean {
-  const type = response.header('content-type') ?? ''
+function isStream(incoming: Incoming, streamed: boolean): boolean {
+  const type = incoming.header('content-type') ?? ''
   if (type.includes('text/event-stream')) return true
   if (type.includes('json')) return false
   if (type.startsWith('text/html')) throw unreadable()
   return streamed
 }
 
-async function failureOf(translation: Translation<unknown>, response: Incoming, deadline: Deadline): Promise<GatewayError> {
-  const body = await Promise.resolve(response.text(LARGEST_ERROR, () => deadline.touched()))
+async function failureOf(protocol: Protocol<Kind>, incoming: Incoming, deadline: Deadline): Promise<GatewayError> {
+  const body = await Promise.resolve(incoming.text(LARGEST_ERROR, () => deadline.touched()))
     .then(parse)
     .catch(() => undefined)
-  const error = translation.failure(response.status, body)
-  const retryAfter = retryAfterOf(response.header('retry-after'))
+  const error = protocol.failure(incoming.status, body)
+  const retryAfter = retryAfterOf(incoming.header('retry-after'))
   if (retryAfter === undefined || error.type !== 'rate_limit_exceeded') return error
   return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
 }

@@ -17,8 +17,9 @@ const MOST_GARBAGE = 20
 export class ChunkReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
-  readonly #calls = new Map<string, { index: number; id: string }>()
-  readonly #counts = new Map<number, number>()
+  /** The tool calls that have begun, by choice and slot; made when the first does. */
+  #calls: Map<string, { index: number; id: string }> | null = null
+  #counts: Map<number, number> | null = null
   #started = false
   #garbage = 0
 
@@ -105,7 +106,7 @@ export class ChunkReader implements Reader<TextPart> {
     const fn = isObject(given.function) ? given.function : {}
     const name = text(fn.name)
     const slot = `${choice} ${typeof given.index === 'number' ? given.index : position}`
-    const known = this.#calls.get(slot)
+    const known = this.#calls?.get(slot)
     const id = text(given.id)
     const isNew = !known || (id !== null && id !== '' && id !== known.id && Boolean(name))
     const call = isNew ? this.#newCall(slot, id, choice) : known
@@ -116,10 +117,12 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #newCall(slot: string, id: string | null, choice: number): { index: number; id: string } | undefined {
-    const index = this.#counts.get(choice) ?? 0
+    const index = this.#counts?.get(choice) ?? 0
     if (index >= MOST_CALLS) return undefined
+    this.#counts ??= new Map()
     this.#counts.set(choice, index + 1)
     const call = { index, id: id || `call_${this.#call.id.slice(-20)}_${choice}_${index}` }
+    this.#calls ??= new Map()
     this.#calls.set(slot, call)
     return call
   }
