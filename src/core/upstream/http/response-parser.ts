@@ -19,8 +19,10 @@ export class MalformedResponse extends Error {
 
 const LARGEST_HEAD = 64 * 1024
 const LONGEST_CHUNK_LINE = 1024
-const STATUS_LINE = /^HTTP\/1\.[01] ([1-5]\d\d)(?: |$)/
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: |$)/
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+// A reader that is less strict may take one of these for the end of a line.
+const BARE_END = /[\r\n\0]/
 
 type State = 'head' | 'length' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailer' | 'until-close' | 'done'
 
@@ -109,16 +111,18 @@ export class ResponseParser {
     return end + 4
   }
 
-  #begin(head: ResponseHead): void {
-    const { headers, status } = head
-    const connection = headers.get('connection')?.toLowerCase() ?? ''
-    this.#reusable = !connection.includes('close')
+  #begin(head: ParsedHead): void {
+    this.#reusable = isPersistent(head)
+    this.#measure(head)
     this.#sink.head(head)
+  }
+
+  #measure({ version, status, headers }: ParsedHead): void {
     const coding = headers.get('transfer-encoding')?.toLowerCase()
     const length = headers.get('content-length')
     if (coding !== undefined && length !== undefined) throw new MalformedResponse('Two ways to measure one body')
     if (status === 204 || status === 304) this.#state = 'done'
-    else if (coding === 'chunked') this.#state = 'chunk-size'
+    else if (coding === 'chunked' && version === '1.1') this.#state = 'chunk-size'
     else if (coding !== undefined) throw new MalformedResponse('A transfer coding that nobody asked for')
     else if (length !== undefined) this.#expect(length)
     else this.#state = 'until-close'
@@ -149,27 +153,50 @@ export class ResponseParser {
 
   #chunkSize(line: string): void {
     const size = /^([0-9a-fA-F]{1,12})[ \t]*(?:;|$)/.exec(line)?.[1]
-    if (size === undefined) throw new MalformedResponse('A chunk without a size')
+    if (size === undefined || BARE_END.test(line)) throw new MalformedResponse('A chunk without a size')
     this.#left = Number.parseInt(size, 16)
     this.#state = this.#left === 0 ? 'trailer' : 'chunk-data'
   }
 }
 
-function parseHead(text: string): ResponseHead {
+interface ParsedHead extends ResponseHead {
+  version: '1.0' | '1.1'
+}
+
+function parseHead(text: string): ParsedHead {
   const lines = text.split('\r\n')
-  const status = STATUS_LINE.exec(lines[0] ?? '')?.[1]
-  if (status === undefined) throw new MalformedResponse('Not an HTTP answer')
+  const [line = ''] = lines
+  const [, minor, status] = STATUS_LINE.exec(line) ?? []
+  if (status === undefined || BARE_END.test(line)) throw new MalformedResponse('Not an HTTP answer')
   const headers = new Map<string, string>()
   for (let i = 1; i < lines.length; i++) addHeader(headers, lines[i] ?? '')
-  return { status: Number(status), headers }
+  return { version: minor === '1' ? '1.1' : '1.0', status: Number(status), headers }
 }
 
 function addHeader(headers: Map<string, string>, line: string): void {
   const colon = line.indexOf(':')
   const name = line.slice(0, colon).toLowerCase()
   if (colon < 1 || !TOKEN.test(name)) throw new MalformedResponse('A header without a name')
-  const value = line.slice(colon + 1).trim()
+  if (BARE_END.test(line)) throw new MalformedResponse('A header with a line end in it')
+  const value = trimmed(line.slice(colon + 1))
   const before = headers.get(name)
   if (before !== undefined && name === 'content-length' && before !== value) throw new MalformedResponse('Two lengths for one body')
   headers.set(name, before === undefined || name === 'content-length' ? value : `${before}, ${value}`)
+}
+
+// Only spaces and tabs surround a value (RFC 9110, 5.6.3). What else looks like a space is part of it.
+function trimmed(value: string): string {
+  let from = 0
+  let to = value.length
+  while (from < to && isBlank(value[from])) from++
+  while (to > from && isBlank(value[to - 1])) to--
+  return value.slice(from, to)
+}
+
+const isBlank = (character: string | undefined) => character === ' ' || character === '\t'
+
+/** Whether the connection outlives the answer. */
+function isPersistent({ headers }: ParsedHead): boolean {
+  const connection = headers.get('connection')?.toLowerCase() ?? ''
+  return !connection.includes('close')
 }
