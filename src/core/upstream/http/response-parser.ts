@@ -195,8 +195,8 @@ function trimmed(value: string): string {
 
 const isBlank = (character: string | undefined) => character === ' ' || character === '\t'
 
-/** Whether the connection outlives the answer. */
-function isPersistent({ headers }: ParsedHead): boolean {
+/** Whether the connection outlives the answer: from HTTP/1.0 only when it says so (RFC 9112, 9.3). */
+function isPersistent({ version, headers }: ParsedHead): boolean {
   const connection = headers.get('connection')?.toLowerCase() ?? ''
-  return !connection.includes('close')
+  return !connection.includes('close') && (version === '1.1' || connection.includes('keep-alive'))
 }

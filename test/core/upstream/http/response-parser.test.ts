@@ -110,6 +110,17 @@ const ANSWERS: Record<string, Answer> = {
     headers: { connection: 'x-a, close', ...CHUNKED_HEADERS },
     reusable: false,
   },
+  'an HTTP/1.0 answer, whose connection ends with it': {
+    wire: 'HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok',
+    headers: { 'content-length': '2' },
+    body: 'ok',
+    reusable: false,
+  },
+  'an HTTP/1.0 answer that keeps its connection': {
+    wire: 'HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nok',
+    headers: { connection: 'Keep-Alive', 'content-length': '2' },
+    body: 'ok',
+  },
 }
 
 const saidBy = ({ status = 200, headers, body = '', reusable = true }: Answer) => ({ heads: 1, status, headers, body, ends: [reusable] })
