@@ -140,8 +140,9 @@ export class Exchange implements ResponseSink, Incoming {
   }
 
   #given(bytes: Uint8Array): Uint8Array {
-    if (this.#size > MOST_UNREAD) this.#carrier?.resume()
+    const wasFull = this.#size > MOST_UNREAD
     this.#size -= bytes.length
+    if (wasFull && this.#size <= MOST_UNREAD) this.#carrier?.resume()
     return bytes
   }
 }
