@@ -80,7 +80,7 @@ export class Exchange implements ResponseSink, Incoming {
   text(largest: number, touched: () => void): string | Promise<string> {
     if (!this.#ended || this.#unread.length !== 1 || this.#size > largest) return textOf(this, largest, touched)
     const [whole] = this.#unread.splice(0)
-    return whole ? Buffer.from(whole.buffer, whole.byteOffset, whole.byteLength).toString() : ''
+    return DECODER.decode(whole)
   }
 
   /** Bytes from the server. */
@@ -146,5 +146,7 @@ export class Exchange implements ResponseSink, Incoming {
     return bytes
   }
 }
+
+const DECODER = new TextDecoder()
 
 const NO_HEAD: ResponseHead = { status: 0, headers: new Map() }
