@@ -116,7 +116,7 @@ export class Exchange implements ResponseSink, Incoming {
 
   head(head: ResponseHead): void {
     this.#head = head
-    const coding = head.headers.get('content-encoding')
+    const coding = head.headers.get('content-encoding')?.toLowerCase()
     this.headed.resolve(coding === undefined || coding === 'identity' ? this : unpacked(this, coding))
   }
 
