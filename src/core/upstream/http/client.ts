@@ -127,7 +127,7 @@ class Pool implements ConnectionOwner {
 
   async #connect(exchange: Exchange, request: Buffer): Promise<void> {
     try {
-      const connection = await Connection.open(this.#origin, this, this.#settings)
+      const connection = await Connection.open(this.#origin, this, this.#settings, exchange)
       connection.carry(exchange, request)
     } catch (failure) {
       exchange.fail(failure)

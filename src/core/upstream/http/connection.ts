@@ -45,11 +45,16 @@ export class Connection implements Carrier {
     this.#owner = owner
   }
 
-  /** Opens a connection. Throws `ConnectionFailed`; over TLS also when the certificate is not the host's own, or not trusted. */
-  static async open(origin: Origin, owner: ConnectionOwner, { connectMilliseconds, ca }: ConnectionSettings): Promise<Connection> {
+  /**
+   * Opens a connection for an exchange: should that fail, nobody waits for the host. Throws `ConnectionFailed`; over TLS also
+   * when the certificate is not the host's own, or not trusted.
+   */
+  static async open(origin: Origin, owner: ConnectionOwner, settings: ConnectionSettings, exchange: Exchange): Promise<Connection> {
     const connection = new Connection(owner)
+    exchange.carriedBy(connection)
     const ready = Promise.withResolvers<void>()
     const { hostname, port, secure } = origin
+    const { connectMilliseconds, ca } = settings
     const handlers = connection.#handlers(ready, secure)
     const tls = secure ? { tls: { serverName: hostname, rejectUnauthorized: true, ...(ca ? { ca } : {}) } } : {}
     Bun.connect({ hostname: hostname.replace(/^\[|\]$/g, ''), port, socket: handlers, ...tls }).catch(error =>
