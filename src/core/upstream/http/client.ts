@@ -13,7 +13,7 @@ export interface HttpRequest {
 export interface HttpClient {
   /** Sends the request. Cancelling closes its connection at once, at any time. Throws `ConnectionFailed`, or the cancellation's reason. */
   send(request: HttpRequest, cancellation: Cancellation): Promise<Incoming>
-  /** Closes the connections that are idle. */
+  /** Closes the connections that are idle, and each that is not as soon as it is. */
   close(): void
 }
 
@@ -93,6 +93,7 @@ class Pool implements ConnectionOwner {
   readonly #origin: Origin
   readonly #settings: ConnectionSettings
   readonly #idle: { connection: Connection; since: number }[] = []
+  #closed = false
   #sweeper: ReturnType<typeof setInterval> | undefined
 
   constructor(origin: Origin, settings: ConnectionSettings) {
@@ -107,7 +108,7 @@ class Pool implements ConnectionOwner {
   }
 
   free(connection: Connection): void {
-    if (this.#idle.length >= MOST_IDLE) {
+    if (this.#closed || this.#idle.length >= MOST_IDLE) {
       connection.destroy()
       return
     }
@@ -121,6 +122,7 @@ class Pool implements ConnectionOwner {
   }
 
   close(): void {
+    this.#closed = true
     clearInterval(this.#sweeper)
     for (const { connection } of this.#idle.splice(0)) connection.destroy()
   }
