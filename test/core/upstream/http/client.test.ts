@@ -1,0 +1,699 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createGzip, deflateSync, gzipSync, constants as zlib } from 'node:zlib'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import { Cancellation } from '../../../../src/core/kernel/cancellation.ts'
+import { type HttpClient, type HttpRequest, openHttp } from '../../../../src/core/upstream/http/client.ts'
+import { ConnectionFailed } from '../../../../src/core/upstream/http/connection.ts'
+import type { Incoming } from '../../../../src/core/upstream/http/exchange.ts'
+import { MalformedResponse } from '../../../../src/core/upstream/http/response-parser.ts'
+import {
+  body,
+  chunk,
+  chunkedEnd,
+  type Headers,
+  type Hit,
+  head,
+  refusedPort,
+  type Script,
+  silence,
+  startUpstream,
+  type Upstream,
+} from '../../../support/upstream.ts'
+import { startRawServer, until } from './raw-server.ts'
+
+const KIBIBYTE = 1024
+const MEBIBYTE = 1024 * KIBIBYTE
+
+let upstream: Upstream
+let http: HttpClient
+
+beforeEach(async () => {
+  upstream = await startUpstream()
+  http = openHttp({ connectMilliseconds: 5_000 })
+})
+
+afterEach(async () => {
+  http.close()
+  await upstream.close()
+})
+
+/** Sends a request, a small one to the upstream unless told. */
+async function ask(request: Partial<HttpRequest> = {}, cancellation = new Cancellation()): Promise<Incoming> {
+  return http.send({ method: 'POST', url: upstream.url, headers: {}, body: '{}', ...request }, cancellation)
+}
+
+const textOf = async (incoming: Incoming, largest = 64 * MEBIBYTE) => incoming.text(largest, () => undefined)
+
+async function said(request: Partial<HttpRequest> = {}): Promise<string> {
+  return textOf(await ask(request))
+}
+
+/** A text answer whose connection stays open. */
+const kept = (text: string, headers: Headers = {}) => body('text/plain', text, { headers: { connection: 'keep-alive', ...headers } })
+
+const connections = () => upstream.hits.map(hit => hit.connection)
+
+const reasonTo = (message: string) => new GatewayError('timeout', message)
+
+const REASON = reasonTo('The test has cancelled')
+
+/** What a promise is rejected with. */
+async function rejection(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => expect.unreachable('It was not rejected'),
+    reason => reason,
+  )
+}
+
+async function failureCode(promise: Promise<unknown>): Promise<string> {
+  const failure = await rejection(promise)
+  expect(failure).toBeInstanceOf(ConnectionFailed)
+  return (failure as ConnectionFailed).code
+}
+
+// It ages while the other tests run.
+let aged: Promise<{ age: number; again: number[] }>
+
+beforeAll(() => {
+  aged = ageOfIdle()
+})
+
+afterAll(() => aged)
+
+/** How many milliseconds a connection is kept that nobody uses, and the connections of a request before and after. */
+async function ageOfIdle() {
+  await using idle = await startUpstream()
+  idle.plan(kept('fine'))
+  const other = openHttp({ connectMilliseconds: 5_000 })
+  const send = () => other.send({ method: 'POST', url: idle.url, headers: {}, body: '' }, new Cancellation())
+  await textOf(await send())
+  const since = performance.now()
+  await idle.emptied()
+  const age = performance.now() - since
+  await textOf(await send())
+  other.close()
+  return { age, again: idle.hits.map(hit => hit.connection) }
+}
+
+describe('a request', () => {
+  test('arrives as it was given, with its host and the length of its bytes', async () => {
+    upstream.plan(kept('fine'))
+    const headers = { 'content-type': 'application/json', 'x-empty': '', authorization: 'Bearer key' }
+    expect(await said({ url: `${upstream.url}/chat?a=b%20c#d`, headers, body: '{"name":"caf\u00e9 🌍"}' })).toBe('fine')
+    const [hit] = upstream.hits
+    expect(hit?.method).toBe('POST')
+    expect(hit?.path).toBe('/v1/chat?a=b%20c')
+    expect(hit?.json).toEqual({ name: 'caf\u00e9 🌍' })
+    expect(hit?.headers).toEqual({ host: new URL(upstream.url).host, ...headers, 'content-length': '21' })
+  })
+
+  test('of 8 MiB arrives whole', async () => {
+    upstream.answer(hit => kept(String(Bun.hash(hit.bytes))))
+    const large = Array.from({ length: MEBIBYTE }, (_, i) => i.toString(36).padStart(8)).join('')
+    expect(await said({ body: large })).toBe(String(Bun.hash(large)))
+  })
+
+  test.each(['a\r\nb: c', 'a\nb', 'a\rb', 'a\0b', '\r\n\r\nGET / HTTP/1.1'])(
+    'with the header value %j is refused, and nothing is sent',
+    async value => {
+      expect(await rejection(ask({ headers: { x: value } }))).toBeInstanceOf(TypeError)
+      upstream.plan(kept('fine'))
+      expect(await said()).toBe('fine')
+      expect(upstream.hits).toHaveLength(1)
+    },
+  )
+
+  test.each(['nonsense', 'ftp://127.0.0.1/', 'file:///etc/hosts'])('to %s is refused', async url => {
+    expect(await rejection(ask({ url }))).toBeInstanceOf(TypeError)
+  })
+
+  test('is sent once, also when its connection fails', async () => {
+    upstream.plan(kept('first'), { end: 'rst' }, kept('third'))
+    expect(await said()).toBe('first')
+    expect(await failureCode(ask())).toBe('ECONNRESET')
+    expect(upstream.hits).toHaveLength(2)
+  })
+})
+
+describe('an answer', () => {
+  test('of 8 MiB is read whole', async () => {
+    const large = Array.from({ length: MEBIBYTE }, (_, i) => i.toString(36).padStart(8)).join('')
+    upstream.plan(kept(large))
+    expect(Bun.hash(await said())).toBe(Bun.hash(large))
+  })
+
+  test('is read as it comes', async () => {
+    upstream.plan([head(200, { 'transfer-encoding': 'chunked' }), chunk('one'), { wait: 'two' }, chunk('two'), chunkedEnd()])
+    const answer = await ask()
+    expect(await pieceOf(answer)).toBe('one')
+    upstream.open('two')
+    expect(await pieceOf(answer)).toBe('two')
+    expect(await answer.read()).toBeNull()
+    expect(await answer.read()).toBeNull()
+  })
+
+  test('tells its status and its headers by lower-case name', async () => {
+    upstream.plan(head(429, { 'Retry-After': '7', 'content-length': '0' }))
+    const answer = await ask()
+    expect(answer.status).toBe(429)
+    expect(answer.header('retry-after')).toBe('7')
+    expect(answer.header('x-other')).toBeNull()
+    expect(await textOf(answer)).toBe('')
+  })
+
+  test('that redirects is an answer like any other', async () => {
+    upstream.plan(head(307, { location: '/elsewhere', 'content-length': '0' }), kept('elsewhere'))
+    const answer = await ask()
+    expect([answer.status, answer.header('location')]).toEqual([307, '/elsewhere'])
+    expect(upstream.hits).toHaveLength(1)
+  })
+
+  test('past the cap is refused, whole or streamed', async () => {
+    upstream.plan(kept('x'.repeat(100)), [
+      head(200, { 'transfer-encoding': 'chunked' }),
+      chunk('x'.repeat(60)),
+      { ms: 5 },
+      chunk('x'.repeat(60)),
+    ])
+    for (const _ of [1, 2])
+      expect(await rejection(ask().then(answer => textOf(answer, 99)))).toEqual(new Error('An answer that is too large'))
+  })
+
+  test('starts with no byte order mark, however it was cut', async () => {
+    const text = '\uFEFF{}'
+    upstream.plan(kept(text), [
+      head(200, { 'content-length': '5' }),
+      Buffer.from(text).subarray(0, 1),
+      { ms: 10 },
+      Buffer.from(text).subarray(1),
+    ])
+    expect([await said(), await said()]).toEqual(['{}', '{}'])
+  })
+
+  test('that the close ends is whole with it', async () => {
+    upstream.plan([head(200), 'all', { ms: 5 }, ' of it', { end: 'fin' }])
+    expect(await said()).toBe('all of it')
+  })
+
+  const CUT: [name: string, script: Script][] = [
+    ['inside its head', ['HTTP/1.1 200 OK\r\ncontent-le', { end: 'fin' }]],
+    ['inside its length', [head(200, { 'content-length': '9' }), 'half', { end: 'fin' }]],
+    ['between chunks', [head(200, { 'transfer-encoding': 'chunked' }), chunk('half'), { end: 'fin' }]],
+    ['inside a chunk', [head(200, { 'transfer-encoding': 'chunked' }), '9\r\nhalf', { end: 'fin' }]],
+    ['inside its trailer', [head(200, { 'transfer-encoding': 'chunked' }), chunk('half'), '0\r\nx: y\r\n', { end: 'fin' }]],
+    ['before its first byte', { end: 'fin' }],
+  ]
+  test.each(CUT)('cut %s is an error', async (_, script) => {
+    upstream.plan(script)
+    expect(await rejection(said())).toBeInstanceOf(MalformedResponse)
+  })
+
+  test('reset in its middle is an error, also where the close would end it', async () => {
+    upstream.plan([head(200), 'half', { wait: 'reset' }, { end: 'rst' }])
+    const answer = await ask()
+    expect(await pieceOf(answer)).toBe('half')
+    upstream.open('reset')
+    expect(await failureCode(answer.read())).toBe('ECONNRESET')
+    expect(await failureCode(answer.read())).toBe('ECONNRESET')
+  })
+
+  test('that is not HTTP is refused', async () => {
+    upstream.plan('SSH-2.0-OpenSSH_9.9\r\n\r\n')
+    expect(await rejection(ask())).toBeInstanceOf(MalformedResponse)
+  })
+})
+
+async function pieceOf(answer: Incoming): Promise<string> {
+  return Buffer.from((await answer.read()) ?? '').toString()
+}
+
+describe('a connection', () => {
+  test('carries one request after the other', async () => {
+    upstream.answer(hit => kept(hit.body))
+    for (const text of ['one', 'two', 'three']) expect(await said({ body: text })).toBe(text)
+    expect(connections()).toEqual([1, 1, 1])
+  })
+
+  test('carries one request at a time', async () => {
+    upstream.plan([{ wait: 'both' }, kept('fine')])
+    const both = Promise.all([said(), said()])
+    await upstream.hit(2)
+    upstream.open('both')
+    expect(await both).toEqual(['fine', 'fine'])
+    expect(await said()).toBe('fine')
+    expect(connections().slice(0, 2)).toEqual([1, 2])
+    expect(upstream.live).toBe(2)
+  })
+
+  test('is kept after an error, an empty answer and chunks', async () => {
+    const keep = { connection: 'keep-alive' }
+    const chunks = [head(200, { ...keep, 'transfer-encoding': 'chunked' }), chunk('x'), '0\r\nx-trailer: y\r\n\r\n']
+    upstream.plan(body('text/plain', 'no', { status: 500, headers: keep }), head(204, keep), chunks, kept('fine'))
+    expect([await said(), await said(), await said(), await said()]).toEqual(['no', '', 'x', 'fine'])
+    expect(connections()).toEqual([1, 1, 1, 1])
+  })
+
+  test('is closed when the answer says so, though the server leaves it open', async () => {
+    upstream.plan([body('text/plain', 'one'), silence()], kept('two'))
+    expect(await said()).toBe('one')
+    await (await upstream.hit()).clientLeft
+    expect(await said()).toBe('two')
+    expect(connections()).toEqual([1, 2])
+  })
+
+  test('with bytes after the answer is closed, and they reach no other request', async () => {
+    upstream.plan([kept('one') + kept('injected'), silence()], kept('two'))
+    expect(await said()).toBe('one')
+    await (await upstream.hit()).clientLeft
+    expect(await said()).toBe('two')
+    expect(connections()).toEqual([1, 2])
+  })
+
+  test('on which bytes come while it is idle is closed, and they reach no other request', async () => {
+    upstream.plan([kept('one'), { wait: 'idle' }, kept('injected'), silence()], kept('two'))
+    expect(await said()).toBe('one')
+    upstream.open('idle')
+    await (await upstream.hit()).clientLeft
+    expect(await said()).toBe('two')
+    expect(connections()).toEqual([1, 2])
+  })
+
+  test.each(['fin', 'rst'] as const)('that the server has closed while it was idle is not used (%s)', async end => {
+    upstream.plan([kept('one'), { wait: 'idle' }, { end }], kept('two'))
+    expect(await said()).toBe('one')
+    upstream.open('idle')
+    await upstream.emptied()
+    // What the server has done is seen when the event loop comes round.
+    await Bun.sleep(20)
+    expect(await said()).toBe('two')
+    expect(connections()).toEqual([1, 2])
+  })
+
+  test('on which the answer overtook the request is closed', async () => {
+    await using server = await startRawServer(socket => {
+      socket.pause()
+      socket.write(kept('early'))
+    })
+    expect(await said({ url: server.url, body: 'x'.repeat(64 * MEBIBYTE) })).toBe('early')
+    expect(await said({ url: server.url })).toBe('early')
+    expect(server.accepted).toBe(2)
+  })
+
+  test('to another origin is another connection', async () => {
+    await using other = await startUpstream()
+    other.plan(kept('other'))
+    upstream.plan(kept('one'))
+    const sameHost = upstream.url.replace('127.0.0.1', 'localhost')
+    expect([await said(), await said({ url: other.url }), await said({ url: sameHost })]).toEqual(['one', 'other', 'one'])
+    expect(connections()).toEqual([1, 2])
+  })
+
+  test('is closed with the client when it is idle', async () => {
+    upstream.plan(kept('one'))
+    await said()
+    http.close()
+    await upstream.emptied()
+  })
+
+  test('that becomes free after the client was closed is closed as well', async () => {
+    upstream.plan(kept('one'), [{ wait: 'closed' }, kept('two'), silence()])
+    expect(await said()).toBe('one')
+    const answer = said()
+    const hit = await upstream.hit(2)
+    http.close()
+    upstream.open('closed')
+    expect(await answer).toBe('two')
+    const before = performance.now()
+    expect((await hit.clientLeft) - before).toBeLessThan(1_000)
+  })
+})
+
+describe('500 requests at once', () => {
+  test('each have their own answer, and 256 connections are kept', async () => {
+    upstream.answer(hit => [{ wait: 'all' }, kept(hit.body)])
+    const texts = Array.from({ length: 500 }, (_, i) => `request ${i}`)
+    const answers = Promise.all(texts.map(text => said({ body: text })))
+    await upstream.hit(500)
+    upstream.open('all')
+    expect(await answers).toEqual(texts)
+    expect(new Set(connections()).size).toBe(500)
+    await until(() => upstream.live === 256)
+    expect(await Promise.all(texts.map(text => said({ body: text })))).toEqual(texts)
+  })
+})
+
+describe('what nobody reads', () => {
+  const LARGE = 64 * MEBIBYTE
+  // What the kernel holds for both ends, and what the client may hold.
+  const SOME = 24 * MEBIBYTE
+  const flood = (end: Script = []): Script => [head(200, { 'content-length': String(LARGE) }), { flood: LARGE }, end]
+
+  test('is not taken from the server, until somebody reads on', async () => {
+    upstream.plan(flood())
+    const answer = await ask()
+    const first = (await answer.read())?.length ?? 0
+    const hit = await upstream.hit()
+    await standstill(hit)
+    expect(hit.sent).toBeLessThan(SOME)
+    expect(first + (await drained(answer))).toBe(LARGE)
+  })
+
+  test('stays unread in the server while a slow reader takes small pieces', async () => {
+    const tiny = Buffer.from('1\r\nx\r\n'.repeat(10 * KIBIBYTE))
+    const many = Array<Buffer>((LARGE / tiny.length) | 0).fill(tiny)
+    upstream.plan([head(200, { 'transfer-encoding': 'chunked' }), many, chunkedEnd()])
+    const answer = await ask()
+    const hit = await upstream.hit()
+    for (let i = 0; i < 200; i++) {
+      await answer.read()
+      await Bun.sleep(0)
+    }
+    await standstill(hit)
+    expect(hit.sent).toBeLessThan(SOME)
+  })
+
+  test('is still there when the server has closed', async () => {
+    const size = 2 * MEBIBYTE
+    upstream.plan([head(200), { flood: size }, { end: 'fin' }])
+    const answer = await ask()
+    await standstill(await upstream.hit())
+    expect(await drained(answer)).toBe(size)
+  })
+
+  test('is let go with its connection when it is cancelled', async () => {
+    upstream.plan(flood())
+    const cancellation = new Cancellation()
+    await ask({}, cancellation)
+    const hit = await upstream.hit()
+    await standstill(hit)
+    cancellation.cancel(REASON)
+    await hit.clientLeft
+  })
+})
+
+/** Waits until the server gets rid of no more bytes. */
+async function standstill(hit: Hit): Promise<void> {
+  for (let before = -1; before < hit.sent; ) {
+    before = hit.sent
+    await Bun.sleep(100)
+  }
+}
+
+async function drained(answer: Incoming): Promise<number> {
+  let size = 0
+  for (let bytes = await answer.read(); bytes; bytes = await answer.read()) size += bytes.length
+  return size
+}
+
+describe('cancelled', () => {
+  let cancellation: Cancellation
+
+  beforeEach(() => {
+    cancellation = new Cancellation()
+  })
+
+  test('before it is sent, a request is not sent', async () => {
+    cancellation.cancel(REASON)
+    expect(await rejection(ask({}, cancellation))).toBe(REASON)
+    upstream.plan(kept('next'))
+    expect(await said()).toBe('next')
+    expect(connections()).toEqual([1])
+  })
+
+  test('while it connects, a request is not sent', async () => {
+    await using server = await startRawServer(() => undefined)
+    const answer = ask({ url: server.url }, cancellation)
+    cancellation.cancel(REASON)
+    expect(await rejection(answer)).toBe(REASON)
+    await until(() => server.accepted === 1 && server.open === 0)
+    expect(server.received).toBe('')
+  })
+
+  test('while TLS is agreed on, a request closes its connection at once', async () => {
+    await using server = await startRawServer(() => undefined)
+    const answer = ask({ url: `https://localhost:${server.port}/` }, cancellation)
+    await until(() => server.received !== '')
+    cancellation.cancel(REASON)
+    expect(await rejection(answer)).toBe(REASON)
+    const before = performance.now()
+    await until(() => server.open === 0)
+    expect(performance.now() - before).toBeLessThan(1_000)
+  })
+
+  test('while it is sent, a request closes its connection', async () => {
+    await using server = await startRawServer(socket => {
+      socket.once('data', () => {
+        socket.pause()
+        cancellation.cancel(REASON)
+        setImmediate(() => socket.resume())
+      })
+    })
+    const large = 'x'.repeat(64 * MEBIBYTE)
+    expect(await rejection(ask({ url: server.url, body: large }, cancellation))).toBe(REASON)
+    await until(() => server.open === 0)
+    expect(server.received.length).toBeLessThan(large.length)
+  })
+
+  test('before the head, an answer is rejected and its connection closed', async () => {
+    upstream.plan(silence())
+    const answer = ask({}, cancellation)
+    const hit = await upstream.hit()
+    cancellation.cancel(REASON)
+    expect(await rejection(answer)).toBe(REASON)
+    await hit.clientLeft
+  })
+
+  const half = (): Script => [head(200, { 'content-length': '10' }), 'hello', silence()]
+
+  test('in its middle, a read that waits is rejected and the connection closed', async () => {
+    upstream.plan(half())
+    const answer = await ask({}, cancellation)
+    expect(await pieceOf(answer)).toBe('hello')
+    const rest = rejection(answer.read())
+    cancellation.cancel(REASON)
+    expect(await rest).toBe(REASON)
+    await (await upstream.hit()).clientLeft
+  })
+
+  test('in its middle, the next read is rejected and the connection closed', async () => {
+    upstream.plan(half())
+    const answer = await ask({}, cancellation)
+    expect(await pieceOf(answer)).toBe('hello')
+    cancellation.cancel(REASON)
+    expect(await rejection(answer.read())).toBe(REASON)
+    expect(await rejection(textOf(answer))).toBe(REASON)
+    await (await upstream.hit()).clientLeft
+  })
+
+  test('in its middle, a text that is read is rejected and the connection closed', async () => {
+    upstream.plan(half())
+    const answer = await ask({}, cancellation)
+    const text = rejection(textOf(answer))
+    cancellation.cancel(REASON)
+    expect(await text).toBe(REASON)
+    await (await upstream.hit()).clientLeft
+  })
+
+  test('in its middle, a packed answer is rejected and the connection closed', async () => {
+    const packed = gzipSync('hello')
+    upstream.plan([head(200, { 'content-length': '1000', 'content-encoding': 'gzip' }), packed.subarray(0, 10), silence()])
+    const answer = await ask({}, cancellation)
+    const read = rejection(answer.read())
+    cancellation.cancel(REASON)
+    expect(await read).toBe(REASON)
+    await (await upstream.hit()).clientLeft
+  })
+
+  test('twice, a request is rejected with the first reason', async () => {
+    upstream.plan(silence())
+    const answer = ask({}, cancellation)
+    await upstream.hit()
+    cancellation.cancel(REASON)
+    cancellation.cancel(reasonTo('Too late'))
+    expect(await rejection(answer)).toBe(REASON)
+  })
+
+  test('after its end, an answer stays whole and its connection goes on', async () => {
+    upstream.plan(kept('whole'), [{ wait: 'cancelled' }, kept('next')])
+    const answer = await ask({}, cancellation)
+    const next = said()
+    await upstream.hit(2)
+    cancellation.cancel(REASON)
+    upstream.open('cancelled')
+    expect([await textOf(answer), await next]).toEqual(['whole', 'next'])
+    expect(connections()).toEqual([1, 1])
+  })
+})
+
+describe('a host', () => {
+  test('that refuses the connection is an error with the platform’s code', async () => {
+    expect(await failureCode(ask({ url: `http://127.0.0.1:${await refusedPort()}/` }))).toBe('ECONNREFUSED')
+  })
+
+  test('that does not exist is an error with the platform’s code', async () => {
+    expect(await failureCode(ask({ url: 'http://nobody.invalid/' }))).toBe('ENOTFOUND')
+  })
+
+  test('that resets the connection at once is an error with the platform’s code', async () => {
+    await using server = await startRawServer(socket => socket.resetAndDestroy())
+    // Which of the two it is depends on who is faster.
+    expect(['ECONNRESET', 'EPIPE']).toContain(await failureCode(ask({ url: server.url })))
+  })
+
+  test('that never answers TLS is given up in time, and its connection closed', async () => {
+    await using server = await startRawServer(() => undefined)
+    const hasty = openHttp({ connectMilliseconds: 50 })
+    const request = { method: 'POST', url: `https://localhost:${server.port}/`, headers: {}, body: '' }
+    expect(await failureCode(hasty.send(request, new Cancellation()))).toBe('ETIMEDOUT')
+    await until(() => server.accepted === 1 && server.open === 0)
+    expect(server.received).not.toContain('POST')
+  })
+
+  test('that speaks no TLS is an error', async () => {
+    upstream.plan(kept('plain'))
+    await using server = await startRawServer(socket => socket.write(kept('plain')))
+    const failure = await rejection(ask({ url: `https://localhost:${server.port}/` }))
+    expect(failure).toBeInstanceOf(ConnectionFailed)
+    expect(server.received).not.toContain('POST')
+  })
+
+  test('that fails is tried anew by the next request', async () => {
+    upstream.plan({ end: 'rst' }, kept('fine'))
+    expect(await failureCode(ask())).toBe('ECONNRESET')
+    expect(await said()).toBe('fine')
+  })
+})
+
+describe('a packed answer', () => {
+  const TEXT = 'Hello 🌍 '.repeat(1_000)
+  const CODINGS: [coding: string, packed: Uint8Array][] = [
+    ['gzip', gzipSync(TEXT)],
+    ['x-gzip', gzipSync(TEXT)],
+    ['GZip', gzipSync(TEXT)],
+    ['deflate', deflateSync(TEXT)],
+    ['identity', Buffer.from(TEXT)],
+    ['Identity', Buffer.from(TEXT)],
+  ]
+
+  test.each(CODINGS)('is unpacked: %s', async (coding, packed) => {
+    const headers = { connection: 'keep-alive', 'content-encoding': coding }
+    const whole = [head(200, { ...headers, 'content-length': String(packed.length) }), packed]
+    const bytewise = [...packed].map(byte => chunk(Uint8Array.of(byte)))
+    upstream.plan(whole, [head(200, { ...headers, 'transfer-encoding': 'chunked' }), bytewise, chunkedEnd()], whole)
+    for (const _ of [1, 2, 3]) expect((await said()) === TEXT).toBe(true)
+    expect(connections()).toEqual([1, 1, 1])
+  })
+
+  test('is unpacked as it comes', async () => {
+    const [one, two] = await packedInTwo('one', 'two')
+    upstream.plan([
+      head(200, { 'transfer-encoding': 'chunked', 'content-encoding': 'gzip' }),
+      chunk(one),
+      { wait: 'two' },
+      chunk(two),
+      chunkedEnd(),
+    ])
+    const answer = await ask()
+    expect(await pieceOf(answer)).toBe('one')
+    upstream.open('two')
+    expect(await pieceOf(answer)).toBe('two')
+    expect(await answer.read()).toBeNull()
+  })
+
+  test('keeps its status and its headers', async () => {
+    upstream.plan(gzipped(gzipSync('no'), 500))
+    const answer = await ask()
+    expect([answer.status, answer.header('content-type'), await textOf(answer)]).toEqual([500, 'text/plain', 'no'])
+  })
+
+  test.each(['br', 'gzip, br', 'rot13', ''])('with a coding nobody knows is refused, and its connection closed: %j', async coding => {
+    upstream.plan([kept('x', { 'content-encoding': coding }).slice(0, -1), silence()])
+    expect(await rejection(ask())).toBeInstanceOf(Error)
+    await (await upstream.hit()).clientLeft
+  })
+
+  test('that ends before its coding does is an error', async () => {
+    upstream.plan(gzipped(gzipSync(TEXT).subarray(0, -12)))
+    expect(await rejection(said())).toBeInstanceOf(Error)
+  })
+
+  test('that is not packed at all is an error', async () => {
+    upstream.plan(gzipped(Buffer.from('not packed')))
+    expect(await rejection(said())).toBeInstanceOf(Error)
+  })
+
+  test('whose connection is cut is an error', async () => {
+    const packed = gzipSync(TEXT)
+    upstream.plan([
+      head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }),
+      packed.subarray(0, -4),
+      { end: 'fin' },
+    ])
+    expect(await rejection(said())).toBeInstanceOf(MalformedResponse)
+  })
+
+  test('that grows to 200 MiB stops at the cap', async () => {
+    const bomb = gzipSync(Buffer.alloc(200 * MEBIBYTE))
+    upstream.plan(gzipped(bomb))
+    Bun.gc(true)
+    const before = process.memoryUsage.rss()
+    let seen = 0
+    let largest = 0
+    const answer = await ask()
+    const text = answer.text(MEBIBYTE, () => {
+      seen += 1
+      largest = Math.max(largest, process.memoryUsage.rss() - before)
+    })
+    expect(await rejection(Promise.resolve(text))).toEqual(new Error('An answer that is too large'))
+    expect(seen).toBeGreaterThan(0)
+    await Bun.sleep(50)
+    expect(Math.max(largest, process.memoryUsage.rss() - before)).toBeLessThan(64 * MEBIBYTE)
+  })
+})
+
+const gzipped = (packed: Uint8Array, status = 200): Script => [
+  head(status, { 'content-type': 'text/plain', 'content-encoding': 'gzip', 'content-length': String(packed.length) }),
+  packed,
+]
+
+/** Two texts packed as one, each readable as soon as its own part is there. */
+async function packedInTwo(first: string, second: string): Promise<[Buffer, Buffer]> {
+  const gzip = createGzip()
+  const parts: Buffer[] = []
+  gzip.on('data', part => parts.push(part))
+  gzip.write(first)
+  await new Promise<void>(resolve => gzip.flush(zlib.Z_SYNC_FLUSH, resolve))
+  const one = Buffer.concat(parts.splice(0))
+  await new Promise<void>(resolve => gzip.end(second, resolve))
+  await until(() => parts.length > 0)
+  return [one, Buffer.concat(parts)]
+}
+
+test('the environment’s proxies are not asked', async () => {
+  upstream.plan(kept('direct'))
+  const proxy = `http://127.0.0.1:${await refusedPort()}`
+  const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap(name => [name, name.toLowerCase()])
+  const env = { ...process.env, ...Object.fromEntries(names.map(name => [name, proxy])), NO_PROXY: '', no_proxy: '' }
+  const asking = Bun.spawn([process.execPath, '-e', ASKING], { env: { ...env, TARGET: upstream.url }, cwd: import.meta.dir })
+  expect(await new Response(asking.stdout).text()).toBe('direct')
+})
+
+const ASKING = `
+  const { openHttp } = await import('${import.meta.dir}/../../../../src/core/upstream/http/client.ts')
+  const { Cancellation } = await import('${import.meta.dir}/../../../../src/core/kernel/cancellation.ts')
+  const http = openHttp({ connectMilliseconds: 1000 })
+  const answer = await http.send({ method: 'POST', url: process.env.TARGET, headers: {}, body: '' }, new Cancellation())
+  process.stdout.write(await answer.text(1000, () => undefined))
+  http.close()
+`
+
+describe('an idle connection', () => {
+  const LONGEST_IDLE = 4_000
+
+  test('is closed after four seconds', async () => {
+    const { age, again } = await aged
+    expect(age).toBeGreaterThan(LONGEST_IDLE - 50)
+    expect(age).toBeLessThan(LONGEST_IDLE + 2_500)
+    expect(again).toEqual([1, 2])
+  })
+})
