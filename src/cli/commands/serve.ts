@@ -59,14 +59,14 @@ function showKeys(format: string, keys: { management_key: string; inference_key:
   else printFirstKeys(keys)
 }
 
+// The line with the address is the last: whoever waits for it has then read everything.
 function showAddress(format: string, url: string, key: string | undefined): void {
-  print(format === 'json' ? JSON.stringify({ event: 'listening', url }) : `gateway listens on ${url}`)
-  if (format === 'json' || key === undefined) return
-  print('Try it:')
-  print(
-    `  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' -d '{"messages":[{"role":"user","content":"Hello there"}]}'`,
-  )
+  if (format === 'json') return print(JSON.stringify({ event: 'listening', url }))
+  if (key) print(`Try it:\n  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' -d '${GREETING}'`)
+  print(`gateway listens on ${url}`)
 }
+
+const GREETING = '{"messages":[{"role":"user","content":"Hello there"}]}'
 
 function addressOf(options: ServeOptions, { config }: Gateway): { host: string; port: number } {
   const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
