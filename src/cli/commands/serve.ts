@@ -61,9 +61,8 @@ function showKeys(format: string, keys: { management_key: string; inference_key:
 
 // The line with the address is the last: whoever waits for it has then read everything.
 function showAddress(format: string, url: string, key: string | undefined): void {
-  if (format === 'json') return print(JSON.stringify({ event: 'listening', url }))
-  if (key) print(`Try it:\n  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' -d '${GREETING}'`)
-  print(`gateway listens on ${url}`)
+  if (format !== 'json' && key) print(`Try it:\n  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' -d '${GREETING}'`)
+  print(format === 'json' ? JSON.stringify({ event: 'listening', url }) : `gateway listens on ${url}`)
 }
 
 const GREETING = '{"messages":[{"role":"user","content":"Hello there"}]}'

@@ -6,43 +6,46 @@ import type { Generation, GenerationStore } from '../telemetry/generations.ts'
 import type { Entry } from '../telemetry/recorder.ts'
 import type { Tables } from './tables.ts'
 
-/** The columns, in the order in which they are written. */
-const COLUMNS = [
-  'id',
-  'request_id',
-  'created_at',
-  'workspace_id',
-  'key_hash',
-  'user_id',
-  'api_type',
-  'model',
-  'provider_name',
-  'provider_responses',
-  'upstream_id',
-  'streamed',
-  'cancelled',
-  'finish_reason',
-  'native_finish_reason',
-  'latency',
-  'generation_time',
-  'native_tokens_prompt',
-  'native_tokens_completion',
-  'native_tokens_reasoning',
-  'native_tokens_cached',
-  'native_tokens_completion_images',
-  'settled_at',
-  'total_cost',
-  'upstream_inference_cost',
-  'usageSource',
-  'is_byok',
-  'service_tier',
-  'session_id',
-  'external_user',
-  'http_referer',
-  'title',
-  'user_agent',
-  'error_type',
-] as const satisfies readonly (keyof Generation)[]
+/** Every column, and what of a generation stands in it: the three kinds of value that SQL has not are written out. */
+const COLUMNS: { [Name in keyof Generation]: (one: Generation) => Value } = {
+  id: one => one.id,
+  request_id: one => one.request_id,
+  created_at: one => one.created_at,
+  workspace_id: one => one.workspace_id,
+  key_hash: one => one.key_hash,
+  user_id: one => one.user_id,
+  api_type: one => one.api_type,
+  model: one => one.model,
+  provider_name: one => one.provider_name,
+  provider_responses: one => JSON.stringify(one.provider_responses),
+  upstream_id: one => one.upstream_id,
+  streamed: one => Number(one.streamed),
+  cancelled: one => Number(one.cancelled),
+  finish_reason: one => one.finish_reason,
+  native_finish_reason: one => one.native_finish_reason,
+  latency: one => one.latency,
+  generation_time: one => one.generation_time,
+  native_tokens_prompt: one => one.native_tokens_prompt,
+  native_tokens_completion: one => one.native_tokens_completion,
+  native_tokens_reasoning: one => one.native_tokens_reasoning,
+  native_tokens_cached: one => one.native_tokens_cached,
+  native_tokens_completion_images: one => one.native_tokens_completion_images,
+  settled_at: one => one.settled_at,
+  total_cost: one => one.total_cost,
+  upstream_inference_cost: one => one.upstream_inference_cost,
+  usageSource: one => one.usageSource,
+  is_byok: one => Number(one.is_byok),
+  service_tier: one => one.service_tier,
+  session_id: one => one.session_id,
+  external_user: one => one.external_user,
+  http_referer: one => one.http_referer,
+  title: one => one.title,
+  user_agent: one => one.user_agent,
+  error_type: one => one.error_type,
+}
+
+const NAMES = Object.keys(COLUMNS)
+const VALUES = Object.values(COLUMNS)
 
 /**
  * Generations in SQL. The writing is the hottest statement of the house and prepared by hand: one transaction for a batch,
@@ -70,7 +73,7 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
 }
 
 function recorder(db: Database) {
-  const generation = db.query(`insert into generations (${COLUMNS.join(', ')}) values (${COLUMNS.map(() => '?').join(', ')})`)
+  const generation = db.query(`insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`)
   const spend = db.query('insert into spend values (?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos')
   return db.transaction((batch: Entry[]) => {
     for (const one of batch) generation.run(...valuesOf(one.generation))
@@ -84,16 +87,7 @@ const isConstraint = (error: unknown) =>
 
 type Value = string | number | bigint | null
 
-function valuesOf(generation: Generation): Value[] {
-  const values: Value[] = []
-  for (const name of COLUMNS) values.push(toSql(generation[name]))
-  return values
-}
-
-function toSql(value: Generation[keyof Generation]): Value {
-  if (typeof value === 'boolean') return value ? 1 : 0
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
-}
+const valuesOf = (generation: Generation): Value[] => VALUES.map(value => value(generation))
 
 // The calls of a batch are mostly of few keys on one day: one statement for each of those, not for each call.
 function perDay(batch: Entry[]): Iterable<DaySpend> {
