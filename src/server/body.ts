@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { GatewayError, invalid, tooLarge } from '../core/errors.ts'
 import { misfit } from '../core/kernel/schema.ts'
@@ -103,13 +104,17 @@ function endOfText(bytes: Uint8Array, start: number): number {
   return bytes.length
 }
 
-const decoder = new TextDecoder('utf-8', { fatal: true })
-
 function parse(bytes: Uint8Array): unknown {
   if (bytes.length === 0) throw invalid('body: expected a JSON object, found nothing')
+  if (!isUtf8(bytes)) throw invalid(EXPECTED)
   try {
-    return JSON.parse(decoder.decode(bytes))
+    return JSON.parse(withoutMark(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()))
   } catch {
-    throw new GatewayError('invalid_request', 'body: expected valid JSON in UTF-8')
+    throw invalid(EXPECTED)
   }
 }
+
+const EXPECTED = 'body: expected valid JSON in UTF-8'
+
+// A byte order mark is allowed to be there, and means nothing (RFC 8259, 8.1).
+const withoutMark = (text: string) => (text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)

@@ -20,7 +20,6 @@ export class MalformedResponse extends Error {
 const LARGEST_HEAD = 64 * 1024
 const LONGEST_CHUNK_LINE = 1024
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: |$)/
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 // A reader that is less strict may take one of these for the end of a line.
 const BARE_END = /[\r\n\0]/
 
@@ -164,36 +163,45 @@ interface ParsedHead extends ResponseHead {
 }
 
 function parseHead(text: string): ParsedHead {
-  const lines = text.split('\r\n')
-  const [line = ''] = lines
+  const lineEnd = text.indexOf('\r\n')
+  const line = lineEnd === -1 ? text : text.slice(0, lineEnd)
   const [, minor, status] = STATUS_LINE.exec(line) ?? []
   if (status === undefined || BARE_END.test(line)) throw new MalformedResponse('Not an HTTP answer')
-  const headers = new Map<string, string>()
-  for (let i = 1; i < lines.length; i++) addHeader(headers, lines[i] ?? '')
+  const headers = lineEnd === -1 ? new Map<string, string>() : parseHeaders(text, lineEnd + 2)
   return { version: minor === '1' ? '1.1' : '1.0', status: Number(status), headers }
 }
 
-function addHeader(headers: Map<string, string>, line: string): void {
-  const colon = line.indexOf(':')
-  const name = line.slice(0, colon).toLowerCase()
-  if (colon < 1 || !TOKEN.test(name)) throw new MalformedResponse('A header without a name')
-  if (BARE_END.test(line)) throw new MalformedResponse('A header with a line end in it')
-  const value = trimmed(line.slice(colon + 1))
+/**
+ * One header after another, each ended by a whole line end. The blanks before a value are no part of it: said so, a head
+ * full of blanks that does not fit is refused in one pass.
+ */
+const HEADER = /([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(?![ \t])([^\r\n\0]*)(?:\r\n|$)/y
+
+function parseHeaders(text: string, from: number): Map<string, string> {
+  const headers = new Map<string, string>()
+  HEADER.lastIndex = from
+  while (HEADER.lastIndex < text.length) {
+    const found = HEADER.exec(text)
+    if (!found) throw new MalformedResponse('Not a header')
+    addHeader(headers, (found[1] ?? '').toLowerCase(), withoutBlankEnd(found[2] ?? ''))
+  }
+  return headers
+}
+
+function addHeader(headers: Map<string, string>, name: string, value: string): void {
   const before = headers.get(name)
   if (before !== undefined && name === 'content-length' && before !== value) throw new MalformedResponse('Two lengths for one body')
   headers.set(name, before === undefined || name === 'content-length' ? value : `${before}, ${value}`)
 }
 
 // Only spaces and tabs surround a value (RFC 9110, 5.6.3). What else looks like a space is part of it.
-function trimmed(value: string): string {
-  let from = 0
+function withoutBlankEnd(value: string): string {
   let to = value.length
-  while (from < to && isBlank(value[from])) from++
-  while (to > from && isBlank(value[to - 1])) to--
-  return value.slice(from, to)
+  while (to > 0 && isBlank(value.charCodeAt(to - 1))) to--
+  return to === value.length ? value : value.slice(0, to)
 }
 
-const isBlank = (character: string | undefined) => character === ' ' || character === '\t'
+const isBlank = (code: number) => code === 0x20 || code === 0x09
 
 /** Whether the connection outlives the answer: from HTTP/1.0 only when it says so (RFC 9112, 9.3). */
 function isPersistent({ version, headers }: ParsedHead): boolean {
