@@ -42,6 +42,7 @@ async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   const { host, port } = addressOf(options, gateway)
   const keys = await firstKeys(gateway)
   if (keys) showKeys(options.log, keys)
+  logBugs(log)
   const stopped = stopSignal()
   const server = listen(gateway, host, port)
   showAddress(options.log, server.url, keys?.inference_key)
@@ -92,6 +93,22 @@ function stopSignal(): Promise<void> {
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
   })
+}
+
+// A bug ends the call that met it, not the others. Where it is, is told here and nowhere else; what it was about, nowhere.
+function logBugs(log: Log): void {
+  const bug = (thrown: unknown) => {
+    const { name, stack } = thrown instanceof Error ? thrown : new Error()
+    log('bug', {
+      error: name,
+      at: stack
+        ?.split('\n')
+        .find(line => line.trimStart().startsWith('at '))
+        ?.trim(),
+    })
+  }
+  process.on('unhandledRejection', bug)
+  process.on('uncaughtException', bug)
 }
 
 type Log = (event: string, facts: Record<string, unknown>) => void
