@@ -41,8 +41,6 @@ export class Exchange implements ResponseSink, Incoming {
   #ended = false
   #failure: unknown = null
   #head: ResponseHead = NO_HEAD
-  /** Whether the server has said anything: from then on the request may have had its effect. */
-  answered = false
 
   constructor() {
     // Whoever asks for the head hears of a failure; when nobody does, it is nobody's.
@@ -85,7 +83,6 @@ export class Exchange implements ResponseSink, Incoming {
 
   /** Bytes from the server. */
   received(bytes: Buffer): void {
-    this.answered = true
     try {
       this.#parser.feed(bytes)
     } catch (malformed) {
