@@ -22,9 +22,9 @@ const MOST_IDLE = 256
 const LONGEST_IDLE = 4_000
 
 /**
- * An HTTP/1.1 client on the event loop's own sockets. Without a thread between, a call costs less than half of what `fetch`
- * costs, any number run at once, and an answer that says how long it is and was cut short is never taken for a whole one. It
- * follows no redirects, reads no environment, and resends nothing.
+ * An HTTP/1.1 client on the event loop's own sockets, with no thread between. Any number of requests run at once, and an
+ * answer that says how long it is and was cut short is never taken for a whole one. It follows no redirects, reads no
+ * environment, and resends nothing.
  */
 export function openHttp(settings: ConnectionSettings): HttpClient {
   const pools = new Map<string, Pool>()
