@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type Catalog, openCatalog } from './catalog/models.ts'
 import { type Config, defaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
-import { type Key, openKeys } from './identity/keys.ts'
+import { type Key, openKeys, reloadKeys } from './identity/keys.ts'
 import { firstWorkspace, type Owner, type Workspace } from './identity/workspaces.ts'
 import { type Calls, openCalls } from './inference/calls.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
@@ -79,7 +79,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     async catchUp() {
       const now = store.version()
       if (now === version) return false
-      gateway.keys = await openKeys(store.keys)
+      await reloadKeys(gateway)
       gateway.workspaces = await openWorkspaces(store)
       version = now
       return true

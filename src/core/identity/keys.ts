@@ -166,6 +166,18 @@ export async function openKeys(store: KeyStore): Promise<Map<string, Key>> {
   return new Map((await store.all()).map(key => [key.hash, key]))
 }
 
+/**
+ * Every key read anew, for what another process has changed. What this process changes while it reads is kept: the reading may
+ * be older than that.
+ */
+export async function reloadKeys(gateway: Gateway): Promise<void> {
+  const before = new Map(gateway.keys)
+  const read = await openKeys(gateway.store.keys)
+  for (const [hash, key] of gateway.keys) if (before.get(hash) !== key) read.set(hash, key)
+  for (const hash of before.keys()) if (!gateway.keys.has(hash)) read.delete(hash)
+  gateway.keys = read
+}
+
 /** Lowercase hex SHA-256. */
 export const hashOf = (plaintext: string): string => Bun.CryptoHasher.hash('sha256', plaintext, 'hex')
 

@@ -302,6 +302,22 @@ describe('beside another process', () => {
     }
   })
 
+  test('what this process changes between the reading and its end is kept: a key made, one changed, one deleted', async () => {
+    const [changed, deleted] = [(await made(server)).data.hash, (await made(server)).data.hash]
+    await made(terminal)
+    const { all } = server.store.keys
+    let own = ''
+    server.store.keys.all = async () => {
+      const read = await all()
+      own = (await made(server)).data.hash
+      await updateKey(server, changed, { disabled: true })
+      await deleteKey(server, deleted)
+      return read
+    }
+    expect(await server.catchUp()).toBe(true)
+    expect([server.keys.has(own), server.keys.get(changed)?.disabled, server.keys.has(deleted)]).toEqual([true, true, false])
+  })
+
   test('a key that it has just made opens at once, to all who come with it together', async () => {
     const { key } = await made(terminal)
     const asked = await Promise.allSettled(Array.from({ length: 5 }, () => identify(server, `Bearer ${key}`)))
