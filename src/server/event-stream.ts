@@ -27,7 +27,10 @@ export function eventStream(
         timer = setInterval(() => (controller.desiredSize ?? 0) > 0 && controller.enqueue(line), interval)
       },
       async pull(controller) {
-        const text = await nextText(await source)
+        const text = await nextText(source).catch(bug => {
+          clearInterval(timer)
+          throw bug
+        })
         timer?.refresh()
         if (text === undefined) {
           clearInterval(timer)
@@ -44,9 +47,10 @@ export function eventStream(
   return new Response(body, { headers: { ...headers, 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' } })
 }
 
-async function nextText(source: AsyncIterator<string>): Promise<string | undefined> {
+async function nextText(source: AsyncIterator<string> | Promise<AsyncIterator<string>>): Promise<string | undefined> {
+  const texts = await source
   for (;;) {
-    const step = await source.next()
+    const step = await texts.next()
     if (step.done) return undefined
     if (step.value !== '') return step.value
   }
