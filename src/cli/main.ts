@@ -44,4 +44,8 @@ function inherit(command: Command): Command {
   return command
 }
 
-if (import.meta.main) await run(process.argv)
+if (import.meta.main) {
+  // What it writes is its owner's alone, in a directory that others may read too.
+  process.umask(0o077)
+  await run(process.argv)
+}

@@ -45,6 +45,18 @@ describe('help', () => {
   })
 })
 
+describe('what is written', () => {
+  test('is for its owner alone, in a directory that others may read too', async () => {
+    const cwd = emptyDirectory()
+    const data = join(cwd, 'shared')
+    mkdirSync(data, { mode: 0o755 })
+    expect((await gateway(['init', '--data', data], { cwd })).code).toBe(0)
+    const modes = readdirSync(data).map(file => statSync(join(data, file)).mode & 0o077)
+    expect(modes).toEqual(modes.map(() => 0))
+    expect(modes.length).toBeGreaterThan(0)
+  })
+})
+
 describe('wrong usage is exit code 2 and one line', () => {
   test.each([
     ['an unknown command', ['nothing']],
