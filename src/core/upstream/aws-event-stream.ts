@@ -1,0 +1,122 @@
+import { GatewayError } from '../errors.ts'
+import type { Frame } from '../protocols/protocol.ts'
+
+/** One message may hold this much; a server that announces more is broken or hostile. */
+const LARGEST_MESSAGE = 4 * 1024 * 1024
+/** The message's length, that of its headers, and the checksum of these two. */
+const PRELUDE = 12
+const CHECKSUM = 4
+
+/**
+ * Cuts bytes into the messages of an AWS event stream (`application/vnd.amazon.eventstream`; Smithy's event stream
+ * specification), wherever the reads may have cut them. Linear: a message that comes in one read is not copied, and one that
+ * does not is gathered where there is room for all of it. Whatever does not add up throws `provider_unavailable`.
+ */
+export class AwsEventStreamScanner {
+  /** Room for a prelude, or for the message that it has announced. */
+  #room = Buffer.alloc(PRELUDE)
+  #filled = 0
+
+  /** The frames that these bytes complete. Throws on a bad checksum, and past 4 MiB in one message. */
+  feed(bytes: Uint8Array): Frame[] {
+    const frames: Frame[] = []
+    let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    while (rest.length > 0) {
+      const message = this.#filled === 0 ? wholeMessage(rest) : null
+      if (message) frames.push(frameOf(message))
+      rest = message ? rest.subarray(message.length) : this.#gather(rest, frames)
+    }
+    return frames
+  }
+
+  /** Nothing: a message is whole or none. Throws when one was still on its way. */
+  end(): Frame[] {
+    if (this.#filled > 0) throw unreadable()
+    return []
+  }
+
+  /** Takes what there is room for; the rest is returned. */
+  #gather(bytes: Buffer, frames: Frame[]): Buffer {
+    const taken = bytes.copy(this.#room, this.#filled)
+    this.#filled += taken
+    if (this.#filled === this.#room.length) this.#full(frames)
+    return bytes.subarray(taken)
+  }
+
+  #full(frames: Frame[]): void {
+    const gathered = this.#room
+    if (gathered.length > PRELUDE) {
+      frames.push(frameOf(gathered))
+      this.#room = Buffer.alloc(PRELUDE)
+      this.#filled = 0
+    } else {
+      this.#room = Buffer.allocUnsafe(lengthOf(gathered))
+      gathered.copy(this.#room)
+    }
+  }
+}
+
+function wholeMessage(bytes: Buffer): Buffer | null {
+  if (bytes.length < PRELUDE) return null
+  const length = lengthOf(bytes)
+  return bytes.length < length ? null : bytes.subarray(0, length)
+}
+
+/** How long the message is that begins with this prelude, all included. */
+function lengthOf(bytes: Buffer): number {
+  const length = bytes.readUInt32BE(0)
+  if (Bun.hash.crc32(bytes.subarray(0, PRELUDE - CHECKSUM)) !== bytes.readUInt32BE(PRELUDE - CHECKSUM)) throw unreadable()
+  if (length > LARGEST_MESSAGE || length < PRELUDE + bytes.readUInt32BE(4) + CHECKSUM) throw unreadable()
+  return length
+}
+
+function frameOf(message: Buffer): Frame {
+  const end = message.length - CHECKSUM
+  if (Bun.hash.crc32(message.subarray(0, end)) !== message.readUInt32BE(end)) throw unreadable()
+  const headersEnd = PRELUDE + message.readUInt32BE(4)
+  const headers = textsIn(message.subarray(PRELUDE, headersEnd))
+  const payload = () => message.toString('utf8', headersEnd, end)
+  switch (headers.get(':message-type')) {
+    case 'event':
+      return { event: headers.get(':event-type') ?? null, data: payload() }
+    case 'exception':
+      return { event: headers.get(':exception-type') ?? null, data: payload() }
+    case 'error':
+      return { event: headers.get(':error-code') ?? null, data: JSON.stringify({ message: headers.get(':error-message') ?? '' }) }
+    default:
+      throw unreadable()
+  }
+}
+
+const TEXT = 7
+const BYTES = 6
+
+/** The bytes of a value, by its type: true, false, byte, short, integer, long; then timestamp and UUID. */
+const FIXED: Record<number, number> = { 0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16 }
+
+/** The headers that are texts, by name. The others are only skipped. */
+function textsIn(headers: Buffer): Map<string, string> {
+  const texts = new Map<string, string>()
+  let at = 0
+  while (at < headers.length) {
+    const nameEnd = at + 1 + headers.readUInt8(at)
+    const type = within(headers, nameEnd, 1).readUInt8(nameEnd)
+    const start = nameEnd + 1 + (isSized(type) ? 2 : 0)
+    const length = isSized(type) ? within(headers, nameEnd + 1, 2).readUInt16BE(nameEnd + 1) : FIXED[type]
+    if (length === undefined) throw unreadable()
+    within(headers, start, length)
+    if (type === TEXT) texts.set(headers.toString('utf8', at + 1, nameEnd), headers.toString('utf8', start, start + length))
+    at = start + length
+  }
+  return texts
+}
+
+const isSized = (type: number) => type === TEXT || type === BYTES
+
+/** The bytes, which reach so far. */
+function within(bytes: Buffer, at: number, length: number): Buffer {
+  if (at + length > bytes.length) throw unreadable()
+  return bytes
+}
+
+const unreadable = () => new GatewayError('provider_unavailable', 'Provider returned error')

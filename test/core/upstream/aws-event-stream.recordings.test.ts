@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'bun:test'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import type { Frame } from '../../../src/core/protocols/protocol.ts'
+import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
+import { awsEvent } from '../../support/aws-event-stream.ts'
+
+/** Answers of real providers, which are not kept in this repository. `GATEWAY_SHARED` says where, when not beside it. */
+const SHARED = resolve(process.env.GATEWAY_SHARED ?? join(import.meta.dir, '../../../../shared'))
+const RECORDINGS = join(SHARED, 'recordings/bedrock-converse')
+const found = existsSync(RECORDINGS)
+
+const names = (found ? readdirSync(RECORDINGS) : []).filter(name => name.endsWith('.chunks.txt')).sort()
+
+/** A recorded answer: each line is `{"EVENT": PAYLOAD}`. */
+const framesOf = (name: string): Frame[] =>
+  readFileSync(join(RECORDINGS, name), 'utf8')
+    .split('\n')
+    .filter(line => line.trim() !== '')
+    .map(line => {
+      const [[event = '', payload] = []] = Object.entries(JSON.parse(line) as Record<string, unknown>)
+      return { event, data: JSON.stringify(payload) }
+    })
+
+const encoded = (frames: Frame[]) => Buffer.concat(frames.map(({ event, data }) => awsEvent(event ?? '', data)))
+
+function scan(...pieces: Uint8Array[]): Frame[] {
+  const scanner = new AwsEventStreamScanner()
+  const frames = pieces.flatMap(piece => scanner.feed(piece))
+  return [...frames, ...scanner.end()]
+}
+
+/** A large answer is cut at every seventh byte: 7 divides neither the length of a prelude nor that of a checksum. */
+const strideFor = (bytes: Uint8Array) => (bytes.length > 3_000 ? 7 : 1)
+
+describe.skipIf(!found)('bedrock-converse recordings (from GATEWAY_SHARED) as an event stream', () => {
+  test('there are some', () => {
+    expect(names.length).toBeGreaterThan(5)
+  })
+
+  test.each(names)('%s reads the same wherever it is cut', name => {
+    const frames = framesOf(name)
+    const bytes = encoded(frames)
+    const wrong: number[] = []
+    for (let at = 0; at <= bytes.length; at += strideFor(bytes))
+      if (!Bun.deepEquals(scan(bytes.subarray(0, at), bytes.subarray(at)), frames)) wrong.push(at)
+    expect(frames.length).toBeGreaterThan(2)
+    expect(wrong).toEqual([])
+  })
+
+  test.each(names)('%s reads the same byte by byte', name => {
+    const frames = framesOf(name)
+    const bytes = encoded(frames)
+    expect(scan(...Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)))).toEqual(frames)
+  })
+})
