@@ -11,7 +11,7 @@ const Seconds = (value: number, description: string) => Type.Number({ default: v
 const ProviderConfig = Type.Partial(
   Type.Object({
     name: Text('How the provider is shown'),
-    protocol: Text('How it speaks: openai-chat'),
+    protocol: Text('How it speaks: openai-chat, anthropic-messages, gemini, …'),
     base_url: Type.String({ format: 'url', description: 'What stands before the protocol’s own path' }),
     api_key: Text('The credential'),
     headers: Type.Record(Type.String(), Type.String(), { description: 'Headers sent with every request' }),
@@ -28,6 +28,7 @@ const EndpointConfig = Type.Object(
   {
     provider: Text('A name under providers, or a built-in one'),
     model: Text('The provider’s own name for the model'),
+    protocol: Type.Optional(Text('How this model is spoken to, where it is not the provider’s own way')),
     usd_per_million_tokens: Type.Optional(UsdPerMillionTokens),
     context_length: Type.Optional(Type.Integer({ minimum: 1 })),
     max_completion_tokens: Type.Optional(Type.Integer({ minimum: 1 })),

@@ -29,3 +29,10 @@ export function sessionOf(request: Request): string | null {
 }
 
 const shown = (value: string | null): string | null => (value === null || value === '' ? null : printable(value.slice(0, LONGEST)))
+
+/** The features of Anthropic's API that a client asks for by header, under either of its names (wire reference C.7 and M). */
+export const betasOf = ({ headers }: Request): string[] =>
+  [headers.get('x-anthropic-beta'), headers.get('anthropic-beta')]
+    .flatMap(list => list?.split(',') ?? [])
+    .map(name => name.trim())
+    .filter(name => /^[A-Za-z0-9-]{1,64}$/.test(name))

@@ -7,12 +7,14 @@ import { Secret } from '../../src/core/kernel/secret.ts'
 /** A call that says "Hi" to `acme/small`, with `more` laid over it. */
 export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
   kind: 'text',
+  dialect: 'chat',
   id: 'gen-1772600767-00000000000000000001',
   models: ['acme/small'],
   turns: [{ role: 'user', blocks: [{ type: 'text', text: 'Hi' }] }],
   tools: [],
   params: {},
   extra: {},
+  betas: [],
   stream: false,
   routing: {},
   user: null,
@@ -39,6 +41,7 @@ export const providerOf = (more: Partial<Provider> = {}): Provider => ({
 /** `acme/small` at that provider, where it is called `up-small`, with `more` laid over it. */
 export const endpointOf = (more: Partial<Endpoint> = {}): Endpoint => ({
   provider: providerOf(),
+  protocol: 'openai-chat',
   model: 'acme/small',
   upstreamModel: 'up-small',
   prices: pricesOf({ prompt: 0.15, completion: 0.6 }),

@@ -9,6 +9,8 @@ import { openProviders, type Provider } from './providers.ts'
 /** One model at one provider: the thing a call is sent to. */
 export interface Endpoint {
   provider: Provider
+  /** How it is spoken to there: the provider's own way, unless this model has another. */
+  protocol: string
   /** Our slug of the model. */
   model: string
   /** The provider's own name for it. */
@@ -59,17 +61,19 @@ export function openCatalog(config: Gateway['config'], protocols: string[], now:
   if (fault) throw invalid(`providers.${fault.slug}.${fault.field}: expected ${fault.expected}`, `providers.${fault.slug}.${fault.field}`)
   const created = Math.floor(now.getTime() / 1000)
   const models = new Map<string, Model>()
-  for (const [i, given] of [SANDBOX, ...config.models].entries()) models.set(given.id, openModel(given, i - 1, providers, created))
+  for (const [i, given] of [SANDBOX, ...config.models].entries())
+    models.set(given.id, openModel(given, i - 1, providers, protocols, created))
   if (!models.has(config.default_model))
     throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
   return { models, providers }
 }
 
-function openModel(given: ModelConfig, at: number, providers: Map<string, Provider>, created: number): Model {
+function openModel(given: ModelConfig, at: number, providers: Map<string, Provider>, protocols: string[], created: number): Model {
   const endpoints = given.endpoints.map((one, i) => {
     const provider = providers.get(one.provider)
     const path = `models.${at}.endpoints.${i}.provider`
     if (!provider) throw invalid(`${path}: expected one of ${[...providers.keys()].join(', ')}, found ${one.provider}`, path)
+    if (one.protocol && !protocols.includes(one.protocol)) throw unspoken(`models.${at}.endpoints.${i}.protocol`, protocols)
     return openEndpoint(given, one, provider)
   })
   return {
@@ -88,6 +92,7 @@ function openEndpoint(model: ModelConfig, given: ModelConfig['endpoints'][number
   const prices = given.usd_per_million_tokens
   return {
     provider,
+    protocol: given.protocol ?? provider.protocol,
     model: model.id,
     upstreamModel: given.model,
     prices: prices ? pricesOf(prices) : provider.protocol === 'sandbox' ? FREE : null,
@@ -99,6 +104,8 @@ function openEndpoint(model: ModelConfig, given: ModelConfig['endpoints'][number
     quantization: given.quantization ?? 'unknown',
   }
 }
+
+const unspoken = (path: string, protocols: string[]) => invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
 
 /** The model under this slug. Throws 404. */
 export function getModel(gateway: Gateway, id: string): Model {

@@ -75,7 +75,7 @@ async function attempt<K extends Kind>(
   echoes: AnswerPart<K>[],
 ): Promise<Begun<K>> {
   const kind: KindOfWork<K> = kinds[running.kind]
-  const protocol: Protocol<K> | undefined = protocols[running.kind][endpoint.provider.protocol]
+  const protocol: Protocol<K> | undefined = protocols[running.kind][endpoint.protocol]
   if (!protocol) throw new GatewayError('server', 'Internal Server Error')
   const began = gateway.clock.ticks()
   const fitting = kind.fitted(running.call, endpoint)
@@ -87,7 +87,15 @@ async function attempt<K extends Kind>(
     status = code
   }
   try {
-    const opened = await openAnswer(gateway, authorize(endpoint.provider, request), protocol, call, running.cancellation, answered)
+    const opened = await openAnswer(
+      gateway,
+      authorize(endpoint.provider, request),
+      protocol,
+      endpoint,
+      call,
+      running.cancellation,
+      answered,
+    )
     const { first, rest } = opened.first.some(kind.isMeaningful) ? opened : await untilMeaningful(opened, kind)
     running.firstPart ??= gateway.clock.ticks()
     return { endpoint, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }

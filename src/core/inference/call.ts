@@ -34,12 +34,19 @@ export interface Origin {
 
 export interface TextCall extends CallBase {
   kind: 'text'
+  /** How the client speaks: what it sends that we have no word for means something to providers of the same speech. */
+  dialect: Dialect
   turns: Turn[]
   tools: Tool[]
   params: Params
   /** Parameters that we do not know by name. They travel as they came. */
   extra: Record<string, unknown>
+  /** Features of Anthropic's API that the client asked for by header. */
+  betas: string[]
 }
+
+/** The clients' ways of speaking. */
+export type Dialect = 'chat' | 'messages' | 'responses'
 
 export type Role = 'system' | 'developer' | 'user' | 'assistant' | 'tool'
 
@@ -50,24 +57,56 @@ export interface Turn {
   name?: string
   /** Which call a tool's turn answers. */
   tool_call_id?: string
+  /** The tool failed, and its blocks say how. */
+  is_error?: boolean
+  /** Marks the end of a tool's whole answer. */
+  cache_control?: CacheControl
   extra?: Record<string, unknown>
 }
 
+/** "Remember the conversation up to here", for the providers that are told. */
+export interface CacheControl {
+  type: 'ephemeral'
+  ttl?: '5m' | '1h'
+}
+
 export type Block =
-  | { type: 'text'; text: string; extra?: Record<string, unknown> }
-  | { type: 'image'; url: string; detail?: string; extra?: Record<string, unknown> }
+  | { type: 'text'; text: string; cache_control?: CacheControl; extra?: Record<string, unknown> }
+  /** A picture, by http(s) or data URL. */
+  | { type: 'image'; url: string; detail?: string; cache_control?: CacheControl; extra?: Record<string, unknown> }
+  /** Sound in base64; `format` as the chat API names it: `wav`, `mp3`. */
   | { type: 'audio'; data: string; format: string }
-  | { type: 'file'; file: { filename?: string; file_data?: string; file_id?: string } }
-  | { type: 'tool-call'; id: string; name: string; input: string }
+  | { type: 'video'; url: string; extra?: Record<string, unknown> }
+  /** A document: `file_data` is an http(s) or data URL, `file_id` a file that the provider knows. */
+  | { type: 'file'; file: { filename?: string; file_data?: string; file_id?: string }; citations?: boolean; cache_control?: CacheControl }
+  /** `input` is the raw JSON text of the arguments. */
+  | { type: 'tool-call'; id: string; name: string; input: string; cache_control?: CacheControl }
   | { type: 'reasoning'; text: string | null; details: ReasoningDetail[] | null }
   | { type: 'refusal'; text: string }
-  /** A kind of content we have no word for, exactly as it came. */
-  | { type: 'other'; value: unknown }
+  /** A kind of content we have no word for, exactly as the client of this dialect sent it. */
+  | { type: 'other'; dialect: Dialect; value: unknown }
 
-/** A tool that the model may call, or a kind of tool we have no word for. */
+/** A tool that the model may call, or a kind of tool we have no word for, exactly as the client of this dialect sent it. */
 export type Tool =
-  | { type: 'function'; name: string; description?: string; parameters?: unknown; strict?: boolean | null; extra?: Record<string, unknown> }
-  | { type: 'other'; value: unknown }
+  | {
+      type: 'function'
+      name: string
+      description?: string
+      parameters?: unknown
+      strict?: boolean | null
+      cache_control?: CacheControl
+      extra?: Record<string, unknown>
+    }
+  | { type: 'other'; dialect: Dialect; value: unknown }
+
+/** What the model may or must do with its tools. `function` names the one that it must call. */
+export type ToolChoice = 'none' | 'auto' | 'required' | { type: 'function'; function: { name: string } } | { type: string }
+
+/** The form the answer must have. */
+export type ResponseFormat =
+  | { type: 'text' | 'json_object' }
+  | { type: 'json_schema'; json_schema: { name: string; description?: string; strict?: boolean | null; schema?: Record<string, unknown> } }
+  | { type: string }
 
 /** The parameters of the specification's E9 and wire reference C.1, under their wire names. */
 export interface Params {
@@ -86,8 +125,8 @@ export interface Params {
   logprobs?: boolean
   top_logprobs?: number
   prediction?: unknown
-  response_format?: unknown
-  tool_choice?: unknown
+  response_format?: ResponseFormat
+  tool_choice?: ToolChoice
   parallel_tool_calls?: boolean
   reasoning?: Reasoning
   verbosity?: string
@@ -98,7 +137,8 @@ export interface Params {
   web_search_options?: unknown
   prompt_cache_key?: string
   prompt_cache_options?: unknown
-  cache_control?: unknown
+  /** Marks the whole conversation: the provider's own choice of the place. */
+  cache_control?: CacheControl
 }
 
 export interface Reasoning {
@@ -136,8 +176,12 @@ export type TextPart =
   | { type: 'tool-call-delta'; choice: number; index: number; input: string }
   | { type: 'image'; choice: number; url: string }
   | { type: 'audio-delta'; choice: number; audio: AudioDelta }
-  | { type: 'annotation'; choice: number; annotation: unknown }
-  | { type: 'finish'; choice: number; reason: FinishReason; native: string | null }
+  /** A source, as the chat API shows it; `citation` as Anthropic's does, where the provider gave that. Null where one has no form for it. */
+  | { type: 'annotation'; choice: number; annotation: unknown; citation?: unknown }
+  /** A piece that only clients of this dialect have a word for, whole: a search that the provider ran, and what it found. */
+  | { type: 'other'; choice: number; dialect: Dialect; value: unknown }
+  /** `sequence` is the stop sequence that was met, where the provider tells. */
+  | { type: 'finish'; choice: number; reason: FinishReason; native: string | null; sequence?: string | null }
   | CommonPart
 
 /** A piece of an answer of this kind of work, or what every kind tells besides its content. */
@@ -177,7 +221,7 @@ export interface AudioDelta {
 
 /** Token counts in disjoint classes: their sums are the totals (decisions.md, Money and time). */
 export interface Usage {
-  input: { text: number; cache_read: number; cache_write: number; audio: number; video: number }
+  input: { text: number; cache_read: number; cache_write: number; cache_write_1h: number; audio: number; video: number }
   output: { text: number; reasoning: number; audio: number; image: number }
   prediction: { accepted: number; rejected: number } | null
   web_search_requests: number | null
@@ -192,12 +236,13 @@ export interface Receipt {
   is_byok: boolean
 }
 
-export const inputTokens = ({ input }: Usage): number => input.text + input.cache_read + input.cache_write + input.audio + input.video
+export const inputTokens = ({ input }: Usage): number =>
+  input.text + input.cache_read + input.cache_write + input.cache_write_1h + input.audio + input.video
 export const outputTokens = ({ output }: Usage): number => output.text + output.reasoning + output.audio + output.image
 
 /** A count of text tokens only. */
 export const textUsage = (prompt: number, completion: number): Usage => ({
-  input: { text: prompt, cache_read: 0, cache_write: 0, audio: 0, video: 0 },
+  input: { text: prompt, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
   output: { text: completion, reasoning: 0, audio: 0, image: 0 },
   prediction: null,
   web_search_requests: null,

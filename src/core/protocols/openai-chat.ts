@@ -8,6 +8,7 @@ import type { Protocol } from './protocol.ts'
 export const openaiChat: Protocol<'text'> = {
   framing: 'sse',
   takesNames: true,
+  takesUrls: ['image', 'audio', 'video', 'file'],
   request,
   parts,
   reader: call => new ChunkReader(call),

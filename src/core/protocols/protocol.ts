@@ -1,6 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import type { Kind, Work } from '../inference/call.ts'
+import type { Dialect, Kind, TextCall, Work } from '../inference/call.ts'
 
 /** What goes to the provider, but for its address and credentials. `path` follows the provider's base URL. */
 export interface UpstreamRequest {
@@ -20,19 +20,39 @@ export interface Reader<Part> {
   read(frame: Frame): Part[]
   /** Whether the protocol's own terminal event has come. Nothing else means that an answer is whole. */
   readonly complete: boolean
+  /**
+   * What the end of the connection completes, for protocols whose last event cannot be told from the others. An answer that
+   * was not whole by then stays not `complete`.
+   */
+  end?(): Part[]
 }
+
+/** What a caller may name by URL. */
+export type Media = 'image' | 'audio' | 'video' | 'file'
+
+/** How one provider family's answers are cut into frames: server-sent events, or AWS's binary event stream. */
+export type Framing = 'sse' | 'aws-event-stream'
 
 /** One provider family's way of speaking. It only translates: no clock, no network, no secrets. */
 export interface Protocol<K extends Kind> {
-  framing: 'sse'
+  framing: Framing
   /** Whether a turn's `name` has a place of its own. Where it has not, it is sent as a prefix of the text. */
   takesNames: boolean
-  /** The upstream request that carries the call. */
+  /** What the provider fetches itself from a URL. Everything else is fetched here and sent as a data URL. */
+  takesUrls: Media[]
+  /** The upstream request that carries the call. Throws 400 for what this protocol has no word for. */
   request(call: Work[K]['call'], endpoint: Endpoint): UpstreamRequest
   /** The parts of a whole answer. Throws `provider_unavailable` when it is none. */
-  parts(body: unknown, call: Work[K]['call']): Work[K]['part'][]
+  parts(body: unknown, call: Work[K]['call'], endpoint: Endpoint): Work[K]['part'][]
   /** A reader for one streamed answer. */
-  reader(call: Work[K]['call']): Reader<Work[K]['part']>
+  reader(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
   /** What an upstream failure means to our caller. */
   failure(status: number, body: unknown): GatewayError
 }
+
+/**
+ * The parameters that nobody here knows, for a protocol that speaks `native`. A chat client's go to whoever answers, as the
+ * specification says; another dialect's own words mean nothing but to providers of the same speech.
+ */
+export const forwarded = ({ dialect, extra }: TextCall, native: Dialect): Record<string, unknown> =>
+  dialect === 'chat' || dialect === native ? extra : {}

@@ -1,8 +1,10 @@
+import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Kind, Work } from '../inference/call.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Opened } from '../kernel/iterate.ts'
+import { parseExact } from '../kernel/json.ts'
 import type { Protocol } from '../protocols/protocol.ts'
 import { Deadline, type Limits } from './deadline.ts'
 import type { Incoming, Outgoing } from './egress.ts'
@@ -21,6 +23,7 @@ export async function openAnswer<K extends Kind>(
   gateway: Gateway,
   outgoing: Outgoing,
   protocol: Protocol<K>,
+  endpoint: Endpoint,
   call: Work[K]['call'],
   cancellation: Cancellation,
   answered: (status: number) => void,
@@ -30,9 +33,10 @@ export async function openAnswer<K extends Kind>(
     const incoming = await gateway.egress(outgoing, deadline.attempt)
     answered(incoming.status)
     if (incoming.status !== 200) throw await failureOf(protocol, incoming, deadline)
-    if (isStream(incoming, call.stream)) return { first: [], rest: new PartStream(incoming, protocol.reader(call), deadline) }
+    if (isStream(incoming, call.stream))
+      return { first: [], rest: new PartStream(incoming, protocol.reader(call, endpoint), protocol.framing, deadline) }
     const text = incoming.text(LARGEST_ANSWER, () => deadline.touched())
-    const first = protocol.parts(parse(typeof text === 'string' ? text : await text), call)
+    const first = protocol.parts(parse(typeof text === 'string' ? text : await text), call, endpoint)
     deadline.close()
     return { first, rest: null }
   } catch (thrown) {
@@ -49,7 +53,7 @@ function limitsOf({ config: { timeouts } }: Gateway, streamed: boolean): Limits 
 
 function isStream(incoming: Incoming, streamed: boolean): boolean {
   const type = incoming.header('content-type') ?? ''
-  if (type.includes('text/event-stream')) return true
+  if (type.includes('text/event-stream') || type.includes('application/vnd.amazon.eventstream')) return true
   if (type.includes('json')) return false
   if (type.startsWith('text/html')) throw unreadable()
   return streamed
@@ -76,7 +80,7 @@ export function retryAfterOf(given: string | null, now = Date.now()): number | u
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseExact(text)
   } catch (cause) {
     throw unreadable(cause)
   }

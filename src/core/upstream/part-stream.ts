@@ -1,8 +1,22 @@
 import { GatewayError } from '../errors.ts'
-import type { Frame, Reader } from '../protocols/protocol.ts'
+import type { Frame, Framing, Reader } from '../protocols/protocol.ts'
+import { AwsEventStreamScanner } from './aws-event-stream.ts'
 import type { Deadline } from './deadline.ts'
 import type { Incoming } from './egress.ts'
 import { SseScanner } from './sse.ts'
+
+/** Cuts bytes into frames, however the reads have cut them. Throws `provider_unavailable` for bytes that can be none. */
+export interface Scanner {
+  /** The frames that these bytes complete. */
+  feed(bytes: Uint8Array): Frame[]
+  /** The frames that the end of the stream completes. */
+  end(): Frame[]
+}
+
+const SCANNERS: Record<Framing, () => Scanner> = {
+  sse: () => new SseScanner(),
+  'aws-event-stream': () => new AwsEventStreamScanner(),
+}
 
 /** How long a provider may take to close an answer that it has already ended. */
 const FAREWELL = 1_000
@@ -16,14 +30,15 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   readonly #incoming: Incoming
   readonly #reader: Reader<Part>
   readonly #deadline: Deadline
-  readonly #scanner = new SseScanner()
+  readonly #scanner: Scanner
   #over = false
   #failure: unknown
 
-  constructor(incoming: Incoming, reader: Reader<Part>, deadline: Deadline) {
+  constructor(incoming: Incoming, reader: Reader<Part>, framing: Framing, deadline: Deadline) {
     this.#incoming = incoming
     this.#reader = reader
     this.#deadline = deadline
+    this.#scanner = SCANNERS[framing]()
   }
 
   async next(): Promise<IteratorResult<Part[]>> {
@@ -51,8 +66,16 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     if (this.#failure) throw this.#failure
     const bytes = await this.#incoming.read()
     if (bytes) this.#deadline.touched()
-    const parts = this.#partsOf(bytes ? this.#scanner.feed(bytes) : this.#scanner.end())
-    if (!bytes && !this.#reader.complete && !this.#failure) throw new GatewayError('provider_unavailable', 'Provider returned error')
+    return bytes ? this.#partsOf(this.#scanner.feed(bytes)) : this.#last()
+  }
+
+  // The connection has ended: the answer is whole, or it never will be.
+  #last(): Part[] {
+    const parts = this.#partsOf(this.#scanner.end())
+    if (!this.#failure && this.#reader.end) parts.push(...this.#reader.end())
+    if (this.#failure || this.#reader.complete) return parts
+    this.#failure = new GatewayError('provider_unavailable', 'Provider returned error')
+    if (parts.length === 0) throw this.#failure
     return parts
   }
 

@@ -19,7 +19,7 @@ import { anyKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import { errorResponse } from '../errors.ts'
 import { eventStream, type KeepAlive } from '../event-stream.ts'
-import { originOf, requestIdOf, sessionOf } from '../headers.ts'
+import { betasOf, originOf, requestIdOf, sessionOf } from '../headers.ts'
 import { operation } from '../operation.ts'
 
 const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 524, 529]
@@ -64,7 +64,12 @@ async function complete(
   const headers = { 'x-generation-id': id, 'x-request-id': requestId }
   try {
     const body: ChatRequest = await readBody(request, schema)
-    const call = understand(gateway, actor, body, { id, origin: originOf(request, requestId, gateway), session_id: sessionOf(request) })
+    const call = understand(gateway, actor, body, {
+      id,
+      origin: originOf(request, requestId, gateway),
+      session_id: sessionOf(request),
+      betas: betasOf(request),
+    })
     const shape = shapeOf(body.messages === undefined, schema === CompletionRequest, call.params.reasoning?.exclude ?? false)
     const answer = infer(gateway, actor, 'text', call, request.signal)
     if (call.stream) return await streamed(gateway, call, answer, shape, headers)

@@ -4,7 +4,7 @@ import { textUsage, type Usage } from '../../../src/core/inference/call.ts'
 import { costOf } from '../../../src/core/ledger/cost.ts'
 
 const everyClass: Usage = {
-  input: { text: 1, cache_read: 10, cache_write: 100, audio: 1_000, video: 10_000 },
+  input: { text: 1, cache_read: 10, cache_write: 100, cache_write_1h: 0, audio: 1_000, video: 10_000 },
   output: { text: 2, reasoning: 20, audio: 200, image: 2_000 },
   prediction: { accepted: 5, rejected: 5 },
   web_search_requests: null,

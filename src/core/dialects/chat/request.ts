@@ -1,9 +1,20 @@
 import { GatewayError, invalid } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
-import type { Block, Origin, Params, Reasoning, ReasoningDetail, RoutingPreferences, TextCall, Tool, Turn } from '../../inference/call.ts'
+import type {
+  Block,
+  CacheControl,
+  Origin,
+  Params,
+  Reasoning,
+  ReasoningDetail,
+  RoutingPreferences,
+  TextCall,
+  Tool,
+  Turn,
+} from '../../inference/call.ts'
 import { hashedUser } from '../../inference/parameters.ts'
-import { ChatRequest, type Message } from './schema.ts'
+import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
 
 /** What the headers said that the body may also say. */
 export interface ChatContext {
@@ -11,12 +22,14 @@ export interface ChatContext {
   /** The generation's id, known before the call is understood, so that an error can carry it too. */
   id: string
   session_id: string | null
+  betas: string[]
 }
 
 /** A checked body → the call. Throws 400 where fields contradict each other. */
-export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, { id, origin, session_id }: ChatContext): TextCall {
+export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, { id, origin, session_id, betas }: ChatContext): TextCall {
   return {
     kind: 'text',
+    dialect: 'chat',
     id,
     models: modelsOf(gateway, body),
     turns: turnsOf(body),
@@ -30,6 +43,7 @@ export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, { 
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
     origin,
     extra: unknownOf(body, OURS) ?? {},
+    betas,
   }
 }
 
@@ -97,21 +111,29 @@ const contentOf = (content: Message['content']): Part[] =>
 function blockOf(part: Part): Block {
   switch (part.type) {
     case 'text': {
-      const { type, text, ...extra } = part
-      return { type, text, ...some(extra) }
+      const { type, text, cache_control, ...extra } = part
+      return { type, text, ...marker(cache_control), ...some(extra) }
     }
     case 'image_url': {
-      const { type: _, image_url, ...extra } = part
-      return { type: 'image', url: image_url.url, ...(image_url.detail === undefined ? {} : { detail: image_url.detail }), ...some(extra) }
+      const { type: _, image_url, cache_control, ...extra } = part
+      const { url, detail } = image_url
+      return { type: 'image', url, ...(detail === undefined ? {} : { detail }), ...marker(cache_control), ...some(extra) }
     }
     case 'input_audio':
       return { type: 'audio', data: part.input_audio.data, format: part.input_audio.format }
     case 'file':
-      return { type: 'file', file: part.file }
+      return { type: 'file', file: part.file, ...marker(part.cache_control) }
+    case 'video_url':
+    case 'input_video': {
+      const { url, ...extra } = part.video_url
+      return { type: 'video', url, ...some(extra) }
+    }
     default:
-      return { type: 'other', value: part }
+      return { type: 'other', dialect: 'chat', value: part }
   }
 }
+
+const marker = (cache_control: CacheControl | undefined) => (cache_control ? { cache_control } : {})
 
 /** What a thing holds besides its known fields; undefined where that is nothing, as it mostly is. */
 function unknownOf(thing: object, known: Set<string>): Record<string, unknown> | undefined {
@@ -130,9 +152,14 @@ const some = (extra: Record<string, unknown>) => {
 }
 
 function toolOf(tool: NonNullable<ChatRequest['tools']>[number]): Tool {
-  if (!('function' in tool) || tool.type !== 'function') return { type: 'other', value: tool }
-  const { type: _, function: definition, ...extra } = tool
-  return { ...(definition as Omit<Extract<Tool, { type: 'function' }>, 'type'>), type: 'function', ...some(extra) }
+  if (!('function' in tool) || tool.type !== 'function') return { type: 'other', dialect: 'chat', value: tool }
+  const { type: _, function: definition, cache_control, ...extra } = tool as FunctionTool
+  return {
+    ...(definition as Omit<Extract<Tool, { type: 'function' }>, 'type'>),
+    type: 'function',
+    ...marker(cache_control),
+    ...some(extra),
+  }
 }
 
 /** Parameters that go on under the name they came with. */

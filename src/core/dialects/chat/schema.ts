@@ -10,11 +10,15 @@ const Anything = Type.Record(Type.String(), Type.Unknown())
 
 const Effort = oneOf('max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none')
 
-const TextPart = Type.Object({ type: Type.Literal('text'), text: Type.String() }, open)
+const CacheControl = Type.Object({ type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) }, open)
+const marked = { cache_control: Type.Optional(CacheControl) }
+
+const TextPart = Type.Object({ type: Type.Literal('text'), text: Type.String(), ...marked }, open)
 const ImagePart = Type.Object(
   {
     type: Type.Literal('image_url'),
     image_url: Type.Object({ url: Type.String({ minLength: 1 }), detail: Type.Optional(oneOf('auto', 'low', 'high', 'original')) }, open),
+    ...marked,
   },
   open,
 )
@@ -29,6 +33,7 @@ const FilePart = Type.Object(
       { filename: Type.Optional(Type.String()), file_data: Type.Optional(Type.String()), file_id: Type.Optional(Type.String()) },
       open,
     ),
+    ...marked,
   },
   open,
 )
@@ -85,9 +90,11 @@ const FunctionTool = Type.Object(
       },
       open,
     ),
+    ...marked,
   },
   open,
 )
+export type FunctionTool = Static<typeof FunctionTool>
 const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$)' }) }, open)
 
 const ToolChoice = Type.Union([
@@ -145,7 +152,6 @@ const ProviderPreferences = Type.Object(
 )
 
 const Plugin = Type.Object({ id: Type.String({ minLength: 1 }), enabled: Type.Optional(Type.Boolean()) }, open)
-const CacheControl = Type.Object({ type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) }, open)
 
 /** Past these bounds a JSON number is another number once it has been read. */
 const Whole = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })

@@ -1,10 +1,10 @@
-import { GatewayError } from '../../errors.ts'
 import type { TextCall, TextPart } from '../../inference/call.ts'
+import { unreadable } from '../failure.ts'
 import { ChunkReader } from './reader.ts'
 
 /** The parts of a whole `chat.completion`: it is read as one chunk that says everything. */
 export function parts(body: unknown, call: TextCall): TextPart[] {
-  if (!isAnswer(body)) throw new GatewayError('provider_unavailable', 'Provider returned error')
+  if (!isAnswer(body)) throw unreadable()
   return new ChunkReader(call).chunk(body)
 }
 

@@ -1,11 +1,10 @@
-import { GatewayError } from '../../errors.ts'
 import type { AudioDelta, Logprobs, ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
+import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
+import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { failureOf } from './failure.ts'
+import { failureInside } from './failure.ts'
 import { finishReason } from './finish.ts'
 import { usageOf } from './usage.ts'
-
-type Json = Record<string, unknown>
 
 /** More alternatives or tool calls than this in one answer is a provider gone wrong, and no array may grow for it. */
 const MOST_CHOICES = 128
@@ -30,14 +29,14 @@ export class ChunkReader implements Reader<TextPart> {
   read({ data }: Frame): TextPart[] {
     if (this.complete) return []
     if (data.trim() === '[DONE]') return this.#done()
-    const chunk = parse(data)
+    const chunk = parseObject(data)
     return chunk === undefined ? this.#unreadable() : this.chunk(chunk)
   }
 
   /** The parts of one chunk, or of a whole answer: there a choice has a `message` where a chunk has a `delta`. */
   chunk(chunk: Json): TextPart[] {
     const parts: TextPart[] = []
-    if (isObject(chunk.error) || typeof chunk.error === 'string') throw failureOf(chunk.error)
+    if (isObject(chunk.error) || typeof chunk.error === 'string') throw failureInside(chunk.error)
     this.#start(chunk, parts)
     if (Array.isArray(chunk.choices))
       for (const [i, choice] of chunk.choices.entries()) if (isObject(choice)) this.#choice(choice, i, parts)
@@ -52,7 +51,7 @@ export class ChunkReader implements Reader<TextPart> {
 
   #unreadable(): TextPart[] {
     this.#garbage += 1
-    if (this.#garbage > MOST_GARBAGE) throw new GatewayError('provider_unavailable', 'Provider returned error')
+    if (this.#garbage > MOST_GARBAGE) throw unreadable()
     return []
   }
 
@@ -70,7 +69,7 @@ export class ChunkReader implements Reader<TextPart> {
   #choice(given: Json, position: number, parts: TextPart[]): void {
     const choice = typeof given.index === 'number' ? given.index : position
     if (!Number.isInteger(choice) || choice < 0 || choice >= MOST_CHOICES) return
-    if (isObject(given.error)) throw failureOf(given.error)
+    if (isObject(given.error)) throw failureInside(given.error)
     const delta = isObject(given.delta) ? given.delta : isObject(given.message) ? given.message : {}
     this.#reasoning(delta, choice, parts)
     this.#text(delta, given, choice, parts)
@@ -156,18 +155,7 @@ export class ChunkReader implements Reader<TextPart> {
   }
 }
 
-function parse(data: string): Json | undefined {
-  try {
-    const value: unknown = JSON.parse(data)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
-}
-
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 const isDetail = (value: unknown): value is ReasoningDetail => isObject(value) && typeof value.type === 'string'
-const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
 // Arguments are the raw text, big integers and all; a server that sends an object gets it written out.
 const inputText = (given: unknown): string => (typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : '')

@@ -1,12 +1,13 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Block, Params, Reasoning, TextCall, Tool, Turn } from '../../inference/call.ts'
-import type { UpstreamRequest } from '../protocol.ts'
+import type { Block, CacheControl, Params, Reasoning, TextCall, Tool, Turn } from '../../inference/call.ts'
+import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { effortOf } from '../reasoning.ts'
 
 /** The call as an OpenAI chat request. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { max_tokens, reasoning, ...params } = call.params
   const body: Record<string, unknown> = {
-    ...call.extra,
+    ...forwarded(call, 'chat'),
     model: endpoint.upstreamModel,
     messages: call.turns.map(message),
     ...params,
@@ -30,23 +31,6 @@ function reasoningWish(reasoning: Reasoning | undefined, params: Params, endpoin
   return effort === undefined ? {} : { reasoning_effort: effort }
 }
 
-/** Which share of the output each effort stands for, from the least (wire reference C.1). */
-const SHARES = [
-  ['minimal', 0.1],
-  ['low', 0.2],
-  ['medium', 0.5],
-  ['high', 0.8],
-  ['xhigh', 0.95],
-] as const
-
-function effortOf({ effort, max_tokens, enabled }: Reasoning, bound: number | undefined): string | undefined {
-  if (effort !== undefined) return effort
-  if (enabled === false) return 'none'
-  if (max_tokens === undefined) return enabled ? 'medium' : undefined
-  const share = bound === undefined ? 0.5 : max_tokens / bound
-  return SHARES.find(([, limit]) => share <= limit)?.[0] ?? 'xhigh'
-}
-
 function message(turn: Turn): Record<string, unknown> {
   const said = { ...turn.extra, role: turn.role, content: content(turn.blocks), ...special(turn.blocks) }
   return {
@@ -61,30 +45,35 @@ function content(blocks: Block[]): unknown {
   const shown = blocks.filter(block => block.type !== 'tool-call' && block.type !== 'reasoning' && block.type !== 'refusal')
   if (shown.length === 0) return blocks.length === 0 ? '' : null
   const [only] = shown
-  if (shown.length === 1 && only?.type === 'text' && !only.extra) return only.text
+  if (shown.length === 1 && only?.type === 'text' && !only.extra && !only.cache_control) return only.text
   return shown.map(part)
 }
 
 function part(block: Block): unknown {
   switch (block.type) {
     case 'text':
-      return { ...block.extra, type: 'text', text: block.text }
+      return { ...block.extra, type: 'text', text: block.text, ...marker(block.cache_control) }
     case 'image':
       return {
         ...block.extra,
         type: 'image_url',
         image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) },
+        ...marker(block.cache_control),
       }
     case 'audio':
       return { type: 'input_audio', input_audio: { data: block.data, format: block.format } }
     case 'file':
-      return { type: 'file', file: block.file }
+      return { type: 'file', file: block.file, ...marker(block.cache_control) }
+    case 'video':
+      return { type: 'video_url', video_url: { ...block.extra, url: block.url } }
     case 'other':
       return block.value
     default:
       return undefined
   }
 }
+
+const marker = (cache_control: CacheControl | undefined) => (cache_control ? { cache_control } : {})
 
 /** What a turn holds besides its content. */
 function special(blocks: Block[]): Record<string, unknown> {
@@ -102,6 +91,6 @@ function special(blocks: Block[]): Record<string, unknown> {
 
 function tool(given: Tool): unknown {
   if (given.type === 'other') return given.value
-  const { extra, type, ...definition } = given
-  return { ...extra, type, function: definition }
+  const { extra, type, cache_control, ...definition } = given
+  return { ...extra, type, function: definition, ...marker(cache_control) }
 }

@@ -1,6 +1,5 @@
 import type { Usage } from '../../inference/call.ts'
-
-type Json = Record<string, unknown>
+import { count, isObject, type Json, member } from '../../kernel/json.ts'
 
 /**
  * An OpenAI usage object in disjoint classes. There `prompt_tokens` includes cached, written and audio tokens, and
@@ -26,7 +25,7 @@ function inputOf(prompt: number, given: Json): Usage['input'] {
   const cache_write = within(prompt - cache_read, details.cache_write_tokens)
   const audio = within(prompt - cache_read - cache_write, details.audio_tokens)
   const video = within(prompt - cache_read - cache_write - audio, details.video_tokens)
-  return { text: prompt - cache_read - cache_write - audio - video, cache_read, cache_write, audio, video }
+  return { text: prompt - cache_read - cache_write - audio - video, cache_read, cache_write, cache_write_1h: 0, audio, video }
 }
 
 function outputOf(prompt: number, completion: number, given: Json): Usage['output'] {
@@ -46,14 +45,4 @@ function predictionOf(given: Json): Usage['prediction'] {
   return accepted || rejected ? { accepted: accepted ?? 0, rejected: rejected ?? 0 } : null
 }
 
-const MOST_TOKENS = 1_000_000_000
-
-function count(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : undefined
-}
-
 const within = (most: number, value: unknown): number => Math.min(count(value) ?? 0, most)
-
-const member = (of: Json, name: string): Json => (isObject(of[name]) ? of[name] : {})
-
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)

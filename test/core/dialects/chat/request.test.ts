@@ -16,7 +16,7 @@ beforeAll(async () => {
 const messages = [{ role: 'user', content: 'Hi' }]
 const { origin, id } = textCall()
 const callOf = (body: object, session_id: string | null = null) =>
-  understand(gateway, operator(gateway), { messages, ...body } as ChatRequest, { id, origin, session_id })
+  understand(gateway, operator(gateway), { messages, ...body } as ChatRequest, { id, origin, session_id, betas: [] })
 
 const fieldOf = (body: object): unknown => {
   try {
@@ -153,7 +153,8 @@ describe('whose call it is', () => {
   test('users of two workspaces are two, whatever their names', () => {
     const actor = operator(gateway)
     const userIn = (workspace_id: string) =>
-      understand(gateway, { ...actor, workspace_id }, { messages, user: 'ada' } as ChatRequest, { id, origin, session_id: null }).user
+      understand(gateway, { ...actor, workspace_id }, { messages, user: 'ada' } as ChatRequest, { id, origin, session_id: null, betas: [] })
+        .user
     expect(userIn('w1')).not.toBe(userIn('w2'))
     expect(userIn('w1')).toBe(userIn('w1'))
     expect(userIn('w1')).toMatch(/^[0-9a-f]{64}$/)

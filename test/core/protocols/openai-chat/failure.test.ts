@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { FINISH_REASONS } from '../../../../src/core/inference/call.ts'
-import { failure, failureOf } from '../../../../src/core/protocols/openai-chat/failure.ts'
+import { failure, failureInside } from '../../../../src/core/protocols/openai-chat/failure.ts'
 import { finishReason } from '../../../../src/core/protocols/openai-chat/finish.ts'
 
 const typeOf = (status: number, error: object = {}) => failure(status, { error }).type
@@ -65,10 +65,10 @@ describe('failure', () => {
   })
 
   test('an error within an answer has the status that it names, else 502', () => {
-    expect(failureOf({ code: 429 }).type).toBe('rate_limit_exceeded')
-    expect(failureOf({ status: '503' }).status).toBe(502)
-    expect(failureOf({ code: 'server_error' }).type).toBe('provider_unavailable')
-    expect(failureOf('text').type).toBe('provider_unavailable')
+    expect(failureInside({ code: 429 }).type).toBe('rate_limit_exceeded')
+    expect(failureInside({ status: '503' }).status).toBe(502)
+    expect(failureInside({ code: 'server_error' }).type).toBe('provider_unavailable')
+    expect(failureInside('text').type).toBe('provider_unavailable')
   })
 })
 

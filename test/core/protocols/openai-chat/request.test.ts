@@ -19,6 +19,7 @@ const callOf = (body: object) =>
     id,
     origin,
     session_id: null,
+    betas: [],
   })
 
 /** What a provider receives for a chat request of this body. */
@@ -214,7 +215,7 @@ describe('messages', () => {
           { type: 'image_url', image_url: { url: 'https://a.example/x.png', detail: 'low' } },
           { type: 'input_audio', input_audio: { data: 'AA==', format: 'wav' } },
           { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AA==' } },
-          { type: 'input_video', video_url: { url: 'https://a.example/x.mp4' } },
+          { type: 'video_url', video_url: { url: 'https://a.example/x.mp4', processing: 'static' } },
         ],
         weight: 0,
       },

@@ -15,7 +15,7 @@ describe('usage', () => {
       completion_tokens_details: { reasoning_tokens: 20, audio_tokens: 4, image_tokens: 6 },
     })
     expect(usage).toMatchObject({
-      input: { text: 42, cache_read: 40, cache_write: 10, audio: 5, video: 3 },
+      input: { text: 42, cache_read: 40, cache_write: 10, cache_write_1h: 0, audio: 5, video: 3 },
       output: { text: 20, reasoning: 20, audio: 4, image: 6 },
     })
   })

@@ -1,0 +1,48 @@
+/** A JSON object that nobody has looked into yet. */
+export type Json = Record<string, unknown>
+
+export const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The member, if it is an object; else an empty one. */
+export const member = (of: Json, name: string): Json => (isObject(of[name]) ? of[name] : {})
+
+/** The objects of a list; none where there is no list. */
+export const objects = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : [])
+
+/** The text, if it is one. */
+export const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
+/** No answer has more tokens than this. */
+const LARGEST_COUNT = 1_000_000_000
+
+/** The count, if it is one that an answer can have: whole, not negative, not absurd. */
+export const count = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_COUNT ? value : undefined
+
+/** The object in this JSON text, if there is one. */
+export function parseObject(json: string): Json | undefined {
+  try {
+    const value = parseExact(json)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const LONG_INTEGER = /^-?\d{16,}$/
+
+/**
+ * Like JSON.parse, but an integer that JavaScript would round is kept as it was written, and JSON.stringify writes it so
+ * again: an id of eighteen digits in a tool's arguments must not become another id. Throws a SyntaxError.
+ */
+export function parseExact(json: string): unknown {
+  if (!/\d{16}/.test(json)) return JSON.parse(json)
+  return JSON.parse(json, exactly as Reviver)
+}
+
+type Reviver = (name: string, value: unknown) => unknown
+
+const exactly = (_: string, value: unknown, { source }: { source?: string }): unknown =>
+  typeof value === 'number' && !Number.isSafeInteger(value) && source !== undefined && LONG_INTEGER.test(source)
+    ? (JSON as unknown as { rawJSON(source: string): unknown }).rawJSON(source)
+    : value

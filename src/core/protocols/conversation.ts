@@ -1,0 +1,104 @@
+import type { Block, CacheControl, Turn } from '../inference/call.ts'
+
+/** What a tool answered. */
+export interface ToolResult {
+  type: 'tool-result'
+  /** The id of the call that it answers, and the name of the tool that was called. */
+  id: string
+  name: string
+  blocks: Block[]
+  is_error?: boolean
+  cache_control?: CacheControl
+}
+
+/** One side speaking, until the other does. */
+export interface Message {
+  role: 'user' | 'assistant'
+  blocks: (Block | ToolResult)[]
+}
+
+/** A conversation as most providers want it: instructions apart, two sides in turns, every tool call answered. */
+export interface Conversation {
+  /** What system and developer said, wherever they said it, in order. */
+  system: Block[]
+  messages: Message[]
+}
+
+/**
+ * The turns as a conversation for providers that ask for alternating sides. Several turns of one side are one message; the
+ * results of a side's tool calls come first in the message that follows, in the order of the calls. What such providers
+ * refuse is mended, never lost: a call without a result gets one that says so, a result without a call becomes text, and
+ * empty texts and turns that hold nothing but thinking are left out. The turns handed in stay as they are.
+ */
+export function conversationOf(turns: Turn[]): Conversation {
+  const system = turns.filter(isInstruction).flatMap(turn => turn.blocks.filter(isSaid))
+  const messages: Message[] = []
+  for (const turn of turns) if (!isInstruction(turn)) add(messages, turn)
+  return { system, messages: answered(messages.filter(holdsSomething)) }
+}
+
+const isInstruction = ({ role }: Turn) => role === 'system' || role === 'developer'
+
+function add(messages: Message[], turn: Turn): void {
+  const role = turn.role === 'assistant' ? 'assistant' : 'user'
+  const blocks = turn.role === 'tool' ? [resultOf(turn)] : turn.blocks.filter(isSaid)
+  const last = messages.at(-1)
+  if (last?.role === role) last.blocks.push(...blocks)
+  else messages.push({ role, blocks: [...blocks] })
+}
+
+const resultOf = ({ tool_call_id = '', blocks, is_error, cache_control }: Turn): ToolResult => ({
+  type: 'tool-result',
+  id: tool_call_id,
+  name: '',
+  blocks: blocks.filter(isSaid),
+  ...(is_error ? { is_error } : {}),
+  ...(cache_control ? { cache_control } : {}),
+})
+
+// Providers refuse an empty text, though some of them give one.
+const isSaid = (block: Block | ToolResult) => block.type !== 'text' || block.text.trim() !== ''
+
+const holdsSomething = ({ blocks }: Message) => blocks.some(block => block.type !== 'reasoning')
+
+/** Every call with its result in the next message, and every result with its call in the one before. */
+function answered(messages: Message[]): Message[] {
+  const whole: Message[] = []
+  let open: Call[] = []
+  for (const message of messages) {
+    // Leaving out a turn can make neighbours of one side.
+    const last = whole.at(-1)
+    if (message.role === 'assistant') {
+      if (last?.role === 'assistant') last.blocks.push(...message.blocks)
+      else whole.push(message)
+      open = callsOf(whole.at(-1))
+    } else {
+      const blocks = withResults(message.blocks, open)
+      if (last?.role === 'user') last.blocks.push(...blocks)
+      else whole.push({ role: 'user', blocks })
+      open = []
+    }
+  }
+  if (open.length > 0) whole.push({ role: 'user', blocks: withResults([], open) })
+  return whole
+}
+
+type Call = Extract<Block, { type: 'tool-call' }>
+
+const callsOf = (message: Message | undefined): Call[] => (message?.blocks ?? []).filter(block => block.type === 'tool-call')
+
+function withResults(blocks: (Block | ToolResult)[], calls: Call[]): (Block | ToolResult)[] {
+  const results = blocks.filter(block => block.type === 'tool-result')
+  const answers = calls.map(({ id, name }) => ({ ...(results.find(result => result.id === id) ?? unanswered(id)), name }))
+  const known = new Set(calls.map(call => call.id))
+  const rest = blocks.flatMap(block => (block.type !== 'tool-result' ? [block] : known.has(block.id) ? [] : block.blocks))
+  return [...answers, ...rest]
+}
+
+const unanswered = (id: string): ToolResult => ({
+  type: 'tool-result',
+  id,
+  name: '',
+  blocks: [{ type: 'text', text: 'The tool gave no result.' }],
+  is_error: true,
+})

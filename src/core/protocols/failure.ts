@@ -1,0 +1,75 @@
+import { type ErrorType, GatewayError } from '../errors.ts'
+
+/** What a provider said of its failure. */
+export interface Told {
+  /** Its word for programs: `overloaded_error`, `RESOURCE_EXHAUSTED`, `ThrottlingException`. */
+  code: unknown
+  /** A second such word, where it has two. */
+  type?: unknown
+  /** Its sentence. It decides between kinds of refusal, and goes no further. */
+  message: unknown
+  /** Which parameter it was about. */
+  param?: unknown
+}
+
+/** What a provider's own codes mean, for one protocol. */
+export type Codes = Record<string, ErrorType>
+
+// What the provider says of our credential (401, 402, 403) or of its own model names (404) is our trouble, not the caller's.
+const BY_STATUS: Codes = {
+  400: 'invalid_request',
+  408: 'timeout',
+  413: 'payload_too_large',
+  422: 'invalid_request',
+  429: 'rate_limit_exceeded',
+  504: 'timeout',
+  524: 'timeout',
+  529: 'provider_overloaded',
+}
+
+const CONTEXT =
+  /context.{0,20}(length|window)|maximum context|too many (input |total )?tokens|(prompt|input).{0,40}too long|input token count.{0,40}exceed/i
+const OUTPUT_BOUND = /max_(output_|completion_)?tokens.{0,60}(too large|exceed|at most|greater|less than or equal|maximum)/i
+const OVERLOADED = /overloaded/i
+const POLICY = /content_policy|content_filter|moderation/i
+
+/**
+ * What an upstream failure means to our caller: by the protocol's own code where it is known, else by what the provider says
+ * and by the status. Its words stay with us; only what is plainly an identifier goes on, as `metadata.provider_code`.
+ */
+export function failureOf(status: number, told: Told, codes: Codes = {}): GatewayError {
+  const type = typeOf(status, told, codes)
+  const metadata: Record<string, unknown> = {}
+  const code = identifier(told.code) ?? identifier(told.type)
+  const param = identifier(told.param)
+  if (code) metadata.provider_code = code
+  if (param && type === 'invalid_request') metadata.param = param
+  return new GatewayError(type, MESSAGES[type] ?? 'Provider returned error', { metadata })
+}
+
+/** An answer that is none: cut, empty, or in no shape that we know. */
+export const unreadable = (cause?: unknown) => new GatewayError('provider_unavailable', 'Provider returned error', { cause })
+
+function typeOf(status: number, { code, type, message }: Told, codes: Codes): ErrorType {
+  const names = [code, type].filter(name => typeof name === 'string')
+  const words = [...names, typeof message === 'string' ? message.slice(0, 500) : ''].join(' ')
+  if (OVERLOADED.test(words)) return 'provider_overloaded'
+  if (status < 500 && CONTEXT.test(words)) return 'context_length_exceeded'
+  if (status < 500 && OUTPUT_BOUND.test(words)) return 'max_tokens_exceeded'
+  if (status < 500 && POLICY.test(names.join(' '))) return 'content_policy_violation'
+  const known = names.find(name => Object.hasOwn(codes, name))
+  return (known === undefined ? BY_STATUS[status] : codes[known]) ?? 'provider_unavailable'
+}
+
+const MESSAGES: Partial<Record<ErrorType, string>> = {
+  invalid_request: 'The provider refused the request as invalid',
+  max_tokens_exceeded: 'The output bound is larger than the model allows',
+  context_length_exceeded: 'The request is longer than the context of the model',
+  content_policy_violation: 'The provider refused the request for its content',
+  payload_too_large: 'The request is larger than the provider takes',
+  rate_limit_exceeded: 'Rate limit exceeded',
+  timeout: 'Request timed out. Please try again later.',
+}
+
+// Only what is plainly an identifier: nothing that a provider could put a sentence or a secret into.
+const identifier = (value: unknown) => (typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_.[\]]{0,63}$/.test(value) ? value : undefined)

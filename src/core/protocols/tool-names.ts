@@ -1,0 +1,67 @@
+import type { TextCall } from '../inference/call.ts'
+
+/** Which names a provider takes for tools: which characters, what may stand first, how many in all. */
+export interface NameRules {
+  /** Matches each character that may not stand in a name. Global. */
+  forbidden: RegExp
+  /** Matches a name that may not begin as it does. */
+  badStart?: RegExp
+  longest: number
+}
+
+/**
+ * The tools' names as a provider takes them, and back: names with dots, slashes or too many characters are replaced on the
+ * way out, in tools, choices and history alike, and an answer names the tools as the client knows them.
+ */
+export class ToolNames {
+  readonly #sent = new Map<string, string>()
+  readonly #given = new Map<string, string>()
+  readonly #rules: NameRules
+
+  constructor({ tools, turns }: Pick<TextCall, 'tools' | 'turns'>, rules: NameRules) {
+    this.#rules = rules
+    for (const tool of tools) if (tool.type === 'function') this.#add(tool.name)
+    for (const { blocks } of turns) for (const block of blocks) if (block.type === 'tool-call') this.#add(block.name)
+  }
+
+  /** The name for the provider. */
+  sent(name: string): string {
+    return this.#sent.get(name) ?? name
+  }
+
+  /** The name for the client. */
+  given(name: string): string {
+    return this.#given.get(name) ?? name
+  }
+
+  #add(name: string): void {
+    if (this.#sent.has(name)) return
+    const fitting = this.#free(fitted(name, this.#rules), name)
+    this.#sent.set(name, fitting)
+    this.#given.set(fitting, name)
+  }
+
+  // Two names may become one: the second is told apart by what it was.
+  #free(fitting: string, name: string): string {
+    if (!this.#given.has(fitting)) return fitting
+    return `${fitting.slice(0, this.#rules.longest - 9)}_${digest(name)}`
+  }
+}
+
+function fitted(name: string, { forbidden, badStart, longest }: NameRules): string {
+  const clean = name.replace(forbidden, '_')
+  const begun = badStart?.test(clean) || clean === '' ? `_${clean}` : clean
+  return begun.length <= longest ? begun : `${begun.slice(0, longest - 9)}_${digest(name)}`
+}
+
+/**
+ * A tool call's id as a provider takes it, the same each time for the same id: calls and their results stay together, and
+ * whatever made an id of 83 characters with colons in it is not refused for it.
+ */
+export function fittedId(id: string, { forbidden, longest }: NameRules): string {
+  const clean = id.replace(forbidden, '_')
+  if (clean === id && id !== '' && id.length <= longest) return id
+  return `${clean.slice(0, longest - 9)}_${digest(id)}`
+}
+
+const digest = (text: string) => Bun.hash.crc32(text).toString(16).padStart(8, '0')
