@@ -20,8 +20,12 @@ export class ToolNames {
 
   constructor({ tools, turns }: Pick<TextCall, 'tools' | 'turns'>, rules: NameRules) {
     this.#rules = rules
-    for (const tool of tools) if (tool.type === 'function') this.#add(tool.name)
-    for (const { blocks } of turns) for (const block of blocks) if (block.type === 'tool-call') this.#add(block.name)
+    const names = new Set<string>()
+    for (const tool of tools) if (tool.type === 'function') names.add(tool.name)
+    for (const { blocks } of turns) for (const block of blocks) if (block.type === 'tool-call') names.add(block.name)
+    // Those that fit come first, so that none of them has to make room.
+    for (const name of names) if (fitted(name, rules) === name) this.#given.set(name, name)
+    for (const name of names) if (!this.#given.has(name)) this.#add(name)
   }
 
   /** The name for the provider. */
@@ -35,7 +39,6 @@ export class ToolNames {
   }
 
   #add(name: string): void {
-    if (this.#sent.has(name)) return
     const fitting = this.#free(fitted(name, this.#rules), name)
     this.#sent.set(name, fitting)
     this.#given.set(fitting, name)

@@ -1,5 +1,6 @@
 import type { GatewayError } from '../../errors.ts'
 import type { AudioDelta, Logprobs, ReasoningDetail, Receipt, TextPart } from '../../inference/call.ts'
+import { addDetail } from '../../inference/reasoning-details.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { chatError } from './error.ts'
 import type { Shape } from './shape.ts'
@@ -37,7 +38,7 @@ class Choice {
         break
       case 'reasoning-delta':
         if (part.text) this.reasoning = (this.reasoning ?? '') + part.text
-        this.details.push(...part.details)
+        for (const detail of part.details) addDetail(this.details, detail)
         break
       case 'tool-call-start':
         this.calls[part.index] = { id: part.id, type: 'function', function: { name: part.name, arguments: '' } }

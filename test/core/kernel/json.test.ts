@@ -1,0 +1,33 @@
+import { describe, expect, test } from 'bun:test'
+import { count, isObject, member, objects, parseExact, parseObject, text } from '../../../src/core/kernel/json.ts'
+
+describe('parseExact', () => {
+  test('trap 26: an integer that JavaScript would round is written again as it was', () => {
+    const json = '{"id":12345678901234567890,"list":[-99999999999999999999,{"deep":9007199254740993}],"text":"12345678901234567890"}'
+    expect(JSON.stringify(parseExact(json))).toBe(json)
+  })
+
+  test('what JavaScript can hold is a number', () => {
+    expect(parseExact('[1,1.5,9007199254740991,0.12345678901234568,1e300,-0]')).toEqual([
+      1, 1.5, 9007199254740991, 0.12345678901234568, 1e300, -0,
+    ])
+  })
+
+  test('what is not JSON throws', () => {
+    expect(() => parseExact('{"a":12345678901234567890')).toThrow(SyntaxError)
+    expect(() => parseExact('')).toThrow(SyntaxError)
+  })
+})
+
+test('parseObject gives objects and nothing else', () => {
+  expect(parseObject('{"a":1}')).toEqual({ a: 1 })
+  for (const json of ['[]', '"a"', '1', 'null', '{', '']) expect(parseObject(json)).toBeUndefined()
+})
+
+test('the guards take what they are named for', () => {
+  expect([{}, [], null, 'a', 1].map(isObject)).toEqual([true, false, false, false, false])
+  expect([member({ a: { b: 1 } }, 'a'), member({ a: [] }, 'a'), member({}, 'a')]).toEqual([{ b: 1 }, {}, {}])
+  expect([objects([{}, 1, null, []]), objects({}), objects(undefined)]).toEqual([[{}], [], []])
+  expect([text(''), text(1), text(null)]).toEqual(['', null, null])
+  expect([0, 5, -1, 1.5, 1e10, Number.NaN, '5'].map(count)).toEqual([0, 5, undefined, undefined, undefined, undefined, undefined])
+})

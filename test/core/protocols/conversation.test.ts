@@ -1,0 +1,98 @@
+import { describe, expect, test } from 'bun:test'
+import type { Block, Turn } from '../../../src/core/inference/call.ts'
+import { conversationOf, type Message } from '../../../src/core/protocols/conversation.ts'
+
+const text = (said: string): Block => ({ type: 'text', text: said })
+const user = (...said: string[]): Turn => ({ role: 'user', blocks: said.map(text) })
+const assistant = (...blocks: Block[]): Turn => ({ role: 'assistant', blocks })
+const call = (id: string, name = 'f'): Block => ({ type: 'tool-call', id, name, input: '{}' })
+const tool = (tool_call_id: string, said: string): Turn => ({ role: 'tool', tool_call_id, blocks: [text(said)] })
+
+/** A message in one line: its role, and each block by its text or id. */
+const line = ({ role, blocks }: Message) =>
+  `${role}: ${blocks.map(block => (block.type === 'tool-result' ? `=${block.name}#${block.id}` : block.type === 'tool-call' ? `#${block.id}` : 'text' in block ? block.text : block.type)).join(' | ')}`
+const lines = (...turns: Turn[]) => conversationOf(turns).messages.map(line)
+
+describe('sides', () => {
+  test('trap 5: instructions are apart, wherever they stand, in order, as they were', () => {
+    const marked: Block = { type: 'text', text: 'Be kind.', cache_control: { type: 'ephemeral' } }
+    const { system, messages } = conversationOf([
+      { role: 'system', blocks: [marked] },
+      user('Hi'),
+      { role: 'developer', blocks: [text('Be brief.')] },
+      user('Go on'),
+    ])
+    expect(system).toEqual([marked, text('Be brief.')])
+    expect(messages.map(line)).toEqual(['user: Hi | Go on'])
+  })
+
+  test('trap 10: several turns of one side are one message', () => {
+    expect(lines(user('a'), user('b'), assistant(text('c')), assistant(text('d')))).toEqual(['user: a | b', 'assistant: c | d'])
+  })
+
+  test('trap 7: empty texts are left out, and turns that held nothing else', () => {
+    expect(lines(user('a', ' ', ''), assistant(text('')), user('b'))).toEqual(['user: a | b'])
+  })
+
+  test('trap 9: a turn of nothing but thinking is left out', () => {
+    expect(lines(user('a'), assistant({ type: 'reasoning', text: 'hm', details: null }), user('b'))).toEqual(['user: a | b'])
+  })
+
+  test('the turns handed in stay as they are', () => {
+    const turns = [user('a'), user('b'), assistant(call('1')), tool('1', 'x'), tool('2', 'y')]
+    const before = structuredClone(turns)
+    conversationOf(turns)
+    conversationOf(turns)
+    expect(turns).toEqual(before)
+  })
+})
+
+describe('tools', () => {
+  test('trap 1: the results of parallel calls are one message, first, in the order of the calls, with their names', () => {
+    expect(lines(user('a'), assistant(call('1', 'f'), call('2', 'g')), tool('2', 'y'), tool('1', 'x'), user('b'))).toEqual([
+      'user: a',
+      'assistant: #1 | #2',
+      'user: =f#1 | =g#2 | b',
+    ])
+  })
+
+  test('trap 2: a call without a result gets one that says so', () => {
+    const { messages } = conversationOf([user('a'), assistant(call('1'), call('2')), tool('1', 'x')])
+    expect(messages.map(line)).toEqual(['user: a', 'assistant: #1 | #2', 'user: =f#1 | =f#2'])
+    expect(messages[2]?.blocks[1]).toMatchObject({ is_error: true, blocks: [text('The tool gave no result.')] })
+  })
+
+  test('trap 2: a call at the very end, or before another turn of the model, is answered too', () => {
+    expect(lines(user('a'), assistant(call('1')))).toEqual(['user: a', 'assistant: #1', 'user: =f#1'])
+    expect(lines(user('a'), assistant(call('1')), user('b'), assistant(text('c')))).toEqual([
+      'user: a',
+      'assistant: #1',
+      'user: =f#1 | b',
+      'assistant: c',
+    ])
+  })
+
+  test('trap 3: a result without a call becomes text, so that nothing said is lost', () => {
+    expect(lines(tool('9', 'lost'), user('a'), assistant(text('b')), tool('9', 'again'))).toEqual([
+      'user: lost | a',
+      'assistant: b',
+      'user: again',
+    ])
+  })
+
+  test('trap 20: two calls of one function keep their own results', () => {
+    const { messages } = conversationOf([user('a'), assistant(call('1', 'f'), call('2', 'f')), tool('2', 'two'), tool('1', 'one')])
+    expect(messages[2]?.blocks.map(block => (block.type === 'tool-result' ? [block.id, block.blocks] : null))).toEqual([
+      ['1', [text('one')]],
+      ['2', [text('two')]],
+    ])
+  })
+
+  test('a failed tool, and a marked result, stay so', () => {
+    const turn: Turn = { ...tool('1', 'no'), is_error: true, cache_control: { type: 'ephemeral' } }
+    expect(conversationOf([user('a'), assistant(call('1')), turn]).messages[2]?.blocks[0]).toMatchObject({
+      is_error: true,
+      cache_control: { type: 'ephemeral' },
+    })
+  })
+})
