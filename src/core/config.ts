@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { UsdPerMillionTokens } from './catalog/prices.ts'
+import { Auth, AwsConfig, ServiceAccountConfig } from './catalog/providers/credential.ts'
 import { invalid } from './errors.ts'
 import { type Misfit, misfit } from './kernel/schema.ts'
 
@@ -14,6 +15,11 @@ const ProviderConfig = Type.Partial(
     protocol: Text('How it speaks: openai-chat, anthropic-messages, gemini, …'),
     base_url: Type.String({ format: 'url', description: 'What stands before the protocol’s own path' }),
     api_key: Text('The credential'),
+    auth: Auth,
+    aws: AwsConfig,
+    service_account: ServiceAccountConfig,
+    region: Type.String({ format: 'slug', description: 'Where the provider runs, if its address has a region' }),
+    project: Type.String({ format: 'slug', description: 'Whose account it is, if its address has a project' }),
     headers: Type.Record(Type.String(), Type.String(), { description: 'Headers sent with every request' }),
     output_bound: Type.Union([Type.Literal('max_tokens'), Type.Literal('max_completion_tokens')], {
       description: 'What the output bound is called there',

@@ -13,6 +13,7 @@ import { protocolNames } from './protocols/registry.ts'
 import { openSqlite } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
+import { type AccessTokens, openAccessTokens } from './upstream/authorize/google-service-account.ts'
 import { type Egress, openEgress } from './upstream/egress.ts'
 
 /** The gateway itself: everything a core function may reach for, in one place, so that a test may replace any of it. */
@@ -33,6 +34,8 @@ export interface Gateway {
   events: Events
   /** Asks the world: the only way out. */
   egress: Egress
+  /** What Google service accounts have bought. */
+  accessTokens: AccessTokens
   clock: Clock
   ids: Ids
   /** Takes over what another process has changed since, keys and workspaces, and says whether there was anything. */
@@ -61,6 +64,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await openOwner(store, ids, clock)
+  const egress = replace.egress ?? openEgress(config)
   let version = store.version()
   const gateway: Gateway = {
     config,
@@ -73,7 +77,8 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     recorder,
     calls: openCalls(),
     events,
-    egress: replace.egress ?? openEgress(config),
+    egress,
+    accessTokens: openAccessTokens(egress, clock),
     clock,
     ids,
     async catchUp() {

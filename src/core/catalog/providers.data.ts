@@ -1,16 +1,29 @@
 import type { ProviderRow } from './providers.ts'
 
 /**
- * The providers known by name: how each speaks and where it is. A credential in the config is all that is missing.
+ * The providers known by name: how each speaks and where it is. A credential in the config is all that is missing, and what the
+ * blanks of an address ask for.
  * `max_completion_tokens` is what OpenAI's newer models call the output bound; every other server knows `max_tokens`.
  */
 export const PROVIDERS = {
   openai: { name: 'OpenAI', protocol: 'openai-chat', base_url: 'https://api.openai.com/v1', outputBound: 'max_completion_tokens' },
-  azure: { name: 'Azure', protocol: 'openai-chat', base_url: null, outputBound: 'max_completion_tokens' },
+  azure: { name: 'Azure', protocol: 'openai-chat', base_url: null, auth: 'api-key', outputBound: 'max_completion_tokens' },
   anthropic: { name: 'Anthropic', protocol: 'anthropic-messages', base_url: 'https://api.anthropic.com/v1' },
   google: { name: 'Google AI Studio', protocol: 'gemini', base_url: 'https://generativelanguage.googleapis.com/v1beta' },
-  vertex: { name: 'Google', protocol: 'gemini', base_url: null },
-  bedrock: { name: 'Amazon Bedrock', protocol: 'bedrock-converse', base_url: null },
+  vertex: {
+    name: 'Google',
+    protocol: 'gemini',
+    base_url: 'https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/publishers/google',
+    regions: { global: 'https://aiplatform.googleapis.com/v1/projects/{project}/locations/global/publishers/google' },
+    auth: 'bearer',
+    instead: 'service_account',
+  },
+  bedrock: {
+    name: 'Amazon Bedrock',
+    protocol: 'bedrock-converse',
+    base_url: 'https://bedrock-runtime.{region}.amazonaws.com',
+    instead: 'aws',
+  },
   cohere: { name: 'Cohere', protocol: 'cohere-chat', base_url: 'https://api.cohere.com/v2' },
   voyage: { name: 'Voyage AI', protocol: 'voyage-rerank', base_url: 'https://api.voyageai.com/v1' },
   jina: { name: 'Jina AI', protocol: 'jina-rerank', base_url: 'https://api.jina.ai/v1' },

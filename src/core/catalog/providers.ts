@@ -1,13 +1,20 @@
 import type { ProviderConfig } from '../config.ts'
-import { Secret } from '../kernel/secret.ts'
+import { addressOf } from './providers/address.ts'
+import { type Auth, type Credential, credentialOf } from './providers/credential.ts'
 import { PROVIDERS } from './providers.data.ts'
 
 /** A provider as the built-in list has it: data, no code. */
 export interface ProviderRow {
   name: string
   protocol: string
-  /** Null where each customer has an address of their own. */
+  /** Null where each customer has an address of their own; `{region}` and `{project}` are blanks that the config fills. */
   base_url: string | null
+  /** The addresses of single regions that are made otherwise. */
+  regions?: Record<string, string>
+  /** How the credential travels, where it is not the protocol's own way. */
+  auth?: Auth
+  /** What a config may give instead of an `api_key`. */
+  instead?: 'aws' | 'service_account'
   /** Needs no credential. */
   keyless?: boolean
   /** What the output bound is called there. */
@@ -17,22 +24,26 @@ export interface ProviderRow {
 }
 
 /** A provider that calls can be sent to. */
-export interface Provider {
+export interface Provider extends Credential {
   slug: string
   name: string
   protocol: string
   base_url: string
-  api_key: Secret | null
+  /** Sent with every request, by lower-case name. */
   headers: Record<string, string>
   outputBound: 'max_tokens' | 'max_completion_tokens'
   reasoning: 'effort' | 'object'
 }
 
-/** Why a configured provider cannot be used. */
-export interface ProviderFault {
-  slug: string
+/** What is wrong with a provider's settings. */
+export interface Fault {
   field: string
   expected: string
+}
+
+/** Why a configured provider cannot be used. */
+export interface ProviderFault extends Fault {
+  slug: string
 }
 
 const KNOWN: Record<string, ProviderRow> = PROVIDERS
@@ -50,20 +61,25 @@ export function openProviders(
 function openProvider(slug: string, given: ProviderConfig, protocols: string[]): Provider | ProviderFault {
   const row = KNOWN[slug]
   const protocol = given.protocol ?? row?.protocol
-  const base_url = given.base_url ?? row?.base_url
   if (!protocol) return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')} (${slug} is not known by name)` }
   if (!protocols.includes(protocol))
     return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')}; this version does not speak ${protocol}` }
-  if (!base_url) return { slug, field: 'base_url', expected: 'the address before the protocol’s own path' }
-  if (!given.api_key && !(row?.keyless ?? given.protocol !== undefined)) return { slug, field: 'api_key', expected: 'the credential' }
+  const credential = credentialOf(given, row, protocol)
+  if ('field' in credential) return { slug, ...credential }
+  const base_url = addressOf(given, row, credential)
+  if (typeof base_url !== 'string') return { slug, ...base_url }
   return {
+    ...credential,
     slug,
     name: given.name ?? row?.name ?? slug,
     protocol,
-    base_url: base_url.replace(/\/+$/, ''),
-    api_key: given.api_key ? new Secret(given.api_key) : null,
-    headers: given.headers ?? {},
+    base_url,
+    headers: lowerCased(given.headers ?? {}),
     outputBound: given.output_bound ?? row?.outputBound ?? 'max_tokens',
     reasoning: given.reasoning ?? row?.reasoning ?? 'effort',
   }
 }
+
+// So that none is sent twice, once in our spelling and once in the operator's.
+const lowerCased = (headers: Record<string, string>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))

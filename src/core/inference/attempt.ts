@@ -87,15 +87,9 @@ async function attempt<K extends Kind>(
     status = code
   }
   try {
-    const opened = await openAnswer(
-      gateway,
-      authorize(endpoint.provider, request),
-      protocol,
-      endpoint,
-      call,
-      running.cancellation,
-      answered,
-    )
+    const authorized = authorize(gateway, endpoint.provider, request, running.cancellation)
+    const outgoing = authorized instanceof Promise ? await authorized : authorized
+    const opened = await openAnswer(gateway, outgoing, protocol, endpoint, call, running.cancellation, answered)
     const { first, rest } = opened.first.some(kind.isMeaningful) ? opened : await untilMeaningful(opened, kind)
     running.firstPart ??= gateway.clock.ticks()
     return { endpoint, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }

@@ -20,4 +20,15 @@ export class Cancellation {
     this.#listener = listener
     if (this.reason) listener?.(this.reason)
   }
+
+  /** What somebody else's work comes to, awaited no longer than this lasts: throws the reason once it is cancelled. */
+  async orCancelled<T>(work: Promise<T>): Promise<T> {
+    const cancelled = Promise.withResolvers<never>()
+    this.listen(cancelled.reject)
+    try {
+      return await Promise.race([work, cancelled.promise])
+    } finally {
+      this.listen(null)
+    }
+  }
 }

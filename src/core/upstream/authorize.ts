@@ -1,12 +1,59 @@
+import type { AwsCredentials } from '../catalog/providers/credential.ts'
 import type { Provider } from '../catalog/providers.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
+import type { Secret } from '../kernel/secret.ts'
 import type { UpstreamRequest } from '../protocols/protocol.ts'
+import { signV4 } from './authorize/sigv4.ts'
 import type { Outgoing } from './egress.ts'
 
-/** The request with its address, the operator's headers and the credential. Nothing of the client's own headers goes along. */
-export function authorize(provider: Provider, request: UpstreamRequest): Outgoing {
+/**
+ * The request with its address, the operator's headers and the credential. Nothing of the client's own headers goes along.
+ * A promise only where a token has to be asked for: throws `provider_unavailable` when none is given.
+ */
+export function authorize(
+  gateway: Gateway,
+  provider: Provider,
+  request: UpstreamRequest,
+  cancellation: Cancellation,
+): Outgoing | Promise<Outgoing> {
+  const outgoing = withoutCredential(provider, request)
+  const { auth, api_key, aws, service_account } = provider
+  switch (auth) {
+    case 'bearer':
+      return api_key ? withHeader(outgoing, 'authorization', `Bearer ${api_key.reveal()}`) : outgoing
+    case 'x-api-key':
+    case 'api-key':
+    case 'x-goog-api-key':
+      return api_key ? withHeader(outgoing, auth, api_key.reveal()) : outgoing
+    case 'sigv4':
+      return aws ? signed(outgoing, aws, gateway.clock.now()) : outgoing
+    case 'google-service-account':
+      return service_account ? withToken(outgoing, cancellation.orCancelled(gateway.accessTokens.of(service_account))) : outgoing
+    case 'none':
+      return outgoing
+  }
+}
+
+function withoutCredential(provider: Provider, request: UpstreamRequest): Outgoing {
   const headers: Record<string, string> = { 'content-type': 'application/json', 'user-agent': 'gateway' }
   if (request.headers) Object.assign(headers, request.headers)
   for (const name in provider.headers) headers[name] = provider.headers[name] ?? ''
-  if (provider.api_key) headers.authorization = `Bearer ${provider.api_key.reveal()}`
-  return { url: provider.base_url + request.path, headers, body: request.body }
+  return { url: provider.base_url + request.path, headers, body: JSON.stringify(request.body) }
 }
+
+function withHeader(outgoing: Outgoing, name: string, value: string): Outgoing {
+  outgoing.headers[name] = value
+  return outgoing
+}
+
+/** What a request to Bedrock is signed for, whatever its host is called. */
+const AWS_SERVICE = 'bedrock'
+
+function signed(outgoing: Outgoing, aws: AwsCredentials, now: Date): Outgoing {
+  Object.assign(outgoing.headers, signV4({ method: 'POST', ...outgoing }, aws, aws.region, AWS_SERVICE, now))
+  return outgoing
+}
+
+const withToken = async (outgoing: Outgoing, token: Promise<Secret>): Promise<Outgoing> =>
+  withHeader(outgoing, 'authorization', `Bearer ${(await token).reveal()}`)

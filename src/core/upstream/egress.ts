@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
-import type { UpstreamRequest } from '../protocols/protocol.ts'
+import { parseObject } from '../kernel/json.ts'
 import { openHttp } from './http/client.ts'
 import type { Incoming } from './http/exchange.ts'
 import { textOf } from './http/text.ts'
@@ -11,8 +11,10 @@ export type { Incoming }
 /** One request to the world. */
 export interface Outgoing {
   url: string
+  /** By lower-case name. */
   headers: Record<string, string>
-  body: UpstreamRequest['body']
+  /** As it goes on the wire: what is signed is what is sent. */
+  body: string
 }
 
 /** Asks the world. Cancelling closes the connection at once. */
@@ -22,8 +24,8 @@ export type Egress = (outgoing: Outgoing, cancellation: Cancellation) => Promise
 export function openEgress({ timeouts }: Config): Egress {
   const http = openHttp({ connectMilliseconds: timeouts.connect_seconds * 1000 })
   return ({ url, headers, body }, cancellation) => {
-    if (url.startsWith('sandbox:')) return sandbox(body, cancellation).then(incomingOf)
-    return http.send({ method: 'POST', url, headers, body: JSON.stringify(body) }, cancellation)
+    if (url.startsWith('sandbox:')) return sandbox(parseObject(body) ?? {}, cancellation).then(incomingOf)
+    return http.send({ method: 'POST', url, headers, body }, cancellation)
   }
 }
 

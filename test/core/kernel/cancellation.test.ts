@@ -23,4 +23,17 @@ describe('Cancellation', () => {
     cancellation.listen(() => told.push('late'))
     expect(told).toEqual(['late'])
   })
+
+  test('lets work go on without us when it comes first, and listens no longer when it does not', async () => {
+    const cancellation = new Cancellation()
+    const work = Promise.withResolvers<string>()
+    expect(await cancellation.orCancelled(Promise.resolve('done'))).toBe('done')
+    const waiting = cancellation.orCancelled(work.promise).catch(thrown => thrown.message)
+    cancellation.cancel(reason('left'))
+    expect(await waiting).toBe('left')
+    expect(await cancellation.orCancelled(work.promise).catch(thrown => thrown.message)).toBe('left')
+    const told: string[] = []
+    cancellation.listen(({ message }) => told.push(message))
+    expect(told).toEqual(['left'])
+  })
 })

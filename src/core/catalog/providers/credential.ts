@@ -1,0 +1,140 @@
+import { createPrivateKey } from 'node:crypto'
+import { type Static, Type } from '@sinclair/typebox'
+import type { ProviderConfig } from '../../config.ts'
+import { parseObject } from '../../kernel/json.ts'
+import { Secret } from '../../kernel/secret.ts'
+import type { Fault, ProviderRow } from '../providers.ts'
+
+const closed = { additionalProperties: false }
+const Text = (description: string) => Type.String({ minLength: 1, description })
+
+/** How a provider's credential travels: in one header or another, as a signature, as a token bought with it, or not at all. */
+export const Auth = Type.Union(
+  [
+    Type.Literal('bearer'),
+    Type.Literal('x-api-key'),
+    Type.Literal('api-key'),
+    Type.Literal('x-goog-api-key'),
+    Type.Literal('sigv4'),
+    Type.Literal('google-service-account'),
+    Type.Literal('none'),
+  ],
+  { description: 'How the credential travels; by default as the provider documents it' },
+)
+export type Auth = Static<typeof Auth>
+
+/** Credentials of AWS, as the config file has them. */
+export const AwsConfig = Type.Object(
+  {
+    access_key_id: Text('The id of the access key'),
+    secret_access_key: Text('The access key itself'),
+    session_token: Type.Optional(Text('Goes with a key that is only lent')),
+    region: Type.Optional(Type.String({ format: 'slug', description: 'The region to sign for; like the provider’s when absent' })),
+  },
+  { ...closed, description: 'Credentials of AWS, for providers whose requests are signed' },
+)
+
+/** A Google service account, as the config file has it: Google's own JSON, whose other members are left alone. */
+export const ServiceAccountConfig = Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())], {
+  description: 'The JSON of a Google service account, as text or as it is',
+})
+
+/** What signs a request to AWS. */
+export interface AwsCredentials {
+  access_key_id: string
+  secret_access_key: Secret
+  session_token: Secret | null
+  region: string
+}
+
+/** What buys access tokens of Google. */
+export interface ServiceAccount {
+  client_email: string
+  private_key: Secret
+  private_key_id: string | null
+  token_uri: string
+  project_id: string | null
+}
+
+/** What a provider trusts us by: `auth` says which of the others it is. */
+export interface Credential {
+  auth: Auth
+  api_key: Secret | null
+  aws: AwsCredentials | null
+  service_account: ServiceAccount | null
+}
+
+/** The credential of a configured provider, or what is missing of it. */
+export function credentialOf(given: ProviderConfig, row: ProviderRow | undefined, protocol: string): Credential | Fault {
+  const auth = authOf(given, row, protocol)
+  const none: Credential = { auth, api_key: null, aws: null, service_account: null }
+  switch (auth) {
+    case 'none':
+      return none
+    case 'sigv4':
+      return awsOf(given, none)
+    case 'google-service-account':
+      return serviceAccountOf(given, none)
+    default:
+      return given.api_key ? { ...none, api_key: new Secret(given.api_key) } : missingKey(row)
+  }
+}
+
+/** What each protocol's own provider wants; every other one takes a bearer's token. */
+const AUTH_OF: Record<string, Auth> = { 'anthropic-messages': 'x-api-key', gemini: 'x-goog-api-key' }
+
+// What the config says, else what the credentials given are for, else what the provider wants.
+function authOf(given: ProviderConfig, row: ProviderRow | undefined, protocol: string): Auth {
+  if (given.auth) return given.auth
+  if (given.service_account !== undefined) return 'google-service-account'
+  if (given.api_key) return row?.auth ?? AUTH_OF[protocol] ?? 'bearer'
+  if (given.aws) return 'sigv4'
+  return (row?.keyless ?? given.protocol !== undefined) ? 'none' : 'bearer'
+}
+
+const missingKey = (row: ProviderRow | undefined): Fault => ({
+  field: 'api_key',
+  expected: row?.instead ? `the credential, or ${row.instead}` : 'the credential',
+})
+
+function awsOf({ aws, ...given }: ProviderConfig, none: Credential): Credential | Fault {
+  if (!aws) return { field: 'aws', expected: 'access_key_id and secret_access_key' }
+  const region = aws.region ?? given.region
+  if (!region) return { field: 'region', expected: 'the region that requests are signed for' }
+  const session_token = aws.session_token ? new Secret(aws.session_token) : null
+  const secret_access_key = new Secret(aws.secret_access_key)
+  return { ...none, aws: { access_key_id: aws.access_key_id, secret_access_key, session_token, region } }
+}
+
+const TOKEN_URI = 'https://oauth2.googleapis.com/token'
+
+function serviceAccountOf({ service_account: given }: ProviderConfig, none: Credential): Credential | Fault {
+  const account = typeof given === 'string' ? parseObject(given) : given
+  const { client_email, private_key, private_key_id, token_uri = TOKEN_URI, project_id } = account ?? {}
+  if (!account) return { field: 'service_account', expected: 'the JSON of a Google service account' }
+  if (!isText(client_email)) return { field: 'service_account.client_email', expected: 'the name of the account' }
+  if (!isText(private_key) || !isRsaKey(private_key)) return { field: 'service_account.private_key', expected: 'an RSA key in PEM' }
+  if (!isText(token_uri) || !/^https?:/.test(token_uri) || !URL.canParse(token_uri))
+    return { field: 'service_account.token_uri', expected: 'the address that sells tokens' }
+  const optional = (text: unknown) => (isText(text) ? text : null)
+  return {
+    ...none,
+    service_account: {
+      client_email,
+      private_key: new Secret(private_key),
+      private_key_id: optional(private_key_id),
+      token_uri,
+      project_id: optional(project_id),
+    },
+  }
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+
+function isRsaKey(pem: string): boolean {
+  try {
+    return createPrivateKey(pem).asymmetricKeyType === 'rsa'
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,127 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { generateKeyPairSync } from 'node:crypto'
+import type { Provider } from '../../../src/core/catalog/providers.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
+import { Secret } from '../../../src/core/kernel/secret.ts'
+import type { UpstreamRequest } from '../../../src/core/protocols/protocol.ts'
+import { authorize } from '../../../src/core/upstream/authorize.ts'
+import type { Outgoing } from '../../../src/core/upstream/egress.ts'
+import { providerOf } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+import { json, silence, startUpstream, type Upstream } from '../../support/upstream.ts'
+
+let gateway: Gateway
+let upstream: Upstream
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  upstream = await startUpstream()
+})
+
+afterEach(async () => {
+  await gateway.close()
+  await upstream.close()
+})
+
+const REQUEST: UpstreamRequest = { path: '/chat/completions', body: { model: 'up-small' } }
+
+const authorized = (more: Partial<Provider>, request = REQUEST, cancellation = new Cancellation()) =>
+  authorize(gateway, providerOf(more), request, cancellation)
+
+/** What is sent at once; a promise is none. */
+function atOnce(more: Partial<Provider>, request?: UpstreamRequest): Outgoing {
+  const outgoing = authorized(more, request)
+  if (outgoing instanceof Promise) throw new Error('It has to be awaited')
+  return outgoing
+}
+
+const PLAIN = { 'content-type': 'application/json', 'user-agent': 'gateway' }
+
+describe('authorize', () => {
+  test('sends a bearer’s token, without a promise', () => {
+    expect(atOnce({})).toEqual({
+      url: 'http://127.0.0.1:4010/v1/chat/completions',
+      headers: { ...PLAIN, authorization: 'Bearer mock' },
+      body: '{"model":"up-small"}',
+    })
+  })
+
+  test.each(['x-api-key', 'api-key', 'x-goog-api-key'] as const)('sends the key as %s, and nowhere else', auth => {
+    expect(atOnce({ auth }).headers).toEqual({ ...PLAIN, [auth]: 'mock' })
+  })
+
+  test('sends nothing where nothing is to be sent', () => {
+    expect(atOnce({ auth: 'none' }).headers).toEqual(PLAIN)
+    expect(atOnce({ api_key: null }).headers).toEqual(PLAIN)
+  })
+
+  test('sends the protocol’s headers, over them the operator’s, and over these the credential', () => {
+    const request = { ...REQUEST, headers: { 'x-version': '1', accept: 'a' } }
+    expect(atOnce({ headers: { 'x-version': '2', authorization: 'mine' } }, request).headers).toEqual({
+      ...PLAIN,
+      accept: 'a',
+      'x-version': '2',
+      authorization: 'Bearer mock',
+    })
+  })
+
+  test('signs what is sent to AWS: every header of ours, and the body as it goes', () => {
+    const aws = { access_key_id: 'AKID', secret_access_key: new Secret('s'), session_token: new Secret('t'), region: 'eu-west-1' }
+    const provider: Partial<Provider> = { auth: 'sigv4', api_key: null, aws, headers: { 'x-mine': 'y' } }
+    const { headers, body } = atOnce(provider)
+    expect(body).toBe('{"model":"up-small"}')
+    expect(headers).toEqual({
+      ...PLAIN,
+      'x-mine': 'y',
+      'x-amz-date': '20260304T050607Z',
+      'x-amz-security-token': 't',
+      authorization: expect.stringMatching(
+        /^AWS4-HMAC-SHA256 Credential=AKID\/20260304\/eu-west-1\/bedrock\/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-mine, Signature=[0-9a-f]{64}$/,
+      ),
+    })
+    const other = atOnce(provider, { ...REQUEST, body: { model: 'other' } })
+    expect(other.headers.authorization).not.toBe(headers.authorization)
+  })
+})
+
+describe('authorize with a service account', () => {
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const account = () => ({
+    client_email: 'gateway@acme.iam.gserviceaccount.com',
+    private_key: new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()),
+    private_key_id: null,
+    token_uri: `${upstream.url}/token`,
+    project_id: null,
+  })
+  const google = (): Partial<Provider> => ({ auth: 'google-service-account', api_key: null, service_account: account() })
+
+  test('sends the token that it buys', async () => {
+    upstream.plan(json({ access_token: 'token-1', expires_in: 3600 }))
+    expect((await authorized(google())).headers).toEqual({ ...PLAIN, authorization: 'Bearer token-1' })
+  })
+
+  test('a call that ends while it waits is over at once, and takes the token from nobody', async () => {
+    upstream.plan([{ wait: 'sold' }, json({ access_token: 'token-1', expires_in: 3600 })])
+    const provider = google()
+    const leaving = new Cancellation()
+    const staying = new Cancellation()
+    const left = Promise.resolve(authorized(provider, REQUEST, leaving)).catch(reason => reason)
+    const stayed = authorized(provider, REQUEST, staying)
+    const reason = new GatewayError('timeout', 'The caller has left')
+    leaving.cancel(reason)
+    expect(await left).toBe(reason)
+    upstream.open('sold')
+    expect((await stayed).headers.authorization).toBe('Bearer token-1')
+    expect(upstream.hits).toHaveLength(1)
+  })
+
+  test('a call that has ended waits for nothing', async () => {
+    upstream.plan(silence())
+    const cancellation = new Cancellation()
+    const reason = new GatewayError('timeout', 'The caller has left')
+    cancellation.cancel(reason)
+    expect(await Promise.resolve(authorized(google(), REQUEST, cancellation)).catch(thrown => thrown)).toBe(reason)
+  })
+})
