@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { UsdPerMillionTokens } from './catalog/prices.ts'
 import { Auth, AwsConfig, ServiceAccountConfig } from './catalog/providers/credential.ts'
+import { Quirks } from './catalog/quirks.ts'
 import { invalid } from './errors.ts'
 import { type Misfit, misfit } from './kernel/schema.ts'
 
@@ -21,10 +22,7 @@ const ProviderConfig = Type.Partial(
     region: Type.String({ format: 'slug', description: 'Where the provider runs, if its address has a region' }),
     project: Type.String({ format: 'slug', description: 'Whose account it is, if its address has a project' }),
     headers: Type.Record(Type.String(), Type.String(), { description: 'Headers sent with every request' }),
-    output_bound: Type.Union([Type.Literal('max_tokens'), Type.Literal('max_completion_tokens')], {
-      description: 'What the output bound is called there',
-    }),
-    reasoning: Type.Union([Type.Literal('effort'), Type.Literal('object')], { description: 'How reasoning is asked for there' }),
+    quirks: Type.Partial(Quirks, { ...closed, description: 'In what it differs from others that speak OpenAI’s chat' }),
   }),
   closed,
 )

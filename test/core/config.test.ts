@@ -138,8 +138,8 @@ describe('a wrong setting is named with what was expected and found', () => {
       'providers.local.base_url: expected string in the form url, found a string',
     ],
     [
-      'providers: { local: { output_bound: x } }',
-      'providers.local.output_bound: expected "max_tokens" or "max_completion_tokens", found a string',
+      'providers: { local: { quirks: { output_bound: x } } }',
+      'providers.local.quirks.output_bound: expected "max_tokens" or "max_completion_tokens", found a string',
     ],
     ['providers: { local: { headers: { a: 1 } } }', 'providers.local.headers.a: expected string, found 1'],
     ['providers: { local: { key: x } }', 'providers.local.key: expected no such field, found a string'],
@@ -207,7 +207,7 @@ describe('the catalogue of a config', () => {
     expect(providers.get('openai')).toMatchObject({
       name: 'Mine',
       base_url: 'https://proxy.example/v1',
-      outputBound: 'max_completion_tokens',
+      quirks: { output_bound: 'max_completion_tokens' },
     })
   })
 

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../src/core/catalog/models.ts'
 import { pricesOf } from '../../src/core/catalog/prices.ts'
 import type { Provider } from '../../src/core/catalog/providers.ts'
+import { NO_QUIRKS } from '../../src/core/catalog/quirks.ts'
 import type { TextCall } from '../../src/core/inference/call.ts'
 import { Secret } from '../../src/core/kernel/secret.ts'
 
@@ -36,8 +37,7 @@ export const providerOf = (more: Partial<Provider> = {}): Provider => ({
   aws: null,
   service_account: null,
   headers: {},
-  outputBound: 'max_tokens',
-  reasoning: 'effort',
+  quirks: NO_QUIRKS,
   ...more,
 })
 

@@ -101,7 +101,7 @@ function configOf(mock: LLMock, scripted: Upstream) {
       local: bought({ name: 'Together' }),
       spare: bought({ name: 'Groq' }),
       thinking: played({ name: 'Mistral' }),
-      musing: played({ name: 'Fireworks', reasoning: 'object' }),
+      musing: played({ name: 'Fireworks', quirks: { reasoning: 'object' } }),
     },
     models: [model('small', 'local'), model('steady', 'local', 'spare'), model('thinker', 'thinking'), model('muser', 'musing')],
   }

@@ -1,13 +1,25 @@
 import type { ProviderRow } from './providers.ts'
+import type { Quirks } from './quirks.ts'
+
+/** OpenAI itself refuses members of a message that it does not know. */
+const OPENAI: Partial<Quirks> = { output_bound: 'max_completion_tokens', reasoning_back: 'none', cache_markers: false, json_word: true }
+
+/** Knows what OpenAI's chat was before it had developers, and no markers for a cache. */
+const PLAIN: Partial<Quirks> = { developer_role: false, cache_markers: false }
+
+/** Serves open models, some of which think aloud in the text. */
+const OPEN_MODELS: Partial<Quirks> = { ...PLAIN, think_tags: true, reasoning_back: 'reasoning' }
+
+/** Ways of sampling that OpenAI's own API does not have. */
+const SAMPLING_EXTRAS = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
 
 /**
  * The providers known by name: how each speaks and where it is. A credential in the config is all that is missing, and what the
  * blanks of an address ask for.
- * `max_completion_tokens` is what OpenAI's newer models call the output bound; every other server knows `max_tokens`.
  */
 export const PROVIDERS = {
-  openai: { name: 'OpenAI', protocol: 'openai-chat', base_url: 'https://api.openai.com/v1', outputBound: 'max_completion_tokens' },
-  azure: { name: 'Azure', protocol: 'openai-chat', base_url: null, auth: 'api-key', outputBound: 'max_completion_tokens' },
+  openai: { name: 'OpenAI', protocol: 'openai-chat', base_url: 'https://api.openai.com/v1', quirks: OPENAI },
+  azure: { name: 'Azure', protocol: 'openai-chat', base_url: null, auth: 'api-key', quirks: OPENAI },
   anthropic: { name: 'Anthropic', protocol: 'anthropic-messages', base_url: 'https://api.anthropic.com/v1' },
   google: { name: 'Google AI Studio', protocol: 'gemini', base_url: 'https://generativelanguage.googleapis.com/v1beta' },
   vertex: {
@@ -27,25 +39,122 @@ export const PROVIDERS = {
   cohere: { name: 'Cohere', protocol: 'cohere-chat', base_url: 'https://api.cohere.com/v2' },
   voyage: { name: 'Voyage AI', protocol: 'voyage-rerank', base_url: 'https://api.voyageai.com/v1' },
   jina: { name: 'Jina AI', protocol: 'jina-rerank', base_url: 'https://api.jina.ai/v1' },
-  mistral: { name: 'Mistral', protocol: 'openai-chat', base_url: 'https://api.mistral.ai/v1' },
-  deepseek: { name: 'DeepSeek', protocol: 'openai-chat', base_url: 'https://api.deepseek.com/v1' },
-  groq: { name: 'Groq', protocol: 'openai-chat', base_url: 'https://api.groq.com/openai/v1' },
-  xai: { name: 'xAI', protocol: 'openai-chat', base_url: 'https://api.x.ai/v1' },
-  perplexity: { name: 'Perplexity', protocol: 'openai-chat', base_url: 'https://api.perplexity.ai' },
-  moonshotai: { name: 'Moonshot AI', protocol: 'openai-chat', base_url: 'https://api.moonshot.ai/v1' },
-  alibaba: { name: 'Alibaba', protocol: 'openai-chat', base_url: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1' },
-  together: { name: 'Together', protocol: 'openai-chat', base_url: 'https://api.together.xyz/v1' },
-  fireworks: { name: 'Fireworks', protocol: 'openai-chat', base_url: 'https://api.fireworks.ai/inference/v1' },
-  cerebras: { name: 'Cerebras', protocol: 'openai-chat', base_url: 'https://api.cerebras.ai/v1' },
-  openrouter: { name: 'OpenRouter', protocol: 'openai-chat', base_url: 'https://openrouter.ai/api/v1', reasoning: 'object' },
-  nvidia: { name: 'Nvidia', protocol: 'openai-chat', base_url: 'https://integrate.api.nvidia.com/v1' },
-  hyperbolic: { name: 'Hyperbolic', protocol: 'openai-chat', base_url: 'https://api.hyperbolic.xyz/v1' },
-  nebius: { name: 'Nebius', protocol: 'openai-chat', base_url: 'https://api.studio.nebius.com/v1' },
-  sambanova: { name: 'SambaNova', protocol: 'openai-chat', base_url: 'https://api.sambanova.ai/v1' },
-  deepinfra: { name: 'DeepInfra', protocol: 'openai-chat', base_url: 'https://api.deepinfra.com/v1/openai' },
-  ollama: { name: 'Ollama', protocol: 'openai-chat', base_url: 'http://127.0.0.1:11434/v1', keyless: true },
-  lmstudio: { name: 'LM Studio', protocol: 'openai-chat', base_url: 'http://127.0.0.1:1234/v1', keyless: true },
-  vllm: { name: 'vLLM', protocol: 'openai-chat', base_url: 'http://127.0.0.1:8000/v1', keyless: true },
-  llamacpp: { name: 'llama.cpp', protocol: 'openai-chat', base_url: 'http://127.0.0.1:8080/v1', keyless: true },
+  mistral: {
+    name: 'Mistral',
+    protocol: 'openai-chat',
+    base_url: 'https://api.mistral.ai/v1',
+    quirks: {
+      ...PLAIN,
+      names: false,
+      reasoning_back: 'content',
+      tool_call_ids: 'nine',
+      required_tool: 'any',
+      prefill: 'prefix',
+      counts_stream: false,
+      renamed: { seed: 'random_seed' },
+      dropped: [...SAMPLING_EXTRAS, 'logit_bias', 'logprobs', 'top_logprobs', 'user', 'service_tier', 'verbosity'],
+    },
+  },
+  deepseek: {
+    name: 'DeepSeek',
+    protocol: 'openai-chat',
+    base_url: 'https://api.deepseek.com/v1',
+    quirks: {
+      ...PLAIN,
+      reasoning: 'thinking',
+      reasoning_back: 'reasoning_content',
+      alternating: true,
+      json_schema: false,
+      json_word: true,
+    },
+  },
+  groq: {
+    name: 'Groq',
+    protocol: 'openai-chat',
+    base_url: 'https://api.groq.com/openai/v1',
+    quirks: {
+      ...PLAIN,
+      names: false,
+      reasoning_back: 'reasoning',
+      think_tags: true,
+      json_word: true,
+      dropped: ['logit_bias', 'logprobs', 'top_logprobs'],
+    },
+  },
+  xai: { name: 'xAI', protocol: 'openai-chat', base_url: 'https://api.x.ai/v1', quirks: { ...PLAIN, reasoning_back: 'reasoning_content' } },
+  perplexity: {
+    name: 'Perplexity',
+    protocol: 'openai-chat',
+    base_url: 'https://api.perplexity.ai',
+    quirks: {
+      ...PLAIN,
+      names: false,
+      alternating: true,
+      think_tags: true,
+      reasoning_back: 'none',
+      dropped: ['logit_bias', 'parallel_tool_calls'],
+    },
+  },
+  moonshotai: {
+    name: 'Moonshot AI',
+    protocol: 'openai-chat',
+    base_url: 'https://api.moonshot.ai/v1',
+    quirks: { ...PLAIN, reasoning: 'thinking', reasoning_back: 'reasoning_content', prefill: 'partial' },
+  },
+  alibaba: {
+    name: 'Alibaba',
+    protocol: 'openai-chat',
+    base_url: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
+    quirks: {
+      ...PLAIN,
+      reasoning: 'enable_thinking',
+      reasoning_back: 'reasoning_content',
+      cache_markers: true,
+      json_schema: false,
+      json_word: true,
+      prefill: 'partial',
+    },
+  },
+  together: { name: 'Together', protocol: 'openai-chat', base_url: 'https://api.together.xyz/v1', quirks: OPEN_MODELS },
+  fireworks: {
+    name: 'Fireworks',
+    protocol: 'openai-chat',
+    base_url: 'https://api.fireworks.ai/inference/v1',
+    quirks: { ...OPEN_MODELS, reasoning_back: 'reasoning_content' },
+  },
+  cerebras: {
+    name: 'Cerebras',
+    protocol: 'openai-chat',
+    base_url: 'https://api.cerebras.ai/v1',
+    quirks: { ...OPEN_MODELS, dropped: [...SAMPLING_EXTRAS, 'frequency_penalty', 'presence_penalty', 'logit_bias'] },
+  },
+  openrouter: { name: 'OpenRouter', protocol: 'openai-chat', base_url: 'https://openrouter.ai/api/v1', quirks: { reasoning: 'object' } },
+  nvidia: { name: 'Nvidia', protocol: 'openai-chat', base_url: 'https://integrate.api.nvidia.com/v1', quirks: OPEN_MODELS },
+  hyperbolic: { name: 'Hyperbolic', protocol: 'openai-chat', base_url: 'https://api.hyperbolic.xyz/v1', quirks: OPEN_MODELS },
+  nebius: { name: 'Nebius', protocol: 'openai-chat', base_url: 'https://api.studio.nebius.com/v1', quirks: OPEN_MODELS },
+  sambanova: { name: 'SambaNova', protocol: 'openai-chat', base_url: 'https://api.sambanova.ai/v1', quirks: OPEN_MODELS },
+  deepinfra: { name: 'DeepInfra', protocol: 'openai-chat', base_url: 'https://api.deepinfra.com/v1/openai', quirks: OPEN_MODELS },
+  ollama: { name: 'Ollama', protocol: 'openai-chat', base_url: 'http://127.0.0.1:11434/v1', keyless: true, quirks: OPEN_MODELS },
+  lmstudio: {
+    name: 'LM Studio',
+    protocol: 'openai-chat',
+    base_url: 'http://127.0.0.1:1234/v1',
+    keyless: true,
+    quirks: { ...OPEN_MODELS, reasoning_back: 'reasoning_content' },
+  },
+  vllm: {
+    name: 'vLLM',
+    protocol: 'openai-chat',
+    base_url: 'http://127.0.0.1:8000/v1',
+    keyless: true,
+    quirks: { ...OPEN_MODELS, reasoning: 'template' },
+  },
+  llamacpp: {
+    name: 'llama.cpp',
+    protocol: 'openai-chat',
+    base_url: 'http://127.0.0.1:8080/v1',
+    keyless: true,
+    quirks: { ...OPEN_MODELS, reasoning: 'template', reasoning_back: 'reasoning_content' },
+  },
   sandbox: { name: 'Sandbox', protocol: 'sandbox', base_url: 'sandbox:', keyless: true },
 } satisfies Record<string, ProviderRow>

@@ -2,6 +2,7 @@ import type { ProviderConfig } from '../config.ts'
 import { addressOf } from './providers/address.ts'
 import { type Auth, type Credential, credentialOf } from './providers/credential.ts'
 import { PROVIDERS } from './providers.data.ts'
+import { NO_QUIRKS, type Quirks } from './quirks.ts'
 
 /** A provider as the built-in list has it: data, no code. */
 export interface ProviderRow {
@@ -17,10 +18,8 @@ export interface ProviderRow {
   instead?: 'aws' | 'service_account'
   /** Needs no credential. */
   keyless?: boolean
-  /** What the output bound is called there. */
-  outputBound?: 'max_tokens' | 'max_completion_tokens'
-  /** How a wish for reasoning is said there: a flat `reasoning_effort`, or the whole `reasoning` object. */
-  reasoning?: 'effort' | 'object'
+  /** In what it differs from others that speak OpenAI's chat. */
+  quirks?: Partial<Quirks>
 }
 
 /** A provider that calls can be sent to. */
@@ -31,8 +30,7 @@ export interface Provider extends Credential {
   base_url: string
   /** Sent with every request, by lower-case name. */
   headers: Record<string, string>
-  outputBound: 'max_tokens' | 'max_completion_tokens'
-  reasoning: 'effort' | 'object'
+  quirks: Quirks
 }
 
 /** What is wrong with a provider's settings. */
@@ -75,8 +73,7 @@ function openProvider(slug: string, given: ProviderConfig, protocols: string[]):
     protocol,
     base_url,
     headers: lowerCased(given.headers ?? {}),
-    outputBound: given.output_bound ?? row?.outputBound ?? 'max_tokens',
-    reasoning: given.reasoning ?? row?.reasoning ?? 'effort',
+    quirks: { ...NO_QUIRKS, ...row?.quirks, ...given.quirks },
   }
 }
 

@@ -1,96 +1,89 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Block, CacheControl, Params, Reasoning, TextCall, Tool, Turn } from '../../inference/call.ts'
+import type { Quirks } from '../../catalog/quirks.ts'
+import { invalid } from '../../errors.ts'
+import type { CacheControl, Params, Reasoning, TextCall, Tool, ToolChoice } from '../../inference/call.ts'
+import { isObject } from '../../kernel/json.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
+import { formatOf } from './format.ts'
+import { messagesOf } from './messages.ts'
 
 /** The call as an OpenAI chat request. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
-  const { max_tokens, reasoning, ...params } = call.params
+  const { quirks } = endpoint.provider
+  const { max_tokens, reasoning, response_format, tool_choice, cache_control, ...params } = call.params
+  const { format, instruction } = formatOf(response_format, call, quirks)
   const body: Record<string, unknown> = {
     ...forwarded(call, 'chat'),
     model: endpoint.upstreamModel,
-    messages: call.turns.map(message),
+    messages: messagesOf(call.turns, instruction, quirks),
     ...params,
-    ...outputBound(max_tokens, endpoint),
-    ...reasoningWish(reasoning, call.params, endpoint),
+    ...(format ? { response_format: format } : {}),
+    ...(tool_choice === undefined ? {} : { tool_choice: choiceOf(tool_choice, quirks) }),
+    ...(max_tokens === undefined ? {} : { [quirks.output_bound]: max_tokens }),
+    ...marker(cache_control, quirks),
+    ...reasoningWish(reasoning, call, quirks),
   }
-  if (call.tools.length > 0) body.tools = call.tools.map(tool)
+  if (call.tools.length > 0) body.tools = call.tools.map((tool, i) => toolOf(tool, i, quirks))
   if (call.user !== null) body.user = call.user
-  if (call.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } })
-  return { path: '/chat/completions', body }
+  if (call.stream) body.stream = true
+  if (call.stream && quirks.counts_stream) body.stream_options = { include_usage: true }
+  return { path: pathOf(endpoint), body: inItsWords(body, quirks) }
 }
 
-function outputBound(max_tokens: number | undefined, endpoint: Endpoint) {
-  return max_tokens === undefined ? {} : { [endpoint.provider.outputBound]: max_tokens }
+/** The parameters under the server's own names, without those that it refuses. */
+function inItsWords(body: Record<string, unknown>, { renamed, dropped }: Quirks): Record<string, unknown> {
+  for (const name in renamed) {
+    if (!(name in body)) continue
+    body[renamed[name] ?? name] = body[name]
+    delete body[name]
+  }
+  for (const name of dropped) delete body[name]
+  return body
 }
 
-function reasoningWish(reasoning: Reasoning | undefined, params: Params, endpoint: Endpoint) {
-  if (!reasoning) return {}
-  if (endpoint.provider.reasoning === 'object') return { reasoning }
+// Azure's dated API names the model in the path, where its deployment is.
+function pathOf({ upstreamModel, provider: { quirks } }: Endpoint): string {
+  if (quirks.api_version === null) return '/chat/completions'
+  return `/deployments/${encodeURIComponent(upstreamModel)}/chat/completions?api-version=${encodeURIComponent(quirks.api_version)}`
+}
+
+const choiceOf = (choice: ToolChoice, { required_tool }: Quirks) => (choice === 'required' ? required_tool : choice)
+
+function reasoningWish(reasoning: Reasoning | undefined, { params, extra }: TextCall, { reasoning: way }: Quirks): Record<string, unknown> {
+  if (!reasoning || way === 'none') return {}
+  if (way === 'object') return { reasoning }
   const effort = effortOf(reasoning, params.max_tokens)
-  return effort === undefined ? {} : { reasoning_effort: effort }
+  if (effort === undefined) return {}
+  return WISHES[way](effort, reasoning, params, extra)
 }
 
-function message(turn: Turn): Record<string, unknown> {
-  const said = { ...turn.extra, role: turn.role, content: content(turn.blocks), ...special(turn.blocks) }
-  return {
-    ...said,
-    ...(turn.name === undefined ? {} : { name: turn.name }),
-    ...(turn.tool_call_id === undefined ? {} : { tool_call_id: turn.tool_call_id }),
+type Wish = (effort: string, reasoning: Reasoning, params: Params, extra: Record<string, unknown>) => Record<string, unknown>
+
+/** How each server is asked to think, or not to. */
+const WISHES: Record<Exclude<Quirks['reasoning'], 'none' | 'object'>, Wish> = {
+  effort: effort => ({ reasoning_effort: effort }),
+  thinking: effort => ({ thinking: { type: effort === 'none' ? 'disabled' : 'enabled' } }),
+  enable_thinking: (effort, { max_tokens }) => ({
+    enable_thinking: effort !== 'none',
+    ...(max_tokens === undefined ? {} : { thinking_budget: max_tokens }),
+  }),
+  template: (effort, _, __, { chat_template_kwargs: given }) => ({
+    reasoning_effort: effort,
+    chat_template_kwargs: { enable_thinking: effort !== 'none', ...(isObject(given) ? given : {}) },
+  }),
+}
+
+function toolOf(given: Tool, at: number, quirks: Quirks): unknown {
+  if (given.type === 'other') {
+    if (given.dialect === 'chat') return given.value
+    const type = isObject(given.value) ? String(given.value.type).slice(0, 64) : 'it'
+    throw invalid(`tools.${at}: ${type} is a tool that this model's provider does not have`, `tools.${at}`)
   }
-}
-
-// A single plain text goes as a string: the one form that every server reads.
-function content(blocks: Block[]): unknown {
-  const shown = blocks.filter(block => block.type !== 'tool-call' && block.type !== 'reasoning' && block.type !== 'refusal')
-  if (shown.length === 0) return blocks.length === 0 ? '' : null
-  const [only] = shown
-  if (shown.length === 1 && only?.type === 'text' && !only.extra && !only.cache_control) return only.text
-  return shown.map(part)
-}
-
-function part(block: Block): unknown {
-  switch (block.type) {
-    case 'text':
-      return { ...block.extra, type: 'text', text: block.text, ...marker(block.cache_control) }
-    case 'image':
-      return {
-        ...block.extra,
-        type: 'image_url',
-        image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) },
-        ...marker(block.cache_control),
-      }
-    case 'audio':
-      return { type: 'input_audio', input_audio: { data: block.data, format: block.format } }
-    case 'file':
-      return { type: 'file', file: block.file, ...marker(block.cache_control) }
-    case 'video':
-      return { type: 'video_url', video_url: { ...block.extra, url: block.url } }
-    case 'other':
-      return block.value
-    default:
-      return undefined
-  }
-}
-
-const marker = (cache_control: CacheControl | undefined) => (cache_control ? { cache_control } : {})
-
-/** What a turn holds besides its content. */
-function special(blocks: Block[]): Record<string, unknown> {
-  const fields: Record<string, unknown> = {}
-  const calls = blocks.filter(block => block.type === 'tool-call')
-  if (calls.length > 0)
-    fields.tool_calls = calls.map(({ id, name, input }) => ({ id, type: 'function', function: { name, arguments: input } }))
-  for (const block of blocks) {
-    if (block.type === 'refusal') fields.refusal = block.text
-    if (block.type === 'reasoning' && block.text !== null) fields.reasoning = block.text
-    if (block.type === 'reasoning' && block.details !== null) fields.reasoning_details = block.details
-  }
-  return fields
-}
-
-function tool(given: Tool): unknown {
-  if (given.type === 'other') return given.value
   const { extra, type, cache_control, ...definition } = given
-  return { ...extra, type, function: definition, ...marker(cache_control) }
+  return { ...extra, type, function: definition, ...marker(cache_control, quirks) }
 }
+
+/** The mark of a place up to which the conversation shall be remembered, for servers that know it. */
+export const marker = (cache_control: CacheControl | undefined, { cache_markers }: Quirks) =>
+  cache_control && cache_markers ? { cache_control } : {}

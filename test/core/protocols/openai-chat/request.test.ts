@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
+import { NO_QUIRKS } from '../../../../src/core/catalog/quirks.ts'
 import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
@@ -125,7 +126,9 @@ describe('the output bound', () => {
   test('is called as the provider calls it, whichever name it came under', () => {
     for (const given of [{ max_tokens: 5 }, { max_completion_tokens: 5 }]) {
       expect(sentParameters(given)).toEqual({ max_tokens: 5 })
-      expect(sentParameters(given, { outputBound: 'max_completion_tokens' })).toEqual({ max_completion_tokens: 5 })
+      expect(sentParameters(given, { quirks: { ...NO_QUIRKS, output_bound: 'max_completion_tokens' } })).toEqual({
+        max_completion_tokens: 5,
+      })
     }
   })
 
@@ -167,8 +170,10 @@ describe('the wish for reasoning', () => {
 
   test('is the whole object where the provider takes it', () => {
     const reasoning = { effort: 'high', summary: 'auto' }
-    expect(sentParameters({ reasoning }, { reasoning: 'object' })).toEqual({ reasoning })
-    expect(sentParameters({ reasoning_effort: 'low' }, { reasoning: 'object' })).toEqual({ reasoning: { effort: 'low' } })
+    expect(sentParameters({ reasoning }, { quirks: { ...NO_QUIRKS, reasoning: 'object' } })).toEqual({ reasoning })
+    expect(sentParameters({ reasoning_effort: 'low' }, { quirks: { ...NO_QUIRKS, reasoning: 'object' } })).toEqual({
+      reasoning: { effort: 'low' },
+    })
   })
 })
 

@@ -1,0 +1,134 @@
+import type { Quirks } from '../../catalog/quirks.ts'
+import { type Block, namesInText, type Turn } from '../../inference/call.ts'
+import { marker } from './request.ts'
+
+type Message = Record<string, unknown> & { role: string }
+
+/** The turns as messages, the way this server takes them. `instruction` is ours, and comes first. */
+export function messagesOf(turns: Turn[], instruction: string | null, quirks: Quirks): Message[] {
+  const named = quirks.names ? turns : namesInText(turns)
+  const told: Turn[] = instruction === null ? named : [{ role: 'system', blocks: [{ type: 'text', text: instruction }] }, ...named]
+  const spread = told.some(showsMore) ? withShown(told) : told
+  const sides = quirks.alternating ? alternating(spread) : spread
+  const messages = sides.map(turn => message(turn, quirks))
+  markPrefill(messages, quirks)
+  return messages
+}
+
+const isPlain = ({ type }: Block) => type === 'text' || type === 'other'
+const showsMore = ({ role, blocks }: Turn) => role === 'tool' && !blocks.every(isPlain)
+
+// A tool answers in text there: pictures and files that it gave are shown by the user, after the last of the results.
+function withShown(turns: Turn[]): Turn[] {
+  const spread: Turn[] = []
+  let shown: Block[] = []
+  for (const turn of turns) {
+    if (turn.role !== 'tool' && shown.length > 0) {
+      spread.push({ role: 'user', blocks: shown })
+      shown = []
+    }
+    spread.push(showsMore(turn) ? { ...turn, blocks: turn.blocks.filter(isPlain) } : turn)
+    if (showsMore(turn)) shown = [...shown, ...turn.blocks.filter(block => !isPlain(block))]
+  }
+  return shown.length > 0 ? [...spread, { role: 'user', blocks: shown }] : spread
+}
+
+/** Neighbours of one role as one turn. Each tool's answer stays its own. */
+function alternating(turns: Turn[]): Turn[] {
+  const sides: Turn[] = []
+  for (const turn of turns) {
+    const last = sides.at(-1)
+    if (last && last.role === turn.role && turn.role !== 'tool')
+      sides[sides.length - 1] = { ...last, ...turn, blocks: [...last.blocks, ...turn.blocks] }
+    else sides.push(turn)
+  }
+  return sides
+}
+
+// A conversation that ends with the assistant's words is to be gone on with; some servers want to be told so.
+function markPrefill(messages: Message[], { prefill }: Quirks): void {
+  const last = messages.at(-1)
+  if (prefill !== 'plain' && last?.role === 'assistant' && last.tool_calls === undefined) last[prefill] = true
+}
+
+function message(turn: Turn, quirks: Quirks): Message {
+  const said: Message = {
+    ...turn.extra,
+    role: turn.role === 'developer' && !quirks.developer_role ? 'system' : turn.role,
+    content: content(turn.blocks, quirks),
+    ...special(turn.blocks, quirks),
+  }
+  if (turn.name !== undefined) said.name = turn.name
+  if (turn.tool_call_id !== undefined) said.tool_call_id = idOf(turn.tool_call_id, quirks)
+  return said
+}
+
+// A single plain text goes as a string: the one form that every server reads.
+function content(blocks: Block[], quirks: Quirks): unknown {
+  const shown = blocks.filter(block => isShown(block, quirks))
+  if (shown.length === 0) return blocks.length === 0 ? '' : null
+  const [only] = shown
+  if (shown.length === 1 && only?.type === 'text' && !only.extra && !(only.cache_control && quirks.cache_markers)) return only.text
+  return shown.map(block => part(block, quirks))
+}
+
+function isShown(block: Block, { reasoning_back }: Quirks): boolean {
+  if (block.type === 'reasoning') return reasoning_back === 'content' && Boolean(block.text)
+  if (block.type === 'other') return block.dialect === 'chat'
+  return block.type !== 'tool-call' && block.type !== 'refusal'
+}
+
+function part(block: Block, quirks: Quirks): unknown {
+  switch (block.type) {
+    case 'text':
+      return { ...block.extra, type: 'text', text: block.text, ...marker(block.cache_control, quirks) }
+    case 'image':
+      return {
+        ...block.extra,
+        type: 'image_url',
+        image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) },
+        ...marker(block.cache_control, quirks),
+      }
+    case 'audio':
+      return { type: 'input_audio', input_audio: { data: block.data, format: block.format } }
+    case 'file':
+      return { type: 'file', file: block.file, ...marker(block.cache_control, quirks) }
+    case 'video':
+      return { type: 'video_url', video_url: { ...block.extra, url: block.url } }
+    case 'reasoning':
+      return { type: 'thinking', thinking: [{ type: 'text', text: block.text ?? '' }] }
+    case 'other':
+      return block.value
+    default:
+      return undefined
+  }
+}
+
+/** What a turn holds besides its content. */
+function special(blocks: Block[], quirks: Quirks): Record<string, unknown> {
+  const fields: Record<string, unknown> = {}
+  const calls = blocks.filter(block => block.type === 'tool-call')
+  if (calls.length > 0)
+    fields.tool_calls = calls.map(({ id, name, input }) => ({
+      id: idOf(id, quirks),
+      type: 'function',
+      function: { name, arguments: input },
+    }))
+  for (const block of blocks) {
+    if (block.type === 'refusal') fields.refusal = block.text
+    if (block.type === 'reasoning') Object.assign(fields, thought(block, quirks))
+  }
+  return fields
+}
+
+function thought({ text, details }: Extract<Block, { type: 'reasoning' }>, { reasoning_back }: Quirks): Record<string, unknown> {
+  if (reasoning_back === 'none' || reasoning_back === 'content') return {}
+  const said = text === null ? {} : { [reasoning_back === 'details' ? 'reasoning' : reasoning_back]: text }
+  return reasoning_back === 'details' && details !== null ? { ...said, reasoning_details: details } : said
+}
+
+/** The id as this server takes it, the same each time for the same id: a call and its result stay together. */
+function idOf(id: string, { tool_call_ids }: Quirks): string {
+  if (tool_call_ids === 'any' || /^[a-zA-Z0-9]{9}$/.test(id)) return id
+  return Bun.hash.xxHash64(id).toString(36).padStart(9, '0').slice(-9)
+}

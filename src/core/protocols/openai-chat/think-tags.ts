@@ -1,0 +1,86 @@
+const OPEN = '<think>'
+const CLOSE = '</think>'
+
+/** A piece of text, and whether it was thought or said. */
+export interface Piece {
+  thought: boolean
+  text: string
+}
+
+/**
+ * Parts thinking from text where a server leaves it between `<think>` and `</think>` at the beginning of its answer, however
+ * the tags are cut. What could still become a tag is held back, never more than a tag's length.
+ */
+export class ThinkTags {
+  #state: 'begin' | 'thinking' | 'closed' | 'text' = 'begin'
+  #held = ''
+
+  /** The pieces that this text completes. */
+  read(text: string): Piece[] {
+    if (this.#state === 'text') return said(false, text)
+    this.#held += text
+    const pieces: Piece[] = []
+    while (this.#step(pieces));
+    return pieces
+  }
+
+  /** What was held back: no tag is coming any more. */
+  end(): Piece[] {
+    const rest = said(this.#state === 'thinking', this.#held)
+    this.#held = ''
+    return rest
+  }
+
+  /** One step from state to state; false when more text is needed. */
+  #step(pieces: Piece[]): boolean {
+    switch (this.#state) {
+      case 'begin':
+        return this.#begin()
+      case 'thinking':
+        return this.#think(pieces)
+      case 'closed':
+        return this.#close()
+      case 'text':
+        pieces.push(...said(false, this.#held))
+        this.#held = ''
+        return false
+    }
+  }
+
+  #begin(): boolean {
+    const start = this.#held.trimStart()
+    if (start.startsWith(OPEN)) {
+      this.#state = 'thinking'
+      this.#held = start.slice(OPEN.length).replace(/^\n/, '')
+      return true
+    }
+    if (OPEN.startsWith(start)) return false
+    this.#state = 'text'
+    return true
+  }
+
+  #think(pieces: Piece[]): boolean {
+    const end = this.#held.indexOf(CLOSE)
+    const sure = end === -1 ? this.#held.length - tailOf(this.#held) : end
+    pieces.push(...said(true, this.#held.slice(0, sure)))
+    this.#held = this.#held.slice(end === -1 ? sure : end + CLOSE.length)
+    if (end !== -1) this.#state = 'closed'
+    return end !== -1
+  }
+
+  // The line breaks between the thinking and the answer belong to neither.
+  #close(): boolean {
+    this.#held = this.#held.trimStart()
+    if (this.#held === '') return false
+    this.#state = 'text'
+    return true
+  }
+}
+
+/** How many of the last characters could be the beginning of the closing tag. */
+function tailOf(text: string): number {
+  for (let length = Math.min(CLOSE.length - 1, text.length); length > 0; length--) if (CLOSE.startsWith(text.slice(-length))) return length
+  return 0
+}
+
+const said = (thought: boolean, text: string): Piece[] => (text === '' ? [] : [{ thought, text }])
