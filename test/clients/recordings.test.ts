@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createOpenRouter } from '@openrouter/ai-sdk-provider'
+import { PROVIDERS } from '../../src/core/catalog/providers.data.ts'
+import { protocolNames } from '../../src/core/protocols/registry.ts'
+import { oracleOf } from '../support/oracles.ts'
+import { type Model, type Reading, read } from '../support/reading.ts'
+import { hasRecordings, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../support/recordings.ts'
+import { type Replay, startReplay } from '../support/replay.ts'
+import { type Server, startServer } from '../support/server.ts'
+
+/*
+ * What a provider's own client reads from an answer is what a client of the gateway reads from the same answer: text, reasoning,
+ * tool calls, finish reason and counts. Both ask the same bare question, without tools and without a response format: an answer is
+ * read as it stands, so a tool that a client would have added of its own to get JSON is a tool like any other here.
+ *
+ * Not compared, because the public chat format has no place for it: calls that the provider ran itself (`providerExecuted`) and
+ * their results. Not compared, because it is not what this test is about: sources, files, ids of messages, signatures.
+ */
+
+/** What is compared of a reading, on one level, so that an exception can name it. */
+type Comparable = Partial<ReturnType<typeof flat>>
+type Aspect = keyof Comparable
+
+/** What cannot agree, and why: only where the provider's own client is wrong, or the public chat format cannot say it. */
+const NOT_A_FUNCTION = 'The model calls a tool of the provider’s own kind, and the chat format has calls of functions only'
+const EXCEPTIONS: Record<string, { without: Aspect[]; why: string }> = {
+  'openai__openai-apply-patch-tool-delete.1': { without: ['calls', 'finish'], why: NOT_A_FUNCTION },
+  'openai__openai-apply-patch-tool.1': { without: ['calls', 'finish'], why: NOT_A_FUNCTION },
+  'openai__openai-client-tool-search.1': { without: ['calls', 'finish'], why: NOT_A_FUNCTION },
+  'openai__openai-local-shell-tool.1': { without: ['calls', 'finish'], why: NOT_A_FUNCTION },
+  'openai__openai-shell-container.1': { without: ['calls', 'finish'], why: NOT_A_FUNCTION },
+  'openai__openai-shell-tool.1': { without: ['calls', 'finish'], why: NOT_A_FUNCTION },
+}
+
+/** What a package's client never reads, though its provider says it. */
+const UNREAD: Record<string, { without: Aspect[]; why: string }> = {
+  cohere: { without: ['cached'], why: 'The client has no place for cached_tokens' },
+  google: { without: ['ids'], why: 'The provider gives calls no ids, so each client makes up its own' },
+}
+
+const spoken = TEXT_PROTOCOLS.filter(protocol => protocolNames.includes(protocol))
+const played = recordingsOf(...spoken)
+
+let replay: Replay
+let server: Server
+let client: ReturnType<typeof createOpenRouter>
+
+beforeAll(async () => {
+  if (played.length === 0) return
+  replay = startReplay({ pieces: 1000 })
+  server = await startServer({ config: { providers: providersOf(played), models: played.map(modelOf) } })
+  client = createOpenRouter({ baseURL: server.base, apiKey: server.inference_key, compatibility: 'strict' })
+})
+
+afterAll(async () => {
+  for (const line of report()) process.stdout.write(`${line}\n`)
+  await server?.[Symbol.asyncDispose]()
+  await replay?.close()
+})
+
+for (const protocol of TEXT_PROTOCOLS) {
+  describe(`${protocol} recordings`, () => {
+    if (!hasRecordings) test.skip(`${protocol} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+    else if (!spoken.includes(protocol)) test.skip(`${protocol} is not spoken yet`, () => {})
+    else test.each(recordingsOf(protocol).map(named))('%s, %s, are read as the provider’s own client reads them', agree)
+  })
+}
+
+const named = (recording: Recording) => [recording.name, recording.mode, recording] as const
+
+async function agree(_name: string, _mode: string, recording: Recording): Promise<void> {
+  const own = await read(oracleOf(recording, replay.base(recording.protocol)), recording.mode)
+  const ours = await read(client.chat(idOf(recording)) as Model, recording.mode)
+  const [expected, given] = compared(recording, own, ours)
+  count(recording, Bun.deepEquals(given, expected))
+  expect(given).toEqual(expected)
+}
+
+/** Both readings, as far as they can be compared. */
+function compared(recording: Recording, own: Reading, ours: Reading): [Comparable, Comparable] {
+  const joint = JOINTS.find(between => own.reasoning.join(between) === ours.reasoning.join('')) ?? ''
+  const sides: [Comparable, Comparable] = [flat(own, joint), flat(ours, '')]
+  for (const aspect of leftOut(recording, own)) for (const side of sides) delete side[aspect]
+  return sides
+}
+
+/** What may stand between two blocks of thinking: each of the provider's blocks is there, but the chat format has only one text. */
+const JOINTS = ['', '\n', '\n\n']
+
+const flat = ({ text, reasoning, calls, finish, tokens, failure }: Reading, joint: string) => ({
+  text,
+  reasoning: reasoning.join(joint),
+  calls: calls.map(({ name, input }) => ({ name, input })),
+  ids: calls.map(({ id }) => id),
+  finish,
+  input: tokens?.input ?? null,
+  output: tokens?.output ?? null,
+  cached: tokens?.cached ?? null,
+  reasoned: tokens?.reasoning ?? null,
+  failure,
+})
+
+const COUNTS: Aspect[] = ['input', 'output', 'cached', 'reasoned']
+
+// Where the provider has not counted, the gateway estimates.
+const leftOut = ({ name, package: from }: Recording, own: Reading): Aspect[] => [
+  ...withIds(EXCEPTIONS[name]?.without ?? []),
+  ...(UNREAD[from]?.without ?? []),
+  ...(own.tokens === null ? COUNTS : []),
+]
+
+const withIds = (aspects: Aspect[]): Aspect[] => (aspects.includes('calls') ? [...aspects, 'ids'] : aspects)
+
+const idOf = ({ protocol, name }: Recording) => `${protocol}/${name}`
+
+const modelOf = (recording: Recording) => ({
+  id: idOf(recording),
+  context_length: 1_000_000,
+  endpoints: [{ provider: providerOf(recording), model: recording.name, usd_per_million_tokens: { prompt: 1, completion: 1 } }],
+})
+
+/** What the gateway's own list calls the provider of a package. */
+const ROWS: Record<string, string> = { 'amazon-bedrock': 'bedrock' }
+
+/** The built-in provider where it speaks like this, with its quirks; else one of this test's own. */
+function providerOf({ protocol, package: from }: Recording): string {
+  const row = ROWS[from] ?? from
+  return PROVIDERS_BY_NAME[row]?.protocol === protocol ? row : `${from}-${protocol}`
+}
+
+const PROVIDERS_BY_NAME: Record<string, { protocol: string }> = PROVIDERS
+
+const providersOf = (recordings: Recording[]) =>
+  Object.fromEntries(
+    recordings.map(one => [providerOf(one), { protocol: one.protocol, base_url: replay.base(one.protocol), api_key: 'mock' }]),
+  )
+
+const counts = new Map<string, { agreed: number; asked: number }>()
+
+function count({ protocol }: Recording, agrees: boolean): void {
+  const { agreed, asked } = counts.get(protocol) ?? { agreed: 0, asked: 0 }
+  counts.set(protocol, { agreed: agreed + Number(agrees), asked: asked + 1 })
+}
+
+const report = () => [...counts].map(([protocol, { agreed, asked }]) => `recordings: ${protocol}: ${agreed} of ${asked} agree`)

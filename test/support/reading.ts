@@ -1,0 +1,109 @@
+import { APICallError, type LanguageModel } from 'ai'
+import type { Mode } from './recordings.ts'
+
+/** A model as the clients' common interface has it: asked directly, it runs no tool and asks nothing twice. */
+export type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>
+
+type Options = Parameters<Model['doGenerate']>[0]
+type Content = Awaited<ReturnType<Model['doGenerate']>>['content'][number]
+type StreamPart = Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never
+type ClientUsage = Awaited<ReturnType<Model['doGenerate']>>['usage']
+
+/** What a client reads from one answer, in the words that all clients share. */
+export interface Reading {
+  text: string
+  /** One for each block of thinking: clients do not agree on what stands between two. */
+  reasoning: string[]
+  calls: { id: string; name: string; input: unknown }[]
+  finish: string | null
+  tokens: Tokens | null
+  /** The status of a call that failed, or that an answer broke off after what it says. */
+  failure: number | 'midstream' | null
+}
+
+/** Token counts: null in place of all where the answer has none. */
+export interface Tokens {
+  input: number
+  output: number
+  cached: number
+  reasoning: number
+}
+
+const QUESTION: Options = { prompt: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }] }
+
+/** Asks a model "Hi" and reads its answer. A call that fails is a reading too; what is no failure of a call is thrown. */
+export async function read(model: Model, mode: Mode): Promise<Reading> {
+  try {
+    return mode === 'whole' ? readWhole(await model.doGenerate(QUESTION)) : await readStream((await model.doStream(QUESTION)).stream)
+  } catch (thrown) {
+    if (!APICallError.isInstance(thrown)) throw thrown
+    return { ...nothing(), failure: thrown.statusCode ?? 0 }
+  }
+}
+
+const nothing = (): Reading => ({ text: '', reasoning: [], calls: [], finish: null, tokens: null, failure: null })
+
+function readWhole({ content, finishReason, usage }: Awaited<ReturnType<Model['doGenerate']>>): Reading {
+  const reading = { ...nothing(), finish: finishReason.unified, tokens: tokensOf(usage) }
+  for (const part of content) addContent(reading, part)
+  return reading
+}
+
+function addContent(reading: Reading, part: Content): void {
+  if (part.type === 'text') reading.text += part.text
+  if (part.type === 'reasoning' && part.text !== '') reading.reasoning.push(part.text)
+  if (part.type === 'tool-call' && !part.providerExecuted) reading.calls.push(callOf(part))
+}
+
+async function readStream(stream: ReadableStream<StreamPart>): Promise<Reading> {
+  const reading = nothing()
+  const thoughts = new Map<string, string>()
+  for await (const part of stream) addStreamed(reading, part, thoughts)
+  reading.reasoning = [...thoughts.values()].filter(text => text !== '')
+  return reading
+}
+
+function addStreamed(reading: Reading, part: StreamPart, thoughts: Map<string, string>): void {
+  switch (part.type) {
+    case 'text-delta':
+      reading.text += part.delta
+      break
+    case 'reasoning-delta':
+      thoughts.set(part.id, (thoughts.get(part.id) ?? '') + part.delta)
+      break
+    case 'tool-call':
+      addContent(reading, part)
+      break
+    case 'error':
+      reading.failure = 'midstream'
+      break
+    case 'finish':
+      reading.finish = part.finishReason.unified
+      reading.tokens = tokensOf(part.usage)
+      break
+  }
+}
+
+/** The arguments as a program gets them: the spaces between them are the provider's own affair. None at all are an empty object. */
+function callOf({ toolCallId: id, toolName: name, input }: { toolCallId: string; toolName: string; input: string }) {
+  return { id, name, input: parsed(input.trim() === '' ? '{}' : input) }
+}
+
+function parsed(input: string): unknown {
+  try {
+    return JSON.parse(input)
+  } catch {
+    return input
+  }
+}
+
+/** Clients leave out a detail that is none, where the gateway says 0. */
+function tokensOf({ inputTokens, outputTokens }: ClientUsage): Tokens | null {
+  if (inputTokens.total === undefined || outputTokens.total === undefined) return null
+  return {
+    input: inputTokens.total,
+    output: outputTokens.total,
+    cached: inputTokens.cacheRead ?? 0,
+    reasoning: outputTokens.reasoning ?? 0,
+  }
+}

@@ -1,0 +1,85 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+/** Answers of real providers, which are not kept in this repository. `GATEWAY_SHARED` says where, when not beside it. */
+const SHARED = resolve(process.env.GATEWAY_SHARED ?? join(import.meta.dir, '../../../shared'))
+const RECORDINGS = join(SHARED, 'recordings')
+
+/** Whether the recordings are on this machine. */
+export const hasRecordings = existsSync(RECORDINGS)
+
+/** One answer of a real provider. */
+export interface Recording {
+  /** How it speaks, as a config names it. */
+  protocol: string
+  /** Which of the providers' own clients it was recorded for: `@ai-sdk/<package>`. */
+  package: string
+  case: string
+  /** The package and the case: a name of its own within the protocol, for either mode. */
+  name: string
+  mode: Mode
+  /** A whole answer's body, or the JSON of each event of a streamed one. */
+  lines: string[]
+}
+
+export type Mode = 'whole' | 'streamed'
+
+/** The protocols that answer with text. The other recordings are of other kinds of work. */
+export const TEXT_PROTOCOLS = [
+  'openai-chat',
+  'anthropic-messages',
+  'gemini',
+  'bedrock-converse',
+  'cohere-chat',
+  'openai-responses',
+] as const
+
+/** Recordings that lie with another protocol than they speak: a model of DeepSeek's at Azure answers in chat completions. */
+const SPOKEN: Record<string, string> = { 'azure__azure-deepseek-reasoning.1': 'openai-chat' }
+
+/** Every recording of these protocols, by name; none where they are not on this machine. */
+export const recordingsOf = (...protocols: string[]): Recording[] =>
+  (hasRecordings ? TEXT_PROTOCOLS : [])
+    .flatMap(folder => readdirSync(join(RECORDINGS, folder)).map(file => recordingIn(folder, file)))
+    .filter(recording => recording !== null)
+    .filter(recording => protocols.includes(recording.protocol))
+    .sort((a, b) => order(a).localeCompare(order(b)))
+
+const order = ({ protocol, name, mode }: Recording) => `${protocol} ${name} ${mode}`
+
+const ENDINGS: Record<Mode, string> = { whole: '.json', streamed: '.chunks.txt' }
+
+function recordingIn(folder: string, file: string): Recording | null {
+  const mode = file.endsWith(ENDINGS.whole) ? 'whole' : file.endsWith(ENDINGS.streamed) ? 'streamed' : null
+  if (!mode) return null
+  const name = file.slice(0, -ENDINGS[mode].length)
+  const [from = '', ...rest] = name.split('__')
+  const text = readFileSync(join(RECORDINGS, folder, file), 'utf8')
+  const protocol = SPOKEN[name] ?? folder
+  return { protocol, package: from, case: rest.join('__'), name, mode, lines: mode === 'whole' ? [text] : firstAnswer(eventsIn(text)) }
+}
+
+const eventsIn = (text: string) =>
+  text
+    .split('\n')
+    .filter(line => line.trim() !== '')
+    .map(repaired)
+
+// Two lines of one recording have lost their last brace on the way.
+function repaired(line: string): string {
+  try {
+    JSON.parse(line)
+    return line
+  } catch {
+    return `${line}}`
+  }
+}
+
+/** The events that end an answer, in the protocols where an event says what it is by a `type` of its own. */
+const TERMINAL = new Set(['message_stop', 'response.completed', 'response.incomplete', 'response.failed'])
+
+// Some recordings are several answers of one conversation, one behind the other. A provider sends one.
+function firstAnswer(events: string[]): string[] {
+  const end = events.findIndex(event => TERMINAL.has(JSON.parse(event).type))
+  return end === -1 ? events : events.slice(0, end + 1)
+}

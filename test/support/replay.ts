@@ -1,0 +1,137 @@
+import { crc32 } from 'node:zlib'
+import { type Mode, type Recording, recordingsOf } from './recordings.ts'
+
+/** An answer as it travels. */
+export interface Wire {
+  status: number
+  type: string
+  bytes: Uint8Array
+}
+
+/** A recording as its provider would send it. A body that is an error goes with a status that says so. */
+export function wireOf(recording: Recording): Wire {
+  if (recording.mode === 'whole') return wholeWire(recording)
+  if (recording.protocol === 'bedrock-converse') return { status: 200, type: EVENT_STREAM, bytes: eventStream(recording.lines) }
+  return { status: 200, type: 'text/event-stream; charset=utf-8', bytes: Buffer.from(serverSentEvents(recording)) }
+}
+
+const EVENT_STREAM = 'application/vnd.amazon.eventstream'
+
+/** Which protocols name each event, and what ends a stream besides its last event. */
+const NAMED = new Set(['anthropic-messages', 'openai-responses'])
+const FAREWELL: Record<string, string> = { 'openai-chat': 'data: [DONE]\n\n' }
+
+function serverSentEvents({ protocol, lines }: Recording): string {
+  const name = (line: string) => (NAMED.has(protocol) ? `event: ${JSON.parse(line).type}\n` : '')
+  return lines.map(line => `${name(line)}data: ${line}\n\n`).join('') + (FAREWELL[protocol] ?? '')
+}
+
+function wholeWire({ lines }: Recording): Wire {
+  const text = lines.join('')
+  return { status: isError(JSON.parse(text)) ? 400 : 200, type: 'application/json', bytes: Buffer.from(text) }
+}
+
+// A whole answer of the Responses API has an `error` too, which is null.
+const isError = (body: { error?: unknown }): boolean => body.error !== undefined && body.error !== null
+
+const eventStream = (lines: string[]): Uint8Array =>
+  Buffer.concat(
+    lines.flatMap(line => Object.entries(JSON.parse(line)).map(([event, payload]) => eventMessage(event, JSON.stringify(payload)))),
+  )
+
+// The lengths of the message and its headers, a checksum of both, headers, payload, a checksum of everything (AWS event stream encoding).
+function eventMessage(event: string, payload: string): Uint8Array {
+  const headers = Buffer.concat([
+    header(':event-type', event),
+    header(':content-type', 'application/json'),
+    header(':message-type', 'event'),
+  ])
+  const content = Buffer.from(payload)
+  const lengths = Buffer.concat([uint32(headers.length + content.length + 16), uint32(headers.length)])
+  const message = Buffer.concat([lengths, uint32(crc32(lengths)), headers, content])
+  return Buffer.concat([message, uint32(crc32(message))])
+}
+
+const TEXT = 7
+
+function header(name: string, value: string): Uint8Array {
+  const text = Buffer.from(value)
+  return Buffer.concat([Buffer.of(name.length), Buffer.from(name), Buffer.of(TEXT, text.length >> 8, text.length & 255), text])
+}
+
+function uint32(value: number): Uint8Array {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
+
+/** A server on loopback that stands for every provider: it answers with the recording that the request's model names. */
+export class Replay {
+  readonly #server: Bun.Server<undefined>
+  readonly #recordings = new Map<string, Recording[]>()
+  readonly #pieces: number
+
+  constructor(pieces: number) {
+    this.#pieces = pieces
+    this.#server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: request => this.#answer(request) })
+  }
+
+  /** The base URL of the provider that speaks this protocol. */
+  base(protocol: string): string {
+    return `http://127.0.0.1:${this.#server.port}/${protocol}`
+  }
+
+  /** Stops listening and drops every connection. */
+  async close(): Promise<void> {
+    await this.#server.stop(true)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const [, protocol = '', ...path] = new URL(request.url).pathname.split('/')
+    const { model, mode } = asked(path.join('/'), await request.json())
+    const recording = this.#recordingsOf(protocol).find(one => one.name === model && one.mode === mode)
+    if (!recording) return Response.json({ error: { message: `There is no recording ${model}, ${mode}` } }, { status: 404 })
+    const { status, type, bytes } = wireOf(recording)
+    return new Response(inPieces(bytes, this.#pieces), { status, headers: { 'content-type': type } })
+  }
+
+  #recordingsOf(protocol: string): Recording[] {
+    const known = this.#recordings.get(protocol) ?? recordingsOf(protocol)
+    this.#recordings.set(protocol, known)
+    return known
+  }
+}
+
+/** Starts the server, which writes so many bytes at a time: all at once unless told. The caller closes it. */
+export const startReplay = ({ pieces = Number.POSITIVE_INFINITY }: { pieces?: number } = {}): Replay => new Replay(pieces)
+
+/** Where the model stands in the path, and what in the path says that the answer is streamed. */
+const PATHS = [
+  { model: /(?:^|\/)models\/([^/:]+):/, streamed: /:streamGenerateContent$/ },
+  { model: /(?:^|\/)model\/([^/]+)\//, streamed: /\/converse-stream$/ },
+]
+
+function asked(path: string, body: { model?: unknown; stream?: unknown }): { model: string; mode: Mode } {
+  for (const { model, streamed } of PATHS) {
+    const found = model.exec(path)?.[1]
+    if (found) return { model: decodeURIComponent(found), mode: streamed.test(path) ? 'streamed' : 'whole' }
+  }
+  return { model: String(body.model), mode: body.stream === true ? 'streamed' : 'whole' }
+}
+
+function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
+  let from = 0
+  return new ReadableStream({
+    async pull(controller) {
+      // A turn of the loop between two pieces, or the kernel would get them as one.
+      await new Promise(setImmediate)
+      if (from >= bytes.length) return controller.close()
+      controller.enqueue(bytes.slice(from, from + size))
+      from += size
+    },
+  })
+}
