@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { TextPart } from '../../../src/core/inference/call.ts'
+import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
+import type { Protocol } from '../../../src/core/protocols/protocol.ts'
+import { protocols } from '../../../src/core/protocols/registry.ts'
+import { Deadline } from '../../../src/core/upstream/deadline.ts'
+import type { Incoming } from '../../../src/core/upstream/egress.ts'
+import { PartStream } from '../../../src/core/upstream/part-stream.ts'
+import { textCall } from '../../support/call.ts'
+import { saidBy } from '../../support/parts.ts'
+import { hasRecordings, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../../support/recordings.ts'
+import { wireOf } from '../../support/replay.ts'
+
+/*
+ * A network cuts bytes where it likes, and servers differ in what the standard leaves them. Neither may change what is read.
+ */
+
+const call = textCall({ stream: true })
+const LIMITS = { firstByte: 60_000, idle: 60_000, total: 60_000 }
+
+/** The parts that these pieces of one streamed answer come to. Throws what the stream throws. */
+async function partsOf(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promise<TextPart[]> {
+  const stream = new PartStream(incomingOf(pieces), protocol.reader(call), new Deadline(new Cancellation(), LIMITS))
+  const parts: TextPart[] = []
+  for (let next = await stream.next(); !next.done; next = await stream.next()) parts.push(...next.value)
+  return parts
+}
+
+function incomingOf(pieces: Uint8Array[]): Incoming {
+  let at = 0
+  return {
+    status: 200,
+    header: () => null,
+    text: () => Promise.reject(new Error('A stream is read in pieces')),
+    read: async () => pieces[at++] ?? null,
+  }
+}
+
+const cutAt = (bytes: Uint8Array, at: number) => [bytes.subarray(0, at), bytes.subarray(at)]
+const cutEvery = (bytes: Uint8Array, size: number) =>
+  Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size))
+
+/** A stream up to this long is cut at every byte; a longer one at so many places, spread over it. */
+const WHOLLY_CUT = 20_000
+const MOST_CUTS = 500
+
+function cutsOf({ length }: Uint8Array): number[] {
+  const stride = length <= WHOLLY_CUT ? 1 : Math.ceil(length / MOST_CUTS)
+  return Array.from({ length: Math.floor((length - 1) / stride) }, (_, i) => (i + 1) * stride)
+}
+
+/** The same events, written in other ways that the standard allows (WHATWG HTML, 9.2.5 and 9.2.6), or that servers take. */
+const onTwoLines = (text: string) => text.replaceAll('data: {', 'data: {\ndata: ')
+const SSE_VARIANTS: Record<string, (text: string) => string> = {
+  'lines that end in CRLF': text => text.replaceAll('\n', '\r\n'),
+  'lines that end in CR': text => text.replaceAll('\n', '\r'),
+  'a byte order mark in front': text => `\uFEFF${text}`,
+  'comments between the events': text => text.replaceAll('\n\n', '\n\n: keep-alive\n\n:\n'),
+  'a comment within each event': text => text.replaceAll('data: ', ': still here\ndata: '),
+  'the data of each event on two lines': onTwoLines,
+  'the data of each event on two lines that end in CRLF': text => onTwoLines(text).replaceAll('\n', '\r\n'),
+  'fields of no interest': text => text.replaceAll('data: ', 'id: 7\nretry: 1000\ndata: '),
+  'no space after the colon': text => text.replace(/^(data|event): /gm, '$1:'),
+  'no newline at the end': text => text.trimEnd(),
+}
+
+const typeOf = (thrown: unknown) => (thrown instanceof GatewayError ? thrown.type : thrown)
+
+const spoken: Record<string, Protocol<'text'>> = protocols.text
+
+for (const name of TEXT_PROTOCOLS) {
+  const protocol = spoken[name]
+  describe(`${name} streams`, () => {
+    if (!hasRecordings) test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+    else if (!protocol) test.skip(`${name} is not spoken yet`, () => {})
+    else describe.each(streamsOf(name))('%s', (_name, bytes) => framed(protocol, bytes))
+  })
+}
+
+function streamsOf(protocol: string): [string, Uint8Array][] {
+  const streamed = (recording: Recording) => recording.mode === 'streamed'
+  return recordingsOf(protocol)
+    .filter(streamed)
+    .map(recording => [recording.name, wireOf(recording).bytes])
+}
+
+function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
+  test('says something and ends', async () => {
+    const { finish } = saidBy(await partsOf(protocol, [bytes]))
+    expect(finish).not.toBeNull()
+  })
+
+  test('reads the same wherever it is cut in two', async () => {
+    const whole = await partsOf(protocol, [bytes])
+    const different: number[] = []
+    for (const at of cutsOf(bytes)) if (!Bun.deepEquals(await partsOf(protocol, cutAt(bytes, at)), whole)) different.push(at)
+    expect(different).toEqual([])
+  })
+
+  test('is a failure when it breaks off in its first half, wherever it does', async () => {
+    const half = cutsOf(bytes.subarray(0, bytes.length / 2))
+    const ends = await Promise.all(half.map(at => partsOf(protocol, [bytes.subarray(0, at)]).then(() => 'whole', typeOf)))
+    expect(new Set(ends)).toEqual(new Set(['provider_unavailable']))
+  })
+
+  test('reads the same byte by byte', async () => {
+    expect(await partsOf(protocol, cutEvery(bytes, 1))).toEqual(await partsOf(protocol, [bytes]))
+  })
+
+  test.each(protocol.framing === 'sse' ? Object.entries(SSE_VARIANTS) : [])('reads the same with %s', async (_name, written) => {
+    const whole = await partsOf(protocol, [bytes])
+    const variant = new TextEncoder().encode(written(new TextDecoder().decode(bytes)))
+    for (const size of [variant.length, 1, 7, 1000]) expect(await partsOf(protocol, cutEvery(variant, size))).toEqual(whole)
+  })
+}
