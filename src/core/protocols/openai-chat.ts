@@ -11,6 +11,6 @@ export const openaiChat: Protocol<'text'> = {
   takesUrls: ['image', 'audio', 'video', 'file'],
   request,
   parts,
-  reader: call => new ChunkReader(call),
+  reader: (call, endpoint) => new ChunkReader(call, endpoint),
   failure,
 }

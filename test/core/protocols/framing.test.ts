@@ -7,7 +7,7 @@ import { protocols } from '../../../src/core/protocols/registry.ts'
 import { Deadline } from '../../../src/core/upstream/deadline.ts'
 import type { Incoming } from '../../../src/core/upstream/egress.ts'
 import { PartStream } from '../../../src/core/upstream/part-stream.ts'
-import { textCall } from '../../support/call.ts'
+import { endpointOf, textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'
 import { hasRecordings, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../../support/recordings.ts'
 import { wireOf } from '../../support/replay.ts'
@@ -21,7 +21,12 @@ const LIMITS = { firstByte: 60_000, idle: 60_000, total: 60_000 }
 
 /** The parts that these pieces of one streamed answer come to. Throws what the stream throws. */
 async function partsOf(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promise<TextPart[]> {
-  const stream = new PartStream(incomingOf(pieces), protocol.reader(call), new Deadline(new Cancellation(), LIMITS))
+  const stream = new PartStream(
+    incomingOf(pieces),
+    protocol.reader(call, endpointOf()),
+    protocol.framing,
+    new Deadline(new Cancellation(), LIMITS),
+  )
   const parts: TextPart[] = []
   for (let next = await stream.next(); !next.done; next = await stream.next()) parts.push(...next.value)
   return parts

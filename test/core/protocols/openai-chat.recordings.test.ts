@@ -4,7 +4,7 @@ import { inputTokens, outputTokens, type TextPart } from '../../../src/core/infe
 import { failure } from '../../../src/core/protocols/openai-chat/failure.ts'
 import { parts } from '../../../src/core/protocols/openai-chat/parts.ts'
 import { ChunkReader } from '../../../src/core/protocols/openai-chat/reader.ts'
-import { textCall } from '../../support/call.ts'
+import { endpointOf, textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'
 import { hasRecordings, type Recording, recordingsOf } from '../../support/recordings.ts'
 
@@ -14,7 +14,7 @@ const bodyOf = ({ lines }: Recording): unknown => JSON.parse(lines.join(''))
 const isError = (body: unknown) => typeof body === 'object' && body !== null && 'error' in body
 
 function streamedParts({ lines }: Recording): TextPart[] {
-  const reader = new ChunkReader(call)
+  const reader = new ChunkReader(call, endpointOf())
   return [...lines, '[DONE]'].flatMap(data => reader.read({ event: null, data }))
 }
 
@@ -51,7 +51,7 @@ describe.skipIf(!hasRecordings)('openai-chat recordings (from GATEWAY_SHARED)', 
   const answers = whole.filter(([, one]) => !isError(bodyOf(one)))
 
   test.each(answers)('%s, whole, is read', (name, recording) => {
-    const given = parts(bodyOf(recording), call)
+    const given = parts(bodyOf(recording), call, endpointOf())
     expectSane(given)
     expectNamed(name, given)
   })
@@ -63,7 +63,7 @@ describe.skipIf(!hasRecordings)('openai-chat recordings (from GATEWAY_SHARED)', 
   })
 
   test.each(errors)('%s is a failure in our words', (_name, recording) => {
-    expect(() => parts(bodyOf(recording), call)).toThrow(GatewayError)
+    expect(() => parts(bodyOf(recording), call, endpointOf())).toThrow(GatewayError)
     expect(failure(400, bodyOf(recording))).toMatchObject({
       type: 'invalid_request',
       metadata: { provider_code: 'unsupported_parameter', param: 'max_tokens' },

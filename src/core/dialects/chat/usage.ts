@@ -10,7 +10,8 @@ export function chatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
     prompt_tokens,
     completion_tokens,
     total_tokens: prompt_tokens + completion_tokens,
-    cost: cost === null ? null : usdOf(cost),
+    // Left out where it is not known: the official clients take a number or nothing.
+    ...(cost === null ? {} : { cost: usdOf(cost) }),
     is_byok,
     prompt_tokens_details: {
       cached_tokens: input.cache_read,

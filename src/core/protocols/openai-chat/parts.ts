@@ -1,11 +1,12 @@
+import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall, TextPart } from '../../inference/call.ts'
 import { unreadable } from '../failure.ts'
 import { ChunkReader } from './reader.ts'
 
 /** The parts of a whole `chat.completion`: it is read as one chunk that says everything. */
-export function parts(body: unknown, call: TextCall): TextPart[] {
+export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
   if (!isAnswer(body)) throw unreadable()
-  return new ChunkReader(call).chunk(body)
+  return new ChunkReader(call, endpoint).chunk(body)
 }
 
 const isAnswer = (body: unknown): body is Record<string, unknown> =>

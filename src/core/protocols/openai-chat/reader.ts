@@ -1,9 +1,12 @@
+import type { Endpoint } from '../../catalog/models.ts'
 import type { AudioDelta, Logprobs, ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { failureInside } from './failure.ts'
 import { finishReason } from './finish.ts'
+import { sourcesOf } from './sources.ts'
+import { type Piece, ThinkTags } from './think-tags.ts'
 import { usageOf } from './usage.ts'
 
 /** More alternatives or tool calls than this in one answer is a provider gone wrong, and no array may grow for it. */
@@ -19,11 +22,15 @@ export class ChunkReader implements Reader<TextPart> {
   /** The tool calls that have begun, by choice and slot; made when the first does. */
   #calls: Map<string, { index: number; id: string }> | null = null
   #counts: Map<number, number> | null = null
+  /** Parts thinking from text, by choice, where the server leaves it in tags. */
+  readonly #thinkTags: Map<number, ThinkTags> | null
   #started = false
+  #sourced = false
   #garbage = 0
 
-  constructor(call: TextCall) {
+  constructor(call: TextCall, { provider: { quirks } }: Endpoint) {
     this.#call = call
+    this.#thinkTags = quirks.think_tags ? new Map() : null
   }
 
   read({ data }: Frame): TextPart[] {
@@ -36,8 +43,10 @@ export class ChunkReader implements Reader<TextPart> {
   /** The parts of one chunk, or of a whole answer: there a choice has a `message` where a chunk has a `delta`. */
   chunk(chunk: Json): TextPart[] {
     const parts: TextPart[] = []
-    if (isObject(chunk.error) || typeof chunk.error === 'string') throw failureInside(chunk.error)
+    const error = chunk.error ?? (isObject(chunk.x_groq) ? chunk.x_groq.error : null)
+    if (isObject(error) || typeof error === 'string') throw failureInside(error)
     this.#start(chunk, parts)
+    this.#sources(chunk, parts)
     if (Array.isArray(chunk.choices))
       for (const [i, choice] of chunk.choices.entries()) if (isObject(choice)) this.#choice(choice, i, parts)
     this.#usage(chunk, parts)
@@ -46,7 +55,9 @@ export class ChunkReader implements Reader<TextPart> {
 
   #done(): TextPart[] {
     this.complete = true
-    return []
+    const parts: TextPart[] = []
+    for (const choice of this.#thinkTags?.keys() ?? []) this.#held(choice, parts)
+    return parts
   }
 
   #unreadable(): TextPart[] {
@@ -88,10 +99,32 @@ export class ChunkReader implements Reader<TextPart> {
   #text(delta: Json, given: Json, choice: number, parts: TextPart[]): void {
     const logprobs = logprobsOf(given.logprobs)
     const beside = logprobs ? { logprobs } : {}
-    const said = textContent(delta.content)
+    const said = this.#said(textContent(delta.content), choice, parts)
     const refused = text(delta.refusal)
     if (refused) parts.push({ type: 'refusal-delta', choice, text: refused, ...(said ? {} : beside) })
     if (said || (logprobs && !refused)) parts.push({ type: 'text-delta', choice, text: said, ...beside })
+  }
+
+  // What of the text was thought goes ahead of what was said.
+  #said(content: string, choice: number, parts: TextPart[]): string {
+    if (!this.#thinkTags || content === '') return content
+    const tags = this.#thinkTags.get(choice) ?? new ThinkTags()
+    this.#thinkTags.set(choice, tags)
+    return this.#told(tags.read(content), choice, parts)
+  }
+
+  #told(pieces: Piece[], choice: number, parts: TextPart[]): string {
+    for (const { thought, text } of pieces) if (thought) parts.push({ type: 'reasoning-delta', choice, text, details: [] })
+    return pieces.map(({ thought, text }) => (thought ? '' : text)).join('')
+  }
+
+  // No tag is coming any more: what could have become one is what it looks like.
+  #held(choice: number, parts: TextPart[]): void {
+    const tags = this.#thinkTags?.get(choice)
+    if (!tags) return
+    this.#thinkTags?.delete(choice)
+    const said = this.#told(tags.end(), choice, parts)
+    if (said) parts.push({ type: 'text-delta', choice, text: said })
   }
 
   #toolCalls(delta: Json, choice: number, parts: TextPart[]): void {
@@ -140,9 +173,18 @@ export class ChunkReader implements Reader<TextPart> {
     for (const annotation of delta.annotations) parts.push({ type: 'annotation', choice, annotation })
   }
 
+  // Perplexity and xAI tell their sources beside the choices, some in every chunk: the first telling counts.
+  #sources(chunk: Json, parts: TextPart[]): void {
+    if (this.#sourced || (!Array.isArray(chunk.citations) && !Array.isArray(chunk.search_results))) return
+    const sources = sourcesOf(chunk)
+    this.#sourced = sources.length > 0
+    for (const annotation of sources) parts.push({ type: 'annotation', choice: 0, annotation })
+  }
+
   #finish(given: Json, choice: number, parts: TextPart[]): void {
     const reason = text(given.finish_reason)
     if (!reason) return
+    this.#held(choice, parts)
     parts.push({ type: 'finish', choice, reason: finishReason(reason), native: text(given.native_finish_reason) ?? reason })
   }
 

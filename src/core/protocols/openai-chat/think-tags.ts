@@ -12,7 +12,7 @@ export interface Piece {
  * the tags are cut. What could still become a tag is held back, never more than a tag's length.
  */
 export class ThinkTags {
-  #state: 'begin' | 'thinking' | 'closed' | 'text' = 'begin'
+  #state: 'begin' | 'opened' | 'thinking' | 'closed' | 'text' = 'begin'
   #held = ''
 
   /** The pieces that this text completes. */
@@ -36,10 +36,12 @@ export class ThinkTags {
     switch (this.#state) {
       case 'begin':
         return this.#begin()
+      case 'opened':
+        return this.#skipSpace('thinking')
       case 'thinking':
         return this.#think(pieces)
       case 'closed':
-        return this.#close()
+        return this.#skipSpace('text')
       case 'text':
         pieces.push(...said(false, this.#held))
         this.#held = ''
@@ -50,8 +52,8 @@ export class ThinkTags {
   #begin(): boolean {
     const start = this.#held.trimStart()
     if (start.startsWith(OPEN)) {
-      this.#state = 'thinking'
-      this.#held = start.slice(OPEN.length).replace(/^\n/, '')
+      this.#state = 'opened'
+      this.#held = start.slice(OPEN.length)
       return true
     }
     if (OPEN.startsWith(start)) return false
@@ -68,11 +70,11 @@ export class ThinkTags {
     return end !== -1
   }
 
-  // The line breaks between the thinking and the answer belong to neither.
-  #close(): boolean {
+  // The line breaks beside a tag belong to neither the thinking nor the answer.
+  #skipSpace(next: 'thinking' | 'text'): boolean {
     this.#held = this.#held.trimStart()
     if (this.#held === '') return false
-    this.#state = 'text'
+    this.#state = next
     return true
   }
 }

@@ -3,20 +3,20 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextPart } from '../../../../src/core/inference/call.ts'
 import { parts } from '../../../../src/core/protocols/openai-chat/parts.ts'
 import { ChunkReader } from '../../../../src/core/protocols/openai-chat/reader.ts'
-import { textCall } from '../../../support/call.ts'
+import { endpointOf, textCall } from '../../../support/call.ts'
 
 const call = textCall()
 const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
 
 /** The parts of a streamed answer of these chunks, without its start. */
 function streamed(...chunks: unknown[]): TextPart[] {
-  const reader = new ChunkReader(call)
+  const reader = new ChunkReader(call, endpointOf())
   return chunks.flatMap(chunk => reader.read(frame(chunk))).filter(part => part.type !== 'start')
 }
 
 /** The parts of a whole answer with this message, without its start. */
 const whole = (message: unknown, more: object = {}) =>
-  parts({ id: 'x', choices: [{ index: 0, message, ...more }] }, call).filter(part => part.type !== 'start')
+  parts({ id: 'x', choices: [{ index: 0, message, ...more }] }, call, endpointOf()).filter(part => part.type !== 'start')
 
 const delta = (said: unknown, more: object = {}) => ({ id: 'x', choices: [{ index: 0, delta: said, ...more }] })
 const toolDelta = (...tool_calls: unknown[]) => delta({ tool_calls })
@@ -34,7 +34,7 @@ function toolCalls(given: TextPart[]) {
 
 describe('the beginning and the end', () => {
   test('an answer starts once, with what its first chunk says', () => {
-    const reader = new ChunkReader(call)
+    const reader = new ChunkReader(call, endpointOf())
     const first = { id: 'chatcmpl-1', system_fingerprint: 'fp', service_tier: 'flex', choices: [] }
     expect(reader.read(frame(first))).toEqual([
       { type: 'start', upstream_id: 'chatcmpl-1', system_fingerprint: 'fp', service_tier: 'flex' },
@@ -43,13 +43,13 @@ describe('the beginning and the end', () => {
   })
 
   test('a first chunk that has no id yet leaves it to the next one', () => {
-    const reader = new ChunkReader(call)
+    const reader = new ChunkReader(call, endpointOf())
     const all = [{ id: '', choices: [], prompt_filter_results: [] }, delta({ content: 'Hi' })].flatMap(chunk => reader.read(frame(chunk)))
     expect(all.findLast(part => part.type === 'start')).toMatchObject({ upstream_id: 'x' })
   })
 
   test('only [DONE] completes an answer, and nothing after it is read', () => {
-    const reader = new ChunkReader(call)
+    const reader = new ChunkReader(call, endpointOf())
     reader.read(frame(delta({ content: 'Hi' }, { finish_reason: 'stop' })))
     expect(reader.complete).toBe(false)
     expect(reader.read(frame(' [DONE] '))).toEqual([])
@@ -58,7 +58,7 @@ describe('the beginning and the end', () => {
   })
 
   test('a few unreadable events are passed over, many are a broken provider', () => {
-    const reader = new ChunkReader(call)
+    const reader = new ChunkReader(call, endpointOf())
     for (const data of ['{', 'null', '[]', '"text"', '1']) expect(reader.read(frame(data))).toEqual([])
     expect(() => Array.from({ length: 30 }, () => reader.read(frame('{')))).toThrow(GatewayError)
   })
@@ -74,7 +74,7 @@ describe('the beginning and the end', () => {
   })
 
   test.each([[null], [[]], ['text'], [{}], [{ choices: [] }], [{ choices: {} }]])('%j is no whole answer', body => {
-    expect(() => parts(body, call)).toThrow('Provider returned error')
+    expect(() => parts(body, call, endpointOf())).toThrow('Provider returned error')
   })
 })
 
@@ -253,7 +253,7 @@ describe('choices', () => {
       { type: 'finish', choice: 1, reason: 'stop', native: 'stop' },
     ] as TextPart[]
     expect(streamed({ choices: [choice(0, 'a', 'delta'), choice(1, 'b', 'delta')] })).toEqual(expected)
-    expect(parts({ choices: [choice(0, 'a', 'message'), choice(1, 'b', 'message')] }, call).slice(1)).toEqual(expected)
+    expect(parts({ choices: [choice(0, 'a', 'message'), choice(1, 'b', 'message')] }, call, endpointOf()).slice(1)).toEqual(expected)
   })
 
   test('an absurd index is passed over', () => {
@@ -336,8 +336,8 @@ describe('a streamed answer and a whole one', () => {
       delta({}, { finish_reason: 'tool_calls' }),
       { ...id, choices: [], usage },
     ]
-    const reader = new ChunkReader(call)
+    const reader = new ChunkReader(call, endpointOf())
     const fromStream = collected(chunks.flatMap(chunk => reader.read(frame(chunk))))
-    expect(fromStream).toEqual(parts({ ...id, choices: [{ index: 0, message, finish_reason: 'tool_calls' }], usage }, call))
+    expect(fromStream).toEqual(parts({ ...id, choices: [{ index: 0, message, finish_reason: 'tool_calls' }], usage }, call, endpointOf()))
   })
 })

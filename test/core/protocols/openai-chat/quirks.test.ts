@@ -1,0 +1,251 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { PROVIDERS } from '../../../../src/core/catalog/providers.data.ts'
+import { NO_QUIRKS, type Quirks } from '../../../../src/core/catalog/quirks.ts'
+import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
+import type { Gateway } from '../../../../src/core/gateway.ts'
+import { operator } from '../../../../src/core/identity/actor.ts'
+import type { TextCall } from '../../../../src/core/inference/call.ts'
+import { parts } from '../../../../src/core/protocols/openai-chat/parts.ts'
+import { request } from '../../../../src/core/protocols/openai-chat/request.ts'
+import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { testGateway } from '../../../support/gateway.ts'
+
+let gateway: Gateway
+
+beforeAll(async () => {
+  gateway = await testGateway()
+})
+
+const { origin, id } = textCall()
+const callOf = (body: object): TextCall =>
+  understand(gateway, operator(gateway), { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest, {
+    id,
+    origin,
+    session_id: null,
+    betas: [],
+  })
+
+const endpointWith = (quirks: Partial<Quirks>) => endpointOf({ provider: providerOf({ quirks: { ...NO_QUIRKS, ...quirks } }) })
+const sent = (body: object, quirks: Partial<Quirks>) => request(callOf(body), endpointWith(quirks))
+const bodyTo = (slug: keyof typeof PROVIDERS, body: object) =>
+  sent(body, (PROVIDERS[slug] as { quirks?: Partial<Quirks> }).quirks ?? {}).body
+const messagesOf = (messages: object[], quirks: Partial<Quirks>) => sent({ messages }, quirks).body.messages
+
+const call = (callId: string) => ({ id: callId, type: 'function', function: { name: 'f', arguments: '{}' } })
+
+describe('the request differs by data', () => {
+  test('azure’s dated API has the deployment in the path and its version in the query', () => {
+    expect(sent({}, { api_version: '2024-10-21' }).path).toBe('/deployments/up-small/chat/completions?api-version=2024-10-21')
+    expect(sent({}, {}).path).toBe('/chat/completions')
+  })
+
+  test('trap 6: a developer is a system where developers are not known', () => {
+    const messages = [{ role: 'developer', content: 'Be brief.' }]
+    expect(messagesOf(messages, { developer_role: false })).toEqual([{ role: 'system', content: 'Be brief.' }])
+    expect(messagesOf(messages, {})).toEqual(messages)
+  })
+
+  test('trap 10: neighbours of one role are one message where the sides must alternate, and each tool’s answer stays its own', () => {
+    const messages = [
+      { role: 'user', content: 'a' },
+      { role: 'user', content: 'b' },
+      { role: 'assistant', content: null, tool_calls: [call('1'), call('2')] },
+      { role: 'tool', tool_call_id: '1', content: 'x' },
+      { role: 'tool', tool_call_id: '2', content: 'y' },
+    ]
+    expect(messagesOf(messages, { alternating: true })).toEqual([
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'a' },
+          { type: 'text', text: 'b' },
+        ],
+      },
+      ...messages.slice(2),
+    ])
+  })
+
+  test('trap 12: a name stands before the text where it has no place', () => {
+    expect(messagesOf([{ role: 'user', name: 'ada', content: 'Hi' }], { names: false })).toEqual([{ role: 'user', content: 'ada: Hi' }])
+  })
+
+  test('trap 16: what a tool shows besides text is shown by the user, after the last of the results', () => {
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }
+    const messages = [
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: null, tool_calls: [call('1'), call('2')] },
+      { role: 'tool', tool_call_id: '1', content: [{ type: 'text', text: 'see' }, image] },
+      { role: 'tool', tool_call_id: '2', content: [image] },
+      { role: 'user', content: 'b' },
+    ]
+    expect(messagesOf(messages, {})).toEqual([
+      ...messages.slice(0, 2),
+      { role: 'tool', tool_call_id: '1', content: 'see' },
+      { role: 'tool', tool_call_id: '2', content: '' },
+      { role: 'user', content: [image, image] },
+      { role: 'user', content: 'b' },
+    ])
+  })
+
+  test('trap 21: Mistral’s ids are nine letters and digits, the same for a call and its result', () => {
+    const messages = [
+      { role: 'assistant', content: null, tool_calls: [call('functions.x:0'), call('Abc123xyz')] },
+      { role: 'tool', tool_call_id: 'functions.x:0', content: 'x' },
+    ]
+    const [assistant, tool] = messagesOf(messages, { tool_call_ids: 'nine' }) as [
+      { tool_calls: { id: string }[] },
+      { tool_call_id: string },
+    ]
+    expect(assistant.tool_calls[0]?.id).toMatch(/^[a-zA-Z0-9]{9}$/)
+    expect(assistant.tool_calls[1]?.id).toBe('Abc123xyz')
+    expect(tool.tool_call_id).toBe(assistant.tool_calls[0]?.id ?? '')
+  })
+
+  test('trap 45: json_object is announced in words where the word is asked for, and only if nobody has said it', () => {
+    const response_format = { type: 'json_object' }
+    expect(sent({ response_format }, { json_word: true }).body.messages).toEqual([
+      { role: 'system', content: 'Answer in JSON.' },
+      { role: 'user', content: 'Hi' },
+    ])
+    const messages = [{ role: 'user', content: 'Some json, please' }]
+    expect(sent({ response_format, messages }, { json_word: true }).body.messages).toEqual(messages)
+  })
+
+  test('a schema that cannot be asked for is said in words', () => {
+    const schema = { type: 'object', properties: { a: { type: 'integer' } } }
+    const { response_format, messages } = sent(
+      { response_format: { type: 'json_schema', json_schema: { name: 'x', description: 'Counts.', schema } } },
+      { json_schema: false },
+    ).body
+    expect(response_format).toEqual({ type: 'json_object' })
+    expect(messages).toEqual([
+      {
+        role: 'system',
+        content: `Answer with one JSON object and nothing else.\nCounts.\nIt must fit this JSON Schema: ${JSON.stringify(schema)}`,
+      },
+      { role: 'user', content: 'Hi' },
+    ])
+  })
+
+  test('trap 55: markers for a cache go only to those who know them', () => {
+    const marked = { role: 'user', content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }] }
+    expect(messagesOf([marked], {})).toEqual([marked])
+    expect(messagesOf([marked], { cache_markers: false })).toEqual([{ role: 'user', content: 'Hi' }])
+    expect(sent({ cache_control: { type: 'ephemeral' } }, { cache_markers: false }).body.cache_control).toBeUndefined()
+  })
+
+  test('trap 35: a tool of another dialect is refused by name', () => {
+    const other = { ...callOf({}), tools: [{ type: 'other' as const, dialect: 'messages' as const, value: { type: 'bash_20250124' } }] }
+    expect(() => request(other, endpointWith({}))).toThrow('tools.0: bash_20250124 is a tool that this model')
+  })
+
+  test('trap 57: what another dialect’s client sent unknown goes to none but its own', () => {
+    const extra = { context_management: {} }
+    expect(request({ ...callOf({}), extra, dialect: 'messages' }, endpointWith({})).body.context_management).toBeUndefined()
+    expect(request({ ...callOf({}), extra }, endpointWith({})).body.context_management).toEqual({})
+  })
+
+  test('a prefill is marked as one where that is asked for', () => {
+    const messages = [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: 'I am' },
+    ]
+    expect(messagesOf(messages, { prefill: 'prefix' })).toEqual([messages[0], { ...messages[1], prefix: true }])
+    expect(messagesOf(messages, { prefill: 'partial' })).toEqual([messages[0], { ...messages[1], partial: true }])
+    const withCall = { role: 'assistant', content: null, tool_calls: [call('1')] }
+    expect(messagesOf([withCall], { prefill: 'prefix' })).toEqual([withCall])
+  })
+})
+
+describe('reasoning', () => {
+  const wished = (reasoning: object, quirks: Partial<Quirks>) => {
+    const { model: _, messages: __, ...rest } = sent({ reasoning }, quirks).body
+    return rest
+  }
+
+  test.each([
+    ['effort', { reasoning_effort: 'low' }],
+    ['object', { reasoning: { effort: 'low' } }],
+    ['thinking', { thinking: { type: 'enabled' } }],
+    ['enable_thinking', { enable_thinking: true }],
+    ['template', { reasoning_effort: 'low', chat_template_kwargs: { enable_thinking: true } }],
+    ['none', {}],
+  ] as const)('is asked for by %p', (reasoning, expected) => {
+    expect(wished({ effort: 'low' }, { reasoning })).toEqual(expected)
+  })
+
+  test('is refused in the same words', () => {
+    expect(wished({ effort: 'none' }, { reasoning: 'thinking' })).toEqual({ thinking: { type: 'disabled' } })
+    expect(wished({ enabled: false }, { reasoning: 'enable_thinking' })).toEqual({ enable_thinking: false })
+    expect(wished({ max_tokens: 500 }, { reasoning: 'enable_thinking' })).toEqual({ enable_thinking: true, thinking_budget: 500 })
+  })
+
+  test.each([
+    ['details', { content: 'b', reasoning: 'hm', reasoning_details: [{ type: 'reasoning.text', text: 'hm' }] }],
+    ['reasoning', { content: 'b', reasoning: 'hm' }],
+    ['reasoning_content', { content: 'b', reasoning_content: 'hm' }],
+    [
+      'content',
+      {
+        content: [
+          { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] },
+          { type: 'text', text: 'b' },
+        ],
+      },
+    ],
+    ['none', { content: 'b' }],
+  ] as const)('goes back by %p', (reasoning_back, expected) => {
+    const message = { role: 'assistant', content: 'b', reasoning: 'hm', reasoning_details: [{ type: 'reasoning.text', text: 'hm' }] }
+    expect(messagesOf([message], { reasoning_back })).toEqual([{ role: 'assistant', ...expected }])
+  })
+})
+
+describe('the built-in rows', () => {
+  test('OpenAI bounds the output by its new name, and gets no field of a message that it does not know', () => {
+    const body = bodyTo('openai', { max_tokens: 5, messages: [{ role: 'assistant', content: 'a', reasoning: 'hm' }] })
+    expect(body).toEqual({ model: 'up-small', max_completion_tokens: 5, messages: [{ role: 'assistant', content: 'a' }] })
+  })
+
+  test('Mistral has its own words for the seed and for "some tool", and counts a stream unasked', () => {
+    const tools = [{ type: 'function', function: { name: 'f' } }]
+    const body = bodyTo('mistral', { seed: 7, top_k: 5, user: 'ada', stream: true, tools, tool_choice: 'required' })
+    expect(body).toEqual({
+      model: 'up-small',
+      messages: [{ role: 'user', content: 'Hi' }],
+      random_seed: 7,
+      stream: true,
+      tools,
+      tool_choice: 'any',
+    })
+  })
+})
+
+describe('the answer', () => {
+  const read = (body: object, quirks: Partial<Quirks> = {}) => parts({ id: 'x', ...body }, textCall(), endpointWith(quirks)).slice(1)
+  const choices = [{ index: 0, message: { content: '<think>hm</think>\nyes' }, finish_reason: 'stop' }]
+
+  test('thinks in tags only where the server may', () => {
+    expect(read({ choices }, { think_tags: true })).toEqual([
+      { type: 'reasoning-delta', choice: 0, text: 'hm', details: [] },
+      { type: 'text-delta', choice: 0, text: 'yes' },
+      { type: 'finish', choice: 0, reason: 'stop', native: 'stop' },
+    ])
+    expect(read({ choices })[0]).toEqual({ type: 'text-delta', choice: 0, text: '<think>hm</think>\nyes' })
+  })
+
+  test('names its sources once, from what was found or from bare addresses', () => {
+    const search_results = [{ url: 'https://a.example/', title: 'A' }, { url: 'no address' }, null]
+    expect(read({ choices, search_results, citations: ['https://b.example/'] })[0]).toEqual({
+      type: 'annotation',
+      choice: 0,
+      annotation: { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A' } },
+    })
+    const [first, ...rest] = read({ choices, citations: ['https://b.example/', 7] })
+    expect(first).toMatchObject({ annotation: { url_citation: { url: 'https://b.example/', title: 'https://b.example/' } } })
+    expect(rest.every(part => part.type !== 'annotation')).toBe(true)
+  })
+
+  test('an error that Groq puts beside the choices is one', () => {
+    expect(() => read({ choices: [], x_groq: { error: 'over capacity' } })).toThrow('Provider returned error')
+  })
+})
