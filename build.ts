@@ -7,7 +7,8 @@ const OUTFILE = 'dist/gateway'
  * stands there may be somebody else's. Not minified: Elysia reads its handlers' source text.
  */
 const result = await Bun.build({
-  entrypoints: ['src/cli/main.ts'],
+  // The Worker is a program of its own: the first one listed is the one that starts.
+  entrypoints: ['src/cli/main.ts', 'src/core/inference/tokenizers/worker.ts'],
   compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
   target: 'bun',
   format: 'esm',

@@ -6,6 +6,7 @@ import { type Events, openEvents } from './events.ts'
 import { type Key, openKeys, reloadKeys } from './identity/keys.ts'
 import { firstWorkspace, type Owner, type Workspace } from './identity/workspaces.ts'
 import { type Calls, openCalls } from './inference/calls.ts'
+import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { type Ledger, openLedger } from './ledger/ledger.ts'
@@ -30,6 +31,8 @@ export interface Gateway {
   recorder: Recorder
   /** The calls that run. */
   calls: Calls
+  /** Counts what providers did not count. */
+  tokenizers: Tokenizers
   /** Tells. */
   events: Events
   /** Asks the world: the only way out. */
@@ -54,11 +57,12 @@ export interface Parts {
   clock: Clock
   ids: Ids
   egress: Egress
+  tokenizers: Tokenizers
 }
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
 export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway> {
-  const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, ids = randomIds } = replace
+  const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, ids = randomIds, tokenizers = openTokenizers() } = replace
   const catalog = openCatalog(config, protocolNames, clock.now())
   const store = await openStore(data, config.storage.durability, patience)
   const events = openEvents()
@@ -76,6 +80,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     ledger: await openLedger(store.ledger, clock),
     recorder,
     calls: openCalls(),
+    tokenizers,
     events,
     egress,
     accessTokens: openAccessTokens(egress, clock),
@@ -90,6 +95,9 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       return true
     },
     async close() {
+      tokenizers.close()
+      // The calls that waited for a count are settled now, and recorded with the rest.
+      await nextTurn()
       await recorder.flush()
       store.close()
     },
@@ -110,3 +118,5 @@ async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
 }
 
 const openWorkspaces = async (store: Store) => new Map((await store.workspaces.all()).map(workspace => [workspace.id, workspace]))
+
+const nextTurn = () => new Promise<void>(resolve => setImmediate(resolve))

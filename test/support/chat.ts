@@ -30,6 +30,9 @@ export interface Generation {
   cancelled: boolean
   finish_reason: string | null
   usageSource: 'exact' | 'estimated' | 'none'
+  native_tokens_prompt: number
+  native_tokens_completion: number
+  native_tokens_reasoning: number
   total_cost: number
   error_type: string | null
 }

@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { PATIENCE } from './tokenizers.ts'
 
 /** The calls that run at this moment. */
 export interface Calls {
@@ -11,8 +12,8 @@ export interface Calls {
   drain(milliseconds: number): Promise<void>
 }
 
-/** What a call that was ended gets to say so and be recorded, in milliseconds. */
-const GRACE = 1_000
+/** What a call that was ended gets to be counted, recorded and to say so, in milliseconds. */
+const GRACE = PATIENCE + 1_000
 
 /** The list of running calls, empty. */
 export function openCalls(): Calls {

@@ -11,9 +11,12 @@ export interface Meter<Part> {
   readonly start: { upstream_id: string | null; service_tier: string | null }
   /** Whether anything that costs was delivered. */
   readonly delivered: boolean
-  /** What was delivered, by a rule of thumb. */
-  estimate(): Usage
+  /** What was asked and delivered, as the tokens of the texts in it and a rule of thumb for the rest. */
+  estimate(count: Counter): Promise<Usage>
 }
+
+/** Counts the tokens of texts as the model that answered would. */
+export type Counter = (texts: string[]) => Promise<number>
 
 /** What differs between the kinds of work. Everything else in the life of a call is the same for all. */
 export interface KindOfWork<K extends Kind> {

@@ -10,6 +10,7 @@ import type { Begun } from './attempt.ts'
 import { type AnswerPart, type CommonPart, inputTokens, type Kind, outputTokens, type Receipt, textUsage, type Usage } from './call.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { clientLeft, isAbandoned, type Running } from './running.ts'
+import { familyOf } from './tokenizers/families.ts'
 
 /** An answer on its way to the client. Reading it to its end, or leaving it, settles the call: always, and once. */
 export interface Answer<K extends Kind> {
@@ -43,7 +44,8 @@ export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, be
  */
 export async function settleFailure(gateway: Gateway, running: Running<Kind>, error: GatewayError): Promise<void> {
   const receipt = freeReceipt(textUsage(0, 0))
-  const outcome = { endpoint: null, meter: kinds[running.kind].meter(running.call), receipt, error }
+  const meter = kinds[running.kind].meter(running.call)
+  const outcome = { endpoint: null, meter, receipt, error, ...endOf(gateway, running) }
   await record(gateway, running, outcome).catch(() => undefined)
 }
 
@@ -55,10 +57,11 @@ async function close(
   ending: Ending,
 ): Promise<CommonPart[]> {
   const error = errorOf(running, ending)
-  const receipt = receiptFor(endpoint, meter, error)
+  const end = endOf(gateway, running)
+  const receipt = await receiptFor(gateway, endpoint, meter, error)
   const last: CommonPart[] = error ? [{ type: 'error', error }] : []
   try {
-    await record(gateway, running, { endpoint, meter, receipt, error })
+    await record(gateway, running, { endpoint, meter, receipt, error, ...end })
   } catch (thrown) {
     if (!error) last.push({ type: 'error', error: GatewayError.from(thrown) })
   }
@@ -76,15 +79,19 @@ function errorOf(running: Running<Kind>, ending: Ending): GatewayError | null {
  * The provider's count rules. Without one, what was delivered is estimated. Nothing delivered, or an answer without output
  * that ended in an error or for no reason, costs nothing (wire reference K.8).
  */
-function receiptFor(endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Receipt {
-  if (meter.usage) {
+async function receiptFor(gateway: Gateway, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Promise<Receipt> {
+  if (meter.usage && !isNoCount(meter.usage, meter.delivered)) {
     const insured = outputTokens(meter.usage) === 0 && (error !== null || meter.finish === null || meter.finish.reason === 'error')
     return insured ? freeReceipt(meter.usage) : receipt(meter.usage, 'exact', costOf(meter.usage, endpoint.prices))
   }
   if (!meter.delivered) return freeReceipt(textUsage(0, 0))
-  const usage = meter.estimate()
+  const family = familyOf(endpoint)
+  const usage = await meter.estimate(texts => gateway.tokenizers.count(family, texts))
   return receipt(usage, 'estimated', costOf(usage, endpoint.prices))
 }
+
+// Some relays count 0 and 0 whatever they delivered. An answer has no such count.
+const isNoCount = (usage: Usage, delivered: boolean) => delivered && inputTokens(usage) === 0 && outputTokens(usage) === 0
 
 const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost): Receipt => ({
   usage,
@@ -102,7 +109,7 @@ function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Pro
   const charge = chargeFor(running, outcome.receipt, settled)
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   running.forget()
-  return gateway.recorder.record({ generation: generationOf(gateway, running, outcome, settled), charge })
+  return gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge })
 }
 
 function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {
@@ -114,9 +121,17 @@ interface Outcome {
   meter: Meter<never>
   receipt: Receipt
   error: GatewayError | null
+  /** Steady milliseconds: when the answer ended. */
+  ended: number
+  /** Whether its client had left by then. */
+  cancelled: boolean
 }
 
-function generationOf(gateway: Gateway, running: Running<Kind>, { endpoint, meter, receipt, error }: Outcome, settled: Date): Generation {
+// Seen when the answer ends: what happens while it is being counted is no part of it.
+const endOf = (gateway: Gateway, running: Running<Kind>) => ({ ended: gateway.clock.ticks(), cancelled: isAbandoned(running) })
+
+function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): Generation {
+  const { endpoint, meter, receipt, error, ended, cancelled } = outcome
   const { call, actor } = running
   const { usage } = receipt
   return {
@@ -132,11 +147,11 @@ function generationOf(gateway: Gateway, running: Running<Kind>, { endpoint, mete
     provider_responses: running.attempts,
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
-    cancelled: isAbandoned(running),
+    cancelled,
     finish_reason: error ? 'error' : (meter.finish?.reason ?? null),
     native_finish_reason: meter.finish?.native ?? null,
     latency: running.firstPart === null ? null : Math.round(running.firstPart - running.began),
-    generation_time: Math.round(gateway.clock.ticks() - running.began),
+    generation_time: Math.round(ended - running.began),
     native_tokens_prompt: inputTokens(usage),
     native_tokens_completion: outputTokens(usage),
     native_tokens_reasoning: usage.output.reasoning,

@@ -1,8 +1,9 @@
-import { estimateTokenCount } from 'tokenx'
 import type { Endpoint } from '../../catalog/models.ts'
-import { type Block, namesInText, type TextCall, type TextPart, textUsage, type Usage } from '../call.ts'
-import type { KindOfWork, Meter } from '../kinds.ts'
+import { namesInText, type TextCall, type TextPart, textUsage, type Usage } from '../call.ts'
+import type { Counter, KindOfWork, Meter } from '../kinds.ts'
 import { fitted } from '../parameters.ts'
+import { Delivered } from './text/delivered.ts'
+import { promptEstimate } from './text/prompt.ts'
 
 /** Conversations and completions: text in, text out, whatever else comes with it. */
 export const text: KindOfWork<'text'> = {
@@ -29,17 +30,14 @@ function expected({ turns, params }: TextCall, { max_completion_tokens }: Endpoi
   return { input: Math.ceil(characters / CHARACTERS_PER_TOKEN), output: params.max_tokens ?? max_completion_tokens ?? UNBOUNDED_OUTPUT }
 }
 
-/** Counted in pieces of this many characters, so that a long answer is never held in full. */
-const PIECE = 4096
-
 class TextMeter implements Meter<TextPart> {
   usage: Usage | null = null
   /** The first choice's reason stands for the answer. */
   finish: { reason: string; native: string | null } | null = null
   start: { upstream_id: string | null; service_tier: string | null } = NOT_STARTED
   readonly #call: TextCall
-  #tokens = 0
-  #piece = ''
+  readonly #said = new Delivered()
+  readonly #thought = new Delivered()
 
   constructor(call: TextCall) {
     this.#call = call
@@ -50,11 +48,17 @@ class TextMeter implements Meter<TextPart> {
   }
 
   get delivered(): boolean {
-    return this.#tokens > 0 || this.#piece.length > 0
+    return !this.#said.isEmpty || !this.#thought.isEmpty
   }
 
-  estimate(): Usage {
-    return textUsage(promptEstimate(this.#call), this.#tokens + estimateTokenCount(this.#piece))
+  async estimate(count: Counter): Promise<Usage> {
+    const [input, text, reasoning] = await Promise.all([
+      promptEstimate(this.#call, count),
+      this.#said.count(count),
+      this.#thought.count(count),
+    ])
+    const usage = textUsage(input.text, text)
+    return { ...usage, input: { ...usage.input, ...input }, output: { ...usage.output, reasoning } }
   }
 
   #see(part: TextPart): void {
@@ -70,35 +74,19 @@ class TextMeter implements Meter<TextPart> {
         break
       case 'text-delta':
       case 'refusal-delta':
+        this.#said.add(part.choice, part.text)
+        break
       case 'reasoning-delta':
-        this.#count(part.text)
+        this.#thought.add(part.choice, part.text)
         break
       case 'tool-call-start':
-        this.#count(part.name)
+        this.#said.add(part.choice, part.name)
         break
       case 'tool-call-delta':
-        this.#count(part.input)
+        this.#said.add(part.choice, part.input)
         break
     }
-  }
-
-  #count(delta: string): void {
-    this.#piece += delta
-    if (this.#piece.length < PIECE) return
-    this.#tokens += estimateTokenCount(this.#piece)
-    this.#piece = ''
   }
 }
 
 const NOT_STARTED = { upstream_id: null, service_tier: null }
-
-function promptEstimate({ turns, tools }: TextCall): number {
-  const texts = turns.flatMap(turn => turn.blocks.map(textOf))
-  if (tools.length > 0) texts.push(JSON.stringify(tools))
-  return texts.reduce((sum, said) => sum + estimateTokenCount(said), 0)
-}
-
-function textOf(block: Block): string {
-  if (block.type === 'tool-call') return `${block.name} ${block.input}`
-  return 'text' in block && block.text !== null ? block.text : ''
-}

@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'bun:test'
+import { type Block, outputTokens, type TextCall, type TextPart } from '../../../../src/core/inference/call.ts'
+import { text } from '../../../../src/core/inference/kinds/text.ts'
+import { textCall } from '../../../support/call.ts'
+
+/** Counts characters, and remembers what it was asked. */
+function characters() {
+  const asked: string[][] = []
+  const count = async (texts: string[]) => {
+    asked.push(texts)
+    return texts.join('').length
+  }
+  return { asked, count }
+}
+
+const saying = (...blocks: Block[]): TextCall => textCall({ turns: [{ role: 'user', blocks }] })
+const said = (content: string, choice = 0): TextPart => ({ type: 'text-delta', choice, text: content })
+
+/** The estimate of a call that was answered with these parts, a character being a token. */
+async function estimate(call: TextCall, ...parts: TextPart[]) {
+  const meter = text.meter(call)
+  meter.read(parts)
+  const { asked, count } = characters()
+  return { usage: await meter.estimate(count), delivered: meter.delivered, asked }
+}
+
+/** Three tokens for the turn, three for the beginning of the answer. */
+const FRAME = 6
+
+describe('the estimate of an answer', () => {
+  test('joins what came in pieces, and each alternative for itself', async () => {
+    const { usage, asked } = await estimate(textCall(), said('Hel'), said('Good', 1), said('lo'), said('bye', 1))
+    expect(asked).toContainEqual(['Hello', 'Goodbye'])
+    expect(usage.output).toEqual({ text: 12, reasoning: 0, audio: 0, image: 0 })
+  })
+
+  test('counts thinking apart, and tool calls and refusals with the text', async () => {
+    const { usage } = await estimate(
+      textCall(),
+      { type: 'reasoning-delta', choice: 0, text: 'Hmm', details: [] },
+      { type: 'tool-call-start', choice: 0, index: 0, id: 'call_1', name: 'add' },
+      { type: 'tool-call-delta', choice: 0, index: 0, input: '{}' },
+      { type: 'refusal-delta', choice: 0, text: 'No' },
+    )
+    expect(usage.output).toEqual({ text: 7, reasoning: 3, audio: 0, image: 0 })
+  })
+
+  test('keeps a megabyte of it, and judges by the rule of thumb what comes after', async () => {
+    const piece = 'word '.repeat(1_000)
+    const { usage, asked } = await estimate(textCall(), ...Array.from({ length: 400 }, () => said(piece)))
+    const kept = asked.flat().find(one => one.startsWith('word'))?.length ?? 0
+    expect(kept).toBeGreaterThan(1_000_000)
+    expect(kept).toBeLessThanOrEqual(1024 * 1024)
+    expect(outputTokens(usage) - kept).toBe((400 * piece.length - kept) / 'word '.length)
+  })
+
+  test('of nothing delivered is nothing', async () => {
+    const { usage, delivered } = await estimate(textCall(), said(''))
+    expect([delivered, outputTokens(usage)]).toEqual([false, 0])
+  })
+})
+
+describe('the estimate of a prompt', () => {
+  test('counts what was said, the tools, and what frames them', async () => {
+    const tools: TextCall['tools'] = [{ type: 'function', name: 'add' }]
+    const turns: TextCall['turns'] = [
+      { role: 'user', blocks: [{ type: 'text', text: 'Hello' }] },
+      { role: 'assistant', blocks: [{ type: 'tool-call', id: 'call_1', name: 'add', input: '{}' }] },
+    ]
+    const { usage } = await estimate(textCall({ turns, tools }))
+    expect(usage.input.text).toBe('Hello'.length + 'add {}'.length + JSON.stringify(tools).length + 9)
+  })
+
+  test.each<[name: string, block: Block, tokens: number]>([
+    ['a picture', { type: 'image', url: 'https://example.com/a.png' }, 765],
+    ['a picture in low detail', { type: 'image', url: 'https://example.com/a.png', detail: 'low' }, 85],
+    ['a file that is elsewhere', { type: 'file', file: { file_id: 'file-1' } }, 1_500],
+    ['a file of 120 KB', { type: 'file', file: { file_data: 'A'.repeat(160_000) } }, 3 * 1_500],
+    ['a file of 30 MB', { type: 'file', file: { file_data: 'A'.repeat(40_000_000) } }, 100 * 1_500],
+    ['what we have no word for', { type: 'other', dialect: 'chat', value: { type: 'hologram' } }, 0],
+  ])('takes %s by a rule of thumb', async (_, block, tokens) => {
+    const { usage } = await estimate(saying(block))
+    expect(usage.input).toMatchObject({ text: FRAME + tokens, audio: 0 })
+  })
+
+  test.each<[name: string, url: string, tokens: number]>([
+    ['a film that is elsewhere', 'https://example.com/a.mp4', 3_000],
+    ['a film of 6 MB', 'A'.repeat(8_000_000), 6_000],
+  ])('takes %s by its seconds', async (_, url, tokens) => {
+    const { usage } = await estimate(saying({ type: 'video', url }))
+    expect(usage.input).toMatchObject({ text: FRAME, video: tokens })
+  })
+
+  test.each([
+    ['wav', 32],
+    ['mp3', 96],
+  ])('takes 48 KB of %s by its seconds', async (format, tokens) => {
+    const { usage } = await estimate(saying({ type: 'audio', data: 'A'.repeat(64_000), format }))
+    expect(usage.input).toMatchObject({ text: FRAME, audio: tokens })
+  })
+})

@@ -1,0 +1,93 @@
+import { describe, expect, test } from 'bun:test'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { type TextPart, textUsage, type Usage } from '../../../src/core/inference/call.ts'
+import { begin } from '../../../src/core/inference/running.ts'
+import { settle } from '../../../src/core/inference/settle.ts'
+import type { Tokenizers } from '../../../src/core/inference/tokenizers.ts'
+import type { Generation } from '../../../src/core/telemetry/generations.ts'
+import { endpointOf, textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+/** Tokenizers that take their time: what they say comes when they are closed. */
+function slowTokenizers(): Tokenizers & { asked: string[][] } {
+  const { promise: closed, resolve: close } = Promise.withResolvers<void>()
+  const asked: string[][] = []
+  const count = async (_: string, texts: string[]) => {
+    asked.push(texts)
+    await closed
+    return 7
+  }
+  return { asked, count, close }
+}
+
+/** A call that has begun with these parts, and the records of what has finished. */
+async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
+  const gateway = await testGateway({ tokenizers })
+  const finished: Generation[] = []
+  gateway.events.on('generation.finished', generation => finished.push(generation))
+  const endpoint = endpointOf()
+  const plan = { endpoints: [endpoint], dropped: [] }
+  const client = new AbortController()
+  const running = begin(gateway, operator(gateway), 'text', textCall(), plan, client.signal)
+  const answer = settle(gateway, running, { endpoint, first: parts, rest: null })
+  return { gateway, answer, finished, tokenizers, client }
+}
+
+const HELLO: TextPart = { type: 'text-delta', choice: 0, text: 'Hello' }
+const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
+const counted = (usage: Usage): TextPart => ({ type: 'usage', usage })
+
+describe('an answer whose provider did not count', () => {
+  test('runs until it is estimated, and its estimate is not part of the time that it took', async () => {
+    const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH])
+    const all = answer.parts.all()
+    await Bun.sleep(0)
+    expect([tokenizers.asked, finished, gateway.calls.size]).toEqual([[['Hi'], ['Hello']], [], 1])
+    tokenizers.close()
+    expect((await all).at(-1)).toMatchObject([{ type: 'receipt', receipt: { usageSource: 'estimated', usage: { output: { text: 7 } } } }])
+    expect([finished.length, gateway.calls.size]).toEqual([1, 0])
+    expect(finished[0]).toMatchObject({ native_tokens_completion: 7, generation_time: 0 })
+    await gateway.close()
+  })
+
+  test('is not cancelled by a client who leaves while it is estimated', async () => {
+    const { gateway, answer, finished, tokenizers, client } = await begun([HELLO, FINISH])
+    const all = answer.parts.all()
+    client.abort()
+    tokenizers.close()
+    await all
+    expect(finished).toMatchObject([{ cancelled: false, finish_reason: 'stop' }])
+    await gateway.close()
+  })
+
+  test('is recorded when the gateway closes before it is estimated', async () => {
+    const { gateway, answer, finished } = await begun([HELLO])
+    await answer.parts.next()
+    const left = answer.parts.return?.()
+    expect(finished).toEqual([])
+    await gateway.close()
+    await left
+    expect(finished).toMatchObject([{ usageSource: 'estimated', native_tokens_completion: 7 }])
+  })
+
+  test('counts 0 and 0 though something was delivered', async () => {
+    const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH, counted(textUsage(0, 0))])
+    tokenizers.close()
+    await answer.parts.all()
+    expect(finished).toMatchObject([{ usageSource: 'estimated', native_tokens_completion: 7 }])
+    await gateway.close()
+  })
+})
+
+describe('a provider’s own count', () => {
+  test.each<[name: string, parts: TextPart[], source: string]>([
+    ['of something', [HELLO, FINISH, counted(textUsage(1, 1))], 'exact'],
+    ['of a prompt alone', [HELLO, FINISH, counted(textUsage(1, 0))], 'exact'],
+    ['of nothing, of nothing', [FINISH, counted(textUsage(0, 0))], 'exact'],
+  ])('%s stands, and nothing is asked', async (_, parts, usageSource) => {
+    const { gateway, answer, finished, tokenizers } = await begun(parts)
+    await answer.parts.all()
+    expect([finished[0]?.usageSource as string, tokenizers.asked]).toEqual([usageSource, []])
+    await gateway.close()
+  })
+})

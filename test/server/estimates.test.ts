@@ -1,0 +1,125 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { Tokenizer } from 'ai-tokenizer'
+import * as claude from 'ai-tokenizer/encoding/claude'
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
+import { estimateTokenCount } from 'tokenx'
+import { chat, eventually, type Generation, generationOf, idOf, routesConfig, usageOf } from '../support/chat.ts'
+import { type Server, startServer } from '../support/server.ts'
+import {
+  chunkedEnd,
+  completion,
+  delta,
+  done,
+  finish,
+  type Script,
+  sseHead,
+  startUpstream,
+  type Upstream,
+  usage,
+  usageChunk,
+} from '../support/upstream.ts'
+
+const WORDS = ['Antidisestablishmentarianism ', 'und Donau', 'dampfschiffahrts', 'gesellschaft ', '今天天气很好 ', 'ภาษาไทย ', '👩‍👩‍👧‍👦']
+const TEXT = WORDS.join('')
+
+const claudes = new Tokenizer(claude)
+const openai = countTokens(TEXT)
+const anthropic = Math.round(1.1 * claudes.encode(TEXT, 'all').length)
+const other = estimateTokenCount(TEXT)
+
+/** What the estimate of "Hi" comes to: one token, and what frames it. */
+const PROMPT = 7
+
+const MODELS: [model: string, tokens: number][] = [
+  ['openai/gpt-test', openai],
+  ['anthropic/claude-test', anthropic],
+  ['acme/small', other],
+]
+
+let server: Server
+let upstream: Upstream
+
+beforeAll(async () => {
+  upstream = await startUpstream()
+  server = await startServer({ config: configFor(upstream) })
+})
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await upstream.close()
+})
+
+afterEach(() => upstream.emptied())
+
+const configFor = ({ url }: Upstream) => routesConfig(Object.fromEntries(MODELS.map(([model]) => [model, { local: url }])))
+
+const words = (): Script => [sseHead(), WORDS.map(word => delta(word))]
+
+const record = (tokens: number, more: Partial<Generation> = {}) => ({
+  usageSource: 'estimated' as const,
+  native_tokens_completion: tokens,
+  native_tokens_prompt: PROMPT,
+  ...more,
+})
+
+/** Streams that have given everything they had, and whose clients leave. */
+async function abandon(model: string, count: number): Promise<string[]> {
+  const calls = Array.from({ length: count }, () => chat(server, { model, stream: true }))
+  await Promise.all(calls.map(call => call.sees('👦')))
+  const ids = calls.map(call => /"id":"(gen-[^"]+)"/.exec(call.text)?.[1] ?? '')
+  for (const call of calls) call.hangUp('rst')
+  return ids
+}
+
+test('the three ways of counting tell the text apart', () => {
+  expect(new Set([openai, anthropic, other]).size).toBe(3)
+})
+
+describe.each(MODELS)('what %s delivered is estimated with its family’s tokenizer', (model, tokens) => {
+  test('when the client leaves', async () => {
+    upstream.answer(() => [words(), { wait: 'never' }])
+    for (const id of await abandon(model, 10)) {
+      await eventually(async () => (await server.fetch(`/generation?id=${id}`)).status === 200)
+      expect(await generationOf(server, id)).toMatchObject(record(tokens, { cancelled: true }))
+    }
+  })
+
+  test.each<[name: string, ends: () => Script]>([
+    ['does not count', () => [finish(), done(), chunkedEnd()]],
+    ['counts 0 and 0', () => [finish(), usageChunk(usage(0, 0)), done(), chunkedEnd()]],
+  ])('when the provider of a stream %s', async (_, ends) => {
+    upstream.plan([words(), ends()])
+    const outcome = await chat(server, { model, stream: true }).outcome()
+    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject(record(tokens, { cancelled: false, finish_reason: 'stop' }))
+  })
+
+  test.each<[name: string, counts: object | undefined]>([
+    ['does not count', undefined],
+    ['counts 0 and 0', usage(0, 0)],
+  ])('when the provider of a whole answer %s', async (_, counts) => {
+    upstream.plan(completion(TEXT, { usage: counts }))
+    const outcome = await chat(server, { model }).outcome()
+    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject(record(tokens))
+  })
+
+  test('and not when it was counted', async () => {
+    upstream.plan(completion(TEXT))
+    const outcome = await chat(server, { model }).outcome()
+    expect(await generationOf(server, idOf(outcome))).toMatchObject({ usageSource: 'exact', native_tokens_completion: 5 })
+  })
+})
+
+test('a server that stops while it estimates records every call', async () => {
+  await server[Symbol.asyncDispose]()
+  server = await startServer({ config: configFor(upstream) })
+  upstream.answer(() => [words(), { wait: 'never' }])
+  const { inference_key: key, data } = server
+  const ids = await abandon('openai/gpt-test', 20)
+  server.process.kill('SIGTERM')
+  expect(await server.process.exited).toBe(0)
+  server = await startServer({ data, config: configFor(upstream) })
+  for (const id of ids) expect(await generationOf(server, id, key)).toMatchObject(record(openai, { cancelled: true }))
+  Object.assign(server, { inference_key: key })
+})
