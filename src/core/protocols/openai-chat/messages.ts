@@ -1,6 +1,5 @@
 import type { Quirks } from '../../catalog/quirks.ts'
-import { type Block, namesInText, type Turn } from '../../inference/call.ts'
-import { marker } from './request.ts'
+import { type Block, type CacheControl, namesInText, type Turn } from '../../inference/call.ts'
 
 type Message = Record<string, unknown> & { role: string }
 
@@ -132,3 +131,7 @@ function idOf(id: string, { tool_call_ids }: Quirks): string {
   if (tool_call_ids === 'any' || /^[a-zA-Z0-9]{9}$/.test(id)) return id
   return Bun.hash.xxHash64(id).toString(36).padStart(9, '0').slice(-9)
 }
+
+/** The mark of a place up to which the conversation shall be remembered, for servers that know it. */
+export const marker = (cache_control: CacheControl | undefined, { cache_markers }: Quirks) =>
+  cache_control && cache_markers ? { cache_control } : {}

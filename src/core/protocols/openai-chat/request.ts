@@ -1,12 +1,12 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Quirks } from '../../catalog/quirks.ts'
 import { invalid } from '../../errors.ts'
-import type { CacheControl, Params, Reasoning, TextCall, Tool, ToolChoice } from '../../inference/call.ts'
+import type { Params, Reasoning, TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject } from '../../kernel/json.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
 import { formatOf } from './format.ts'
-import { messagesOf } from './messages.ts'
+import { marker, messagesOf } from './messages.ts'
 
 /** The call as an OpenAI chat request. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
@@ -83,7 +83,3 @@ function toolOf(given: Tool, at: number, quirks: Quirks): unknown {
   const { extra, type, cache_control, ...definition } = given
   return { ...extra, type, function: definition, ...marker(cache_control, quirks) }
 }
-
-/** The mark of a place up to which the conversation shall be remembered, for servers that know it. */
-export const marker = (cache_control: CacheControl | undefined, { cache_markers }: Quirks) =>
-  cache_control && cache_markers ? { cache_control } : {}
