@@ -76,19 +76,29 @@ function errorOf(running: Running<Kind>, ending: Ending): GatewayError | null {
 }
 
 /**
- * The provider's count rules. Without one, what was delivered is estimated. Nothing delivered, or an answer without output
- * that ended in an error or for no reason, costs nothing (wire reference K.8).
+ * The provider's count rules. Without one, what was delivered is estimated, and so is what was delivered of an answer that
+ * broke off. Nothing delivered, or an answer without output that ended in an error or for no reason, costs nothing (wire
+ * reference K.8).
  */
 async function receiptFor(gateway: Gateway, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Promise<Receipt> {
-  if (meter.usage && !isNoCount(meter.usage, meter.delivered)) {
-    const insured = outputTokens(meter.usage) === 0 && (error !== null || meter.finish === null || meter.finish.reason === 'error')
-    return insured ? freeReceipt(meter.usage) : receipt(meter.usage, 'exact', costOf(meter.usage, endpoint.prices))
-  }
-  if (!meter.delivered) return freeReceipt(textUsage(0, 0))
+  const counted = meter.usage && !isNoCount(meter.usage, meter.delivered) ? meter.usage : null
+  const brokenOff = error !== null && meter.finish === null
+  if (counted && !brokenOff) return isInsured(counted, meter, error) ? freeReceipt(counted) : exactly(counted, endpoint)
+  if (!meter.delivered) return freeReceipt(counted ?? textUsage(0, 0))
   const family = familyOf(endpoint)
-  const usage = await meter.estimate(texts => gateway.tokenizers.count(family, texts))
+  const estimated = await meter.estimate(texts => gateway.tokenizers.count(family, texts))
+  const usage = counted ? withOutputOf(counted, estimated) : estimated
   return receipt(usage, 'estimated', costOf(usage, endpoint.prices))
 }
+
+const exactly = (usage: Usage, { prices }: Endpoint): Receipt => receipt(usage, 'exact', costOf(usage, prices))
+
+const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
+  outputTokens(usage) === 0 && (error !== null || finish === null || finish.reason === 'error')
+
+// A provider that counts the prompt when it begins has not yet counted an answer that is broken off.
+const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
+  outputTokens(estimated) > outputTokens(counted) ? { ...counted, output: estimated.output } : counted
 
 // Some relays count 0 and 0 whatever they delivered. An answer has no such count.
 const isNoCount = (usage: Usage, delivered: boolean) => delivered && inputTokens(usage) === 0 && outputTokens(usage) === 0

@@ -91,3 +91,38 @@ describe('a provider’s own count', () => {
     await gateway.close()
   })
 })
+
+describe('trap 90: an answer that broke off after its provider had counted the prompt', () => {
+  async function leftAfter(parts: TextPart[]) {
+    const { gateway, answer, finished, tokenizers } = await begun(parts)
+    await answer.parts.next()
+    const left = answer.parts.return?.()
+    tokenizers.close()
+    await left
+    await gateway.close()
+    return finished[0]
+  }
+
+  test('costs the prompt as counted and the words that were delivered', async () => {
+    expect(await leftAfter([counted(textUsage(100, 1)), HELLO])).toMatchObject({
+      usageSource: 'estimated',
+      native_tokens_prompt: 100,
+      native_tokens_completion: 7,
+    })
+  })
+
+  test('costs the output as counted where that is more', async () => {
+    expect(await leftAfter([counted(textUsage(100, 50)), HELLO])).toMatchObject({ native_tokens_prompt: 100, native_tokens_completion: 50 })
+  })
+
+  test('costs nothing when nothing was delivered', async () => {
+    expect(await leftAfter([counted(textUsage(100, 1))])).toMatchObject({ usageSource: 'none', total_cost: 0n })
+  })
+
+  test('costs what was counted when it had ended', async () => {
+    expect(await leftAfter([HELLO, FINISH, counted(textUsage(100, 1))])).toMatchObject({
+      usageSource: 'exact',
+      native_tokens_completion: 1,
+    })
+  })
+})
