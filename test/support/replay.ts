@@ -115,7 +115,8 @@ const PATHS = [
   { model: /(?:^|\/)model\/([^/]+)\//, streamed: /\/converse-stream$/ },
 ]
 
-function asked(path: string, body: { model?: unknown; stream?: unknown }): { model: string; mode: Mode } {
+/** Which model a request names, in its path or its body, and whether it asks for a stream. */
+export function asked(path: string, body: { model?: unknown; stream?: unknown }): { model: string; mode: Mode } {
   for (const { model, streamed } of PATHS) {
     const found = model.exec(path)?.[1]
     if (found) return { model: decodeURIComponent(found), mode: streamed.test(path) ? 'streamed' : 'whole' }

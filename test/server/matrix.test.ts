@@ -1,0 +1,181 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { protocols } from '../../src/core/protocols/registry.ts'
+import { chat } from '../support/dialects/chat.ts'
+import type { Asking, Dialect, Reading } from '../support/dialects/dialect.ts'
+import { messages } from '../support/dialects/messages.ts'
+import { type Server, startServer } from '../support/server.ts'
+import { type Scene, startVoices, type VoiceServer } from '../support/voice-server.ts'
+import type { Heard } from '../support/voices/voice.ts'
+import { TOKENS } from '../support/voices/voice.ts'
+import { voices } from '../support/voices.ts'
+
+/*
+ * Every client's dialect with every provider's protocol, in everything that both can say: official clients on one side, a
+ * server that speaks the protocol on the other. A new dialect or protocol is in the table the moment it is listed.
+ */
+
+const DIALECTS: Record<string, Dialect> = { chat, messages }
+const PROTOCOLS = Object.keys(voices)
+
+/** What cannot be, and why. `ARCHITECTURE.md` says it too. */
+const HOLES: Record<string, string> = {
+  'chat cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
+  'messages cohere-chat reasoning': 'Cohere signs no thoughts and takes none back',
+}
+
+const INPUT = '{"city":"Paris","id":12345678901234567890}'
+const call = (id: string, name: string) => ({ id, name, input: INPUT })
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const SCHEMA = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false }
+const ANSWER = '{"city":"Paris"}'
+const THOUGHT = { text: 'Which city is it?', signature: 'c2lnbmVkIGJ5IHRoZSBwcm92aWRlcg==' }
+
+const SCENES: Record<string, Scene> = {
+  text: () => ({ says: { text: 'Hello there', finish: 'stop' } }),
+  tool: () => ({ says: { calls: [call('call_1', 'get_weather')], finish: 'tool_calls' } }),
+  parallel: heard =>
+    heard.results.length > 0
+      ? { says: { text: 'Sunny', finish: 'stop' } }
+      : { says: { text: 'Let me see.', calls: [call('call_1', 'get_weather'), call('call_2', 'get_time')], finish: 'tool_calls' } },
+  schema: heard =>
+    heard.choice === 'json'
+      ? { says: { calls: [{ id: 'call_1', name: 'json', input: ANSWER }], finish: 'tool_calls' } }
+      : { says: { text: ANSWER, finish: 'stop' } },
+  thinker: heard =>
+    heard.results.length > 0
+      ? { says: { text: 'Sunny', finish: 'stop' } }
+      : { says: { thought: THOUGHT, calls: [call('call_1', 'get_weather')], finish: 'tool_calls' } },
+  refusal: () => ({ says: { finish: 'refusal' } }),
+  length: () => ({ says: { text: 'Hello th', finish: 'length' } }),
+  busy: () => 'is overloaded',
+  broken: () => ({ breaksAfter: 'Hello th' }),
+}
+
+let server: Server
+let upstream: VoiceServer
+
+/** One cell: a client that asks through the gateway, and what the provider heard. */
+interface Cell {
+  ask(scene: string, asking?: Partial<Asking>): Promise<Reading>
+  heard(): Heard
+}
+
+const read = (given: Partial<Reading>) => ({ thought: '', calls: [], failure: null, tokens: TOKENS, ...given })
+const TOOLS = ['get_weather', 'get_time']
+const inputOf = (calls: { name: string; input: unknown }[]) => calls.map(({ name, input }) => [name, input])
+const heardInputs = ({ calls }: Heard) => calls.map(({ name, input }) => [name, JSON.parse(input)])
+
+const CASES: Record<string, (cell: Cell) => Promise<void>> = {
+  async text({ ask, heard }) {
+    expect(await ask('text', { system: 'Be kind.' })).toMatchObject(read({ text: 'Hello there', finish: 'stop' }))
+    expect(heard()).toMatchObject({ system: 'Be kind.', lines: ['user: Hi'], tools: [] })
+  },
+  async tools({ ask, heard }) {
+    const reading = await ask('tool', { tools: TOOLS, mustCall: 'get_weather' })
+    expect(reading).toMatchObject({ text: '', finish: 'tool_calls', failure: null })
+    expect(inputOf(reading.calls)).toEqual([['get_weather', JSON.parse(INPUT)]])
+    expect(heard().choice).toBe('get_weather')
+    expect(heard().tools).toContain('get_weather')
+  },
+  async 'parallel tools'({ ask, heard }) {
+    const reading = await ask('parallel', { tools: TOOLS })
+    expect(reading).toMatchObject({ text: 'Let me see.', finish: 'tool_calls' })
+    expect(inputOf(reading.calls)).toEqual(TOOLS.map(name => [name, JSON.parse(INPUT)]))
+    expect(new Set(reading.calls.map(({ id }) => id)).size).toBe(2)
+    expect(heard().tools).toEqual(TOOLS)
+  },
+  async 'tool result round trip'({ ask, heard }) {
+    const answer = await ask('parallel', { tools: TOOLS })
+    const again = await ask('parallel', { tools: TOOLS, after: { answer, results: ['21 degrees', 'noon'] } })
+    expect(again).toMatchObject(read({ text: 'Sunny', finish: 'stop' }))
+    expect(heardInputs(heard())).toEqual(TOOLS.map(name => [name, JSON.parse(INPUT)]))
+    expect(heard().results.map(({ text }) => text)).toEqual(['21 degrees', 'noon'])
+    const ids = heard().calls.map(({ id, name }) => id || name)
+    expect(heard().results.map(({ id }) => id)).toEqual(ids)
+    expect(heard().lines).toEqual(['user: Hi', 'assistant: Let me see.'])
+  },
+  async 'images in'({ ask, heard }) {
+    await ask('text', { text: 'What is it?', image: `data:image/png;base64,${PNG}` })
+    expect(heard()).toMatchObject({ images: [PNG], lines: ['user: What is it?'] })
+  },
+  async 'structured output'({ ask, heard }) {
+    const reading = await ask('schema', { schema: SCHEMA })
+    expect(reading).toMatchObject({ calls: [], finish: 'stop' })
+    expect(JSON.parse(reading.text)).toEqual(JSON.parse(ANSWER))
+    expect(heard().schema).toMatchObject({ properties: { city: {} }, required: ['city'] })
+  },
+  async reasoning({ ask, heard }) {
+    const answer = await ask('thinker', { tools: TOOLS, thinks: true })
+    expect(answer).toMatchObject({ thought: THOUGHT.text, finish: 'tool_calls' })
+    const again = await ask('thinker', { tools: TOOLS, thinks: true, after: { answer, results: ['21 degrees'] } })
+    expect(again).toMatchObject({ text: 'Sunny', finish: 'stop' })
+    expect(heard().thoughts.map(({ signature }) => signature)).toEqual([THOUGHT.signature])
+    expect(['', THOUGHT.text]).toContain(heard().thoughts[0]?.text ?? 'none')
+  },
+  async refusal({ ask }) {
+    expect(await ask('refusal')).toMatchObject({ finish: 'refusal', calls: [], failure: null })
+  },
+  async length({ ask }) {
+    expect(await ask('length')).toMatchObject(read({ text: 'Hello th', finish: 'length' }))
+  },
+  async 'an error before the answer'({ ask }) {
+    const { failure } = await ask('busy')
+    expect([502, 529]).toContain(failure?.status ?? 0)
+    expect(['provider_unavailable', 'provider_overloaded']).toContain(failure?.type ?? '')
+  },
+}
+
+/** What only a stream can do. */
+const STREAMED_CASES: typeof CASES = {
+  async 'an error within the answer'({ ask }) {
+    expect(await ask('broken')).toMatchObject({ text: 'Hello th', failure: { type: 'provider_unavailable' } })
+  },
+}
+
+beforeAll(async () => {
+  upstream = startVoices(SCENES)
+  server = await startServer({ config: configOf(upstream) })
+})
+
+afterAll(async () => {
+  await server?.[Symbol.asyncDispose]()
+  await upstream?.close()
+})
+
+function configOf(voices: VoiceServer) {
+  const spoken = PROTOCOLS.filter(name => name in protocols.text)
+  return {
+    providers: Object.fromEntries(spoken.map(name => [name, { protocol: name, base_url: voices.base(name), api_key: 'mock' }])),
+    models: spoken.flatMap(name => Object.keys(SCENES).map(scene => modelOf(name, scene))),
+  }
+}
+
+const modelOf = (protocol: string, scene: string) => ({
+  id: `${protocol}/${scene}`,
+  endpoints: [{ provider: protocol, model: scene, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+})
+
+const cellOf = (dialect: Dialect, protocol: string, stream: boolean): Cell => ({
+  ask: (scene, asking = {}) => dialect.ask(server.url, server.inference_key, { model: `${protocol}/${scene}`, stream, ...asking }),
+  heard: () => upstream.heardBy(protocol),
+})
+
+test('every protocol that answers with text has a voice here', () => {
+  expect(
+    Object.keys(protocols.text)
+      .filter(name => name !== 'sandbox')
+      .sort(),
+  ).toEqual([...PROTOCOLS].sort())
+})
+
+for (const [dialect, client] of Object.entries(DIALECTS))
+  for (const protocol of PROTOCOLS)
+    describe(`${dialect} over ${protocol}`, () => {
+      for (const mode of ['whole', 'streamed'])
+        for (const [name, play] of Object.entries(mode === 'streamed' ? { ...CASES, ...STREAMED_CASES } : CASES)) {
+          const hole = HOLES[`${dialect} ${protocol} ${name}`]
+          test.skipIf(hole !== undefined)(`${name}, ${mode}${hole ? ` (${hole})` : ''}`, () =>
+            play(cellOf(client, protocol, mode === 'streamed')),
+          )
+        }
+    })
