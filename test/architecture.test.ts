@@ -15,7 +15,7 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
 ]
 
 /** Every way in which this platform opens a connection. A method that is called `fetch` is none. */
-const OUTWARD = /(?<![.\w])fetch\((?![^()]*\) \{)|\bBun\.(connect|udpSocket)\b|new WebSocket\(|'node:(net|tls|https?|http2|dgram)'/
+const OUTWARD = /(?<![.\w])fetch\((?![^()]*\) \{)|\bBun\.(connect|udpSocket)\b|new WebSocket\(|'node:(net|tls|https?|http2|dgram|dns)['/]/
 
 /** What is written in one place only, or nowhere. */
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
@@ -108,6 +108,7 @@ describe('architecture', () => {
     expect(planted('await fetch(url)')).toHaveLength(1)
     expect(planted(`import { connect } from 'node:net'`)).toHaveLength(1)
     expect(planted('await Bun.connect(options)')).toHaveLength(1)
+    expect(planted(`import { lookup } from 'node:dns/promises'`)).toHaveLength(1)
     expect(planted('const [a, b] = body.tee()')).toHaveLength(1)
     expect(planted('console.log(1)')).toHaveLength(1)
     expect(planted('// fetch(url) is not for us\nreturn app.fetch(request)')).toEqual([])

@@ -15,7 +15,7 @@ import { openSqlite } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
 import { type AccessTokens, openAccessTokens } from './upstream/authorize/google-service-account.ts'
-import { type Egress, openEgress } from './upstream/egress.ts'
+import { type Egress, openEgress, type Resolve, resolveHost } from './upstream/egress.ts'
 
 /** The gateway itself: everything a core function may reach for, in one place, so that a test may replace any of it. */
 export interface Gateway {
@@ -37,6 +37,8 @@ export interface Gateway {
   events: Events
   /** Asks the world: the only way out. */
   egress: Egress
+  /** Asks where a host is. */
+  resolve: Resolve
   /** What Google service accounts have bought. */
   accessTokens: AccessTokens
   clock: Clock
@@ -57,6 +59,7 @@ export interface Parts {
   clock: Clock
   ids: Ids
   egress: Egress
+  resolve: Resolve
   tokenizers: Tokenizers
 }
 
@@ -83,6 +86,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     tokenizers,
     events,
     egress,
+    resolve: replace.resolve ?? resolveHost,
     accessTokens: openAccessTokens(egress, clock),
     clock,
     ids,

@@ -21,6 +21,15 @@ export class Cancellation {
     if (this.reason) listener?.(this.reason)
   }
 
+  /** So many more, each of which is cancelled when this is: for work that goes on at the same time. */
+  branches(count: number): Cancellation[] {
+    const branches = Array.from({ length: count }, () => new Cancellation())
+    this.listen(reason => {
+      for (const branch of branches) branch.cancel(reason)
+    })
+    return branches
+  }
+
   /** What somebody else's work comes to, awaited no longer than this lasts: throws the reason once it is cancelled. */
   async orCancelled<T>(work: Promise<T>): Promise<T> {
     const cancelled = Promise.withResolvers<never>()

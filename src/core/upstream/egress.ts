@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises'
 import type { Config } from '../config.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { parseObject } from '../kernel/json.ts'
@@ -10,11 +11,15 @@ export type { Incoming }
 
 /** One request to the world. */
 export interface Outgoing {
+  /** POST unless told. */
+  method?: 'GET'
   url: string
   /** By lower-case name. */
   headers: Record<string, string>
   /** As it goes on the wire: what is signed is what is sent. */
   body: string
+  /** Where to connect, instead of asking what the URL's host is. */
+  address?: string
 }
 
 /** Asks the world. Cancelling closes the connection at once. */
@@ -23,11 +28,17 @@ export type Egress = (outgoing: Outgoing, cancellation: Cancellation) => Promise
 /** The only way out of the process: sends to providers, and answers for the sandbox. */
 export function openEgress({ timeouts }: Config): Egress {
   const http = openHttp({ connectMilliseconds: timeouts.connect_seconds * 1000 })
-  return ({ url, headers, body }, cancellation) => {
+  return ({ method = 'POST', url, headers, body, address }, cancellation) => {
     if (url.startsWith('sandbox:')) return sandbox(parseObject(body) ?? {}, cancellation).then(incomingOf)
-    return http.send({ method: 'POST', url, headers, body }, cancellation)
+    return http.send({ method, url, headers, body, address }, cancellation)
   }
 }
+
+/** The addresses of a host. Throws where it has none. */
+export type Resolve = (host: string) => Promise<string[]>
+
+/** Asks the system. */
+export const resolveHost: Resolve = async host => (await lookup(host, { all: true })).map(({ address }) => address)
 
 /** A platform `Response` in this form. */
 export function incomingOf(response: Response): Incoming {

@@ -36,4 +36,14 @@ describe('Cancellation', () => {
     cancellation.listen(({ message }) => told.push(message))
     expect(told).toEqual(['left'])
   })
+
+  test('has branches that are cancelled with it, and not it with them', () => {
+    const cancellation = new Cancellation()
+    const [first, second] = cancellation.branches(2)
+    first?.cancel(reason('first'))
+    expect([cancellation.reason, second?.reason]).toEqual([null, null])
+    cancellation.cancel(reason('all'))
+    expect([first?.reason?.message, second?.reason?.message]).toEqual(['first', 'all'])
+    expect(cancellation.branches(1)[0]?.reason?.message).toBe('all')
+  })
 })

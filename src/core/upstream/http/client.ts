@@ -8,6 +8,8 @@ export interface HttpRequest {
   url: string
   headers: Record<string, string>
   body: string
+  /** Where to connect, instead of asking what the URL's host is: what was checked is what is called. */
+  address?: string | undefined
 }
 
 export interface HttpClient {
@@ -31,11 +33,14 @@ export function openHttp(settings: ConnectionSettings): HttpClient {
   const targets = new Map<string, Target>()
   return {
     send(request, cancellation) {
-      const target = targetIn(targets, request.url)
-      const pool = poolFor(pools, target, settings)
       const exchange = new Exchange()
+      const isOnce = request.address !== undefined
+      const target = isOnce ? targetOf(request.url) : targetIn(targets, request.url)
       cancellation.listen(reason => exchange.fail(reason))
-      if (!exchange.failed) pool.carry(exchange, bytesOf(request, target))
+      if (exchange.failed) return exchange.headed.promise
+      const bytes = bytesOf(request, target)
+      if (isOnce) void connect({ ...target, address: request.address }, ONCE, settings, exchange, bytes)
+      else poolFor(pools, target, settings).carry(exchange, bytes)
       return exchange.headed.promise
     },
     close() {
@@ -74,8 +79,9 @@ function targetOf(address: string): Target {
 function bytesOf({ method, headers, body }: HttpRequest, { host, path }: Target): Buffer {
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`
   for (const name in headers) head += `${name}: ${fieldValue(headers[name] ?? '')}\r\n`
-  const length = Buffer.byteLength(body)
-  return Buffer.from(`${head}content-length: ${length}\r\n\r\n${body}`)
+  // A method that has no body by its nature says nothing of its length (RFC 9110, 8.6).
+  if (method !== 'GET') head += `content-length: ${Buffer.byteLength(body)}\r\n`
+  return Buffer.from(`${head}\r\n${body}`)
 }
 
 // A line break in a value would begin another header, or another request.
@@ -91,6 +97,25 @@ function poolFor(pools: Map<string, Pool>, target: Target, settings: ConnectionS
   pools.set(target.origin, made)
   return made
 }
+
+/** Opens a connection and sends a request on it. Whatever goes wrong, the exchange is told. */
+async function connect(
+  origin: Origin,
+  owner: ConnectionOwner,
+  settings: ConnectionSettings,
+  exchange: Exchange,
+  request: Buffer,
+): Promise<void> {
+  try {
+    const connection = await Connection.open(origin, owner, settings, exchange)
+    connection.carry(exchange, request)
+  } catch (failure) {
+    exchange.fail(failure)
+  }
+}
+
+/** Owns connections that nobody uses twice: where they go was a stranger's choice. */
+const ONCE: ConnectionOwner = { free: connection => connection.destroy(), gone: () => undefined }
 
 /** The connections to one origin that are free. The one used last is used next, so that the others can age. */
 class Pool implements ConnectionOwner {
@@ -108,7 +133,7 @@ class Pool implements ConnectionOwner {
   carry(exchange: Exchange, request: Buffer): void {
     const connection = this.#take()
     if (connection) connection.carry(exchange, request)
-    else void this.#connect(exchange, request)
+    else void connect(this.#origin, this, this.#settings, exchange, request)
   }
 
   free(connection: Connection): void {
@@ -129,15 +154,6 @@ class Pool implements ConnectionOwner {
     this.#closed = true
     clearInterval(this.#sweeper)
     for (const { connection } of this.#idle.splice(0)) connection.destroy()
-  }
-
-  async #connect(exchange: Exchange, request: Buffer): Promise<void> {
-    try {
-      const connection = await Connection.open(this.#origin, this, this.#settings, exchange)
-      connection.carry(exchange, request)
-    } catch (failure) {
-      exchange.fail(failure)
-    }
   }
 
   #take(): Connection | undefined {

@@ -6,6 +6,8 @@ export interface Origin {
   hostname: string
   port: number
   secure: boolean
+  /** Where the host is, if that is known already; its certificate is the host's own all the same. */
+  address?: string | undefined
 }
 
 /** A connection refused, lost, or not trusted, with the code of why. */
@@ -53,13 +55,11 @@ export class Connection implements Carrier {
     const connection = new Connection(owner)
     exchange.carriedBy(connection)
     const ready = Promise.withResolvers<void>()
-    const { hostname, port, secure } = origin
+    const { hostname, port, secure, address = hostname.replace(/^\[|\]$/g, '') } = origin
     const { connectMilliseconds, ca } = settings
     const handlers = connection.#handlers(ready, secure)
     const tls = secure ? { tls: { serverName: hostname, rejectUnauthorized: true, ...(ca ? { ca } : {}) } } : {}
-    Bun.connect({ hostname: hostname.replace(/^\[|\]$/g, ''), port, socket: handlers, ...tls }).catch(error =>
-      ready.reject(new ConnectionFailed(codeOf(error))),
-    )
+    Bun.connect({ hostname: address, port, socket: handlers, ...tls }).catch(error => ready.reject(new ConnectionFailed(codeOf(error))))
     const late = setTimeout(() => ready.reject(new ConnectionFailed('ETIMEDOUT')), connectMilliseconds)
     try {
       await ready.promise

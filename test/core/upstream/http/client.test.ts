@@ -706,3 +706,36 @@ describe('an idle connection', () => {
     expect(again).toEqual([1, 2])
   })
 })
+
+describe('a request to an address', () => {
+  const at = (address: string, more: Partial<HttpRequest> = {}) =>
+    ask({ url: upstream.url.replace('127.0.0.1', 'nowhere.invalid'), address, ...more })
+
+  test('goes there, asks nobody where the host is, and names it all the same', async () => {
+    upstream.plan(kept('there'))
+    expect(await textOf(await at('127.0.0.1'))).toBe('there')
+    expect(upstream.hits[0]?.headers.host).toBe(`nowhere.invalid:${new URL(upstream.url).port}`)
+  })
+
+  test('has a connection of its own, which nobody uses before or after it', async () => {
+    upstream.plan(kept('fine'))
+    await said()
+    await textOf(await at('127.0.0.1', { url: upstream.url }))
+    await textOf(await at('127.0.0.1', { url: upstream.url }))
+    await said()
+    expect(connections()).toEqual([1, 2, 3, 1])
+    await until(() => upstream.live === 1)
+  })
+
+  test('that is a GET says nothing of a length', async () => {
+    upstream.plan(kept('fine'))
+    await textOf(await at('127.0.0.1', { method: 'GET', body: '' }))
+    expect(upstream.hits[0]).toMatchObject({ method: 'GET', body: '' })
+    expect(upstream.hits[0]?.headers).not.toHaveProperty('content-length')
+  })
+
+  test('where nobody is fails', async () => {
+    const port = await refusedPort()
+    expect(await failureCode(ask({ url: `http://nowhere.invalid:${port}/`, address: '127.0.0.1' }))).toBe('ECONNREFUSED')
+  })
+})

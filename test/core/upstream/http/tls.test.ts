@@ -31,12 +31,14 @@ async function makeCertificates() {
   await openssl('req', '-x509', ...KEY, '-keyout', 'stranger.key', '-out', 'stranger.pem', '-subj', '/CN=localhost', '-days', '2')
   await makeCertificate('own', 'DNS:localhost,IP:127.0.0.1', '2')
   await makeCertificate('wrong-name', 'DNS:elsewhere.example,DNS:*.localhost,IP:127.0.0.2', '2')
+  await makeCertificate('name-only', 'DNS:localhost', '2')
+  await makeCertificate('address-only', 'IP:127.0.0.1', '2', 'elsewhere.example')
   await makeCertificate('expired', 'DNS:localhost,IP:127.0.0.1', '-1')
 }
 
-async function makeCertificate(name: string, names: string, days: string) {
+async function makeCertificate(name: string, names: string, days: string, subject = 'localhost') {
   await writeFile(join(folder, `${name}.ext`), `subjectAltName=${names}\n`)
-  await openssl('req', ...KEY, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', '/CN=localhost')
+  await openssl('req', ...KEY, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${subject}`)
   const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', days, '-extfile', `${name}.ext`]
   await openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.pem`, ...signed)
 }
@@ -95,9 +97,10 @@ async function startTlsServer(certificate: string, converse: (socket: TLSSocket,
 }
 
 /** Sends one request to a server, trusting the test’s own authority unless told. */
-async function ask({ port }: TlsServer, { host = 'localhost', ca = 'ca.pem', body = '{}' } = {}): Promise<Incoming> {
+async function ask({ port }: TlsServer, { host = 'localhost', ca = 'ca.pem', body = '{}', address = '' } = {}): Promise<Incoming> {
   const http = openHttp({ connectMilliseconds: 5_000, ...(ca === '' ? {} : { ca: await fileOf(ca) }) })
-  return http.send({ method: 'POST', url: `https://${host}:${port}/v1`, headers: {}, body }, new Cancellation())
+  const request = { method: 'POST', url: `https://${host}:${port}/v1`, headers: {}, body, ...(address === '' ? {} : { address }) }
+  return http.send(request, new Cancellation())
 }
 
 const textOf = async (incoming: Incoming) => incoming.text(64 * MEBIBYTE, () => undefined)
@@ -123,6 +126,20 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
     await using server = await startTlsServer('own', fine)
     await textOf(await ask(server))
     expect(server.name).toBe('localhost')
+  })
+
+  test('a host that is called at an address is told its name, and vouched for by its name', async () => {
+    await using server = await startTlsServer('name-only', fine)
+    expect(await textOf(await ask(server, { address: '127.0.0.1' }))).toBe('fine')
+    expect(server.name).toBe('localhost')
+    expect(server.received).toStartWith(`POST /v1 HTTP/1.1\r\nhost: localhost:${server.port}\r\n`)
+  })
+
+  test('a host that is called at an address is not vouched for by its address', async () => {
+    await using server = await startTlsServer('address-only', fine)
+    const failure = await rejection(ask(server, { address: '127.0.0.1' }))
+    expect(failure).toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
+    expect(server.received).toBe('')
   })
 
   test('8 MiB arrive whole in both directions', async () => {
