@@ -269,6 +269,7 @@ describe('U-04 Retry-After', () => {
     ['is at most five minutes', '99999999999', '300'],
     ['is never below nothing', '-5', '0'],
     ['is left out when it makes no sense', 'abc', undefined],
+    ['is rounded up from a fraction', '1.5', '2'],
     ['is rounded up from a date', new Date(Date.now() + 3_600_000).toUTCString(), '300'],
   ])('%s', async (_, given, told) => {
     first.plan(status(429, CANARY, { 'retry-after': given }))
@@ -276,6 +277,12 @@ describe('U-04 Retry-After', () => {
     const outcome = await ask({}, false)
     expect(outcome.status).toBe(429)
     expect(outcome.headers['retry-after']).toBe(told as string)
+  })
+
+  test('is the finer one where a provider gives both', async () => {
+    first.plan(status(429, CANARY, { 'retry-after': '9', 'retry-after-ms': '2400' }))
+    second.plan(status(429, CANARY, { 'retry-after': '9', 'retry-after-ms': '8001' }))
+    expect((await ask({}, false)).headers['retry-after']).toBe('3')
   })
 })
 

@@ -64,7 +64,7 @@ async function failureOf(protocol: Protocol<Kind>, incoming: Incoming, deadline:
     .then(parse)
     .catch(() => undefined)
   const error = protocol.failure(incoming.status, body)
-  const retryAfter = retryAfterOf(incoming.header('retry-after'))
+  const retryAfter = retryAfterMsOf(incoming.header('retry-after-ms')) ?? retryAfterOf(incoming.header('retry-after'))
   if (retryAfter === undefined || error.type !== 'rate_limit_exceeded') return error
   return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
 }
@@ -74,9 +74,20 @@ const LONGEST_RETRY_AFTER = 300
 /** The seconds a provider asks to wait (RFC 9110, 10.2.3), as a number or a date, never below 0 or past five minutes. */
 export function retryAfterOf(given: string | null, now = Date.now()): number | undefined {
   if (given === null) return undefined
-  const seconds = /^-?\d+$/.test(given.trim()) ? Number(given) : (Date.parse(given) - now) / 1000
-  return Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER) : undefined
+  if (NUMBER.test(given.trim())) return wholeSeconds(Number(given))
+  return TIME.test(given) ? wholeSeconds((Date.parse(given) - now) / 1000) : undefined
 }
+
+/** The same from `retry-after-ms`, which OpenAI's and Azure's servers send because it is finer. */
+export const retryAfterMsOf = (given: string | null): number | undefined =>
+  given !== null && NUMBER.test(given.trim()) ? wholeSeconds(Number(given) / 1000) : undefined
+
+// Some providers send fractions of seconds, which a lenient reader of dates takes for a date.
+const NUMBER = /^-?\d+(?:\.\d+)?$/
+const TIME = /\d\d:\d\d:\d\d/
+
+const wholeSeconds = (seconds: number) =>
+  Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER) : undefined
 
 function parse(text: string): unknown {
   try {

@@ -54,6 +54,9 @@ export class SseScanner {
   #field(line: string): void {
     if (line.startsWith('data:')) this.#data.push(line.slice(line[5] === ' ' ? 6 : 5))
     else if (line.startsWith('event:')) this.#event = line.slice(line[6] === ' ' ? 7 : 6)
+    // A name alone is a field whose value is empty (9.2.6).
+    else if (line === 'data') this.#data.push('')
+    else if (line === 'event') this.#event = ''
   }
 
   #dispatch(frames: Frame[]): void {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { retryAfterOf } from '../../../src/core/upstream/answer.ts'
+import { retryAfterMsOf, retryAfterOf } from '../../../src/core/upstream/answer.ts'
 
 const NOW = Date.parse('2026-03-04T05:06:07Z')
 const after = (value: string) => retryAfterOf(value, NOW)
@@ -8,6 +8,14 @@ describe('retryAfterOf', () => {
   test('is the provider’s seconds', () => {
     expect(after('7')).toBe(7)
     expect(after(' 7 ')).toBe(7)
+  })
+
+  test('is rounded up where the provider gives fractions', () => {
+    expect(after('1.5')).toBe(2)
+    expect(after('0.001')).toBe(1)
+    expect(after('-0.5')).toBe(0)
+    expect(after('299.5')).toBe(300)
+    expect(after('300.5')).toBe(300)
   })
 
   test('is the seconds until the provider’s date, rounded up', () => {
@@ -27,6 +35,18 @@ describe('retryAfterOf', () => {
   test('is nothing where the provider says nothing, or nonsense', () => {
     expect(retryAfterOf(null, NOW)).toBeUndefined()
     expect(after('soon')).toBeUndefined()
-    expect(after('')).toBeUndefined()
+    for (const nonsense of ['', '1,5', '1.', '.5', '5s', '1e3', '0x10', '1 2', 'May 5', '1/2', 'Infinity'])
+      expect(after(nonsense)).toBeUndefined()
+  })
+})
+
+describe('retryAfterMsOf', () => {
+  test('is the provider’s milliseconds as whole seconds, with the same bounds', () => {
+    const given = ['1', '999', '1000', '1000.5', ' 2500 ', '0', '-5', '9999999999']
+    expect(given.map(retryAfterMsOf)).toEqual([1, 1, 1, 2, 3, 0, 0, 300])
+  })
+
+  test('is nothing where the provider says nothing, or nonsense', () => {
+    expect([null, '', 'soon', '1,5', '1e3', 'Wed, 04 Mar 2026 05:06:17 GMT'].map(retryAfterMsOf)).toEqual(Array(6).fill(undefined))
   })
 })

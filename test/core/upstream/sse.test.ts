@@ -77,6 +77,11 @@ describe('SseScanner', () => {
     expect(dataOf('data:  a\n\ndata: b:c\n\n')).toEqual([' a', 'b:c'])
   })
 
+  test('a field without a colon has an empty value', () => {
+    expect(dataOf('data\n\ndata: a\ndata\ndata: b\n\ndata\ndata\n\n')).toEqual(['', 'a\n\nb', '\n'])
+    expect(framesOf('event: x\nevent\ndata: a\n\n')).toEqual([{ event: '', data: 'a' }])
+  })
+
   test('a field nobody knows is no data', () => {
     expect(dataOf('database: a\nDATA: b\n data: c\ndata: d\n\n')).toEqual(['d'])
   })
