@@ -16,7 +16,7 @@ export interface Wanted {
   largest?: number
   /** Milliseconds for all of it; 20 seconds unless told. */
   patience?: number
-  /** Ends the download. This listens to it meanwhile: downloads that run at once need a branch each. */
+  /** Ends the download. It is listened to meanwhile, so that downloads which run at once need a branch each. */
   cancellation?: Cancellation
 }
 
@@ -82,7 +82,8 @@ const REDIRECTS = [301, 302, 303, 307, 308]
 
 /** What is there: the bytes, or the address of somewhere else. The connection is closed whatever comes of it. */
 async function visit(gateway: Gateway, checked: CheckedUrl, wanted: Wanted, limit: Cancellation): Promise<Buffer | string> {
-  const [visiting = limit] = limit.branches(1)
+  const visiting = new Cancellation()
+  limit.listen(reason => visiting.cancel(reason))
   try {
     const incoming = await gateway.egress({ method: 'GET', ...checked, headers: HEADERS, body: '' }, visiting)
     const elsewhere = REDIRECTS.includes(incoming.status) ? incoming.header('location') : null
