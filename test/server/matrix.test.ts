@@ -98,6 +98,11 @@ const CASES: Record<string, (cell: Cell) => Promise<void>> = {
     await ask('text', { text: 'What is it?', image: `data:image/png;base64,${PNG}` })
     expect(heard()).toMatchObject({ images: [PNG], lines: ['user: What is it?'] })
   },
+  async 'images by URL'({ ask, heard }) {
+    const url = upstream.picture(PNG)
+    await ask('text', { text: 'What is it?', image: url })
+    expect([PNG, url]).toContain(heard().images[0] ?? '')
+  },
   async 'structured output'({ ask, heard }) {
     const reading = await ask('schema', { schema: SCHEMA })
     expect(reading).toMatchObject({ calls: [], finish: 'stop' })
@@ -145,6 +150,7 @@ afterAll(async () => {
 function configOf(voices: VoiceServer) {
   const spoken = PROTOCOLS.filter(name => name in protocols.text)
   return {
+    security: { allow_private_urls: [new URL(voices.base('x')).host] },
     providers: Object.fromEntries(spoken.map(name => [name, { protocol: name, base_url: voices.base(name), api_key: 'mock' }])),
     models: spoken.flatMap(name => Object.keys(SCENES).map(scene => modelOf(name, scene))),
   }

@@ -31,6 +31,11 @@ export class VoiceServer {
     return heard
   }
 
+  /** Where a picture with these bytes is to be had. */
+  picture(base64: string): string {
+    return `http://127.0.0.1:${this.#server.port}/picture/${encodeURIComponent(base64)}`
+  }
+
   /** Stops listening and drops every connection. */
   async close(): Promise<void> {
     await this.#server.stop(true)
@@ -38,6 +43,7 @@ export class VoiceServer {
 
   async #answer(request: Request): Promise<Response> {
     const [, protocol = '', ...path] = new URL(request.url).pathname.split('/')
+    if (protocol === 'picture') return new Response(Buffer.from(decodeURIComponent(path.join('/')), 'base64'))
     const voice = voices[protocol]
     const body = parseExact(await request.text()) as Json
     const { model, mode } = asked(path.join('/'), body)

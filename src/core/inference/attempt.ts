@@ -8,6 +8,7 @@ import { openAnswer } from '../upstream/answer.ts'
 import { authorize } from '../upstream/authorize.ts'
 import type { AnswerPart, CommonPart, Kind, Work } from './call.ts'
 import { type KindOfWork, kinds } from './kinds.ts'
+import { withMedia } from './media.ts'
 import type { Running } from './running.ts'
 
 /** An answer that has begun: from here on nobody else may be asked. */
@@ -79,7 +80,9 @@ async function attempt<K extends Kind>(
   if (!protocol) throw new GatewayError('server', 'Internal Server Error')
   const began = gateway.clock.ticks()
   const fitting = kind.fitted(running.call, endpoint)
-  const call = protocol.takesNames ? fitting : kind.withoutNames(fitting)
+  const named = protocol.takesNames ? fitting : kind.withoutNames(fitting)
+  const ready = withMedia(gateway, running, kind, named, protocol.takesUrls)
+  const call = ready instanceof Promise ? await ready : ready
   const request = protocol.request(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
   let status: number | null = null

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { Kind, Usage, Work } from './call.ts'
 import { text } from './kinds/text.ts'
+import type { Named } from './media.ts'
 
 /** Watches the parts of one answer as they pass: what the provider counted, and what was delivered in case it counts nothing. */
 export interface Meter<Part> {
@@ -28,6 +29,10 @@ export interface KindOfWork<K extends Kind> {
   fitted(call: Work[K]['call'], endpoint: Endpoint): Work[K]['call']
   /** The call for a protocol that has no field for names. */
   withoutNames(call: Work[K]['call']): Work[K]['call']
+  /** What the call names by URL. */
+  named(call: Work[K]['call']): Named[]
+  /** The call with other URLs for these. */
+  withUrls(call: Work[K]['call'], urls: Map<string, string>): Work[K]['call']
   /** The tokens that the call may come to: what is set aside for it. */
   expected(call: Work[K]['call'], endpoint: Endpoint): { input: number; output: number }
   meter(call: Work[K]['call']): Meter<Work[K]['part']>

@@ -20,6 +20,8 @@ export interface Running<K extends Kind> {
   /** Ends the call from outside: the client left, or the gateway stops. */
   cancellation: Cancellation
   attempts: ProviderResponse[]
+  /** What was fetched for it, by URL, as data URLs. */
+  media: Map<string, string>
   created: Date
   /** Steady milliseconds: when the call began, and when its first part came. */
   began: number
@@ -56,6 +58,7 @@ export function begin<K extends Kind>(
     hold: holdFor(gateway, actor, kind, call, plan.endpoints[0]),
     cancellation,
     attempts: [],
+    media: new Map(),
     created: gateway.clock.now(),
     began: gateway.clock.ticks(),
     firstPart: null,

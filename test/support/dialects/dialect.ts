@@ -4,7 +4,7 @@ export interface Asking {
   stream: boolean
   system?: string
   text?: string
-  /** A data URL. */
+  /** A data URL, or one to fetch. */
   image?: string
   /** The names of tools that take a city and an id. */
   tools?: string[]

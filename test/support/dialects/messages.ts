@@ -56,7 +56,9 @@ function bodyOf({
 
 const imageBlock = (url: string): Anthropic.ImageBlockParam => ({
   type: 'image',
-  source: { type: 'base64', media_type: 'image/png', data: url.slice(url.indexOf(',') + 1) },
+  source: url.startsWith('data:')
+    ? { type: 'base64', media_type: 'image/png', data: url.slice(url.indexOf(',') + 1) }
+    : { type: 'url', url },
 })
 
 const resultBlock = (tool_use_id: string, content: string): Anthropic.ToolResultBlockParam => ({

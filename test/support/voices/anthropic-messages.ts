@@ -11,7 +11,7 @@ interface Block {
   input?: unknown
   tool_use_id?: string
   content?: string | Block[]
-  source?: { data?: string }
+  source?: { data?: string; url?: string }
 }
 
 /** Anthropic's messages. */
@@ -96,7 +96,7 @@ function hear(role: string, block: Block, heard: Heard): void {
       heard.lines.push(`${role}: ${block.text}`)
       break
     case 'image':
-      heard.images.push(block.source?.data ?? '')
+      heard.images.push(block.source?.data ?? block.source?.url ?? '')
       break
     case 'thinking':
       heard.thoughts.push({ text: block.thinking ?? '', signature: block.signature ?? '' })

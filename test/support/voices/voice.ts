@@ -85,5 +85,5 @@ export const sse = (events: object[], named = false): Uint8Array =>
 export const halves = (text: string): string[] =>
   [text.slice(0, Math.ceil(text.length / 2)), text.slice(Math.ceil(text.length / 2))].filter(Boolean)
 
-/** The base64 of a data URL. */
-export const base64Of = (url: string): string => url.slice(url.indexOf(',') + 1)
+/** The base64 of a data URL; any other URL as it is. */
+export const base64Of = (url: string): string => (url.startsWith('data:') ? url.slice(url.indexOf(',') + 1) : url)

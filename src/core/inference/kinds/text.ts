@@ -3,6 +3,7 @@ import { namesInText, type TextCall, type TextPart, textUsage, type Usage } from
 import type { Counter, KindOfWork, Meter } from '../kinds.ts'
 import { fitted } from '../parameters.ts'
 import { Delivered } from './text/delivered.ts'
+import { named, withUrls } from './text/media.ts'
 import { promptEstimate } from './text/prompt.ts'
 
 /** Conversations and completions: text in, text out, whatever else comes with it. */
@@ -11,6 +12,8 @@ export const text: KindOfWork<'text'> = {
   isMeaningful,
   fitted,
   withoutNames: call => ({ ...call, turns: namesInText(call.turns) }),
+  named,
+  withUrls,
   expected,
   meter: call => new TextMeter(call),
 }

@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import type { Block, TextCall } from '../../../src/core/inference/call.ts'
+import { kinds } from '../../../src/core/inference/kinds.ts'
+import { withMedia } from '../../../src/core/inference/media.ts'
+import { begin } from '../../../src/core/inference/running.ts'
+import type { Media } from '../../../src/core/protocols/protocol.ts'
+import { endpointOf, textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const DATA = `data:image/png;base64,${PNG}`
+
+let host: Bun.Server<undefined>
+let gateway: Gateway
+let visits: string[] = []
+
+beforeAll(async () => {
+  host = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch(request) {
+      const { pathname } = new URL(request.url)
+      visits.push(pathname)
+      if (pathname === '/slow') return new Promise<Response>(() => undefined)
+      return pathname === '/none' ? new Response('', { status: 404 }) : new Response(Buffer.from(PNG, 'base64'))
+    },
+  })
+  gateway = await testGateway({ config: { security: { allow_private_urls: [`127.0.0.1:${host.port}`] } } })
+})
+
+afterAll(async () => {
+  await gateway.close()
+  await host.stop(true)
+})
+
+beforeEach(() => {
+  visits = []
+})
+
+const at = (path: string) => `http://127.0.0.1:${host.port}${path}`
+const image = (url: string): Block => ({ type: 'image', url, detail: 'low' })
+const callOf = (...blocks: Block[]) => textCall({ turns: [{ role: 'user', blocks }] })
+
+function runningOf(call: TextCall, client = new AbortController()) {
+  return begin(gateway, operator(gateway), 'text', call, { endpoints: [endpointOf()], dropped: [] }, client.signal)
+}
+
+const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) => withMedia(gateway, running, kinds.text, call, takesUrls)
+
+describe('what a call names by URL', () => {
+  test('is fetched for a provider that does not fetch it itself, and the call stays as it is', async () => {
+    const call = callOf({ type: 'text', text: 'Look' }, image(at('/a.png')), { type: 'file', file: { filename: 'a', file_data: at('/b') } })
+    const before = structuredClone(call.turns)
+    expect((await prepared(call, [])).turns[0]?.blocks).toEqual([
+      { type: 'text', text: 'Look' },
+      { type: 'image', url: DATA, detail: 'low' },
+      { type: 'file', file: { filename: 'a', file_data: DATA } },
+    ])
+    expect(call.turns).toEqual(before)
+  })
+
+  test('is left alone where the provider fetches it, and where it is there already, without a wait', () => {
+    const call = callOf(image(at('/a.png')), image(DATA), { type: 'file', file: { file_id: 'file-1' } })
+    expect(prepared(call, ['image'])).toBe(call)
+    expect(visits).toEqual([])
+  })
+
+  test('is fetched once, however often it is named and however many endpoints are tried', async () => {
+    const call = callOf(image(at('/a.png')), image(at('/a.png')))
+    const running = runningOf(call)
+    await prepared(call, [], running)
+    await prepared(call, [], running)
+    expect(visits).toEqual(['/a.png'])
+  })
+
+  test('is a clear error when it is not there, and the other downloads are ended', async () => {
+    await expect(prepared(callOf(image(at('/slow')), image(at('/none'))), [])).rejects.toMatchObject({
+      type: 'image_not_found',
+      status: 404,
+    })
+  })
+
+  test('is not fetched from a private host that nobody has allowed', async () => {
+    await expect(prepared(callOf(image('http://127.0.0.1:1/a.png')), [])).rejects.toMatchObject({ type: 'invalid_request' })
+  })
+
+  test('is not fetched for a client that has left', async () => {
+    const client = new AbortController()
+    const call = callOf(image(at('/slow')))
+    const fetching = prepared(call, [], runningOf(call, client))
+    setTimeout(() => client.abort(), 20)
+    await expect(fetching).rejects.toMatchObject({ status: 499 })
+  })
+
+  test('may be so many things and no more', async () => {
+    const many = Array.from({ length: 33 }, (_, i) => image(at(`/${i}.png`)))
+    await expect(prepared(callOf(...many), [])).rejects.toMatchObject({ type: 'invalid_request' })
+    expect(visits).toEqual([])
+  })
+})
