@@ -78,9 +78,15 @@ export type Block =
   | { type: 'audio'; data: string; format: string }
   | { type: 'video'; url: string; extra?: Record<string, unknown> }
   /** A document: `file_data` is an http(s) or data URL, `file_id` a file that the provider knows. */
-  | { type: 'file'; file: { filename?: string; file_data?: string; file_id?: string }; citations?: boolean; cache_control?: CacheControl }
+  | {
+      type: 'file'
+      file: { filename?: string; file_data?: string; file_id?: string }
+      citations?: boolean
+      cache_control?: CacheControl
+      extra?: Record<string, unknown>
+    }
   /** `input` is the raw JSON text of the arguments. */
-  | { type: 'tool-call'; id: string; name: string; input: string; cache_control?: CacheControl }
+  | { type: 'tool-call'; id: string; name: string; input: string; cache_control?: CacheControl; extra?: Record<string, unknown> }
   | { type: 'reasoning'; text: string | null; details: ReasoningDetail[] | null }
   | { type: 'refusal'; text: string }
   /** A kind of content we have no word for, exactly as the client of this dialect sent it. */
@@ -165,23 +171,37 @@ export interface RoutingPreferences {
 export const FINISH_REASONS = ['tool_calls', 'stop', 'length', 'content_filter', 'error'] as const
 export type FinishReason = (typeof FINISH_REASONS)[number]
 
-/** Pieces of an answer. `choice` counts the alternatives of one answer, from 0. */
+/**
+ * Pieces of an answer. `choice` counts the alternatives of one answer, from 0. Where a provider cuts what it says into blocks,
+ * `block` counts them, so that a dialect which cuts too can cut in the same places.
+ */
 export type TextPart =
   | Start
-  | { type: 'text-delta'; choice: number; text: string; logprobs?: Logprobs }
+  | { type: 'text-delta'; choice: number; text: string; logprobs?: Logprobs; block?: number }
   | { type: 'refusal-delta'; choice: number; text: string; logprobs?: Logprobs }
   /** Thinking, as words to show and as the structured entries to send back. A provider may give either, or both at once. */
   | { type: 'reasoning-delta'; choice: number; text: string; details: ReasoningDetail[] }
-  | { type: 'tool-call-start'; choice: number; index: number; id: string; name: string }
+  /** `extra` is what the provider tells of the call besides, by its own names. */
+  | { type: 'tool-call-start'; choice: number; index: number; id: string; name: string; extra?: Record<string, unknown> }
   | { type: 'tool-call-delta'; choice: number; index: number; input: string }
   | { type: 'image'; choice: number; url: string }
   | { type: 'audio-delta'; choice: number; audio: AudioDelta }
-  /** A source, as the chat API shows it; `citation` as Anthropic's does, where the provider gave that. Null where one has no form for it. */
-  | { type: 'annotation'; choice: number; annotation: unknown; citation?: unknown }
+  /**
+   * A source, as the chat API shows it; `citation` as Anthropic's does, where the provider gave that. Null where one has no form
+   * for it. `block` is the text that it stands behind.
+   */
+  | { type: 'annotation'; choice: number; annotation: unknown; citation?: unknown; block?: number }
   /** A piece that only clients of this dialect have a word for, whole: a search that the provider ran, and what it found. */
   | { type: 'other'; choice: number; dialect: Dialect; value: unknown }
-  /** `sequence` is the stop sequence that was met, where the provider tells. */
-  | { type: 'finish'; choice: number; reason: FinishReason; native: string | null; sequence?: string | null }
+  /** `sequence` is the stop sequence that was met, where the provider tells; `extra` what it tells of the answer besides, by its own names. */
+  | {
+      type: 'finish'
+      choice: number
+      reason: FinishReason
+      native: string | null
+      sequence?: string | null
+      extra?: Record<string, unknown>
+    }
   | CommonPart
 
 /** A piece of an answer of this kind of work, or what every kind tells besides its content. */
@@ -204,6 +224,8 @@ export interface Start {
   upstream_id: string | null
   system_fingerprint: string | null
   service_tier: string | null
+  /** What was asked, counted, where the provider says so before it answers. */
+  input?: Usage['input']
 }
 
 /** The logprobs of a piece of text, as the provider's OpenAI-shaped `{ content, refusal }`. */
