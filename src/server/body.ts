@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { GatewayError, invalid, tooLarge } from '../core/errors.ts'
+import { holdsLongInteger, parseExact } from '../core/kernel/json.ts'
 import { misfit } from '../core/kernel/schema.ts'
 
 /** A JSON body may hold this much, nest this deep, and have this many brackets, commas and colons. */
@@ -15,7 +16,7 @@ const MOST_TOKENS = 500_000
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
   const bytes = await readBytes(request)
   guard(bytes)
-  return checked(schema, parse(bytes))
+  return parsed(schema, textOf(bytes))
 }
 
 /** The value, if it fits the schema. Throws 400 naming the field. */
@@ -104,11 +105,22 @@ function endOfText(bytes: Uint8Array, start: number): number {
   return bytes.length
 }
 
-function parse(bytes: Uint8Array): unknown {
+function textOf(bytes: Uint8Array): string {
   if (bytes.length === 0) throw invalid('body: expected a JSON object, found nothing')
   if (!isUtf8(bytes)) throw invalid(EXPECTED)
+  return withoutMark(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
+}
+
+// An integer that is kept exactly is an object to JavaScript. Checked as a number first, it cannot pass for an object where
+// one is asked for; checked as it is then, it cannot pass for a number that we could count with.
+function parsed<T extends TSchema>(schema: T, text: string): Static<T> {
+  const value = checked(schema, json(text, JSON.parse))
+  return holdsLongInteger(text) ? checked(schema, json(text, parseExact)) : value
+}
+
+function json(text: string, parse: (text: string) => unknown): unknown {
   try {
-    return JSON.parse(withoutMark(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()))
+    return parse(text)
   } catch {
     throw invalid(EXPECTED)
   }

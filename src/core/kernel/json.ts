@@ -31,12 +31,15 @@ export function parseObject(json: string): Json | undefined {
 
 const LONG_INTEGER = /^-?\d{16,}$/
 
+/** Whether the text may hold an integer that JSON.parse would round. */
+export const holdsLongInteger = (json: string): boolean => /\d{16}/.test(json)
+
 /**
  * Like JSON.parse, but an integer that JavaScript would round is kept as it was written, and JSON.stringify writes it so
  * again: an id of eighteen digits in a tool's arguments must not become another id. Throws a SyntaxError.
  */
 export function parseExact(json: string): unknown {
-  if (!/\d{16}/.test(json)) return JSON.parse(json)
+  if (!holdsLongInteger(json)) return JSON.parse(json)
   return JSON.parse(json, exactly as Reviver)
 }
 

@@ -48,9 +48,13 @@ export function describe(schema: TSchema): string {
 export function nameOf(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (isRawJson(value)) return 'a number too long to be kept exactly'
   if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array'
   return typeof value === 'string' ? (value === '' ? 'an empty string' : 'a string') : 'an object'
 }
+
+// An integer that JavaScript would round, as `parseExact` keeps it.
+const isRawJson = (value: unknown): boolean => (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)
 
 function checker(schema: TSchema): TypeCheck<TSchema> {
   const known = compiled.get(schema)
