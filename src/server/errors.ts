@@ -1,11 +1,23 @@
 import { GatewayError } from '../core/errors.ts'
 
-/** The one place where a failure becomes the envelope (specification, Error envelope). Only what is ours to say is said. */
-export function errorResponse(thrown: unknown, requestId: string, headers: Record<string, string> = {}): Response {
+/** How a failure looks in a body. */
+export type Envelope = (error: GatewayError, requestId: string) => unknown
+
+/** The usual one (specification, Error envelope). */
+const usual: Envelope = ({ type, status, message, metadata }, requestId) => ({
+  error: { code: status, message, metadata: { error_type: type, request_id: requestId, ...metadata } },
+})
+
+/** The one place where a failure becomes a response. Only what is ours to say is said. */
+export function errorResponse(
+  thrown: unknown,
+  requestId: string,
+  headers: Record<string, string> = {},
+  envelope: Envelope = usual,
+): Response {
   const error = errorOf(thrown)
-  const { type, status, message, metadata } = error
-  const body = { error: { code: status, message, metadata: { error_type: type, request_id: requestId, ...metadata } } }
-  return Response.json(body, { status, headers: { ...headers, ...hints(error), 'x-request-id': requestId } })
+  const body = envelope(error, requestId)
+  return Response.json(body, { status: error.status, headers: { ...headers, ...hints(error), 'x-request-id': requestId } })
 }
 
 function hints({ retryAfter, metadata: { allow } }: GatewayError): Record<string, string> {

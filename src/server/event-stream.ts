@@ -1,6 +1,6 @@
-/** How a waiting stream is kept alive: after `interval` milliseconds of silence this comment is sent. */
+/** How a waiting stream is kept alive: after `interval` milliseconds of silence this text is sent, a comment or an event. */
 export interface KeepAlive {
-  comment: string
+  text: string
   interval: number
 }
 
@@ -8,15 +8,15 @@ const encoder = new TextEncoder()
 
 /**
  * Texts as server-sent events over our own stream, written as the client reads. The client leaving stops the source at once.
- * The source may still be on its way: comments are sent until it comes. A source must not throw: what fails after the first
+ * The source may still be on its way: keep-alives are sent until it comes. A source must not throw: what fails after the first
  * byte is an event of its own.
  */
 export function eventStream(
   source: AsyncIterator<string> | Promise<AsyncIterator<string>>,
-  { comment, interval }: KeepAlive,
+  { text, interval }: KeepAlive,
   headers: Record<string, string>,
 ) {
-  const line = encoder.encode(`: ${comment}\n\n`)
+  const line = encoder.encode(text)
   let timer: ReturnType<typeof setInterval> | undefined
   const body = new ReadableStream<Uint8Array>(
     {

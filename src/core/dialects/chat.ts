@@ -1,4 +1,3 @@
-export type { ChatContext } from './chat/request.ts'
 export { understand } from './chat/request.ts'
 export { chatResponse } from './chat/response.ts'
 export { ChatRequest, CompletionRequest } from './chat/schema.ts'

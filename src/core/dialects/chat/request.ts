@@ -1,49 +1,23 @@
-import { GatewayError, invalid } from '../../errors.ts'
+import { invalid } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
-import type {
-  Block,
-  CacheControl,
-  Origin,
-  Params,
-  Reasoning,
-  ReasoningDetail,
-  RoutingPreferences,
-  TextCall,
-  Tool,
-  Turn,
-} from '../../inference/call.ts'
-import { hashedUser } from '../../inference/parameters.ts'
+import type { Block, Params, Reasoning, ReasoningDetail, TextCall, Tool, Turn } from '../../inference/call.ts'
+import { marker, some, unknownOf } from '../fields.ts'
+import { type CallContext, callBase } from '../routing.ts'
 import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
 
-/** What the headers said that the body may also say. */
-export interface ChatContext {
-  origin: Origin
-  /** The generation's id, known before the call is understood, so that an error can carry it too. */
-  id: string
-  session_id: string | null
-  betas: string[]
-}
-
 /** A checked body → the call. Throws 400 where fields contradict each other. */
-export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, { id, origin, session_id, betas }: ChatContext): TextCall {
+export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, context: CallContext): TextCall {
   return {
+    ...callBase(gateway, actor, body, context),
     kind: 'text',
     dialect: 'chat',
-    id,
-    models: modelsOf(gateway, body),
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    stream: body.stream ?? false,
-    routing: routingOf(body.provider ?? {}),
-    user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
-    session_id: body.session_id ?? session_id,
-    trace: body.trace ?? null,
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    origin,
     extra: unknownOf(body, OURS) ?? {},
-    betas,
+    betas: context.betas,
   }
 }
 
@@ -55,15 +29,6 @@ const OURS = new Set([
   'transforms',
   'preset',
 ])
-
-const MOST_MODELS = 8
-
-function modelsOf(gateway: Gateway, { model, models = [] }: ChatRequest): string[] {
-  if (model !== undefined && models.length === 0) return [model]
-  const wanted = [...new Set(model === undefined ? models : [model, ...models])]
-  if (wanted.length > MOST_MODELS) throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
-  return wanted.length > 0 ? wanted : [gateway.config.default_model]
-}
 
 function turnsOf({ messages, prompt }: ChatRequest): Turn[] {
   if (messages && prompt !== undefined) throw invalid('messages: expected either messages or prompt, found both', 'messages')
@@ -133,24 +98,6 @@ function blockOf(part: Part): Block {
   }
 }
 
-const marker = (cache_control: CacheControl | undefined) => (cache_control ? { cache_control } : {})
-
-/** What a thing holds besides its known fields; undefined where that is nothing, as it mostly is. */
-function unknownOf(thing: object, known: Set<string>): Record<string, unknown> | undefined {
-  let extra: Record<string, unknown> | undefined
-  for (const name in thing) {
-    if (known.has(name)) continue
-    extra ??= {}
-    extra[name] = thing[name as keyof typeof thing]
-  }
-  return extra
-}
-
-const some = (extra: Record<string, unknown>) => {
-  for (const _ in extra) return { extra }
-  return {}
-}
-
 function toolOf(tool: NonNullable<ChatRequest['tools']>[number]): Tool {
   if (!('function' in tool) || tool.type !== 'function') return { type: 'other', dialect: 'chat', value: tool }
   const { type: _, function: definition, cache_control, ...extra } = tool as FunctionTool
@@ -214,22 +161,3 @@ function reasoningOf({ reasoning, reasoning_effort, include_reasoning }: ChatReq
   if (include_reasoning === true) wish.enabled ??= true
   return Object.keys(wish).length > 0 ? (wish as Reasoning) : undefined
 }
-
-function routingOf(given: NonNullable<ChatRequest['provider']>): RoutingPreferences {
-  const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = given
-  const wishes: RoutingPreferences = {}
-  if (order) wishes.order = order.map(slugOf)
-  if (only) wishes.only = only.map(slugOf)
-  if (ignore) wishes.ignore = ignore.map(slugOf)
-  if (quantizations) wishes.quantizations = quantizations
-  if (max_price) wishes.max_price = Object.fromEntries(Object.entries(max_price).map(([name, price]) => [name, Number(price)]))
-  if (data_collection) wishes.data_collection = data_collection
-  if (switches.allow_fallbacks != null) wishes.allow_fallbacks = switches.allow_fallbacks
-  if (switches.require_parameters) wishes.require_parameters = true
-  if (switches.zdr) wishes.zdr = true
-  if (wishes.only?.length === 0)
-    throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
-  return wishes
-}
-
-const slugOf = (provider: string) => provider.toLowerCase()

@@ -1,17 +1,10 @@
-import { type Static, type TLiteral, type TSchema, type TUnion, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
+import { routing } from '../routing.ts'
+import { Anything, CacheControl, marked, oneOf, open, optional } from '../schema.ts'
 
 /** The chat request as its JSON may look (specification E9, wire reference C.1–C.4). What is not named here is forwarded untouched. */
 
-const open = { additionalProperties: true }
-const optional = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
-const oneOf = <const Values extends readonly string[]>(...values: Values) =>
-  Type.Union(values.map(value => Type.Literal(value))) as unknown as TUnion<{ -readonly [I in keyof Values]: TLiteral<Values[I]> }>
-const Anything = Type.Record(Type.String(), Type.Unknown())
-
 const Effort = oneOf('max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none')
-
-const CacheControl = Type.Object({ type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) }, open)
-const marked = { cache_control: Type.Optional(CacheControl) }
 
 const TextPart = Type.Object({ type: Type.Literal('text'), text: Type.String(), ...marked }, open)
 const ImagePart = Type.Object(
@@ -123,36 +116,6 @@ const ResponseFormat = Type.Union([
   Type.Object({ type: Type.Literal('grammar'), grammar: Type.String() }, open),
 ])
 
-const Price = Type.Union([Type.Number({ minimum: 0 }), Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,12})?$' })])
-const Cutoffs = Type.Union([
-  Type.Number({ minimum: 0 }),
-  Type.Object(Object.fromEntries(['p50', 'p75', 'p90', 'p99'].map(p => [p, optional(Type.Number({ minimum: 0 }))])), open),
-])
-const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
-
-const ProviderPreferences = Type.Object(
-  {
-    order: optional(Type.Array(Type.String())),
-    only: optional(Type.Array(Type.String())),
-    ignore: optional(Type.Array(Type.String())),
-    allow_fallbacks: optional(Type.Boolean()),
-    require_parameters: optional(Type.Boolean()),
-    data_collection: optional(oneOf('allow', 'deny')),
-    zdr: optional(Type.Boolean()),
-    enforce_distillable_text: optional(Type.Boolean()),
-    quantizations: optional(Type.Array(Type.String())),
-    sort: optional(Type.Union([SortKey, Type.Object({ by: optional(SortKey), partition: optional(oneOf('model', 'none')) }, open)])),
-    max_price: Type.Optional(
-      Type.Object(Object.fromEntries(['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)])), open),
-    ),
-    preferred_min_throughput: optional(Cutoffs),
-    preferred_max_latency: optional(Cutoffs),
-  },
-  open,
-)
-
-const Plugin = Type.Object({ id: Type.String({ minLength: 1 }), enabled: Type.Optional(Type.Boolean()) }, open)
-
 /** Past these bounds a JSON number is another number once it has been read. */
 const Whole = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
 
@@ -163,10 +126,7 @@ const Share = Type.Number({ minimum: 0, maximum: 1 })
 /** Everything that chat and text completions take alike. */
 const shared = {
   model: Type.Optional(Type.String({ minLength: 1 })),
-  models: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
-  route: optional(oneOf('fallback', 'sort')),
-  provider: optional(ProviderPreferences),
-  stream: optional(Type.Boolean()),
+  ...routing,
   stream_options: optional(Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, open)),
   max_tokens: optional(Type.Integer({ minimum: 1 })),
   max_completion_tokens: optional(Type.Integer({ minimum: 1 })),
@@ -190,7 +150,6 @@ const shared = {
   tools: optional(Type.Array(Type.Union([FunctionTool, OtherTool]))),
   tool_choice: optional(ToolChoice),
   parallel_tool_calls: optional(Type.Boolean()),
-  plugins: optional(Type.Array(Plugin)),
   reasoning: optional(
     Type.Object(
       {
@@ -215,9 +174,6 @@ const shared = {
   prompt_cache_key: optional(Type.String()),
   prompt_cache_options: optional(Anything),
   metadata: optional(Type.Record(Type.String(), Type.String())),
-  user: optional(Type.String({ maxLength: 256 })),
-  session_id: optional(Type.String({ maxLength: 256 })),
-  trace: optional(Anything),
   debug: optional(Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()) }, open)),
 }
 

@@ -1,0 +1,106 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { GatewayError, invalid } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Actor } from '../identity/actor.ts'
+import type { CallBase, Origin, RoutingPreferences } from '../inference/call.ts'
+import { hashedUser } from '../inference/parameters.ts'
+import { Anything, oneOf, open, optional } from './schema.ts'
+
+/** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */
+
+const Price = Type.Union([Type.Number({ minimum: 0 }), Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,12})?$' })])
+const Cutoffs = Type.Union([
+  Type.Number({ minimum: 0 }),
+  Type.Object(Object.fromEntries(['p50', 'p75', 'p90', 'p99'].map(p => [p, optional(Type.Number({ minimum: 0 }))])), open),
+])
+const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
+
+const ProviderPreferences = Type.Object(
+  {
+    order: optional(Type.Array(Type.String())),
+    only: optional(Type.Array(Type.String())),
+    ignore: optional(Type.Array(Type.String())),
+    allow_fallbacks: optional(Type.Boolean()),
+    require_parameters: optional(Type.Boolean()),
+    data_collection: optional(oneOf('allow', 'deny')),
+    zdr: optional(Type.Boolean()),
+    enforce_distillable_text: optional(Type.Boolean()),
+    quantizations: optional(Type.Array(Type.String())),
+    sort: optional(Type.Union([SortKey, Type.Object({ by: optional(SortKey), partition: optional(oneOf('model', 'none')) }, open)])),
+    max_price: Type.Optional(
+      Type.Object(Object.fromEntries(['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)])), open),
+    ),
+    preferred_min_throughput: optional(Cutoffs),
+    preferred_max_latency: optional(Cutoffs),
+  },
+  open,
+)
+
+const Plugin = Type.Object({ id: Type.String({ minLength: 1 }), enabled: Type.Optional(Type.Boolean()) }, open)
+
+/** The members of a body that say so. */
+export const routing = {
+  models: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
+  route: optional(oneOf('fallback', 'sort')),
+  provider: optional(ProviderPreferences),
+  plugins: optional(Type.Array(Plugin)),
+  stream: optional(Type.Boolean()),
+  user: optional(Type.String({ maxLength: 256 })),
+  session_id: optional(Type.String({ maxLength: 256 })),
+  trace: optional(Anything),
+}
+
+const Routing = Type.Object({ ...routing, model: Type.Optional(Type.String()) })
+type Routing = Static<typeof Routing>
+
+/** What is known of a call besides its body: what its headers said that the body may also say. */
+export interface CallContext {
+  origin: Origin
+  /** The generation's id, known before the call is understood, so that an error can carry it too. */
+  id: string
+  session_id: string | null
+  betas: string[]
+}
+
+/** What every call has, whatever the dialect. Throws 400 for more models than are tried, and for no provider at all. */
+export function callBase(gateway: Gateway, actor: Actor, body: Routing, { id, origin, session_id }: CallContext): CallBase {
+  return {
+    id,
+    models: modelsOf(gateway, body),
+    stream: body.stream ?? false,
+    routing: routingOf(body.provider ?? {}),
+    user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
+    session_id: body.session_id ?? session_id,
+    trace: body.trace ?? null,
+    echoUpstreamBody: false,
+    origin,
+  }
+}
+
+const MOST_MODELS = 8
+
+function modelsOf(gateway: Gateway, { model, models = [] }: Routing): string[] {
+  if (model !== undefined && models.length === 0) return [model]
+  const wanted = [...new Set(model === undefined ? models : [model, ...models])]
+  if (wanted.length > MOST_MODELS) throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
+  return wanted.length > 0 ? wanted : [gateway.config.default_model]
+}
+
+function routingOf(given: Static<typeof ProviderPreferences>): RoutingPreferences {
+  const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = given
+  const wishes: RoutingPreferences = {}
+  if (order) wishes.order = order.map(slugOf)
+  if (only) wishes.only = only.map(slugOf)
+  if (ignore) wishes.ignore = ignore.map(slugOf)
+  if (quantizations) wishes.quantizations = quantizations
+  if (max_price) wishes.max_price = Object.fromEntries(Object.entries(max_price).map(([name, price]) => [name, Number(price)]))
+  if (data_collection) wishes.data_collection = data_collection
+  if (switches.allow_fallbacks != null) wishes.allow_fallbacks = switches.allow_fallbacks
+  if (switches.require_parameters) wishes.require_parameters = true
+  if (switches.zdr) wishes.zdr = true
+  if (wishes.only?.length === 0)
+    throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
+  return wishes
+}
+
+const slugOf = (provider: string) => provider.toLowerCase()

@@ -1,0 +1,20 @@
+import { type TLiteral, type TSchema, type TUnion, Type } from '@sinclair/typebox'
+
+/** What the schemas of all dialects are made of. Objects are open: what is not named is forwarded or ignored, never refused. */
+
+export const open = { additionalProperties: true }
+
+/** A member that may be absent or null, which mean the same. */
+export const optional = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
+
+/** One of these words. */
+export const oneOf = <const Values extends readonly string[]>(...values: Values) =>
+  Type.Union(values.map(value => Type.Literal(value))) as unknown as TUnion<{ -readonly [I in keyof Values]: TLiteral<Values[I]> }>
+
+/** An object that nobody here looks into. */
+export const Anything = Type.Record(Type.String(), Type.Unknown())
+
+export const CacheControl = Type.Object({ type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) }, open)
+
+/** The members of what can mark the end of a cached prefix. */
+export const marked = { cache_control: optional(CacheControl) }
