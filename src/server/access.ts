@@ -11,6 +11,15 @@ const GUARDS = new WeakSet<object>()
 /** Any good key. Throws 401 before anything else of the request is looked at. */
 export const anyKey = (gateway: Gateway) => guarded(async ({ request }) => ({ actor: await actorOf(gateway, request) }))
 
+/** Any good key, also in the header that Anthropic's clients send. `Authorization` rules where both are there. Throws 401. */
+export const anyKeyInEitherHeader = (gateway: Gateway) =>
+  guarded(async ({ request: { headers } }) => ({ actor: await identify(gateway, headers.get('authorization') || bearer(headers)) }))
+
+const bearer = (headers: Headers): string | null => {
+  const key = headers.get('x-api-key')
+  return key ? `Bearer ${key}` : null
+}
+
 /** A management key. Throws 401, or 403 for any other good key. */
 export const managementKey = (gateway: Gateway) =>
   guarded(async ({ request }) => {

@@ -4,12 +4,13 @@ import type { Gateway } from '../core/gateway.ts'
 import { isGuarded } from './access.ts'
 import { errorResponse } from './errors.ts'
 import { requestIdOf } from './headers.ts'
-import { describedRoutes } from './openapi.ts'
+import { type DescribedRoute, describedRoutes } from './openapi.ts'
 import { chat } from './routes/chat.ts'
 import { description } from './routes/description.ts'
 import { generation } from './routes/generation.ts'
 import { key } from './routes/key.ts'
 import { keys } from './routes/keys.ts'
+import { messages } from './routes/messages.ts'
 import { models } from './routes/models.ts'
 import { site } from './routes/site.ts'
 
@@ -17,10 +18,12 @@ import { site } from './routes/site.ts'
 export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
   const about = { title: gateway.config.service_name, url: siteUrl }
   const app: AnyElysia = new Elysia({ normalize: false })
-    .onError(({ error, request }) => errorResponse(explained(app, error, request), requestIdOf(request, gateway.ids.uuid())))
+    .onError(({ error, request }) => refused(app, error, request, gateway.ids.uuid()))
     .use(site(gateway))
     .use(description(() => app, about))
-    .group('/api/v1', api => api.use(chat(gateway)).use(keys(gateway)).use(key(gateway)).use(generation(gateway)).use(models(gateway)))
+    .group('/api/v1', api =>
+      api.use(chat(gateway)).use(messages(gateway)).use(keys(gateway)).use(key(gateway)).use(generation(gateway)).use(models(gateway)),
+    )
   for (const route of app.routes) refuseUndeclared(route)
   return app
 }
@@ -31,13 +34,23 @@ function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]):
   throw new Error(`${method} ${path} does not declare who may use it`)
 }
 
-// A path that exists under another method is not missing: its method is wrong (RFC 9110, 15.5.6).
-function explained(app: AnyElysia, error: unknown, request: Request): unknown {
-  if (!(typeof error === 'object' && error !== null && 'code' in error && error.code === 'NOT_FOUND')) return error
-  const path = pathOf(request)
-  const allowed = describedRoutes(app)
+// A route may have its own form of refusals, for what goes wrong before it too: a key that is not good.
+function refused(app: AnyElysia, error: unknown, request: Request, id: string): Response {
+  const routes = routesAt(app, pathOf(request))
+  const refusal = routes.find(route => route.method === request.method)?.operation.refusal
+  const envelope = refusal && ((failure: GatewayError) => refusal.envelope(failure, null))
+  return errorResponse(explained(routes, error, request), requestIdOf(request, id), {}, envelope)
+}
+
+const routesAt = (app: AnyElysia, path: string) =>
+  describedRoutes(app)
     .filter(route => matches(route.path, path))
-    .map(route => route.method.toUpperCase())
+    .map(route => ({ ...route, method: route.method.toUpperCase() }))
+
+// A path that exists under another method is not missing: its method is wrong (RFC 9110, 15.5.6).
+function explained(routes: DescribedRoute[], error: unknown, request: Request): unknown {
+  if (!(typeof error === 'object' && error !== null && 'code' in error && error.code === 'NOT_FOUND')) return error
+  const allowed = routes.map(route => route.method)
   if (allowed.length === 0 || allowed.includes(request.method)) return error
   return new GatewayError('invalid_request', `Method not allowed: expected ${allowed.join(' or ')}`, {
     status: 405,

@@ -5,9 +5,10 @@ import type { Actor } from '../core/identity/actor.ts'
 import type { TextCall } from '../core/inference/call.ts'
 import { infer } from '../core/inference/infer.ts'
 import type { Answer } from '../core/inference/settle.ts'
-import { type Envelope, errorResponse } from './errors.ts'
+import { errorResponse } from './errors.ts'
 import { eventStream, type KeepAlive } from './event-stream.ts'
 import { betasOf, originOf, requestIdOf, sessionOf } from './headers.ts'
+import type { Refusal } from './operation.ts'
 
 /** The statuses that an inference route may answer with. */
 export const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 524, 529]
@@ -32,8 +33,8 @@ export interface Door {
   understand(context: CallContext): Promise<Understood>
   /** What is sent while a stream's client waits. */
   keepAlive: string
-  /** How a refusal looks. */
-  envelope?: Envelope
+  /** How a refusal looks, where it is not the usual. */
+  refusal?: Refusal
 }
 
 /** Answers an inference request, whole or streamed; every failure becomes a response. */
@@ -48,7 +49,8 @@ export async function respond(gateway: Gateway, actor: Actor, request: Request, 
     if (understood.call.stream) return await streamed(gateway, understood, answer, keepAliveOf(gateway, door), headers)
     return Response.json(await understood.whole(await answer), { headers })
   } catch (thrown) {
-    return errorResponse(thrown, requestId, headers, door.envelope)
+    const { refusal } = door
+    return errorResponse(thrown, requestId, headers, refusal && (error => refusal.envelope(error, id)))
   }
 }
 

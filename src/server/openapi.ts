@@ -1,6 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
-import type { Operation } from './operation.ts'
+import type { Operation, Refusal } from './operation.ts'
 
 /** One route of the app with what it tells of itself. */
 export interface DescribedRoute {
@@ -54,7 +54,13 @@ export function openapiOf(app: AnyElysia, { title, url }: { title: string; url: 
     servers: [{ url }],
     security: [{ apiKey: [] }],
     paths,
-    components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key' } }, schemas: { Error: ERROR } },
+    components: {
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'An API key' },
+        apiKeyHeader: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key, as Anthropic’s clients send it' },
+      },
+      schemas: { Error: ERROR, ...refusalSchemas(app) },
+    },
   }
 }
 
@@ -71,15 +77,19 @@ const ERROR = {
   },
 }
 
-function operationObject({ id, tag, summary, body, query, params, statuses, produces, open }: Operation) {
+const refusalSchemas = (app: AnyElysia) =>
+  Object.fromEntries(describedRoutes(app).flatMap(({ operation: { refusal } }) => (refusal ? [[refusal.name, refusal.schema]] : [])))
+
+function operationObject({ id, tag, summary, body, query, params, statuses, produces, refusal, open, eitherHeader }: Operation) {
   return {
     operationId: id,
     tags: [tag],
     summary,
     ...(open ? { security: [] } : {}),
+    ...(eitherHeader ? { security: [{ apiKey: [] }, { apiKeyHeader: [] }] } : {}),
     parameters: [...Object.entries(params ?? {}).map(pathParameter), ...queryParameters(query)],
     ...(body ? { requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } } } : {}),
-    responses: Object.fromEntries(statuses.map(status => [status, responseObject(status, produces)])),
+    responses: Object.fromEntries(statuses.map(status => [status, responseObject(status, produces, refusal)])),
   }
 }
 
@@ -99,9 +109,10 @@ const queryParameters = (query: TSchema | undefined) =>
     schema: plain(schema),
   }))
 
-function responseObject(status: number, produces: string[] = []) {
+function responseObject(status: number, produces: string[] = [], refusal?: Refusal) {
   const description = MEANINGS[status] ?? 'Answer'
-  if (status >= 400) return { description, content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }
+  const error = { $ref: `#/components/schemas/${refusal?.name ?? 'Error'}` }
+  if (status >= 400) return { description, content: { 'application/json': { schema: error } } }
   const types = produces.includes('text/plain') ? produces : ['application/json', ...produces]
   return { description, content: Object.fromEntries(types.map(type => [type, { schema: {} }])) }
 }

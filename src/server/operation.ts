@@ -1,4 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
+import type { GatewayError } from '../core/errors.ts'
 
 /** What the description tells of one operation. The body is read by `readBody`, after the key has been looked at. */
 export interface Operation {
@@ -13,8 +14,19 @@ export interface Operation {
   statuses: number[]
   /** What else a good answer may be than JSON. */
   produces?: string[]
+  /** How its refusals look, where it is not the usual. */
+  refusal?: Refusal
   /** Needs no key. */
   open?: boolean
+  /** Takes its key in `x-api-key` too. */
+  eitherHeader?: boolean
+}
+
+/** A form of refusals: its name in the description, its schema there, and a failure in it. `id` is the generation's, if there is one. */
+export interface Refusal {
+  name: string
+  schema: object
+  envelope(error: GatewayError, id: string | null): unknown
 }
 
 /** An operation as a route carries it: Elysia leaves the body alone, and `openapi.ts` finds the description. */

@@ -81,7 +81,8 @@ describe('/openapi.json', () => {
   test('says of each operation whether it needs a key, as it does', async () => {
     for (const { method, path, operation: described } of describedRoutes(app)) {
       const shown = description.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method]
-      expect([path, shown?.security]).toEqual([path, described.open ? [] : undefined])
+      const either = described.eitherHeader ? [{ apiKey: [] }, { apiKeyHeader: [] }] : undefined
+      expect([path, shown?.security]).toEqual([path, described.open ? [] : either])
       const { status } = await app.handle(new Request(`http://localhost${path.replace(/:\w+/g, 'x')}`, { method: method.toUpperCase() }))
       expect([method, path, status === 401]).toEqual([method, path, !described.open])
     }

@@ -1,0 +1,5 @@
+export { messagesError } from './messages/error.ts'
+export { understand } from './messages/request.ts'
+export { messagesResponse } from './messages/response.ts'
+export { MessagesRequest } from './messages/schema.ts'
+export { messagesEvents, messagesFailure, PING } from './messages/stream.ts'

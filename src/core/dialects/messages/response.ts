@@ -1,0 +1,95 @@
+import type { Receipt, TextCall, TextPart } from '../../inference/call.ts'
+import type { Answer } from '../../inference/settle.ts'
+import { type Json, parseObject } from '../../kernel/json.ts'
+import { Content, type Delta, oddInput, type Step } from './content.ts'
+import { endedInError, endingOf } from './finish.ts'
+import { costsOf, messageUsage } from './usage.ts'
+
+/** Collects the parts of an answer into one message. Throws when the answer failed: a message has no way to say so. */
+export async function messagesResponse(answer: Answer<'text'>, { params }: TextCall) {
+  const content = new Content(params.reasoning?.exclude ?? false)
+  const blocks = new Blocks()
+  let finish: Extract<TextPart, { type: 'finish' }> | null = null
+  let tier: string | null = null
+  let receipt: Receipt | null = null
+  for (const batch of await answer.parts.all()) {
+    for (const part of batch) {
+      if (part.type === 'error') throw part.error
+      if (part.type === 'start') tier = part.service_tier
+      else if (part.type === 'receipt') receipt = part.receipt
+      else if (part.type === 'finish') finish ??= part.choice === 0 ? part : null
+      else blocks.add(content.read(part))
+    }
+  }
+  if (finish?.reason === 'error') throw endedInError()
+  blocks.add(content.end())
+  return {
+    id: answer.id,
+    type: 'message',
+    role: 'assistant',
+    model: answer.model,
+    provider: answer.provider,
+    content: blocks.content,
+    ...endingOf(finish, content),
+    ...(receipt ? { usage: { ...messageUsage(receipt.usage, tier), ...costsOf(receipt) } } : {}),
+  }
+}
+
+/** What the steps make: the same that a client makes of the events. */
+class Blocks {
+  readonly content: Json[] = []
+  #text = ''
+  #citations: Json[] = []
+
+  add(steps: Step[]): void {
+    for (const step of steps) {
+      if (step.type === 'content_block_start') this.#begin(step.content_block)
+      else if (step.type === 'content_block_delta') this.#gain(step.delta)
+      else this.#end()
+    }
+  }
+
+  #begin(block: Json): void {
+    this.content.push({ ...block })
+    this.#text = ''
+    this.#citations = []
+  }
+
+  #gain(delta: Delta): void {
+    switch (delta.type) {
+      case 'text_delta':
+        this.#text += delta.text
+        break
+      case 'thinking_delta':
+        this.#text += delta.thinking
+        break
+      case 'input_json_delta':
+        this.#text += delta.partial_json
+        break
+      case 'citations_delta':
+        this.#citations.push(delta.citation)
+        break
+      case 'signature_delta':
+        this.#set('signature', delta.signature)
+    }
+  }
+
+  #end(): void {
+    switch (this.content.at(-1)?.type) {
+      case 'text':
+        this.#set('text', this.#text)
+        if (this.#citations.length > 0) this.#set('citations', this.#citations)
+        break
+      case 'thinking':
+        this.#set('thinking', this.#text)
+        break
+      default:
+        if (this.#text) this.#set('input', parseObject(this.#text) ?? oddInput(this.#text))
+    }
+  }
+
+  #set(name: string, value: unknown): void {
+    const block = this.content.at(-1)
+    if (block) block[name] = value
+  }
+}

@@ -1,0 +1,114 @@
+import type { GatewayError } from '../../errors.ts'
+import type { Receipt, TextCall, TextPart, Usage } from '../../inference/call.ts'
+import { kinds } from '../../inference/kinds.ts'
+import type { Answer } from '../../inference/settle.ts'
+import { Content, type Step } from './content.ts'
+import { messagesError } from './error.ts'
+import { endedInError, endingOf } from './finish.ts'
+import { costsOf, countsOf, messageUsage } from './usage.ts'
+
+/** What keeps a waiting stream alive. */
+export const PING = event({ type: 'ping' })
+
+/**
+ * Turns the parts of an answer into Anthropic's events (wire reference M): one `message_start`, the blocks of the content one
+ * after the other, `message_delta` with the reason and the final counts, `message_stop`. A failure is an `error`, and the last.
+ */
+export class MessagesStream {
+  readonly #call: TextCall
+  readonly #answer: Pick<Answer<'text'>, 'id' | 'model' | 'provider'>
+  readonly #content: Content
+  #begun = false
+  #failed = false
+  #tier: string | null = null
+  #finish: Extract<TextPart, { type: 'finish' }> | null = null
+
+  constructor(answer: Pick<Answer<'text'>, 'id' | 'model' | 'provider'>, call: TextCall) {
+    this.#answer = answer
+    this.#call = call
+    this.#content = new Content(call.params.reasoning?.exclude ?? false)
+  }
+
+  /** The events of one batch, as they go over the wire. */
+  write(parts: TextPart[]): string {
+    const start = this.#begun ? '' : this.#start(parts)
+    return start + parts.map(part => this.#write(part)).join('')
+  }
+
+  #write(part: TextPart): string {
+    switch (part.type) {
+      case 'finish':
+        if (part.choice === 0) this.#finish ??= part
+        return ''
+      case 'error':
+        return this.#error(part.error)
+      case 'receipt':
+        return this.#end(part.receipt)
+      default:
+        return events(this.#content.read(part))
+    }
+  }
+
+  // Clients read the size of the prompt here: the provider's count where it comes first, else an estimate.
+  #start(parts: TextPart[]): string {
+    this.#begun = true
+    for (const part of parts) if (part.type === 'start') this.#tier = part.service_tier
+    const counted = parts.find(part => part.type === 'usage')?.usage
+    const usage: Usage = counted ?? kinds.text.meter(this.#call).estimate()
+    const { id, model, provider } = this.#answer
+    const ending = endingOf(null, this.#content)
+    const message = {
+      id,
+      type: 'message',
+      role: 'assistant',
+      model,
+      provider,
+      content: [],
+      ...ending,
+      usage: messageUsage(usage, this.#tier),
+    }
+    return event({ type: 'message_start', message })
+  }
+
+  #end(receipt: Receipt): string {
+    if (this.#failed) return ''
+    const rest = events(this.#content.end())
+    if (this.#finish?.reason === 'error') return rest + this.#error(endedInError())
+    const usage = { ...countsOf(receipt.usage), ...costsOf(receipt) }
+    const delta = endingOf(this.#finish, this.#content)
+    return rest + event({ type: 'message_delta', delta, usage }) + event({ type: 'message_stop' })
+  }
+
+  #error(error: GatewayError): string {
+    this.#failed = true
+    return event(messagesError(error, this.#answer.id))
+  }
+}
+
+function event<Data extends { type: string }>(data: Data): string {
+  return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+}
+
+const events = (steps: Step[]): string => {
+  let text = ''
+  for (const step of steps) text += event(step)
+  return text
+}
+
+/** The events of an answer, batch by batch. Leaving early leaves the answer early. */
+export function messagesEvents(answer: Answer<'text'>, call: TextCall): AsyncIterator<string> {
+  const stream = new MessagesStream(answer, call)
+  return {
+    async next() {
+      const step = await answer.parts.next()
+      return step.done ? { done: true, value: undefined } : { done: false, value: stream.write(step.value) }
+    },
+    async return() {
+      await answer.parts.return?.()
+      return { done: true, value: undefined }
+    },
+  }
+}
+
+/** The event of a call that failed after its stream had begun with pings. */
+export const messagesFailure = (error: GatewayError, id: string): string => event(messagesError(error, id))

@@ -1,0 +1,55 @@
+import type { Block, ReasoningDetail } from '../../inference/call.ts'
+import { type Json, parseObject } from '../../kernel/json.ts'
+
+/** The format of what Claude thought, as the public `reasoning_details` name it (wire reference C.2). */
+const OWN_FORMAT = 'anthropic-claude-v1'
+
+/** A dot stands in no base64, so that no signature of Anthropic's begins like this. */
+const SEAL = 'sealed.'
+
+/** Whether the entry is words; else it is data that only its maker can read. */
+export const isWords = ({ type }: ReasoningDetail): boolean => type === 'reasoning.text' || type === 'reasoning.summary'
+
+/** The words of an entry. */
+export function wordsOf({ text, summary }: Json): string {
+  const words = text ?? summary
+  return typeof words === 'string' ? words : ''
+}
+
+/**
+ * What stands as the signature under an entry's words. Another provider's entry holds more than its words, and that is
+ * sealed here: clients send signatures back as they came, and `reasoningOf` opens them again. Empty for words alone.
+ */
+export function signatureOf({ text: _, summary: __, ...rest }: Json): string {
+  const { format, signature, id } = rest
+  if (format === OWN_FORMAT) return typeof signature === 'string' ? signature : ''
+  return typeof signature === 'string' || typeof id === 'string' ? sealed(rest) : ''
+}
+
+/** What stands as the data of a redacted block: Claude's own, or another provider's entry, sealed. */
+export const dataOf = (entry: ReasoningDetail): string =>
+  entry.format === OWN_FORMAT && typeof entry.data === 'string' ? entry.data : sealed(entry)
+
+const sealed = (entry: Json) => SEAL + Buffer.from(JSON.stringify(entry)).toString('base64url')
+
+/** The reasoning in a thinking block that a client sent back. `index` counts such blocks within a message. */
+export function reasoningOf(thinking: string, signature: string, index: number): Block {
+  if (signature === '') return { type: 'reasoning', text: thinking, details: null }
+  const rest = opened(signature)
+  const words = rest?.type === 'reasoning.summary' ? { summary: thinking } : { text: thinking }
+  const entry = rest ? { ...rest, ...words } : { type: 'reasoning.text', text: thinking, signature, format: OWN_FORMAT, index }
+  return { type: 'reasoning', text: thinking, details: [entry] }
+}
+
+/** The reasoning in a redacted block that a client sent back. */
+export const redactedOf = (data: string, index: number): Block => ({
+  type: 'reasoning',
+  text: null,
+  details: [opened(data) ?? { type: 'reasoning.encrypted', data, format: OWN_FORMAT, index }],
+})
+
+function opened(seal: string): ReasoningDetail | undefined {
+  if (!seal.startsWith(SEAL)) return undefined
+  const entry = parseObject(Buffer.from(seal.slice(SEAL.length), 'base64url').toString())
+  return typeof entry?.type === 'string' ? { ...entry, type: entry.type } : undefined
+}

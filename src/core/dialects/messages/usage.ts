@@ -1,0 +1,36 @@
+import { outputTokens, type Receipt, type Usage } from '../../inference/call.ts'
+import { usdOf } from '../../ledger/money.ts'
+
+const TIERS = ['standard', 'priority', 'batch']
+
+/** Anthropic's counts (wire reference M): `input_tokens` are those that no cache gave and none took (translation trap 85). */
+export function countsOf(usage: Usage) {
+  const { input, output, web_search_requests } = usage
+  return {
+    input_tokens: input.text + input.audio + input.video,
+    cache_creation_input_tokens: input.cache_write + input.cache_write_1h,
+    cache_read_input_tokens: input.cache_read,
+    cache_creation: { ephemeral_5m_input_tokens: input.cache_write, ephemeral_1h_input_tokens: input.cache_write_1h },
+    output_tokens: outputTokens(usage),
+    output_tokens_details: { thinking_tokens: output.reasoning },
+    server_tool_use: web_search_requests === null ? null : { web_search_requests, web_fetch_requests: 0 },
+  }
+}
+
+/** The counts as a message has them: with the tier that served it, where it is one that Anthropic's clients know. */
+export const messageUsage = (usage: Usage, service_tier: string | null) => ({
+  ...countsOf(usage),
+  inference_geo: null,
+  service_tier: service_tier !== null && TIERS.includes(service_tier) ? service_tier : null,
+})
+
+/** What the call came to in dollars, beside the counts. */
+export const costsOf = ({ cost, cost_details, is_byok }: Receipt) => ({
+  cost: cost === null ? null : usdOf(cost),
+  is_byok,
+  cost_details: cost_details && {
+    upstream_inference_cost: usdOf(cost_details.prompt + cost_details.completion),
+    upstream_inference_prompt_cost: usdOf(cost_details.prompt),
+    upstream_inference_completions_cost: usdOf(cost_details.completion),
+  },
+})
