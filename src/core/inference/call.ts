@@ -81,7 +81,6 @@ export type Block =
   | {
       type: 'file'
       file: { filename?: string; file_data?: string; file_id?: string }
-      /** Whether the answer shall name the places that it draws on. */
       citations?: boolean
       cache_control?: CacheControl
       extra?: Record<string, unknown>

@@ -74,7 +74,7 @@ export class Content {
   #see(part: TextPart): void {
     switch (part.type) {
       case 'text-delta':
-        this.#text(part.text)
+        this.#text(part.text, part.block)
         break
       case 'refusal-delta':
         this.refused = true
@@ -84,13 +84,13 @@ export class Content {
         this.#reasoning(part.text, part.details)
         break
       case 'tool-call-start':
-        this.#toolCall(part.index, part.id, part.name)
+        this.#toolCall(part)
         break
       case 'tool-call-delta':
         this.#toolInput(part.index, part.input)
         break
       case 'annotation':
-        this.#citation(part.annotation, part.citation)
+        this.#citation(part)
         break
       // A message has no block for pictures and sounds that a model makes: their text form.
       case 'image':
@@ -105,17 +105,19 @@ export class Content {
     }
   }
 
-  #text(said: string): void {
-    if (said) this.#gain(this.#textLane(), { type: 'text_delta', text: said })
+  #text(said: string, block?: number): void {
+    if (said) this.#gain(this.#textLane(block), { type: 'text_delta', text: said })
   }
 
-  #citation(annotation: unknown, citation: unknown): void {
+  #citation({ annotation, citation, block }: Extract<TextPart, { type: 'annotation' }>): void {
     const shown = isObject(citation) ? citation : sourceOf(annotation)
-    if (shown) this.#gain(this.#textLane(), { type: 'citations_delta', citation: shown })
+    if (shown) this.#gain(this.#textLane(block), { type: 'citations_delta', citation: shown })
   }
 
-  #textLane(): Lane {
-    return this.#last('text') ?? this.#begin({ name: 'text', block: { type: 'text', text: '', citations: null } })
+  // What a provider has cut stays cut: a citation is about the block that it stands in.
+  #textLane(block?: number): Lane {
+    const name = `text ${block ?? ''}`
+    return this.#last(name) ?? this.#begin({ name, block: { type: 'text', text: '', citations: null } })
   }
 
   // The words stand in the entries too, where there are any that hold words.
@@ -141,9 +143,9 @@ export class Content {
     return this.#begin({ name, block: { type: 'thinking', thinking: '', signature: '' }, thought: {} })
   }
 
-  #toolCall(index: number, id: string, name: string): void {
+  #toolCall({ index, id, name, extra }: Extract<TextPart, { type: 'tool-call-start' }>): void {
     this.calledTool = true
-    const block = { type: 'tool_use', id, name, input: {}, caller: { type: 'direct' } }
+    const block = { caller: { type: 'direct' }, ...extra, type: 'tool_use', id, name, input: {} }
     this.#tools.set(index, this.#begin({ name: '', block, input: new JsonText() }))
   }
 

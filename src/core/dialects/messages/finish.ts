@@ -1,5 +1,6 @@
 import { GatewayError } from '../../errors.ts'
 import type { FinishReason, TextPart } from '../../inference/call.ts'
+import type { Json } from '../../kernel/json.ts'
 
 /** Anthropic's reasons, and what each is in our words. */
 const NATIVE: Record<string, FinishReason> = {
@@ -21,6 +22,8 @@ const REASONS: Record<FinishReason, string | null> = {
   error: null,
 }
 
+type Finish = Extract<TextPart, { type: 'finish' }>
+
 /** What the content says of why it ended. */
 interface Said {
   calledTool: boolean
@@ -28,20 +31,28 @@ interface Said {
 }
 
 /**
- * Why the message ended, as Anthropic's clients know it. The provider's own word stays where it is one of theirs and means
- * what we take it for: an answer that was unwrapped from a forced tool did not end in a call of it.
+ * Why the message ended, as Anthropic's clients know it, and what the provider told besides. Its own word stays where it is
+ * one of theirs and means what we take it for: an answer that was unwrapped from a forced tool did not end in a call of it.
  */
-export function endingOf(finish: Extract<TextPart, { type: 'finish' }> | null, said: Said) {
+export function endingOf(finish: Finish | null, said: Said) {
   const stop_reason = reasonOf(finish, said)
   return {
     stop_reason,
     stop_sequence: finish?.sequence ?? null,
     stop_details: stop_reason === 'refusal' ? { type: 'refusal', category: null, explanation: null } : null,
     container: null,
+    ...pick(finish?.extra, ['stop_details', 'container']),
   }
 }
 
-function reasonOf(finish: Extract<TextPart, { type: 'finish' }> | null, { calledTool, refused }: Said): string | null {
+/** What the provider tells of the whole message besides, which stands beside the counts. */
+export const besidesOf = (finish: Finish | null) =>
+  pick(finish?.extra, ['context_management', 'safeguard_results', 'input_transformations'])
+
+const pick = (from: Json | undefined, names: string[]): Json =>
+  Object.fromEntries(names.flatMap(name => (from?.[name] == null ? [] : [[name, from[name]]])))
+
+function reasonOf(finish: Finish | null, { calledTool, refused }: Said): string | null {
   if (refused) return 'refusal'
   if (!finish) return null
   const { reason, native, sequence } = finish

@@ -69,10 +69,8 @@ function blockOf(block: ContentBlock, nextThought: () => number): Block {
       return imageOf(block as Image)
     case 'document':
       return documentOf(block as Document)
-    case 'tool_use': {
-      const { id, name, input, cache_control } = block as Known<'tool_use'>
-      return { type: 'tool-call', id, name, input: JSON.stringify(input ?? {}), ...marker(cache_control) }
-    }
+    case 'tool_use':
+      return toolCallOf(block as Known<'tool_use'>)
     case 'thinking': {
       const { thinking, signature } = block as Known<'thinking'>
       return reasoningOf(thinking, signature, nextThought())
@@ -87,6 +85,13 @@ function blockOf(block: ContentBlock, nextThought: () => number): Block {
 type Known<Type extends string> = Extract<ContentBlock, { type: Type }>
 
 const native = (value: unknown): Block => ({ type: 'other', dialect: 'messages', value })
+
+// A call that the model made itself says so to our clients, whoever it came from; not every provider takes that back.
+function toolCallOf({ type: _, id, name, input, cache_control, ...extra }: Known<'tool_use'>): Block {
+  const { caller, ...others } = extra as { caller?: unknown }
+  const besides = isObject(caller) && caller.type === 'direct' ? others : extra
+  return { type: 'tool-call', id, name, input: JSON.stringify(input ?? {}), ...marker(cache_control), ...some(besides) }
+}
 
 function textOf({ type, text, cache_control, ...extra }: Known<'text'>): Block {
   const { citations, ...others } = extra as { citations?: unknown }
@@ -215,6 +220,8 @@ function extraOf(body: MessagesRequest): Record<string, unknown> {
   const extra = unknownOf(body, OURS) ?? {}
   const { effort: _, format: __, ...output_config } = body.output_config ?? {}
   if (Object.keys(output_config).length > 0) extra.output_config = output_config
+  const { user_id: ___, ...metadata } = body.metadata ?? {}
+  if (Object.keys(metadata).length > 0) extra.metadata = metadata
   if (body.speed != null) extra.speed = body.speed
   return extra
 }

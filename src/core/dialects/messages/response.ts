@@ -2,7 +2,7 @@ import type { Receipt, TextCall, TextPart } from '../../inference/call.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
 import { Content, type Delta, oddInput, type Step } from './content.ts'
-import { endedInError, endingOf } from './finish.ts'
+import { besidesOf, endedInError, endingOf } from './finish.ts'
 import { costsOf, messageUsage } from './usage.ts'
 
 /** Collects the parts of an answer into one message. Throws when the answer failed: a message has no way to say so. */
@@ -31,6 +31,7 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
     provider: answer.provider,
     content: blocks.content,
     ...endingOf(finish, content),
+    ...besidesOf(finish),
     ...(receipt ? { usage: { ...messageUsage(receipt.usage, tier), ...costsOf(receipt) } } : {}),
   }
 }

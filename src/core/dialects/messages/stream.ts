@@ -1,10 +1,11 @@
 import type { GatewayError } from '../../errors.ts'
-import type { Receipt, TextCall, TextPart, Usage } from '../../inference/call.ts'
-import { kinds } from '../../inference/kinds.ts'
+import { type Receipt, type TextCall, type TextPart, textUsage, type Usage } from '../../inference/call.ts'
+import { promptEstimate } from '../../inference/kinds/text/prompt.ts'
 import type { Answer } from '../../inference/settle.ts'
+import { ruleOfThumb } from '../../inference/tokenizers/rule-of-thumb.ts'
 import { Content, type Step } from './content.ts'
 import { messagesError } from './error.ts'
-import { endedInError, endingOf } from './finish.ts'
+import { besidesOf, endedInError, endingOf } from './finish.ts'
 import { costsOf, countsOf, messageUsage } from './usage.ts'
 
 /** What keeps a waiting stream alive. */
@@ -18,7 +19,6 @@ export class MessagesStream {
   readonly #call: TextCall
   readonly #answer: Pick<Answer<'text'>, 'id' | 'model' | 'provider'>
   readonly #content: Content
-  #begun = false
   #failed = false
   #tier: string | null = null
   #finish: Extract<TextPart, { type: 'finish' }> | null = null
@@ -31,8 +31,27 @@ export class MessagesStream {
 
   /** The events of one batch, as they go over the wire. */
   write(parts: TextPart[]): string {
-    const start = this.#begun ? '' : this.#start(parts)
-    return start + parts.map(part => this.#write(part)).join('')
+    return parts.map(part => this.#write(part)).join('')
+  }
+
+  /** How the message begins. Clients read the size of the prompt here: the provider's count where it comes first, else an estimate. */
+  async start(parts: TextPart[]): Promise<string> {
+    for (const part of parts) if (part.type === 'start') this.#tier = part.service_tier
+    const counted = parts.find(part => part.type === 'usage')
+    const usage = counted ? counted.usage : await expectedUsage(this.#call)
+    const { id, model, provider } = this.#answer
+    const ending = endingOf(null, this.#content)
+    const message = {
+      id,
+      type: 'message',
+      role: 'assistant',
+      model,
+      provider,
+      content: [],
+      ...ending,
+      usage: messageUsage(usage, this.#tier),
+    }
+    return event({ type: 'message_start', message })
   }
 
   #write(part: TextPart): string {
@@ -49,40 +68,24 @@ export class MessagesStream {
     }
   }
 
-  // Clients read the size of the prompt here: the provider's count where it comes first, else an estimate.
-  #start(parts: TextPart[]): string {
-    this.#begun = true
-    for (const part of parts) if (part.type === 'start') this.#tier = part.service_tier
-    const counted = parts.find(part => part.type === 'usage')?.usage
-    const usage: Usage = counted ?? kinds.text.meter(this.#call).estimate()
-    const { id, model, provider } = this.#answer
-    const ending = endingOf(null, this.#content)
-    const message = {
-      id,
-      type: 'message',
-      role: 'assistant',
-      model,
-      provider,
-      content: [],
-      ...ending,
-      usage: messageUsage(usage, this.#tier),
-    }
-    return event({ type: 'message_start', message })
-  }
-
   #end(receipt: Receipt): string {
     if (this.#failed) return ''
     const rest = events(this.#content.end())
     if (this.#finish?.reason === 'error') return rest + this.#error(endedInError())
     const usage = { ...countsOf(receipt.usage), ...costsOf(receipt) }
     const delta = endingOf(this.#finish, this.#content)
-    return rest + event({ type: 'message_delta', delta, usage }) + event({ type: 'message_stop' })
+    return rest + event({ type: 'message_delta', delta, usage, ...besidesOf(this.#finish) }) + event({ type: 'message_stop' })
   }
 
   #error(error: GatewayError): string {
     this.#failed = true
     return event(messagesError(error, this.#answer.id))
   }
+}
+
+async function expectedUsage(call: TextCall): Promise<Usage> {
+  const { text, audio, video } = await promptEstimate(call, async texts => ruleOfThumb(texts))
+  return textUsage(text + audio + video, 0)
 }
 
 function event<Data extends { type: string }>(data: Data): string {
@@ -98,10 +101,14 @@ const events = (steps: Step[]): string => {
 /** The events of an answer, batch by batch. Leaving early leaves the answer early. */
 export function messagesEvents(answer: Answer<'text'>, call: TextCall): AsyncIterator<string> {
   const stream = new MessagesStream(answer, call)
+  let begun = false
   return {
     async next() {
       const step = await answer.parts.next()
-      return step.done ? { done: true, value: undefined } : { done: false, value: stream.write(step.value) }
+      if (step.done) return { done: true, value: undefined }
+      const start = begun ? '' : await stream.start(step.value)
+      begun = true
+      return { done: false, value: start + stream.write(step.value) }
     },
     async return() {
       await answer.parts.return?.()

@@ -5,12 +5,14 @@ import type { Params, Reasoning, TextCall, Tool, ToolChoice } from '../../infere
 import { isObject } from '../../kernel/json.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
+import { inChatWords } from './foreign.ts'
 import { formatOf } from './format.ts'
 import { marker, messagesOf } from './messages.ts'
 
 /** The call as an OpenAI chat request. Unknown parameters first, so that none of them can stand in for a known one. */
-export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
+export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { quirks } = endpoint.provider
+  const call = inChatWords(given)
   const { max_tokens, reasoning, response_format, tool_choice, cache_control, ...params } = call.params
   const { format, instruction } = formatOf(response_format, call, quirks)
   const body: Record<string, unknown> = {

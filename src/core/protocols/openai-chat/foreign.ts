@@ -1,0 +1,63 @@
+import { invalid } from '../../errors.ts'
+import type { Block, TextCall, Tool, Turn } from '../../inference/call.ts'
+import { dataUrl, isDataUrl } from '../../kernel/data-url.ts'
+import { isObject } from '../../kernel/json.ts'
+
+/**
+ * A call of another dialect as a chat client would have made it: without the fields that mean nothing here, a document of
+ * plain text as text, and all that a turn has thought as one. What its provider's own tools did is left out of what the
+ * model said; what a user said is never left out. Throws 400 for content that chat has no word for.
+ */
+export function inChatWords(call: TextCall): TextCall {
+  if (call.dialect === 'chat') return call
+  return { ...call, turns: call.turns.map(turnOf), tools: call.tools.map(toolOf) }
+}
+
+function turnOf({ extra: _, ...turn }: Turn): Turn {
+  const said = turn.role === 'assistant' ? turn.blocks.filter(block => block.type !== 'other' || block.dialect === 'chat') : turn.blocks
+  return { ...turn, blocks: asOneThought(said.map(blockOf)) }
+}
+
+function blockOf(block: Block): Block {
+  if (block.type === 'other' && block.dialect !== 'chat') throw unknownContent(block.value)
+  if (block.type === 'file') return documentOf(block)
+  if (!('extra' in block)) return block
+  const { extra: _, ...known } = block
+  return known
+}
+
+function unknownContent(value: unknown) {
+  const type = isObject(value) ? String(value.type).slice(0, 64) : 'it'
+  return invalid(`messages: ${type} is content that this model's provider does not take`, 'messages')
+}
+
+const PLAIN = /^data:text\/plain[;,]/i
+
+function documentOf(block: Extract<Block, { type: 'file' }>): Block {
+  const { file, extra, cache_control } = block
+  const url = file.file_data ?? ''
+  if (!isDataUrl(url) || !PLAIN.test(url)) return block
+  const text = Buffer.from(dataUrl(url, 'messages').data, 'base64').toString()
+  const heading = [file.filename, extra?.context].filter(line => typeof line === 'string')
+  return { type: 'text', text: [...heading, text].join('\n\n'), ...(cache_control ? { cache_control } : {}) }
+}
+
+// There a turn has thought once, before it said anything.
+function asOneThought(blocks: Block[]): Block[] {
+  const thoughts = blocks.filter(block => block.type === 'reasoning')
+  if (thoughts.length < 2) return blocks
+  const texts = thoughts.flatMap(({ text }) => text ?? [])
+  const details = thoughts.flatMap(thought => thought.details ?? [])
+  const thought: Block = {
+    type: 'reasoning',
+    text: texts.length > 0 ? texts.join('\n\n') : null,
+    details: details.length > 0 ? details : null,
+  }
+  return [thought, ...blocks.filter(block => block.type !== 'reasoning')]
+}
+
+function toolOf(tool: Tool): Tool {
+  if (tool.type === 'other') return tool
+  const { extra: _, ...known } = tool
+  return known
+}
