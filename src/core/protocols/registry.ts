@@ -1,4 +1,5 @@
 import type { Kind } from '../inference/call.ts'
+import { cohereChat } from './cohere-chat.ts'
 import { openaiChat } from './openai-chat.ts'
 import type { Protocol } from './protocol.ts'
 
@@ -6,6 +7,7 @@ import type { Protocol } from './protocol.ts'
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
   text: {
     'openai-chat': openaiChat,
+    'cohere-chat': cohereChat,
     // The built-in sandbox answers like an OpenAI server, but stands for all those that have no field for names.
     sandbox: { ...openaiChat, takesNames: false },
   },

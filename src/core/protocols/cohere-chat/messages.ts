@@ -1,0 +1,83 @@
+import { invalid } from '../../errors.ts'
+import type { Block, Turn } from '../../inference/call.ts'
+import { parseObject } from '../../kernel/json.ts'
+import { conversationOf, type ToolResult } from '../conversation.ts'
+import type { ToolNames } from '../tool-names.ts'
+
+type Message = Record<string, unknown> & { role: string }
+type Part = Record<string, unknown>
+
+/** The turns as messages. `instruction` is ours, and comes with what the system says. */
+export function messagesOf(turns: Turn[], instruction: string | null, names: ToolNames): Message[] {
+  const { system, messages } = conversationOf(turns)
+  const told = [...(instruction === null ? [] : [instruction]), ...texts(system)].join('\n\n')
+  const said = messages.flatMap(({ role, blocks }) => (role === 'assistant' ? [assistantMessage(blocks, names)] : userMessages(blocks)))
+  return told === '' ? said : [{ role: 'system', content: told }, ...said]
+}
+
+const texts = (blocks: (Block | ToolResult)[]): string[] => blocks.flatMap(block => (block.type === 'text' ? [block.text] : []))
+
+/** The results of the calls, each a message of its own, then what the user said and what the tools have shown. */
+function userMessages(blocks: (Block | ToolResult)[]): Message[] {
+  const results = blocks.filter(block => block.type === 'tool-result')
+  const shown = results.flatMap(result => result.blocks.filter(block => block.type !== 'text'))
+  const said = blocks.filter(block => block.type !== 'tool-result')
+  const content = contentOf([...shown, ...said])
+  return [...results.map(toolMessage), ...(content === null ? [] : [{ role: 'user', content }])]
+}
+
+// What is all text goes as a string: the one form that every model reads.
+function contentOf(blocks: Block[]): string | Part[] | null {
+  const parts = blocks.flatMap(partsOf)
+  if (parts.length === 0) return blocks.length === 0 ? null : 'See the documents.'
+  return parts.every(({ type }) => type === 'text') ? parts.map(({ text }) => text).join('\n\n') : parts
+}
+
+function partsOf(block: Block): Part[] {
+  switch (block.type) {
+    case 'text':
+      return [{ type: 'text', text: block.text }]
+    case 'image':
+      return [{ type: 'image_url', image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) } }]
+    // A file stands among the documents.
+    case 'file':
+    case 'reasoning':
+      return []
+    case 'refusal':
+      return [{ type: 'text', text: block.text }]
+    default:
+      throw invalid(`messages: ${block.type} is a kind of content that this model's provider does not take`, 'messages')
+  }
+}
+
+/** A tool's answer. Cohere can cite what is an object; anything else it reads as text. */
+function toolMessage({ id, blocks }: ToolResult): Message {
+  const content = texts(blocks).map(text => {
+    const data = parseObject(text)
+    return data ? { type: 'document', document: { data } } : { type: 'text', text }
+  })
+  return { role: 'tool', tool_call_id: id, content: content.length > 0 ? content : [{ type: 'text', text: 'The tool gave no text.' }] }
+}
+
+/** What is said beside a tool call is the plan that led to it. Thinking is not taken back. */
+function assistantMessage(blocks: (Block | ToolResult)[], names: ToolNames): Message {
+  const calls = blocks.filter(block => block.type === 'tool-call')
+  const text = blocks.flatMap(spoken).join('')
+  if (calls.length === 0) return { role: 'assistant', content: text }
+  return {
+    role: 'assistant',
+    ...(text === '' ? {} : { tool_plan: text }),
+    tool_calls: calls.map(({ id, name, input }) => ({
+      id,
+      type: 'function',
+      function: { name: names.sent(name), arguments: input.trim() === '' ? '{}' : input },
+    })),
+  }
+}
+
+function spoken(block: Block | ToolResult): string[] {
+  if (block.type === 'text') return [block.text]
+  if (block.type === 'refusal') return [block.text]
+  if (block.type === 'tool-call' || block.type === 'reasoning') return []
+  throw invalid(`messages: ${block.type} is nothing that an assistant can have said at this model's provider`, 'messages')
+}

@@ -1,0 +1,159 @@
+import type { TextCall, TextPart } from '../../inference/call.ts'
+import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { failureOf, unreadable } from '../failure.ts'
+import type { Frame, Reader } from '../protocol.ts'
+import { ToolNames } from '../tool-names.ts'
+import { annotationsOf } from './citations.ts'
+import { finishReason } from './finish.ts'
+import { logprobsOf } from './logprobs.ts'
+import { NAME_RULES } from './names.ts'
+import { usageOf } from './usage.ts'
+
+/** More tool calls than this in one answer is a provider gone wrong, and no map may grow for it. */
+const MOST_CALLS = 128
+/** How many events may be unreadable before the stream itself is. */
+const MOST_GARBAGE = 20
+
+interface ToolCall {
+  index: number
+  /** Whether any arguments have come. */
+  begun: boolean
+}
+
+/**
+ * Reads the events of a streamed answer, one small method for each. The `tool_plan` is shown nowhere: it is not what the
+ * model says to the user, and Cohere's own clients do not take it for thinking either.
+ */
+export class EventReader implements Reader<TextPart> {
+  complete = false
+  readonly #id: string
+  readonly #names: ToolNames
+  /** The tool calls that have begun, by Cohere's index. */
+  readonly #calls = new Map<unknown, ToolCall>()
+  #said = false
+  #garbage = 0
+
+  constructor(call: TextCall) {
+    this.#id = call.id
+    this.#names = new ToolNames(call, NAME_RULES)
+  }
+
+  read({ data }: Frame): TextPart[] {
+    if (this.complete) return []
+    const event = parseObject(data)
+    if (!event) return this.#unreadable()
+    const parts = this.#event(event, member(event, 'delta'))
+    this.#said ||= parts.some(part => part.type !== 'start')
+    return parts
+  }
+
+  /** The parts of a whole answer. */
+  whole(body: Json, message: Json): TextPart[] {
+    const parts = this.#start(body)
+    parts.push(...contentsOf(message.content).flatMap(content => this.#content(content)))
+    const logprobs = logprobsOf(body.logprobs)
+    if (logprobs) parts.push({ type: 'text-delta', choice: 0, text: '', logprobs })
+    for (const [i, call] of objects(message.tool_calls).entries()) parts.push(...this.#callStart(i, call), ...this.#callEnd(i))
+    for (const citation of objects(message.citations)) parts.push(...this.#citation(citation))
+    this.#said = parts.length > 1
+    return [...parts, ...this.#end(body)]
+  }
+
+  #event(event: Json, delta: Json): TextPart[] {
+    const message = member(delta, 'message')
+    switch (event.type) {
+      case 'message-start':
+        return this.#start(event)
+      case 'content-start':
+      case 'content-delta':
+        return this.#content(member(message, 'content'), delta.logprobs ?? event.logprobs)
+      case 'tool-call-start':
+        return this.#callStart(event.index, callIn(message))
+      case 'tool-call-delta':
+        return this.#callDelta(event.index, member(callIn(message), 'function'))
+      case 'tool-call-end':
+        return this.#callEnd(event.index)
+      case 'citation-start':
+        return this.#citation(member(message, 'citations'))
+      case 'message-end':
+        return this.#end(delta)
+      // Neither an answer's beginning nor its end, nor anything between them: an error in an answer's place.
+      case undefined:
+        return this.#untyped(event)
+      default:
+        return []
+    }
+  }
+
+  #untyped({ message }: Json): TextPart[] {
+    if (typeof message === 'string') throw failureOf(502, { code: undefined, message })
+    return this.#unreadable()
+  }
+
+  #unreadable(): TextPart[] {
+    this.#garbage += 1
+    if (this.#garbage > MOST_GARBAGE) throw unreadable()
+    return []
+  }
+
+  #start({ id }: Json): TextPart[] {
+    return [{ type: 'start', upstream_id: text(id), system_fingerprint: null, service_tier: null }]
+  }
+
+  #content(content: Json, given?: unknown): TextPart[] {
+    const thought = text(content.thinking)
+    if (thought) return [{ type: 'reasoning-delta', choice: 0, text: thought, details: [] }]
+    const said = text(content.text) ?? ''
+    const logprobs = logprobsOf(given)
+    return said || logprobs ? [{ type: 'text-delta', choice: 0, text: said, ...(logprobs ? { logprobs } : {}) }] : []
+  }
+
+  #callStart(slot: unknown, given: Json): TextPart[] {
+    const index = this.#calls.size
+    const name = text(member(given, 'function').name)
+    if (name === null || index >= MOST_CALLS || this.#calls.has(slot)) return []
+    const id = text(given.id) || `call_${this.#id.slice(-20)}_0_${index}`
+    this.#calls.set(slot, { index, begun: false })
+    const start: TextPart = { type: 'tool-call-start', choice: 0, index, id, name: this.#names.given(name) }
+    return [start, ...this.#callDelta(slot, member(given, 'function'))]
+  }
+
+  #callDelta(slot: unknown, { arguments: given }: Json): TextPart[] {
+    const call = this.#calls.get(slot)
+    const input = typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : ''
+    // Cohere says null for a function without parameters.
+    if (!call || input === '' || (!call.begun && input.trim() === 'null')) return []
+    call.begun = true
+    return [{ type: 'tool-call-delta', choice: 0, index: call.index, input }]
+  }
+
+  // A call of a function without parameters ends without a word of arguments, which no client can parse.
+  #callEnd(slot: unknown): TextPart[] {
+    const call = this.#calls.get(slot)
+    if (!call || call.begun) return []
+    call.begun = true
+    return [{ type: 'tool-call-delta', choice: 0, index: call.index, input: '{}' }]
+  }
+
+  #citation(citation: Json): TextPart[] {
+    return annotationsOf(citation).map(annotation => ({ type: 'annotation', choice: 0, annotation }))
+  }
+
+  // Whatever else the last event repeats has been read (translation trap 81).
+  #end({ finish_reason, usage: given, error }: Json): TextPart[] {
+    const native = text(finish_reason)
+    const reason = finishReason(native)
+    if (reason === 'error' && !this.#said) throw failureOf(502, { code: undefined, message: error })
+    this.complete = true
+    const usage = usageOf(given)
+    return [{ type: 'finish', choice: 0, reason, native }, ...(usage ? [{ type: 'usage' as const, usage }] : [])]
+  }
+}
+
+const contentsOf = (content: unknown): Json[] => (typeof content === 'string' ? [{ text: content }] : objects(content))
+
+// One call, though the name is of many; some servers send a list of one.
+function callIn({ tool_calls: given }: Json): Json {
+  if (isObject(given)) return given
+  return objects(given)[0] ?? {}
+}

@@ -1,0 +1,106 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { invalid } from '../../errors.ts'
+import type { Params, TextCall, Tool, ToolChoice } from '../../inference/call.ts'
+import { isObject } from '../../kernel/json.ts'
+import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { budgetOf } from '../reasoning.ts'
+import { ToolNames } from '../tool-names.ts'
+import { CAPABILITIES } from './capabilities.data.ts'
+import { documentsOf } from './documents.ts'
+import { formatOf } from './format.ts'
+import { messagesOf } from './messages.ts'
+import { NAME_RULES } from './names.ts'
+
+/** The call as Cohere's chat takes it. Unknown parameters first, so that none of them can stand in for a known one. */
+export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
+  const names = new ToolNames(call, NAME_RULES)
+  const { format, instruction } = formatOf(call)
+  const documents = documentsOf(call)
+  return {
+    path: '/chat',
+    body: {
+      ...forwarded(call, 'chat'),
+      model: endpoint.upstreamModel,
+      messages: messagesOf(call.turns, instruction, names),
+      ...(documents.length > 0 ? { documents } : {}),
+      ...samplingOf(call.params),
+      ...(format ? { response_format: format } : {}),
+      ...thinkingOf(call, endpoint),
+      ...toolsOf(call, names),
+      ...(call.stream ? { stream: true } : {}),
+    },
+  }
+}
+
+// Where a range is smaller than the chat API's, what lies outside is moved to its end (https://docs.cohere.com/reference/chat).
+const MOST_STOPS = 5
+const MOST_K = 500
+
+function samplingOf(params: Params): Record<string, unknown> {
+  const { temperature, top_p, top_k, frequency_penalty, presence_penalty, seed, max_tokens, stop, logprobs } = params
+  return defined({
+    temperature: within(0, temperature, 1),
+    p: within(0.01, top_p, 0.99),
+    k: within(0, top_k, MOST_K),
+    frequency_penalty: within(0, frequency_penalty, 1),
+    presence_penalty: within(0, presence_penalty, 1),
+    seed: seed !== undefined && seed >= 0 ? seed : undefined,
+    max_tokens,
+    stop_sequences: stop?.slice(0, MOST_STOPS),
+    logprobs,
+  })
+}
+
+const within = (least: number, value: number | undefined, most: number) =>
+  value === undefined ? undefined : Math.min(Math.max(value, least), most)
+
+const defined = (fields: Record<string, unknown>) => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+
+/** What a budget is a share of, where nobody bounds the output: the most that these models say at once. */
+const UNBOUNDED_OUTPUT = 32_768
+
+function thinkingOf({ params: { reasoning, max_tokens } }: TextCall, endpoint: Endpoint): Record<string, unknown> {
+  if (!reasoning || !CAPABILITIES.find(([model]) => model.test(endpoint.upstreamModel))?.[1].thinking) return {}
+  const token_budget = budgetOf(reasoning, max_tokens ?? endpoint.max_completion_tokens ?? UNBOUNDED_OUTPUT)
+  if (token_budget === undefined) return {}
+  return { thinking: token_budget === 0 ? { type: 'disabled' } : { type: 'enabled', token_budget } }
+}
+
+function toolsOf({ tools, params: { tool_choice } }: TextCall, names: ToolNames): Record<string, unknown> {
+  if (tools.length === 0) return {}
+  const only = namedIn(tool_choice)
+  const functions = tools.map(functionOf)
+  const sent = only === undefined ? functions : functions.filter(({ name }) => name === only)
+  if (sent.length === 0) throw invalid('tool_choice: names a function that is not among the tools', 'tool_choice')
+  return {
+    tools: sent.map(tool => shown(tool, names)),
+    ...(sent.every(({ strict }) => strict) ? { strict_tools: true } : {}),
+    ...choiceOf(tool_choice),
+  }
+}
+
+// Cohere cannot be told which function to call, only that it must call one: it is shown no other.
+const namedIn = (choice: ToolChoice | undefined): string | undefined =>
+  typeof choice === 'object' && 'function' in choice ? choice.function.name : undefined
+
+function choiceOf(choice: ToolChoice | undefined): Record<string, unknown> {
+  if (choice === 'none') return { tool_choice: 'NONE' }
+  return choice === 'required' || namedIn(choice) !== undefined ? { tool_choice: 'REQUIRED' } : {}
+}
+
+type FunctionTool = Extract<Tool, { type: 'function' }>
+
+function functionOf(tool: Tool, at: number): FunctionTool {
+  if (tool.type === 'function') return tool
+  const type = isObject(tool.value) ? String(tool.value.type).slice(0, 64) : 'it'
+  throw invalid(`tools.${at}: ${type} is a tool that this model's provider does not have`, `tools.${at}`)
+}
+
+const shown = ({ name, description, parameters }: FunctionTool, names: ToolNames) => ({
+  type: 'function',
+  function: {
+    name: names.sent(name),
+    ...(description === undefined ? {} : { description }),
+    parameters: isObject(parameters) && Object.keys(parameters).length > 0 ? parameters : { type: 'object', properties: {} },
+  },
+})

@@ -1,0 +1,263 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import { inputTokens, outputTokens, type TextPart } from '../../../../src/core/inference/call.ts'
+import { failure } from '../../../../src/core/protocols/cohere-chat/failure.ts'
+import { finishReason } from '../../../../src/core/protocols/cohere-chat/finish.ts'
+import { parts } from '../../../../src/core/protocols/cohere-chat/parts.ts'
+import { EventReader } from '../../../../src/core/protocols/cohere-chat/reader.ts'
+import { usageOf } from '../../../../src/core/protocols/cohere-chat/usage.ts'
+import { textCall } from '../../../support/call.ts'
+import { saidBy } from '../../../support/parts.ts'
+
+/** The parts of a stream of these events, and whether it is whole. */
+function streamed(...events: unknown[]): { parts: TextPart[]; complete: boolean } {
+  const reader = new EventReader(textCall())
+  const read = events.flatMap(event => reader.read({ event: null, data: typeof event === 'string' ? event : JSON.stringify(event) }))
+  return { parts: read, complete: reader.complete }
+}
+
+const message = (more: object) => ({ delta: { message: more } })
+const START = { type: 'message-start', id: 'c-1', ...message({ role: 'assistant' }) }
+const say = (text: string) => ({ type: 'content-delta', index: 0, ...message({ content: { text } }) })
+const think = (thinking: string) => ({ type: 'content-delta', index: 0, ...message({ content: { thinking } }) })
+const callStart = (index: number, name: string, args = '') => ({
+  type: 'tool-call-start',
+  index,
+  ...message({ tool_calls: { id: `id_${index}`, type: 'function', function: { name, arguments: args } } }),
+})
+const callDelta = (index: number, args: string) => ({
+  type: 'tool-call-delta',
+  index,
+  ...message({ tool_calls: { function: { arguments: args } } }),
+})
+const callEnd = (index: number) => ({ type: 'tool-call-end', index })
+const USAGE = {
+  billed_units: { input_tokens: 3, output_tokens: 2 },
+  tokens: { input_tokens: 100, output_tokens: 20 },
+  cached_tokens: 60,
+}
+const end = (finish_reason: string | null = 'COMPLETE', more: object = {}) => ({
+  type: 'message-end',
+  delta: { finish_reason, usage: USAGE, ...more },
+})
+
+const typeOf = (act: () => unknown) => {
+  try {
+    act()
+  } catch (thrown) {
+    return thrown instanceof GatewayError ? thrown.type : thrown
+  }
+  return 'nothing thrown'
+}
+
+describe('a streamed answer', () => {
+  test('says, thinks, counts and ends', () => {
+    const { parts, complete } = streamed(
+      START,
+      { type: 'content-start', index: 0, ...message({ content: { type: 'thinking', thinking: '' } }) },
+      think('Hm'),
+      think('.'),
+      { type: 'content-end', index: 0 },
+      { type: 'content-start', index: 1, ...message({ content: { type: 'text', text: '' } }) },
+      say('Hel'),
+      say('lo'),
+      { type: 'content-end', index: 1 },
+      end(),
+    )
+    expect(complete).toBe(true)
+    expect(saidBy(parts)).toMatchObject({
+      upstream_id: 'c-1',
+      text: 'Hello',
+      reasoning: 'Hm.',
+      finish: { reason: 'stop', native: 'COMPLETE' },
+      usage: { input: { text: 40, cache_read: 60 }, output: { text: 20 } },
+    })
+  })
+
+  test('trap 84: pings, plans and empty deltas are no parts', () => {
+    expect(
+      streamed({ type: 'tool-plan-delta', ...message({ tool_plan: 'I will' }) }, say(''), { type: 'debug' }, { type: 'ping' }).parts,
+    ).toEqual([])
+  })
+
+  test('trap 81: what the last event repeats is not said twice', () => {
+    const { parts } = streamed(
+      START,
+      say('Hello'),
+      end('COMPLETE', { message: { content: [{ type: 'text', text: 'Hello' }] }, text: 'Hello' }),
+    )
+    expect(saidBy(parts).text).toBe('Hello')
+  })
+
+  test('nothing is read after the last event', () => {
+    expect(streamed(START, say('a'), end(), say('b'), end(), '[DONE]').parts.filter(part => part.type === 'finish')).toHaveLength(1)
+  })
+
+  test('without the last event it is not whole', () => {
+    expect(streamed(START, say('a')).complete).toBe(false)
+  })
+
+  test('calls keep their arguments apart', () => {
+    const { parts } = streamed(
+      START,
+      callStart(0, 'weather'),
+      callStart(1, 'time', '{'),
+      callDelta(0, '{"a":'),
+      callDelta(1, '}'),
+      callDelta(0, '1}'),
+      callEnd(0),
+      callEnd(1),
+      end('TOOL_CALL'),
+    )
+    expect(saidBy(parts)).toMatchObject({
+      calls: [
+        { id: 'id_0', name: 'weather', input: '{"a":1}' },
+        { id: 'id_1', name: 'time', input: '{}' },
+      ],
+      finish: { reason: 'tool_calls', native: 'TOOL_CALL' },
+    })
+  })
+
+  test('trap 23: a call without arguments has an empty object of them, also where Cohere says null', () => {
+    const none = streamed(START, callStart(0, 'now'), callEnd(0), callStart(1, 'then', 'null'), callEnd(1), end('TOOL_CALL'))
+    expect(saidBy(none.parts).calls.map(call => call.input)).toEqual(['{}', '{}'])
+  })
+
+  test('trap 22: a tool is called by the name that the client gave it', () => {
+    const call = textCall({ tools: [{ type: 'function', name: 'mcp.files/read' }] })
+    const reader = new EventReader(call)
+    const [start] = reader.read({ event: null, data: JSON.stringify(callStart(0, 'mcp_files_read')) })
+    expect(start).toMatchObject({ type: 'tool-call-start', name: 'mcp.files/read' })
+  })
+
+  test('logprobs come with their text, those of several tokens added', () => {
+    const { parts } = streamed({ ...say('Hello'), logprobs: { text: 'Hello', token_ids: [1, 2], logprobs: [-0.5, -0.25] } })
+    expect(parts).toEqual([
+      {
+        type: 'text-delta',
+        choice: 0,
+        text: 'Hello',
+        logprobs: { content: [{ token: 'Hello', logprob: -0.75, bytes: [72, 101, 108, 108, 111], top_logprobs: [] }] },
+      },
+    ])
+  })
+
+  test('a citation of something on the web is an annotation; others have no form in the chat API', () => {
+    const cite = (document: object, type = 'TEXT_CONTENT') => ({
+      type: 'citation-start',
+      index: 0,
+      ...message({ citations: { start: 1, end: 4, text: 'ell', type, sources: [{ type: 'document', id: 'doc:0', document }] } }),
+    })
+    const web = { url: 'https://a.example/', title: 'A', text: '…' }
+    const { parts } = streamed(cite(web), cite({ title: 'benefits.txt' }), cite({ url: 'javascript:1' }), cite(web, 'PLAN'))
+    expect(saidBy(parts).annotations).toEqual([
+      { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A', start_index: 1, end_index: 4 } },
+    ])
+  })
+
+  test('trap 75: an error before anything was said is a failure, one after it ends the answer', () => {
+    expect(typeOf(() => streamed(START, end('ERROR', { error: 'overloaded' })))).toBe('provider_overloaded')
+    expect(typeOf(() => streamed(START, end('TIMEOUT')))).toBe('provider_unavailable')
+    expect(typeOf(() => streamed({ message: 'internal error' }))).toBe('provider_unavailable')
+    expect(saidBy(streamed(START, say('a'), end('ERROR')).parts).finish).toEqual({ reason: 'error', native: 'ERROR' })
+  })
+
+  test('any JSON in any place gives parts or provider_unavailable', () => {
+    const types = ['message-start', 'content-start', 'content-delta', 'tool-call-start', 'tool-call-delta', 'citation-start', 'message-end']
+    const values = [null, 1, 'x', [], {}, [{}], { message: null }, { message: { content: 1, tool_calls: 'x', citations: [1] } }]
+    for (const type of types) for (const delta of values) expect(() => streamed({ type, index: {}, delta })).not.toThrow(TypeError)
+    expect(typeOf(() => streamed(...Array.from({ length: 21 }, () => 'no JSON')))).toBe('provider_unavailable')
+  })
+
+  test('holds no more than 128 calls', () => {
+    const { parts } = streamed(...Array.from({ length: 200 }, (_, i) => callStart(i, 'f')))
+    expect(parts.filter(part => part.type === 'tool-call-start')).toHaveLength(128)
+  })
+})
+
+describe('a whole answer', () => {
+  const whole = (more: object, body: object = {}) =>
+    parts({ id: 'c-1', finish_reason: 'COMPLETE', usage: USAGE, message: { role: 'assistant', ...more }, ...body }, textCall())
+
+  test('is read as its stream would be', () => {
+    const read = whole({
+      content: [
+        { type: 'thinking', thinking: 'Hm' },
+        { type: 'text', text: 'Hello' },
+      ],
+      tool_plan: 'I will',
+      tool_calls: [{ id: 'id_0', type: 'function', function: { name: 'now', arguments: 'null' } }],
+      citations: [{ start: 0, end: 2, sources: [{ document: { url: 'https://a.example/' } }] }],
+    })
+    expect(saidBy(read)).toMatchObject({
+      upstream_id: 'c-1',
+      text: 'Hello',
+      reasoning: 'Hm',
+      calls: [{ id: 'id_0', name: 'now', input: '{}' }],
+      annotations: [{ type: 'url_citation' }],
+      finish: { reason: 'stop' },
+    })
+    expect(read.filter(part => part.type === 'finish')).toHaveLength(1)
+  })
+
+  test('without a word is an answer all the same', () => {
+    expect(saidBy(whole({ content: [] })).finish).toEqual({ reason: 'stop', native: 'COMPLETE' })
+  })
+
+  test('that is none is a failure', () => {
+    for (const body of [null, 'x', [], {}, { message: 'invalid request' }, { message: [] }])
+      expect(typeOf(() => parts(body, textCall()))).toBe('provider_unavailable')
+  })
+})
+
+describe('usage', () => {
+  test('is what the model read and wrote, of which some was cached', () => {
+    const usage = usageOf(USAGE)
+    expect(usage && [inputTokens(usage), outputTokens(usage), usage.input.cache_read]).toEqual([100, 20, 60])
+  })
+
+  test('is what was billed where nothing else was counted', () => {
+    const usage = usageOf({ billed_units: { input_tokens: 3, output_tokens: 2 } })
+    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([3, 2])
+  })
+
+  test('is none for counts that no answer can have', () => {
+    for (const given of [null, {}, { tokens: { input_tokens: -1, output_tokens: 1 } }, { tokens: { input_tokens: 1 } }])
+      expect(usageOf(given)).toBeUndefined()
+  })
+
+  test('has no more cached than it has', () => {
+    expect(usageOf({ ...USAGE, cached_tokens: 1000 })?.input).toMatchObject({ text: 0, cache_read: 100 })
+  })
+})
+
+test.each([
+  ['COMPLETE', 'stop'],
+  ['STOP_SEQUENCE', 'stop'],
+  ['MAX_TOKENS', 'length'],
+  ['TOOL_CALL', 'tool_calls'],
+  ['ERROR', 'error'],
+  ['TIMEOUT', 'error'],
+  ['ERROR_TOXIC', 'content_filter'],
+  ['ERROR_LIMIT', 'length'],
+  ['toString', 'stop'],
+  [null, 'stop'],
+] as const)('trap 69: %s means %s', (native, reason) => {
+  expect(finishReason(native)).toBe(reason)
+})
+
+test.each([
+  [400, { message: 'invalid request: k must be below 500' }, 'invalid_request'],
+  [400, { message: 'too many tokens: size limit exceeded' }, 'context_length_exceeded'],
+  [401, { message: 'invalid api token' }, 'provider_unavailable'],
+  [404, { message: 'model not found' }, 'provider_unavailable'],
+  [422, {}, 'invalid_request'],
+  [429, { message: 'trial key limit' }, 'rate_limit_exceeded'],
+  [498, { message: 'blocked' }, 'content_policy_violation'],
+  [500, null, 'provider_unavailable'],
+  [504, '<html>', 'timeout'],
+] as const)('status %i with %j means %s, and says none of Cohere’s words', (status, body, type) => {
+  const error = failure(status, body)
+  expect(error.type).toBe(type)
+  expect(JSON.stringify([error.message, error.metadata])).not.toMatch(/trial|api token|k must/)
+})
