@@ -1,5 +1,6 @@
 import type { Kind } from '../inference/call.ts'
 import { cohereChat } from './cohere-chat.ts'
+import { gemini } from './gemini.ts'
 import { openaiChat } from './openai-chat.ts'
 import type { Protocol } from './protocol.ts'
 
@@ -8,6 +9,7 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
   text: {
     'openai-chat': openaiChat,
     'cohere-chat': cohereChat,
+    gemini,
     // The built-in sandbox answers like an OpenAI server, but stands for all those that have no field for names.
     sandbox: { ...openaiChat, takesNames: false },
   },

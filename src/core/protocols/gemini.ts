@@ -1,0 +1,18 @@
+import { failure } from './gemini/failure.ts'
+import { parts } from './gemini/parts.ts'
+import { GenerateContentReader } from './gemini/reader.ts'
+import { readingOf } from './gemini/reading.ts'
+import { request } from './gemini/request.ts'
+import type { Protocol } from './protocol.ts'
+
+/** Google's `POST {base_url}/models/{model}:generateContent`, on the Gemini API and on Vertex. */
+export const gemini: Protocol<'text'> = {
+  framing: 'sse',
+  takesNames: false,
+  // Films at YouTube are known by their address only.
+  takesUrls: ['video'],
+  request,
+  parts: (body, call, endpoint) => parts(body, readingOf(call, endpoint)),
+  reader: (call, endpoint) => new GenerateContentReader(readingOf(call, endpoint)),
+  failure,
+}

@@ -1,0 +1,56 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { ResponseFormat, TextCall } from '../../inference/call.ts'
+import { isObject, type Json, member } from '../../kernel/json.ts'
+import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
+import { plainSchema, reducedSchema } from './schema.ts'
+
+/** How an answer of a wished form is asked for. */
+export interface AnswerForm {
+  /** Its words in the `generationConfig`. */
+  config: Json
+  /** The function whose input is the answer, for models that take no form beside functions. */
+  tool: { name: string; description: string; schema: Json } | null
+}
+
+const FREE: AnswerForm = { config: {}, tool: null }
+const FIELD = 'response_format.json_schema.schema'
+
+/**
+ * The form that the call wants of its answer: natively where the model has that, else as the input of a function that it must
+ * call. Where the call forces a function of its own the answer is that call, which has no form but its parameters'.
+ */
+export function answerForm(call: TextCall, endpoint: Endpoint): AnswerForm {
+  const { response_format: format, tool_choice: choice } = call.params
+  if (!format || format.type === 'text') return FREE
+  const capabilities = capabilitiesOf(endpoint.upstreamModel)
+  const hasTools = call.tools.length > 0
+  const isForced = hasTools && choice !== undefined && choice !== 'auto' && choice !== 'none'
+  if (!hasTools || (capabilities.formBesideTools && !isForced)) return { config: native(format, capabilities), tool: null }
+  if (isForced && choice !== 'required') return FREE
+  const schema = schemaOf(format)
+  return schema ? { config: {}, tool: { name: freeName(call), description: describedAs(format), schema } } : FREE
+}
+
+function native(format: ResponseFormat, capabilities: Capabilities): Json {
+  const schema = schemaOf(format)
+  if (!schema) return { responseMimeType: 'application/json' }
+  if (capabilities.jsonSchema) return { responseMimeType: 'application/json', responseJsonSchema: plainSchema(schema, FIELD) }
+  return { responseMimeType: 'application/json', responseSchema: reducedSchema(schema, FIELD) }
+}
+
+function schemaOf(format: ResponseFormat): Json | undefined {
+  const { schema } = 'json_schema' in format ? format.json_schema : {}
+  return isObject(schema) ? schema : undefined
+}
+
+const describedAs = (format: ResponseFormat): string => {
+  const { description } = member(format as Json, 'json_schema')
+  return typeof description === 'string' ? description : 'Gives the answer. Call it once, with the whole answer.'
+}
+
+function freeName({ tools }: TextCall): string {
+  const taken = new Set(tools.map(tool => (tool.type === 'function' ? tool.name : '')))
+  let name = 'json'
+  for (let i = 1; taken.has(name); i++) name = `json_${i}`
+  return name
+}

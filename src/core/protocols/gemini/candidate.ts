@@ -1,0 +1,212 @@
+import type { ReasoningDetail, TextPart } from '../../inference/call.ts'
+import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { Citations } from './citations.ts'
+import { finishReason } from './finish.ts'
+import { logprobsOf } from './logprobs.ts'
+import { PartialArgs } from './partial-args.ts'
+import type { Reading } from './reading.ts'
+import { FORMAT } from './signatures.ts'
+
+/** More tool calls than this in one answer is a provider gone wrong. */
+const MOST_CALLS = 128
+/** Arguments come for one call after the other; so many may be open at once. */
+const MOST_OPEN = 8
+
+/** A call whose arguments are still coming. */
+interface OpenCall {
+  given: Json
+  signature: string | null
+  args: PartialArgs
+}
+
+/** Something that Google runs itself, whose outcome is still coming. */
+interface ServerCall {
+  name: string
+  id: string
+  arguments: string
+}
+
+/** Reads one alternative of an answer. One small method for each kind of part. */
+export class Candidate {
+  readonly #choice: number
+  readonly #reading: Reading
+  readonly #citations: Citations
+  readonly #open: OpenCall[] = []
+  #serverCall: ServerCall | null = null
+  #calls = 0
+  /** Whether a tool of the client's was called. */
+  #hasCalls = false
+  /** Counts the entries of the reasoning. A thought goes on until something else comes, or its signature. */
+  #entries = 0
+  #thinking = false
+  #finish: string | null = null
+  /** Whether it has given anything at all. */
+  hasSpoken = false
+
+  constructor(choice: number, reading: Reading) {
+    this.#choice = choice
+    this.#reading = reading
+    this.#citations = new Citations(choice)
+  }
+
+  /** Whether it has told why it ended. */
+  get hasEnded(): boolean {
+    return this.#finish !== null
+  }
+
+  /** The parts that one event, or the whole answer, has for this alternative. */
+  read(given: Json): TextPart[] {
+    const parts: TextPart[] = []
+    for (const part of objects(member(given, 'content').parts)) this.#part(part, parts)
+    this.#logprobs(given, parts)
+    parts.push(...this.#citations.of(given))
+    this.#finish = text(given.finishReason) ?? this.#finish
+    this.hasSpoken ||= parts.length > 0
+    return parts
+  }
+
+  /** What the end of the answer completes. A call whose arguments were cut is none: run like that, it would do something else. */
+  end(): TextPart[] {
+    const parts: TextPart[] = []
+    this.#endServerCall('', parts)
+    const reason = finishReason(this.#finish ?? 'STOP', this.#hasCalls)
+    parts.push({ type: 'finish', choice: this.#choice, reason, native: this.#finish })
+    return parts
+  }
+
+  // What comes first here is what Google's own client looks for first.
+  #part(part: Json, parts: TextPart[]): void {
+    const signature = text(part.thoughtSignature) || null
+    if (isObject(part.functionCall)) this.#functionCall(part.functionCall, signature, parts)
+    else if (isObject(part.inlineData)) this.#media(part, signature, parts)
+    else if (isObject(part.executableCode)) this.#beginServerCall('code_execution', part.executableCode, null, signature, parts)
+    else if (isObject(part.codeExecutionResult)) this.#endServerCall(JSON.stringify(part.codeExecutionResult), parts)
+    else if (isObject(part.toolCall)) this.#toolCall(part.toolCall, signature, parts)
+    else if (isObject(part.toolResponse)) this.#endServerCall(JSON.stringify(part.toolResponse.response ?? {}), parts)
+    else if (part.thought === true) this.#thought(text(part.text) ?? '', signature, parts)
+    else this.#text(text(part.text) ?? '', signature, parts)
+  }
+
+  #thought(said: string, signature: string | null, parts: TextPart[]): void {
+    if (said === '' && signature === null) return
+    if (!this.#thinking) this.#entries += 1
+    this.#thinking = signature === null
+    const signed = signature === null ? {} : { signature }
+    this.#reasoning(said, { type: 'reasoning.text', text: said, ...signed, format: FORMAT, index: this.#entries - 1 }, parts)
+  }
+
+  #text(said: string, signature: string | null, parts: TextPart[]): void {
+    // Where a tool stands for the answer, what is said besides is not part of it.
+    if (said !== '' && this.#reading.answerTool === null) this.#say(said, parts)
+    if (signature !== null) this.#sign(signature, null, parts)
+  }
+
+  #say(said: string, parts: TextPart[]): void {
+    this.#thinking = false
+    this.#citations.said(said)
+    parts.push({ type: 'text-delta', choice: this.#choice, text: said })
+  }
+
+  /** A signature of a part that is no thought: an entry of its own, which names the call that it belongs to. */
+  #sign(data: string, id: string | null, parts: TextPart[]): void {
+    const belonging = id === null ? {} : { id }
+    this.#reasoning('', { type: 'reasoning.encrypted', data, ...belonging, format: FORMAT, index: this.#nextEntry() }, parts)
+  }
+
+  #reasoning(said: string, detail: ReasoningDetail, parts: TextPart[]): void {
+    parts.push({ type: 'reasoning-delta', choice: this.#choice, text: said, details: [detail] })
+  }
+
+  #nextEntry(): number {
+    this.#thinking = false
+    this.#entries += 1
+    return this.#entries - 1
+  }
+
+  // A call comes whole, or as a name with arguments that follow piece by piece, until a piece says that it is the last.
+  #functionCall(given: Json, signature: string | null, parts: TextPart[]): void {
+    const { partialArgs, willContinue } = given
+    const name = text(given.name)
+    if (name !== null && partialArgs == null && willContinue !== true) {
+      this.#call(given, inputOf(given.args), signature, parts)
+      return
+    }
+    if (name !== null && this.#open.length < MOST_OPEN) this.#open.push({ given, signature, args: new PartialArgs() })
+    const open = this.#open.at(-1)
+    if (!open) return
+    open.args.add(partialArgs)
+    if (willContinue !== true && !objects(partialArgs).some(piece => piece.willContinue === true)) this.#close(open, parts)
+  }
+
+  #close({ given, signature, args }: OpenCall, parts: TextPart[]): void {
+    this.#open.pop()
+    this.#call(given, args.input, signature, parts)
+  }
+
+  #call(given: Json, input: string, signature: string | null, parts: TextPart[]): void {
+    const name = text(given.name) ?? ''
+    if (name === this.#reading.answerTool) {
+      this.#say(input, parts)
+      if (signature !== null) this.#sign(signature, null, parts)
+      return
+    }
+    if (this.#calls >= MOST_CALLS) return
+    const index = this.#calls
+    const id = text(given.id) || this.#idOf(index)
+    this.#calls += 1
+    this.#hasCalls = true
+    this.#thinking = false
+    parts.push({ type: 'tool-call-start', choice: this.#choice, index, id, name: this.#reading.given(name) })
+    parts.push({ type: 'tool-call-delta', choice: this.#choice, index, input })
+    if (signature !== null) this.#sign(signature, id, parts)
+  }
+
+  // Google's older models and Vertex give no ids. The same answer gets the same ones, and no two answers of a conversation do.
+  #idOf(index: number): string {
+    return `call_${this.#reading.call.id.slice(-20)}_${this.#choice}_${index}`
+  }
+
+  #media(part: Json, signature: string | null, parts: TextPart[]): void {
+    const { mimeType, data } = member(part, 'inlineData')
+    const type = text(mimeType) ?? ''
+    if (part.thought !== true && typeof data === 'string') this.#give(type, data, parts)
+    if (signature !== null) this.#sign(signature, null, parts)
+  }
+
+  // A sketch that was drawn while thinking is not the answer.
+  #give(type: string, data: string, parts: TextPart[]): void {
+    this.#thinking = false
+    if (type.startsWith('audio/')) parts.push({ type: 'audio-delta', choice: this.#choice, audio: { data } })
+    else if (type.startsWith('image/')) parts.push({ type: 'image', choice: this.#choice, url: `data:${type};base64,${data}` })
+  }
+
+  #toolCall({ toolType, id, args }: Json, signature: string | null, parts: TextPart[]): void {
+    this.#beginServerCall(text(toolType) ?? '', isObject(args) ? args : {}, text(id), signature, parts)
+  }
+
+  #beginServerCall(name: string, given: Json, id: string | null, signature: string | null, parts: TextPart[]): void {
+    this.#endServerCall('', parts)
+    this.#serverCall = { name, id: id || `server_${this.#choice}_${this.#entries}`, arguments: JSON.stringify(given) }
+    if (signature !== null) this.#sign(signature, this.#serverCall.id, parts)
+  }
+
+  // What Google ran itself is no call of the client's, and no text: it stands beside the thoughts, and goes back from there.
+  #endServerCall(result: string, parts: TextPart[]): void {
+    if (!this.#serverCall) return
+    const { name, id, arguments: input } = this.#serverCall
+    this.#serverCall = null
+    const entry = { tool_name: name, tool_call_id: id, arguments: input, result, format: FORMAT, index: this.#nextEntry() }
+    this.#reasoning('', { type: 'reasoning.server_tool_call', ...entry }, parts)
+  }
+
+  #logprobs(given: Json, parts: TextPart[]): void {
+    const logprobs = logprobsOf(given.logprobsResult)
+    if (!logprobs) return
+    const at = parts.findIndex(part => part.type === 'text-delta')
+    const said = parts[at]
+    if (said?.type === 'text-delta') parts[at] = { ...said, logprobs }
+    else parts.push({ type: 'text-delta', choice: this.#choice, text: '', logprobs })
+  }
+}
+
+const inputOf = (args: unknown): string => (typeof args === 'string' ? args : JSON.stringify(args ?? {}))

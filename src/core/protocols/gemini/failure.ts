@@ -1,0 +1,51 @@
+import { GatewayError } from '../../errors.ts'
+import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { type Codes, failureOf } from '../failure.ts'
+
+/** Google's status words, and the reasons in their details that say more than the status does. */
+const CODES: Codes = {
+  INVALID_ARGUMENT: 'invalid_request',
+  OUT_OF_RANGE: 'invalid_request',
+  RESOURCE_EXHAUSTED: 'rate_limit_exceeded',
+  DEADLINE_EXCEEDED: 'timeout',
+  // A bad key is told as an invalid argument; a country or an account that may not ask, as a failed precondition.
+  API_KEY_INVALID: 'provider_unavailable',
+  API_KEY_EXPIRED: 'provider_unavailable',
+  FAILED_PRECONDITION: 'provider_unavailable',
+  PERMISSION_DENIED: 'provider_unavailable',
+  UNAUTHENTICATED: 'provider_unavailable',
+  NOT_FOUND: 'provider_unavailable',
+  UNAVAILABLE: 'provider_unavailable',
+}
+
+/** What an HTTP failure of Google means: `{ error: { code, message, status, details } }`, which a stream has in a list. */
+export function failure(status: number, body: unknown): GatewayError {
+  const first = Array.isArray(body) ? body[0] : body
+  const error = isObject(first) ? member(first, 'error') : {}
+  const told = { code: reasonOf(error) ?? error.status, type: error.status, message: error.message }
+  return withWait(failureOf(status, told, CODES), error)
+}
+
+/** What an error inside an answer means: there is no status but the one it names. */
+export function failureInside(error: Json): GatewayError {
+  const code = typeof error.code === 'number' ? error.code : 502
+  return failure(code >= 400 && code < 600 ? code : 502, { error })
+}
+
+/** `ErrorInfo.reason`, where it is one that we know. */
+function reasonOf(error: Json): string | undefined {
+  return objects(error.details)
+    .map(detail => text(detail.reason))
+    .find(reason => reason !== null && Object.hasOwn(CODES, reason)) as string | undefined
+}
+
+const LONGEST_WAIT = 300
+
+/** The error with the wait that `RetryInfo.retryDelay` asks for, in seconds: `"34.07s"`. */
+function withWait(error: GatewayError, given: Json): GatewayError {
+  const delays = objects(given.details).map(detail => /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(text(detail.retryDelay) ?? '')?.[1])
+  const delay = delays.find(one => one !== undefined)
+  if (delay === undefined || error.type !== 'rate_limit_exceeded') return error
+  const retryAfter = Math.min(Math.ceil(Number(delay)), LONGEST_WAIT)
+  return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
+}

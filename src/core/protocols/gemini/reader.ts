@@ -1,0 +1,114 @@
+import type { TextPart } from '../../inference/call.ts'
+import { isObject, type Json, member, parseExact, text } from '../../kernel/json.ts'
+import { unreadable } from '../failure.ts'
+import type { Frame, Reader } from '../protocol.ts'
+import { Candidate } from './candidate.ts'
+import { failureInside } from './failure.ts'
+import { blockReason } from './finish.ts'
+import type { Reading } from './reading.ts'
+import { usageOf } from './usage.ts'
+
+/** More alternatives than this in one answer is a provider gone wrong, and no array may grow for it. */
+const MOST_CHOICES = 128
+/** How many events may be unreadable before the stream itself is. */
+const MOST_GARBAGE = 20
+
+/**
+ * Reads `GenerateContentResponse` events. There is no last event: an answer is whole when every alternative has told why it
+ * ended, or the prompt was refused, and the connection has ended.
+ */
+export class GenerateContentReader implements Reader<TextPart> {
+  complete = false
+  readonly #reading: Reading
+  readonly #candidates = new Map<number, Candidate>()
+  #blocked: string | undefined
+  #searches: number | null = null
+  #started = false
+  #garbage = 0
+
+  constructor(reading: Reading) {
+    this.#reading = reading
+  }
+
+  read({ data }: Frame): TextPart[] {
+    const chunk = chunkIn(data)
+    if (chunk) return this.chunk(chunk)
+    this.#garbage += 1
+    if (this.#garbage > MOST_GARBAGE) throw unreadable()
+    return []
+  }
+
+  /** The parts of one event, or of a whole answer, which has the same form. */
+  chunk(chunk: Json): TextPart[] {
+    if (isObject(chunk.error)) throw failureInside(chunk.error)
+    const parts: TextPart[] = []
+    this.#start(chunk, parts)
+    this.#blocked ??= blockReason(member(chunk, 'promptFeedback').blockReason)
+    if (Array.isArray(chunk.candidates) && this.#blocked === undefined)
+      for (const [i, candidate] of chunk.candidates.entries()) if (isObject(candidate)) this.#candidate(candidate, i, parts)
+    this.#usage(chunk, parts)
+    return parts
+  }
+
+  /** The ends of the alternatives. In a whole answer, what was said is whole also without a reason. */
+  end(isWhole = false): TextPart[] {
+    if (this.#blocked !== undefined) return this.#refused(this.#blocked)
+    const candidates = [...this.#candidates.values()]
+    this.complete = candidates.length > 0 && candidates.every(one => one.hasEnded || (isWhole && one.hasSpoken))
+    return this.complete ? candidates.flatMap(one => one.end()) : []
+  }
+
+  #start(chunk: Json, parts: TextPart[]): void {
+    if (this.#started) return
+    this.#started = true
+    const { serviceTier, trafficType } = member(chunk, 'usageMetadata')
+    parts.push({
+      type: 'start',
+      upstream_id: text(chunk.responseId),
+      system_fingerprint: text(chunk.modelVersion),
+      service_tier: TIERS[String(serviceTier ?? trafficType).toUpperCase()] ?? null,
+    })
+  }
+
+  #candidate(given: Json, position: number, parts: TextPart[]): void {
+    const choice = typeof given.index === 'number' ? given.index : position
+    if (!Number.isInteger(choice) || choice < 0 || choice >= MOST_CHOICES) return
+    const candidate = this.#candidates.get(choice) ?? new Candidate(choice, this.#reading)
+    this.#candidates.set(choice, candidate)
+    parts.push(...candidate.read(given))
+    const { webSearchQueries } = member(given, 'groundingMetadata')
+    if (Array.isArray(webSearchQueries)) this.#searches = webSearchQueries.length
+  }
+
+  // Every event counts from the beginning, so each count replaces the one before.
+  #usage(chunk: Json, parts: TextPart[]): void {
+    const usage = usageOf(chunk.usageMetadata, this.#searches)
+    if (usage) parts.push({ type: 'usage', usage })
+  }
+
+  #refused(native: string): TextPart[] {
+    this.complete = true
+    return [{ type: 'finish', choice: 0, reason: 'content_filter', native }]
+  }
+}
+
+/** `usageMetadata.serviceTier` of the Gemini API and `trafficType` of Vertex, in the chat API's words. */
+const TIERS: Record<string, string> = {
+  STANDARD: 'default',
+  FLEX: 'flex',
+  PRIORITY: 'priority',
+  ON_DEMAND: 'default',
+  ON_DEMAND_FLEX: 'flex',
+  ON_DEMAND_PRIORITY: 'priority',
+}
+
+// An error on a stream comes in a list.
+function chunkIn(data: string): Json | undefined {
+  try {
+    const value = parseExact(data)
+    const first = Array.isArray(value) ? value[0] : value
+    return isObject(first) ? first : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,55 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { TextCall } from '../../inference/call.ts'
+import { isObject, type Json, member } from '../../kernel/json.ts'
+import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { ToolNames } from '../tool-names.ts'
+import { answerForm } from './answer-form.ts'
+import { contentsOf } from './contents.ts'
+import { generationConfig } from './generation-config.ts'
+import { NAME_RULES, toolsOf } from './tools.ts'
+import { isVertex } from './vertex.ts'
+
+/** The call as a `GenerateContentRequest`. Unknown parameters first, so that none of them can stand in for a known one. */
+export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
+  const names = new ToolNames(call, NAME_RULES)
+  const form = answerForm(call, endpoint)
+  const body: Json = {
+    ...unknown(call),
+    ...contentsOf(call, endpoint, names),
+    ...withUnknown(call, 'toolConfig', toolsOf(call, endpoint, names, form)),
+  }
+  const config = generationConfig(call, endpoint, form.config)
+  if (Object.keys(config).length > 0) body.generationConfig = config
+  return { path: pathOf(call, endpoint), ...tier(call, endpoint, body), body }
+}
+
+// Its `n` has a place of its own.
+function unknown(call: TextCall): Json {
+  const { n: _, generationConfig: __, ...rest } = forwarded(call, 'chat')
+  return rest
+}
+
+/** Where a known object may hold unknown members, those that the caller gave stay. */
+function withUnknown(call: TextCall, name: string, known: Json): Json {
+  const given = forwarded(call, 'chat')[name]
+  return isObject(given) && isObject(known[name]) ? { ...known, [name]: { ...given, ...member(known, name) } } : known
+}
+
+// A model's name may say itself what it is: `tunedModels/…`, `endpoints/…`.
+function pathOf({ stream }: TextCall, { upstreamModel }: Endpoint): string {
+  const name = upstreamModel.split('/').map(encodeURIComponent).join('/')
+  const model = upstreamModel.includes('/') ? name : `models/${name}`
+  return stream ? `/${model}:streamGenerateContent?alt=sse` : `/${model}:generateContent`
+}
+
+/** The tiers that Google has, as it names them. */
+const TIERS: Record<string, string> = { default: 'standard', flex: 'flex', priority: 'priority' }
+
+// The Gemini API is told in the body, Vertex by header.
+function tier({ params }: TextCall, endpoint: Endpoint, body: Json): { headers?: Record<string, string> } {
+  const wished = TIERS[params.service_tier ?? '']
+  if (wished === undefined) return {}
+  if (isVertex(endpoint)) return wished === 'standard' ? {} : { headers: { 'x-vertex-ai-llm-shared-request-type': wished } }
+  body.serviceTier = wished
+  return {}
+}

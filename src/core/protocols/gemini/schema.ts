@@ -1,0 +1,189 @@
+import { invalid } from '../../errors.ts'
+import { isObject, type Json, objects, text } from '../../kernel/json.ts'
+
+/** A schema that comes to more places than this, or is nested deeper, is no schema that a model could follow. */
+const MOST_PLACES = 5_000
+const DEEPEST = 32
+
+/**
+ * A JSON Schema in the reduced form that every model of Google's takes (`Schema`, ai.google.dev/api/caching#Schema): references
+ * stand where they point to, lists of types are `nullable` or `anyOf`, `const` is an `enum`, and what it has no word for is left out.
+ * Throws 400 naming `field` for a reference that leads nowhere or back to itself, and for a schema without end.
+ */
+export const reducedSchema = (schema: Json, field: string): Json => new Reduction(schema, field).of(schema)
+
+/** The same schema for models that take JSON Schema itself, which has no word for `const` there either. */
+export const plainSchema = (schema: Json, field: string): Json => withoutConst(schema, field, 0) as Json
+
+class Reduction {
+  readonly #root: Json
+  readonly #field: string
+  #places = 0
+
+  constructor(root: Json, field: string) {
+    this.#root = root
+    this.#field = field
+  }
+
+  /** The reduced form of one place. `way` holds the references that led here. */
+  of(given: unknown, way: string[] = [], depth = 0): Json {
+    this.#places += 1
+    if (this.#places > MOST_PLACES || depth > DEEPEST)
+      throw invalid(`${this.#field}: expected a schema of less depth and size`, this.#field)
+    if (!isObject(given)) return { ...ANYTHING }
+    const { $ref, ...beside } = given
+    if (typeof $ref === 'string') return this.of({ ...this.#target($ref, way), ...beside }, [...way, $ref], depth + 1)
+    const inner = (one: unknown) => this.of(one, way, depth + 1)
+    const schema = withAll(given, inner)
+    const choices = alternativesOf(schema)
+    return choices ? this.#anyOf(schema, choices, inner) : placeOf(schema, inner)
+  }
+
+  #target(ref: string, way: string[]): Json {
+    if (way.includes(ref)) throw invalid(`${this.#field}: expected no schema that contains itself (${printed(ref)})`, this.#field)
+    const target = ref.startsWith('#') ? pointed(this.#root, ref.slice(1)) : undefined
+    if (!isObject(target)) throw invalid(`${this.#field}: expected references to places in this schema (${printed(ref)})`, this.#field)
+    return target
+  }
+
+  // Vertex takes nothing beside an `anyOf`, so what stood there goes into each of the alternatives.
+  #anyOf(schema: Json, choices: Json[], inner: (one: unknown) => Json): Json {
+    const { anyOf: _, oneOf: __, type: ___, ...beside } = schema
+    const real = choices.filter(choice => choice.type !== 'null')
+    const nullable = real.length < choices.length || schema.nullable === true ? { nullable: true } : {}
+    const reduced = real.map(choice => ({ ...inner({ ...beside, ...choice }), ...nullable }))
+    const [only] = reduced
+    return reduced.length > 1 ? { anyOf: reduced } : (only ?? { ...ANYTHING, ...nullable })
+  }
+}
+
+/** What has no type of its own may be anything, and a text can say anything. */
+const ANYTHING = { type: 'string' }
+
+/** The alternatives of a place, be they a list of schemas or a list of types. A single type besides null is none. */
+function alternativesOf(schema: Json): Json[] | undefined {
+  const { anyOf, oneOf, type } = schema
+  const listed = [...objects(anyOf), ...objects(oneOf)]
+  if (listed.length > 0) return listed
+  return Array.isArray(type) ? type.map(one => ({ type: one })) : undefined
+}
+
+/** `allOf` as the one schema that it describes, as far as members and requirements go. What stands beside it comes first. */
+function withAll(schema: Json, inner: (one: unknown) => Json): Json {
+  const { allOf, ...whole } = schema
+  for (const one of objects(allOf).map(inner)) {
+    const properties = { ...members(one), ...members(whole) }
+    const required = [...texts(whole.required), ...texts(one.required)]
+    for (const name in one) whole[name] ??= one[name]
+    if (Object.keys(properties).length > 0) whole.properties = properties
+    if (required.length > 0) whole.required = required
+  }
+  return whole
+}
+
+const members = ({ properties }: Json): Json => (isObject(properties) ? properties : {})
+
+/** Keywords that mean the same there. */
+const SAME = ['title', 'description', 'nullable', 'pattern']
+const COUNTS = ['minItems', 'maxItems', 'minProperties', 'maxProperties', 'minLength', 'maxLength', 'minimum', 'maximum']
+/** Other formats are refused, not ignored. */
+const FORMATS: Record<string, string[]> = {
+  string: ['date-time', 'enum'],
+  number: ['float', 'double'],
+  integer: ['int32', 'int64'],
+}
+
+/** One place without alternatives. */
+function placeOf(schema: Json, inner: (one: unknown) => Json): Json {
+  const type = typeOf(schema)
+  const place: Json = { type }
+  for (const name of SAME) if (schema[name] !== undefined) place[name] = schema[name]
+  for (const name of COUNTS) if (typeof schema[name] === 'number') place[name] = schema[name]
+  if (FORMATS[type]?.includes(String(schema.format))) place.format = schema.format
+  Object.assign(place, valuesOf(schema, type))
+  if (type === 'array') place.items = itemsOf(schema, inner)
+  if (type === 'object') Object.assign(place, membersOf(schema, inner))
+  return place
+}
+
+function typeOf(schema: Json): string {
+  if (typeof schema.type === 'string') return schema.type.toLowerCase()
+  if (isObject(schema.properties)) return 'object'
+  if (schema.items !== undefined || schema.prefixItems !== undefined) return 'array'
+  const values = 'const' in schema ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : []
+  const types = new Set(values.filter(value => value !== null).map(value => typeof value))
+  return types.size === 1 && types.has('number') ? 'number' : types.size === 1 && types.has('boolean') ? 'boolean' : 'string'
+}
+
+// An `enum` is a list of texts there, none of them empty. Other values are told in words.
+function valuesOf(schema: Json, type: string): Json {
+  const values: unknown[] | null = 'const' in schema ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : null
+  if (!values) return {}
+  const nullable = values.includes(null) ? { nullable: true } : {}
+  const real = values.filter(value => value !== null && value !== '')
+  if (real.length === 0) return nullable
+  if (type === 'string') return { ...nullable, enum: real.map(value => (typeof value === 'string' ? value : JSON.stringify(value))) }
+  const said = `One of: ${real.map(value => JSON.stringify(value)).join(', ')}`
+  return { ...nullable, description: [text(schema.description), said].filter(Boolean).join('. ') }
+}
+
+// A list of one schema for each place has no word there: any of them may stand in any place.
+function itemsOf(schema: Json, inner: (one: unknown) => Json): Json {
+  const places = [schema.prefixItems, schema.items].filter(Array.isArray).flat()
+  if (places.length > 0) return inner(places.length === 1 ? places[0] : { anyOf: places })
+  return inner(schema.items)
+}
+
+function membersOf(schema: Json, inner: (one: unknown) => Json): Json {
+  if (!isObject(schema.properties)) return {}
+  const names = Object.keys(schema.properties)
+  if (names.length === 0) return {}
+  const properties = Object.fromEntries(Object.entries(schema.properties).map(([name, one]) => [name, inner(one)]))
+  const required = texts(schema.required).filter(name => Object.hasOwn(properties, name))
+  const order = texts(schema.propertyOrdering)
+  return {
+    properties,
+    ...(required.length > 0 ? { required: [...new Set(required)] } : {}),
+    ...(order.length > 0 ? { propertyOrdering: order } : {}),
+  }
+}
+
+const texts = (value: unknown): string[] => (Array.isArray(value) ? value.filter(one => typeof one === 'string') : [])
+
+/** The place that a JSON pointer names (RFC 6901), as it stands in a URL's fragment. */
+function pointed(root: Json, pointer: string): unknown {
+  let place: unknown = root
+  for (const step of pointer.split('/').slice(1)) {
+    const name = decoded(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    if (Array.isArray(place)) place = place[Number(name)]
+    else place = isObject(place) && Object.hasOwn(place, name) ? place[name] : undefined
+  }
+  return place
+}
+
+function decoded(step: string): string {
+  try {
+    return decodeURIComponent(step)
+  } catch {
+    return step
+  }
+}
+
+const printed = (ref: string) => JSON.stringify(ref.slice(0, 100))
+
+/** Keywords whose values are schemas by name, or plain values that only look like schemas. */
+const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
+const VALUES = new Set(['enum', 'default', 'examples', 'example', 'required', 'propertyOrdering'])
+
+function withoutConst(schema: unknown, field: string, depth: number): unknown {
+  if (depth > 2 * DEEPEST) throw invalid(`${field}: expected a schema of less depth and size`, field)
+  if (Array.isArray(schema)) return schema.map(one => withoutConst(one, field, depth + 1))
+  if (!isObject(schema)) return schema
+  const { const: only, $schema: _, ...rest } = schema
+  const entries = Object.entries(rest).map(([name, value]) => {
+    if (VALUES.has(name)) return [name, value]
+    if (!NAMED.has(name) || !isObject(value)) return [name, withoutConst(value, field, depth + 1)]
+    return [name, Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withoutConst(one, field, depth + 1)]))]
+  })
+  return { ...Object.fromEntries(entries), ...('const' in schema ? { enum: [only] } : {}) }
+}

@@ -1,0 +1,49 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { invalid } from '../../errors.ts'
+import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
+import { isObject, type Json } from '../../kernel/json.ts'
+import type { NameRules, ToolNames } from '../tool-names.ts'
+import type { AnswerForm } from './answer-form.ts'
+import { capabilitiesOf } from './capabilities.data.ts'
+import { plainSchema, reducedSchema } from './schema.ts'
+
+/** The names that Google takes for functions (`FunctionDeclaration.name`). */
+export const NAME_RULES: NameRules = { forbidden: /[^A-Za-z0-9_.-]/g, badStart: /^[^A-Za-z_]/, longest: 64 }
+
+/** The functions of the call, all in one entry, for some models refuse several; and what the model may do with them. */
+export function toolsOf(call: TextCall, endpoint: Endpoint, names: ToolNames, { tool }: AnswerForm): Json {
+  const { jsonSchema } = capabilitiesOf(endpoint.upstreamModel)
+  const declared = call.tools.map((given, i) => declaration(given, i, names, jsonSchema))
+  if (tool) declared.push(declarationOf(tool.name, tool.description, tool.schema, 'response_format.json_schema.schema', jsonSchema))
+  if (declared.length === 0) return call.params.web_search_options === undefined ? {} : { tools: [{ googleSearch: {} }] }
+  const functionCallingConfig = tool ? forcing(tool.name, call.params.tool_choice) : choiceOf(call.params.tool_choice, names)
+  return { tools: [{ functionDeclarations: declared }], ...(functionCallingConfig ? { toolConfig: { functionCallingConfig } } : {}) }
+}
+
+function declaration(tool: Tool, at: number, names: ToolNames, jsonSchema: boolean): Json {
+  if (tool.type === 'other') throw invalid(`tools.${at}: this provider takes functions only, found ${kindOf(tool.value)}`, `tools.${at}`)
+  return declarationOf(names.sent(tool.name), tool.description, tool.parameters, `tools.${at}.function.parameters`, jsonSchema)
+}
+
+const kindOf = (value: unknown): string =>
+  isObject(value) && typeof value.type === 'string' ? JSON.stringify(value.type.slice(0, 64)) : 'another'
+
+// A function without parameters has no schema there: one of an object without members is refused.
+function declarationOf(name: string, description = '', schema: unknown, field: string, jsonSchema: boolean): Json {
+  if (!isObject(schema)) return { name, description }
+  if (jsonSchema) return { name, description, parametersJsonSchema: plainSchema({ type: 'object', ...schema }, field) }
+  const parameters = reducedSchema({ type: 'object', ...schema }, field)
+  return parameters.type === 'object' && !isObject(parameters.properties) ? { name, description } : { name, description, parameters }
+}
+
+function choiceOf(choice: ToolChoice | undefined, names: ToolNames): Json | undefined {
+  if (choice === 'none') return { mode: 'NONE' }
+  if (choice === 'auto') return { mode: 'AUTO' }
+  if (choice === 'required') return { mode: 'ANY' }
+  const name = choice && 'function' in choice ? choice.function.name : undefined
+  return name === undefined ? undefined : { mode: 'ANY', allowedFunctionNames: [names.sent(name)] }
+}
+
+// The answer is a call, so the model must make one; only this one where it may call none of the client's.
+const forcing = (name: string, choice: ToolChoice | undefined): Json =>
+  choice === 'none' ? { mode: 'ANY', allowedFunctionNames: [name] } : { mode: 'ANY' }

@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'bun:test'
+import { failure, failureInside } from '../../../../src/core/protocols/gemini/failure.ts'
+
+const body = (code: number, status: string, message = 'secret words', details?: unknown) => ({ error: { code, message, status, details } })
+
+describe('failure', () => {
+  test.each([
+    [400, 'INVALID_ARGUMENT', 'invalid_request'],
+    [400, 'FAILED_PRECONDITION', 'provider_unavailable'],
+    [401, 'UNAUTHENTICATED', 'provider_unavailable'],
+    [403, 'PERMISSION_DENIED', 'provider_unavailable'],
+    [404, 'NOT_FOUND', 'provider_unavailable'],
+    [429, 'RESOURCE_EXHAUSTED', 'rate_limit_exceeded'],
+    [500, 'INTERNAL', 'provider_unavailable'],
+    [503, 'UNAVAILABLE', 'provider_unavailable'],
+    [504, 'DEADLINE_EXCEEDED', 'timeout'],
+  ] as const)('trap 99: %i %s is %s', (code, status, type) => {
+    const error = failure(code, body(code, status))
+    expect(error).toMatchObject({ type, metadata: { provider_code: status } })
+    expect(JSON.stringify(error.metadata) + error.message).not.toContain('secret')
+  })
+
+  test('an overloaded model is told by words', () => {
+    expect(failure(503, body(503, 'UNAVAILABLE', 'The model is overloaded. Please try again later.')).type).toBe('provider_overloaded')
+  })
+
+  test.each([
+    'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).',
+    'Unable to submit request because the input token count is 2000000 but model only supports up to 1048576.',
+  ])('a request that is too long is told by words: %s', message => {
+    expect(failure(400, body(400, 'INVALID_ARGUMENT', message)).type).toBe('context_length_exceeded')
+  })
+
+  test('a bad key is our trouble, though Google calls it an invalid argument', () => {
+    const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' }]
+    expect(failure(400, body(400, 'INVALID_ARGUMENT', 'x', details))).toMatchObject({
+      type: 'provider_unavailable',
+      metadata: { provider_code: 'API_KEY_INVALID' },
+    })
+  })
+
+  test.each([
+    ['34.07s', 35],
+    ['0s', 0],
+    ['999999s', 300],
+    ['-5s', undefined],
+    ['soon', undefined],
+  ])('a wait of %s is one of %p seconds', (retryDelay, seconds) => {
+    const details = [7, { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay }]
+    expect(failure(429, body(429, 'RESOURCE_EXHAUSTED', 'x', details)).retryAfter).toBe(seconds as never)
+  })
+
+  test('trap 78: an error in a list is that error', () => {
+    expect(failure(429, [body(429, 'RESOURCE_EXHAUSTED')])).toMatchObject({ type: 'rate_limit_exceeded' })
+  })
+
+  const NONE = [undefined, null, '<html>', [], [[]], { error: 'x' }, { error: { details: { a: 1 }, status: 7, message: [] } }]
+
+  test.each(NONE.map(given => [given]))('trap 100: %j is a failure by its status', given => {
+    expect(failure(503, given).type).toBe('provider_unavailable')
+    expect(failure(429, given).type).toBe('rate_limit_exceeded')
+  })
+
+  test('an error inside an answer has the status that it names, or none', () => {
+    expect(failureInside({ code: 429, status: 'RESOURCE_EXHAUSTED' }).type).toBe('rate_limit_exceeded')
+    expect(failureInside({ code: 7, status: 'INVALID_ARGUMENT' }).type).toBe('invalid_request')
+    expect(failureInside({}).type).toBe('provider_unavailable')
+  })
+})

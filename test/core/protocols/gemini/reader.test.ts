@@ -1,0 +1,468 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { TextCall, TextPart } from '../../../../src/core/inference/call.ts'
+import { gemini } from '../../../../src/core/protocols/gemini.ts'
+import { endpointOf, textCall } from '../../../support/call.ts'
+import { saidBy } from '../../../support/parts.ts'
+
+const endpoint = endpointOf({ upstreamModel: 'gemini-3-flash-preview' })
+const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
+
+/** The parts of a streamed answer of these events, which ends cleanly. */
+function streamed(events: unknown[], call: Partial<TextCall> = {}, at = endpoint): TextPart[] {
+  const reader = gemini.reader(textCall(call), at)
+  return [...events.flatMap(event => reader.read(frame(event))), ...(reader.end?.() ?? [])]
+}
+
+const whole = (body: unknown, call: Partial<TextCall> = {}, at = endpoint) => gemini.parts(body, textCall(call), at)
+
+/** One event, or a whole answer, with these parts. */
+const chunk = (parts: unknown[], candidate: object = {}, more: object = {}) => ({
+  candidates: [{ content: { role: 'model', parts }, index: 0, ...candidate }],
+  ...more,
+})
+const STOP = { finishReason: 'STOP' }
+const text = (said: string, more: object = {}) => ({ text: said, ...more })
+const called = (name: string, args: object = {}, more: object = {}) => ({ functionCall: { name, args }, ...more })
+const without = (parts: TextPart[], ...types: string[]) => parts.filter(part => !types.includes(part.type))
+const FORMAT = 'google-gemini-v1'
+
+describe('the beginning and the end', () => {
+  test('an answer starts once, with its id, its model and its tier', () => {
+    const first = { ...chunk([text('a')]), responseId: 'r-1', modelVersion: 'gemini-3', usageMetadata: { trafficType: 'ON_DEMAND_FLEX' } }
+    const parts = streamed([first, { ...first, responseId: 'r-2' }])
+    expect(parts.filter(part => part.type === 'start')).toEqual([
+      { type: 'start', upstream_id: 'r-1', system_fingerprint: 'gemini-3', service_tier: 'flex' },
+    ])
+  })
+
+  test('a stream is whole when a reason came and the connection has ended, and not before', () => {
+    const reader = gemini.reader(textCall(), endpoint)
+    reader.read(frame(chunk([text('a')], STOP)))
+    expect(reader.complete).toBe(false)
+    expect(reader.end?.()).toEqual([{ type: 'finish', choice: 0, reason: 'stop', native: 'STOP' }])
+    expect(reader.complete).toBe(true)
+  })
+
+  test('a stream that ends without a reason is not whole, nor is one that said nothing', () => {
+    for (const events of [[chunk([text('a')])], [], [{ usageMetadata: { promptTokenCount: 3 } }]]) {
+      const reader = gemini.reader(textCall(), endpoint)
+      for (const event of events) reader.read(frame(event))
+      expect([reader.end?.(), reader.complete]).toEqual([[], false])
+    }
+  })
+
+  test('every alternative has to have ended', () => {
+    const reader = gemini.reader(textCall(), endpoint)
+    reader.read(
+      frame({
+        candidates: [
+          { index: 0, ...STOP },
+          { index: 1, content: { parts: [text('b')] } },
+        ],
+      }),
+    )
+    expect([reader.end?.(), reader.complete]).toEqual([[], false])
+    reader.read(frame({ candidates: [{ index: 1, finishReason: 'MAX_TOKENS' }] }))
+    expect(reader.end?.()).toMatchObject([
+      { choice: 0, reason: 'stop' },
+      { choice: 1, reason: 'length' },
+    ])
+  })
+
+  test('a whole answer whose provider gives no reason is whole, for its body is', () => {
+    expect(saidBy(whole(chunk([text('a')])))).toMatchObject({ text: 'a', finish: { reason: 'stop', native: null } })
+  })
+
+  const NONE = [null, 'x', [], {}, { candidates: [] }, { candidates: [{}] }, { candidates: 'x' }, { usageMetadata: {} }]
+
+  test.each(NONE.map(body => [body]))('%j is no answer', body => {
+    expect(() => whole(body)).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
+  })
+
+  test('a few unreadable events are passed over, many are a broken provider', () => {
+    const reader = gemini.reader(textCall(), endpoint)
+    for (let i = 0; i < 20; i++) expect(reader.read(frame('{"candidates":['))).toEqual([])
+    expect(() => reader.read(frame('[DONE]'))).toThrow(GatewayError)
+  })
+})
+
+describe('what stands in an answer', () => {
+  test('texts are the answer, thoughts are not', () => {
+    const said = saidBy(
+      streamed([chunk([text('Hm', { thought: true })]), chunk([text('.', { thought: true }), text('An')]), chunk([text('swer')], STOP)]),
+    )
+    expect(said).toMatchObject({ text: 'Answer', reasoning: 'Hm.' })
+    expect(said.details).toEqual([
+      { type: 'reasoning.text', text: 'Hm', format: FORMAT, index: 0 },
+      { type: 'reasoning.text', text: '.', format: FORMAT, index: 0 },
+    ])
+  })
+
+  test('an empty text is nothing', () => {
+    expect(without(streamed([chunk([text('')]), chunk([text('', { thought: true })], STOP)]), 'start', 'finish')).toEqual([])
+  })
+
+  test('pictures are data URLs, sound is sound, and what was sketched while thinking is not shown', () => {
+    const media = (mimeType: string, data: string, more: object = {}) => ({ inlineData: { mimeType, data }, ...more })
+    const parts = whole(
+      chunk([media('image/png', 'AAAA'), media('audio/L16;rate=24000', 'BBBB'), media('image/png', 'CCCC', { thought: true })], STOP),
+    )
+    expect(without(parts, 'start', 'finish')).toEqual([
+      { type: 'image', choice: 0, url: 'data:image/png;base64,AAAA' },
+      { type: 'audio-delta', choice: 0, audio: { data: 'BBBB' } },
+    ])
+  })
+
+  test('what Google ran itself stands beside the thoughts, with its outcome, and is neither text nor call', () => {
+    const parts = [
+      { executableCode: { language: 'PYTHON', code: '1+1' }, thoughtSignature: 'S' },
+      { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '2' } },
+      { toolCall: { toolType: 'GOOGLE_SEARCH_WEB', id: 'g1', args: { queries: ['x'] } } },
+      { toolResponse: { toolType: 'GOOGLE_SEARCH_WEB', id: 'g1', response: { found: 1 } } },
+      { executableCode: { language: 'PYTHON', code: 'loop()' } },
+      text('2'),
+    ]
+    const said = saidBy(streamed([...parts.map(part => chunk([part])), chunk([], STOP)]))
+    expect(said).toMatchObject({ text: '2', calls: [], reasoning: '', finish: { reason: 'stop' } })
+    expect(said.details).toMatchObject([
+      { type: 'reasoning.encrypted', data: 'S', id: 'server_0_0', index: 0 },
+      {
+        type: 'reasoning.server_tool_call',
+        tool_name: 'code_execution',
+        tool_call_id: 'server_0_0',
+        arguments: '{"language":"PYTHON","code":"1+1"}',
+        result: '{"outcome":"OUTCOME_OK","output":"2"}',
+        index: 1,
+      },
+      { tool_name: 'GOOGLE_SEARCH_WEB', tool_call_id: 'g1', arguments: '{"queries":["x"]}', result: '{"found":1}', index: 2 },
+      { tool_name: 'code_execution', result: '', index: 3 },
+    ])
+  })
+
+  test('trap 51: the probabilities of tokens come in the chat API’s form', () => {
+    const logprobsResult = {
+      chosenCandidates: [{ token: 'é', logProbability: -0.5, tokenId: 7 }],
+      topCandidates: [
+        {
+          candidates: [
+            { token: 'é', logProbability: -0.5 },
+            { token: 'e', logProbability: -1 },
+          ],
+        },
+      ],
+    }
+    const [said] = without(whole(chunk([text('é')], { ...STOP, logprobsResult })), 'start')
+    expect(said).toEqual({
+      type: 'text-delta',
+      choice: 0,
+      text: 'é',
+      logprobs: {
+        content: [
+          {
+            token: 'é',
+            logprob: -0.5,
+            bytes: [195, 169],
+            top_logprobs: [
+              { token: 'é', logprob: -0.5, bytes: [195, 169] },
+              { token: 'e', logprob: -1, bytes: [101] },
+            ],
+          },
+        ],
+      },
+    })
+  })
+})
+
+describe('tool calls', () => {
+  test('trap 32: calls are counted across the stream, though each event has its call in the first place', () => {
+    const said = saidBy(streamed([chunk([called('a', { x: 1 })]), chunk([called('a', { x: 2 })]), chunk([called('b')], STOP)]))
+    expect(said.calls.map(({ name, input }) => [name, input])).toEqual([
+      ['a', '{"x":1}'],
+      ['a', '{"x":2}'],
+      ['b', '{}'],
+    ])
+  })
+
+  test('trap 20: calls without an id get one, the same each time and another for each call; an id of Google’s stays', () => {
+    const events = [chunk([called('a'), { functionCall: { id: 'g-1', name: 'a', args: {} } }, called('a')], STOP)]
+    const ids = saidBy(streamed(events)).calls.map(({ id }) => id)
+    expect(ids).toEqual(['call_00000000000000000001_0_0', 'g-1', 'call_00000000000000000001_0_2'])
+    expect(saidBy(whole(events[0])).calls.map(({ id }) => id)).toEqual(ids)
+    expect(saidBy(streamed(events, { id: 'gen-1-00000000000000000002' })).calls[0]?.id).not.toBe(ids[0])
+  })
+
+  test('trap 26: large integers in arguments stay as they are', () => {
+    const reader = gemini.reader(textCall(), endpoint)
+    const parts = reader.read(
+      frame('{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{"id":12345678901234567890}}}]}}]}'),
+    )
+    expect(saidBy(parts).calls[0]?.input).toBe('{"id":12345678901234567890}')
+  })
+
+  test('trap 22: a tool is called by the name that the client knows', () => {
+    const tools = [{ type: 'function' as const, name: '1/mcp tool' }]
+    expect(saidBy(whole(chunk([called('_1_mcp_tool')], STOP), { tools })).calls[0]?.name).toBe('1/mcp tool')
+  })
+
+  test('trap 68: STOP means tool_calls, also when the calls came in an earlier event', () => {
+    const late = streamed([chunk([called('a')]), chunk([text('')], STOP)])
+    expect(late.filter(part => part.type === 'finish')).toEqual([{ type: 'finish', choice: 0, reason: 'tool_calls', native: 'STOP' }])
+    expect(saidBy(whole(chunk([called('a')], STOP))).finish?.reason).toBe('tool_calls')
+  })
+
+  test('trap 33: a signature names the call that it stands on, and no two entries share an index', () => {
+    const { details, calls } = saidBy(
+      streamed([chunk([text('Hm', { thought: true })]), chunk([called('a', {}, { thoughtSignature: 'S1' }), called('b')], STOP)]),
+    )
+    expect(details).toEqual([
+      { type: 'reasoning.text', text: 'Hm', format: FORMAT, index: 0 },
+      { type: 'reasoning.encrypted', data: 'S1', id: calls[0]?.id ?? '', format: FORMAT, index: 1 },
+    ])
+  })
+
+  test('trap 34: a signature belongs to its own part, and what comes after it is another', () => {
+    const thought = (said: string, more: object = {}) => text(said, { thought: true, ...more })
+    const { details } = saidBy(
+      streamed([
+        chunk([thought('a', { thoughtSignature: 'S1' }), thought('b')]),
+        chunk([text('c', { thoughtSignature: 'S2' })]),
+        chunk([text('', { thoughtSignature: 'S3' })], STOP),
+      ]),
+    )
+    expect(details).toEqual([
+      { type: 'reasoning.text', text: 'a', signature: 'S1', format: FORMAT, index: 0 },
+      { type: 'reasoning.text', text: 'b', format: FORMAT, index: 1 },
+      { type: 'reasoning.encrypted', data: 'S2', format: FORMAT, index: 2 },
+      { type: 'reasoning.encrypted', data: 'S3', format: FORMAT, index: 3 },
+    ])
+  })
+
+  test('trap 46: where a function stands for the answer, its input is the answer, and nothing else is', () => {
+    const asked = {
+      tools: [{ type: 'function' as const, name: 'f' }],
+      params: {
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'x', schema: { type: 'object', properties: { a: { type: 'string' } } } },
+        },
+      },
+    }
+    const older = endpointOf({ upstreamModel: 'gemini-2.5-flash' })
+    const answer = [chunk([text('Here: '), called('json', { a: 'b' })]), chunk([], STOP)]
+    expect(saidBy(streamed(answer, asked, older))).toMatchObject({ text: '{"a":"b"}', calls: [], finish: { reason: 'stop' } })
+    expect(saidBy(streamed([chunk([called('f')], STOP)], asked, older))).toMatchObject({ text: '', finish: { reason: 'tool_calls' } })
+    expect(saidBy(streamed([chunk([called('json')], STOP)], asked))).toMatchObject({ text: '', finish: { reason: 'tool_calls' } })
+  })
+})
+
+describe('arguments that come in pieces', () => {
+  const piece = (jsonPath: string, more: object) => ({ jsonPath, ...more })
+  const args = (...partialArgs: unknown[]) => ({ functionCall: { partialArgs, willContinue: true } })
+  const begun = { functionCall: { name: 'f', willContinue: true } }
+  const over = { functionCall: {} }
+  const calls = (...parts: unknown[]) =>
+    saidBy(streamed([...parts.map(part => chunk([part])), chunk([], STOP)])).calls.map(({ input }) => input)
+
+  test('they are one JSON text when the last has come', () => {
+    const given = [
+      args(piece('$.city', { stringValue: 'Bos', willContinue: true })),
+      args(
+        piece('$.city', { stringValue: 'ton "x"' }),
+        piece('$.days[0].n', { numberValue: 1 }),
+        piece('$.days[1].n', { numberValue: 0.5 }),
+      ),
+      args(
+        piece('$.days[]', {}),
+        piece('$.sure', { boolValue: false }),
+        piece('$.none', { nullValue: 'NULL_VALUE' }),
+        piece('$.tags[]', {}),
+        piece('$.more', {}),
+      ),
+    ]
+    expect(calls(begun, ...given, over)).toEqual([
+      '{"city":"Boston \\"x\\"","days":[{"n":1},{"n":0.5}],"sure":false,"none":null,"tags":[],"more":{}}',
+    ])
+  })
+
+  test('a piece that does not say that more comes is the last', () => {
+    expect(calls(begun, { functionCall: { partialArgs: [piece('$.a', { stringValue: 'b' })] } })).toEqual(['{"a":"b"}'])
+  })
+
+  test('a call whose arguments were cut is none', () => {
+    expect(
+      saidBy(
+        streamed([
+          chunk([begun]),
+          chunk([args(piece('$.path', { stringValue: '/', willContinue: true }))], { finishReason: 'MAX_TOKENS' }),
+        ]),
+      ),
+    ).toMatchObject({
+      calls: [],
+      finish: { reason: 'length' },
+    })
+  })
+
+  test('names that mean something to JavaScript are names', () => {
+    expect(calls(begun, args(piece('$.__proto__.polluted', { boolValue: true }), piece(`$['a.b'].c`, { numberValue: 1 })), over)).toEqual([
+      '{"__proto__":{"polluted":true},"a.b":{"c":1}}',
+    ])
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+  })
+
+  test('a place far behind the end of a list, or in what is no container, is not made', () => {
+    expect(
+      calls(
+        begun,
+        args(piece('$.a[999999999]', { numberValue: 1 }), piece('$.b', { numberValue: 1 }), piece('$.b.c', { numberValue: 1 })),
+        over,
+      ),
+    ).toEqual(['{"a":[],"b":1}'])
+  })
+
+  test('arguments without bound are a broken provider', () => {
+    const deep = `$${'.a'.repeat(100)}`
+    expect(() => calls(begun, args(piece(deep, { numberValue: 1 })))).toThrow(GatewayError)
+    const long = args(piece('$.a', { stringValue: 'x'.repeat(1024 * 1024), willContinue: true }))
+    expect(() => calls(begun, long, long, long, long, long)).toThrow(GatewayError)
+  })
+})
+
+describe('why it ended', () => {
+  test.each([
+    ['STOP', 'stop'],
+    ['MAX_TOKENS', 'length'],
+    ['SAFETY', 'content_filter'],
+    ['RECITATION', 'content_filter'],
+    ['BLOCKLIST', 'content_filter'],
+    ['PROHIBITED_CONTENT', 'content_filter'],
+    ['SPII', 'content_filter'],
+    ['IMAGE_SAFETY', 'content_filter'],
+    ['MALFORMED_FUNCTION_CALL', 'error'],
+    ['UNEXPECTED_TOOL_CALL', 'error'],
+    ['OTHER', 'error'],
+    ['toString', 'error'],
+  ])('trap 69: %s is %s', (finishReason, reason) => {
+    expect(saidBy(streamed([chunk([], { finishReason })])).finish).toEqual({ reason, native: finishReason } as never)
+  })
+
+  test('trap 87: a refused prompt is an answer with nothing in it, streamed or not, and its count counts', () => {
+    const refused = { promptFeedback: { blockReason: 'PROHIBITED_CONTENT' }, usageMetadata: { promptTokenCount: 4, totalTokenCount: 4 } }
+    for (const parts of [whole(refused), streamed([refused, chunk([text('never')])])]) {
+      expect(saidBy(parts)).toMatchObject({
+        text: '',
+        finish: { reason: 'content_filter', native: 'PROHIBITED_CONTENT' },
+        usage: { input: { text: 4 } },
+      })
+      expect(parts.filter(part => part.type === 'finish')).toHaveLength(1)
+    }
+  })
+
+  test('a prompt that was judged and not refused is none', () => {
+    const judged = { promptFeedback: { blockReason: 'BLOCK_REASON_UNSPECIFIED', safetyRatings: [] } }
+    expect(saidBy(whole({ ...chunk([text('a')], STOP), ...judged }))).toMatchObject({ text: 'a', finish: { reason: 'stop' } })
+  })
+
+  test('traps 75 and 78: an error inside an answer is a failure, in a list or not', () => {
+    const error = { code: 503, message: 'The model is overloaded.', status: 'UNAVAILABLE' }
+    for (const event of [{ error }, [{ error }]])
+      expect(() => streamed([event])).toThrow(
+        expect.objectContaining({ type: 'provider_overloaded', metadata: { provider_code: 'UNAVAILABLE' } }),
+      )
+  })
+})
+
+describe('sources', () => {
+  const groundingMetadata = {
+    webSearchQueries: ['a', 'b'],
+    groundingChunks: [
+      { web: { uri: 'https://a.example/', title: 'A' } },
+      { web: { uri: 'https://b.example/' } },
+      { web: { uri: 'javascript:x' } },
+      7,
+    ],
+    groundingSupports: [{ segment: { startIndex: 4, endIndex: 9, text: 'größe' }, groundingChunkIndices: [0, 9] }],
+  }
+  const cited = (url_citation: object) => ({ type: 'url_citation', url_citation })
+
+  test('a source is cited where it supports the answer, in characters, or as it is; once', () => {
+    const { annotations, usage } = saidBy(
+      streamed([
+        chunk([text('Ä: gr')]),
+        chunk([text('öße')], { groundingMetadata }),
+        chunk([], { ...STOP, groundingMetadata }, { usageMetadata: { promptTokenCount: 1 } }),
+      ]),
+    )
+    expect(annotations).toEqual([
+      cited({ url: 'https://a.example/', title: 'A', start_index: 3, end_index: 8 }),
+      cited({ url: 'https://b.example/' }),
+    ])
+    expect(usage?.web_search_requests).toBe(2)
+  })
+
+  test('what the answer repeats, pages that were read and places on maps are sources too', () => {
+    const candidate = {
+      ...STOP,
+      citationMetadata: { citationSources: [{ startIndex: 0, uri: 'https://repeated.example/', license: 'mit' }] },
+      urlContextMetadata: { urlMetadata: [{ retrievedUrl: 'https://read.example/', urlRetrievalStatus: 'URL_RETRIEVAL_STATUS_SUCCESS' }] },
+      groundingMetadata: {
+        groundingChunks: [
+          { maps: { uri: 'https://maps.example/', title: 'M' } },
+          { image: { sourceUri: 'https://image.example/', imageUri: 'https://i.example/x.png' } },
+        ],
+      },
+    }
+    expect(saidBy(whole(chunk([text('a')], candidate))).annotations).toEqual(
+      [
+        { url: 'https://maps.example/', title: 'M' },
+        { url: 'https://image.example/' },
+        { url: 'https://repeated.example/' },
+        { url: 'https://read.example/' },
+      ].map(cited),
+    )
+  })
+})
+
+describe('hostile answers', () => {
+  const NASTY = [null, 0, -1, 1e308, '', 'x', true, [], {}, [null], [[]], { parts: 7 }, { parts: [null, 1, 'x', {}] }]
+  const PLACES = ['candidates', 'usageMetadata', 'promptFeedback', 'responseId', 'modelVersion', 'error']
+  const IN_CANDIDATE = ['content', 'finishReason', 'index', 'groundingMetadata', 'citationMetadata', 'urlContextMetadata', 'logprobsResult']
+  const IN_PART = [
+    'text',
+    'thought',
+    'thoughtSignature',
+    'functionCall',
+    'inlineData',
+    'executableCode',
+    'codeExecutionResult',
+    'toolCall',
+    'toolResponse',
+  ]
+
+  /** Anything but a failure in our words is a bug. */
+  function survives(body: unknown): void {
+    for (const read of [() => whole(body), () => streamed([body, body])]) {
+      try {
+        read()
+      } catch (thrown) {
+        expect(thrown).toBeInstanceOf(GatewayError)
+      }
+    }
+  }
+
+  test.each([...PLACES, ...IN_CANDIDATE, ...IN_PART])('any JSON in place of %s is read or a failure', place => {
+    for (const value of NASTY) {
+      survives({ [place]: value })
+      survives({ candidates: [{ content: { parts: [text('a')] }, ...STOP, [place]: value }] })
+      survives(chunk([{ [place]: value }, { functionCall: { name: 'f', [place]: value, partialArgs: value, args: value } }], STOP))
+      survives(chunk([{ inlineData: value }, { toolCall: { toolType: value, id: value, args: value } }, { toolResponse: value }], STOP))
+    }
+  })
+
+  test('no more alternatives and calls are kept than any answer has', () => {
+    const many = Array.from({ length: 500 }, () => called('f'))
+    expect(saidBy(whole(chunk(many, STOP))).calls).toHaveLength(128)
+    const crowd = Array.from({ length: 500 }, (_, index) => ({ index, ...STOP }))
+    expect(streamed([{ candidates: crowd }]).filter(part => part.type === 'finish')).toHaveLength(128)
+  })
+})
