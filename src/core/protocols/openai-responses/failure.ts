@@ -1,0 +1,51 @@
+import type { GatewayError } from '../../errors.ts'
+import { isObject, type Json } from '../../kernel/json.ts'
+import { type Codes, failureOf, type Told } from '../failure.ts'
+
+/** The codes of a failed response (OpenAI API reference, ResponseError), and those of its HTTP failures. */
+const CODES: Codes = {
+  server_error: 'provider_unavailable',
+  rate_limit_exceeded: 'rate_limit_exceeded',
+  // Our account is empty: the caller can wait for nothing.
+  insufficient_quota: 'provider_unavailable',
+  context_length_exceeded: 'context_length_exceeded',
+  invalid_prompt: 'invalid_prompt',
+  bio_policy: 'content_policy_violation',
+  cyber_policy: 'content_policy_violation',
+  vector_store_timeout: 'timeout',
+  invalid_image: 'invalid_image',
+  invalid_image_format: 'unsupported_image_format',
+  invalid_base64_image: 'invalid_image',
+  invalid_image_url: 'invalid_image',
+  invalid_image_mode: 'invalid_image',
+  image_parse_error: 'invalid_image',
+  empty_image_file: 'invalid_image',
+  image_too_large: 'image_too_large',
+  image_file_too_large: 'image_too_large',
+  image_too_small: 'image_too_small',
+  image_content_policy_violation: 'content_policy_violation',
+  unsupported_image_media_type: 'unsupported_image_format',
+  failed_to_download_image: 'image_download_failed',
+  image_file_not_found: 'image_not_found',
+}
+
+/** What an HTTP failure means. xAI says its sentence in `error` and its code beside it; the others have an object there. */
+export function failure(status: number, body: unknown): GatewayError {
+  const given = isObject(body) ? body : {}
+  return failureOf(status, told(isObject(given.error) ? given.error : given), CODES)
+}
+
+/** What an `error` event or the error of a failed response means: there is no status but the one it may name. */
+export function failureInside(given: unknown): GatewayError {
+  const error = isObject(given) ? (isObject(given.error) ? given.error : given) : {}
+  const status = Number(error.status ?? error.code)
+  return failureOf(status >= 400 && status < 600 ? status : 502, told(error), CODES)
+}
+
+// The `type` of a bare `error` event says no more than that it is one.
+const told = ({ code, type, message, error, param }: Json): Told => ({
+  code,
+  type: type === 'error' ? undefined : type,
+  message: message ?? error,
+  param,
+})

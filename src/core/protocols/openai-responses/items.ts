@@ -1,0 +1,81 @@
+import { type Json, text } from '../../kernel/json.ts'
+import { unreadable } from '../failure.ts'
+
+/** One item of the answer while its events come. */
+export interface Item {
+  /** The id that the item began with: some servers give it another in each event. */
+  id: string | null
+  /** Which of its pieces have been given, by kind and place, with the number of the block that each is. */
+  given: Map<string, number>
+  /** The call that it is, once that has begun. */
+  call: number | null
+  done: boolean
+}
+
+/** More items, or pieces of items, than any answer has. */
+const MOST = 4_096
+
+/**
+ * The items of one answer. They are told apart by their place in the output, which stays the same, or else by their id: some
+ * servers leave out the one, some change the other.
+ */
+export class Items {
+  readonly #known = new Map<string, Item>()
+  #kept = 0
+
+  /** Whether no item has begun. */
+  get empty(): boolean {
+    return this.#known.size === 0
+  }
+
+  /** The item that begins here. Told twice, it is one. */
+  begun(event: Json, id: string | null): Item {
+    const known = this.#find(event, id)
+    return known && !known.done && (known.id === id || known.id === null) ? known : this.#new(event, id)
+  }
+
+  /** The item that this event tells of; a new one where nothing was said of its beginning. */
+  of(event: Json): Item {
+    return this.#find(event, text(event.item_id)) ?? this.#new(event, text(event.item_id))
+  }
+
+  /** The item that is whole now; null when it has been before. */
+  done(event: Json, id: string | null): Item | null {
+    const known = this.#find(event, id)
+    if (known?.done && known.id === id) return null
+    const item = known && !known.done ? known : this.#new(event, id)
+    item.done = true
+    return item
+  }
+
+  /** Notes that a piece of the item has been given, as this block. Throws `provider_unavailable` when there is no end to them. */
+  give(item: Item, piece: string, block = 0): void {
+    if (!item.given.has(piece)) this.#keep()
+    item.given.set(piece, block)
+  }
+
+  // Where place and id point at two items, the id that fits decides.
+  #find({ output_index }: Json, id: string | null): Item | undefined {
+    const here = this.#known.get(placed(output_index))
+    const called = id === null ? undefined : this.#known.get(named(id))
+    return called && here?.id !== id ? called : here
+  }
+
+  #new({ output_index }: Json, id: string | null): Item {
+    this.#keep()
+    const item: Item = { id, given: new Map(), call: null, done: false }
+    if (typeof output_index === 'number') this.#known.set(placed(output_index), item)
+    if (id !== null) this.#known.set(named(id), item)
+    // What has neither a place nor an id is the one item that there is.
+    if (typeof output_index !== 'number' && id === null) this.#known.set(placed(undefined), item)
+    return item
+  }
+
+  #keep(): void {
+    this.#kept += 1
+    if (this.#kept > MOST) throw unreadable()
+  }
+}
+
+const placed = (output_index: unknown) => `at ${typeof output_index === 'number' ? output_index : ''}`
+const named = (id: string) => `id ${id}`

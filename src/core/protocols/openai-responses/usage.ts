@@ -1,0 +1,40 @@
+import type { Usage } from '../../inference/call.ts'
+import { count, isObject, type Json, member } from '../../kernel/json.ts'
+
+/**
+ * The usage of a response in disjoint classes. There `input_tokens` includes what came from the cache and what was written to it,
+ * and `output_tokens` includes reasoning. Undefined for counts that no answer can have. `searches` are those that the provider
+ * ran for this answer.
+ */
+export function usageOf(given: unknown, searches: number): Usage | undefined {
+  if (!isObject(given)) return undefined
+  const input = count(given.input_tokens)
+  const output = count(given.output_tokens)
+  if (input === undefined || output === undefined) return undefined
+  return {
+    input: inputOf(input, given),
+    output: outputOf(output, given),
+    prediction: null,
+    web_search_requests: searches === 0 ? null : searches,
+  }
+}
+
+function inputOf(told: number, given: Json): Usage['input'] {
+  const details = member(given, 'input_tokens_details')
+  const cached = count(details.cached_tokens) ?? 0
+  // xAI has been seen to count more from the cache than in all: then the cache is not within the count.
+  const input = cached > told ? told + cached : told
+  const cache_write = within(input - cached, details.cache_write_tokens)
+  const audio = within(input - cached - cache_write, details.audio_tokens)
+  return { text: input - cached - cache_write - audio, cache_read: cached, cache_write, cache_write_1h: 0, audio, video: 0 }
+}
+
+function outputOf(output: number, given: Json): Usage['output'] {
+  const details = member(given, 'output_tokens_details')
+  const reasoning = within(output, details.reasoning_tokens)
+  const audio = within(output - reasoning, details.audio_tokens)
+  const image = within(output - reasoning - audio, details.image_tokens)
+  return { text: output - reasoning - audio - image, reasoning, audio, image }
+}
+
+const within = (most: number, value: unknown): number => Math.min(count(value) ?? 0, most)

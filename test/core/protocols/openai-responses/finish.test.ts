@@ -1,0 +1,24 @@
+import { describe, expect, test } from 'bun:test'
+import { finishOf } from '../../../../src/core/protocols/openai-responses/finish.ts'
+
+const plain = { calls: false, refused: false }
+const cut = (reason: unknown) => ({ status: 'incomplete', incomplete_details: { reason } })
+
+describe('trap 69: finishOf', () => {
+  test.each([
+    [{ status: 'completed' }, plain, 'stop', 'completed'],
+    [{ status: 'completed', incomplete_details: null }, { calls: true, refused: false }, 'tool_calls', 'completed'],
+    [{ status: 'completed' }, { calls: false, refused: true }, 'content_filter', 'completed'],
+    [cut('max_output_tokens'), plain, 'length', 'max_output_tokens'],
+    [cut('max_output_tokens'), { calls: true, refused: false }, 'length', 'max_output_tokens'],
+    [cut('content_filter'), plain, 'content_filter', 'content_filter'],
+    [cut('steered'), plain, 'length', 'steered'],
+    [cut('steered'), { calls: true, refused: false }, 'tool_calls', 'steered'],
+    [cut('constructor'), plain, 'length', 'constructor'],
+    [{ status: 'incomplete' }, plain, 'length', 'incomplete'],
+    [{}, plain, 'stop', null],
+    [{ status: 7, incomplete_details: 'x' }, plain, 'stop', null],
+  ] as const)('%j of %j is %p', (response, held, reason, native) => {
+    expect(finishOf(response, held)).toEqual({ reason, native })
+  })
+})

@@ -1,0 +1,508 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { TextCall, TextPart } from '../../../../src/core/inference/call.ts'
+import { parts } from '../../../../src/core/protocols/openai-responses/parts.ts'
+import { EventReader } from '../../../../src/core/protocols/openai-responses/reader.ts'
+import { endpointOf, textCall } from '../../../support/call.ts'
+import { saidBy } from '../../../support/parts.ts'
+
+const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
+
+/** The parts of a streamed answer of these events. */
+function streamed(events: unknown[], call: Partial<TextCall> = {}): TextPart[] {
+  const reader = new EventReader(textCall({ stream: true, ...call }), endpointOf())
+  return events.flatMap(event => reader.read(frame(event)))
+}
+
+/** The parts of a whole answer with these items. */
+const whole = (output: unknown[], more: object = {}, call: Partial<TextCall> = {}) =>
+  parts({ id: 'resp_1', status: 'completed', output, ...more }, textCall(call), endpointOf())
+
+const event = (type: string, more: object = {}) => ({ type: `response.${type}`, output_index: 0, ...more })
+const added = (item: object, output_index = 0) => event('output_item.added', { output_index, item })
+const done = (item: object, output_index = 0) => event('output_item.done', { output_index, item })
+const completed = (more: object = {}) => event('completed', { response: { id: 'resp_1', status: 'completed', ...more } })
+
+const message = (...content: unknown[]) => ({ type: 'message', id: 'msg_1', role: 'assistant', content })
+const outputText = (text: string, more: object = {}) => ({ type: 'output_text', text, annotations: [], ...more })
+const functionCall = (more: object = {}) => ({
+  type: 'function_call',
+  id: 'fc_1',
+  call_id: 'call_1',
+  name: 'weather',
+  arguments: '',
+  ...more,
+})
+const weather = { type: 'function', name: 'weather' } as const
+
+describe('the beginning and the end', () => {
+  test('an answer starts once, with what its first event says', () => {
+    const response = { id: 'resp_1', service_tier: 'auto' }
+    expect(streamed([event('created', { response }), event('in_progress', { response })])).toEqual([
+      { type: 'start', upstream_id: 'resp_1', system_fingerprint: null, service_tier: 'auto' },
+    ])
+  })
+
+  test('the tier that was given is told at the end, where it is another than was asked for', () => {
+    const starts = streamed([event('created', { response: { id: 'resp_1', service_tier: 'auto' } }), completed({ service_tier: 'flex' })])
+    expect(starts.filter(part => part.type === 'start')).toMatchObject([
+      { service_tier: 'auto' },
+      { upstream_id: 'resp_1', service_tier: 'flex' },
+    ])
+  })
+
+  test('trap 65: the terminal event completes an answer, with or without a [DONE] behind it', () => {
+    const reader = new EventReader(textCall(), endpointOf())
+    expect(reader.read(frame('[DONE]'))).toEqual([])
+    expect(reader.complete).toBe(false)
+    expect(reader.read(frame(completed())).at(-1)).toEqual({ type: 'finish', choice: 0, reason: 'stop', native: 'completed' })
+    expect(reader.complete).toBe(true)
+    expect(reader.read(frame('[DONE]'))).toEqual([])
+    expect(reader.read(frame(event('output_text.delta', { delta: 'late' })))).toEqual([])
+  })
+
+  test('an event that says what it is only by its name is read', () => {
+    const reader = new EventReader(textCall(), endpointOf())
+    expect(reader.read({ event: 'response.output_text.delta', data: '{"delta":"Hi"}' })).toEqual([
+      { type: 'text-delta', choice: 0, text: 'Hi' },
+    ])
+  })
+
+  test('a server that tells everything in its last event is read', () => {
+    const { text, calls, finish } = saidBy(
+      streamed([completed({ output: [message(outputText('Hi')), functionCall({ arguments: '{}' })] })]),
+    )
+    expect([text, calls.length, finish?.reason]).toEqual(['Hi', 1, 'tool_calls'])
+  })
+
+  test('a few unreadable events are passed over, many are a broken provider', () => {
+    expect(streamed(['{', completed()]).at(-1)).toMatchObject({ type: 'finish' })
+    expect(() => streamed(Array.from({ length: 21 }, () => '{'))).toThrow(GatewayError)
+  })
+
+  test.each([null, 'Hi', [[]], { choices: [] }, { output: 'Hi' }, { output: [], status: 'in_progress' }, { output: [], status: 'failed' }])(
+    '%j is no answer',
+    body => {
+      expect(() => parts(body, textCall(), endpointOf())).toThrow('Provider returned error')
+    },
+  )
+})
+
+describe('words', () => {
+  test('they come as they are streamed, and not again when they are done', () => {
+    const events = [
+      added({ type: 'message', id: 'msg_1', content: [] }),
+      event('content_part.added', { content_index: 0, part: outputText('') }),
+      event('output_text.delta', { content_index: 0, delta: 'Hel' }),
+      event('output_text.delta', { content_index: 0, delta: 'lo' }),
+      event('output_text.done', { content_index: 0, text: 'Hello' }),
+      done(message(outputText('Hello'))),
+      completed(),
+    ]
+    expect(streamed(events).flatMap(part => (part.type === 'text-delta' ? [part.text] : []))).toEqual(['Hel', 'lo'])
+  })
+
+  test.each([
+    ['when the text is done', [event('output_text.done', { text: 'Hello' }), done(message(outputText('Hello')))]],
+    ['when the item is done', [done(message(outputText('Hello'))), done(message(outputText('Hello')))]],
+  ])('they are given once where they come only %s', (_, events) => {
+    expect(saidBy(streamed(events)).text).toBe('Hello')
+  })
+
+  test('two messages of one answer are one text, and each part of a message counts', () => {
+    const first = message(outputText('a'), outputText('b'))
+    expect(saidBy(whole([first, { ...message(outputText('c')), id: 'msg_2' }])).text).toBe('abc')
+  })
+
+  test('a refusal is one, and ends the answer as such; calls that must be answered go before it', () => {
+    const refusal = { type: 'refusal', refusal: 'I cannot.' }
+    expect(saidBy(whole([message(refusal)]))).toMatchObject({ text: '', refusal: 'I cannot.', finish: { reason: 'content_filter' } })
+    expect(
+      saidBy(streamed([event('refusal.delta', { delta: 'I can' }), event('refusal.delta', { delta: 'not.' }), completed()])),
+    ).toMatchObject({
+      refusal: 'I cannot.',
+      finish: { reason: 'content_filter' },
+    })
+    expect(saidBy(whole([message(refusal), functionCall()])).finish).toMatchObject({ reason: 'tool_calls' })
+  })
+
+  test('logprobs come with their text, as the chat API has them', () => {
+    const logprobs = [{ token: 'Hi', logprob: -0.1, top_logprobs: [{ token: 'Ho', logprob: -2, bytes: [1] }] }]
+    expect(streamed([event('output_text.delta', { delta: 'Hi', logprobs })])).toEqual([
+      {
+        type: 'text-delta',
+        choice: 0,
+        text: 'Hi',
+        logprobs: { content: [{ token: 'Hi', logprob: -0.1, bytes: null, top_logprobs: [{ token: 'Ho', logprob: -2, bytes: [1] }] }] },
+      },
+    ])
+  })
+
+  test('a page that is cited is a source of the chat API; a file, for which it has no form, is none', () => {
+    const cited = { type: 'url_citation', url: 'https://a.test', title: 'A', start_index: 0, end_index: 2 }
+    const bare = { type: 'url_citation', url: 'https://b.test' }
+    const file = { type: 'file_citation', file_id: 'file_1', filename: 'a.pdf', index: 0 }
+    expect(saidBy(whole([message(outputText('Hi', { annotations: [cited, file, bare, null, 7] }))])).annotations).toEqual([
+      { type: 'url_citation', url_citation: { url: 'https://a.test', title: 'A', start_index: 0, end_index: 2 } },
+      { type: 'url_citation', url_citation: { url: 'https://b.test' } },
+    ])
+  })
+
+  test('a source that was told when it was cited is not told again', () => {
+    const annotation = { type: 'url_citation', url: 'https://a.test' }
+    const events = [
+      event('output_text.annotation.added', { annotation, annotation_index: 0 }),
+      done(message(outputText('Hi', { annotations: [annotation] }))),
+    ]
+    expect(saidBy(streamed(events)).annotations).toHaveLength(1)
+  })
+})
+
+describe('reasoning', () => {
+  const summary = (...texts: string[]) => texts.map(text => ({ type: 'summary_text', text }))
+
+  test('a summary is shown and kept, and its encrypted content is kept beside it under the same id', () => {
+    const item = { type: 'reasoning', id: 'rs_1', summary: summary('Let me think'), encrypted_content: 'gAAA' }
+    expect(whole([item])).toMatchObject([
+      { type: 'start' },
+      {
+        type: 'reasoning-delta',
+        text: 'Let me think',
+        details: [{ type: 'reasoning.summary', summary: 'Let me think', format: 'openai-responses-v1', id: 'rs_1', index: 0 }],
+      },
+      {
+        type: 'reasoning-delta',
+        text: '',
+        details: [{ type: 'reasoning.encrypted', data: 'gAAA', format: 'openai-responses-v1', id: 'rs_1', index: 1 }],
+      },
+      { type: 'finish' },
+    ])
+  })
+
+  test('streamed pieces of one part of a summary share an index, and the next part stands apart', () => {
+    const events = [
+      added({ type: 'reasoning', id: 'rs_1', summary: [] }),
+      event('reasoning_summary_part.added', { summary_index: 0 }),
+      event('reasoning_summary_text.delta', { summary_index: 0, delta: '**One' }),
+      event('reasoning_summary_text.delta', { summary_index: 0, delta: '**' }),
+      event('reasoning_summary_text.done', { summary_index: 0, text: '**One**' }),
+      event('reasoning_summary_text.delta', { summary_index: 1, delta: '**Two**' }),
+      done({ type: 'reasoning', id: 'rs_1', summary: summary('**One**', '**Two**'), encrypted_content: 'gAAA' }),
+    ]
+    const { reasoning, details } = saidBy(streamed(events))
+    expect(reasoning).toBe('**One**\n\n**Two**')
+    expect(details).toMatchObject([
+      { summary: '**One', index: 0 },
+      { summary: '**', index: 0 },
+      { summary: '\n\n**Two**', index: 1 },
+      { data: 'gAAA', index: 2 },
+    ])
+  })
+
+  test('thinking in the open is text, streamed or not', () => {
+    const item = { type: 'reasoning', id: 'rs_1', summary: [], content: [{ type: 'reasoning_text', text: 'Hm.' }] }
+    const expected = [{ type: 'reasoning.text', text: 'Hm.', format: 'openai-responses-v1', id: 'rs_1', index: 0 }]
+    expect(saidBy(whole([item]))).toMatchObject({ reasoning: 'Hm.', details: expected })
+    const events = [added({ type: 'reasoning', id: 'rs_1' }), event('reasoning_text.delta', { content_index: 0, delta: 'Hm.' }), done(item)]
+    expect(saidBy(streamed(events))).toMatchObject({ reasoning: 'Hm.', details: expected })
+    expect(saidBy(streamed([added({ type: 'reasoning', id: 'rs_1' }), event('reasoning_text.done', { text: 'Hm.' })])).reasoning).toBe(
+      'Hm.',
+    )
+  })
+
+  test('an item that tells nothing gives nothing', () => {
+    expect(whole([{ type: 'reasoning', id: 'rs_1', summary: [] }]).map(part => part.type)).toEqual(['start', 'finish'])
+  })
+})
+
+describe('calls', () => {
+  const argued = (kind: 'delta' | 'done', text: string, more: object = {}) =>
+    event(`function_call_arguments.${kind}`, { item_id: 'fc_1', [kind === 'delta' ? 'delta' : 'arguments']: text, ...more })
+  const input = '{"city":"Paris"}'
+
+  test.each([
+    ['piece by piece', [added(functionCall()), argued('delta', '{"city":'), argued('delta', '"Paris"}'), argued('done', input)]],
+    ['only when they are done', [added(functionCall()), argued('done', input)]],
+    ['only with the item', [added(functionCall())]],
+    ['with an item that was never begun', []],
+  ])('trap 62: arguments that come %s are given once', (_, events) => {
+    const { calls, finish } = saidBy(streamed([...events, done(functionCall({ arguments: input })), completed()]))
+    expect(calls).toEqual([{ id: 'call_1', name: 'weather', input }])
+    expect(finish?.reason).toBe('tool_calls')
+  })
+
+  test('trap 64: a call is known by its call_id, whatever the item is called', () => {
+    expect(saidBy(whole([functionCall({ arguments: input })])).calls).toMatchObject([{ id: 'call_1' }])
+  })
+
+  test('calls that come at the same time are kept apart by their place, also where ids change from event to event', () => {
+    const events = [
+      added(functionCall({ id: 'a', call_id: 'call_a' }), 0),
+      added(functionCall({ id: 'b', call_id: 'call_b' }), 1),
+      argued('delta', '{"n":1', { output_index: 0, item_id: 'c' }),
+      argued('delta', '{"n":2', { output_index: 1, item_id: 'd' }),
+      argued('delta', '}', { output_index: 0, item_id: 'e' }),
+      argued('delta', '}', { output_index: 1, item_id: 'f' }),
+      done(functionCall({ id: 'g', call_id: 'call_a', arguments: '{"n":1}' }), 0),
+      done(functionCall({ id: 'h', call_id: 'call_b', arguments: '{"n":2}' }), 1),
+    ]
+    expect(saidBy(streamed(events)).calls).toEqual([
+      { id: 'call_a', name: 'weather', input: '{"n":1}' },
+      { id: 'call_b', name: 'weather', input: '{"n":2}' },
+    ])
+  })
+
+  test.each([
+    ['no places', undefined],
+    ['one place for all', 0],
+  ])('a server with %s is read by its ids', (_, output_index) => {
+    const events = [
+      { ...added(functionCall({ id: 'a', call_id: 'call_a' })), output_index },
+      { ...added(functionCall({ id: 'b', call_id: 'call_b' })), output_index },
+      argued('delta', '{"n":1}', { output_index, item_id: 'a' }),
+      argued('delta', '{"n":2}', { output_index, item_id: 'b' }),
+      { ...done(functionCall({ id: 'a', call_id: 'call_a', arguments: '{"n":1}' })), output_index },
+      { ...done(functionCall({ id: 'b', call_id: 'call_b', arguments: '{"n":2}' })), output_index },
+    ]
+    expect(saidBy(streamed(events)).calls.map(call => call.input)).toEqual(['{"n":1}', '{"n":2}'])
+  })
+
+  test('trap 26: arguments that come as an object keep their big integers', () => {
+    const body = `{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c","name":"f","arguments":{"id":12345678901234567890}}}`
+    expect(saidBy(streamed([body])).calls).toMatchObject([{ input: '{"id":12345678901234567890}' }])
+  })
+
+  test('a call that has no id gets one', () => {
+    expect(saidBy(whole([{ type: 'function_call', name: 'f', arguments: '{}' }])).calls).toEqual([
+      { id: 'call_00000000000000000001_0', name: 'f', input: '{}' },
+    ])
+  })
+
+  test('trap 22: the client’s own name for the tool is told', () => {
+    const tools = [{ type: 'function', name: 'files.read/all' }] as const
+    expect(saidBy(whole([functionCall({ name: 'files_read_all' })], {}, { tools: [...tools] })).calls).toMatchObject([
+      { name: 'files.read/all' },
+    ])
+  })
+
+  test('what is told of a call besides goes beside it', () => {
+    expect(whole([functionCall({ namespace: 'crm', caller: { type: 'program', caller_id: 'c' } })])[1]).toMatchObject({
+      extra: { namespace: 'crm', caller: { type: 'program', caller_id: 'c' } },
+    })
+  })
+
+  test('several calls in one of the model’s wrapper are those calls', () => {
+    const uses = ['weather', 'weather'].map((name, n) => ({ recipient_name: `functions.${name}`, parameters: { n } }))
+    const wrapper = functionCall({ name: 'parallel', arguments: JSON.stringify({ tool_uses: uses }) })
+    const expected = [
+      { id: 'call_1_0', name: 'weather', input: '{"n":0}' },
+      { id: 'call_1_1', name: 'weather', input: '{"n":1}' },
+    ]
+    expect(saidBy(whole([wrapper], {}, { tools: [weather] })).calls).toEqual(expected)
+    expect(
+      saidBy(streamed([added(functionCall({ name: 'parallel' })), argued('delta', '{"to'), done(wrapper)], { tools: [weather] })).calls,
+    ).toEqual(expected)
+  })
+
+  test.each([
+    ['that the client does not have', { tool_uses: [{ recipient_name: 'functions.other', parameters: {} }] }],
+    ['without arguments', { tool_uses: [{ recipient_name: 'functions.weather' }] }],
+    ['at all: none', { tool_uses: [] }],
+  ])('a wrapper around calls %s stays what it is', (_, given) => {
+    const wrapper = functionCall({ name: 'parallel', arguments: JSON.stringify(given) })
+    expect(saidBy(whole([wrapper], {}, { tools: [weather] })).calls).toEqual([
+      { id: 'call_1', name: 'parallel', input: JSON.stringify(given) },
+    ])
+  })
+
+  test('a client’s own tool called parallel is no wrapper', () => {
+    const wrapper = functionCall({ name: 'parallel', arguments: '{"tool_uses":[{"recipient_name":"functions.weather","parameters":{}}]}' })
+    expect(saidBy(whole([wrapper], {}, { tools: [weather, { type: 'function', name: 'parallel' }] })).calls).toMatchObject([
+      { name: 'parallel' },
+    ])
+  })
+
+  test('no more than 128 calls are read', () => {
+    const calls = Array.from({ length: 200 }, (_, i) => functionCall({ id: `fc_${i}`, call_id: `call_${i}` }))
+    expect(saidBy(whole(calls)).calls).toHaveLength(128)
+  })
+})
+
+describe('other items', () => {
+  const others = (given: TextPart[]) => given.flatMap(part => (part.type === 'other' ? [part.value] : []))
+
+  test.each([
+    'web_search_call',
+    'file_search_call',
+    'code_interpreter_call',
+    'mcp_call',
+    'mcp_list_tools',
+    'x_search_call',
+    'program',
+    'unheard_of',
+  ])('%s, which the provider runs itself, is no call of the client’s', type => {
+    const item = { type, id: 'x_1', status: 'completed' }
+    const given = whole([item])
+    expect(saidBy(given)).toMatchObject({ calls: [], finish: { reason: 'stop' } })
+    expect(others(given)).toEqual([item])
+  })
+
+  test.each([
+    ['custom_tool_call', { name: 'patch', input: 'a\n"b"' }, 'patch', 'a\n"b"'],
+    [
+      'local_shell_call',
+      { action: { type: 'exec', command: ['ls'], working_directory: '/' } },
+      'local_shell',
+      { action: { type: 'exec', command: ['ls'], workingDirectory: '/' } },
+    ],
+    [
+      'shell_call',
+      { action: { commands: ['ls'], timeout_ms: 9, max_output_length: null } },
+      'shell',
+      { action: { commands: ['ls'], timeoutMs: 9 } },
+    ],
+    [
+      'apply_patch_call',
+      { operation: { type: 'delete_file', path: 'a' } },
+      'apply_patch',
+      { callId: 'call_1', operation: { type: 'delete_file', path: 'a' } },
+    ],
+    ['tool_search_call', { execution: 'client', arguments: { goal: 'x' } }, 'tool_search', { arguments: { goal: 'x' }, call_id: 'call_1' }],
+    [
+      'computer_call',
+      { action: { type: 'click' }, status: 'completed' },
+      'computer',
+      { actions: [{ type: 'click' }], pendingSafetyChecks: [], status: 'completed' },
+    ],
+  ])('%s, which the client has to run, is a call of a function to a chat client, and itself to its own', (type, more, name, input) => {
+    const item = { type, id: 'x_1', call_id: 'call_1', ...more }
+    const { calls, finish } = saidBy(whole([item]))
+    expect(calls.map(call => ({ ...call, input: JSON.parse(call.input) }))).toEqual([{ id: 'call_1', name, input }])
+    expect(finish?.reason).toBe('tool_calls')
+    const own = whole([item], {}, { dialect: 'responses' })
+    expect(saidBy(own).calls).toEqual([])
+    expect(others(own)).toEqual([item])
+  })
+
+  test.each([
+    { type: 'shell_call', call_id: 'c', action: { commands: ['ls'] }, environment: { type: 'container_reference' } },
+    { type: 'tool_search_call', call_id: 'c', execution: 'server', arguments: {} },
+    { type: 'custom_tool_call', call_id: 'xs_1', name: 'x_keyword_search', input: '{}' },
+    { type: 'computer_call', id: 'cu_1', status: 'completed' },
+  ])('%j is run by the provider', item => {
+    expect(saidBy(whole([item])).calls).toEqual([])
+  })
+
+  test('a picture is one, named by what it says or by how it begins; a sketch of it is none', () => {
+    const made = (more: object) => ({ type: 'image_generation_call', id: 'ig_1', status: 'completed', ...more })
+    expect(saidBy(whole([made({ result: 'AAAA', output_format: 'webp' })])).images).toEqual(['data:image/webp;base64,AAAA'])
+    expect(saidBy(whole([made({ result: '/9j/AAAA' })])).images).toEqual(['data:image/jpeg;base64,/9j/AAAA'])
+    expect(saidBy(whole([made({ result: 'AAAA' })])).images).toEqual(['data:image/png;base64,AAAA'])
+    expect(saidBy(whole([made({ result: null })])).images).toEqual([])
+    expect(saidBy(streamed([event('image_generation_call.partial_image', { partial_image_b64: 'AAAA' })])).images).toEqual([])
+  })
+
+  test('searches are counted', () => {
+    const usage = { input_tokens: 5, output_tokens: 2 }
+    const search = { type: 'web_search_call', action: { type: 'search' } }
+    expect(saidBy(whole([search, search], { usage })).usage?.web_search_requests).toBe(2)
+  })
+})
+
+describe('failures', () => {
+  test.each([
+    ['an error event', { type: 'error', code: 'rate_limit_exceeded', message: 'slow down' }, 'rate_limit_exceeded'],
+    [
+      'an error event with an object',
+      { type: 'error', error: { code: 'context_length_exceeded', message: 'no' } },
+      'context_length_exceeded',
+    ],
+    ['a failed response', event('failed', { response: { error: { code: 'invalid_prompt', message: 'no' } } }), 'invalid_prompt'],
+    ['a failed response without a word', event('failed', { response: {} }), 'provider_unavailable'],
+    ['an error and nothing else', { error: { message: 'broken' } }, 'provider_unavailable'],
+  ])('%s is thrown', (_, given, type) => {
+    expect(() => streamed([given])).toThrow(expect.objectContaining({ type }))
+  })
+
+  test('a whole answer that has failed is thrown', () => {
+    const body = { status: 'failed', output: [], error: { code: 'server_error', message: 'secret' } }
+    expect(() => parts(body, textCall(), endpointOf())).toThrow('Provider returned error')
+  })
+
+  test('a failure that says only what cut the answer is a cut answer', () => {
+    const events = [event('failed', { response: { error: null, incomplete_details: { reason: 'max_output_tokens' } } })]
+    expect(streamed(events).at(-1)).toMatchObject({ type: 'finish', reason: 'length', native: 'max_output_tokens' })
+  })
+})
+
+describe('hostile answers', () => {
+  const ODD = [null, true, 7, -1, 1e99, '', 'x', [], [null, 7, 'x'], {}, { type: 'message', content: { a: 1 } }, { text: 7, id: {} }]
+  const TYPES = [
+    ...['created', 'output_item.added', 'output_item.done', 'output_text.delta', 'output_text.done', 'output_text.annotation.added'],
+    ...['refusal.delta', 'refusal.done', 'reasoning_summary_text.delta', 'reasoning_summary_text.done', 'reasoning_text.delta'],
+    ...['reasoning_text.done', 'function_call_arguments.delta', 'function_call_arguments.done', 'completed', 'incomplete', 'failed'],
+  ]
+  const FIELDS = [
+    'output_index',
+    'item_id',
+    'item',
+    'content_index',
+    'summary_index',
+    'delta',
+    'text',
+    'refusal',
+    'arguments',
+    'annotation',
+    'response',
+  ]
+  const ITEM_FIELDS = [
+    'id',
+    'type',
+    'content',
+    'summary',
+    'encrypted_content',
+    'call_id',
+    'name',
+    'arguments',
+    'action',
+    'actions',
+    'operation',
+    'result',
+  ]
+  const ITEMS = [
+    'message',
+    'reasoning',
+    'function_call',
+    'custom_tool_call',
+    'shell_call',
+    'local_shell_call',
+    'computer_call',
+    'image_generation_call',
+  ]
+
+  const survives = (read: () => unknown) => {
+    try {
+      read()
+    } catch (thrown) {
+      expect(thrown).toBeInstanceOf(GatewayError)
+    }
+  }
+
+  test.each(TYPES)('whatever stands in a response.%s, it is read or refused', type => {
+    for (const name of FIELDS) for (const odd of ODD) survives(() => streamed([event(type, { [name]: odd }), event(type, { [name]: odd })]))
+  })
+
+  test.each(ITEMS)('whatever stands in a %s, it is read or refused', type => {
+    for (const name of ITEM_FIELDS)
+      for (const odd of ODD) {
+        const item = { type, id: 'x', name: 'f', [name]: odd }
+        survives(() => streamed([added(item), done(item), completed({ output: [item] })]))
+        survives(() => whole([item, odd], { usage: odd, incomplete_details: odd, error: null }))
+      }
+  })
+
+  test('an answer without an end to its items is refused', () => {
+    const events = Array.from({ length: 5_000 }, (_, i) => added({ type: 'message', id: `m${i}` }, i))
+    expect(() => streamed(events)).toThrow(GatewayError)
+  })
+})

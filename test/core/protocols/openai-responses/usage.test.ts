@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'bun:test'
+import { inputTokens, outputTokens } from '../../../../src/core/inference/call.ts'
+import { usageOf } from '../../../../src/core/protocols/openai-responses/usage.ts'
+
+describe('usageOf', () => {
+  test('trap 85: what came from the cache and what was written to it is taken out of the input', () => {
+    const given = {
+      input_tokens: 100,
+      input_tokens_details: { cached_tokens: 60, cache_write_tokens: 10 },
+      output_tokens: 50,
+      output_tokens_details: { reasoning_tokens: 30 },
+    }
+    expect(usageOf(given, 2)).toEqual({
+      input: { text: 30, cache_read: 60, cache_write: 10, cache_write_1h: 0, audio: 0, video: 0 },
+      output: { text: 20, reasoning: 30, audio: 0, image: 0 },
+      prediction: null,
+      web_search_requests: 2,
+    })
+  })
+
+  test('more from the cache than in all is a cache that was counted apart', () => {
+    const usage = usageOf({ input_tokens: 10, input_tokens_details: { cached_tokens: 25 }, output_tokens: 1 }, 0)
+    expect(usage?.input).toMatchObject({ text: 10, cache_read: 25 })
+    expect(usage && inputTokens(usage)).toBe(35)
+  })
+
+  test('more reasoning than output is only as much as there is', () => {
+    const usage = usageOf({ input_tokens: 1, output_tokens: 5, output_tokens_details: { reasoning_tokens: 9 } }, 0)
+    expect(usage?.output).toMatchObject({ text: 0, reasoning: 5 })
+    expect(usage && outputTokens(usage)).toBe(5)
+  })
+
+  test.each([
+    undefined,
+    null,
+    'x',
+    {},
+    { input_tokens: -1, output_tokens: 2 },
+    { input_tokens: 1.5, output_tokens: 2 },
+    { input_tokens: 1 },
+  ])('%j is no count', given => {
+    expect(usageOf(given, 0)).toBeUndefined()
+  })
+})
