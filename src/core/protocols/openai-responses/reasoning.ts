@@ -2,6 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Block, ReasoningDetail } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
 import { ownDetails } from '../reasoning.ts'
+import { capabilitiesOf } from './capabilities.ts'
 
 /** Whose reasoning an entry is: encrypted content is for the one who made it. */
 const FORMATS: Record<string, string> = {
@@ -22,12 +23,13 @@ export const BETWEEN = '\n\n'
 /**
  * The reasoning items that this endpoint made, from the entries of one block, in order (translation trap 97): entries with one id
  * are one item, and entries without an id belong to the item that is being told. As nothing is kept at the provider, an item
- * that has neither encrypted content nor the thinking itself would only name what nobody knows; it is left out.
+ * without its encrypted content would only name what nobody knows; it is left out. Servers that do not encrypt get the thinking.
  */
 export function reasoningItems({ details }: Extract<Block, { type: 'reasoning' }>, endpoint: Endpoint): Json[] {
   const items: Item[] = []
   for (const detail of ownDetails(details, [formatOf(endpoint)])) add(itemFor(items, detail), detail)
-  return items.filter(isWorthSending).map(shown)
+  const { encrypted } = capabilitiesOf(endpoint)
+  return items.filter(item => item.encrypted !== null || (item.content.length > 0 && !encrypted)).map(shown)
 }
 
 interface Item {
@@ -60,8 +62,6 @@ function add(item: Item, detail: ReasoningDetail): void {
 }
 
 const block = (text: string, { index }: ReasoningDetail) => (index !== 0 && text.startsWith(BETWEEN) ? text.slice(BETWEEN.length) : text)
-
-const isWorthSending = ({ content, encrypted }: Item) => encrypted !== null || content.length > 0
 
 const shown = ({ id, summary, content, encrypted }: Item): Json => ({
   type: 'reasoning',

@@ -1,0 +1,81 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { TextCall } from '../../inference/call.ts'
+import type { Json } from '../../kernel/json.ts'
+import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { effortOf } from '../reasoning.ts'
+import type { Capabilities } from './capabilities.data.ts'
+import { capabilitiesOf, effortFor } from './capabilities.ts'
+import { lacksJsonWord, textOf } from './format.ts'
+import { inputOf } from './input.ts'
+import { toolNamesOf } from './names.ts'
+import { toolsOf } from './tools.ts'
+
+/** The call as a Responses request. Unknown parameters first, so that none of them can stand in for a known one. */
+export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
+  const { params, stream, user } = call
+  const can = capabilitiesOf(endpoint)
+  const names = toolNamesOf(call)
+  const body: Json = {
+    ...stateless(forwarded(call, 'responses')),
+    model: endpoint.upstreamModel,
+    input: [...spokenFor(call, can), ...inputOf(call, endpoint, names)],
+    // The conversation is kept by the client and told whole each time: the provider shall keep nothing of it.
+    store: false,
+    ...toolsOf(call, names),
+    ...textOf(call, can),
+    ...sampling(call, can),
+    ...reasoningOf(call, can),
+    ...include(call, can),
+  }
+  for (const name of PLAIN) if (params[name] !== undefined) body[name] = params[name]
+  if (params.max_tokens !== undefined) body.max_output_tokens = Math.max(params.max_tokens, can.leastOutput)
+  if (user !== null) body[can.user] = user
+  if (stream) body.stream = true
+  return { path: '/responses', body }
+}
+
+/** Parameters that go on under the name they came with. Those with no word here are left out (specification, rule 5). */
+const PLAIN = ['service_tier', 'prompt_cache_key', 'prompt_cache_options'] as const
+
+/** What would let the provider keep the conversation, go on with one that it kept, or answer another time. */
+const STATEFUL = new Set(['store', 'metadata', 'previous_response_id', 'conversation', 'background', 'include', 'stream_options'])
+
+const stateless = (given: Json): Json => Object.fromEntries(Object.entries(given).filter(([name]) => !STATEFUL.has(name)))
+
+const spokenFor = (call: TextCall, { developer }: Capabilities): Json[] =>
+  lacksJsonWord(call)
+    ? [{ type: 'message', role: developer ? 'developer' : 'system', content: [{ type: 'input_text', text: 'Answer in JSON.' }] }]
+    : []
+
+/** Models that reason refuse to be sampled otherwise; some of them take it when they do not reason. */
+function sampling(call: TextCall, can: Capabilities): Json {
+  if (!samples(call, can)) return {}
+  const { temperature, top_p } = call.params
+  return { ...(temperature === undefined ? {} : { temperature }), ...(top_p === undefined ? {} : { top_p }) }
+}
+
+const samples = (call: TextCall, can: Capabilities) =>
+  can.sampling === 'always' || (can.sampling === 'without-reasoning' && effortFor(call, can) === 'none')
+
+function reasoningOf(call: TextCall, can: Capabilities): Json {
+  const wish = call.params.reasoning
+  if (!wish || can.efforts === null) return {}
+  const effort = effortFor(call, can)
+  const hidden = wish.exclude || effortOf(wish, call.params.max_tokens) === 'none'
+  const summary = hidden ? undefined : (wish.summary ?? can.summary ?? undefined)
+  if (effort === undefined && summary === undefined) return {}
+  return { reasoning: { ...(effort === undefined ? {} : { effort }), ...(summary === undefined ? {} : { summary }) } }
+}
+
+/** What is only told when it is asked for: the reasoning to send back, as nothing is kept there, and the tokens' probabilities. */
+function include(call: TextCall, can: Capabilities): Json {
+  const { logprobs, top_logprobs } = call.params
+  const wanted = new Set(ownIncludes(call))
+  if (can.encrypted) wanted.add('reasoning.encrypted_content')
+  const counted = (logprobs || (top_logprobs ?? 0) > 0) && (can.logprobs || samples(call, can))
+  if (counted) wanted.add('message.output_text.logprobs')
+  return { ...(wanted.size > 0 ? { include: [...wanted] } : {}), ...(counted ? { top_logprobs: top_logprobs ?? 0 } : {}) }
+}
+
+const ownIncludes = ({ dialect, extra }: TextCall): string[] =>
+  dialect === 'responses' && Array.isArray(extra.include) ? extra.include.filter(one => typeof one === 'string') : []
