@@ -11,6 +11,7 @@ interface Message {
   role: string
   content?: string | Part[]
   tool_calls?: { id: string; function: { name: string; arguments: string } }[]
+  tool_plan?: string
   tool_call_id?: string
 }
 
@@ -92,12 +93,13 @@ const streamedCall = (call: Call, index: number): object[] => [
   { type: 'tool-call-end', index },
 ]
 
-function hear({ role, content = [], tool_calls, tool_call_id }: Message, heard: Heard): void {
+// What is said beside a call is the plan for it.
+function hear({ role, content = [], tool_plan, tool_calls, tool_call_id }: Message, heard: Heard): void {
   const parts: Part[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content
   const texts = parts.flatMap(part => part.text ?? (part.document ? documentText(part.document.data) : []))
   if (role === 'system') heard.system += texts.join('')
   else if (role === 'tool') heard.results.push({ id: tool_call_id ?? '', text: texts.join('') })
-  else heard.lines.push(...texts.map(text => `${role}: ${text}`))
+  else heard.lines.push(...[...texts, ...(tool_plan ? [tool_plan] : [])].map(text => `${role}: ${text}`))
   for (const { image_url } of parts) if (image_url) heard.images.push(base64Of(image_url.url))
   for (const { id, function: fn } of tool_calls ?? []) heard.calls.push({ id, name: fn.name, input: fn.arguments })
 }
