@@ -113,7 +113,8 @@ const FAILURES: [name: string, script: () => Script, status: number | null][] = 
 for (const streamed of [false, true]) {
   const how = streamed ? 'streamed' : 'whole'
 
-  describe(`another endpoint answers, ${how}, when the first gives`, () => {
+  // `trap 101`: a try whose answer never came may have cost the provider; the caller pays for the one that did, and hears of both.
+  describe(`trap 101: another endpoint answers, ${how}, and is paid once, when the first gives`, () => {
     test.each(FAILURES)('%s', async (_, script, code) => {
       first.plan(script())
       const outcome = await ask({}, streamed)

@@ -1,3 +1,4 @@
+export { speaksOfFunctions } from './chat/legacy.ts'
 export { understand } from './chat/request.ts'
 export { chatResponse } from './chat/response.ts'
 export { ChatRequest, CompletionRequest } from './chat/schema.ts'

@@ -1,5 +1,14 @@
 import { Elysia } from 'elysia'
-import { ChatRequest, CompletionRequest, chatEvents, chatFailure, chatResponse, shapeOf, understand } from '../../core/dialects/chat.ts'
+import {
+  ChatRequest,
+  CompletionRequest,
+  chatEvents,
+  chatFailure,
+  chatResponse,
+  shapeOf,
+  speaksOfFunctions,
+  understand,
+} from '../../core/dialects/chat.ts'
 import type { CallContext } from '../../core/dialects/routing.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
@@ -47,7 +56,12 @@ const doorOf = (gateway: Gateway, actor: Actor, request: Request, schema: Schema
 async function understood(gateway: Gateway, actor: Actor, request: Request, schema: Schema, context: CallContext): Promise<Understood> {
   const body: ChatRequest = await readBody(request, schema)
   const call = understand(gateway, actor, body, context)
-  const shape = shapeOf(body.messages === undefined, schema === CompletionRequest, call.params.reasoning?.exclude ?? false)
+  const shape = shapeOf(
+    body.messages === undefined,
+    schema === CompletionRequest,
+    call.params.reasoning?.exclude ?? false,
+    speaksOfFunctions(body),
+  )
   return {
     call,
     whole: answer => chatResponse(answer, shape),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { pricesOf } from '../../../src/core/catalog/prices.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { type TextPart, textUsage, type Usage } from '../../../src/core/inference/call.ts'
 import { begin } from '../../../src/core/inference/running.ts'
@@ -90,6 +91,25 @@ describe('a provider’s own count', () => {
     expect([finished[0]?.usageSource as string, tokenizers.asked]).toEqual([usageSource, []])
     await gateway.close()
   })
+})
+
+test('trap 91: an answer costs what the endpoint that gave it charges, not the one that was asked first', async () => {
+  const gateway = await testGateway()
+  const finished: Generation[] = []
+  gateway.events.on('generation.finished', generation => finished.push(generation))
+  const dear = endpointOf({ prices: pricesOf({ prompt: 100, completion: 100 }) })
+  const cheap = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2 }) })
+  const running = begin(
+    gateway,
+    operator(gateway),
+    'text',
+    textCall(),
+    { endpoints: [dear, cheap], dropped: [] },
+    new AbortController().signal,
+  )
+  await settle(gateway, running, { endpoint: cheap, first: [HELLO, FINISH, counted(textUsage(1_000, 1_000))], rest: null }).parts.all()
+  expect(finished).toMatchObject([{ total_cost: 3_000_000n }])
+  await gateway.close()
 })
 
 describe('trap 90: an answer that broke off after its provider had counted the prompt', () => {

@@ -96,7 +96,7 @@ function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
     expect(finish).not.toBeNull()
   })
 
-  test('reads the same wherever it is cut in two', async () => {
+  test('trap 76: reads the same wherever it is cut in two', async () => {
     const whole = await partsOf(protocol, [bytes])
     const different: number[] = []
     for (const at of cutsOf(bytes)) if (!Bun.deepEquals(await partsOf(protocol, cutAt(bytes, at)), whole)) different.push(at)

@@ -4,10 +4,12 @@ import type { Actor } from '../../identity/actor.ts'
 import type { Block, Params, Reasoning, ReasoningDetail, TextCall, Tool, Turn } from '../../inference/call.ts'
 import { marker, some, unknownOf } from '../fields.ts'
 import { type CallContext, callBase } from '../routing.ts'
+import { modern } from './legacy.ts'
 import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
 
 /** A checked body → the call. Throws 400 where fields contradict each other. */
-export function understand(gateway: Gateway, actor: Actor, body: ChatRequest, context: CallContext): TextCall {
+export function understand(gateway: Gateway, actor: Actor, given: ChatRequest, context: CallContext): TextCall {
+  const body = modern(given)
   return {
     ...callBase(gateway, actor, body, context),
     kind: 'text',
@@ -39,7 +41,7 @@ function turnsOf({ messages, prompt }: ChatRequest): Turn[] {
 
 function turnOf(message: Message): Turn {
   const given = message as Message & AssistantFields & { tool_call_id?: string }
-  const turn: Turn = { role: message.role, blocks: blocksOf(given) }
+  const turn: Turn = { role: message.role === 'function' ? 'tool' : message.role, blocks: blocksOf(given) }
   if (given.name !== undefined) turn.name = given.name
   if (given.tool_call_id !== undefined) turn.tool_call_id = given.tool_call_id
   const extra = unknownOf(message, message.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS)

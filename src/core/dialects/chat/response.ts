@@ -124,7 +124,7 @@ function shownChoice(choice: Choice, index: number, error: GatewayError | null, 
   return shape.text ? { ...ending, text: choice.content ?? '' } : { ...ending, message: messageOf(choice, shape) }
 }
 
-function messageOf(choice: Choice, { hideReasoning }: Shape) {
+function messageOf(choice: Choice, { hideReasoning, functions }: Shape) {
   const reasoning = hideReasoning ? null : choice.reasoning
   const details = hideReasoning ? [] : detailsOf(choice)
   return {
@@ -134,6 +134,7 @@ function messageOf(choice: Choice, { hideReasoning }: Shape) {
     reasoning,
     ...(details.length > 0 ? { reasoning_details: details } : {}),
     ...(choice.calls.length > 0 ? { tool_calls: choice.calls.filter(call => call) } : {}),
+    ...(functions && choice.calls[0] ? { function_call: choice.calls[0].function } : {}),
     ...(choice.images.length > 0 ? { images: choice.images } : {}),
     ...(choice.annotations.length > 0 ? { annotations: choice.annotations } : {}),
     ...(choice.audio ? { audio: choice.audio } : {}),

@@ -54,6 +54,7 @@ const AssistantMessage = Type.Object(
     content: optional(Content),
     name,
     tool_calls: optional(Type.Array(ToolCall)),
+    function_call: optional(Type.Object({ name: Type.String(), arguments: Type.String() }, open)),
     refusal: optional(Type.String()),
     reasoning: optional(Type.String()),
     reasoning_content: optional(Type.String()),
@@ -68,25 +69,20 @@ const Message = Type.Union([
   Type.Object({ role: Type.Literal('user'), content: Content, name }, open),
   AssistantMessage,
   Type.Object({ role: Type.Literal('tool'), content: Content, tool_call_id: Type.String(), name }, open),
+  Type.Object({ role: Type.Literal('function'), content: optional(TextContent), name: Type.String() }, open),
 ])
 export type Message = Static<typeof Message>
 
-const FunctionTool = Type.Object(
+const FunctionDefinition = Type.Object(
   {
-    type: Type.Literal('function'),
-    function: Type.Object(
-      {
-        name: Type.String({ minLength: 1, maxLength: 64 }),
-        description: optional(Type.String()),
-        parameters: optional(Anything),
-        strict: optional(Type.Boolean()),
-      },
-      open,
-    ),
-    ...marked,
+    name: Type.String({ minLength: 1, maxLength: 64 }),
+    description: optional(Type.String()),
+    parameters: optional(Anything),
+    strict: optional(Type.Boolean()),
   },
   open,
 )
+const FunctionTool = Type.Object({ type: Type.Literal('function'), function: FunctionDefinition, ...marked }, open)
 export type FunctionTool = Static<typeof FunctionTool>
 const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$)' }) }, open)
 
@@ -149,6 +145,8 @@ const shared = {
   prediction: optional(Type.Object({ type: Type.Literal('content'), content: TextContent }, open)),
   tools: optional(Type.Array(Type.Union([FunctionTool, OtherTool]))),
   tool_choice: optional(ToolChoice),
+  functions: optional(Type.Array(FunctionDefinition)),
+  function_call: optional(Type.Union([oneOf('none', 'auto'), Type.Object({ name: Type.String({ minLength: 1 }) }, open)])),
   parallel_tool_calls: optional(Type.Boolean()),
   reasoning: optional(
     Type.Object(

@@ -6,12 +6,15 @@ export interface Shape {
   text: boolean
   /** The caller wants the model to think but not to say what (`reasoning.exclude`). */
   hideReasoning: boolean
+  /** The caller speaks of functions, not of tools: the first call is told as `function_call` too. */
+  functions: boolean
 }
 
 /** The shape for one request: text choices for a `prompt` (specification E9). */
-export const shapeOf = (prompt: boolean, legacyRoute: boolean, hideReasoning: boolean): Shape => ({
+export const shapeOf = (prompt: boolean, legacyRoute: boolean, hideReasoning: boolean, functions = false): Shape => ({
   object: legacyRoute ? 'text_completion' : 'chat.completion',
   chunkObject: legacyRoute ? 'text_completion' : 'chat.completion.chunk',
   text: prompt,
   hideReasoning,
+  functions,
 })

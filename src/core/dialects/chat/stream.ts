@@ -43,11 +43,9 @@ export class ChatStream {
       case 'reasoning-delta':
         return this.#reasoning(part)
       case 'tool-call-start':
-        return this.#delta(part.choice, {
-          tool_calls: [{ index: part.index, id: part.id, type: 'function', function: { name: part.name, arguments: '' } }],
-        })
+        return this.#call(part, { id: part.id, type: 'function' }, { name: part.name, arguments: '' })
       case 'tool-call-delta':
-        return this.#delta(part.choice, { tool_calls: [{ index: part.index, function: { arguments: part.input } }] })
+        return this.#call(part, {}, { arguments: part.input })
       case 'image':
         return this.#delta(part.choice, { images: [{ type: 'image_url', image_url: { url: part.url } }] })
       case 'audio-delta':
@@ -73,6 +71,11 @@ export class ChatStream {
     this.#detailed ||= details.length > 0
     const reasoning_details = this.#detailed ? details : [plainDetail(text)]
     return this.#delta(choice, { ...(text ? { reasoning: text } : {}), ...(reasoning_details.length > 0 ? { reasoning_details } : {}) })
+  }
+
+  #call({ choice, index }: { choice: number; index: number }, about: object, called: object): string {
+    const tool_calls = [{ index, ...about, function: called }]
+    return this.#delta(choice, this.#shape.functions && index === 0 ? { tool_calls, function_call: called } : { tool_calls })
   }
 
   #delta(choice: number, delta: Record<string, unknown>, logprobs: unknown = null): string {

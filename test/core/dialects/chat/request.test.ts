@@ -73,6 +73,12 @@ describe('messages', () => {
     expect(misfit(ChatRequest, { messages: all })).toBeUndefined()
   })
 
+  test('trap 8: content of null beside a call is no text', () => {
+    const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
+    const { turns } = callOf({ messages: [{ role: 'assistant', content: null, tool_calls: [call] }] })
+    expect(turns).toEqual([{ role: 'assistant', blocks: [{ type: 'tool-call', id: 'a', name: 'f', input: '{}' }] }])
+  })
+
   test('a text completion needs a prompt', () => {
     expect(fits(CompletionRequest, { prompt: 'x' })).toBe(true)
     expect(fits(CompletionRequest, { prompt: '' })).toBe(false)

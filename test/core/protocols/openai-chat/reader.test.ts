@@ -169,7 +169,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('without an index are told apart by their place', () => {
+  test('trap 82: without an index are told apart by their place', () => {
     const given = streamed(
       toolDelta({ id: 'a', function: { name: 'one', arguments: '{}' } }, { id: 'b', function: { name: 'two', arguments: '{}' } }),
     )
@@ -179,7 +179,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('that all say index 0 are told apart by their ids', () => {
+  test('trap 82: that all say index 0 are told apart by their ids', () => {
     const given = streamed(
       toolDelta({ index: 0, id: 'a', function: { name: 'one', arguments: '{}' } }),
       toolDelta({ index: 0, id: 'b', function: { name: 'two', arguments: '{}' } }),

@@ -1,0 +1,74 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { ChatStream } from '../../../../src/core/dialects/chat/stream.ts'
+import { type ChatRequest, chatResponse, ChatRequest as Schema, shapeOf, understand } from '../../../../src/core/dialects/chat.ts'
+import type { Gateway } from '../../../../src/core/gateway.ts'
+import { operator } from '../../../../src/core/identity/actor.ts'
+import type { TextPart } from '../../../../src/core/inference/call.ts'
+import { fits } from '../../../../src/core/kernel/schema.ts'
+import { textCall } from '../../../support/call.ts'
+import { testGateway } from '../../../support/gateway.ts'
+
+let gateway: Gateway
+
+beforeAll(async () => {
+  gateway = await testGateway()
+})
+
+const { origin, id } = textCall()
+const understood = (body: object) => {
+  expect(fits(Schema, body)).toBe(true)
+  return understand(gateway, operator(gateway), body as ChatRequest, { id, origin, session_id: null, betas: [] })
+}
+
+describe('trap 37: a client that speaks of functions', () => {
+  const functions = [{ name: 'f', description: 'd', parameters: { type: 'object' } }]
+
+  test('asks for tools', () => {
+    const { tools, params, extra } = understood({ messages: [{ role: 'user', content: 'Hi' }], functions, function_call: { name: 'f' } })
+    expect(tools).toEqual([{ type: 'function', ...functions[0] }] as typeof tools)
+    expect(params.tool_choice).toEqual({ type: 'function', function: { name: 'f' } })
+    expect(extra).toEqual({})
+    expect(understood({ messages: [{ role: 'user', content: 'Hi' }], functions, function_call: 'none' }).params.tool_choice).toBe('none')
+  })
+
+  test('tells of its calls, each result with the call of that name before it', () => {
+    const called = (name: string) => ({ role: 'assistant', content: null, function_call: { name, arguments: '{}' } })
+    const { turns } = understood({
+      functions,
+      messages: [
+        called('f'),
+        { role: 'function', name: 'f', content: 'one' },
+        called('f'),
+        { role: 'function', name: 'f', content: 'two' },
+      ],
+    })
+    expect(turns.map(turn => turn.role)).toEqual(['assistant', 'tool', 'assistant', 'tool'])
+    const ids = turns.map(turn => turn.tool_call_id ?? turn.blocks.flatMap(block => (block.type === 'tool-call' ? block.id : []))[0])
+    expect(ids[0]).toBe(ids[1])
+    expect(ids[2]).toBe(ids[3])
+    expect(ids[0]).not.toBe(ids[2])
+  })
+
+  const parts: TextPart[] = [
+    { type: 'tool-call-start', choice: 0, index: 0, id: 'call_1', name: 'f' },
+    { type: 'tool-call-delta', choice: 0, index: 0, input: '{"a":1}' },
+    { type: 'finish', choice: 0, reason: 'tool_calls', native: 'tool_calls' },
+  ]
+  const answer = { id, created: 1, model: 'm', provider: 'p' }
+
+  test('reads its answer in both words, whole and streamed', async () => {
+    const shape = shapeOf(false, false, false, true)
+    const collected = await chatResponse({ ...answer, parts: { all: async () => [parts] } } as never, shape)
+    expect(JSON.parse(JSON.stringify(collected)).choices[0].message).toMatchObject({
+      function_call: { name: 'f', arguments: '{"a":1}' },
+      tool_calls: [{ id: 'call_1' }],
+    })
+    const written = new ChatStream(answer, shape).write(parts)
+    expect(written).toContain('"function_call":{"name":"f","arguments":""}')
+    expect(written).toContain('"function_call":{"arguments":"{\\"a\\":1}"}')
+  })
+
+  test('is the only one who does', async () => {
+    expect(new ChatStream(answer, shapeOf(false, false, false)).write(parts)).not.toContain('function_call')
+  })
+})

@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'bun:test'
+import { ChatStream } from '../../../../src/core/dialects/chat/stream.ts'
+import { shapeOf } from '../../../../src/core/dialects/chat.ts'
+import { type TextPart, textUsage } from '../../../../src/core/inference/call.ts'
+import { freeReceipt } from '../../../../src/core/inference/settle.ts'
+
+interface Chunk {
+  id: string
+  created: number
+  choices: { delta: { role?: string; content?: string }; finish_reason: string | null }[]
+  usage?: object
+}
+
+/** The events of these parts: chunks, and the text `[DONE]`. */
+function eventsOf(...batches: TextPart[][]): (Chunk | '[DONE]')[] {
+  const stream = new ChatStream(
+    { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: 'Local' },
+    shapeOf(false, false, false),
+  )
+  const written = batches.map(batch => stream.write(batch)).join('')
+  return written
+    .split('\n\n')
+    .filter(Boolean)
+    .map(event => event.slice('data: '.length))
+    .map(data => (data === '[DONE]' ? data : JSON.parse(data)))
+}
+
+const text = (said: string): TextPart => ({ type: 'text-delta', choice: 0, text: said })
+const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
+const usage: TextPart = { type: 'usage', usage: textUsage(10, 5) }
+const receipt: TextPart = { type: 'receipt', receipt: freeReceipt(textUsage(10, 5)) }
+const START: TextPart = { type: 'start', upstream_id: 'x', system_fingerprint: null, service_tier: null }
+
+describe('a streamed answer', () => {
+  const events = eventsOf([START, usage, text('Hel')], [text('lo'), usage, FINISH], [usage, receipt])
+  const chunks = events.filter(event => event !== '[DONE]')
+
+  test('traps 70 and 71: counts exactly once, in a chunk without choices, last before [DONE], however often the provider counts', () => {
+    expect(chunks.filter(chunk => chunk.usage)).toEqual([chunks.at(-1) as Chunk])
+    expect(chunks.at(-1)?.choices).toEqual([])
+    expect(events.at(-1)).toBe('[DONE]')
+  })
+
+  test('trap 68: ends with one reason, and until then has none', () => {
+    const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
+    expect(reasons).toEqual([null, null, null, 'stop'])
+  })
+
+  test('trap 79: tells the role in the first delta, and once', () => {
+    expect(chunks[0]?.choices[0]?.delta).toEqual({ role: 'assistant', content: '' })
+    expect(chunks.filter(chunk => chunk.choices[0]?.delta.role)).toHaveLength(1)
+  })
+
+  test('trap 80: has one id and one time in all of its chunks', () => {
+    expect(new Set(chunks.map(chunk => `${chunk.id} ${chunk.created}`))).toEqual(new Set(['gen-1 1772600767']))
+  })
+})

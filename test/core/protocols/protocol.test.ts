@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'bun:test'
+import type { Block, Params, TextCall } from '../../../src/core/inference/call.ts'
+import { kinds } from '../../../src/core/inference/kinds.ts'
+import type { Protocol } from '../../../src/core/protocols/protocol.ts'
+import { protocols } from '../../../src/core/protocols/registry.ts'
+import { endpointOf, textCall } from '../../support/call.ts'
+
+/*
+ * What holds for every protocol that answers with text. A new one is tested the moment it is listed.
+ */
+
+const PNG = 'data:image/png;base64,iVBORw0KGgo='
+const text = (said: string): Block => ({ type: 'text', text: said })
+
+/** A call with something of everything in it. */
+const everything = (more: Partial<TextCall> = {}): TextCall =>
+  textCall({
+    turns: [
+      { role: 'system', blocks: [text('Be kind.')] },
+      { role: 'user', name: 'ada', blocks: [text('Look'), { type: 'image', url: PNG, detail: 'high' }] },
+      { role: 'assistant', blocks: [{ type: 'tool-call', id: 'call_1', name: 'get.weather', input: '' }] },
+      { role: 'tool', tool_call_id: 'call_1', blocks: [text('sunny')] },
+      { role: 'user', blocks: [text('And now?')] },
+    ],
+    tools: [{ type: 'function', name: 'get.weather', parameters: { type: 'object', properties: {} } }],
+    ...more,
+  })
+
+/** As the attempt hands it over. */
+const sent = (protocol: Protocol<'text'>, call: TextCall) =>
+  protocol.request(protocol.takesNames ? call : kinds.text.withoutNames(call), endpointOf({ max_completion_tokens: 8_000 }))
+
+const PARAMS: Params = {
+  temperature: 2,
+  top_p: 0.5,
+  top_k: 40,
+  min_p: 0.1,
+  top_a: 0.1,
+  frequency_penalty: -2,
+  presence_penalty: 2,
+  repetition_penalty: 1.5,
+  max_tokens: 4_000,
+  seed: 7,
+  stop: ['a', 'b', 'c', 'd'],
+  logit_bias: { '50256': -100 },
+  logprobs: true,
+  top_logprobs: 20,
+  prediction: { type: 'content', content: 'x' },
+  parallel_tool_calls: false,
+  verbosity: 'low',
+  service_tier: 'flex',
+  prompt_cache_key: 'k',
+}
+
+for (const [name, protocol] of Object.entries(protocols.text)) {
+  describe(name, () => {
+    test('trap 12: asked twice, for a retry, the request is the same, and the call is as it was', () => {
+      const call = everything({ params: { ...PARAMS } })
+      const before = structuredClone(call)
+      const first = JSON.stringify(sent(protocol, call))
+      expect(JSON.stringify(sent(protocol, call))).toBe(first)
+      expect(call).toEqual(before)
+      expect(first.match(/ada/g)).toHaveLength(1)
+    })
+
+    test('trap 15: a picture’s detail is passed on or left out, never an error', () => {
+      const written = JSON.stringify(sent(protocol, everything()).body)
+      expect(written).toContain('iVBORw0KGgo=')
+    })
+
+    test('trap 52: several answers are asked for where the provider has a word for it, and one comes where it has not', () => {
+      const { body } = sent(protocol, everything({ extra: { n: 2 } }))
+      expect(JSON.stringify(body)).toMatch(/"(n|candidateCount)":2/)
+    })
+
+    test('trap 53: ways of sampling that the provider does not have are no error', () => {
+      expect(() => sent(protocol, everything({ params: PARAMS }))).not.toThrow()
+    })
+
+    test('trap 57: nothing that is for the gateway reaches the provider', () => {
+      const routing = { order: ['local'], zdr: true }
+      const written = JSON.stringify(sent(protocol, everything({ routing, session_id: 's-1', trace: { trace_id: 't-1' } })))
+      expect(written).not.toMatch(/"(provider|routing|session_id|trace|models|plugins)"|s-1|t-1/)
+    })
+
+    test('trap 102: the protocol sends no header that a client gave, and no credential', () => {
+      const headers = Object.keys(sent(protocol, everything()).headers ?? {})
+      expect(headers.filter(header => /auth|cookie|key|forward|x-request/i.test(header))).toEqual([])
+    })
+
+    test('unknown parameters travel untouched', () => {
+      const unknown = { frobnicate: { level: [1, null, 'x'] } }
+      expect(sent(protocol, everything({ extra: unknown })).body).toMatchObject(unknown)
+    })
+
+    test('an answer that is none is the provider’s failure', () => {
+      for (const body of [null, [], 'text', 7, {}, { error: {} }])
+        expect(() => protocol.parts(body, textCall(), endpointOf())).toThrow(/[Pp]rovider|[Rr]ate/)
+    })
+  })
+}
