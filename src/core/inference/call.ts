@@ -224,8 +224,6 @@ export interface Start {
   upstream_id: string | null
   system_fingerprint: string | null
   service_tier: string | null
-  /** What was asked, counted, where the provider says so before it answers. */
-  input?: Usage['input']
 }
 
 /** The logprobs of a piece of text, as the provider's OpenAI-shaped `{ content, refusal }`. */

@@ -50,7 +50,7 @@ class Choice {
         this.images.push({ type: 'image_url', image_url: { url: part.url } })
         break
       case 'annotation':
-        this.annotations.push(part.annotation)
+        if (part.annotation !== null) this.annotations.push(part.annotation)
         break
       case 'audio-delta':
         this.#addAudio(part.audio)

@@ -51,7 +51,7 @@ export class ChatStream {
       case 'audio-delta':
         return this.#delta(part.choice, { audio: part.audio })
       case 'annotation':
-        return this.#delta(part.choice, { annotations: [part.annotation] })
+        return part.annotation === null ? '' : this.#delta(part.choice, { annotations: [part.annotation] })
       case 'finish':
         return this.#finish(part.choice, part.reason, part.native)
       case 'echo':
