@@ -1,0 +1,117 @@
+import { invalid } from '../../errors.ts'
+import type { Block, CacheControl, TextCall } from '../../inference/call.ts'
+import { dataUrl } from '../../kernel/data-url.ts'
+import { isObject, type Json, parseObject } from '../../kernel/json.ts'
+import type { ToolResult } from '../conversation.ts'
+import { fittedId, type ToolNames } from '../tool-names.ts'
+import { thinkingBlocks } from './thinking.ts'
+import { NAME_RULES } from './tools.ts'
+
+/** Says blocks of the conversation in this API's words. Throws 400 for what it has none for. */
+export class Content {
+  readonly #names: ToolNames
+  /** Whether what we do not know of a block is this API's own. */
+  readonly #isNative: boolean
+
+  constructor({ dialect }: TextCall, names: ToolNames) {
+    this.#names = names
+    this.#isNative = dialect === 'messages'
+  }
+
+  /** The content blocks for these blocks, each made anew. */
+  of(blocks: (Block | ToolResult)[]): Json[] {
+    return blocks.flatMap(block => this.#of(block))
+  }
+
+  #of(block: Block | ToolResult): Json[] {
+    switch (block.type) {
+      case 'text':
+        return [{ ...this.#own(block.extra), type: 'text', text: block.text, ...marker(block.cache_control) }]
+      case 'refusal':
+        return [{ type: 'text', text: block.text }]
+      case 'image':
+        return [{ ...this.#own(block.extra), type: 'image', source: sourceOf(block.url), ...marker(block.cache_control) }]
+      case 'file':
+        return [this.#file(block)]
+      case 'tool-call':
+        return [this.#toolCall(block)]
+      case 'tool-result':
+        return [this.#toolResult(block)]
+      case 'reasoning':
+        return thinkingBlocks(block.details)
+      case 'other':
+        return [otherOf(block)]
+      default:
+        throw invalid(`messages: the provider takes no ${block.type}`, 'messages')
+    }
+  }
+
+  #file({ file, citations, cache_control, extra }: Extract<Block, { type: 'file' }>): Json {
+    const source = file.file_id === undefined ? sourceOf(file.file_data ?? '') : { type: 'file', file_id: file.file_id }
+    if (isPicture(source)) return { type: 'image', source, ...marker(cache_control) }
+    return {
+      ...this.#own(extra),
+      type: 'document',
+      source: documentSource(source),
+      ...(file.filename ? { title: file.filename } : {}),
+      ...(citations === undefined ? {} : { citations: { enabled: citations } }),
+      ...marker(cache_control),
+    }
+  }
+
+  #toolCall({ id, name, input, cache_control, extra }: Extract<Block, { type: 'tool-call' }>): Json {
+    return {
+      ...this.#own(extra),
+      type: 'tool_use',
+      id: fittedId(id, NAME_RULES),
+      name: this.#names.sent(name),
+      input: inputOf(input),
+      ...marker(cache_control),
+    }
+  }
+
+  #toolResult({ id, blocks, is_error, cache_control }: ToolResult): Json {
+    const content = this.of(blocks)
+    return {
+      type: 'tool_result',
+      tool_use_id: fittedId(id, NAME_RULES),
+      ...(content.length > 0 ? { content } : {}),
+      ...(is_error ? { is_error } : {}),
+      ...marker(cache_control),
+    }
+  }
+
+  #own(extra: Record<string, unknown> | undefined): Record<string, unknown> {
+    return this.#isNative && extra ? extra : {}
+  }
+}
+
+const marker = (cache_control: CacheControl | undefined): Json => (cache_control ? { cache_control } : {})
+
+/**
+ * The arguments as an object. What the model wrote and is none, or was cut, goes back in the form that Anthropic's documentation
+ * gives it: the model shall see what it did.
+ */
+const inputOf = (input: string): Json => (input.trim() === '' ? {} : (parseObject(input) ?? { INVALID_JSON: input }))
+
+function otherOf({ dialect, value }: Extract<Block, { type: 'other' }>): Json {
+  if (dialect === 'messages' && isObject(value)) return { ...value }
+  throw invalid('messages: the provider has no word for a kind of content that the conversation holds', 'messages')
+}
+
+function sourceOf(url: string): Json {
+  if (/^https?:\/\//i.test(url)) return { type: 'url', url }
+  return { type: 'base64', ...dataUrl(url, 'messages') }
+}
+
+const isPicture = ({ media_type }: Json): boolean => typeof media_type === 'string' && media_type.startsWith('image/')
+
+// Pages are read as such, and plain text as it stands.
+function documentSource(source: Json): Json {
+  const { type, media_type, data } = source
+  if (type !== 'base64' || media_type === 'application/pdf') return source
+  if (!isText(String(media_type))) throw invalid('messages: the provider reads PDF and plain text files only', 'messages')
+  return { type: 'text', media_type: 'text/plain', data: Buffer.from(String(data), 'base64').toString() }
+}
+
+const isText = (media_type: string): boolean => /^(text\/|application\/(json|xml|x-yaml|yaml|javascript)$)/.test(media_type)

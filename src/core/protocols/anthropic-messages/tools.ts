@@ -1,0 +1,111 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { invalid } from '../../errors.ts'
+import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
+import { isObject, type Json, member, text } from '../../kernel/json.ts'
+import { type NameRules, ToolNames } from '../tool-names.ts'
+import { isAnthropic } from './betas.ts'
+import { capabilitiesOf } from './capabilities.ts'
+import { VERTEX } from './hosting.ts'
+import type { OutputFormat } from './output-format.ts'
+import { inputSchema } from './schema.ts'
+
+/** Which names and ids this API takes: `^[a-zA-Z0-9_-]{1,64}$`. */
+export const NAME_RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
+
+/** The tools' names of this call, there and back. */
+export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, NAME_RULES)
+
+/** What the request says of tools. */
+export interface Tooling {
+  tools?: Json[]
+  tool_choice?: Json
+}
+
+/** The tools of the call and the choice between them, with the one that stands for the form of the answer. */
+export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, format: OutputFormat): Tooling {
+  const tools = call.tools.flatMap((tool, i) => definitionsOf(tool, i, call, endpoint, names))
+  if (call.params.web_search_options !== undefined && searchesItself(endpoint)) tools.push(webSearch(call.params.web_search_options))
+  if (format.by === 'tool') return withAnswerTool(tools, call.params.tool_choice, names, format.tool)
+  if (tools.length === 0) return {}
+  return chosen(tools, call, endpoint, names)
+}
+
+const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) || endpoint.protocol === VERTEX
+
+function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] {
+  if (tool.type === 'function') return [functionOf(tool, call, endpoint, names)]
+  const value = isObject(tool.value) ? tool.value : {}
+  if (tool.dialect === 'messages') return [{ ...value }]
+  if (isWebSearch(value) && searchesItself(endpoint)) return [webSearch(value)]
+  throw invalid(
+    `tools.${at}: the provider has no tool of the type ${JSON.stringify(text(value.type)?.slice(0, 64) ?? null)}`,
+    `tools.${at}`,
+  )
+}
+
+function functionOf(tool: Extract<Tool, { type: 'function' }>, call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
+  const { name, description, parameters, strict, cache_control, extra } = tool
+  return {
+    ...(call.dialect === 'messages' ? extra : {}),
+    name: names.sent(name),
+    ...(description ? { description } : {}),
+    input_schema: inputSchema(parameters),
+    ...(strict === true && capabilitiesOf(endpoint).schemas && endpoint.protocol !== VERTEX ? { strict } : {}),
+    ...(cache_control ? { cache_control } : {}),
+  }
+}
+
+// The chat API's shorthand, where nobody is named to do the search.
+const isWebSearch = ({ type, engine }: Json): boolean =>
+  typeof type === 'string' &&
+  /^web_search(_preview)?(_\d{4}_\d{2}_\d{2})?$/.test(type) &&
+  (engine === undefined || engine === 'native' || engine === 'auto')
+
+function webSearch(wish: unknown): Json {
+  const given = isObject(wish) ? wish : {}
+  const location = isObject(given.user_location) ? { ...given.user_location, ...member(given.user_location, 'approximate') } : null
+  const tool: Json = { type: 'web_search_20250305', name: 'web_search' }
+  if (typeof given.max_uses === 'number') tool.max_uses = given.max_uses
+  if (Array.isArray(given.allowed_domains)) tool.allowed_domains = given.allowed_domains
+  if (Array.isArray(given.excluded_domains)) tool.blocked_domains = given.excluded_domains
+  if (location) tool.user_location = placeOf(location)
+  return tool
+}
+
+const placeOf = ({ city, region, country, timezone }: Json): Json =>
+  Object.fromEntries(
+    Object.entries({ type: 'approximate', city, region, country, timezone }).filter(([, value]) => typeof value === 'string'),
+  )
+
+// The answer is a call: it must be made, alone, and no tool is offered that the caller did not want.
+function withAnswerTool(tools: Json[], choice: ToolChoice | undefined, names: ToolNames, answer: Json): Tooling {
+  const name = nameIn(choice)
+  const offered = choice === 'none' ? [] : name === null ? tools : tools.filter(tool => tool.name === names.sent(name))
+  return { tools: [...offered, answer], tool_choice: { type: 'any', disable_parallel_tool_use: true } }
+}
+
+function chosen(tools: Json[], { params }: TextCall, endpoint: Endpoint, names: ToolNames): Tooling {
+  const { tool_choice, parallel_tool_calls } = params
+  const name = nameIn(tool_choice)
+  const alone = parallel_tool_calls === false ? { disable_parallel_tool_use: true } : {}
+  if (tool_choice === 'none') return { tools, tool_choice: { type: 'none' } }
+  if (isForcing(tool_choice) && !capabilitiesOf(endpoint).forcedTools) return unforced(tools, name, names, alone)
+  if (name !== null) return { tools, tool_choice: { type: 'tool', name: names.sent(name), ...alone } }
+  if (tool_choice === 'required') return { tools, tool_choice: { type: 'any', ...alone } }
+  if (tool_choice === undefined && parallel_tool_calls !== false) return { tools }
+  return { tools, tool_choice: { type: 'auto', ...alone } }
+}
+
+// A model that refuses to be forced may still choose: from the one tool that it should call.
+function unforced(tools: Json[], name: string | null, names: ToolNames, alone: Json): Tooling {
+  const offered = name === null ? tools : tools.filter(tool => tool.name === names.sent(name))
+  return { tools: offered.length > 0 ? offered : tools, tool_choice: { type: 'auto', ...alone } }
+}
+
+/** Whether the model must call a tool. It may not think before it, unless as it sees fit. */
+export const isForcing = (choice: ToolChoice | undefined): boolean => choice === 'required' || nameIn(choice) !== null
+
+function nameIn(choice: ToolChoice | undefined): string | null {
+  if (!isObject(choice) || choice.type !== 'function') return null
+  return text(member(choice, 'function').name)
+}

@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'bun:test'
+import type { TextCall } from '../../../../src/core/inference/call.ts'
+import { request, vertexRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+
+const header = (more: Partial<TextCall>, provider: Parameters<typeof providerOf>[0] = { slug: 'anthropic' }) =>
+  request(textCall(more), endpointOf({ provider: providerOf(provider) })).headers?.['anthropic-beta']
+
+const FILE: TextCall['turns'] = [{ role: 'user', blocks: [{ type: 'file', file: { file_id: 'file_1' } }] }]
+
+describe('features by header', () => {
+  test('none are asked for unless the caller does', () => {
+    expect(header({})).toBeUndefined()
+  })
+
+  test('Anthropic is asked for all that the caller asks for, each once', () => {
+    expect(header({ betas: ['brand-new-2027-01-01', 'context-1m-2025-08-07', 'brand-new-2027-01-01'] })).toBe(
+      'brand-new-2027-01-01,context-1m-2025-08-07',
+    )
+    expect(header({ betas: ['brand-new-2027-01-01'] }, { slug: 'second', base_url: 'https://api.anthropic.com/v1' })).toBe(
+      'brand-new-2027-01-01',
+    )
+  })
+
+  test('trap 36: others are asked for what they know', () => {
+    const betas = ['brand-new-2027-01-01', 'context-1m-2025-08-07']
+    expect(header({ betas }, {})).toBe('context-1m-2025-08-07')
+    expect(header({ betas }, { base_url: 'https://api.anthropic.com.example/v1' })).toBe('context-1m-2025-08-07')
+    expect(vertexRequest(textCall({ betas }), endpointOf()).headers).toEqual({ 'anthropic-beta': 'context-1m-2025-08-07' })
+    expect(header({ betas: betas.slice(0, 1) }, {})).toBeUndefined()
+  })
+
+  test('nothing but names of features gets into the header', () => {
+    expect(header({ betas: ['a b', 'a\r\nx-api-key: 1', '', 'A', 'ok-1'] })).toBe('ok-1')
+  })
+
+  test('a file that the provider keeps needs one', () => {
+    expect(header({ turns: FILE })).toBe('files-api-2025-04-14')
+    expect(header({ turns: FILE, betas: ['files-api-2025-04-14'] })).toBe('files-api-2025-04-14')
+  })
+})

@@ -1,0 +1,67 @@
+import { describe, expect, test } from 'bun:test'
+import type { Block, TextCall } from '../../../../src/core/inference/call.ts'
+import { request } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import { endpointOf, textCall } from '../../../support/call.ts'
+
+const cache_control = { type: 'ephemeral' as const }
+const hour = { type: 'ephemeral' as const, ttl: '1h' as const }
+const marked = (said: string): Block => ({ type: 'text', text: said, cache_control })
+
+const sent = (more: Partial<TextCall>) => request(textCall(more), endpointOf({ upstreamModel: 'claude-sonnet-4-5' })).body
+const count = (body: unknown) => JSON.stringify(body).split('"cache_control"').length - 1
+
+describe('trap 55: cache markers', () => {
+  test('they stand where the caller put them: tools, instructions, messages, results', () => {
+    const body = sent({
+      tools: [{ type: 'function', name: 'look', cache_control: hour }],
+      turns: [
+        { role: 'system', blocks: [marked('s')] },
+        { role: 'user', blocks: [marked('u')] },
+        { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input: '{}' }] },
+        { role: 'tool', tool_call_id: '1', blocks: [{ type: 'text', text: 'r' }], cache_control },
+      ],
+    })
+    expect(body).toMatchObject({
+      tools: [{ name: 'look', cache_control: hour }],
+      system: [{ type: 'text', text: 's', cache_control }],
+      messages: [{ content: [{ text: 'u', cache_control }] }, {}, { content: [{ type: 'tool_result', cache_control }] }],
+    })
+    expect(count(body)).toBe(4)
+  })
+
+  test('the automatic one is for the whole request', () => {
+    expect(sent({ params: { cache_control } }).cache_control).toEqual(cache_control)
+  })
+
+  test('of more than four the automatic one goes first', () => {
+    const turns = [{ role: 'user' as const, blocks: ['a', 'b', 'c', 'd'].map(marked) }]
+    const body = sent({ turns, params: { cache_control } })
+    expect(body).not.toHaveProperty('cache_control')
+    expect(count(body)).toBe(4)
+  })
+
+  test('then the earliest, in the order in which the provider reads', () => {
+    const body = sent({
+      tools: [{ type: 'function', name: 'look', cache_control }],
+      turns: [
+        { role: 'system', blocks: [marked('s')] },
+        { role: 'user', blocks: ['a', 'b', 'c', 'd'].map(marked) },
+      ],
+    })
+    expect(count(body)).toBe(4)
+    expect(count(body.messages)).toBe(4)
+    expect(count([body.tools, body.system])).toBe(0)
+  })
+
+  test('those within a result count too', () => {
+    const body = sent({
+      turns: [
+        { role: 'user', blocks: [marked('a')] },
+        { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input: '{}', cache_control }] },
+        { role: 'tool', tool_call_id: '1', blocks: [marked('x'), marked('y')], cache_control },
+      ],
+    })
+    expect(count(body)).toBe(4)
+    expect(body.messages).toMatchObject([{ content: [{ type: 'text', text: 'a' }] }, {}, {}])
+  })
+})

@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import { closedSchema, isClosable } from '../../../../src/core/protocols/anthropic-messages/schema.ts'
+
+const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
+
+describe('a closed schema', () => {
+  test('objects are closed wherever they are, alternatives are anyOf, the rest stays', () => {
+    const given = object(
+      { a: { oneOf: [object({}), { type: 'null' }] }, b: { type: 'array', items: object({ c: { enum: [1, 2], default: 1 } }) } },
+      { $defs: { d: object({}) }, required: ['a'], title: 'T' },
+    )
+    const closed = { type: 'object', properties: {}, additionalProperties: false }
+    expect(closedSchema(given)).toEqual({
+      type: 'object',
+      title: 'T',
+      required: ['a'],
+      additionalProperties: false,
+      $defs: { d: closed },
+      properties: {
+        a: { anyOf: [closed, { type: 'null' }] },
+        b: { type: 'array', items: { type: 'object', properties: { c: { enum: [1, 2], default: 1 } }, additionalProperties: false } },
+      },
+    })
+  })
+
+  test('bounds are told in words', () => {
+    expect(closedSchema({ type: 'integer', minimum: 1, maximum: 9, description: 'How many' })).toEqual({
+      type: 'integer',
+      description: 'How many\nminimum: 1, maximum: 9',
+    })
+    expect(closedSchema({ type: 'string', format: 'phone', pattern: '^\\d+$' })).toEqual({
+      type: 'string',
+      description: 'pattern: "^\\\\d+$", format: "phone"',
+    })
+    expect(closedSchema({ type: 'string', format: 'date' })).toEqual({ type: 'string', format: 'date' })
+  })
+
+  test('a member may have the name of a keyword', () => {
+    expect(closedSchema(object({ minimum: { type: 'string' }, format: { type: 'string' } }))).toEqual(
+      object({ minimum: { type: 'string' }, format: { type: 'string' } }, { additionalProperties: false }),
+    )
+  })
+
+  test('what is given stays as it was', () => {
+    const given = object({ a: { type: 'integer', minimum: 1 } })
+    const before = structuredClone(given)
+    closedSchema(given)
+    expect(given).toEqual(before)
+  })
+
+  test('trap 39: a schema without end is refused', () => {
+    let deep: Record<string, unknown> = {}
+    for (let i = 0; i < 10_000; i++) deep = object({ a: deep })
+    expect(() => closedSchema(deep)).toThrow(GatewayError)
+    expect(isClosable(deep)).toBe(true)
+  })
+})
+
+describe('whether a schema can be closed', () => {
+  test.each<[string, Record<string, unknown>, boolean]>([
+    ['an object', object({ a: { type: 'string' } }), true],
+    ['an object without members that says so', { type: 'object', additionalProperties: false }, true],
+    ['an object of anything', { type: 'object' }, false],
+    ['members of any name', object({}, { additionalProperties: true }), false],
+    ['members by pattern, deep inside', object({ a: { type: 'array', items: { patternProperties: {} } } }), false],
+    ['a member called additionalProperties', object({ additionalProperties: { type: 'string' } }), true],
+    ['a definition', object({ a: { $ref: '#/$defs/b' } }, { $defs: { b: { type: 'string' } } }), true],
+    ['itself', object({ a: { $ref: '#' } }), false],
+    ['a definition of itself', object({ a: { $ref: '#/$defs/b' } }, { $defs: { b: object({ c: { $ref: '#/$defs/b' } }) } }), false],
+    ['two definitions of each other', object({}, { $defs: { b: { $ref: '#/$defs/c' }, c: { anyOf: [{ $ref: '#/$defs/b' }] } } }), false],
+  ])('%s', (_what, schema, expected) => {
+    expect(isClosable(schema)).toBe(expected)
+  })
+})

@@ -1,0 +1,161 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { Block, Params, TextCall, Tool } from '../../../../src/core/inference/call.ts'
+import { request } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+
+const fn = (name: string, more: object = {}): Tool => ({ type: 'function', name, ...more })
+const sent = (more: Partial<TextCall>, upstreamModel = 'claude-sonnet-4-5', slug = 'anthropic') =>
+  request(textCall(more), endpointOf({ upstreamModel, provider: providerOf({ slug }) })).body
+const choice = (params: Params, model?: string) => sent({ tools: [fn('look'), fn('walk')], params }, model).tool_choice
+
+const LOOK = { name: 'look', input_schema: { type: 'object', properties: {} } }
+
+describe('tools', () => {
+  test('a function is its name, its description and the schema of its input', () => {
+    const parameters = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] }
+    expect(sent({ tools: [fn('look', { description: 'Looks', parameters })] }).tools).toEqual([
+      { name: 'look', description: 'Looks', input_schema: parameters },
+    ])
+  })
+
+  test('trap 42: an input without a schema is an object all the same', () => {
+    for (const parameters of [undefined, null, {}, [], 'x']) expect(sent({ tools: [fn('look', { parameters })] }).tools).toEqual([LOOK])
+    expect(sent({ tools: [fn('look', { parameters: { properties: {} } })] }).tools).toEqual([LOOK])
+  })
+
+  test('trap 43: other keywords of a schema stay', () => {
+    const parameters = { type: 'object', $defs: { a: { type: 'string' } }, oneOf: [{ required: ['a'] }], additionalProperties: false }
+    expect(sent({ tools: [fn('look', { parameters })] }).tools).toMatchObject([{ input_schema: parameters }])
+  })
+
+  test('strict goes to models that know it', () => {
+    expect(sent({ tools: [fn('look', { strict: true })] }).tools).toEqual([{ ...LOOK, strict: true }])
+    expect(sent({ tools: [fn('look', { strict: true })] }, 'claude-3-7-sonnet').tools).toEqual([LOOK])
+    expect(sent({ tools: [fn('look', { strict: null })] }).tools).toEqual([LOOK])
+  })
+
+  test('what only this API knows of a function travels from its own clients', () => {
+    const tools = [fn('look', { extra: { defer_loading: true } })]
+    expect(sent({ tools, dialect: 'messages' }).tools).toEqual([{ defer_loading: true, ...LOOK }])
+    expect(sent({ tools }).tools).toEqual([LOOK])
+  })
+
+  test('trap 22: names that this API refuses have others there, in tools, choice and history alike', () => {
+    const name = 'mcp/server.tool:äöü'
+    const body = sent({
+      tools: [fn(name)],
+      params: { tool_choice: { type: 'function', function: { name } } },
+      turns: [
+        { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
+        { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name, input: '' }] },
+      ],
+    })
+    const given = 'mcp_server_tool____'
+    expect(body).toMatchObject({
+      tools: [{ name: given }],
+      tool_choice: { type: 'tool', name: given },
+      messages: [{}, { content: [{ name: given }] }, {}],
+    })
+  })
+
+  test('trap 21: ids that this API refuses have others there, the same in call and result', () => {
+    const id = 'functions.look:0|fc_1'
+    const turns: TextCall['turns'] = [
+      { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
+      { role: 'assistant', blocks: [{ type: 'tool-call', id, name: 'look', input: '' }] },
+      { role: 'tool', tool_call_id: id, blocks: [{ type: 'text', text: 'r' }] },
+    ]
+    const [, calling, answering] = sent({ turns }).messages as { content: Record<string, string>[] }[]
+    expect(calling?.content[0]?.id).toMatch(/^[a-zA-Z0-9_-]{1,64}$/)
+    expect(answering?.content[0]?.tool_use_id).toBe(calling?.content[0]?.id ?? '')
+  })
+
+  test.each([
+    ['{"a":1}', '{"a":1}'],
+    ['', '{}'],
+    ['  ', '{}'],
+    ['{"id":12345678901234567890}', '{"id":12345678901234567890}'],
+    ['{"a":', '{"INVALID_JSON":"{\\"a\\":"}'],
+    ['[]', '{"INVALID_JSON":"[]"}'],
+    ['"x"', '{"INVALID_JSON":"\\"x\\""}'],
+  ])('trap 23, 24, 26: arguments %p go as %p', (input, expected) => {
+    const turns: TextCall['turns'] = [{ role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input }] }]
+    expect(JSON.stringify(sent({ turns }).messages)).toContain(`"input":${expected}}`)
+  })
+
+  test('trap 35: this API’s own tools pass from its own clients, and others are refused by name', () => {
+    const own = { type: 'web_search_20250305', name: 'web_search', max_uses: 3 }
+    expect(sent({ tools: [fn('look'), { type: 'other', dialect: 'messages', value: own }] }).tools).toEqual([LOOK, own])
+    const foreign: Tool = { type: 'other', dialect: 'responses', value: { type: 'custom', name: 'x' } }
+    const refused = () => sent({ tools: [fn('look'), foreign] })
+    expect(refused).toThrow(GatewayError)
+    expect(refused).toThrow('tools.1: the provider has no tool of the type "custom"')
+    for (const value of [null, 'x', {}, { type: 7 }])
+      expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value }] })).toThrow(GatewayError)
+  })
+
+  test('a plain wish for a search of the web is the provider’s own search', () => {
+    const value = {
+      type: 'web_search',
+      max_uses: 2,
+      allowed_domains: ['a.example'],
+      user_location: { type: 'approximate', city: 'Bern', country: 'CH' },
+    }
+    const search = { type: 'web_search_20250305', name: 'web_search' }
+    expect(sent({ tools: [{ type: 'other', dialect: 'chat', value }] }).tools).toEqual([
+      { ...search, max_uses: 2, allowed_domains: ['a.example'], user_location: { type: 'approximate', city: 'Bern', country: 'CH' } },
+    ])
+    const web_search_options = { search_context_size: 'low', user_location: { type: 'approximate', approximate: { country: 'CH' } } }
+    expect(sent({ params: { web_search_options } }).tools).toEqual([{ ...search, user_location: { type: 'approximate', country: 'CH' } }])
+    expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value: { type: 'web_search', engine: 'exa' } }] })).toThrow(GatewayError)
+    expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value }] }, 'some-model', 'elsewhere')).toThrow(GatewayError)
+    expect(sent({ params: { web_search_options } }, 'some-model', 'elsewhere')).not.toHaveProperty('tools')
+  })
+})
+
+describe('the choice of tools', () => {
+  test.each<[Params, unknown]>([
+    [{}, undefined],
+    [{ tool_choice: 'auto' }, { type: 'auto' }],
+    [{ tool_choice: 'required' }, { type: 'any' }],
+    [{ tool_choice: 'none' }, { type: 'none' }],
+    [{ tool_choice: { type: 'function', function: { name: 'walk' } } }, { type: 'tool', name: 'walk' }],
+    [{ tool_choice: { type: 'odd' } }, { type: 'auto' }],
+    [{ parallel_tool_calls: true }, undefined],
+    [{ tool_choice: 'required', parallel_tool_calls: true }, { type: 'any' }],
+    [{ tool_choice: 'none', parallel_tool_calls: false }, { type: 'none' }],
+  ])('%j is %j', (params, expected) => {
+    expect(choice(params)).toEqual(expected as never)
+  })
+
+  test('trap 30: one call at a time is said inside the choice, also where none was sent', () => {
+    const alone = { disable_parallel_tool_use: true }
+    expect(choice({ parallel_tool_calls: false })).toEqual({ type: 'auto', ...alone })
+    expect(choice({ parallel_tool_calls: false, tool_choice: 'required' })).toEqual({ type: 'any', ...alone })
+    expect(choice({ parallel_tool_calls: false, tool_choice: { type: 'function', function: { name: 'look' } } })).toEqual({
+      type: 'tool',
+      name: 'look',
+      ...alone,
+    })
+  })
+
+  test('without tools there is nothing to choose', () => {
+    expect(sent({ params: { tool_choice: 'none', parallel_tool_calls: false } })).toEqual(sent({}))
+  })
+
+  test('trap 4: a history of calls needs no tools', () => {
+    const call: Block = { type: 'tool-call', id: '1', name: 'look', input: '' }
+    expect(sent({ turns: [{ role: 'assistant', blocks: [call] }] })).not.toHaveProperty('tools')
+  })
+
+  test('trap 28: a model that refuses to be forced chooses, from the one tool that it should call', () => {
+    expect(choice({ tool_choice: 'required' }, 'claude-opus-5-5')).toEqual({ type: 'auto' })
+    const body = sent(
+      { tools: [fn('look'), fn('walk')], params: { tool_choice: { type: 'function', function: { name: 'look' } } } },
+      'claude-opus-5-5',
+    )
+    expect(body).toMatchObject({ tools: [LOOK], tool_choice: { type: 'auto' } })
+    expect(body.tools).toHaveLength(1)
+  })
+})
