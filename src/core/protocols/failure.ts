@@ -28,7 +28,7 @@ const BY_STATUS: Codes = {
 }
 
 const CONTEXT =
-  /context.{0,20}(length|window)|maximum context|too many (input |total )?tokens|(prompt|input).{0,40}too long|input token count.{0,60}(exceed|only supports)/i
+  /context.{0,20}(length|window|limit)|maximum context|too many (input |total )?tokens|(prompt|input).{0,40}too long|input token count.{0,60}(exceed|only supports)/i
 const OUTPUT_BOUND = /max_(output_|completion_)?tokens.{0,60}(too large|exceed|at most|greater|less than or equal|maximum)/i
 const OVERLOADED = /overloaded/i
 const POLICY = /content_policy|content_filter|moderation/i

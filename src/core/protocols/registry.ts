@@ -1,6 +1,7 @@
 import type { Kind } from '../inference/call.ts'
 import { cohereChat } from './cohere-chat.ts'
 import { gemini } from './gemini.ts'
+import { anthropicMessages, anthropicVertex } from './anthropic-messages.ts'
 import { openaiChat } from './openai-chat.ts'
 import type { Protocol } from './protocol.ts'
 
@@ -10,6 +11,8 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     'openai-chat': openaiChat,
     'cohere-chat': cohereChat,
     gemini,
+    'anthropic-messages': anthropicMessages,
+    'anthropic-vertex': anthropicVertex,
     // The built-in sandbox answers like an OpenAI server, but stands for all those that have no field for names.
     sandbox: { ...openaiChat, takesNames: false },
   },

@@ -1,0 +1,339 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
+import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { unreadable } from '../failure.ts'
+import type { Frame, Reader } from '../protocol.ts'
+import { annotationOf } from './citation.ts'
+import { failureInside } from './failure.ts'
+import { finishReason } from './finish.ts'
+import { jsonToolFor } from './output-format.ts'
+import { REASONING_FORMAT } from './thinking.ts'
+import { namesOf } from './tools.ts'
+import { merged, usageOf } from './usage.ts'
+
+/** More than this in one answer is a provider gone wrong, and nothing may grow for it. */
+const MOST_CALLS = 128
+const MOST_OPEN = 128
+const MOST_HELD = 16 * 1024 * 1024
+/** How many events may be unreadable before the stream itself is. */
+const MOST_GARBAGE = 20
+
+/** A block of the answer that has begun. `block` counts them over the whole answer. */
+type Open = { block: number } & (
+  | { type: 'text'; start: number }
+  | { type: 'thinking' }
+  /** `whole` is the input as the beginning told it, for a call whose input is not streamed. */
+  | { type: 'tool'; index: number; whole: string; told: boolean }
+  | { type: 'json'; whole: string; told: boolean }
+  | { type: 'other'; value: Json; input: string; content: string | null }
+  | { type: 'ignored' }
+)
+type OpenOf<Type> = Extract<Open, { type: Type }>
+
+/** What the message says of itself besides its content, in an answer to clients who know these names. */
+const BESIDES = ['container', 'context_management', 'stop_details', 'safeguard_results', 'input_transformations']
+
+const choice = 0
+
+/** Reads the events of a message stream (Anthropic, "Streaming messages"). One small method for each kind of event and block. */
+export class MessageReader implements Reader<TextPart> {
+  complete = false
+  readonly #call: TextCall
+  readonly #names: ReturnType<typeof namesOf>
+  /** The answer is the input of a forced tool: its own words are only kept in case that the tool is never called. */
+  readonly #answerTool: string | null
+  #open = new Map<number, Open>()
+  #parts: TextPart[] = []
+  #blocks = 0
+  #calls = 0
+  /** How many characters of the answer have been given. */
+  #said = 0
+  #held = ''
+  #toolAnswered = false
+  #usage: Json = {}
+  #stop: { reason: string | null; sequence: string | null } = { reason: null, sequence: null }
+  #besides: Record<string, unknown> = {}
+  #started = false
+  #garbage = 0
+
+  constructor(call: TextCall, endpoint: Endpoint) {
+    this.#call = call
+    this.#names = namesOf(call)
+    this.#answerTool = jsonToolFor(call, endpoint)
+  }
+
+  read({ data }: Frame): TextPart[] {
+    if (this.complete) return []
+    const event = parseObject(data)
+    if (event === undefined) this.#unreadable()
+    else this.#event(event)
+    return this.#taken()
+  }
+
+  /** The parts of a whole message. */
+  message(message: Json): TextPart[] {
+    this.#start(message)
+    this.#count(message.usage)
+    this.#end()
+    return this.#taken()
+  }
+
+  #taken(): TextPart[] {
+    const parts = this.#parts
+    this.#parts = []
+    return parts
+  }
+
+  #unreadable(): void {
+    this.#garbage += 1
+    if (this.#garbage > MOST_GARBAGE) throw unreadable()
+  }
+
+  // What is not listed is not known yet, and may be passed over ("Versioning").
+  #event(event: Json): void {
+    switch (event.type) {
+      case 'message_start':
+        this.#messageStart(member(event, 'message'))
+        break
+      case 'content_block_start':
+        this.#openBlock(numberOf(event), member(event, 'content_block'))
+        break
+      case 'content_block_delta':
+        this.#delta(this.#open.get(numberOf(event)), member(event, 'delta'))
+        break
+      case 'content_block_stop':
+        this.#closeBlock(numberOf(event))
+        break
+      case 'message_delta':
+        this.#messageDelta(event)
+        break
+      case 'message_stop':
+        this.#end()
+        break
+      case 'error':
+        throw failureInside(event.error)
+    }
+  }
+
+  // What was asked is counted here already; the answer's own count follows it.
+  #messageStart(message: Json): void {
+    if (this.#started) return
+    this.#start(message)
+    this.#count(message.usage)
+  }
+
+  #start(message: Json): void {
+    this.#started = true
+    const usage = member(message, 'usage')
+    this.#parts.push({
+      type: 'start',
+      upstream_id: text(message.id),
+      system_fingerprint: null,
+      service_tier: text(usage.service_tier) ?? text(message.service_tier),
+    })
+    this.#stopped(message)
+    this.#beside(message)
+    // Calls that were put off come with the start of the message that goes on with them.
+    for (const block of objects(message.content)) {
+      this.#openBlock(WHOLE, block)
+      this.#closeBlock(WHOLE)
+    }
+  }
+
+  #openBlock(at: number, given: Json): void {
+    this.#closeBlock(at)
+    if (this.#open.size >= MOST_OPEN) throw unreadable()
+    const block = this.#blocks++
+    this.#open.set(at, this.#opened(block, given))
+  }
+
+  #opened(block: number, given: Json): Open {
+    switch (given.type) {
+      case 'text':
+        return this.#openText(block, given)
+      case 'thinking':
+        return this.#openThinking(block, given)
+      case 'redacted_thinking':
+        return this.#redacted(block, given)
+      case 'tool_use':
+        return this.#openTool(block, given)
+      default:
+        return { block, type: 'other', value: given, input: '', content: null }
+    }
+  }
+
+  #openText(block: number, given: Json): Open {
+    const open: OpenOf<'text'> = { block, type: 'text', start: this.#said }
+    this.#text(open, text(given.text) ?? '')
+    for (const citation of objects(given.citations)) this.#citation(open, citation)
+    return open
+  }
+
+  #openThinking(block: number, given: Json): Open {
+    const thought = text(given.thinking) ?? ''
+    const signature = text(given.signature) ?? ''
+    if (thought || signature) this.#thought(block, thought, signature ? { signature } : {})
+    return { block, type: 'thinking' }
+  }
+
+  #redacted(block: number, { data }: Json): Open {
+    const detail = { type: 'reasoning.encrypted', data: text(data) ?? '', format: REASONING_FORMAT, index: block }
+    this.#parts.push({ type: 'reasoning-delta', choice, text: '', details: [detail] })
+    return { block, type: 'ignored' }
+  }
+
+  #openTool(block: number, { type: _, id, name, input, ...extra }: Json): Open {
+    const whole = JSON.stringify(isObject(input) ? input : {})
+    if (this.#answerTool !== null && name === this.#answerTool) return this.#openJson(block, whole)
+    if (this.#calls >= MOST_CALLS) return { block, type: 'ignored' }
+    const index = this.#calls++
+    this.#parts.push({
+      type: 'tool-call-start',
+      choice,
+      index,
+      id: text(id) || `toolu_${this.#call.id.slice(-20)}_${index}`,
+      name: this.#names.given(text(name) ?? ''),
+      ...(Object.keys(extra).length > 0 ? { extra } : {}),
+    })
+    return { block, type: 'tool', index, whole, told: false }
+  }
+
+  #openJson(block: number, whole: string): Open {
+    if (this.#toolAnswered) return { block, type: 'ignored' }
+    this.#toolAnswered = true
+    return { block, type: 'json', whole, told: false }
+  }
+
+  #delta(open: Open | undefined, delta: Json): void {
+    switch (open?.type) {
+      case 'text':
+        this.#textDelta(open, delta)
+        break
+      case 'thinking':
+        this.#thinkingDelta(open, delta)
+        break
+      case 'other':
+        this.#otherDelta(open, delta)
+        break
+      case 'tool':
+      case 'json':
+        if (delta.type === 'input_json_delta') this.#input(open, text(delta.partial_json) ?? '')
+        break
+    }
+  }
+
+  #textDelta(open: OpenOf<'text'>, delta: Json): void {
+    if (delta.type === 'text_delta') this.#text(open, text(delta.text) ?? '')
+    if (delta.type === 'citations_delta') this.#citation(open, member(delta, 'citation'))
+  }
+
+  // A signature may stand alone: thinking that is not shown has one all the same.
+  #thinkingDelta({ block }: OpenOf<'thinking'>, delta: Json): void {
+    const thought = delta.type === 'thinking_delta' ? text(delta.thinking) : null
+    const signature = delta.type === 'signature_delta' ? text(delta.signature) : null
+    if (thought) this.#thought(block, thought, {})
+    if (signature) this.#thought(block, '', { signature })
+  }
+
+  #otherDelta(open: OpenOf<'other'>, { type, partial_json, content, encrypted_content }: Json): void {
+    if (type === 'input_json_delta') open.input = this.#kept(open.input, text(partial_json) ?? '')
+    if (type !== 'compaction_delta') return
+    if (typeof content === 'string') open.content = this.#kept(open.content ?? '', content)
+    if (typeof encrypted_content === 'string') open.value = { ...open.value, encrypted_content }
+  }
+
+  #text({ block }: OpenOf<'text'>, said: string): void {
+    if (this.#answerTool !== null) this.#held = this.#kept(this.#held, said)
+    else this.#say(block, said)
+  }
+
+  #say(block: number, said: string): void {
+    if (said === '') return
+    this.#said += said.length
+    this.#parts.push({ type: 'text-delta', choice, text: said, block })
+  }
+
+  #citation({ block, start }: OpenOf<'text'>, citation: Json): void {
+    if (this.#answerTool !== null) return
+    const place = { start, end: this.#said > start ? this.#said : null }
+    this.#parts.push({ type: 'annotation', choice, annotation: annotationOf(citation, place), citation, block })
+  }
+
+  #thought(index: number, said: string, signed: { signature?: string }): void {
+    const detail: ReasoningDetail = { type: 'reasoning.text', text: said, ...signed, format: REASONING_FORMAT, index }
+    this.#parts.push({ type: 'reasoning-delta', choice, text: said, details: [detail] })
+  }
+
+  #input(open: OpenOf<'tool' | 'json'>, input: string): void {
+    if (input === '') return
+    open.told = true
+    if (open.type === 'tool') this.#parts.push({ type: 'tool-call-delta', choice, index: open.index, input })
+    else this.#say(open.block, input)
+  }
+
+  #kept(known: string, more: string): string {
+    if (known.length + more.length > MOST_HELD) throw unreadable()
+    return known + more
+  }
+
+  #closeBlock(at: number): void {
+    const open = this.#open.get(at)
+    if (!open) return
+    this.#open.delete(at)
+    // The input at the start is a placeholder, unless nothing follows it.
+    if ((open.type === 'tool' || open.type === 'json') && !open.told) this.#input(open, open.whole)
+    if (open.type === 'other') this.#other(open)
+  }
+
+  #other({ block, value, input, content }: OpenOf<'other'>): void {
+    const whole: Json = { ...value }
+    if (input !== '') whole.input = parseObject(input) ?? {}
+    if (content !== null) whole.content = content
+    // Others have no word for a summary of the conversation, but the model goes on from it: it is part of what it said.
+    if (whole.type === 'compaction' && this.#call.dialect !== 'messages') this.#say(block, text(whole.content) ?? '')
+    else this.#parts.push({ type: 'other', choice, dialect: 'messages', value: whole })
+  }
+
+  #messageDelta(event: Json): void {
+    const delta = member(event, 'delta')
+    this.#stopped(delta)
+    this.#beside(delta)
+    this.#beside(event)
+    this.#count(event.usage)
+  }
+
+  #stopped({ stop_reason, stop_sequence }: Json): void {
+    if (typeof stop_reason === 'string') this.#stop = { reason: stop_reason, sequence: text(stop_sequence) }
+  }
+
+  #beside(given: Json): void {
+    for (const name of BESIDES) if (given[name] != null) this.#besides[name] = given[name]
+  }
+
+  #count(told: unknown): void {
+    if (!isObject(told)) return
+    this.#usage = merged(this.#usage, told)
+    const usage = usageOf(this.#usage)
+    if (usage) this.#parts.push({ type: 'usage', usage })
+  }
+
+  #end(): void {
+    for (const at of [...this.#open.keys()]) this.#closeBlock(at)
+    const { reason, sequence } = this.#stop
+    if (this.#held && !this.#toolAnswered && this.#calls === 0) this.#say(this.#blocks, this.#held)
+    this.#parts.push({
+      type: 'finish',
+      choice,
+      reason: this.#toolAnswered && reason === 'tool_use' ? 'stop' : finishReason(reason),
+      native: reason,
+      ...(sequence === null ? {} : { sequence }),
+      ...(Object.keys(this.#besides).length > 0 ? { extra: this.#besides } : {}),
+    })
+    this.complete = true
+  }
+}
+
+/** The place of a block that comes all at once. */
+const WHOLE = -1
+
+const numberOf = ({ index }: Json): number => (typeof index === 'number' ? index : 0)

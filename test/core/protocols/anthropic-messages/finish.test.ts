@@ -1,0 +1,19 @@
+import { expect, test } from 'bun:test'
+import type { FinishReason } from '../../../../src/core/inference/call.ts'
+import { finishReason } from '../../../../src/core/protocols/anthropic-messages/finish.ts'
+
+test.each<[string | null, FinishReason]>([
+  ['end_turn', 'stop'],
+  ['stop_sequence', 'stop'],
+  ['pause_turn', 'stop'],
+  ['compaction', 'stop'],
+  ['max_tokens', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['tool_use', 'tool_calls'],
+  ['refusal', 'content_filter'],
+  ['brand_new', 'stop'],
+  ['constructor', 'stop'],
+  [null, 'stop'],
+])('trap 69: %p is %p', (native, expected) => {
+  expect(finishReason(native)).toBe(expected)
+})

@@ -1,0 +1,453 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { TextCall, TextPart } from '../../../../src/core/inference/call.ts'
+import { parts } from '../../../../src/core/protocols/anthropic-messages/parts.ts'
+import { MessageReader } from '../../../../src/core/protocols/anthropic-messages/reader.ts'
+import { endpointOf, textCall } from '../../../support/call.ts'
+import { saidBy } from '../../../support/parts.ts'
+
+const endpoint = endpointOf({ upstreamModel: 'claude-sonnet-4-5' })
+const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
+
+const readerOf = (more: Partial<TextCall> = {}) => new MessageReader(textCall(more), endpoint)
+
+/** The parts of a streamed answer of these events, between its beginning and its end. */
+function streamed(events: unknown[], more: Partial<TextCall> = {}): TextPart[] {
+  const reader = readerOf(more)
+  return [START, ...events, ENDING, STOP].flatMap(event => reader.read(frame(event))).filter(isContent)
+}
+
+/** The parts of a whole answer with this content, without its beginning and end. */
+const whole = (content: unknown[], more: Partial<TextCall> = {}) =>
+  parts({ id: 'msg_1', content, stop_reason: 'end_turn', usage: { input_tokens: 3, output_tokens: 4 } }, textCall(more), endpoint).filter(
+    isContent,
+  )
+
+const isContent = ({ type }: TextPart) => type !== 'start' && type !== 'usage' && type !== 'finish'
+
+const START = {
+  type: 'message_start',
+  message: { id: 'msg_1', content: [], usage: { input_tokens: 3, output_tokens: 1, service_tier: 'standard' } },
+}
+const ENDING = { type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: { output_tokens: 4 } }
+const STOP = { type: 'message_stop' }
+
+const begin = (index: number, content_block: object) => ({ type: 'content_block_start', index, content_block })
+const delta = (index: number, given: object) => ({ type: 'content_block_delta', index, delta: given })
+const end = (index: number) => ({ type: 'content_block_stop', index })
+const block = (index: number, content_block: object, ...deltas: object[]) => [
+  begin(index, content_block),
+  ...deltas.map(one => delta(index, one)),
+  end(index),
+]
+
+const textDelta = (text: string) => ({ type: 'text_delta', text })
+const input = (partial_json: string) => ({ type: 'input_json_delta', partial_json })
+const tool = (name: string, more: object = {}) => ({ type: 'tool_use', id: `toolu_${name}`, name, input: {}, ...more })
+const said = (text: string, at = 0): TextPart => ({ type: 'text-delta', choice: 0, text, block: at })
+
+const FORMAT = 'anthropic-claude-v1'
+
+describe('the beginning and the end', () => {
+  test('an answer starts with what its message says, and the count of the question', () => {
+    const reader = readerOf()
+    expect(reader.read(frame(START))).toMatchObject([
+      { type: 'start', upstream_id: 'msg_1', system_fingerprint: null, service_tier: 'standard' },
+      { type: 'usage', usage: { input: { text: 3 }, output: { text: 1 } } },
+    ])
+    expect(reader.read(frame(START))).toEqual([])
+  })
+
+  test('only message_stop completes it, and nothing after it is read', () => {
+    const reader = readerOf()
+    expect(reader.read(frame(ENDING))).toMatchObject([{ type: 'usage' }])
+    expect(reader.complete).toBe(false)
+    expect(reader.read(frame(STOP))).toEqual([{ type: 'finish', choice: 0, reason: 'stop', native: 'end_turn' }])
+    expect(reader.complete).toBe(true)
+    expect(reader.read(frame(begin(0, { type: 'text', text: 'more' })))).toEqual([])
+  })
+
+  test('trap 84: pings, empty deltas and events that nobody knows are no parts', () => {
+    const reader = readerOf()
+    const events = [
+      { type: 'ping' },
+      begin(0, { type: 'text', text: '' }),
+      delta(0, textDelta('')),
+      { type: 'odd' },
+      delta(0, { type: 'odd' }),
+      {},
+    ]
+    expect(events.flatMap(event => reader.read(frame(event)))).toEqual([])
+  })
+
+  test('trap 69, 72: the last words on how it ended stand, with what stopped it and what else the message tells', () => {
+    const reader = readerOf()
+    const events = [
+      { type: 'message_delta', delta: { stop_reason: null }, usage: { output_tokens: 2 }, context_management: { applied_edits: [] } },
+      {
+        type: 'message_delta',
+        delta: { stop_reason: 'stop_sequence', stop_sequence: 'END', container: { id: 'c' } },
+        usage: { output_tokens: 5 },
+      },
+      STOP,
+    ]
+    const given = [START, ...events].flatMap(event => reader.read(frame(event)))
+    expect(given.at(-1)).toEqual({
+      type: 'finish',
+      choice: 0,
+      reason: 'stop',
+      native: 'stop_sequence',
+      sequence: 'END',
+      extra: { context_management: { applied_edits: [] }, container: { id: 'c' } },
+    })
+    expect(saidBy(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 5 } })
+  })
+
+  test('a message without a reason is a stop', () => {
+    const reader = readerOf()
+    expect(reader.read(frame(STOP))).toEqual([{ type: 'finish', choice: 0, reason: 'stop', native: null }])
+  })
+
+  test('a few unreadable events are passed over, many are a broken provider', () => {
+    const reader = readerOf()
+    for (let i = 0; i < 20; i++) expect(reader.read(frame('<html>'))).toEqual([])
+    expect(() => reader.read(frame('<html>'))).toThrow(GatewayError)
+  })
+
+  test('trap 74, 75: an error in place of an answer, or in it, is a failure', () => {
+    const event = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
+    expect(() => readerOf().read(frame(event))).toThrow(expect.objectContaining({ type: 'provider_overloaded' }))
+    expect(() => parts(event, textCall(), endpoint)).toThrow(expect.objectContaining({ type: 'provider_overloaded' }))
+  })
+
+  test.each([[null], ['x'], [[]], [{}], [{ content: 'x' }], [{ choices: [] }]])('%j is no answer', body => {
+    expect(() => parts(body, textCall(), endpoint)).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
+  })
+})
+
+describe('text', () => {
+  test('comes as it is said, its blocks counted', () => {
+    const events = [...block(0, { type: 'text', text: '' }, textDelta('Hel'), textDelta('lo')), ...block(1, { type: 'text', text: ' you' })]
+    expect(streamed(events)).toEqual([said('Hel'), said('lo'), said(' you', 1)])
+    expect(
+      whole([
+        { type: 'text', text: 'Hello' },
+        { type: 'text', text: ' you' },
+      ]),
+    ).toEqual([said('Hello'), said(' you', 1)])
+  })
+
+  const citation = {
+    type: 'web_search_result_location',
+    url: 'https://a.example/',
+    title: 'A',
+    cited_text: 'words',
+    encrypted_index: 'opaque',
+  }
+  const shown = (place: object) => ({
+    type: 'url_citation',
+    url_citation: { url: 'https://a.example/', title: 'A', content: 'words', ...place },
+  })
+
+  test('a page that it cites is shown as the chat API does, and as Anthropic does', () => {
+    const content = [
+      { type: 'text', text: 'So: ' },
+      { type: 'text', text: 'words', citations: [citation] },
+    ]
+    const part = { type: 'annotation', choice: 0, annotation: shown({ start_index: 4, end_index: 9 }), citation, block: 1 }
+    expect(whole(content)).toEqual([said('So: '), said('words', 1), part] as never)
+    const events = [
+      ...block(0, { type: 'text', text: '' }, textDelta('So: ')),
+      ...block(1, { type: 'text', text: '', citations: [] }, textDelta('words'), { type: 'citations_delta', citation }),
+    ]
+    expect(streamed(events)).toEqual(whole(content))
+  })
+
+  test('before the words have come, their place is not known', () => {
+    const events = block(0, { type: 'text', text: '' }, { type: 'citations_delta', citation }, textDelta('words'))
+    expect(streamed(events)[0]).toMatchObject({ annotation: shown({}) })
+    expect(JSON.stringify(streamed(events)[0])).not.toContain('_index":0')
+  })
+
+  test('a place in a document has no form in the chat API', () => {
+    const inDocument = { type: 'char_location', cited_text: 'x', document_index: 0, start_char_index: 0, end_char_index: 1 }
+    expect(whole([{ type: 'text', text: 'x', citations: [inDocument] }])).toEqual([
+      said('x'),
+      { type: 'annotation', choice: 0, annotation: null, citation: inDocument, block: 0 },
+    ])
+    const hostile = { ...citation, url: 'javascript:alert(1)', title: 7 }
+    expect(whole([{ type: 'text', text: 'x', citations: [hostile, null, 'x'] }])).toMatchObject([said('x'), { annotation: null }])
+  })
+})
+
+describe('thinking', () => {
+  const thought = (text: string, more: object = {}, index = 0): TextPart => ({
+    type: 'reasoning-delta',
+    choice: 0,
+    text,
+    details: [{ type: 'reasoning.text', text, ...more, format: FORMAT, index }],
+  })
+
+  test('trap 66, 93: its words, then its signature, byte by byte', () => {
+    const events = block(
+      0,
+      { type: 'thinking', thinking: '', signature: '' },
+      { type: 'thinking_delta', thinking: 'So ' },
+      { type: 'thinking_delta', thinking: 'be it' },
+      { type: 'signature_delta', signature: 'EpAE+/==' },
+    )
+    expect(streamed(events)).toEqual([thought('So '), thought('be it'), thought('', { signature: 'EpAE+/==' })])
+    expect(whole([{ type: 'thinking', thinking: 'So be it', signature: 'EpAE+/==' }])).toEqual([
+      thought('So be it', { signature: 'EpAE+/==' }),
+    ])
+  })
+
+  test('trap 94: a signature without words is kept', () => {
+    expect(whole([{ type: 'thinking', thinking: '', signature: 'sig' }])).toEqual([thought('', { signature: 'sig' })])
+    expect(whole([{ type: 'thinking', thinking: '', signature: '' }])).toEqual([])
+  })
+
+  test('trap 67: hidden thinking is a whole block', () => {
+    const hidden = {
+      type: 'reasoning-delta',
+      choice: 0,
+      text: '',
+      details: [{ type: 'reasoning.encrypted', data: 'opaque', format: FORMAT, index: 1 }],
+    }
+    const content = [
+      { type: 'text', text: 'a' },
+      { type: 'redacted_thinking', data: 'opaque' },
+    ]
+    expect(whole(content)).toEqual([said('a'), hidden] as never)
+    expect(streamed([...block(0, { type: 'text', text: 'a' }), ...block(1, { type: 'redacted_thinking', data: 'opaque' })])).toEqual(
+      whole(content),
+    )
+  })
+})
+
+describe('calls of the caller’s tools', () => {
+  test('trap 25, 58, 59: they are counted by themselves, and the input of the beginning is none', () => {
+    const events = [
+      ...block(0, { type: 'text', text: 'a' }),
+      begin(1, tool('look')),
+      begin(2, tool('walk')),
+      delta(1, input('')),
+      delta(1, input('{"a":')),
+      delta(2, input('{"b":2}')),
+      delta(1, input('1}')),
+      end(1),
+      end(2),
+    ]
+    expect(saidBy(streamed(events)).calls).toEqual([
+      { id: 'toolu_look', name: 'look', input: '{"a":1}' },
+      { id: 'toolu_walk', name: 'walk', input: '{"b":2}' },
+    ])
+  })
+
+  test('a call without arguments has an empty object in the end', () => {
+    expect(saidBy(streamed(block(0, tool('look'), input('')))).calls).toEqual([{ id: 'toolu_look', name: 'look', input: '{}' }])
+    expect(saidBy(whole([tool('look')])).calls).toEqual([{ id: 'toolu_look', name: 'look', input: '{}' }])
+    expect(saidBy(streamed([begin(0, tool('look'))])).calls[0]?.input).toBe('{}')
+  })
+
+  test('a call whose input comes at once has it once', () => {
+    expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } })))).calls[0]?.input).toBe('{"a":1}')
+    expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } }), input('{"a":1}')))).calls[0]?.input).toBe('{"a":1}')
+  })
+
+  test('calls that were put off come with the beginning of the message', () => {
+    const reader = readerOf()
+    const start = { type: 'message_start', message: { id: 'msg_1', content: [tool('look', { input: { a: 1 } })], stop_reason: 'tool_use' } }
+    const given = [start, STOP].flatMap(event => reader.read(frame(event)))
+    expect(saidBy(given)).toMatchObject({
+      calls: [{ name: 'look', input: '{"a":1}' }],
+      finish: { reason: 'tool_calls', native: 'tool_use' },
+    })
+  })
+
+  test('trap 26: large numbers stay what they are', () => {
+    const reader = readerOf()
+    const event = `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"look","input":{"id":12345678901234567890}}}`
+    const given = [event, JSON.stringify(end(0))].flatMap(one => reader.read(frame(one)))
+    expect(saidBy(given).calls[0]?.input).toBe('{"id":12345678901234567890}')
+  })
+
+  test('trap 22: names are given back as the caller knows them', () => {
+    const more = { tools: [{ type: 'function' as const, name: 'mcp/look.it' }] }
+    expect(saidBy(whole([tool('mcp_look_it')], more)).calls[0]?.name).toBe('mcp/look.it')
+  })
+
+  test('trap 20: a call without an id gets one of its own', () => {
+    const [first, second] = saidBy(whole([tool('look', { id: undefined }), tool('look', { id: '' })])).calls
+    expect(first?.id).toMatch(/^toolu_/)
+    expect(second?.id).not.toBe(first?.id)
+  })
+
+  test('who called is told beside it', () => {
+    expect(whole([tool('look', { caller: { type: 'direct' } })])[0]).toMatchObject({ extra: { caller: { type: 'direct' } } })
+  })
+
+  test('more calls than any answer has are passed over', () => {
+    expect(saidBy(whole(Array.from({ length: 200 }, (_, i) => tool(`t${i}`)))).calls).toHaveLength(128)
+  })
+})
+
+describe('what the provider’s own tools did', () => {
+  const other = (value: unknown): TextPart => ({ type: 'other', choice: 0, dialect: 'messages', value })
+  const search = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
+  const found = {
+    type: 'web_search_tool_result',
+    tool_use_id: 'srvtoolu_1',
+    content: [{ type: 'web_search_result', url: 'https://a.example/' }],
+  }
+
+  test('goes to clients who know it, whole, its streamed input gathered', () => {
+    const events = [...block(0, { ...search, input: {} }, input('{"que'), input('ry":"x"}')), ...block(1, found)]
+    expect(streamed(events)).toEqual([other(search), other(found)])
+    expect(whole([search, found])).toEqual([other(search), other(found)])
+  })
+
+  test.each([
+    [{ type: 'mcp_tool_use', id: 'm', name: 'echo', server_name: 's', input: {} }],
+    [{ type: 'mcp_tool_result', tool_use_id: 'm', is_error: false, content: [] }],
+    [{ type: 'container_upload', file_id: 'file_1' }],
+    [{ type: 'fallback', from: { model: 'a' }, to: { model: 'b' } }],
+    [{ type: 'brand_new', deep: { a: [1] } }],
+  ])('so does %j', value => {
+    expect(whole([value])).toEqual([other(value)])
+  })
+
+  test('a summary of the conversation is part of the answer for those who have no word for it', () => {
+    const events = block(
+      0,
+      { type: 'compaction', content: '' },
+      { type: 'compaction_delta', content: 'So ' },
+      { type: 'compaction_delta', content: 'far' },
+    )
+    expect(streamed(events)).toEqual([said('So far')])
+    expect(streamed(events, { dialect: 'messages' })).toEqual([other({ type: 'compaction', content: 'So far' })])
+    expect(whole([{ type: 'compaction', content: null }])).toEqual([])
+    expect(whole([{ type: 'compaction', content: null }], { dialect: 'messages' })).toEqual([other({ type: 'compaction', content: null })])
+  })
+})
+
+describe('an answer that is the input of a tool', () => {
+  const asked = { params: { response_format: { type: 'json_object' as const } } }
+  const answered = (events: unknown[], stop_reason = 'tool_use') => {
+    const reader = readerOf(asked)
+    return [START, ...events, { ...ENDING, delta: { stop_reason } }, STOP].flatMap(event => reader.read(frame(event)))
+  }
+
+  test('trap 46: is text, and the end of it is a stop', () => {
+    const given = saidBy(answered(block(0, tool('json'), input(''), input('{"a":'), input('1}'))))
+    expect(given).toMatchObject({ text: '{"a":1}', calls: [], finish: { reason: 'stop', native: 'tool_use' } })
+    const body = { content: [tool('json', { input: { a: 1 } })], stop_reason: 'tool_use' }
+    expect(saidBy(parts(body, textCall(asked), endpoint))).toMatchObject({ text: '{"a":1}', calls: [], finish: { reason: 'stop' } })
+  })
+
+  test('what the model says beside it is not the answer, nor a second one', () => {
+    const events = [
+      ...block(0, { type: 'text', text: 'Here: ' }),
+      ...block(1, tool('json'), input('{}')),
+      ...block(2, tool('json'), input('{"b":1}')),
+    ]
+    expect(saidBy(answered(events)).text).toBe('{}')
+  })
+
+  test('what it says instead of it is', () => {
+    expect(saidBy(answered(block(0, { type: 'text', text: '' }, textDelta('I cannot'), textDelta('.')), 'end_turn'))).toMatchObject({
+      text: 'I cannot.',
+      finish: { reason: 'stop' },
+    })
+  })
+
+  test('a call of another tool is a call', () => {
+    const given = saidBy(answered([...block(0, { type: 'text', text: 'Let me see' }), ...block(1, tool('look'), input('{}'))]))
+    expect(given).toMatchObject({ text: '', calls: [{ name: 'look' }], finish: { reason: 'tool_calls' } })
+  })
+
+  test('an answer that was cut is said to be', () => {
+    expect(saidBy(answered(block(0, tool('json'), input('{"a":')), 'max_tokens'))).toMatchObject({
+      text: '{"a":',
+      finish: { reason: 'length' },
+    })
+  })
+
+  test('where no form was asked for, a tool of that name is a tool', () => {
+    expect(saidBy(streamed(block(0, tool('json'), input('{}')))).calls).toEqual([{ id: 'toolu_json', name: 'json', input: '{}' }])
+  })
+})
+
+describe('a hostile provider', () => {
+  const WEIRD = [
+    null,
+    true,
+    7,
+    'x',
+    [],
+    {},
+    { type: 'text' },
+    { type: 'tool_use' },
+    { type: 'thinking' },
+    { type: 7 },
+    [[null]],
+    '__proto__',
+  ]
+
+  test('any JSON in any place is read or refused, and breaks nothing', () => {
+    const events = WEIRD.flatMap(odd => [
+      odd,
+      { type: 'message_start', message: odd },
+      { type: 'message_start', message: { id: odd, content: odd, usage: odd, stop_reason: odd } },
+      { type: 'content_block_start', index: odd, content_block: odd },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: odd, citations: odd } },
+      { type: 'content_block_start', index: 1, content_block: { type: 'tool_use', id: odd, name: odd, input: odd } },
+      { type: 'content_block_start', index: 2, content_block: { type: 'thinking', thinking: odd, signature: odd } },
+      { type: 'content_block_start', index: 3, content_block: { type: 'redacted_thinking', data: odd } },
+      { type: 'content_block_start', index: 4, content_block: { type: 'server_tool_use', input: odd } },
+      ...[0, 1, 2, 3, 4, odd].flatMap(index =>
+        ['text_delta', 'citations_delta', 'thinking_delta', 'signature_delta', 'input_json_delta', 'compaction_delta', odd].map(type => ({
+          type: 'content_block_delta',
+          index,
+          delta: { type, text: odd, citation: odd, thinking: odd, signature: odd, partial_json: odd, content: odd },
+        })),
+      ),
+      { type: 'content_block_stop', index: odd },
+      { type: 'message_delta', delta: odd, usage: odd },
+      {
+        type: 'message_delta',
+        delta: { stop_reason: odd, stop_sequence: odd, container: odd },
+        usage: { output_tokens: odd, iterations: odd },
+      },
+    ])
+    const reader = readerOf()
+    const given: TextPart[] = []
+    for (const event of events) given.push(...reader.read(frame(JSON.stringify(event))))
+    given.push(...reader.read(frame(STOP)))
+    expect(given.filter(part => part.type === 'finish')).toHaveLength(1)
+    expect(() => saidBy(given)).not.toThrow()
+  })
+
+  test('in a whole answer too', () => {
+    for (const odd of WEIRD)
+      expect(() => parts({ id: odd, content: [odd, { type: odd }], usage: odd, stop_reason: odd }, textCall(), endpoint)).not.toThrow()
+  })
+
+  test('blocks that never end are a broken provider', () => {
+    const reader = readerOf()
+    const open = () => {
+      for (let i = 0; i < 1_000; i++) reader.read(frame(begin(i, { type: 'text', text: '' })))
+    }
+    expect(open).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
+  })
+
+  test('what has to be gathered has an end', () => {
+    const reader = readerOf()
+    reader.read(frame(begin(0, { type: 'server_tool_use', input: {} })))
+    const piece = frame(delta(0, input('x'.repeat(1024 * 1024))))
+    const fill = () => {
+      for (let i = 0; i < 20; i++) reader.read(piece)
+    }
+    expect(fill).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
+  })
+})

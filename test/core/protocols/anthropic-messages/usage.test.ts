@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'bun:test'
+import { inputTokens, outputTokens } from '../../../../src/core/inference/call.ts'
+import { merged, usageOf } from '../../../../src/core/protocols/anthropic-messages/usage.ts'
+
+const totals = (given: unknown) => {
+  const usage = usageOf(given)
+  return usage && [inputTokens(usage), outputTokens(usage)]
+}
+
+describe('usage', () => {
+  test('trap 85, 88: what was read from the cache and written to it stands beside the input, an hour’s apart', () => {
+    expect(
+      usageOf({
+        input_tokens: 10,
+        cache_read_input_tokens: 100,
+        cache_creation_input_tokens: 50,
+        cache_creation: { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 30 },
+        output_tokens: 7,
+        output_tokens_details: { thinking_tokens: 5 },
+        server_tool_use: { web_search_requests: 2 },
+      }),
+    ).toEqual({
+      input: { text: 10, cache_read: 100, cache_write: 20, cache_write_1h: 30, audio: 0, video: 0 },
+      output: { text: 2, reasoning: 5, audio: 0, image: 0 },
+      prediction: null,
+      web_search_requests: 2,
+    })
+  })
+
+  test('trap 72: later counts replace earlier ones, and what is left out has not changed', () => {
+    const start = merged(
+      {},
+      { input_tokens: 2, cache_creation_input_tokens: 30, cache_creation: { ephemeral_1h_input_tokens: 30 }, output_tokens: 1 },
+    )
+    const end = merged(start, { input_tokens: 6, cache_creation_input_tokens: 40, cache_read_input_tokens: null, output_tokens: 9 })
+    expect(usageOf(end)).toMatchObject({ input: { text: 6, cache_read: 0, cache_write: 10, cache_write_1h: 30 }, output: { text: 9 } })
+    expect(merged(end, null)).toBe(end)
+    expect(merged({}, { odd: 1 })).toEqual({})
+  })
+
+  test('runs that the totals leave out are counted', () => {
+    const run = (type: string, input_tokens: number, output_tokens: number) => ({ type, input_tokens, output_tokens })
+    const last = { input_tokens: 5, output_tokens: 6 }
+    expect(totals({ ...last, iterations: [run('compaction', 100, 20), run('message', 5, 6)] })).toEqual([105, 26])
+    expect(totals({ ...last, iterations: [run('message', 5, 6), run('advisor_message', 900, 90)] })).toEqual([5, 6])
+    expect(totals({ ...last, iterations: [run('message', 4, 0), run('fallback_message', 5, 6)] })).toEqual([5, 6])
+    expect(totals({ ...last, iterations: [] })).toEqual([5, 6])
+  })
+
+  test.each([
+    [undefined],
+    [null],
+    [7],
+    [[]],
+    [{}],
+    [{ input_tokens: 5 }],
+    [{ input_tokens: 5, output_tokens: -1 }],
+    [{ output_tokens: '7' }],
+  ])('%j is no count', given => {
+    expect(usageOf(given)).toBeUndefined()
+  })
+
+  test('trap 92: nothing at all is no count either', () => {
+    expect(usageOf({ input_tokens: 0, output_tokens: 0 })).toBeUndefined()
+    expect(totals({ input_tokens: 0, output_tokens: 1 })).toEqual([0, 1])
+  })
+
+  test('parts are never more than the whole', () => {
+    expect(usageOf({ input_tokens: 1, output_tokens: 2, output_tokens_details: { thinking_tokens: 9 } })?.output).toMatchObject({
+      text: 0,
+      reasoning: 2,
+    })
+    const cache_creation = { ephemeral_1h_input_tokens: 9 }
+    expect(usageOf({ input_tokens: 1, output_tokens: 2, cache_creation_input_tokens: 3, cache_creation })?.input).toMatchObject({
+      cache_write: 0,
+      cache_write_1h: 3,
+    })
+  })
+})
