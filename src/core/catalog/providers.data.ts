@@ -30,6 +30,14 @@ export const PROVIDERS = {
     auth: 'bearer',
     instead: 'service_account',
   },
+  'vertex-anthropic': {
+    name: 'Google',
+    protocol: 'anthropic-vertex',
+    base_url: 'https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/publishers/anthropic',
+    regions: { global: 'https://aiplatform.googleapis.com/v1/projects/{project}/locations/global/publishers/anthropic' },
+    auth: 'bearer',
+    instead: 'service_account',
+  },
   bedrock: {
     name: 'Amazon Bedrock',
     protocol: 'bedrock-converse',

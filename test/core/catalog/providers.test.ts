@@ -6,7 +6,7 @@ import { type ProviderConfig, parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 
 /** All that the built-in rows may speak, whether this version does or not. */
-const PROTOCOLS = ['openai-chat', 'anthropic-messages', 'gemini', 'bedrock-converse', 'cohere-chat', 'sandbox']
+const PROTOCOLS = ['openai-chat', 'anthropic-messages', 'anthropic-vertex', 'gemini', 'bedrock-converse', 'cohere-chat', 'sandbox']
 
 const opened = (slug: string, given: ProviderConfig) => openProviders(providersOf(slug, given), PROTOCOLS)
 
@@ -134,6 +134,7 @@ describe('an address with blanks', () => {
       ['bedrock', { api_key: 'k', base_url: 'https://mine.example/' }, 'https://mine.example'],
       ['vertex', { service_account: ACCOUNT, region: 'us-central1' }, REGIONAL],
       ['vertex', { api_key: 'k', region: 'us-central1', project: 'acme-1' }, REGIONAL],
+      ['vertex-anthropic', { service_account: ACCOUNT, region: 'us-central1' }, REGIONAL.replace(/google$/, 'anthropic')],
       [
         'vertex',
         { service_account: ACCOUNT, region: 'global', project: 'example.com:other' },
