@@ -1,0 +1,564 @@
+import { describe, expect, test } from 'bun:test'
+import type { Block, TextCall, Turn } from '../../../../src/core/inference/call.ts'
+import { gemini } from '../../../../src/core/protocols/gemini.ts'
+import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
+import { saidBy } from '../../../support/parts.ts'
+
+const at = (upstreamModel: string) => endpointOf({ upstreamModel })
+const NEW = at('gemini-3-flash-preview')
+const OLD = at('gemini-2.0-flash')
+const VERTEX = endpointOf({
+  upstreamModel: 'gemini-3-flash-preview',
+  provider: providerOf({ base_url: 'https://x.example/v1/projects/p/locations/l/publishers/google' }),
+})
+
+const sent = (call: Partial<TextCall>, endpoint = NEW) => gemini.request(textCall(call), endpoint).body
+const configOf = (params: TextCall['params'], endpoint = NEW) => sent({ params }, endpoint).generationConfig as Record<string, unknown>
+const contentsOf = (turns: Turn[], endpoint = NEW) => sent({ turns }, endpoint).contents
+
+const said = (text: string): Block => ({ type: 'text', text })
+const user = (...blocks: Block[]): Turn => ({ role: 'user', blocks })
+const assistant = (...blocks: Block[]): Turn => ({ role: 'assistant', blocks })
+const called = (id: string, input = '{}', name = 'f'): Block => ({ type: 'tool-call', id, name, input })
+const result = (tool_call_id: string, ...blocks: Block[]): Turn => ({ role: 'tool', tool_call_id, blocks })
+const tool = (name: string, parameters?: unknown) => ({
+  type: 'function' as const,
+  name,
+  ...(parameters === undefined ? {} : { parameters }),
+})
+
+describe('the whole of it', () => {
+  test('a plain call is the words, and nothing else', () => {
+    expect(gemini.request(textCall(), NEW)).toEqual({
+      path: '/models/gemini-3-flash-preview:generateContent',
+      body: { contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] },
+    })
+  })
+
+  test('a streamed call asks for events', () => {
+    expect(gemini.request(textCall({ stream: true }), NEW)).toMatchObject({
+      path: '/models/gemini-3-flash-preview:streamGenerateContent?alt=sse',
+    })
+  })
+
+  test('a model’s name stays in its place in the path, and may say itself what it is', () => {
+    expect(gemini.request(textCall(), at('x?y#z')).path).toBe('/models/x%3Fy%23z:generateContent')
+    expect(gemini.request(textCall(), at('tunedModels/mine')).path).toBe('/tunedModels/mine:generateContent')
+  })
+
+  test('unknown parameters of a chat client travel at the top, and stand in for nothing', () => {
+    const extra = {
+      safetySettings: [{ category: 'x' }],
+      cachedContent: 'c',
+      labels: { a: 'b' },
+      contents: 'no',
+      generationConfig: { mediaResolution: 'LOW', topK: 1 },
+      toolConfig: { retrievalConfig: {} },
+      n: 2,
+    }
+    const body = sent({ extra, params: { top_k: 5, tool_choice: 'auto' }, tools: [tool('f')] })
+    expect(body).toMatchObject({ safetySettings: [{ category: 'x' }], cachedContent: 'c', labels: { a: 'b' } })
+    expect(body.contents).toEqual([{ role: 'user', parts: [{ text: 'Hi' }] }])
+    expect(body.generationConfig).toEqual({ mediaResolution: 'LOW', topK: 5, candidateCount: 2 })
+    expect(body.toolConfig).toEqual({ retrievalConfig: {}, functionCallingConfig: { mode: 'AUTO' } })
+    expect(body).not.toHaveProperty('n')
+    expect(Object.keys(sent({ extra, dialect: 'messages' }))).toEqual(['contents'])
+  })
+
+  test('nothing of the call is changed', () => {
+    const call = textCall({
+      turns: [{ role: 'system', blocks: [said('S')] }, user(said('a')), user(said('b')), assistant(called('1')), result('1', said('x'))],
+      tools: [tool('a b', { type: 'object' })],
+      params: { stop: ['a'], service_tier: 'flex' },
+    })
+    const before = structuredClone(call)
+    gemini.request(call, NEW)
+    expect(call).toEqual(before)
+  })
+})
+
+describe('parameters', () => {
+  test('each has its place in the generationConfig', () => {
+    const params = {
+      max_tokens: 9,
+      temperature: 0,
+      top_p: 0.5,
+      top_k: 40,
+      frequency_penalty: 1,
+      presence_penalty: -1,
+      seed: 7,
+      stop: ['a'],
+    }
+    expect(configOf(params)).toEqual({
+      maxOutputTokens: 9,
+      temperature: 0,
+      topP: 0.5,
+      topK: 40,
+      frequencyPenalty: 1,
+      presencePenalty: -1,
+      seed: 7,
+      stopSequences: ['a'],
+    })
+  })
+
+  test('trap 53: what Google has no word for is dropped', () => {
+    expect(
+      configOf({
+        min_p: 0.1,
+        top_a: 0.2,
+        repetition_penalty: 1,
+        logit_bias: { '1': 1 },
+        prediction: {},
+        parallel_tool_calls: false,
+        prompt_cache_key: 'k',
+        verbosity: 'low',
+        cache_control: { type: 'ephemeral' },
+      }),
+    ).toBeUndefined()
+  })
+
+  test('trap 50: no more than five stops', () => {
+    expect(configOf({ stop: ['1', '2', '3', '4', '5', '6'] }).stopSequences).toEqual(['1', '2', '3', '4', '5'])
+  })
+
+  test('trap 51: logprobs are asked for with one alternative at least, and with no more than there are', () => {
+    expect(configOf({ logprobs: true })).toEqual({ responseLogprobs: true })
+    expect(configOf({ logprobs: true, top_logprobs: 0 })).toEqual({ responseLogprobs: true })
+    expect(configOf({ logprobs: true, top_logprobs: 25 })).toEqual({ responseLogprobs: true, logprobs: 20 })
+    expect(configOf({ logprobs: false })).toBeUndefined()
+  })
+
+  test('penalties go only where they are taken', () => {
+    expect(configOf({ presence_penalty: 1 }, at('gemini-2.5-flash'))).toBeUndefined()
+    expect(configOf({ presence_penalty: 1 }, { ...VERTEX, upstreamModel: 'gemini-2.5-flash' })).toEqual({ presencePenalty: 1 })
+  })
+
+  test('pictures and sound are asked for with their manner', () => {
+    expect(configOf({ modalities: ['image', 'text'], image_config: { aspect_ratio: '16:9', image_size: '2K' } })).toEqual({
+      responseModalities: ['IMAGE', 'TEXT'],
+      imageConfig: { aspectRatio: '16:9', imageSize: '2K' },
+    })
+    expect(configOf({ modalities: ['audio'], audio: { voice: 'Kore', format: 'wav' } })).toEqual({
+      responseModalities: ['AUDIO'],
+      speechConfig: { voiceConfig: { prebuiltVoiceConfig: { voiceName: 'Kore' } } },
+    })
+    expect(configOf({ modalities: ['text'], audio: { voice: 'Kore' } })).toBeUndefined()
+  })
+
+  test('a seed has 32 bits', () => {
+    expect(configOf({ seed: 2 ** 32 + 5 })).toEqual({ seed: 5 })
+  })
+
+  test('a service tier is told in the body, on Vertex by header', () => {
+    expect(gemini.request(textCall({ params: { service_tier: 'flex' } }), NEW).body.serviceTier).toBe('flex')
+    expect(gemini.request(textCall({ params: { service_tier: 'priority' } }), VERTEX)).toMatchObject({
+      headers: { 'x-vertex-ai-llm-shared-request-type': 'priority' },
+    })
+    expect(gemini.request(textCall({ params: { service_tier: 'auto' } }), NEW).body).not.toHaveProperty('serviceTier')
+  })
+})
+
+describe('trap 54: reasoning', () => {
+  const thinking = (reasoning: TextCall['params']['reasoning'], model: string, max_tokens?: number) =>
+    configOf({ ...(reasoning ? { reasoning } : {}), ...(max_tokens ? { max_tokens } : {}) }, at(model))?.thinkingConfig
+
+  test('newer models take a level that they have', () => {
+    expect(thinking({ effort: 'low' }, 'gemini-3-flash-preview')).toEqual({ thinkingLevel: 'low', includeThoughts: true })
+    expect(thinking({ effort: 'minimal' }, 'gemini-3-pro-preview')).toEqual({ thinkingLevel: 'low', includeThoughts: true })
+    expect(thinking({ effort: 'medium' }, 'gemini-3-pro-preview')).toEqual({ thinkingLevel: 'high', includeThoughts: true })
+    expect(thinking({ effort: 'max' }, 'gemini-9-future')).toEqual({ thinkingLevel: 'high', includeThoughts: true })
+    expect(thinking({ effort: 'none' }, 'gemini-3-flash-preview')).toEqual({ thinkingLevel: 'minimal' })
+    expect(thinking({ max_tokens: 1000 }, 'gemini-3.1-pro-preview', 10_000)).toEqual({ thinkingLevel: 'low', includeThoughts: true })
+  })
+
+  test('models before them take a number of tokens, within their bounds', () => {
+    expect(thinking({ max_tokens: 5_000 }, 'gemini-2.5-flash')).toEqual({ thinkingBudget: 5_000, includeThoughts: true })
+    expect(thinking({ effort: 'high' }, 'gemini-2.5-flash', 10_000)).toEqual({ thinkingBudget: 8_000, includeThoughts: true })
+    expect(thinking({ effort: 'xhigh' }, 'gemini-2.5-flash')).toEqual({ thinkingBudget: 24_576, includeThoughts: true })
+    expect(thinking({ max_tokens: 5 }, 'gemini-2.5-flash-lite')).toEqual({ thinkingBudget: 512, includeThoughts: true })
+    expect(thinking({ effort: 'none' }, 'gemini-2.5-flash')).toEqual({ thinkingBudget: 0 })
+    expect(thinking({ enabled: false }, 'gemini-2.5-pro')).toEqual({ thinkingBudget: 128 })
+  })
+
+  test('a wish to see it leaves the depth to the model', () => {
+    for (const model of ['gemini-3-flash-preview', 'gemini-2.5-flash'])
+      expect(thinking({ enabled: true }, model)).toEqual({ includeThoughts: true })
+  })
+
+  test('thoughts that nobody is shown are not asked for', () => {
+    expect(thinking({ effort: 'low', exclude: true }, 'gemini-3-flash-preview')).toEqual({ thinkingLevel: 'low' })
+  })
+
+  test('nothing is said to models that cannot be told, or where nothing was wished', () => {
+    for (const model of ['gemini-2.0-flash', 'gemma-3-27b-it', 'gemini-2.5-flash-image'])
+      expect(thinking({ effort: 'high' }, model)).toBeUndefined()
+    expect(thinking(undefined, 'gemini-3-flash-preview')).toBeUndefined()
+  })
+})
+
+describe('the conversation', () => {
+  test('instructions are apart, sides alternate', () => {
+    const turns: Turn[] = [
+      { role: 'system', blocks: [said('S')] },
+      user(said('a')),
+      { role: 'developer', blocks: [said('D')] },
+      user(said('b')),
+      assistant(said('c')),
+      user(said('d')),
+    ]
+    expect(sent({ turns })).toEqual({
+      systemInstruction: { parts: [{ text: 'S' }, { text: 'D' }] },
+      contents: [
+        { role: 'user', parts: [{ text: 'a' }, { text: 'b' }] },
+        { role: 'model', parts: [{ text: 'c' }] },
+        { role: 'user', parts: [{ text: 'd' }] },
+      ],
+    })
+  })
+
+  test('where instructions have no place, or are all that there is, the user says them first', () => {
+    const system: Turn = { role: 'system', blocks: [said('S')] }
+    expect(sent({ turns: [system, user(said('a'))] }, at('gemma-3-27b-it'))).toEqual({
+      contents: [{ role: 'user', parts: [{ text: 'S' }, { text: 'a' }] }],
+    })
+    expect(sent({ turns: [system] })).toEqual({ contents: [{ role: 'user', parts: [{ text: 'S' }] }] })
+  })
+
+  test('trap 13: media are bytes with their type, or the address where Google fetches them', () => {
+    const blocks: Block[] = [
+      { type: 'image', url: 'DATA:image/PNG;base64,iVBORw0KGgo=' },
+      { type: 'audio', data: 'UklGRg==', format: 'WAV' },
+      { type: 'audio', data: 'UklGRg==', format: 'pcm16' },
+      { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' } },
+      { type: 'file', file: { filename: 'a.csv', file_data: 'data:application/octet-stream;base64,YSxi' } },
+      { type: 'file', file: { file_id: 'https://generativelanguage.googleapis.com/v1beta/files/abc' } },
+      { type: 'file', file: { file_data: 'gs://bucket/film.mp4' } },
+      { type: 'video', url: 'https://www.youtube.com/watch?v=abc' },
+      { type: 'video', url: 'https://x.example/a.webm?token=1' },
+      { type: 'video', url: 'data:video/mp4;base64,AAAA' },
+    ]
+    const inline = (mimeType: string, data: string) => ({ inlineData: { mimeType, data } })
+    const file = (mimeType: string, fileUri: string) => ({ fileData: { mimeType, fileUri } })
+    expect(contentsOf([user(...blocks)])).toEqual([
+      {
+        role: 'user',
+        parts: [
+          inline('image/png', 'iVBORw0KGgo='),
+          inline('audio/wav', 'UklGRg=='),
+          inline('audio/pcm', 'UklGRg=='),
+          inline('application/pdf', 'JVBERi0='),
+          inline('text/csv', 'YSxi'),
+          file('application/pdf', 'https://generativelanguage.googleapis.com/v1beta/files/abc'),
+          file('video/mp4', 'gs://bucket/film.mp4'),
+          file('video/mp4', 'https://www.youtube.com/watch?v=abc'),
+          file('video/webm', 'https://x.example/a.webm?token=1'),
+          inline('video/mp4', 'AAAA'),
+        ],
+      },
+    ])
+  })
+
+  test('a file that is nowhere, and content of another API’s own kind, are refused', () => {
+    const refusal = expect.objectContaining({ type: 'invalid_request' })
+    expect(() => contentsOf([user({ type: 'file', file: { filename: 'a.pdf' } })])).toThrow(refusal)
+    expect(() => contentsOf([user({ type: 'other', dialect: 'responses', value: { type: 'computer' } })])).toThrow(refusal)
+  })
+
+  test('trap 20: calls and results go together by id and name', () => {
+    const turns = [
+      user(said('a')),
+      assistant(called('1', '{"x":12345678901234567890}', 'a.b'), called('2', '', 'a.b')),
+      result('2', said('{"n":2}')),
+      result('1', said('plain')),
+    ]
+    expect(JSON.stringify(contentsOf(turns, OLD))).toBe(
+      JSON.stringify([
+        { role: 'user', parts: [{ text: 'a' }] },
+        {
+          role: 'model',
+          parts: [{ functionCall: { id: '1', name: 'a.b', args: { x: 0 } } }, { functionCall: { id: '2', name: 'a.b', args: {} } }],
+        },
+        {
+          role: 'user',
+          parts: [
+            { functionResponse: { id: '1', name: 'a.b', response: { output: 'plain' } } },
+            { functionResponse: { id: '2', name: 'a.b', response: { n: 2 } } },
+          ],
+        },
+      ]).replace('{"x":0}', '{"x":12345678901234567890}'),
+    )
+  })
+
+  test('Vertex has no place for ids', () => {
+    const text = JSON.stringify(contentsOf([user(said('a')), assistant(called('the-id')), result('the-id', said('x'))], VERTEX))
+    expect(text).not.toContain('the-id')
+  })
+
+  test('traps 23 and 24: arguments that are no object are shown as they were', () => {
+    const args = (input: string) =>
+      JSON.stringify(contentsOf([user(said('a')), assistant(called('1', input))], OLD)).match(/"args":(\{.*?\})/)?.[1]
+    expect([args(''), args('[1]'), args('{"a":')]).toEqual(['{}', '{"arguments":"[1]"}', '{"arguments":"{\\"a\\":"}'])
+  })
+
+  test('a failed tool says so, and a result that refers to something goes as text', () => {
+    const response = (turn: Turn) =>
+      JSON.stringify(contentsOf([user(said('a')), assistant(called('1')), turn], OLD)).match(/"response":(\{.*?\})\}\}\]/)?.[1]
+    expect(response({ ...result('1', said('bad')), is_error: true })).toBe('{"error":"bad"}')
+    expect(response(result('1', said('{"$ref":"x"}')))).toBe('{"output":"{\\"$ref\\":\\"x\\"}"}')
+  })
+
+  test('trap 16: pictures of a tool go with its result, or after all results', () => {
+    const picture: Block = { type: 'image', url: 'data:image/png;base64,AAAA' }
+    const turns = [user(said('a')), assistant(called('1'), called('2')), result('1', said('x'), picture), result('2', said('y'))]
+    const inlineData = { mimeType: 'image/png', data: 'AAAA' }
+    expect((contentsOf(turns) as unknown[])[2]).toEqual({
+      role: 'user',
+      parts: [
+        { functionResponse: { id: '1', name: 'f', response: { output: 'x' }, parts: [{ inlineData }] } },
+        { functionResponse: { id: '2', name: 'f', response: { output: 'y' } } },
+      ],
+    })
+    expect((contentsOf(turns, OLD) as { parts: object[] }[])[2]?.parts.map(part => Object.keys(part)[0])).toEqual([
+      'functionResponse',
+      'functionResponse',
+      'inlineData',
+    ])
+  })
+})
+
+describe('signatures', () => {
+  const FORMAT = 'google-gemini-v1'
+  const reasoning = (...details: object[]): Block => ({ type: 'reasoning', text: null, details: details as never })
+  const modelParts = (turn: Turn, endpoint = NEW) =>
+    (contentsOf([user(said('a')), turn], endpoint) as { parts: Record<string, unknown>[] }[])[1]?.parts
+
+  test('trap 33: a signature goes back to its call', () => {
+    const details = reasoning(
+      { type: 'reasoning.text', text: 'Hm', format: FORMAT, index: 0 },
+      { type: 'reasoning.encrypted', data: 'S2', id: '2', format: FORMAT, index: 1 },
+      { type: 'reasoning.encrypted', data: 'S1', id: '1', format: FORMAT, index: 2 },
+    )
+    expect(modelParts(assistant(details, called('1'), called('2')))).toEqual([
+      { functionCall: { id: '1', name: 'f', args: {} }, thoughtSignature: 'S1' },
+      { functionCall: { id: '2', name: 'f', args: {} }, thoughtSignature: 'S2' },
+    ])
+  })
+
+  test('trap 33: where the client lost it, the documented words stand for it, on the first call of each turn', () => {
+    const parts = modelParts(assistant(called('1'), called('2')))
+    expect(parts?.map(part => part.thoughtSignature)).toEqual(['skip_thought_signature_validator', undefined])
+    expect(modelParts(assistant(called('1')), OLD)?.[0]).not.toHaveProperty('thoughtSignature')
+  })
+
+  test('trap 34: signatures of texts and thoughts go back to theirs', () => {
+    const details = reasoning(
+      { type: 'reasoning.text', text: 'Hm', signature: 'T', format: FORMAT, index: 0 },
+      { type: 'reasoning.encrypted', data: 'A', format: FORMAT, index: 1 },
+      { type: 'reasoning.encrypted', data: 'B', format: FORMAT, index: 2 },
+    )
+    expect(modelParts(assistant(details, said('one'), said('two')))).toEqual([
+      { text: 'Hm', thought: true, thoughtSignature: 'T' },
+      { text: '', thoughtSignature: 'A' },
+      { text: 'one' },
+      { text: 'two', thoughtSignature: 'B' },
+    ])
+  })
+
+  test('trap 96: what another provider signed, and what nobody signed, stays here', () => {
+    const details = reasoning(
+      { type: 'reasoning.text', text: 'Hm', signature: 'X', format: 'anthropic-claude-v1', index: 0 },
+      { type: 'reasoning.encrypted', data: 'Y', id: '1', format: 'openai-responses-v1' },
+    )
+    expect(modelParts(assistant(details, said('one')))).toEqual([{ text: 'one' }])
+  })
+
+  test('what Google ran itself goes back as it came', () => {
+    const run = {
+      type: 'reasoning.server_tool_call',
+      tool_name: 'code_execution',
+      tool_call_id: 's',
+      arguments: '{"language":"PYTHON","code":"1"}',
+      result: '{"outcome":"OUTCOME_OK","output":"1"}',
+      format: FORMAT,
+      index: 1,
+    }
+    const search = {
+      type: 'reasoning.server_tool_call',
+      tool_name: 'GOOGLE_SEARCH_WEB',
+      tool_call_id: 'g',
+      arguments: '{"queries":["x"]}',
+      result: '{"found":1}',
+      format: FORMAT,
+      index: 2,
+    }
+    expect(
+      modelParts(
+        assistant(reasoning({ type: 'reasoning.encrypted', data: 'S', id: 's', format: FORMAT, index: 0 }, run, search), said('1')),
+      ),
+    ).toEqual([
+      { executableCode: { language: 'PYTHON', code: '1' }, thoughtSignature: 'S' },
+      { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '1' } },
+      { toolCall: { toolType: 'GOOGLE_SEARCH_WEB', args: { queries: ['x'] }, id: 'g' } },
+      { toolResponse: { toolType: 'GOOGLE_SEARCH_WEB', response: { found: 1 }, id: 'g' } },
+      { text: '1' },
+    ])
+  })
+
+  test('an answer that is sent back is the answer that came', () => {
+    const parts = [
+      { text: 'Hm', thought: true, thoughtSignature: 'T' },
+      { text: 'One.', thoughtSignature: 'A' },
+      { functionCall: { id: '1', name: 'f', args: { x: 1 } }, thoughtSignature: 'S' },
+      { functionCall: { id: '2', name: 'f', args: {} } },
+    ]
+    const { details, text, calls } = saidBy(gemini.parts({ candidates: [{ content: { parts }, finishReason: 'STOP' }] }, textCall(), NEW))
+    const turn = assistant(reasoning(...details), said(text), ...calls.map(({ id, name, input }) => called(id, input, name)))
+    expect(modelParts(turn)).toEqual(parts)
+  })
+})
+
+describe('tools', () => {
+  const schema = { type: 'object', properties: { a: { type: ['string', 'null'] } }, additionalProperties: false }
+
+  test('trap 31: all functions are in one entry', () => {
+    const tools = [{ ...tool('a', schema), description: 'A', strict: true }, tool('b')]
+    expect(sent({ tools }, OLD)).toMatchObject({
+      tools: [
+        {
+          functionDeclarations: [
+            { name: 'a', description: 'A', parameters: { type: 'object', properties: { a: { type: 'string', nullable: true } } } },
+            { name: 'b', description: '' },
+          ],
+        },
+      ],
+    })
+    expect(sent({ tools }, OLD)).not.toHaveProperty('toolConfig')
+  })
+
+  test('models that take JSON Schema get it', () => {
+    expect(sent({ tools: [tool('a', schema)] })).toMatchObject({
+      tools: [{ functionDeclarations: [{ name: 'a', parametersJsonSchema: schema }] }],
+    })
+  })
+
+  test('trap 42: a function without parameters has no schema', () => {
+    const declared = (parameters: unknown, endpoint = OLD) =>
+      (sent({ tools: [tool('a', parameters)] }, endpoint).tools as { functionDeclarations: object[] }[])[0]?.functionDeclarations[0]
+    for (const none of [undefined, null, {}, { type: 'object' }, { type: 'object', properties: {} }, { additionalProperties: false }])
+      expect(declared(none)).toEqual({ name: 'a', description: '' })
+    expect(declared({ properties: { x: { type: 'string' } } }, NEW)).toMatchObject({
+      parametersJsonSchema: { type: 'object', properties: { x: { type: 'string' } } },
+    })
+  })
+
+  test.each([
+    ['none', { mode: 'NONE' }],
+    ['auto', { mode: 'AUTO' }],
+    ['required', { mode: 'ANY' }],
+    [
+      { type: 'function', function: { name: '2 b' } },
+      { mode: 'ANY', allowedFunctionNames: ['_2_b'] },
+    ],
+  ] as const)('the choice %j is %j', (tool_choice, functionCallingConfig) => {
+    expect(sent({ tools: [tool('2 b')], params: { tool_choice } }).toolConfig).toEqual({ functionCallingConfig })
+    expect(sent({ params: { tool_choice } })).not.toHaveProperty('toolConfig')
+  })
+
+  test('trap 22: names fit, in tools and history alike', () => {
+    const long = 'x'.repeat(100)
+    const body = sent({
+      tools: [tool('1/a'), tool(long)],
+      turns: [user(said('a')), assistant(called('1', '{}', '1/a')), result('1', said('x'))],
+    })
+    const names = JSON.stringify(body).match(/(?<="name":")[^"]*/g)
+    expect(names?.slice(0, 2)).toEqual(['_1_a', '_1_a'])
+    for (const name of names ?? []) expect(name).toMatch(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/)
+  })
+
+  test('trap 35: tools of another API’s own kind are refused by name', () => {
+    const other = { type: 'other' as const, dialect: 'responses' as const, value: { type: 'computer_use' } }
+    expect(() => sent({ tools: [tool('a'), other] })).toThrow(
+      expect.objectContaining({ type: 'invalid_request', metadata: { field: 'tools.1' } }),
+    )
+  })
+
+  test('trap 39: a schema that contains itself is refused by name where it cannot be sent', () => {
+    const tree = { type: 'object', properties: { child: { $ref: '#' } } }
+    expect(() => sent({ tools: [tool('a'), tool('b', tree)] }, OLD)).toThrow(
+      expect.objectContaining({ metadata: { field: 'tools.1.function.parameters' } }),
+    )
+    expect(sent({ tools: [tool('b', tree)] })).toMatchObject({ tools: [{ functionDeclarations: [{ parametersJsonSchema: tree }] }] })
+  })
+
+  test('a web search is Google’s own, where no functions stand beside it', () => {
+    expect(sent({ params: { web_search_options: {} } }).tools).toEqual([{ googleSearch: {} }])
+    expect(sent({ params: { web_search_options: {} }, tools: [tool('f')] }).tools).toEqual([
+      { functionDeclarations: [{ name: 'f', description: '' }] },
+    ])
+  })
+})
+
+describe('the form of the answer', () => {
+  const schema = { type: 'object', properties: { a: { const: 'x' } } }
+  const response_format = { type: 'json_schema' as const, json_schema: { name: 'n', schema } }
+  const shape = (call: Partial<TextCall>, endpoint = NEW) => {
+    const { generationConfig, tools, toolConfig } = sent(call, endpoint)
+    return { generationConfig, tools, toolConfig }
+  }
+
+  test('trap 44: it is asked for natively, as JSON Schema or in the reduced form', () => {
+    expect(shape({ params: { response_format } })).toEqual({
+      generationConfig: {
+        responseMimeType: 'application/json',
+        responseJsonSchema: { type: 'object', properties: { a: { enum: ['x'] } } },
+      },
+      tools: undefined,
+      toolConfig: undefined,
+    })
+    expect(shape({ params: { response_format } }, OLD).generationConfig).toEqual({
+      responseMimeType: 'application/json',
+      responseSchema: { type: 'object', properties: { a: { type: 'string', enum: ['x'] } } },
+    })
+    expect(shape({ params: { response_format: { type: 'json_object' } } }, OLD).generationConfig).toEqual({
+      responseMimeType: 'application/json',
+    })
+    expect(shape({ params: { response_format: { type: 'text' } } }).generationConfig).toBeUndefined()
+  })
+
+  test('beside functions it is native only where the model takes both', () => {
+    const call = { params: { response_format }, tools: [tool('f')] }
+    expect(shape(call)).toMatchObject({
+      generationConfig: { responseMimeType: 'application/json' },
+      tools: [{ functionDeclarations: [{ name: 'f' }] }],
+      toolConfig: undefined,
+    })
+    expect(shape(call, at('gemini-2.5-pro'))).toMatchObject({
+      generationConfig: undefined,
+      tools: [{ functionDeclarations: [{ name: 'f' }, { name: 'json' }] }],
+      toolConfig: { functionCallingConfig: { mode: 'ANY' } },
+    })
+  })
+
+  test('a model that may call nothing of the client’s calls the answer only', () => {
+    expect(shape({ params: { response_format, tool_choice: 'none' }, tools: [tool('json')] }, OLD)).toMatchObject({
+      tools: [{ functionDeclarations: [{ name: 'json' }, { name: 'json_1' }] }],
+      toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['json_1'] } },
+    })
+  })
+
+  test('a forced function is the answer, which then has no other form', () => {
+    const tool_choice = { type: 'function', function: { name: 'f' } }
+    expect(shape({ params: { response_format, tool_choice }, tools: [tool('f')] })).toMatchObject({
+      generationConfig: undefined,
+      toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['f'] } },
+    })
+    expect(shape({ params: { response_format: { type: 'json_object' } }, tools: [tool('f')] }, OLD).generationConfig).toBeUndefined()
+  })
+
+  test('a bad schema is refused by name', () => {
+    const bad = { type: 'json_schema' as const, json_schema: { name: 'n', schema: { $ref: '#/gone' } } }
+    expect(() => sent({ params: { response_format: bad } }, OLD)).toThrow(
+      expect.objectContaining({ metadata: { field: 'response_format.json_schema.schema' } }),
+    )
+  })
+})
