@@ -3,6 +3,8 @@ import type { FinishReason } from '../../inference/call.ts'
 /** Google's finish reasons and reasons for blocking a prompt (`Candidate.FinishReason`, `PromptFeedback.BlockReason`). */
 const REASONS: Record<string, FinishReason> = {
   STOP: 'stop',
+  // Some that speak like Google say so.
+  FUNCTION_CALL: 'tool_calls',
   MAX_TOKENS: 'length',
   // A very long answer stops at the bound of one request.
   CONTINUATION: 'length',

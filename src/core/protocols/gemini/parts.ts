@@ -4,12 +4,15 @@ import { unreadable } from '../failure.ts'
 import { GenerateContentReader } from './reader.ts'
 import type { Reading } from './reading.ts'
 
-/** The parts of a whole `GenerateContentResponse`: it is read as the only event of a stream. Throws where it is no answer. */
+/**
+ * The parts of a whole `GenerateContentResponse`: it is read as the only event of a stream. A list of them is a stream that came
+ * in one piece. Throws where it is no answer.
+ */
 export function parts(body: unknown, reading: Reading): TextPart[] {
-  const answer = Array.isArray(body) ? body[0] : body
-  if (!isObject(answer)) throw unreadable()
+  const events = Array.isArray(body) ? body : [body]
+  if (!events.every(isObject)) throw unreadable()
   const reader = new GenerateContentReader(reading)
-  const said = [...reader.chunk(answer), ...reader.end(true)]
+  const said = [...events.flatMap(event => reader.chunk(event)), ...reader.end(true)]
   if (!reader.complete) throw unreadable()
   return said
 }

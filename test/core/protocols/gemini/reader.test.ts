@@ -74,6 +74,13 @@ describe('the beginning and the end', () => {
     expect(saidBy(whole(chunk([text('a')])))).toMatchObject({ text: 'a', finish: { reason: 'stop', native: null } })
   })
 
+  test('trap 78: a list of events that came in one piece is the stream that it is', () => {
+    expect(saidBy(whole([chunk([text('a')]), chunk([text('b')], STOP)]))).toMatchObject({
+      text: 'ab',
+      finish: { reason: 'stop', native: 'STOP' },
+    })
+  })
+
   const NONE = [null, 'x', [], {}, { candidates: [] }, { candidates: [{}] }, { candidates: 'x' }, { usageMetadata: {} }]
 
   test.each(NONE.map(body => [body]))('%j is no answer', body => {
