@@ -2,7 +2,8 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { ResponseFormat, TextCall } from '../../inference/call.ts'
 import { isObject, type Json, member } from '../../kernel/json.ts'
 import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
-import { plainSchema, reducedSchema } from './schema.ts'
+import { jsonSchema } from './json-schema.ts'
+import { reducedSchema } from './schema.ts'
 
 /** How an answer of a wished form is asked for. */
 export interface AnswerForm {
@@ -34,7 +35,7 @@ export function answerForm(call: TextCall, endpoint: Endpoint): AnswerForm {
 function native(format: ResponseFormat, capabilities: Capabilities): Json {
   const schema = schemaOf(format)
   if (!schema) return { responseMimeType: 'application/json' }
-  if (capabilities.jsonSchema) return { responseMimeType: 'application/json', responseJsonSchema: plainSchema(schema, FIELD) }
+  if (capabilities.jsonSchema) return { responseMimeType: 'application/json', responseJsonSchema: jsonSchema(schema, FIELD) }
   return { responseMimeType: 'application/json', responseSchema: reducedSchema(schema, FIELD) }
 }
 

@@ -5,7 +5,7 @@ import { finishReason } from './finish.ts'
 import { logprobsOf } from './logprobs.ts'
 import { PartialArgs } from './partial-args.ts'
 import type { Reading } from './reading.ts'
-import { FORMAT } from './signatures.ts'
+import { FORMAT, mediaId } from './signatures.ts'
 
 /** More tool calls than this in one answer is a provider gone wrong. */
 const MOST_CALLS = 128
@@ -34,6 +34,7 @@ export class Candidate {
   readonly #open: OpenCall[] = []
   #serverCall: ServerCall | null = null
   #calls = 0
+  #media = 0
   /** Whether a tool of the client's was called. */
   #hasCalls = false
   /** Counts the entries of the reasoning. A thought goes on until something else comes, or its signature. */
@@ -78,7 +79,7 @@ export class Candidate {
   #part(part: Json, parts: TextPart[]): void {
     const signature = text(part.thoughtSignature) || null
     if (isObject(part.functionCall)) this.#functionCall(part.functionCall, signature, parts)
-    else if (isObject(part.inlineData)) this.#media(part, signature, parts)
+    else if (isObject(part.inlineData)) this.#inlineData(part, signature, parts)
     else if (isObject(part.executableCode)) this.#beginServerCall('code_execution', part.executableCode, null, signature, parts)
     else if (isObject(part.codeExecutionResult)) this.#endServerCall(JSON.stringify(part.codeExecutionResult), parts)
     else if (isObject(part.toolCall)) this.#toolCall(part.toolCall, signature, parts)
@@ -145,12 +146,12 @@ export class Candidate {
 
   #call(given: Json, input: string, signature: string | null, parts: TextPart[]): void {
     const name = text(given.name) ?? ''
-    if (name === this.#reading.answerTool) {
-      this.#say(input, parts)
-      if (signature !== null) this.#sign(signature, null, parts)
-      return
-    }
-    if (this.#calls >= MOST_CALLS) return
+    // The client never sees this call, so there is nothing that its signature could go back to.
+    if (name === this.#reading.answerTool) this.#say(input, parts)
+    else if (this.#calls < MOST_CALLS) this.#callTool(name, given, input, signature, parts)
+  }
+
+  #callTool(name: string, given: Json, input: string, signature: string | null, parts: TextPart[]): void {
     const index = this.#calls
     const id = text(given.id) || this.#idOf(index)
     this.#calls += 1
@@ -166,14 +167,16 @@ export class Candidate {
     return `call_${this.#reading.call.id.slice(-20)}_${this.#choice}_${index}`
   }
 
-  #media(part: Json, signature: string | null, parts: TextPart[]): void {
+  #inlineData(part: Json, signature: string | null, parts: TextPart[]): void {
     const { mimeType, data } = member(part, 'inlineData')
     const type = text(mimeType) ?? ''
-    if (part.thought !== true && typeof data === 'string') this.#give(type, data, parts)
-    if (signature !== null) this.#sign(signature, null, parts)
+    // A sketch that was drawn while thinking is not the answer.
+    if (part.thought === true || typeof data !== 'string') return
+    this.#give(type, data, parts)
+    if (signature !== null) this.#sign(signature, mediaId(this.#media), parts)
+    this.#media += 1
   }
 
-  // A sketch that was drawn while thinking is not the answer.
   #give(type: string, data: string, parts: TextPart[]): void {
     this.#thinking = false
     if (type.startsWith('audio/')) parts.push({ type: 'audio-delta', choice: this.#choice, audio: { data } })

@@ -14,6 +14,8 @@ export interface Capabilities {
   jsonSchema: boolean
   /** Whether the Gemini API takes penalties for it. Vertex does for all. */
   penalties: boolean
+  /** Whether it can search the web. */
+  search: boolean
 }
 
 /** `least` is the smallest number of tokens besides `off`, which turns thinking off, or down as far as it goes. */
@@ -32,6 +34,7 @@ const NEWEST: Capabilities = {
   signedCalls: true,
   jsonSchema: false,
   penalties: true,
+  search: true,
 }
 
 const OLDER: Partial<Capabilities> = { formBesideTools: false, mediaInResults: false, signedCalls: false }
@@ -41,8 +44,8 @@ const OLDER: Partial<Capabilities> = { formBesideTools: false, mediaInResults: f
  * (thinking, structured-output, function-calling, thought-signatures).
  */
 const ROWS: [name: RegExp, capabilities: Partial<Capabilities>][] = [
-  [/(^|\/)gemma-/, { ...OLDER, systemInstruction: false, thinking: NO_THINKING }],
-  [/gemini-1[.-]|gemini-pro(-vision)?$/, { ...OLDER, thinking: NO_THINKING }],
+  [/(^|\/)gemma-/, { ...OLDER, systemInstruction: false, thinking: NO_THINKING, search: false }],
+  [/gemini-1[.-]|gemini-pro(-vision)?$/, { ...OLDER, thinking: NO_THINKING, search: false }],
   [/gemini-2\.0/, { ...OLDER, thinking: NO_THINKING }],
   [/gemini-2\.5.*(image|tts|audio)/, { ...OLDER, thinking: NO_THINKING, penalties: false }],
   [/gemini-2\.5-pro/, { ...OLDER, thinking: tokens(128, 128, 32_768), jsonSchema: true, penalties: false }],

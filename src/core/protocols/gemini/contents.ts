@@ -6,7 +6,7 @@ import { conversationOf, type Message, type ToolResult } from '../conversation.t
 import type { ToolNames } from '../tool-names.ts'
 import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
 import { type MediaBlock, mediaPart } from './media.ts'
-import { LOST_SIGNATURE, Signatures } from './signatures.ts'
+import { LOST_SIGNATURE, mediaId, Signatures } from './signatures.ts'
 import { isVertex } from './vertex.ts'
 
 /** What the parts of a conversation depend on. */
@@ -41,10 +41,10 @@ function opened(contents: Content[], said: Json[]): Content[] {
 }
 
 const content = ({ role, blocks }: Message, manner: Manner): Content =>
-  role === 'user' ? { role, parts: saidParts(blocks, manner) } : { role: 'model', parts: modelParts(blocks, manner) }
+  role === 'user' ? { role, parts: userParts(blocks, manner) } : { role: 'model', parts: modelParts(blocks, manner) }
 
 // The results stand together; what they hold besides words follows, where it has no place in them.
-function saidParts(blocks: (Block | ToolResult)[], manner: Manner): Json[] {
+function userParts(blocks: (Block | ToolResult)[], manner: Manner): Json[] {
   const results = blocks.filter(block => block.type === 'tool-result')
   const shown = manner.capabilities.mediaInResults ? [] : results.flatMap(({ blocks: inner }) => inner.filter(isMedia).map(mediaPart))
   const said = blocks.flatMap(block => (block.type === 'tool-result' ? [] : saidPart(block)))
@@ -62,15 +62,18 @@ function saidPart(block: Block): Json[] {
     case 'file':
       return [mediaPart(block)]
     case 'other':
-      throw invalid('messages: this provider has no word for one of the kinds of content', 'messages')
+      throw unspeakable()
     default:
       return []
   }
 }
 
+const unspeakable = () => invalid('messages: this provider has no word for one of the kinds of content', 'messages')
+
 const isMedia = (block: Block): block is MediaBlock => ['image', 'audio', 'video', 'file'].includes(block.type)
 
 function functionResponse({ id, name, blocks, is_error }: ToolResult, { names, capabilities, takesIds }: Manner): Json {
+  if (blocks.some(block => block.type === 'other')) throw unspeakable()
   const said = blocks.flatMap(block => (block.type === 'text' || block.type === 'refusal' ? [block.text] : [])).join('\n')
   const media = capabilities.mediaInResults ? blocks.filter(isMedia).map(mediaPart) : []
   return {
@@ -87,16 +90,22 @@ function functionResponse({ id, name, blocks, is_error }: ToolResult, { names, c
 const responseOf = (said: string): Json => (said.includes('"$ref"') ? undefined : parseObject(said)) ?? { output: said }
 
 function modelParts(given: (Block | ToolResult)[], manner: Manner): Json[] {
-  const blocks = given.filter(block => block.type !== 'tool-result')
-  const signatures = new Signatures(blocks)
-  const calls = blocks.filter(block => block.type === 'tool-call')
   // What another provider ran itself is of no use here.
-  const said = blocks.filter(block => block.type !== 'other').flatMap(saidPart)
+  const blocks = given.filter(block => block.type !== 'tool-result' && block.type !== 'other')
+  const signatures = new Signatures(blocks)
+  const media = blocks.filter(isMedia)
+  const said = blocks.flatMap(block => (isMedia(block) ? [signedMedia(block, media.indexOf(block), signatures)] : saidPart(block)))
+  const calls = blocks.filter(block => block.type === 'tool-call')
   return [
     ...signatures.opening,
     ...signedTexts(said, signatures.ofTexts),
     ...calls.map((call, i) => functionCall(call, i, signatures, manner)),
   ]
+}
+
+function signedMedia(block: MediaBlock, at: number, signatures: Signatures): Json {
+  const thoughtSignature = signatures.of(mediaId(at))
+  return { ...mediaPart(block), ...(thoughtSignature === undefined ? {} : { thoughtSignature }) }
 }
 
 // The signature of a text comes with its last piece. One for which there is no text has a part of its own.
@@ -113,7 +122,7 @@ type Call = Extract<Block, { type: 'tool-call' }>
 
 // The first call of a turn has to have a signature; those beside it need none.
 function functionCall({ id, name, input }: Call, at: number, signatures: Signatures, { names, capabilities, takesIds }: Manner): Json {
-  const thoughtSignature = signatures.ofCall(id) ?? (at === 0 && capabilities.signedCalls ? LOST_SIGNATURE : undefined)
+  const thoughtSignature = signatures.of(id) ?? (at === 0 && capabilities.signedCalls ? LOST_SIGNATURE : undefined)
   return {
     functionCall: { ...(takesIds ? { id } : {}), name: names.sent(name), args: argsOf(input) },
     ...(thoughtSignature === undefined ? {} : { thoughtSignature }),

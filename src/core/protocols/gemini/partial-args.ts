@@ -7,6 +7,7 @@ type Container = Json | unknown[]
 /** Arguments that hold more than this, or are nested deeper, are nobody's. */
 const MOST_CHARACTERS = 4 * 1024 * 1024
 const DEEPEST = 64
+const LONGEST_PATH = 1024
 
 /**
  * The arguments of a call that come in pieces (`functionCall.partialArgs`): each names its place by a JSONPath and gives a value,
@@ -28,9 +29,10 @@ export class PartialArgs {
 
   #addOne(piece: Json): void {
     const path = text(piece.jsonPath) ?? ''
+    this.#grow(path.length + (text(piece.stringValue)?.length ?? 0))
+    if (path.length > LONGEST_PATH) throw unreadable()
     const steps = stepsOf(path)
     const last = steps.pop()
-    this.#grow(path.length + (text(piece.stringValue)?.length ?? 0))
     if (last === undefined) return
     const container = this.#containerAt(steps, last)
     if (container) put(container, last, filled(piece, path, memberOf(container, last)))

@@ -5,6 +5,9 @@ import { ownDetails } from '../reasoning.ts'
 /** The mark of reasoning entries that only Google reads. */
 export const FORMAT = 'google-gemini-v1'
 
+/** What the signature of a turn's picture or sound belongs to, as those have no ids: the first is 0. */
+export const mediaId = (at: number): string => `media_${at}`
+
 /**
  * What Google gave with its earlier answer and wants back on the very part: signatures, signed thoughts, and what it ran itself.
  * See ai.google.dev/gemini-api/docs/thought-signatures.
@@ -21,8 +24,8 @@ export class Signatures {
     for (const detail of details) this.#addOpening(detail)
   }
 
-  /** The signature of the call with this id. */
-  ofCall(id: string): string | undefined {
+  /** The signature of the call, picture or sound with this id. */
+  of(id: string): string | undefined {
     return this.#byId.get(id)
   }
 

@@ -5,33 +5,34 @@ import { isObject, type Json } from '../../kernel/json.ts'
 import type { NameRules, ToolNames } from '../tool-names.ts'
 import type { AnswerForm } from './answer-form.ts'
 import { capabilitiesOf } from './capabilities.data.ts'
-import { plainSchema, reducedSchema } from './schema.ts'
+import { jsonSchema } from './json-schema.ts'
+import { reducedSchema } from './schema.ts'
 
 /** The names that Google takes for functions (`FunctionDeclaration.name`). */
 export const NAME_RULES: NameRules = { forbidden: /[^A-Za-z0-9_.-]/g, badStart: /^[^A-Za-z_]/, longest: 64 }
 
 /** The functions of the call, all in one entry, for some models refuse several; and what the model may do with them. */
 export function toolsOf(call: TextCall, endpoint: Endpoint, names: ToolNames, { tool }: AnswerForm): Json {
-  const { jsonSchema } = capabilitiesOf(endpoint.upstreamModel)
-  const declared = call.tools.map((given, i) => declaration(given, i, names, jsonSchema))
-  if (tool) declared.push(declarationOf(tool.name, tool.description, tool.schema, 'response_format.json_schema.schema', jsonSchema))
-  if (declared.length === 0) return call.params.web_search_options === undefined ? {} : { tools: [{ googleSearch: {} }] }
+  const { jsonSchema: isPlain, search } = capabilitiesOf(endpoint.upstreamModel)
+  const declared = call.tools.map((given, i) => declaration(given, i, names, isPlain))
+  if (tool) declared.push(declarationOf(tool.name, tool.description, tool.schema, 'response_format.json_schema.schema', isPlain))
+  if (declared.length === 0) return search && call.params.web_search_options ? { tools: [{ googleSearch: {} }] } : {}
   const functionCallingConfig = tool ? forcing(tool.name, call.params.tool_choice) : choiceOf(call.params.tool_choice, names)
   return { tools: [{ functionDeclarations: declared }], ...(functionCallingConfig ? { toolConfig: { functionCallingConfig } } : {}) }
 }
 
-function declaration(tool: Tool, at: number, names: ToolNames, jsonSchema: boolean): Json {
+function declaration(tool: Tool, at: number, names: ToolNames, isPlain: boolean): Json {
   if (tool.type === 'other') throw invalid(`tools.${at}: this provider takes functions only, found ${kindOf(tool.value)}`, `tools.${at}`)
-  return declarationOf(names.sent(tool.name), tool.description, tool.parameters, `tools.${at}.function.parameters`, jsonSchema)
+  return declarationOf(names.sent(tool.name), tool.description, tool.parameters, `tools.${at}.function.parameters`, isPlain)
 }
 
 const kindOf = (value: unknown): string =>
   isObject(value) && typeof value.type === 'string' ? JSON.stringify(value.type.slice(0, 64)) : 'another'
 
 // A function without parameters has no schema there: one of an object without members is refused.
-function declarationOf(name: string, description = '', schema: unknown, field: string, jsonSchema: boolean): Json {
+function declarationOf(name: string, description = '', schema: unknown, field: string, isPlain: boolean): Json {
   if (!isObject(schema)) return { name, description }
-  if (jsonSchema) return { name, description, parametersJsonSchema: plainSchema({ type: 'object', ...schema }, field) }
+  if (isPlain) return { name, description, parametersJsonSchema: jsonSchema({ type: 'object', ...schema }, field) }
   const parameters = reducedSchema({ type: 'object', ...schema }, field)
   return parameters.type === 'object' && !isObject(parameters.properties) ? { name, description } : { name, description, parameters }
 }

@@ -112,12 +112,17 @@ describe('what stands in an answer', () => {
 
   test('pictures are data URLs, sound is sound, and what was sketched while thinking is not shown', () => {
     const media = (mimeType: string, data: string, more: object = {}) => ({ inlineData: { mimeType, data }, ...more })
-    const parts = whole(
-      chunk([media('image/png', 'AAAA'), media('audio/L16;rate=24000', 'BBBB'), media('image/png', 'CCCC', { thought: true })], STOP),
-    )
+    const sketch = media('image/png', 'CCCC', { thought: true, thoughtSignature: 'no' })
+    const parts = whole(chunk([sketch, media('image/png', 'AAAA'), media('audio/L16;rate=24000', 'BBBB', { thoughtSignature: 'S' })], STOP))
     expect(without(parts, 'start', 'finish')).toEqual([
       { type: 'image', choice: 0, url: 'data:image/png;base64,AAAA' },
       { type: 'audio-delta', choice: 0, audio: { data: 'BBBB' } },
+      {
+        type: 'reasoning-delta',
+        choice: 0,
+        text: '',
+        details: [{ type: 'reasoning.encrypted', data: 'S', id: 'media_1', format: FORMAT, index: 0 }],
+      },
     ])
   })
 
@@ -328,8 +333,8 @@ describe('arguments that come in pieces', () => {
   })
 
   test('arguments without bound are a broken provider', () => {
-    const deep = `$${'.a'.repeat(100)}`
-    expect(() => calls(begun, args(piece(deep, { numberValue: 1 })))).toThrow(GatewayError)
+    for (const path of [`$${'.a'.repeat(100)}`, `$${`['`.repeat(1_000_000)}`])
+      expect(() => calls(begun, args(piece(path, { numberValue: 1 })))).toThrow(GatewayError)
     const long = args(piece('$.a', { stringValue: 'x'.repeat(1024 * 1024), willContinue: true }))
     expect(() => calls(begun, long, long, long, long, long)).toThrow(GatewayError)
   })

@@ -258,6 +258,13 @@ describe('the conversation', () => {
     ])
   })
 
+  test('content of another API’s own kind is refused in a result too, and left out of what a model said', () => {
+    const other: Block = { type: 'other', dialect: 'messages', value: { type: 'web_search_tool_result' } }
+    const refusal = expect.objectContaining({ type: 'invalid_request' })
+    expect(() => contentsOf([user(said('a')), assistant(called('1')), result('1', other)])).toThrow(refusal)
+    expect(contentsOf([user(said('a')), assistant(other, said('b'))])).toMatchObject([{}, { role: 'model', parts: [{ text: 'b' }] }])
+  })
+
   test('a file that is nowhere, and content of another API’s own kind, are refused', () => {
     const refusal = expect.objectContaining({ type: 'invalid_request' })
     expect(() => contentsOf([user({ type: 'file', file: { filename: 'a.pdf' } })])).toThrow(refusal)
@@ -362,6 +369,18 @@ describe('signatures', () => {
       { text: 'one' },
       { text: 'two', thoughtSignature: 'B' },
     ])
+  })
+
+  test('trap 34: the signature of a picture goes back to that picture, and to nothing else', () => {
+    const details = reasoning({ type: 'reasoning.encrypted', data: 'P', id: 'media_1', format: FORMAT, index: 0 })
+    const picture = (data: string): Block => ({ type: 'image', url: `data:image/png;base64,${data}` })
+    const inlineData = (data: string) => ({ inlineData: { mimeType: 'image/png', data } })
+    expect(modelParts(assistant(details, said('a'), picture('AAAA'), picture('BBBB')))).toEqual([
+      { text: 'a' },
+      inlineData('AAAA'),
+      { ...inlineData('BBBB'), thoughtSignature: 'P' },
+    ])
+    expect(modelParts(assistant(details, said('a')))).toEqual([{ text: 'a' }])
   })
 
   test('trap 96: what another provider signed, and what nobody signed, stays here', () => {
@@ -492,6 +511,7 @@ describe('tools', () => {
 
   test('a web search is Google’s own, where no functions stand beside it', () => {
     expect(sent({ params: { web_search_options: {} } }).tools).toEqual([{ googleSearch: {} }])
+    expect(sent({ params: { web_search_options: {} } }, at('gemma-3-27b-it'))).not.toHaveProperty('tools')
     expect(sent({ params: { web_search_options: {} }, tools: [tool('f')] }).tools).toEqual([
       { functionDeclarations: [{ name: 'f', description: '' }] },
     ])

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { plainSchema, reducedSchema } from '../../../../src/core/protocols/gemini/schema.ts'
+import { reducedSchema } from '../../../../src/core/protocols/gemini/schema.ts'
 
 const reduced = (schema: Record<string, unknown>) => reducedSchema(schema, 'tools.0.function.parameters')
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
@@ -86,7 +86,6 @@ describe('the reduced form', () => {
     let deep: object = { type: 'string' }
     for (let i = 0; i < 5_000; i++) deep = { type: 'array', items: deep }
     expect(() => reduced({ ...deep })).toThrow(refusal('tools.0.function.parameters'))
-    expect(() => plainSchema({ ...deep }, 'f')).toThrow(refusal('f'))
   })
 
   test('trap 40: a type or null is nullable, several types are alternatives', () => {
@@ -148,20 +147,5 @@ describe('the reduced form', () => {
     const before = structuredClone(schema)
     reduced(schema)
     expect(schema).toEqual(before)
-  })
-})
-
-describe('JSON Schema itself', () => {
-  test('it stays, but for const and the name of its dialect', () => {
-    const schema = object(
-      { kind: { const: 'a' }, const: { type: 'string' }, list: { anyOf: [{ const: null }, { $ref: '#/$defs/T' }] } },
-      { $schema: 'x', additionalProperties: false, $defs: { T: { type: 'array', items: { $ref: '#/$defs/T' } } }, default: { const: 1 } },
-    )
-    expect(plainSchema(schema, 'f')).toEqual(
-      object(
-        { kind: { enum: ['a'] }, const: { type: 'string' }, list: { anyOf: [{ enum: [null] }, { $ref: '#/$defs/T' }] } },
-        { additionalProperties: false, $defs: { T: { type: 'array', items: { $ref: '#/$defs/T' } } }, default: { const: 1 } },
-      ),
-    )
   })
 })
