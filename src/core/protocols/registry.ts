@@ -3,6 +3,7 @@ import { cohereChat } from './cohere-chat.ts'
 import { gemini } from './gemini.ts'
 import { anthropicMessages, anthropicVertex } from './anthropic-messages.ts'
 import { openaiChat } from './openai-chat.ts'
+import { openaiResponses } from './openai-responses.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Every protocol, by the kind of work it does. */
@@ -13,6 +14,7 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     gemini,
     'anthropic-messages': anthropicMessages,
     'anthropic-vertex': anthropicVertex,
+    'openai-responses': openaiResponses,
     // The built-in sandbox answers like an OpenAI server, but stands for all those that have no field for names.
     sandbox: { ...openaiChat, takesNames: false },
   },

@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'bun:test'
+import { inputTokens, outputTokens, type TextPart } from '../../../src/core/inference/call.ts'
+import { isObject, type Json, member, objects } from '../../../src/core/kernel/json.ts'
+import { failure } from '../../../src/core/protocols/openai-responses/failure.ts'
+import { parts } from '../../../src/core/protocols/openai-responses/parts.ts'
+import { EventReader } from '../../../src/core/protocols/openai-responses/reader.ts'
+import { endpointOf, providerOf, textCall } from '../../support/call.ts'
+import { saidBy } from '../../support/parts.ts'
+import { hasRecordings, type Recording, recordingsOf } from '../../support/recordings.ts'
+
+const call = textCall()
+const endpoint = endpointOf({ provider: providerOf({ slug: 'openai' }) })
+
+const bodyOf = ({ lines }: Recording): Json => JSON.parse(lines.join(''))
+const eventsOf = ({ lines }: Recording): Json[] => lines.map(line => JSON.parse(line))
+
+function streamedParts({ lines }: Recording): TextPart[] {
+  const reader = new EventReader(call, endpoint)
+  const given = lines.flatMap(data => reader.read({ event: null, data }))
+  expect(reader.complete).toBe(true)
+  return given
+}
+
+/** What is read is what the response itself says that it holds. */
+function expectOf(given: TextPart[], said: string, output: Json[], response: Json): void {
+  const { text, calls, finish, usage, upstream_id, details } = saidBy(given)
+  expect(text).toBe(said)
+  const functions = output.filter(item => item.type === 'function_call')
+  expect(calls.filter(({ id }) => functions.some(item => item.call_id === id))).toEqual(
+    functions.map(item => ({ id: String(item.call_id), name: String(item.name), input: String(item.arguments) })),
+  )
+  const secrets = output.filter(item => item.type === 'reasoning').flatMap(item => item.encrypted_content ?? [])
+  expect(details.flatMap(detail => detail.data ?? [])).toEqual(secrets)
+  expect(finish?.reason).toBe(calls.length > 0 ? 'tool_calls' : 'stop')
+  expect(upstream_id).not.toBe('')
+  const counted = member(response, 'usage')
+  expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([Number(counted.input_tokens), Number(counted.output_tokens)])
+  expect(given.filter(part => part.type === 'finish')).toHaveLength(1)
+}
+
+describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARED)', () => {
+  const all = recordingsOf('openai-responses').map(one => [one.name, one] as const)
+  const streamed = all.filter(([, { mode }]) => mode === 'streamed')
+  const whole = all.filter(([, { mode }]) => mode === 'whole')
+  const errors = whole.filter(([, one]) => isObject(bodyOf(one).error))
+  const answers = whole.filter(([, one]) => !isObject(bodyOf(one).error))
+
+  test.each(answers)('%s, whole, is read as what it holds', (_name, recording) => {
+    const body = bodyOf(recording)
+    const contents = objects(body.output).flatMap(item => (item.type === 'message' ? objects(item.content) : []))
+    expectOf(parts(body, call, endpoint), contents.map(content => content.text).join(''), objects(body.output), body)
+  })
+
+  test.each(streamed)('%s, streamed, is read as what its items come to', (_name, recording) => {
+    const events = eventsOf(recording)
+    const of = (type: string) => events.filter(event => event.type === type)
+    const items = of('response.output_item.done').map(event => member(event, 'item'))
+    const said = of('response.output_text.delta').map(event => event.delta)
+    expectOf(streamedParts(recording), said.join(''), items, member(events.at(-1) ?? {}, 'response'))
+  })
+
+  test.each(errors)('%s is a failure in our words', (_name, recording) => {
+    expect(failure(400, bodyOf(recording))).toMatchObject({ type: 'invalid_request', metadata: { param: 'temperature' } })
+  })
+})
