@@ -6,8 +6,6 @@ import { type Codes, failureOf, type Told } from '../failure.ts'
 const CODES: Codes = {
   server_error: 'provider_unavailable',
   rate_limit_exceeded: 'rate_limit_exceeded',
-  // Our account is empty: the caller can wait for nothing.
-  insufficient_quota: 'provider_unavailable',
   context_length_exceeded: 'context_length_exceeded',
   invalid_prompt: 'invalid_prompt',
   bio_policy: 'content_policy_violation',

@@ -65,9 +65,10 @@ function messageItems(role: string, blocks: Block[], more: Json = {}): Json[] {
   return items
 }
 
-/** The model's turn in the order in which it was given: what it thought, said and called. */
+/** The model's turn in the order in which it was given: what it thought, said and called. What another's own tools did is left out. */
 function assistantItems(turn: Turn, conversation: Conversation): Json[] {
-  const items = runsOf(turn.blocks).flatMap(([first, ...rest]) => {
+  const known = turn.blocks.filter(block => block.type !== 'other' || block.dialect === 'responses')
+  const items = runsOf(known).flatMap(([first, ...rest]) => {
     if (first?.type === 'reasoning') return reasoningItems(first, conversation.endpoint)
     if (first?.type === 'tool-call') return [callItem(first, conversation)]
     return first ? messageItems('assistant', [first, ...rest], phaseOf(turn)) : []

@@ -32,6 +32,7 @@ export class EventReader implements Reader<TextPart> {
   readonly #items = new Items()
   #start: Extract<TextPart, { type: 'start' }> | null = null
   #calls = 0
+  #texts = 0
   /** How many blocks of reasoning there are, and whether one of them had words. */
   #blocks = 0
   #thought = false
@@ -168,9 +169,12 @@ export class EventReader implements Reader<TextPart> {
   #text(event: Json, given: unknown): TextPart[] {
     const said = text(given)
     if (!said) return []
-    this.#items.give(this.#items.of(event), pieceOf('text', event))
+    const item = this.#items.of(event)
+    const piece = pieceOf('text', event)
+    const block = item.given.get(piece) ?? this.#texts++
+    this.#items.give(item, piece, block)
     const logprobs = logprobsOf(event.logprobs)
-    return [{ type: 'text-delta', choice: 0, text: said, ...(logprobs ? { logprobs } : {}) }]
+    return [{ type: 'text-delta', choice: 0, text: said, block, ...(logprobs ? { logprobs } : {}) }]
   }
 
   #refusal(event: Json, given: unknown): TextPart[] {
@@ -184,8 +188,10 @@ export class EventReader implements Reader<TextPart> {
   #annotation(event: Json): TextPart[] {
     const annotation = annotationOf(member(event, 'annotation'))
     if (annotation === undefined) return []
-    this.#items.give(this.#items.of(event), 'annotation')
-    return [{ type: 'annotation', choice: 0, annotation }]
+    const item = this.#items.of(event)
+    this.#items.give(item, 'annotation')
+    const block = item.given.get(pieceOf('text', event))
+    return [{ type: 'annotation', choice: 0, annotation, ...(block === undefined ? {} : { block }) }]
   }
 
   /** What an item of reasoning holds that was not streamed; its encrypted content comes only now. */

@@ -8,7 +8,7 @@ describe('failure', () => {
     [400, { error: { type: 'image_generation_user_error', code: 'moderation_blocked' } }, 'content_policy_violation'],
     [400, { error: { code: 'invalid_image_format' } }, 'unsupported_image_format'],
     [400, { error: { code: 'failed_to_download_image' } }, 'image_download_failed'],
-    [429, { error: { code: 'insufficient_quota' } }, 'provider_unavailable'],
+    [429, { error: { code: 'insufficient_quota' } }, 'rate_limit_exceeded'],
     [429, { error: { code: 'rate_limit_exceeded' } }, 'rate_limit_exceeded'],
     [401, { error: { code: 'invalid_api_key' } }, 'provider_unavailable'],
     [500, { error: { code: 'server_error' } }, 'provider_unavailable'],

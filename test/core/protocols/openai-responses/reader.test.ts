@@ -64,7 +64,7 @@ describe('the beginning and the end', () => {
   test('an event that says what it is only by its name is read', () => {
     const reader = new EventReader(textCall(), endpointOf())
     expect(reader.read({ event: 'response.output_text.delta', data: '{"delta":"Hi"}' })).toEqual([
-      { type: 'text-delta', choice: 0, text: 'Hi' },
+      { type: 'text-delta', choice: 0, text: 'Hi', block: 0 },
     ])
   })
 
@@ -109,9 +109,15 @@ describe('words', () => {
     expect(saidBy(streamed(events)).text).toBe('Hello')
   })
 
-  test('two messages of one answer are one text, and each part of a message counts', () => {
-    const first = message(outputText('a'), outputText('b'))
-    expect(saidBy(whole([first, { ...message(outputText('c')), id: 'msg_2' }])).text).toBe('abc')
+  test('two messages of one answer are one text, cut where the provider cut it', () => {
+    const cited = outputText('b', { annotations: [{ type: 'url_citation', url: 'https://a.test' }] })
+    const given = whole([message(outputText('a'), cited), { ...message(outputText('c')), id: 'msg_2' }])
+    expect(given.flatMap(part => (part.type === 'text-delta' ? [[part.text, part.block]] : []))).toEqual([
+      ['a', 0],
+      ['b', 1],
+      ['c', 2],
+    ])
+    expect(given.find(part => part.type === 'annotation')).toMatchObject({ block: 1 })
   })
 
   test('a refusal is one, and ends the answer as such; calls that must be answered go before it', () => {
@@ -133,6 +139,7 @@ describe('words', () => {
         type: 'text-delta',
         choice: 0,
         text: 'Hi',
+        block: 0,
         logprobs: { content: [{ token: 'Hi', logprob: -0.1, bytes: null, top_logprobs: [{ token: 'Ho', logprob: -2, bytes: [1] }] }] },
       },
     ])

@@ -92,6 +92,7 @@ describe('the input', () => {
         { type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' } },
         { type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA' } },
         { type: 'file', file: { file_data: 'data:text/csv;base64,AAAA' } },
+        { type: 'file', file: { file_data: 'data:text/plain;base64,SGVsbG8=', filename: 'a.txt' } },
         { type: 'file', file: { file_id: 'file_1' } },
         { type: 'video', url: 'https://a.test/a.mp4' },
       ],
@@ -106,6 +107,7 @@ describe('the input', () => {
         { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' },
         { type: 'input_file', filename: 'document.pdf', file_data: 'data:application/pdf;base64,AAAA' },
         { type: 'input_file', filename: 'document', file_data: 'data:text/csv;base64,AAAA' },
+        inputText('a.txt\n\nHello'),
         { type: 'input_file', file_id: 'file_1' },
         { type: 'input_video', video_url: 'https://a.test/a.mp4' },
       ),
@@ -206,6 +208,11 @@ describe('the input', () => {
     expect(() => inputOf({ role: 'user', blocks: [{ type: 'other', dialect: 'messages', value: { type: 'search_result' } }] })).toThrow(
       'search_result is content that this model',
     )
+    const said: Turn['blocks'] = [
+      { type: 'other', dialect: 'messages', value: { type: 'server_tool_use' } },
+      { type: 'text', text: 'Found it' },
+    ]
+    expect(inputOf({ role: 'assistant', blocks: said })).toEqual([message('assistant', { type: 'output_text', text: 'Found it' })])
   })
 })
 
