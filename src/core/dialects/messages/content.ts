@@ -1,5 +1,5 @@
 import type { ReasoningDetail, TextPart } from '../../inference/call.ts'
-import { isObject, type Json, text } from '../../kernel/json.ts'
+import { isObject, type Json, member, text } from '../../kernel/json.ts'
 import { JsonText } from './json-text.ts'
 import { dataOf, isWords, signatureOf, wordsOf } from './thinking.ts'
 
@@ -36,9 +36,11 @@ interface Lane {
  * what comes for another block while a tool's arguments are still incomplete waits for its turn (translation trap 61).
  */
 export class Content {
-  /** What the content says of why it ended. */
+  /** What the content says of why the message ended. */
   calledTool = false
   refused = false
+  /** How many pages the provider has fetched for it. */
+  webFetches = 0
   readonly #hidesThinking: boolean
   #open: Lane | null = null
   #waiting: Lane[] = []
@@ -163,6 +165,7 @@ export class Content {
   #native(block: Json): void {
     const { type, input } = block
     if (typeof type !== 'string') return
+    if (type === 'web_fetch_tool_result' && member(block, 'content').type === 'web_fetch_result') this.webFetches += 1
     if (!isObject(input)) this.#begin({ name: '', block })
     else this.#begin({ name: '', block: { ...block, input: {} } }, [{ type: 'input_json_delta', partial_json: JSON.stringify(input) }])
   }

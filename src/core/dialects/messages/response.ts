@@ -32,7 +32,7 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
     content: blocks.content,
     ...endingOf(finish, content),
     ...besidesOf(finish),
-    ...(receipt ? { usage: { ...messageUsage(receipt.usage, tier), ...costsOf(receipt) } } : {}),
+    ...(receipt ? { usage: { ...messageUsage(receipt.usage, content.webFetches, tier), ...costsOf(receipt) } } : {}),
   }
 }
 

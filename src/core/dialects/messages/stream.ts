@@ -49,7 +49,7 @@ export class MessagesStream {
       provider,
       content: [],
       ...ending,
-      usage: messageUsage(usage, this.#tier),
+      usage: messageUsage(usage, 0, this.#tier),
     }
     return event({ type: 'message_start', message })
   }
@@ -72,7 +72,7 @@ export class MessagesStream {
     if (this.#failed) return ''
     const rest = events(this.#content.end())
     if (this.#finish?.reason === 'error') return rest + this.#error(endedInError())
-    const usage = { ...countsOf(receipt.usage), ...costsOf(receipt) }
+    const usage = { ...countsOf(receipt.usage, this.#content.webFetches), ...costsOf(receipt) }
     const delta = endingOf(this.#finish, this.#content)
     return rest + event({ type: 'message_delta', delta, usage, ...besidesOf(this.#finish) }) + event({ type: 'message_stop' })
   }

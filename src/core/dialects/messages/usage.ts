@@ -3,8 +3,11 @@ import { usdOf } from '../../ledger/money.ts'
 
 const TIERS = ['standard', 'priority', 'batch']
 
-/** Anthropic's counts (wire reference M): `input_tokens` are those that no cache gave and none took (translation trap 85). */
-export function countsOf(usage: Usage) {
+/**
+ * Anthropic's counts (wire reference M): `input_tokens` are those that no cache gave and none took (translation trap 85). What
+ * a provider fetched is counted in the content.
+ */
+export function countsOf(usage: Usage, web_fetch_requests: number) {
   const { input, output, web_search_requests } = usage
   return {
     input_tokens: input.text + input.audio + input.video,
@@ -13,13 +16,16 @@ export function countsOf(usage: Usage) {
     cache_creation: { ephemeral_5m_input_tokens: input.cache_write, ephemeral_1h_input_tokens: input.cache_write_1h },
     output_tokens: outputTokens(usage),
     output_tokens_details: { thinking_tokens: output.reasoning },
-    server_tool_use: web_search_requests === null ? null : { web_search_requests, web_fetch_requests: 0 },
+    server_tool_use:
+      web_search_requests === null && web_fetch_requests === 0
+        ? null
+        : { web_search_requests: web_search_requests ?? 0, web_fetch_requests },
   }
 }
 
 /** The counts as a message has them: with the tier that served it, where it is one that Anthropic's clients know. */
-export const messageUsage = (usage: Usage, service_tier: string | null) => ({
-  ...countsOf(usage),
+export const messageUsage = (usage: Usage, web_fetch_requests: number, service_tier: string | null) => ({
+  ...countsOf(usage, web_fetch_requests),
   inference_geo: null,
   service_tier: service_tier !== null && TIERS.includes(service_tier) ? service_tier : null,
 })
