@@ -38,7 +38,7 @@ const SCENES: Record<string, Scene> = {
       ? { says: { text: 'Sunny', finish: 'stop' } }
       : { says: { text: 'Let me see.', calls: [call('call_1', 'get_weather'), call('call_2', 'get_time')], finish: 'tool_calls' } },
   schema: heard =>
-    heard.choice === 'json'
+    heard.tools.includes('json')
       ? { says: { calls: [{ id: 'call_1', name: 'json', input: ANSWER }], finish: 'tool_calls' } }
       : { says: { text: ANSWER, finish: 'stop' } },
   thinker: heard =>

@@ -111,7 +111,7 @@ export const startReplay = ({ pieces = Number.POSITIVE_INFINITY }: { pieces?: nu
 
 /** Where the model stands in the path, and what in the path says that the answer is streamed. */
 const PATHS = [
-  { model: /(?:^|\/)models\/([^/:]+):/, streamed: /:streamGenerateContent$/ },
+  { model: /(?:^|\/)models\/([^/:]+):/, streamed: /:stream(GenerateContent|RawPredict)$/ },
   { model: /(?:^|\/)model\/([^/]+)\//, streamed: /\/converse-stream$/ },
 ]
 

@@ -10,6 +10,7 @@ import type { Voice } from './voices/voice.ts'
 export const voices: Record<string, Voice> = {
   'openai-chat': openaiChat,
   'anthropic-messages': anthropicMessages,
+  'anthropic-vertex': anthropicMessages,
   gemini,
   'bedrock-converse': bedrockConverse,
   'openai-responses': openaiResponses,

@@ -1,6 +1,5 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
-import { isDataUrl } from '../kernel/data-url.ts'
 import type { Media } from '../protocols/protocol.ts'
 import { fetchMedia } from '../upstream/media.ts'
 import type { Kind, Work } from './call.ts'
@@ -29,7 +28,7 @@ export function withMedia<K extends Kind>(
   call: Work[K]['call'],
   takesUrls: Media[],
 ): Work[K]['call'] | Promise<Work[K]['call']> {
-  const wanted = kind.named(call).filter(one => !takesUrls.includes(one.kind) && !isDataUrl(one.url))
+  const wanted = kind.named(call).filter(one => !takesUrls.includes(one.kind) && /^https?:/i.test(one.url))
   return wanted.length === 0 ? call : fetched(gateway, running, wanted).then(urls => kind.withUrls(call, urls))
 }
 

@@ -1,7 +1,7 @@
 import type { Kind } from '../inference/call.ts'
+import { anthropicMessages, anthropicVertex } from './anthropic-messages.ts'
 import { cohereChat } from './cohere-chat.ts'
 import { gemini } from './gemini.ts'
-import { anthropicMessages, anthropicVertex } from './anthropic-messages.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
 import type { Protocol } from './protocol.ts'

@@ -29,7 +29,7 @@ export const anthropicMessages: Voice = {
     const choice = body.tool_choice as { type: string; name?: string } | undefined
     heard.tools = tools.map(tool => tool.name)
     heard.choice = choice ? (choice.name ?? (choice.type === 'any' ? 'required' : choice.type)) : null
-    heard.schema = format?.schema ?? null
+    heard.schema = format?.schema ?? tools.find(tool => tool.name === 'json')?.input_schema ?? null
     return heard
   },
   whole: said => ({ ...HEAD, content: contentOf(said), stop_reason: STOP[said.finish], stop_sequence: null, usage: USAGE }),

@@ -39,7 +39,7 @@ export const openaiResponses: Voice = {
   broken: text =>
     numbered([
       { type: 'response.created', response: { id: 'resp_1', object: 'response', status: 'in_progress', output: [] } },
-      ...streamed(message(text), 0).slice(0, 3),
+      ...streamed(message(text), 0).slice(0, 4),
       { type: 'error', code: 'server_error', message: 'The server had an error', param: null },
     ]),
   overloaded: {

@@ -68,7 +68,7 @@ class Choice {
 
   #addAudio({ data, transcript, ...rest }: AudioDelta): void {
     this.audio = { ...this.audio, ...rest }
-    if (data !== undefined) this.audio.data = (this.audio.data ?? '') + data
+    if (data !== undefined) this.audio.data = joinedBase64(this.audio.data ?? '', data)
     if (transcript !== undefined) this.audio.transcript = (this.audio.transcript ?? '') + transcript
   }
 
@@ -78,6 +78,10 @@ class Choice {
     this.logprobs = { content: joined(this.logprobs?.content, given.content), refusal: joined(this.logprobs?.refusal, given.refusal) }
   }
 }
+
+// Each piece of sound is padded for itself: joined as texts they would be no base64.
+const joinedBase64 = (a: string, b: string): string =>
+  a.endsWith('=') ? Buffer.concat([Buffer.from(a, 'base64'), Buffer.from(b, 'base64')]).toString('base64') : a + b
 
 /** Collects the parts of an answer into one `chat.completion`. Throws when the answer failed before it said anything. */
 export async function chatResponse(answer: Answer<'text'>, shape: Shape) {

@@ -20,6 +20,8 @@ export const text: KindOfWork<'text'> = {
 
 function isMeaningful(part: TextPart): boolean {
   if (part.type === 'text-delta' || part.type === 'refusal-delta') return part.text !== ''
+  // An answer that ends in an error before it says anything is none: somebody else may do better.
+  if (part.type === 'finish') return part.reason !== 'error'
   return part.type !== 'start' && part.type !== 'usage' && part.type !== 'echo' && part.type !== 'error'
 }
 

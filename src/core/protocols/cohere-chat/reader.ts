@@ -30,7 +30,6 @@ export class EventReader implements Reader<TextPart> {
   readonly #names: ToolNames
   /** The tool calls that have begun, by Cohere's index. */
   readonly #calls = new Map<unknown, ToolCall>()
-  #said = false
   #garbage = 0
 
   constructor(call: TextCall) {
@@ -41,10 +40,7 @@ export class EventReader implements Reader<TextPart> {
   read({ data }: Frame): TextPart[] {
     if (this.complete) return []
     const event = parseObject(data)
-    if (!event) return this.#unreadable()
-    const parts = this.#event(event, member(event, 'delta'))
-    this.#said ||= parts.some(part => part.type !== 'start')
-    return parts
+    return event ? this.#event(event, member(event, 'delta')) : this.#unreadable()
   }
 
   /** The parts of a whole answer. */
@@ -55,7 +51,6 @@ export class EventReader implements Reader<TextPart> {
     if (logprobs) parts.push({ type: 'text-delta', choice: 0, text: '', logprobs })
     for (const [i, call] of objects(message.tool_calls).entries()) parts.push(...this.#callStart(i, call), ...this.#callEnd(i))
     for (const citation of objects(message.citations)) parts.push(...this.#citation(citation))
-    this.#said = parts.length > 1
     return [...parts, ...this.#end(body)]
   }
 
@@ -143,7 +138,7 @@ export class EventReader implements Reader<TextPart> {
   #end({ finish_reason, usage: given, error }: Json): TextPart[] {
     const native = text(finish_reason)
     const reason = finishReason(native)
-    if (reason === 'error' && !this.#said) throw failureOf(502, { code: undefined, message: error })
+    if (reason === 'error') throw failureOf(502, { code: native, message: error })
     this.complete = true
     const usage = usageOf(given)
     return [{ type: 'finish', choice: 0, reason, native }, ...(usage ? [{ type: 'usage' as const, usage }] : [])]

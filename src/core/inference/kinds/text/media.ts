@@ -1,7 +1,7 @@
 import type { Block, TextCall } from '../../call.ts'
 import type { Named } from '../../media.ts'
 
-/** What the conversation names by URL, data URLs among it. */
+/** What the conversation names by URL, whatever its scheme. */
 export function named({ turns }: TextCall): Named[] {
   const found: Named[] = []
   for (const { blocks } of turns)
@@ -24,7 +24,7 @@ function namedBy(block: Block): Named | undefined {
   }
 }
 
-const isUrl = (text: string | undefined): text is string => text !== undefined && /^(https?|data):/i.test(text)
+const isUrl = (text: string | undefined): text is string => text !== undefined && /^[a-z][a-z0-9+.-]*:/i.test(text)
 
 /** The call with other URLs for these. The call handed in stays as it is: another endpoint may take its URLs as they are. */
 export const withUrls = (call: TextCall, urls: Map<string, string>): TextCall => ({
