@@ -1,35 +1,87 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { attosPerToken } from '../ledger/money.ts'
+import { attosOfUsd, attosPerToken } from '../ledger/money.ts'
 
 // A model at ten thousand dollars a million tokens does not exist: such a price is one typed per token or in cents.
-const Usd = Type.Number({ minimum: 0, maximum: 10_000 })
+const Usd = { minimum: 0, maximum: 10_000 }
 const Rate = (description: string) => Type.Optional(Type.Number({ ...Usd, description }))
+// A search costs cents; ten dollars is the price of a thousand.
+const Each = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 1, description }))
 
-/** Prices as the config file has them: USD per million tokens. */
+const RATES = {
+  cache_read: Rate('Input read from the cache; like prompt when absent'),
+  cache_write: Rate('Input written to the cache; like prompt when absent'),
+  cache_write_1h: Rate('Input written to the cache for an hour; like cache_write when absent'),
+  reasoning: Rate('Reasoning; like completion when absent'),
+  audio: Rate('Audio input; like prompt when absent'),
+  audio_output: Rate('Audio output; like completion when absent'),
+  image: Rate('Image input, where the provider counts it apart'),
+  image_output: Rate('Image output; like completion when absent'),
+}
+
+const Tier = Type.Object(
+  {
+    above: Type.Integer({ minimum: 1, description: 'Holds when the whole input is of more tokens than this' }),
+    prompt: Rate('Input'),
+    completion: Rate('Output'),
+    ...RATES,
+  },
+  { additionalProperties: false },
+)
+
+/** Prices as the config file has them: USD per million tokens; `request` and `web_search` in USD for one. */
 export const UsdPerMillionTokens = Type.Object(
   {
     prompt: Type.Number({ ...Usd, description: 'Input that was not cached' }),
     completion: Type.Number({ ...Usd, description: 'Output' }),
-    cache_read: Rate('Input read from the cache; like prompt when absent'),
-    cache_write: Rate('Input written to the cache; like prompt when absent'),
-    reasoning: Rate('Reasoning; like completion when absent'),
-    audio: Rate('Audio input; like prompt when absent'),
-    audio_output: Rate('Audio output; like completion when absent'),
-    image_output: Rate('Image output; like completion when absent'),
+    ...RATES,
+    request: Each('USD for one request, whatever its size'),
+    web_search: Each('USD for one search of the web'),
+    tiers: Type.Optional(Type.Array(Tier, { description: 'Other prices for long inputs; what a tier leaves out stays as it is' })),
   },
   { additionalProperties: false },
 )
 export type UsdPerMillionTokens = Static<typeof UsdPerMillionTokens>
 
-type Rated = keyof UsdPerMillionTokens
+/** What is priced per token. */
+type Rated = Exclude<keyof UsdPerMillionTokens, 'tiers' | 'request' | 'web_search'>
 
-/** Prices as the ledger has them: atto-dollars per token; `request` per call. */
-export type Prices = { prompt: bigint; completion: bigint; request?: bigint } & Partial<Record<Rated, bigint>>
+/** Prices as the ledger has them: atto-dollars per token; `request` per call and `web_search` per search. */
+export type Prices = { prompt: bigint; completion: bigint; request?: bigint; web_search?: bigint; tiers?: Tier[] } & Partial<
+  Record<Rated, bigint>
+>
 
-/** The exact prices of a price list in USD per million tokens. */
-export function pricesOf(usd: UsdPerMillionTokens): Prices {
-  const rates = Object.entries(usd).map(([name, rate]) => [name, attosPerToken(rate)])
-  return Object.fromEntries(rates) as Prices
+/** The whole prices of an input of more than `above` tokens. */
+export interface Tier {
+  above: number
+  prices: Prices
+}
+
+/** The exact prices of a price list. Its tiers are whole: what one leaves out it has from the one below. */
+export function pricesOf({ tiers = [], request, web_search, ...rates }: UsdPerMillionTokens): Prices {
+  const base = { ...exact(rates), ...exactEach({ request, web_search }) } as Prices
+  if (tiers.length === 0) return base
+  return { ...base, tiers: tiersOver(base, tiers) }
+}
+
+function tiersOver(base: Prices, tiers: NonNullable<UsdPerMillionTokens['tiers']>): Tier[] {
+  let prices = base
+  return tiers
+    .toSorted((a, b) => a.above - b.above)
+    .map(({ above, ...rates }) => {
+      prices = { ...prices, ...exact(rates) }
+      return { above, prices }
+    })
+}
+
+const exact = (rates: Partial<Record<Rated, number>>): Partial<Record<Rated, bigint>> => mapped(rates, attosPerToken)
+const exactEach = (each: { request: number | undefined; web_search: number | undefined }) => mapped(each, attosOfUsd)
+
+const mapped = (rates: Record<string, number | undefined>, change: (rate: number) => bigint) =>
+  Object.fromEntries(Object.entries(rates).flatMap(([name, rate]) => (rate === undefined ? [] : [[name, change(rate)]])))
+
+/** The prices of a call by the count of its whole input, cached or not: a tier is chosen before anything is priced. */
+export function pricesFor(prices: Prices, inputTokens: number): Prices {
+  return prices.tiers?.findLast(tier => inputTokens > tier.above)?.prices ?? prices
 }
 
 /** The prices of an endpoint that costs nothing. */

@@ -15,6 +15,9 @@ export function usdOf(nanos: bigint): number {
 /** USD per million tokens → atto-dollars per token. */
 export const attosPerToken = (usdPerMillion: number): bigint => decimal(usdPerMillion, 12)
 
+/** USD → atto-dollars, for what is priced by the piece. */
+export const attosOfUsd = (usd: number): bigint => decimal(usd, 18)
+
 /** Atto-dollars → nano-dollars, rounded half up. The one rounding of a charge. */
 export const roundToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO / 2n) / ATTO_PER_NANO
 

@@ -43,9 +43,41 @@ describe('cost', () => {
     expect(costOf(everyClass, pricesOf({ prompt: 0, completion: 0 }))).toEqual({ cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
   })
 
-  test('a price per request is part of the prompt’s cost', () => {
-    const prices = { ...pricesOf({ prompt: 1, completion: 1 }), request: 10n ** 15n }
+  test('prices per request and per search are part of the prompt’s cost', () => {
+    const prices = pricesOf({ prompt: 1, completion: 1, request: 0.001, web_search: 0.01 })
     expect(costOf(textUsage(1, 1), prices)).toEqual({ cost: 1_002_000n, cost_details: { prompt: 1_001_000n, completion: 1_000n } })
+    expect(costOf({ ...textUsage(1, 1), web_search_requests: 3 }, prices).cost).toBe(31_002_000n)
+    expect(costOf({ ...textUsage(1, 1), web_search_requests: 3 }, pricesOf({ prompt: 1, completion: 1 })).cost).toBe(2_000n)
+  })
+
+  test('a cache write of an hour costs its own, or what the shorter costs, or what the prompt does', () => {
+    const hour = { ...textUsage(0, 0), input: { ...textUsage(0, 0).input, cache_write_1h: 1_000 } }
+    expect(costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75, cache_write_1h: 6 })).cost).toBe(6_000_000n)
+    expect(costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75 })).cost).toBe(3_750_000n)
+    expect(costOf(hour, pricesOf({ prompt: 3, completion: 15 })).cost).toBe(3_000_000n)
+  })
+
+  describe('with tiers', () => {
+    const prices = pricesOf({
+      prompt: 1,
+      completion: 10,
+      cache_read: 0.1,
+      tiers: [
+        { above: 400, prompt: 4 },
+        { above: 200, prompt: 2, completion: 15 },
+      ],
+    })
+    const input = (text: number, cache_read: number) => ({ ...textUsage(0, 1), input: { ...textUsage(0, 0).input, text, cache_read } })
+
+    test('the whole input chooses, cached or not, and then every class has that tier’s price', () => {
+      expect(costOf(input(200, 0), prices).cost).toBe(BigInt(200 * 1_000 + 10_000))
+      expect(costOf(input(1, 199), prices).cost).toBe(BigInt(1_000 + 199 * 100 + 10_000))
+      expect(costOf(input(1, 200), prices).cost).toBe(BigInt(2_000 + 200 * 100 + 15_000))
+    })
+
+    test('the highest that is reached rules, and what it leaves out it has from the one below', () => {
+      expect(costOf(input(401, 0), prices).cost).toBe(BigInt(401 * 4_000 + 15_000))
+    })
   })
 
   test('a charge is rounded once, and its parts add up to it', () => {

@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'bun:test'
+import { pricesFor, pricesOf } from '../../../src/core/catalog/prices.ts'
+import { parseConfig } from '../../../src/core/config.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
+
+const config = (prices: object) =>
+  parseConfig(JSON.stringify({ models: [{ id: 'a/b', endpoints: [{ provider: 'x', model: 'y', usd_per_million_tokens: prices }] }] }), {})
+
+function refusal(prices: object): string {
+  try {
+    config(prices)
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return thrown.message
+  }
+  throw new Error('expected a refusal')
+}
+
+describe('prices', () => {
+  test('per million tokens and per piece are exact in atto-dollars', () => {
+    expect(pricesOf({ prompt: 0.07, completion: 0.000001, request: 0.005, web_search: 0.01 })).toEqual({
+      prompt: 70_000_000_000n,
+      completion: 1_000_000n,
+      request: 5_000_000_000_000_000n,
+      web_search: 10_000_000_000_000_000n,
+    })
+  })
+
+  test('without tiers are the same for every input', () => {
+    const prices = pricesOf({ prompt: 1, completion: 2 })
+    expect(pricesFor(prices, 10_000_000)).toBe(prices)
+  })
+
+  test('of a tier hold above its bound, not at it', () => {
+    const prices = pricesOf({ prompt: 1, completion: 2, tiers: [{ above: 10, prompt: 3 }] })
+    expect(pricesFor(prices, 10).prompt).toBe(1_000_000_000_000n)
+    expect(pricesFor(prices, 11)).toMatchObject({ prompt: 3_000_000_000_000n, completion: 2_000_000_000_000n })
+  })
+})
+
+describe('prices in the config', () => {
+  const path = 'models.0.endpoints.0.usd_per_million_tokens'
+  const good = { prompt: 1, completion: 2 }
+
+  test('may name every class, and tiers', () => {
+    const tiers = [{ above: 200_000, prompt: 2, cache_read: 0.2 }]
+    const prices = { ...good, cache_write_1h: 2, image: 1, request: 0.01, web_search: 0.01, tiers }
+    expect(config(prices).models[0]?.endpoints[0]?.usd_per_million_tokens).toEqual(prices)
+  })
+
+  test.each([
+    [{ ...good, web_search: 10 }, `${path}.web_search: expected number from 0 to 1, found 10`],
+    [{ ...good, request: -0.1 }, `${path}.request: expected number from 0 to 1, found -0.1`],
+    [{ ...good, cache_write_1h: 20_000 }, `${path}.cache_write_1h: expected number from 0 to 10000, found 20000`],
+    [{ ...good, tiers: [{ above: 0, prompt: 1 }] }, `${path}.tiers.0.above: expected integer from 1, found 0`],
+    [{ ...good, tiers: [{ prompt: 1 }] }, `${path}.tiers.0.above: expected integer from 1, found nothing`],
+    [{ ...good, tiers: [{ above: 5, prompt: 10_001 }] }, `${path}.tiers.0.prompt: expected number from 0 to 10000, found 10001`],
+    [{ ...good, tiers: [{ above: 5, web_search: 1 }] }, `${path}.tiers.0.web_search: expected no such field, found 1`],
+  ])('%j is refused with its place', (prices, message) => {
+    expect(refusal(prices)).toBe(message)
+  })
+})
