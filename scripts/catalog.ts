@@ -1,0 +1,34 @@
+import { resolve } from 'node:path'
+import type { CatalogData, ModelRow } from '../src/core/catalog/models/rows.ts'
+import { type Gathered, gather } from './catalog/gather.ts'
+import { readSources, SOURCES } from './catalog/sources.ts'
+
+const OUTFILE = resolve(import.meta.dir, '../src/core/catalog/models.data.json')
+
+/** Writes the built-in catalogue anew and says what came of it. `bun run catalog` */
+const today = new Date().toISOString().slice(0, 10)
+const before = new Map(((await Bun.file(OUTFILE).json()) as CatalogData).models.map(row => [row.id, row]))
+const gathered = gather(await readSources(), today, before)
+await Bun.write(OUTFILE, text(gathered, today))
+for (const line of summary(gathered)) process.stdout.write(`${line}\n`)
+
+// A model a line, so that a refresh reads as a list of changes.
+function text({ models, aliases }: Gathered, generated: string): string {
+  const lines = (rows: unknown[]) => rows.map(row => JSON.stringify(row)).join(',\n')
+  const head = { generated, sources: SOURCES, licence: 'MIT, both sources' }
+  return `${JSON.stringify(head).slice(0, -1)},"aliases":${JSON.stringify(aliases)},"models":[\n${lines(models)}\n]}\n`
+}
+
+function summary({ models, aliases, left }: Gathered): string[] {
+  const endpoints = models.flatMap(model => model.endpoints)
+  const counts = new Map<string, number>()
+  for (const { provider } of endpoints) counts.set(provider, (counts.get(provider) ?? 0) + 1)
+  const priced = endpoints.filter(endpoint => endpoint.prices).length
+  const kinds = Map.groupBy(models, (model: ModelRow) => (model.output ?? ['text']).join('+'))
+  return [
+    `${models.length} models, ${endpoints.length} endpoints (${priced} priced), ${counts.size} providers, ${Object.keys(aliases).length} aliases`,
+    `Models by what comes out: ${[...kinds].map(([kind, { length }]) => `${kind} ${length}`).join(', ')}`,
+    `Endpoints: ${[...counts].map(([provider, count]) => `${provider} ${count}`).join(', ')}`,
+    ...[...left].map(([why, names]) => `Left out, ${why}: ${names.length}`),
+  ]
+}

@@ -1,0 +1,70 @@
+import type { ModelRow } from '../../src/core/catalog/models/rows.ts'
+import { INPUTS, OUTPUTS } from './overlay.ts'
+import type { PiModel, PricedModel } from './sources.ts'
+
+/** One model at one provider, from one source or both. */
+export interface Found {
+  provider: string
+  /** The source's name for it. */
+  id: string
+  /** The provider's own name for it. */
+  model: string
+  name: string | undefined
+  pi: PiModel | undefined
+  priced: PricedModel | undefined
+}
+
+/** The days that its names tell, of whatever provider. */
+export const datesOf = ({ id, priced }: Found): string[] => [id, ...namesIn(priced?.match)].flatMap(datesIn)
+
+// `gpt-5.4-2026-03-05`, `claude-haiku-4-5-20251001`
+function datesIn(name: string): string[] {
+  const date = /(?<!\d)(20[12]\d)-?([01]\d)-?([0-3]\d)(?!\d)/.exec(name)
+  const day = date ? `${date[1]}-${date[2]}-${date[3]}` : ''
+  return Number.isNaN(Date.parse(day)) ? [] : [day]
+}
+
+// Every text in the rule that says which names are the model's.
+function namesIn(match: unknown): string[] {
+  if (typeof match === 'string') return [match]
+  return typeof match === 'object' && match !== null ? Object.values(match).flatMap(namesIn) : []
+}
+
+/** The larger of both: one source may tell the window of the cheaper tier only. */
+export function contextOf({ pi, priced }: Found): number | undefined {
+  const known = [pi?.contextWindow, priced?.context_window].filter(one => one !== undefined)
+  return known.length > 0 ? Math.max(...known) : undefined
+}
+
+/** What comes out, where the name tells that it is not text alone. */
+export const outputOf = (name: string) => OUTPUTS.find(([pattern]) => pattern.test(name))?.[1]
+
+/** What goes in and comes out; text where it says nothing. */
+export function modalitiesOf(slug: string, pi: PiModel | undefined): Pick<ModelRow, 'input' | 'output'> {
+  const name = slug.slice(slug.indexOf('/') + 1)
+  const output = pi?.output ?? outputOf(name) ?? ['text']
+  const more = INPUTS.find(([family]) => family.test(slug))?.[1] ?? []
+  const audio = /audio|whisper|transcribe|voxtral/.test(name) ? ['audio'] : []
+  const input = [...new Set([...(pi?.input ?? ['text']), ...more, ...audio])]
+  return {
+    ...(input.join() === 'text' ? {} : { input: ['text', ...input.filter(one => one !== 'text')] }),
+    ...(output.join() === 'text'
+      ? {}
+      : { output: ['text', 'image', 'audio', 'embeddings', 'rerank', 'speech', 'transcription'].filter(one => output.includes(one)) }),
+  }
+}
+
+const EFFORTS = ['max', 'xhigh', 'high', 'medium', 'low', 'minimal']
+
+/** How it reasons. Undefined where it does not, or nobody knows. */
+export function reasoningOf(pi: PiModel | undefined): ModelRow['reasoning'] | undefined {
+  if (!pi?.reasoning) return undefined
+  const { thinkingLevelMap: levels } = pi
+  if (!levels) return { mandatory: false }
+  const supported_efforts = EFFORTS.filter(effort => levels[effort])
+  const mandatory = levels.off === null
+  return {
+    mandatory,
+    ...(supported_efforts.length > 0 ? { supported_efforts: mandatory ? supported_efforts : [...supported_efforts, 'none'] } : {}),
+  }
+}

@@ -1,0 +1,223 @@
+import type { EndpointRow, ModelRow } from '../../src/core/catalog/models/rows.ts'
+import { contextOf, datesOf, type Found, modalitiesOf, outputOf, reasoningOf } from './facts.ts'
+import { latestAliases } from './latest.ts'
+import { CONTEXTS, OVERLAY, PROTOCOLS } from './overlay.ts'
+import { genaiPrices, isSound, joined, piPrices } from './prices.ts'
+import { PROVIDER_SOURCES, type ProviderSource } from './providers.ts'
+import { newSlug, partsOf, SLUG, Slugs } from './slugs.ts'
+import type { PiModel, Sources } from './sources.ts'
+
+export interface Gathered {
+  models: ModelRow[]
+  /** Another name → the slug. */
+  aliases: Record<string, string>
+  /** What was left out, by why. */
+  left: Map<string, string[]>
+}
+
+/**
+ * Every model of both packages under its public slug, with one endpoint per provider. What no name dates is as old as its first day in this
+ * catalogue: `before` is the last one.
+ */
+export function gather(sources: Sources, today: string, before: Map<string, ModelRow>): Gathered {
+  const gathering = new Gathering(sources, today, before)
+  for (const [provider, source] of Object.entries(PROVIDER_SOURCES)) gathering.takeProvider(provider, source)
+  for (const row of OVERLAY) gathering.takeOverlay(row)
+  return gathering.result()
+}
+
+class Gathering {
+  readonly #sources: Sources
+  readonly #today: string
+  readonly #before: Map<string, ModelRow>
+  readonly #slugs = new Slugs()
+  /** Slugs that the public service serves now. */
+  readonly #served = new Map<string, PiModel>()
+  readonly #rows = new Map<string, ModelRow>()
+  readonly #dates = new Map<string, [day: string]>()
+  readonly #aliases = new Map<string, string>()
+  readonly #left = new Map<string, string[]>()
+
+  constructor(sources: Sources, today: string, before: Map<string, ModelRow>) {
+    this.#sources = sources
+    this.#today = today
+    this.#before = before
+    for (const model of sources.pi.get('openrouter') ?? []) this.#takeSlug(model)
+    for (const { id } of sources.priced('openrouter')) if (/^[a-z]/.test(id) && SLUG.test(id)) this.#slugs.add(id)
+  }
+
+  #takeSlug(model: PiModel): void {
+    if (model.type === 'classifier' || !SLUG.test(model.id)) return
+    this.#served.set(model.id, model)
+    this.#slugs.add(model.id)
+  }
+
+  takeProvider(provider: string, source: ProviderSource): void {
+    const found = this.#foundAt(provider, source).filter(
+      one => !source.skip?.test(one.id) || this.#leave('skipped by hand', provider, one.id),
+    )
+    for (const one of found.sort(byPreference)) this.#takeEndpoint(one, source)
+  }
+
+  /** What pi-ai lists, with its prices; and what only genai-prices lists, where that says that it is served. */
+  #foundAt(provider: string, source: ProviderSource): Found[] {
+    const { own = id => id } = source
+    const prices = (source.priced ? this.#sources.priced(source.priced) : []).filter(
+      row => !row.deprecated || this.#leave('deprecated', provider, row.id),
+    )
+    const byName = new Map(prices.map(row => [plain(own(row.id)), row]))
+    const listed = (source.pi ? (this.#sources.pi.get(source.pi) ?? []) : []).filter(model => this.#isWork(provider, model))
+    const both = listed.map(pi => ({ provider, id: pi.id, model: own(pi.id), name: pi.name, pi, priced: byName.get(plain(own(pi.id))) }))
+    const taken = new Set(both.map(one => one.priced))
+    const rest = prices
+      .filter(row => !taken.has(row))
+      .map(row => ({ provider, id: row.id, model: own(row.id), name: row.name, pi: undefined, priced: row }))
+    return [...both, ...rest.filter(one => !source.pi || this.#isStillServed(one, source))]
+  }
+
+  #isWork(provider: string, model: PiModel): boolean {
+    if (model.type === 'classifier') return this.#leave('a kind of work that there is no door for', provider, model.id)
+    if (/:batch$/.test(model.id)) return this.#leave('a price for answers by the day', provider, model.id)
+    if (/^~|-latest$/.test(model.id) && !/^(gpt-)?chat-latest$/.test(model.id)) return this.#leave('a name that moves', provider, model.id)
+    return true
+  }
+
+  // genai-prices remembers what is long gone. There are: what its maker still has on the public list, and kinds that pi-ai does not list.
+  #isStillServed({ provider, id }: Found, { home, keep }: ProviderSource): boolean {
+    const parts = partsOf(id, home)
+    if (parts && (outputOf(parts.name) ?? ['text'])[0] !== 'text' && !/vision|ada-002/.test(id)) return true
+    const slug = parts && this.#slugs.find(parts)
+    const isMaker = home !== undefined || provider === 'bedrock'
+    if (keep?.test(id) || (isMaker && slug !== undefined && this.#served.has(slug))) return true
+    return this.#leave('priced, but not listed any more', provider, id)
+  }
+
+  #takeEndpoint(found: Found, source: ProviderSource): void {
+    const slug = this.#slugOf(found, source)
+    if (!slug) return
+    const row = this.#row(slug, found)
+    this.#takeDate(slug, found)
+    const endpoint = row.endpoints.find(one => one.provider === found.provider) ?? this.#endpoint(found, row)
+    if (!endpoint) return
+    if (!row.endpoints.includes(endpoint)) row.endpoints.push(endpoint)
+    this.#takeAlias(found, slug)
+  }
+
+  #slugOf({ provider, id }: Found, { home, joinsOnly }: ProviderSource): string | undefined {
+    if (this.#served.has(id) && (provider === 'openrouter' || joinsOnly)) return id
+    const parts = partsOf(id, home)
+    if (!parts) return this.#drop('nobody knows whose it is', provider, id)
+    const found = this.#slugs.find(parts)
+    const slug = found ?? newSlug(parts)
+    if (joinsOnly && !this.#rows.has(slug)) return this.#drop('a model that only a reseller has', provider, id)
+    if (!SLUG.test(slug)) return this.#drop('no slug can be made of its name', provider, id)
+    this.#slugs.add(slug)
+    return slug
+  }
+
+  #row(slug: string, found: Found): ModelRow {
+    const known = this.#rows.get(slug)
+    if (known) return known
+    const served = this.#served.get(slug)
+    const row: ModelRow = {
+      id: slug,
+      name: served?.name ?? this.#nameOf(slug, found),
+      ...modalitiesOf(slug, served ?? found.pi),
+      created: this.#today,
+      endpoints: [],
+    }
+    const context = served?.contextWindow ?? contextOf(found) ?? CONTEXTS[slug]
+    if (context) row.context_length = context
+    const reasoning = reasoningOf(served ?? found.pi)
+    if (reasoning) row.reasoning = reasoning
+    this.#rows.set(slug, row)
+    return row
+  }
+
+  #nameOf(slug: string, { name }: Found): string {
+    const [author = '', model = ''] = slug.split('/')
+    const like = [...this.#served.values()].find(one => one.id.startsWith(`${author}/`) && one.name.includes(': '))
+    const shown = like?.name.slice(0, like.name.indexOf(': ')) ?? author
+    return `${shown}: ${name && outputOf(model) === undefined ? name.replace(/ \((latest|Global|US|EU)\)$/, '') : model}`
+  }
+
+  // A dated name of any provider dates the model: the first of them.
+  #takeDate(slug: string, found: Found): void {
+    const days = datesOf(found).filter(day => day <= this.#today)
+    const first = [...days, ...(this.#dates.get(slug) ?? [])].sort()[0]
+    if (first) this.#dates.set(slug, [first])
+  }
+
+  #createdOf = (slug: string): string => this.#dates.get(slug)?.[0] ?? this.#before.get(slug)?.created ?? this.#today
+
+  #takeAlias({ model, provider }: Found, slug: string): void {
+    const alias = `${slug.slice(0, slug.indexOf('/'))}/${model.slice(model.lastIndexOf('/') + 1)}`.toLowerCase()
+    if (alias !== slug && SLUG.test(alias) && PROVIDER_SOURCES[provider]?.home) this.#aliases.set(alias, slug)
+  }
+
+  #endpoint(found: Found, row: ModelRow): EndpointRow | undefined {
+    const { provider, model, pi, priced } = found
+    const fromPi = pi && (model.endsWith(':free') ? { prompt: 0, completion: 0 } : piPrices(pi))
+    const { prices, conflict } = joined(fromPi, priced && genaiPrices(priced, this.#today))
+    if (conflict) this.#leave('of two prices that differ the older', provider, model)
+    if (prices && !isSound(prices)) return this.#drop('a price that cannot be', provider, model)
+    const parts = partsOf(model, undefined)
+    const context = contextOf(found)
+    const protocol = PROTOCOLS.find(([at, name]) => at.test(provider) && name.test(model))?.[2]
+    return {
+      provider,
+      model,
+      ...(protocol ? { protocol } : {}),
+      ...(prices ? { prices } : {}),
+      ...(context && context !== row.context_length ? { context_length: context } : {}),
+      ...(pi?.maxTokens ? { max_completion_tokens: pi.maxTokens } : {}),
+      ...(pi?.reasoning !== undefined ? { reasoning: pi.reasoning } : {}),
+      ...(parts?.quantization ? { quantization: parts.quantization } : {}),
+      ...(/^(us|eu)\./.test(model) ? { region: model.slice(0, 2) } : {}),
+    }
+  }
+
+  takeOverlay({ id, name, provider, model, prices, context_length, output }: (typeof OVERLAY)[number]): void {
+    if (this.#rows.has(id)) return
+    this.#rows.set(id, { id, name, created: this.#today, context_length, output, endpoints: [{ provider, model, prices }] })
+  }
+
+  #leave(why: string, provider: string, model: string): false {
+    this.#left.set(why, [...(this.#left.get(why) ?? []), `${provider} ${model}`])
+    return false
+  }
+
+  #drop(why: string, provider: string, model: string): undefined {
+    this.#leave(why, provider, model)
+  }
+
+  result(): Gathered {
+    const models = [...this.#rows.values()].filter(row => row.endpoints.length > 0).sort((a, b) => (a.id < b.id ? -1 : 1))
+    for (const row of models) row.created = this.#createdOf(row.id)
+    for (const row of models) row.endpoints.sort((a, b) => placeOf(a, row) - placeOf(b, row))
+    const known = new Set(models.map(row => row.id))
+    const latest = latestAliases(this.#sources.pi.get('openrouter') ?? [], known)
+    const aliases = [...this.#aliases, ...latest].filter(([alias, slug]) => known.has(slug) && !known.has(alias)).sort()
+    return { models, aliases: Object.fromEntries(aliases), left: this.#left }
+  }
+}
+
+// Of a provider's several names for one model: what is listed, then what works in every region, then the shortest.
+const byPreference = (a: Found, b: Found): number =>
+  Number(!a.pi) - Number(!b.pi) || regionRank(a.id) - regionRank(b.id) || a.id.length - b.id.length
+
+const REGIONS = ['global.', '', 'us.', 'eu.', 'regional.']
+const regionRank = (id: string) => REGIONS.indexOf(/^(global|us|eu|regional)\./.exec(id)?.[0] ?? '')
+
+// Its maker first, resellers last.
+function placeOf({ provider }: EndpointRow, { id }: ModelRow): number {
+  const source = PROVIDER_SOURCES[provider]
+  if (source?.joinsOnly || provider === 'openrouter') return 2
+  return source?.home !== undefined && id.startsWith(`${source.home}/`) ? 0 : 1
+}
+
+const plain = (id: string) =>
+  id
+    .toLowerCase()
+    .replace(/-latest$/, '')
+    .replace(/(?<=\d)p(?=\d)/g, '.')

@@ -1,0 +1,77 @@
+/** Where the rows of one of our providers come from. */
+export interface ProviderSource {
+  /** pi-ai's name of it. What pi-ai lists is what is served. */
+  pi?: string
+  /** genai-prices' name of it. Where pi-ai does not know the provider, its rows are what is served. */
+  priced?: string
+  /** Whose models it serves, where it serves only its own. */
+  home?: string
+  /** The provider's own name for a model that the source calls by another's. */
+  own?: (id: string) => string
+  /** Rows of the source that are not this provider's, or not callable by this name. */
+  skip?: RegExp
+  /** Rows that only genai-prices has and that are served all the same: pi-ai lists models with tools only. */
+  keep?: RegExp
+  /** Passes on what others serve: it adds endpoints, and no models that nobody else has. */
+  joinsOnly?: boolean
+}
+
+// Hugging Face's router lists who serves what at the price he asks; the names are Hugging Face's, and most servers use them as they are.
+const withoutOwner = (id: string) => id.slice(id.indexOf('/') + 1)
+const sambanova = (id: string) => withoutOwner(id).replace(/^(?=Llama-3\.[13]-\d+B-Instruct)/, 'Meta-')
+const fireworks = (id: string) => (id.includes('/') ? id : `accounts/fireworks/models/${id}`)
+const cohere = (id: string) => COHERE[id] ?? id
+const COHERE: Record<string, string> = {
+  'command-a': 'command-a-03-2025',
+  'command-r': 'command-r-08-2024',
+  'command-r-plus': 'command-r-plus-08-2024',
+  'command-r7b': 'command-r7b-12-2024',
+}
+const novita = (id: string) => id.toLowerCase().replace(/^deepseek-ai\//, 'deepseek/')
+
+/** Our providers and their sources. Plans that are paid by the month (copilots, coding plans) have no price per token and are left out. */
+export const PROVIDER_SOURCES: Record<string, ProviderSource> = {
+  openai: {
+    pi: 'openai',
+    priced: 'openai',
+    home: 'openai',
+    skip: /^ft:|oss|cyber|daybreak|realtime|moderation|^gpt-3\.5-0301/,
+    keep: /^gpt-3\.5-turbo(-instruct)?$|search-preview|deep-research/,
+  },
+  anthropic: { pi: 'anthropic', priced: 'anthropic', home: 'anthropic' },
+  google: { pi: 'google', priced: 'google', home: 'google', skip: /claude|live|maas|robotics|computer-use|deep-research/ },
+  vertex: { pi: 'google-vertex', priced: 'google', home: 'google', skip: /claude|gemma/ },
+  bedrock: { pi: 'amazon-bedrock', priced: 'aws', skip: /^(us-gov|au|apac|ca|in|jp)\.|sonic/ },
+  azure: { pi: 'azure', priced: 'azure', skip: /cyber|daybreak|:free|mai-|wizardlm/ },
+  mistral: { pi: 'mistral', priced: 'mistral', skip: /^labs-|:free/ },
+  xai: { pi: 'xai', priced: 'x-ai', home: 'x-ai', skip: /voice/ },
+  deepseek: { pi: 'deepseek', priced: 'deepseek', home: 'deepseek', skip: /chat|reasoner|v3|terminus/ },
+  moonshotai: { pi: 'moonshotai', priced: 'moonshotai', home: 'moonshotai' },
+  minimax: { pi: 'minimax', priced: 'minimax', home: 'minimax' },
+  zai: { pi: 'zai', priced: 'zai', home: 'z-ai' },
+  meta: { pi: 'meta', home: 'meta' },
+  xiaomi: { pi: 'xiaomi', home: 'xiaomi' },
+  inclusionai: { pi: 'ant-ling', home: 'inclusionai' },
+  cohere: { priced: 'cohere', home: 'cohere', own: cohere, skip: /^command$/ },
+  perplexity: { priced: 'perplexity', home: 'perplexity', skip: /^llama|r1-1776|search$/ },
+  voyage: { priced: 'voyageai', home: 'voyage' },
+  groq: { pi: 'groq', priced: 'groq' },
+  cerebras: { pi: 'cerebras', priced: 'cerebras' },
+  together: { pi: 'together', priced: 'together' },
+  fireworks: { pi: 'fireworks', priced: 'fireworks', own: fireworks, skip: /\/routers\// },
+  nvidia: { pi: 'nvidia' },
+  baseten: { pi: 'baseten', priced: 'baseten' },
+  cloudflare: { pi: 'cloudflare-workers-ai', priced: 'cloudflare', skip: /indictrans|distilbert|m2m100|moondream|guard/ },
+  huggingface: { pi: 'huggingface' },
+  nebius: { priced: 'huggingface_nebius' },
+  hyperbolic: { priced: 'huggingface_hyperbolic' },
+  novita: { priced: 'huggingface_novita', own: novita, skip: /Base-PT|Prover|AutoGLM/i },
+  nscale: { priced: 'huggingface_nscale' },
+  sambanova: { priced: 'huggingface_sambanova', own: sambanova },
+  ovhcloud: { priced: 'ovhcloud' },
+  doubleword: { priced: 'doubleword' },
+  arcee: { priced: 'arcee', skip: /latest/ },
+  avian: { priced: 'avian' },
+  openrouter: { pi: 'openrouter', skip: /^(openrouter\/|auto$)/ },
+  vercel: { pi: 'vercel-ai-gateway', joinsOnly: true },
+}

@@ -1,0 +1,95 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+
+/** Where the catalogue comes from. Both are MIT; to refresh, raise a version and run `bun run catalog`. */
+export const SOURCES = [
+  { name: '@earendil-works/pi-ai', version: '1.5.2' },
+  { name: '@pydantic/genai-prices', version: '0.1.8' },
+] as const
+
+/** A model as pi-ai has it, per provider. Prices in USD per million tokens; 0 stands for unknown as well as for nothing. */
+export interface PiModel {
+  type: 'chat' | 'image' | 'classifier'
+  id: string
+  name: string
+  reasoning?: boolean
+  /** Effort → the provider's word for it; null where it cannot be asked for. `off` is no reasoning at all. */
+  thinkingLevelMap?: Record<string, string | null>
+  input: string[]
+  output?: string[]
+  cost: PiCost & { tiers?: (PiCost & { inputTokensAbove: number })[] }
+  contextWindow?: number
+  maxTokens?: number
+}
+
+export interface PiCost {
+  input: number
+  output: number
+  cacheRead?: number
+  cacheWrite?: number
+}
+
+/** A model as genai-prices has it, per provider. */
+export interface PricedModel {
+  id: string
+  name?: string
+  deprecated?: boolean
+  /** Which names are this model's. */
+  match?: unknown
+  context_window?: number
+  prices: GenaiPrices | { constraint?: { type: 'start_date' | 'time_of_date'; start_date?: string }; prices: GenaiPrices }[]
+}
+
+export type GenaiPrices = Record<string, number | { base: number; tiers: { start: number; price: number }[] }>
+
+export interface Sources {
+  /** By pi-ai's name of the provider. */
+  pi: Map<string, PiModel[]>
+  /** By genai-prices' name of the provider. */
+  priced: (provider: string) => PricedModel[]
+}
+
+/** Fetches both packages into a directory that is gone afterwards, and reads their data. */
+export async function readSources(): Promise<Sources> {
+  const directory = mkdtempSync(join(tmpdir(), 'catalog-'))
+  try {
+    const [pi, genai] = await Promise.all(SOURCES.map(({ name, version }) => unpack(`${name}@${version}`, directory)))
+    return { pi: await readPi(join(pi ?? '', 'dist/providers')), priced: await readPriced(join(genai ?? '', 'dist/index.js')) }
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+async function unpack(spec: string, directory: string): Promise<string> {
+  const [file] = JSON.parse(await output(['npm', 'pack', '--json', spec], directory)) as { filename: string }[]
+  const into = join(directory, basename(file?.filename ?? '', '.tgz'))
+  await output(['mkdir', '-p', into], directory)
+  await output(['tar', 'xzf', file?.filename ?? '', '-C', into], directory)
+  return join(into, 'package')
+}
+
+async function output(command: string[], cwd: string): Promise<string> {
+  const child = Bun.spawn(command, { cwd, stdout: 'pipe', stderr: 'ignore' })
+  const text = await new Response(child.stdout).text()
+  if ((await child.exited) !== 0) throw new Error(`${command.join(' ')} failed`)
+  return text
+}
+
+// The modules beside the data only flatten it.
+async function readPi(providers: string): Promise<Map<string, PiModel[]>> {
+  const names = readdirSync(providers).filter(name => name.endsWith('.models.js'))
+  return new Map(
+    names.map(name => [basename(name, '.models.js'), modelsIn(join(providers, 'data', `${basename(name, '.models.js')}.json`))]),
+  )
+}
+
+function modelsIn(file: string): PiModel[] {
+  const groups = JSON.parse(readFileSync(file, 'utf8')) as Record<string, Record<string, PiModel>>
+  return Object.values(groups).flatMap(group => Object.values(group))
+}
+
+async function readPriced(module: string): Promise<Sources['priced']> {
+  const { findProvider } = (await import(module)) as { findProvider: (by: { providerId: string }) => { models: PricedModel[] } | undefined }
+  return provider => findProvider({ providerId: provider })?.models ?? []
+}
