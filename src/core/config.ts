@@ -38,7 +38,10 @@ const EndpointConfig = Type.Object(
     max_completion_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
     supported_parameters: Type.Optional(Type.Array(Type.String(), { description: 'Omitted: all' })),
     data_policy: Type.Optional(
-      Type.Object({ training: Type.Optional(Type.Boolean()), retention_days: Type.Optional(Type.Integer({ minimum: 0 })) }, closed),
+      Type.Object(
+        { training: Type.Optional(Type.Boolean()), retention_days: Type.Optional(Type.Integer({ minimum: 0 })) },
+        { ...closed, description: 'What was agreed with the provider; what is publicly known of him when omitted' },
+      ),
     ),
     region: Type.Optional(Type.String()),
     quantization: Type.Optional(Type.String()),
@@ -82,7 +85,7 @@ export const Config = Type.Object(
     }),
     default_model: Type.String({ default: 'sandbox/echo', minLength: 1, description: 'The model of a call that names none' }),
     providers: Type.Record(Type.String(), ProviderConfig, { default: {}, description: 'Who can be called' }),
-    models: Type.Array(ModelConfig, { default: [], description: 'Added to, or laid over, the built-in catalogue' }),
+    models: Type.Array(ModelConfig, { default: [], description: 'Added to the built-in catalogue, or laid over its model of the same id' }),
     security: Type.Object(
       { allow_private_urls: Type.Array(Type.String(), { default: [], description: 'Private hosts that a caller’s URL may name' }) },
       { ...closed, default: {} },

@@ -6,6 +6,8 @@ import type { Generation } from './telemetry/generations.ts'
 export interface EventMap {
   'generation.finished': Generation
   'attempt.failed': { endpoint: Endpoint; error: GatewayError }
+  /** A call was answered whose cost nobody knows: the endpoint has no price. */
+  'price.missing': { endpoint: Endpoint }
   'store.failing': { error: unknown }
 }
 

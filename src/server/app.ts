@@ -12,6 +12,7 @@ import { key } from './routes/key.ts'
 import { keys } from './routes/keys.ts'
 import { messages } from './routes/messages.ts'
 import { models } from './routes/models.ts'
+import { providers } from './routes/providers.ts'
 import { site } from './routes/site.ts'
 
 /** The table of contents of the API. Throws when a route says neither who may use it nor that everybody may. */
@@ -22,7 +23,14 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
     .use(site(gateway))
     .use(description(() => app, about))
     .group('/api/v1', api =>
-      api.use(chat(gateway)).use(messages(gateway)).use(keys(gateway)).use(key(gateway)).use(generation(gateway)).use(models(gateway)),
+      api
+        .use(chat(gateway))
+        .use(messages(gateway))
+        .use(keys(gateway))
+        .use(key(gateway))
+        .use(generation(gateway))
+        .use(models(gateway, siteUrl))
+        .use(providers(gateway)),
     )
   for (const route of app.routes) refuseUndeclared(route)
   return app

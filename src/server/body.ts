@@ -32,10 +32,12 @@ export function readQuery<T extends TSchema>(url: string, schema: T): Static<T> 
   const query: Record<string, unknown> = {}
   const properties: Record<string, TSchema> = schema.properties ?? {}
   for (const [name, text] of new URL(url).searchParams) {
-    query[name] = properties[name]?.type === 'integer' && /^-?\d{1,15}$/.test(text) ? Number(text) : text
+    query[name] = NUMBERS[properties[name]?.type]?.test(text) ? Number(text) : text
   }
   return checked(schema, query)
 }
+
+const NUMBERS: Record<string, RegExp> = { integer: /^-?\d{1,15}$/, number: /^-?\d{1,15}(\.\d{1,15})?$/ }
 
 /** A client may take this long for a small body, and a second more for each KiB of a large one. */
 const PATIENCE = 30_000

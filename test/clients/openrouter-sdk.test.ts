@@ -440,30 +440,55 @@ describe('generations', () => {
 })
 
 describe('models', () => {
-  test('are listed with their prices', async () => {
+  test('are listed with their prices, those of the config first', async () => {
     const pages = await Array.fromAsync(await client.models.list())
     const listed = pages.flatMap(page => page.result.data)
-    expect(listed.map(model => model.id)).toEqual(['sandbox/echo', 'acme/small', 'acme/steady', 'acme/thinker', 'acme/muser'])
+    expect(listed.slice(0, 5).map(model => model.id)).toEqual(['sandbox/echo', 'acme/small', 'acme/steady', 'acme/thinker', 'acme/muser'])
     expect(listed[1]).toMatchObject({
       name: 'Acme small',
       contextLength: 128_000,
       pricing: { prompt: '0.00000015', completion: '0.0000006' },
+    })
+    expect(listed.find(model => model.id === 'anthropic/claude-haiku-4.5')).toMatchObject({
+      architecture: { tokenizer: 'Claude', inputModalities: ['text', 'image', 'file'] },
+      pricing: { prompt: '0.000001', completion: '0.000005', inputCacheRead: '0.0000001' },
+    })
+  })
+
+  test('of every kind, with their tiers and efforts, fit the client', async () => {
+    const pages = await Array.fromAsync(await client.models.list({ outputModalities: 'all' }))
+    const listed = pages.flatMap(page => page.result.data)
+    expect(listed.length).toBeGreaterThan(400)
+    expect(listed.find(model => model.id === 'google/gemini-2.5-pro')).toMatchObject({
+      reasoning: { mandatory: true },
+      pricing: { overrides: [{ minPromptTokens: 200_000, prompt: '0.0000025', completion: '0.000015' }] },
     })
   })
 
   // The client asks for the next page while a page is full, so a list that is always whole has no end.
   test('can be read page by page, to the end', async () => {
     const pages: string[][] = []
-    for await (const page of await client.models.list({ limit: 2 })) {
+    for await (const page of await client.models.list({ limit: 3, q: 'acme' })) {
       pages.push(page.result.data.map(model => model.id))
       if (pages.length > 5) break
     }
-    expect(pages.map(page => page.length)).toEqual([2, 2, 1])
+    expect(pages.map(page => page.length)).toEqual([3, 1])
+    expect(new Set(pages.flat()).size).toBe(4)
   })
 
-  test('can be had one by one', async () => {
+  test('can be counted, and those listed that a key can call', async () => {
+    const { data } = await client.models.count({ outputModalities: 'all' })
+    expect(data.count).toBeGreaterThan(400)
+    const callable = await Array.fromAsync(await client.models.listForUser({ bearer: stage.server.inference_key }))
+    const ids = callable.flatMap(page => page.result.data.map(model => model.id))
+    expect(ids).toEqual(['sandbox/echo', 'acme/small', 'acme/steady', 'acme/thinker', 'acme/muser'])
+  })
+
+  test('can be had one by one, by an alias too', async () => {
     const { data } = await client.models.get({ author: 'acme', slug: 'small' })
     expect(data).toMatchObject({ id: 'acme/small', architecture: { inputModalities: ['text', 'image'], outputModalities: ['text'] } })
+    const alias = await client.models.get({ author: '~anthropic', slug: 'claude-haiku-latest' })
+    expect(alias.data.aliasTarget?.slug).toStartWith('anthropic/claude-haiku-')
   })
 
   test('tell who serves them', async () => {
@@ -473,6 +498,27 @@ describe('models', () => {
       ['Together', 'local', '0.00000015'],
       ['Groq', 'spare', '0.00000015'],
     ])
+    const known = await client.endpoints.list({ author: 'google', slug: 'gemini-embedding-001' })
+    expect(known.data.endpoints.map(one => [one.providerName, one.tag])).toEqual([
+      ['Google AI Studio', 'google'],
+      ['Google', 'vertex'],
+    ])
+  })
+
+  test('that embed are listed apart, and so are endpoints that keep nothing', async () => {
+    const pages = await Array.fromAsync(await client.embeddings.listModels())
+    const listed = pages.flatMap(page => page.result.data)
+    expect(listed.map(model => model.id)).toContain('openai/text-embedding-3-small')
+    expect(listed.every(model => model.architecture.outputModalities.includes('embeddings'))).toBe(true)
+    const { data } = await client.endpoints.listZdrEndpoints()
+    expect(new Set(data.map(one => one.tag))).toContain('bedrock')
+    expect(data.map(one => one.tag)).not.toContain('openai')
+  })
+
+  test('have providers with a name, a slug and what is sure of them', async () => {
+    const { data } = await client.providers.list()
+    expect(data.find(one => one.slug === 'anthropic')).toMatchObject({ name: 'Anthropic', headquarters: 'US' })
+    expect(data.length).toBeGreaterThan(40)
   })
 })
 
@@ -484,7 +530,8 @@ test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where
       ...[200, 400, 401, 403, 429, 502].map(status => `sendChatCompletionRequest ${status}`),
       ...['createKeys 201', 'createKeys 400', 'createKeys 403', 'getKey 200', 'getKey 404', 'updateKeys 200', 'list 200', 'deleteKeys 200'],
       ...['getCurrentKey 200', 'getGeneration 200', 'getGeneration 404'],
-      ...['getModels 200', 'getModel 200', 'getModel 404', 'listEndpoints 200', 'listEndpoints 404'],
+      ...['getModels 200', 'getModel 200', 'getModel 404', 'listEndpoints 200', 'listEndpoints 404', 'listModelsCount 200'],
+      ...['listModelsUser 200', 'listEmbeddingsModels 200', 'listEndpointsZdr 200', 'listProviders 200'],
     ]),
   )
 })

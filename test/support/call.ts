@@ -29,6 +29,7 @@ export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
 /** A provider `local` that speaks openai-chat, with `more` laid over it. */
 export const providerOf = (more: Partial<Provider> = {}): Provider => ({
   slug: 'local',
+  configured: true,
   name: 'Local',
   protocol: 'openai-chat',
   base_url: 'http://127.0.0.1:4010/v1',

@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import type { Endpoint } from '../../core/catalog/models.ts'
 import { type CommonOptions, common, dataDirectory } from '../options.ts'
 import { output, print, printJson } from '../output.ts'
 
@@ -14,13 +15,17 @@ async function check(file: string | undefined, options: CommonOptions): Promise<
   const { openCatalog } = await import('../../core/catalog/models.ts')
   const { protocolNames } = await import('../../core/protocols/registry.ts')
   const found = await readConfig(file ?? options.config, dataDirectory(options))
-  const { models, providers } = openCatalog(found.config, protocolNames, new Date())
-  const unpriced = [...models.values()].filter(model => model.endpoints.some(endpoint => endpoint.prices === null)).map(model => model.id)
-  output(options.json, { file: found.file, models: models.size, providers: providers.size, unpriced }, () => {
-    print(`${found.file ?? 'No config file: the defaults'}: ${models.size} models at ${providers.size} providers`)
+  const catalog = openCatalog(found.config, protocolNames, new Date())
+  const models = [...catalog.models.values()].filter(model => model.endpoints.some(endpoint => endpoint.provider.configured))
+  const providers = [...catalog.providers.values()].filter(provider => provider.configured)
+  const unpriced = models.filter(model => model.endpoints.some(isUnpriced)).map(model => model.id)
+  output(options.json, { file: found.file, models: models.length, providers: providers.length, unpriced }, () => {
+    print(`${found.file ?? 'No config file: the defaults'}: ${models.length} models at ${providers.length} providers`)
     for (const id of unpriced) print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)
   })
 }
+
+const isUnpriced = ({ provider, prices }: Endpoint) => provider.configured && prices === null
 
 async function schema(): Promise<void> {
   const { Config } = await import('../../core/config.ts')

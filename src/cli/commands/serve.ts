@@ -129,6 +129,12 @@ function logger(format: string, gateway: Gateway): Log {
       cause: causeOf(error),
     }),
   )
+  const unpriced = new Set<string>()
+  gateway.events.on('price.missing', ({ endpoint: { model, provider } }) => {
+    if (unpriced.has(`${provider.slug} ${model}`)) return
+    unpriced.add(`${provider.slug} ${model}`)
+    log('price.missing', { provider: provider.slug, model, consequence: 'what its calls cost is not known and not charged' })
+  })
   gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
   return log
 }

@@ -1,9 +1,12 @@
-import { type Static, Type } from '@sinclair/typebox'
 import type { ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
-import { shownModel } from './models/shown.ts'
-import { FREE, type Prices, pricesOf } from './prices.ts'
+import { readBuiltIn } from './models/built-in.ts'
+import { LazyModels } from './models/lazy.ts'
+import { type CountQuery, keepsNothing, type ModelQuery, matching, type PageQuery } from './models/query.ts'
+import { shownEndpoint, shownEndpoints, shownModel } from './models/shown.ts'
+import { openParameters } from './parameters.ts'
+import type { Prices } from './prices.ts'
 import { openProviders, type Provider } from './providers.ts'
 
 /** One model at one provider: the thing a call is sent to. */
@@ -35,12 +38,22 @@ export interface Model {
   context_length: number | null
   input_modalities: string[]
   output_modalities: string[]
+  /** Null where it is not known to reason. */
+  reasoning: { mandatory: boolean; supported_efforts?: string[] } | null
   endpoints: Endpoint[]
 }
 
-/** Everything that can be called, by slug and by provider. */
+/** The models by slug. `get` and `has` know aliases too; the others do not count them. */
+export interface Models {
+  get(slug: string): Model | undefined
+  has(slug: string): boolean
+  values(): Iterable<Model>
+  readonly size: number
+}
+
+/** Everything that is known, by slug and by provider. Callable is what a configured provider serves. */
 export interface Catalog {
-  models: Map<string, Model>
+  models: Models
   providers: Map<string, Provider>
 }
 
@@ -54,76 +67,97 @@ const SANDBOX: ModelConfig = {
   endpoints: [{ provider: 'sandbox', model: 'echo', data_policy: { training: false, retention_days: 0 } }],
 }
 
-/** The catalogue of the config laid over the built-in one. Throws `invalid_request` naming the first setting that is wrong. */
+/**
+ * The catalogue of the config laid over the built-in one. A model of the config whose id is built in lays the fields that it gives over that
+ * model's; its endpoints stand before all others and instead of the built-in ones of the same providers. A provider's credential alone makes all
+ * that the built-in catalogue has of him callable. Throws `invalid_request` naming the first setting that is wrong.
+ */
 export function openCatalog(config: Gateway['config'], protocols: string[], now: Date): Catalog {
   const { providers, faults } = openProviders(config.providers, protocols)
   const [fault] = faults
   if (fault) throw invalid(`providers.${fault.slug}.${fault.field}: expected ${fault.expected}`, `providers.${fault.slug}.${fault.field}`)
+  const given = new Map([SANDBOX, ...config.models].map(model => [model.id, model]))
+  for (const [i, model] of config.models.entries()) checkEndpoints(model, `models.${i}`, providers, protocols)
   const created = Math.floor(now.getTime() / 1000)
-  const models = new Map<string, Model>()
-  for (const [i, given] of [SANDBOX, ...config.models].entries())
-    models.set(given.id, openModel(given, i - 1, providers, protocols, created))
-  if (!models.has(config.default_model))
+  const models = new LazyModels(given, readBuiltIn, { providers, protocols, created, parametersOf: openParameters() })
+  if (!given.has(config.default_model) && !models.has(config.default_model))
     throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
   return { models, providers }
 }
 
-function openModel(given: ModelConfig, at: number, providers: Map<string, Provider>, protocols: string[], created: number): Model {
-  const endpoints = given.endpoints.map((one, i) => {
-    const provider = providers.get(one.provider)
-    const path = `models.${at}.endpoints.${i}.provider`
-    if (!provider) throw invalid(`${path}: expected one of ${[...providers.keys()].join(', ')}, found ${one.provider}`, path)
-    if (one.protocol && !protocols.includes(one.protocol)) throw unspoken(`models.${at}.endpoints.${i}.protocol`, protocols)
-    return openEndpoint(given, one, provider)
-  })
-  return {
-    id: given.id,
-    name: given.name ?? given.id,
-    description: given.description ?? '',
-    created,
-    context_length: given.context_length ?? null,
-    input_modalities: given.input_modalities ?? ['text'],
-    output_modalities: given.output_modalities ?? ['text'],
-    endpoints,
-  }
-}
-
-function openEndpoint(model: ModelConfig, given: ModelConfig['endpoints'][number], provider: Provider): Endpoint {
-  const prices = given.usd_per_million_tokens
-  return {
-    provider,
-    protocol: given.protocol ?? provider.protocol,
-    model: model.id,
-    upstreamModel: given.model,
-    prices: prices ? pricesOf(prices) : provider.protocol === 'sandbox' ? FREE : null,
-    context_length: given.context_length ?? model.context_length ?? null,
-    max_completion_tokens: given.max_completion_tokens ?? null,
-    supported_parameters: given.supported_parameters ? new Set(given.supported_parameters) : null,
-    data_policy: { training: given.data_policy?.training ?? true, retention_days: given.data_policy?.retention_days ?? null },
-    region: given.region ?? null,
-    quantization: given.quantization ?? 'unknown',
+function checkEndpoints({ endpoints }: ModelConfig, path: string, providers: Map<string, Provider>, protocols: string[]): void {
+  for (const [i, { provider, protocol }] of endpoints.entries()) {
+    const at = `${path}.endpoints.${i}`
+    if (!providers.get(provider)?.configured) {
+      const configured = [...providers.values()].filter(one => one.configured).map(one => one.slug)
+      throw invalid(`${at}.provider: expected one of ${configured.join(', ')}, found ${provider}`, `${at}.provider`)
+    }
+    if (protocol && !protocols.includes(protocol)) throw unspoken(`${at}.protocol`, protocols)
   }
 }
 
 const unspoken = (path: string, protocols: string[]) => invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
 
-/** The model under this slug. Throws 404. */
+/** The model under this slug or alias. Throws 404. */
 export function getModel(gateway: Gateway, id: string): Model {
-  const model = gateway.catalog.models.get(id)
+  const model = gateway.catalog.models.get(id) ?? gateway.catalog.models.get(withoutVariant(id))
   if (!model) throw notFound(`${JSON.stringify(id)} is not a model of this gateway`)
   return model
 }
 
-/** The query of `GET /models`. */
-export const ModelQuery = Type.Object({
-  offset: Type.Optional(Type.Integer({ minimum: 0 })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-})
-export type ModelQuery = Static<typeof ModelQuery>
+// Variants that say how to choose an endpoint, not what is called. `:free` is another model.
+const withoutVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|thinking)$/, '')
 
-/** One page of the models, as `GET /models` shows it. */
-export function listModels(gateway: Gateway, { offset = 0, limit = 500 }: ModelQuery = {}) {
-  const models = [...gateway.catalog.models.values()]
-  const next = offset + limit < models.length ? `/api/v1/models?offset=${offset + limit}&limit=${limit}` : null
+/** A model as `GET /model/{author}/{slug}` shows it. An alias tells whose it is. Throws 404. */
+export function showModel(gateway: Gateway, id: string) {
+  const model = getModel(gateway, id)
+  const shown = shownModel(model)
+  const isAlias = model.id !== id && model.id !== withoutVariant(id)
+  return { data: isAlias ? { ...shown, id, alias_target: { slug: model.id, name: model.name } } : shown }
+}
+
+/** A model and who serves it, as `GET /models/{author}/{slug}/endpoints` shows it. Throws 404. */
+export const listEndpoints = (gateway: Gateway, id: string) => ({ data: shownEndpoints(getModel(gateway, id)) })
+
+/** The models that the query asks for, as `GET /models` shows them: a page of them, or all where it names no page. */
+export function listModels(gateway: Gateway, query: ModelQuery = {}) {
+  return pageOf(matching(gateway.catalog.models.values(), query, gateway.clock.now()), query, '/api/v1/models')
+}
+
+/** What this gateway can call, with the endpoints that it can call only, as `GET /models/user` shows it. */
+export function listCallableModels(gateway: Gateway, query: ModelQuery = {}) {
+  return pageOf(matching(callable(gateway.catalog.models.values()), query, gateway.clock.now()), query, '/api/v1/models/user')
+}
+
+function* callable(models: Iterable<Model>): Iterable<Model> {
+  for (const model of models) {
+    const endpoints = model.endpoints.filter(endpoint => endpoint.provider.configured)
+    if (endpoints.length > 0) yield { ...model, endpoints }
+  }
+}
+
+/** The embedding models, as `GET /embeddings/models` shows them. */
+export function listEmbeddingsModels(gateway: Gateway, page: PageQuery = {}) {
+  const query = { ...page, output_modalities: 'embeddings' }
+  return pageOf(matching(gateway.catalog.models.values(), query, gateway.clock.now()), page, '/api/v1/embeddings/models')
+}
+
+/** How many models there are, as `GET /models/count` shows it. */
+export function countModels(gateway: Gateway, query: CountQuery = {}) {
+  return { data: { count: matching(gateway.catalog.models.values(), query, gateway.clock.now()).length } }
+}
+
+/** Every endpoint that keeps nothing of what it is sent, as `GET /endpoints/zdr` shows them. The sandbox has nobody to keep it. */
+export function listZdrEndpoints(gateway: Gateway) {
+  const models = [...gateway.catalog.models.values()].filter(model => model.id !== SANDBOX.id)
+  return { data: models.flatMap(model => model.endpoints.filter(keepsNothing).map(endpoint => shownEndpoint(model, endpoint))) }
+}
+
+function pageOf(models: Model[], query: ModelQuery, path: string) {
+  const { offset = 0, limit = query.offset === undefined ? models.length : 500 } = query
+  const next =
+    offset + limit < models.length ? `${path}?${new URLSearchParams(textsOf({ ...query, offset: offset + limit, limit }))}` : null
   return { data: models.slice(offset, offset + limit).map(shownModel), links: { next }, total_count: models.length }
 }
+
+const textsOf = (query: object) => Object.entries(query).map(([name, value]) => [name, String(value)])

@@ -1,6 +1,8 @@
 import type { ProviderConfig } from '../config.ts'
+import type { Gateway } from '../gateway.ts'
 import { addressOf } from './providers/address.ts'
 import { type Auth, type Credential, credentialOf } from './providers/credential.ts'
+import { factsOf } from './providers/facts.ts'
 import { PROVIDERS } from './providers.data.ts'
 import { NO_QUIRKS, type Quirks } from './quirks.ts'
 
@@ -22,9 +24,11 @@ export interface ProviderRow {
   quirks?: Partial<Quirks>
 }
 
-/** A provider that calls can be sent to. */
+/** A provider: one that calls can be sent to, or one that is known by name only. */
 export interface Provider extends Credential {
   slug: string
+  /** The config has all that a call needs. Nothing is ever sent to another. */
+  configured: boolean
   name: string
   protocol: string
   base_url: string
@@ -46,15 +50,33 @@ export interface ProviderFault extends Fault {
 
 const KNOWN: Record<string, ProviderRow> = PROVIDERS
 
-/** The configured providers over the built-in rows, and what is missing to use the others. The sandbox is always there. */
+/**
+ * Every provider that is known, the configured ones over the built-in rows, and what is missing to use those that were configured wrongly.
+ * The sandbox is always configured.
+ */
 export function openProviders(
   config: Record<string, ProviderConfig>,
   protocols: string[],
 ): { providers: Map<string, Provider>; faults: ProviderFault[] } {
   const opened = Object.entries({ sandbox: {}, ...config }).map(([slug, given]) => openProvider(slug, given, protocols))
-  const providers = opened.filter(one => 'name' in one)
+  const known = Object.entries(KNOWN).map(([slug, row]) => unconfigured(slug, row))
+  const providers = [...known, ...opened.filter(one => 'name' in one)]
   return { providers: new Map(providers.map(one => [one.slug, one])), faults: opened.filter(one => 'field' in one) }
 }
+
+const unconfigured = (slug: string, { name, protocol, base_url, quirks }: ProviderRow): Provider => ({
+  auth: 'none',
+  api_key: null,
+  aws: null,
+  service_account: null,
+  slug,
+  configured: false,
+  name,
+  protocol,
+  base_url: base_url ?? '',
+  headers: {},
+  quirks: { ...NO_QUIRKS, ...quirks },
+})
 
 function openProvider(slug: string, given: ProviderConfig, protocols: string[]): Provider | ProviderFault {
   const row = KNOWN[slug]
@@ -69,6 +91,7 @@ function openProvider(slug: string, given: ProviderConfig, protocols: string[]):
   return {
     ...credential,
     slug,
+    configured: true,
     name: given.name ?? row?.name ?? slug,
     protocol,
     base_url,
@@ -80,3 +103,13 @@ function openProvider(slug: string, given: ProviderConfig, protocols: string[]):
 // So that none is sent twice, once in our spelling and once in the operator's.
 const lowerCased = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+
+/** The providers, as `GET /providers` shows them: the facts that are public, null where nobody is sure. */
+export function listProviders({ catalog }: Gateway) {
+  return { data: [...catalog.providers.values()].map(shownProvider) }
+}
+
+function shownProvider({ slug, name }: Provider) {
+  const { privacy_policy_url, terms_of_service_url, status_page_url, headquarters, datacenters } = factsOf(slug)
+  return { name, slug, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, datacenters }
+}

@@ -1,5 +1,5 @@
 import type { Endpoint, Model } from '../catalog/models.ts'
-import { GatewayError, invalid, notFound } from '../errors.ts'
+import { GatewayError, invalid } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { attosPerToken } from '../ledger/money.ts'
 import type { RoutingPreferences, TextCall } from './call.ts'
@@ -20,7 +20,7 @@ export interface Dropped {
 /** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
 type Filter = (endpoint: Endpoint, call: TextCall) => string | true
 
-const FILTERS: Filter[] = [chosenByCaller, keepsNoData, withinPrice, supportsTheCall, fitsTheContext]
+const FILTERS: Filter[] = [canBeCalled, chosenByCaller, keepsNoData, withinPrice, supportsTheCall, fitsTheContext]
 
 /**
  * Who may serve the call: the models in the order wanted, each with its endpoints in the caller's order.
@@ -64,6 +64,10 @@ function ordered(endpoints: Endpoint[], { order, allow_fallbacks }: RoutingPrefe
   return allow_fallbacks === false ? named : [...named, ...endpoints.filter(endpoint => rank(endpoint) === -1)]
 }
 
+function canBeCalled({ provider }: Endpoint) {
+  return provider.configured || NOT_CONFIGURED
+}
+
 function chosenByCaller({ provider }: Endpoint, { routing: { only, ignore } }: TextCall) {
   if (only && !only.includes(provider.slug)) return 'allowed_providers'
   return ignore?.includes(provider.slug) ? 'allowed_providers' : true
@@ -91,6 +95,9 @@ function fitsTheContext({ context_length }: Endpoint, { params: { max_tokens } }
   return max_tokens !== undefined && context_length !== null && max_tokens >= context_length ? 'context_length' : true
 }
 
+/** Ours, not the public list's: there, every provider is configured. */
+const NOT_CONFIGURED = 'not_configured'
+
 /** In the order in which they are looked at: the last that was met is the one that was in the way. */
 const WISHES: Record<string, string> = {
   allowed_providers: 'provider.only and provider.ignore leave no provider that serves it',
@@ -105,9 +112,16 @@ const WISHES: Record<string, string> = {
 function nobodyLeft(call: TextCall, dropped: Dropped[]): GatewayError {
   const excluded_by = [...new Set(dropped.map(one => one.by))]
   const last = Object.keys(WISHES).findLast(word => excluded_by.includes(word))
-  if (last === undefined) return notFound(`No endpoints found for ${call.models[0]}.`)
+  if (last === undefined) return new GatewayError('not_found', unservedBy(call, dropped), { metadata: { excluded_by } })
   const message = `No endpoints found for ${call.models[0]}: ${WISHES[last] ?? last}.`
   const outOfRange = excluded_by.length === 1 && last === 'context_length'
   if (outOfRange) return new GatewayError('max_tokens_exceeded', message, { metadata: { field: 'max_tokens', excluded_by } })
   return new GatewayError('not_found', message, { metadata: { excluded_by } })
+}
+
+function unservedBy(call: TextCall, dropped: Dropped[]): string {
+  const names = [...new Set(dropped.map(({ endpoint }) => endpoint.provider.slug))]
+  if (names.length === 0) return `No endpoints found for ${call.models[0]}.`
+  const none = names.length === 1 ? 'which is not configured' : 'and none of them is configured'
+  return `No endpoints found for ${call.models[0]}: it is served by ${names.join(', ')}, ${none}.`
 }

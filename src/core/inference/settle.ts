@@ -65,6 +65,7 @@ async function close(
   } catch (thrown) {
     if (!error) last.push({ type: 'error', error: GatewayError.from(thrown) })
   }
+  if (receipt.cost === null) gateway.events.publish('price.missing', { endpoint })
   last.push({ type: 'receipt', receipt })
   return last
 }

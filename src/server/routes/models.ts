@@ -1,30 +1,79 @@
 import { Elysia } from 'elysia'
-import { shownEndpoints, shownModel } from '../../core/catalog/models/shown.ts'
-import { getModel, listModels, ModelQuery } from '../../core/catalog/models.ts'
+import { CallableQuery, CountQuery, ModelQuery, PageQuery } from '../../core/catalog/models/query.ts'
+import {
+  countModels,
+  listCallableModels,
+  listEmbeddingsModels,
+  listEndpoints,
+  listModels,
+  listZdrEndpoints,
+  showModel,
+} from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { nobody } from '../access.ts'
+import { anyKey, nobody } from '../access.ts'
 import { readQuery } from '../body.ts'
+import { modelsFeed } from '../models-feed.ts'
 import { type Operation, operation } from '../operation.ts'
 
-const modelsOperation = (described: Omit<Operation, 'tag' | 'open'>) => operation({ tag: 'Models', open: true, ...described })
+const modelsOperation = (described: Omit<Operation, 'tag'>) => operation({ tag: 'Models', open: true, ...described })
 const slug = { author: 'The author, before the slash', slug: 'The model, after the slash' }
 
-/** What can be called. Read without a key, as the public service serves it. */
-export const models = (gateway: Gateway) =>
+/** What is known and what can be called. Read without a key, as the public service serves it; `/models/user` is the key's own. */
+export const models = (gateway: Gateway, siteUrl: string) => new Elysia().use(publicModels(gateway, siteUrl)).use(userModels(gateway))
+
+const publicModels = (gateway: Gateway, siteUrl: string) =>
   new Elysia()
     .use(nobody())
     .get(
       '/models',
-      ({ request }) => listModels(gateway, readQuery(request.url, ModelQuery)),
-      modelsOperation({ id: 'getModels', summary: 'List models', query: ModelQuery, statuses: [200, 400, 500] }),
+      ({ request }) => {
+        const query = readQuery(request.url, ModelQuery)
+        const list = listModels(gateway, query)
+        return query.use_rss === 'true' ? modelsFeed(list.data, gateway.config.service_name, new URL(siteUrl, request.url)) : list
+      },
+      modelsOperation({
+        id: 'getModels',
+        summary: 'List models',
+        query: ModelQuery,
+        statuses: [200, 400, 500],
+        produces: ['application/rss+xml'],
+      }),
+    )
+    .get(
+      '/models/count',
+      ({ request }) => countModels(gateway, readQuery(request.url, CountQuery)),
+      modelsOperation({ id: 'listModelsCount', summary: 'Count the models', query: CountQuery, statuses: [200, 400, 500] }),
+    )
+    .get(
+      '/embeddings/models',
+      ({ request }) => listEmbeddingsModels(gateway, readQuery(request.url, PageQuery)),
+      modelsOperation({ id: 'listEmbeddingsModels', summary: 'List the embedding models', query: PageQuery, statuses: [200, 400, 500] }),
+    )
+    .get(
+      '/endpoints/zdr',
+      () => listZdrEndpoints(gateway),
+      modelsOperation({ id: 'listEndpointsZdr', summary: 'List the endpoints that keep no data', statuses: [200, 500] }),
     )
     .get(
       '/model/:author/:slug',
-      ({ params }) => ({ data: shownModel(getModel(gateway, `${params.author}/${params.slug}`)) }),
+      ({ params }) => showModel(gateway, `${params.author}/${params.slug}`),
       modelsOperation({ id: 'getModel', summary: 'Get a model', params: slug, statuses: [200, 404, 500] }),
     )
     .get(
       '/models/:author/:slug/endpoints',
-      ({ params }) => ({ data: shownEndpoints(getModel(gateway, `${params.author}/${params.slug}`)) }),
+      ({ params }) => listEndpoints(gateway, `${params.author}/${params.slug}`),
       modelsOperation({ id: 'listEndpoints', summary: 'List the endpoints of a model', params: slug, statuses: [200, 404, 500] }),
     )
+
+const userModels = (gateway: Gateway) =>
+  new Elysia().use(anyKey(gateway)).get(
+    '/models/user',
+    ({ request }) => listCallableModels(gateway, readQuery(request.url, CallableQuery)),
+    modelsOperation({
+      id: 'listModelsUser',
+      summary: 'List the models that can be called',
+      query: CallableQuery,
+      statuses: [200, 400, 401, 500],
+      open: false,
+    }),
+  )

@@ -58,6 +58,15 @@ function refusal(call: Partial<TextCall>): GatewayError {
 }
 
 describe('plan', () => {
+  test('a built-in model goes to the configured providers only, under its own slug whatever the alias', async () => {
+    const config = { providers: { openrouter: { api_key: 'sk' }, anthropic: provider } }
+    const { endpoints } = planRoute(await testGateway({ config }), textCall({ models: ['anthropic/claude-haiku-4-5'] }))
+    expect(endpoints.map(one => `${one.provider.slug} ${one.model} ${one.upstreamModel}`)).toEqual([
+      'anthropic anthropic/claude-haiku-4.5 claude-haiku-4-5',
+      'openrouter anthropic/claude-haiku-4.5 anthropic/claude-haiku-4.5',
+    ])
+  })
+
   test('a call without wishes may go to every endpoint', () => {
     expect(serving({})).toEqual(['plain', 'private', 'cheap', 'limited'])
   })
@@ -123,6 +132,27 @@ describe('plan', () => {
 })
 
 describe('the refusal when nobody is left', () => {
+  test('is a 404 that says who would serve the model, where none of them is configured', () => {
+    const { status, type, message, metadata } = refusal({ models: ['google/gemini-embedding-001'] })
+    expect([status, type]).toEqual([404, 'not_found'])
+    expect(message).toBe(
+      'No endpoints found for google/gemini-embedding-001: it is served by google, vertex, and none of them is configured.',
+    )
+    expect(metadata.excluded_by).toEqual(['not_configured'])
+  })
+
+  test('names the one provider that would serve it', () => {
+    expect(refusal({ models: ['openai/whisper-1'] }).message).toEndWith('it is served by openai, which is not configured.')
+  })
+
+  test('names the wish, where a configured provider would serve it', async () => {
+    const config = { providers: { cohere: provider } }
+    const call = textCall({ models: ['cohere/command-a'], routing: { zdr: true } })
+    const cohere = await testGateway({ config })
+    expect(() => planRoute(cohere, call)).toThrow('provider.zdr')
+    expect(planRoute(cohere, { ...call, routing: {} }).endpoints.map(one => one.upstreamModel)).toEqual(['command-a-03-2025'])
+  })
+
   test.each([
     ['provider.only', 'allowed_providers', { only: ['nobody'] }],
     ['provider.ignore', 'allowed_providers', { ignore: ['other'] }],

@@ -1,9 +1,19 @@
 import { usdPerTokenText } from '../../ledger/money.ts'
 import type { Endpoint, Model } from '../models.ts'
-import type { Prices } from '../prices.ts'
+import { ALL_PARAMETERS } from '../parameters.ts'
+import type { Prices, Tier } from '../prices.ts'
+
+/** What was shown of a model once. A model does not change. */
+const shown = new WeakMap<Model, ReturnType<typeof show>>()
 
 /** A model in the public shape (wire reference B.4). `pricing` is of its cheapest priced endpoint, in USD per token. */
 export function shownModel(model: Model) {
+  const known = shown.get(model) ?? show(model)
+  shown.set(model, known)
+  return known
+}
+
+function show(model: Model) {
   const [first] = model.endpoints
   return {
     id: model.id,
@@ -19,6 +29,7 @@ export function shownModel(model: Model) {
       max_completion_tokens: first?.max_completion_tokens ?? null,
       is_moderated: false,
     },
+    ...shownReasoning(model),
     per_request_limits: null,
     supported_parameters: parametersOf(model.endpoints),
     default_parameters: null,
@@ -36,7 +47,11 @@ export function shownEndpoints(model: Model) {
   return { id, name, description, created, architecture, endpoints: model.endpoints.map(one => shownEndpoint(model, one)) }
 }
 
-function shownEndpoint(model: Model, endpoint: Endpoint) {
+// Left out where nobody knows that it reasons.
+const shownReasoning = ({ reasoning }: Model) => (reasoning ? { reasoning } : {})
+
+/** One endpoint in the public shape. */
+export function shownEndpoint(model: Model, endpoint: Endpoint) {
   return {
     name: `${endpoint.provider.name} | ${model.id}`,
     model_id: model.id,
@@ -49,8 +64,8 @@ function shownEndpoint(model: Model, endpoint: Endpoint) {
     max_completion_tokens: endpoint.max_completion_tokens,
     max_prompt_tokens: null,
     supported_parameters: parametersOf([endpoint]),
-    supports_implicit_caching: endpoint.prices?.cache_read !== undefined,
-    supports_tool_choice: { auto: true, none: true, required: true, function: true },
+    supports_implicit_caching: endpoint.prices?.cache_read !== undefined && !MARKED.includes(endpoint.protocol),
+    supports_tool_choice: shownToolChoice(endpoint),
     uptime_last_5m: null,
     uptime_last_30m: null,
     uptime_last_1d: null,
@@ -60,35 +75,90 @@ function shownEndpoint(model: Model, endpoint: Endpoint) {
   }
 }
 
-function shownArchitecture({ input_modalities, output_modalities }: Model) {
+function shownToolChoice({ supported_parameters }: Endpoint) {
+  const chooses = supported_parameters === null || supported_parameters.has('tool_choice')
+  return { auto: chooses, none: chooses, required: chooses, function: chooses }
+}
+
+/** Where nothing is cached that the caller has not marked. */
+const MARKED = ['anthropic-messages', 'bedrock-converse']
+
+function shownArchitecture(model: Model) {
+  const { input_modalities, output_modalities } = model
   return {
     modality: `${input_modalities.join('+')}->${output_modalities.join('+')}`,
     input_modalities,
     output_modalities,
-    tokenizer: 'Other',
+    tokenizer: tokenizerOf(model),
   }
+}
+
+/** Families of tokenizers in the public list's names (ModelGroup), by slug: the first that fits. */
+const TOKENIZERS: [slug: RegExp, tokenizer: string][] = [
+  [/^openai\//, 'GPT'],
+  [/^anthropic\//, 'Claude'],
+  [/^google\/gemini/, 'Gemini'],
+  [/^google\/.*gemma/, 'Gemma'],
+  [/^x-ai\//, 'Grok'],
+  [/^cohere\//, 'Cohere'],
+  [/^amazon\/nova/, 'Nova'],
+  [/^qwen\/qwen-?3/, 'Qwen3'],
+  [/^qwen\//, 'Qwen'],
+  [/^deepseek\/(?!.*distill)/, 'DeepSeek'],
+  [/^mistralai\//, 'Mistral'],
+  [/^meta-llama\/llama-4/, 'Llama4'],
+  [/^meta-llama\/llama-3/, 'Llama3'],
+  [/^meta-llama\/llama-2/, 'Llama2'],
+]
+
+/** The family of the model's tokenizer. Models that give no text have none. */
+export function tokenizerOf({ id, output_modalities }: Model): string {
+  if (output_modalities.every(one => one === 'image' || one === 'video')) return 'Media'
+  return TOKENIZERS.find(([slug]) => slug.test(id))?.[1] ?? 'Other'
 }
 
 // An unknown price is "-1", as the public service marks prices it cannot tell: never "0", which is free.
 function shownPrices(prices: Prices | null) {
   if (!prices) return { prompt: '-1', completion: '-1' }
-  const { prompt, completion, cache_read, cache_write, reasoning, audio, audio_output, image_output, request } = prices
-  const named = {
-    prompt,
-    completion,
-    request,
-    input_cache_read: cache_read,
-    input_cache_write: cache_write,
-    internal_reasoning: reasoning,
-    audio,
-    audio_output,
-    image_output,
+  const { audio_output, image_output, image, reasoning, request, web_search } = prices
+  const overrides = prices.tiers?.map(tier => shownTier(prices, tier))
+  return {
+    prompt: '0',
+    completion: '0',
+    ...texts({
+      ...perToken(prices),
+      audio_output,
+      image_output,
+      image_token: image,
+      internal_reasoning: reasoning,
+      request,
+      web_search,
+    }),
+    ...(overrides ? { overrides } : {}),
   }
-  const known = Object.entries(named).filter((entry): entry is [string, bigint] => entry[1] !== undefined)
-  return { prompt: '0', completion: '0', ...Object.fromEntries(known.map(([name, rate]) => [name, usdPerTokenText(rate)])) }
 }
 
-function cheapest(endpoints: Endpoint[]): Prices | null {
+/** The rates that a tier may change, in their public names. */
+const perToken = ({ prompt, completion, cache_read, cache_write, cache_write_1h, audio }: Prices) => ({
+  prompt,
+  completion,
+  input_cache_read: cache_read,
+  input_cache_write: cache_write,
+  input_cache_write_1h: cache_write_1h,
+  audio,
+})
+
+function shownTier(base: Prices, { above, prices }: Tier) {
+  const before = perToken(base)
+  const changed = Object.entries(perToken(prices)).filter(([name, rate]) => rate !== before[name as keyof typeof before])
+  return { min_prompt_tokens: above, ...texts(Object.fromEntries(changed)) }
+}
+
+const texts = (rates: Record<string, bigint | undefined>): Record<string, string> =>
+  Object.fromEntries(Object.entries(rates).flatMap(([name, rate]) => (rate === undefined ? [] : [[name, usdPerTokenText(rate)]])))
+
+/** The lowest known prices of a model's endpoints. Null where none is known. */
+export function cheapest(endpoints: Endpoint[]): Prices | null {
   const priced = endpoints.flatMap(endpoint => endpoint.prices ?? [])
   return priced.reduce<Prices | null>((best, next) => (best && best.prompt <= next.prompt ? best : next), null)
 }
@@ -96,33 +166,3 @@ function cheapest(endpoints: Endpoint[]): Prices | null {
 const parametersOf = (endpoints: Endpoint[]) => [
   ...new Set(endpoints.flatMap(endpoint => [...(endpoint.supported_parameters ?? ALL_PARAMETERS)])),
 ]
-
-/** The parameters that an endpoint may or may not support, in the public list's names (wire reference B.4, Parameter). */
-export const ALL_PARAMETERS = [
-  'temperature',
-  'top_p',
-  'top_k',
-  'min_p',
-  'top_a',
-  'frequency_penalty',
-  'presence_penalty',
-  'repetition_penalty',
-  'max_tokens',
-  'max_completion_tokens',
-  'logit_bias',
-  'logprobs',
-  'top_logprobs',
-  'prediction',
-  'seed',
-  'response_format',
-  'structured_outputs',
-  'stop',
-  'tools',
-  'tool_choice',
-  'parallel_tool_calls',
-  'include_reasoning',
-  'reasoning',
-  'reasoning_effort',
-  'web_search_options',
-  'verbosity',
-] as const

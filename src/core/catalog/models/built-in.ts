@@ -1,0 +1,16 @@
+import { readFileSync } from 'node:fs'
+import data from '../models.data.json' with { type: 'file' }
+import type { CatalogData, ModelRow } from './rows.ts'
+
+/** The built-in catalogue as its data has it, by slug. */
+export interface BuiltIn {
+  rows: Map<string, ModelRow>
+  /** Another name → the slug. */
+  aliases: Map<string, string>
+}
+
+/** Reads the data: a few milliseconds, so nobody does before a model is asked for. */
+export function readBuiltIn(): BuiltIn {
+  const { models, aliases } = JSON.parse(readFileSync(data, 'utf8')) as CatalogData
+  return { rows: new Map(models.map(row => [row.id, row])), aliases: new Map(Object.entries(aliases)) }
+}

@@ -1,0 +1,57 @@
+import type { ModelConfig } from '../../config.ts'
+import type { Model, Models } from '../models.ts'
+import type { BuiltIn } from './built-in.ts'
+import { type Opening, openModel } from './open.ts'
+
+/** The models of the config over the built-in ones. Each is opened when it is first asked for, and the built-in data when a model is. */
+export class LazyModels implements Models {
+  readonly #given: Map<string, ModelConfig>
+  readonly #read: () => BuiltIn
+  readonly #opening: Opening
+  readonly #opened = new Map<string, Model>()
+  #builtIn: BuiltIn | undefined
+
+  constructor(given: Map<string, ModelConfig>, read: () => BuiltIn, opening: Opening) {
+    this.#given = given
+    this.#read = read
+    this.#opening = opening
+  }
+
+  get(slug: string): Model | undefined {
+    return this.#opened.get(slug) ?? this.#open(slug)
+  }
+
+  has(slug: string): boolean {
+    return this.get(slug) !== undefined
+  }
+
+  /** The config's in its order, then the built-in ones by slug. */
+  *values(): Iterable<Model> {
+    for (const slug of this.#slugs()) {
+      const model = this.get(slug)
+      if (model) yield model
+    }
+  }
+
+  get size(): number {
+    return this.#slugs().size
+  }
+
+  #slugs(): Set<string> {
+    return new Set([...this.#given.keys(), ...this.#data().rows.keys()])
+  }
+
+  #data(): BuiltIn {
+    this.#builtIn ??= this.#read()
+    return this.#builtIn
+  }
+
+  #open(slug: string): Model | undefined {
+    const { rows, aliases } = this.#data()
+    const id = this.#given.has(slug) || rows.has(slug) ? slug : aliases.get(slug)
+    if (id === undefined) return undefined
+    const model = this.#opened.get(id) ?? openModel(id, this.#given.get(id), rows.get(id), this.#opening)
+    this.#opened.set(id, model).set(slug, model)
+    return model
+  }
+}

@@ -1,0 +1,90 @@
+import type { EndpointConfig, ModelConfig } from '../../config.ts'
+import type { Endpoint, Model } from '../models.ts'
+import type { Served } from '../parameters.ts'
+import { FREE, pricesOf } from '../prices.ts'
+import { dataPolicyOf } from '../providers/facts.ts'
+import type { Provider } from '../providers.ts'
+import type { EndpointRow, ModelRow } from './rows.ts'
+
+/** What is needed to open a model. */
+export interface Opening {
+  providers: Map<string, Provider>
+  /** What this version speaks. */
+  protocols: string[]
+  /** Unix seconds: the age of models that only the config knows. */
+  created: number
+  parametersOf: (served: Served) => Set<string>
+}
+
+/** The model of the config, of the built-in row, or the one laid over the other. */
+export function openModel(id: string, given: ModelConfig | undefined, row: ModelRow | undefined, opening: Opening): Model {
+  const model = {
+    id,
+    name: given?.name ?? row?.name ?? id,
+    description: given?.description ?? '',
+    created: row ? Date.parse(row.created) / 1000 : opening.created,
+    context_length: given?.context_length ?? row?.context_length ?? null,
+    input_modalities: given?.input_modalities ?? row?.input ?? ['text'],
+    output_modalities: given?.output_modalities ?? row?.output ?? ['text'],
+    reasoning: row?.reasoning ?? null,
+  }
+  const own = given?.endpoints ?? []
+  const builtIn = (row?.endpoints ?? []).filter(one => isSpoken(one, opening) && own.every(({ provider }) => provider !== one.provider))
+  const endpoints = [
+    ...own.map(one => givenEndpoint(model, one, providerOf(one, opening))),
+    ...builtIn.map(one => builtInEndpoint(model, one, providerOf(one, opening), opening)),
+  ]
+  return { ...model, endpoints }
+}
+
+// A model that its provider serves in a way of speaking that this version does not know cannot be had there.
+const isSpoken = ({ protocol }: EndpointRow, { protocols }: Opening) => protocol === undefined || protocols.includes(protocol)
+
+// The config was checked when it was read, the data when it was made.
+function providerOf({ provider }: { provider: string }, { providers }: Opening): Provider {
+  const known = providers.get(provider)
+  if (!known) throw new Error(`There is no provider ${provider}`)
+  return known
+}
+
+type Described = Omit<Model, 'endpoints'>
+
+function givenEndpoint(model: Described, given: EndpointConfig, provider: Provider): Endpoint {
+  const { usd_per_million_tokens: prices, data_policy } = given
+  const policy = dataPolicyOf(provider.slug)
+  return {
+    provider,
+    protocol: given.protocol ?? provider.protocol,
+    model: model.id,
+    upstreamModel: given.model,
+    prices: prices ? pricesOf(prices) : provider.protocol === 'sandbox' ? FREE : null,
+    context_length: given.context_length ?? model.context_length,
+    max_completion_tokens: given.max_completion_tokens ?? null,
+    supported_parameters: given.supported_parameters ? new Set(given.supported_parameters) : null,
+    data_policy: {
+      training: data_policy?.training ?? policy.training,
+      retention_days: data_policy?.retention_days ?? policy.retention_days,
+    },
+    region: given.region ?? null,
+    quantization: given.quantization ?? 'unknown',
+  }
+}
+
+function builtInEndpoint(model: Described, row: EndpointRow, provider: Provider, { parametersOf }: Opening): Endpoint {
+  const protocol = row.protocol ?? provider.protocol
+  const isText = model.output_modalities.includes('text')
+  const { dropped } = provider.quirks
+  return {
+    provider,
+    protocol,
+    model: model.id,
+    upstreamModel: row.model,
+    prices: row.prices ? pricesOf(row.prices) : null,
+    context_length: row.context_length ?? model.context_length,
+    max_completion_tokens: row.max_completion_tokens ?? null,
+    supported_parameters: parametersOf({ provider: row.provider, protocol, dropped, reasoning: row.reasoning ?? null, isText }),
+    data_policy: dataPolicyOf(row.provider),
+    region: row.region ?? null,
+    quantization: row.quantization ?? 'unknown',
+  }
+}

@@ -1,0 +1,180 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { attosPerToken } from '../../ledger/money.ts'
+import type { Endpoint, Model } from '../models.ts'
+import { ALL_PARAMETERS } from '../parameters.ts'
+import type { Prices } from '../prices.ts'
+import { cheapest, tokenizerOf } from './shown.ts'
+
+const Word = <T extends string[]>(...words: [...T]) => Type.Union(words.map(word => Type.Literal(word)))
+const Amount = (description: string, maximum?: number) =>
+  Type.Optional(Type.Number({ minimum: 0, description, ...(maximum === undefined ? {} : { maximum }) }))
+const Count = (minimum: number, description: string) => Type.Optional(Type.Integer({ minimum, description }))
+const List = (description: string) => Type.Optional(Type.String({ description }))
+
+/** Which page of a list. Without either the list is whole. */
+export const PageQuery = Type.Object({
+  offset: Type.Optional(Type.Integer({ minimum: 0 })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+})
+export type PageQuery = Static<typeof PageQuery>
+
+const OUTPUTS = List('What comes out, one of these, separated by commas, or all; text when omitted')
+
+/** The query of `GET /models/count`. */
+export const CountQuery = Type.Object({ output_modalities: OUTPUTS })
+export type CountQuery = Static<typeof CountQuery>
+
+/** The query of `GET /models/user`. */
+export const CallableQuery = Type.Object({ ...PageQuery.properties, ...CountQuery.properties })
+export type CallableQuery = Static<typeof CallableQuery>
+
+const UNMEASURED = 'Nobody measures it here: no model is known to be within it'
+
+/** The query of `GET /models`. What is not known of a model matches no wish for it. */
+export const ModelQuery = Type.Object({
+  ...CallableQuery.properties,
+  category: Type.Optional(
+    Type.Union(
+      [
+        ...['programming', 'roleplay', 'marketing', 'marketing/seo', 'technology', 'science'],
+        ...['translation', 'legal', 'finance', 'health', 'trivia', 'academia'],
+      ].map(word => Type.Literal(word)),
+      { description: 'Nobody sorts models so here: none is known to be in one' },
+    ),
+  ),
+  supported_parameters: List('Parameters, all of them with one endpoint'),
+  input_modalities: List('What goes in, all of these'),
+  q: List('Words of the name or the slug, all of them'),
+  context: Count(1, 'The least context in tokens'),
+  min_price: Amount('USD per million tokens of input'),
+  max_price: Amount('USD per million tokens of input'),
+  min_output_price: Amount('USD per million tokens of output'),
+  max_output_price: Amount('USD per million tokens of output'),
+  arch: List('The family, as in architecture.tokenizer: GPT, Claude, Llama'),
+  model_authors: List('Authors, one of these'),
+  providers: List('Providers by name or slug, one of these'),
+  distillable: Type.Optional(Word('true', 'false')),
+  zdr: Type.Optional(Word('true')),
+  region: Type.Optional(Word('eu', 'us')),
+  min_age_days: Count(0, 'Days since its release'),
+  max_age_days: Count(0, 'Days since its release'),
+  min_intelligence_index: Amount(UNMEASURED),
+  max_intelligence_index: Amount(UNMEASURED),
+  min_coding_index: Amount(UNMEASURED),
+  max_coding_index: Amount(UNMEASURED),
+  min_agentic_index: Amount(UNMEASURED),
+  max_agentic_index: Amount(UNMEASURED),
+  min_tool_success_rate: Amount(UNMEASURED, 1),
+  max_tool_success_rate: Amount(UNMEASURED, 1),
+  sort: Type.Optional(
+    Type.Union(
+      [
+        ...['newest', 'pricing-low-to-high', 'pricing-high-to-low', 'context-high-to-low', 'most-popular', 'top-weekly'],
+        ...['throughput-high-to-low', 'latency-low-to-high', 'intelligence-high-to-low', 'coding-high-to-low'],
+        ...['agentic-high-to-low', 'design-arena-elo-high-to-low'],
+      ].map(word => Type.Literal(word)),
+      { description: 'What nobody measures here leaves the order as it is' },
+    ),
+  ),
+  use_rss: List('true: an RSS feed'),
+  use_rss_chat_links: List('Taken and not needed: there is no chat page to link to'),
+})
+export type ModelQuery = Static<typeof ModelQuery>
+
+type Given<Name extends keyof ModelQuery> = NonNullable<ModelQuery[Name]>
+type Filter<Name extends keyof ModelQuery> = (wanted: Given<Name>, now: Date) => (model: Model) => boolean
+
+const never = () => () => false
+
+const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
+  category: never,
+  supported_parameters: wanted => {
+    const names = listed(wanted)
+    return ({ endpoints }) => endpoints.some(endpoint => names.every(name => supports(endpoint, name)))
+  },
+  input_modalities: wanted => model => listed(wanted).every(one => model.input_modalities.includes(one)),
+  q: wanted => {
+    const words = wanted.toLowerCase().split(/\s+/)
+    return ({ id, name }) => words.every(word => `${id} ${name}`.toLowerCase().includes(word))
+  },
+  context: wanted => model => model.context_length !== null && model.context_length >= wanted,
+  min_price: wanted => priced('prompt', price => price >= attosPerToken(wanted)),
+  max_price: wanted => priced('prompt', price => price <= attosPerToken(wanted)),
+  min_output_price: wanted => priced('completion', price => price >= attosPerToken(wanted)),
+  max_output_price: wanted => priced('completion', price => price <= attosPerToken(wanted)),
+  arch: wanted => model => tokenizerOf(model).toLowerCase().startsWith(wanted.toLowerCase()),
+  model_authors: wanted => model => listed(wanted).includes(model.id.slice(0, model.id.indexOf('/'))),
+  providers: wanted => {
+    const names = listed(wanted).map(name => name.toLowerCase())
+    return ({ endpoints }) => endpoints.some(({ provider }) => names.includes(provider.slug) || names.includes(provider.name.toLowerCase()))
+  },
+  distillable: wanted => () => wanted === 'false',
+  zdr: () => model => model.endpoints.some(keepsNothing),
+  region: wanted => model => model.endpoints.some(endpoint => endpoint.region === wanted),
+  min_age_days: (wanted, now) => model => ageInDays(model, now) >= wanted,
+  max_age_days: (wanted, now) => model => ageInDays(model, now) <= wanted,
+  min_intelligence_index: never,
+  max_intelligence_index: never,
+  min_coding_index: never,
+  max_coding_index: never,
+  min_agentic_index: never,
+  max_agentic_index: never,
+  min_tool_success_rate: never,
+  max_tool_success_rate: never,
+}
+
+/** The models that fit every wish of the query, sorted as it says. `output_modalities` is text unless it says otherwise. */
+export function matching(models: Iterable<Model>, query: ModelQuery, now: Date): Model[] {
+  const filters = [byOutput(query.output_modalities ?? 'text'), ...filtersOf(query, now)]
+  const found = [...models].filter(model => filters.every(filter => filter(model)))
+  const order = query.sort && ORDERS[query.sort]
+  return order ? found.sort(order) : found
+}
+
+function filtersOf(query: ModelQuery, now: Date): ((model: Model) => boolean)[] {
+  return Object.entries(query).flatMap(([name, wanted]) => {
+    const filter = FILTERS[name as keyof ModelQuery] as Filter<keyof ModelQuery> | undefined
+    return filter ? [filter(wanted as Given<keyof ModelQuery>, now)] : []
+  })
+}
+
+function byOutput(wanted: string): (model: Model) => boolean {
+  const outputs = listed(wanted)
+  return model => outputs.includes('all') || model.output_modalities.some(one => outputs.includes(one))
+}
+
+const listed = (text: string) => text.split(',').map(one => one.trim())
+
+const supports = ({ supported_parameters }: Endpoint, name: string) =>
+  supported_parameters ? supported_parameters.has(name) : ALL_PARAMETERS.some(one => one === name)
+
+/** Whether an endpoint is known to keep nothing of what it is sent. */
+export const keepsNothing = ({ data_policy }: Endpoint): boolean => data_policy.retention_days === 0
+
+const priced = (name: 'prompt' | 'completion', fits: (price: bigint) => boolean) => (model: Model) => {
+  const prices = cheapest(model.endpoints)
+  return prices !== null && fits(prices[name])
+}
+
+const ageInDays = ({ created }: Model, now: Date) => Math.floor((now.getTime() / 1000 - created) / 86_400)
+
+type Order = (a: Model, b: Model) => number
+
+/** What is not known stands last, whichever way. */
+const ORDERS: Record<string, Order> = {
+  newest: (a, b) => b.created - a.created,
+  'context-high-to-low': (a, b) => (b.context_length ?? -1) - (a.context_length ?? -1),
+  'pricing-low-to-high': byPrice((a, b) => a - b),
+  'pricing-high-to-low': byPrice((a, b) => b - a),
+}
+
+// Twice the average: it sorts alike.
+function byPrice(compare: (a: bigint, b: bigint) => bigint): Order {
+  const sum = (prices: Prices | null) => prices && prices.prompt + prices.completion
+  return (first, second) => {
+    const a = sum(cheapest(first.endpoints))
+    const b = sum(cheapest(second.endpoints))
+    if (a === null || b === null) return Number(a === null) - Number(b === null)
+    return Number(compare(a, b))
+  }
+}

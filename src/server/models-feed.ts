@@ -1,0 +1,20 @@
+import type { shownModel } from '../core/catalog/models/shown.ts'
+
+/** The models as an RSS 2.0 feed: one item a model, dated with its release. */
+export function modelsFeed(models: ReturnType<typeof shownModel>[], title: string, site: URL): Response {
+  const items = models.map(model => itemOf(model, site)).join('')
+  const channel = `<title>${escaped(title)} models</title><link>${escaped(site.href)}</link><description>Models that ${escaped(title)} knows</description>`
+  const xml = `<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0"><channel>${channel}${items}</channel></rss>\n`
+  return new Response(xml, { headers: { 'content-type': 'application/rss+xml; charset=utf-8' } })
+}
+
+function itemOf({ id, name, description, created, links }: ReturnType<typeof shownModel>, site: URL): string {
+  const date = new Date(created * 1000).toUTCString()
+  const fields = { title: name, link: new URL(links.details, site).href, description, pubDate: date }
+  const elements = Object.entries(fields).map(([tag, text]) => `<${tag}>${escaped(text)}</${tag}>`)
+  return `<item>${elements.join('')}<guid isPermaLink="false">${escaped(id)}</guid></item>`
+}
+
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
+
+const escaped = (text: string) => Bun.stripANSI(text).replace(/[&<>"]/g, sign => ENTITIES[sign] ?? sign)

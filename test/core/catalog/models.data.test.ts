@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'bun:test'
+import { readBuiltIn } from '../../../src/core/catalog/models/built-in.ts'
+import type { EndpointRow } from '../../../src/core/catalog/models/rows.ts'
+import { UsdPerMillionTokens } from '../../../src/core/catalog/prices.ts'
+import { PROVIDERS } from '../../../src/core/catalog/providers.data.ts'
+import { misfit } from '../../../src/core/kernel/schema.ts'
+
+const { rows, aliases } = readBuiltIn()
+const models = [...rows.values()]
+const endpoints = models.flatMap(model => model.endpoints.map(endpoint => ({ id: model.id, ...endpoint })))
+
+const KINDS = ['text', 'image', 'audio', 'embeddings', 'rerank', 'speech', 'transcription']
+const INPUTS = ['text', 'image', 'file', 'audio', 'video']
+const QUANTIZATIONS = ['int4', 'int8', 'fp4', 'mxfp4', 'nvfp4', 'fp6', 'fp8', 'mxfp8', 'fp16', 'bf16', 'fp32']
+
+/** Where a price of one endpoint is not one. */
+function wrongPrice({ id, provider, prices }: EndpointRow & { id: string }): string[] {
+  if (!prices) return []
+  const wrong = misfit(UsdPerMillionTokens, prices)
+  const { tiers: _, ...rates } = prices
+  const tooDear = Object.entries(rates).filter(([, rate]) => rate > 1_000)
+  return wrong || tooDear.length > 0 ? [`${id} at ${provider}: ${wrong?.path ?? tooDear}`] : []
+}
+
+const at = (id: string, provider: string) => rows.get(id)?.endpoints.find(endpoint => endpoint.provider === provider)
+
+describe('the built-in catalogue', () => {
+  test('is of hundreds of models at dozens of providers', () => {
+    expect(models.length).toBeGreaterThan(300)
+    expect(new Set(endpoints.map(endpoint => endpoint.provider)).size).toBeGreaterThanOrEqual(25)
+    expect(endpoints.filter(endpoint => endpoint.prices).length).toBeGreaterThan(endpoints.length * 0.9)
+  })
+
+  test('has well-formed slugs, each once', () => {
+    expect(models.map(model => model.id).filter(id => !/^[a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9._-]*(:free)?$/.test(id))).toEqual([])
+    expect(rows.size).toBe(models.length)
+    expect(models.filter(model => model.name.trim() === '' || model.name.length > 120)).toEqual([])
+  })
+
+  test('has an endpoint for every model, and each provider once', () => {
+    const wrong = models.filter(
+      model => model.endpoints.length === 0 || new Set(model.endpoints.map(one => one.provider)).size !== model.endpoints.length,
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test('knows every provider that it names', () => {
+    expect(endpoints.map(endpoint => endpoint.provider).filter(slug => !Object.hasOwn(PROVIDERS, slug))).toEqual([])
+  })
+
+  test('has prices within their bounds, and none that is nothing but zeros, unless the model says that it is free', () => {
+    expect(endpoints.flatMap(wrongPrice)).toEqual([])
+    const free = endpoints.filter(({ prices }) => prices && prices.prompt === 0 && prices.completion === 0)
+    expect(free.filter(({ id }) => !id.endsWith(':free'))).toEqual([])
+  })
+
+  test('has tiers in order, each for longer inputs than the one before', () => {
+    const bounds = endpoints.flatMap(({ prices }) => (prices?.tiers ? [prices.tiers.map(tier => tier.above)] : []))
+    expect(bounds.length).toBeGreaterThan(50)
+    expect(bounds.filter(one => one.some((above, i) => i > 0 && above <= (one[i - 1] ?? 0)))).toEqual([])
+  })
+
+  test('has contexts, modalities, efforts and quantizations in the public words', () => {
+    const sizes = [...models.map(one => one.context_length), ...endpoints.flatMap(one => [one.context_length, one.max_completion_tokens])]
+    expect(sizes.filter(size => size !== undefined && !(Number.isInteger(size) && size > 0 && size <= 100_000_000))).toEqual([])
+    expect(models.flatMap(model => model.output ?? []).filter(one => !KINDS.includes(one))).toEqual([])
+    expect(models.flatMap(model => model.input ?? []).filter(one => !INPUTS.includes(one))).toEqual([])
+    expect(endpoints.flatMap(one => one.quantization ?? []).filter(one => !QUANTIZATIONS.includes(one))).toEqual([])
+    const efforts = models.flatMap(model => model.reasoning?.supported_efforts ?? [])
+    expect(efforts.filter(one => !['max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none'].includes(one))).toEqual([])
+  })
+
+  test('has dates that have been, the release’s where a provider’s name tells it', () => {
+    const today = new Date().toISOString().slice(0, 10)
+    expect(models.filter(({ created }) => !/^20\d\d-\d\d-\d\d$/.test(created) || created > today)).toEqual([])
+    expect(rows.get('anthropic/claude-sonnet-4.5')?.created).toBe('2025-09-29')
+    expect(rows.get('openai/gpt-4o-2024-08-06')?.created).toBe('2024-08-06')
+  })
+
+  test('has aliases that lead to a model and hide none', () => {
+    expect([...aliases].filter(([alias, slug]) => rows.has(alias) || !rows.has(slug))).toEqual([])
+    expect(aliases.get('anthropic/claude-haiku-4-5')).toBe('anthropic/claude-haiku-4.5')
+  })
+
+  test('has what the providers’ own price pages say', () => {
+    expect(at('anthropic/claude-haiku-4.5', 'anthropic')).toMatchObject({
+      model: 'claude-haiku-4-5',
+      prices: { prompt: 1, completion: 5, cache_read: 0.1, cache_write: 1.25, cache_write_1h: 2, web_search: 0.01 },
+    })
+    expect(at('openai/gpt-4o', 'openai')?.prices).toMatchObject({ prompt: 2.5, completion: 10, cache_read: 1.25 })
+    expect(at('google/gemini-2.5-pro', 'google')?.prices).toEqual({
+      prompt: 1.25,
+      completion: 10,
+      cache_read: 0.125,
+      tiers: [{ above: 200_000, prompt: 2.5, cache_read: 0.25, completion: 15 }],
+    })
+    expect(at('openai/text-embedding-3-small', 'openai')?.prices).toEqual({ prompt: 0.02, completion: 0 })
+  })
+
+  test('joins one model at many providers under one slug', () => {
+    expect(rows.get('meta-llama/llama-3.3-70b-instruct')?.endpoints.map(one => `${one.provider} ${one.model}`)).toEqual(
+      expect.arrayContaining([
+        'groq llama-3.3-70b-versatile',
+        'bedrock meta.llama3-3-70b-instruct-v1:0',
+        'sambanova Meta-Llama-3.3-70B-Instruct',
+        'cloudflare @cf/meta/llama-3.3-70b-instruct-fp8-fast',
+      ]),
+    )
+  })
+
+  test('names the makers of models before those who serve them too, and resellers last', () => {
+    const slugs = rows.get('anthropic/claude-haiku-4.5')?.endpoints.map(one => one.provider) ?? []
+    expect(slugs[0]).toBe('anthropic')
+    expect(slugs.slice(-2)).toEqual(['openrouter', 'vercel'])
+  })
+})

@@ -1,0 +1,283 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { LazyModels } from '../../../src/core/catalog/models/lazy.ts'
+import type { ModelQuery } from '../../../src/core/catalog/models/query.ts'
+import {
+  type Catalog,
+  countModels,
+  getModel,
+  listCallableModels,
+  listEmbeddingsModels,
+  listEndpoints,
+  listModels,
+  listZdrEndpoints,
+  openCatalog,
+  showModel,
+} from '../../../src/core/catalog/models.ts'
+import { openParameters } from '../../../src/core/catalog/parameters.ts'
+import { openProviders } from '../../../src/core/catalog/providers.ts'
+import { parseConfig } from '../../../src/core/config.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { protocolNames } from '../../../src/core/protocols/registry.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+const NOW = new Date('2026-12-01T00:00:00Z')
+const open = (config: object): Catalog => openCatalog(parseConfig(JSON.stringify(config), {}), protocolNames, NOW)
+
+const PROVIDER = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
+const prices = { prompt: 7, completion: 8 }
+
+describe('a model of the config whose id is built in', () => {
+  const endpoints = [
+    { provider: 'mine', model: 'my-gpt', usd_per_million_tokens: prices },
+    { provider: 'openai', model: 'their-gpt' },
+  ]
+  const { models } = open({
+    providers: { mine: PROVIDER, openai: { api_key: 'sk' } },
+    models: [{ id: 'openai/gpt-4o', name: 'Ours', context_length: 5_000, endpoints }],
+  })
+  const model = models.get('openai/gpt-4o')
+
+  test('lays the fields that it gives over the built-in ones and leaves the others', () => {
+    expect(model).toMatchObject({ name: 'Ours', context_length: 5_000, input_modalities: ['text', 'image', 'file'] })
+  })
+
+  test('has its endpoints first, and instead of the built-in ones of the same providers', () => {
+    const slugs = model?.endpoints.map(one => one.provider.slug) ?? []
+    expect(slugs.slice(0, 2)).toEqual(['mine', 'openai'])
+    expect(slugs.filter(slug => slug === 'openai')).toHaveLength(1)
+    expect(slugs).toContain('azure')
+    expect(model?.endpoints[1]).toMatchObject({ upstreamModel: 'their-gpt', prices: null })
+  })
+
+  test('counts once', () => {
+    expect(models.size).toBe(open({}).models.size)
+  })
+})
+
+describe('a credential', () => {
+  test('makes what the catalogue has of its provider callable, and nothing else', () => {
+    const { models } = open({ providers: { openai: { api_key: 'sk' } } })
+    const states = models.get('openai/gpt-4o')?.endpoints.map(({ provider }) => [provider.slug, provider.configured])
+    expect(states).toContainEqual(['openai', true])
+    expect(states).toContainEqual(['azure', false])
+  })
+
+  test('does not make a model callable there whose way of speaking this version does not know', () => {
+    const speaking = (protocols: string[]) => {
+      const { models } = openCatalog(parseConfig('', {}), protocols, NOW)
+      return models.get('openai/o1-pro')?.endpoints.map(one => `${one.provider.slug} ${one.protocol}`)
+    }
+    expect(speaking(['sandbox', 'openai-chat'])).not.toContain('openai openai-responses')
+    expect(speaking(['sandbox', 'openai-chat', 'openai-responses'])).toContain('openai openai-responses')
+  })
+
+  test('changes nothing of what is publicly known of its provider; the config may', () => {
+    const providers = { anthropic: { protocol: 'openai-chat', api_key: 'sk' }, deepseek: { api_key: 'sk' } }
+    const agreed = { provider: 'deepseek', model: 'x', data_policy: { training: false, retention_days: 0 } }
+    const { models } = open({ providers, models: [{ id: 'acme/own', endpoints: [{ provider: 'anthropic', model: 'x' }, agreed] }] })
+    expect(models.get('anthropic/claude-haiku-4.5')?.endpoints[0]?.data_policy).toEqual({ training: false, retention_days: 30 })
+    expect(models.get('acme/own')?.endpoints.map(one => one.data_policy)).toEqual([
+      { training: false, retention_days: 30 },
+      { training: false, retention_days: 0 },
+    ])
+    expect(models.get('deepseek/deepseek-v4-pro')?.endpoints[0]?.data_policy).toEqual({ training: true, retention_days: null })
+  })
+})
+
+describe('the data', () => {
+  const { providers } = openProviders({}, protocolNames)
+  const row = { id: 'a/b', name: 'B', created: '2026-01-02', endpoints: [{ provider: 'openai', model: 'b' }] }
+  const counted = () => {
+    let reads = 0
+    const read = () => {
+      reads++
+      return { rows: new Map([['a/b', row]]), aliases: new Map([['a/old', 'a/b']]) }
+    }
+    const models = new LazyModels(new Map(), read, { providers, protocols: protocolNames, created: 5, parametersOf: openParameters() })
+    return { models, reads: () => reads }
+  }
+
+  test('is read when a model is first asked for, and once', () => {
+    const { models, reads } = counted()
+    expect(reads()).toBe(0)
+    expect(models.get('a/b')?.created).toBe(Date.parse('2026-01-02') / 1000)
+    expect([...models.values()]).toHaveLength(1)
+    expect([models.has('a/none'), models.size, reads()]).toEqual([false, 1, 1])
+  })
+
+  test('of a model is opened once, by whatever name it is asked for', () => {
+    const { models } = counted()
+    expect(models.get('a/old')).toBe(models.get('a/b') as never)
+    expect([...models.values()]).toEqual([models.get('a/b') as never])
+  })
+})
+
+describe('looking a model up', () => {
+  let gateway: Gateway
+  beforeAll(async () => {
+    gateway = await testGateway()
+  })
+
+  test('by an alias shows the model and says whose alias it is', () => {
+    const { data } = showModel(gateway, 'anthropic/claude-haiku-4-5')
+    expect(data).toMatchObject({
+      id: 'anthropic/claude-haiku-4-5',
+      canonical_slug: 'anthropic/claude-haiku-4.5',
+      alias_target: { slug: 'anthropic/claude-haiku-4.5', name: 'Anthropic: Claude Haiku 4.5' },
+    })
+    expect(showModel(gateway, 'anthropic/claude-haiku-4.5').data).not.toHaveProperty('alias_target')
+  })
+
+  test('with a variant that is about routing shows the model', () => {
+    for (const variant of ['nitro', 'floor', 'online', 'exacto', 'thinking'])
+      expect(getModel(gateway, `openai/gpt-4o:${variant}`).id).toBe('openai/gpt-4o')
+    expect(showModel(gateway, 'openai/gpt-4o:nitro').data).not.toHaveProperty('alias_target')
+  })
+
+  test('free of charge finds the free one, and nothing where there is none', () => {
+    expect(showModel(gateway, 'google/gemma-4-31b-it:free').data.pricing).toEqual({ prompt: '0', completion: '0' })
+    expect(() => getModel(gateway, 'openai/gpt-4o:free')).toThrow(GatewayError)
+    expect(() => getModel(gateway, 'openai/gpt-4o:fast')).toThrow('is not a model of this gateway')
+  })
+
+  test('says of an endpoint whether tools can be chosen there', () => {
+    const choices = (id: string) => listEndpoints(gateway, id).data.endpoints[0]?.supports_tool_choice.auto
+    expect([choices('openai/gpt-4o'), choices('openai/text-embedding-3-small'), choices('perplexity/sonar')]).toEqual([true, false, false])
+  })
+
+  test('shows an unknown price as such, never as free', () => {
+    const { data } = listEndpoints(gateway, 'nvidia/cosmos-reason2-8b')
+    expect(data.endpoints.map(one => one.pricing)).toEqual([{ prompt: '-1', completion: '-1' }])
+  })
+})
+
+describe('listing models', () => {
+  let gateway: Gateway
+  const list = (query: ModelQuery) => listModels(gateway, query).data
+  const ids = (query: ModelQuery) => list(query).map(model => model.id)
+  const all = (query: ModelQuery) => ids({ ...query, output_modalities: 'all' })
+
+  beforeAll(async () => {
+    gateway = await testGateway({ config: { providers: { mine: PROVIDER, groq: { api_key: 'sk' } }, models: MINE } })
+  })
+
+  const free = { prompt: 0, completion: 0 }
+  const MINE = [
+    { id: 'acme/cheap', context_length: 10, endpoints: [{ provider: 'mine', model: 'a', usd_per_million_tokens: prices, region: 'eu' }] },
+    { id: 'acme/free', endpoints: [{ provider: 'mine', model: 'b', usd_per_million_tokens: free, supported_parameters: ['seed'] }] },
+    { id: 'acme/unpriced', name: 'Some Thing', endpoints: [{ provider: 'mine', model: 'c', data_policy: { retention_days: 0 } }] },
+    { id: 'acme/picture', output_modalities: ['image'], endpoints: [{ provider: 'mine', model: 'd' }] },
+  ]
+  const acme = (query: ModelQuery) => ids({ ...query, model_authors: 'acme' })
+
+  test('without a query gives all that answer in text, those of the config first', () => {
+    expect(ids({}).slice(0, 4)).toEqual(['sandbox/echo', 'acme/cheap', 'acme/free', 'acme/unpriced'])
+    expect(ids({})).not.toContain('acme/picture')
+    expect(listModels(gateway).links.next).toBeNull()
+    expect(listModels(gateway).total_count).toBe(ids({}).length)
+  })
+
+  test('a page at a time gives each once and ends', () => {
+    const seen: string[] = []
+    let next: string | null = '/api/v1/models?limit=150&output_modalities=all'
+    while (next) {
+      const query = Object.fromEntries(new URL(next, 'http://x').searchParams)
+      const page = listModels(gateway, {
+        output_modalities: query.output_modalities ?? '',
+        limit: Number(query.limit),
+        offset: Number(query.offset ?? 0),
+      })
+      expect(page.total_count).toBe(countModels(gateway, { output_modalities: 'all' }).data.count)
+      seen.push(...page.data.map(model => model.id))
+      next = page.links.next
+    }
+    expect(seen).toEqual(all({}))
+    expect(new Set(seen).size).toBe(seen.length)
+  })
+
+  test('by what comes out and what goes in', () => {
+    expect(acme({ output_modalities: 'image' })).toEqual(['acme/picture'])
+    expect(acme({ output_modalities: 'image,text' })).toHaveLength(4)
+    expect(acme({ output_modalities: 'all' })).toHaveLength(4)
+    expect(list({ input_modalities: 'audio,video' }).every(model => model.architecture.input_modalities.includes('video'))).toBe(true)
+    expect(ids({ input_modalities: 'audio,video' })).toContain('google/gemini-2.5-pro')
+  })
+
+  test('by words of the name or slug, whatever their case and order', () => {
+    expect(ids({ q: 'THING some' })).toEqual(['acme/unpriced'])
+    expect(ids({ q: 'haiku 4.5' })).toEqual(['anthropic/claude-haiku-4.5'])
+  })
+
+  test('by price: what is not known is within no bound', () => {
+    expect(acme({ min_price: 0 })).toEqual(['acme/cheap', 'acme/free'])
+    expect(acme({ max_price: 6.999999 })).toEqual(['acme/free'])
+    expect(acme({ min_price: 7, max_price: 7 })).toEqual(['acme/cheap'])
+    expect(acme({ max_output_price: 8 })).toEqual(['acme/cheap', 'acme/free'])
+    expect(acme({ min_output_price: 8.000001 })).toEqual([])
+  })
+
+  test('by context, family, author, provider, parameter, region and data policy', () => {
+    expect(acme({ context: 10 })).toEqual(['acme/cheap'])
+    expect(acme({ context: 11 })).toEqual([])
+    expect(new Set(list({ arch: 'llama' }).map(model => model.architecture.tokenizer))).toEqual(new Set(['Llama3', 'Llama4']))
+    expect(ids({ model_authors: 'perplexity,sandbox' }).map(id => id.split('/')[0])).toEqual(
+      expect.arrayContaining(['perplexity', 'sandbox']),
+    )
+    expect(ids({ providers: 'Amazon Bedrock' })).toEqual(ids({ providers: 'bedrock' }))
+    expect(ids({ providers: 'mine, sandbox' })).toEqual(['sandbox/echo', 'acme/cheap', 'acme/free', 'acme/unpriced'])
+    expect(acme({ supported_parameters: 'seed' })).toEqual(['acme/cheap', 'acme/free', 'acme/unpriced'])
+    expect(acme({ supported_parameters: 'seed,tools' })).toEqual(['acme/cheap', 'acme/unpriced'])
+    expect(acme({ supported_parameters: 'levitation' })).toEqual([])
+    expect(acme({ region: 'eu' })).toEqual(['acme/cheap'])
+    expect(acme({ zdr: 'true' })).toEqual(['acme/unpriced'])
+  })
+
+  test('by age in days', () => {
+    const dated = 'anthropic/claude-haiku-4.5'
+    const released = Date.parse('2025-10-01') / 1000
+    expect(list({ q: 'haiku-4.5' })[0]?.created).toBe(released)
+    const age = Math.floor((gateway.clock.now().getTime() / 1000 - released) / 86_400)
+    expect(ids({ min_age_days: age, max_age_days: age })).toContain(dated)
+    expect(ids({ min_age_days: age + 1 })).not.toContain(dated)
+    expect(ids({ max_age_days: age - 1 })).not.toContain(dated)
+  })
+
+  test('by what nobody here measures gives none, as no model is known to be within it', () => {
+    expect(all({ category: 'programming' })).toEqual([])
+    expect(all({ min_coding_index: 0 })).toEqual([])
+    expect(all({ max_tool_success_rate: 1 })).toEqual([])
+    expect(all({ distillable: 'true' })).toEqual([])
+    expect(all({ distillable: 'false' })).toEqual(all({}))
+  })
+
+  test('sorted by price puts the unpriced last, both ways', () => {
+    expect(acme({ sort: 'pricing-low-to-high' })).toEqual(['acme/free', 'acme/cheap', 'acme/unpriced'])
+    expect(acme({ sort: 'pricing-high-to-low' })).toEqual(['acme/cheap', 'acme/free', 'acme/unpriced'])
+    expect(acme({ sort: 'context-high-to-low' })[0]).toBe('acme/cheap')
+    expect(acme({ sort: 'most-popular' })).toEqual(acme({}))
+  })
+
+  test('sorted by age puts the newest first', () => {
+    const created = list({ sort: 'newest' }).map(model => model.created)
+    expect(created).toEqual(created.toSorted((a, b) => b - a))
+  })
+
+  test('that can be called gives those of configured providers, at their prices', () => {
+    const { data } = listCallableModels(gateway, { output_modalities: 'all' })
+    const names = data.map(model => model.id)
+    expect(names.slice(0, 5)).toEqual(['sandbox/echo', 'acme/cheap', 'acme/free', 'acme/unpriced', 'acme/picture'])
+    expect(names).toContain('openai/gpt-oss-120b')
+    expect(names).not.toContain('anthropic/claude-haiku-4.5')
+    expect(data.find(model => model.id === 'openai/gpt-oss-120b')?.pricing.prompt).toBe('0.00000015')
+  })
+
+  test('that embed gives no other, and endpoints that keep nothing are of providers known for it', () => {
+    const { data } = listEmbeddingsModels(gateway, { limit: 1000 })
+    expect(data.map(model => model.id)).toEqual(
+      expect.arrayContaining(['cohere/embed-v4.0', 'google/gemini-embedding-001', 'voyage/voyage-3-large']),
+    )
+    const tags = new Set(listZdrEndpoints(gateway).data.map(one => one.tag))
+    expect(tags).toEqual(new Set(['mine', 'bedrock', 'fireworks']))
+  })
+})

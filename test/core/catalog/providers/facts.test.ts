@@ -1,0 +1,38 @@
+import { describe, expect, test } from 'bun:test'
+import { FACTS } from '../../../../src/core/catalog/providers/facts.data.ts'
+import { dataPolicyOf, factsOf, type ProviderFacts } from '../../../../src/core/catalog/providers/facts.ts'
+import { PROVIDERS } from '../../../../src/core/catalog/providers.data.ts'
+
+const facts: [string, Partial<ProviderFacts>][] = Object.entries(FACTS)
+
+describe('the facts of providers', () => {
+  test('are of providers that there are', () => {
+    expect(facts.filter(([slug]) => !Object.hasOwn(PROVIDERS, slug))).toEqual([])
+  })
+
+  test('are https addresses, countries and days', () => {
+    const urls = facts.flatMap(([, one]) =>
+      [one.privacy_policy_url, one.terms_of_service_url, one.status_page_url].filter(url => url != null),
+    )
+    expect(urls.filter(url => !(URL.canParse(url) && url.startsWith('https://')))).toEqual([])
+    const countries = facts.flatMap(([, one]) => [one.headquarters ?? [], one.datacenters ?? []].flat())
+    expect(countries.filter(country => !/^[A-Z]{2}$/.test(country))).toEqual([])
+    const days = facts.flatMap(([, one]) => one.retention_days ?? [])
+    expect(days.filter(one => !Number.isInteger(one) || one < 0)).toEqual([])
+  })
+
+  test('that nobody is sure of count as training, and as kept for who knows how long', () => {
+    expect(dataPolicyOf('nobody')).toEqual({ training: true, retention_days: null })
+    expect(dataPolicyOf('toString')).toEqual({ training: true, retention_days: null })
+    expect(dataPolicyOf('google')).toEqual({ training: true, retention_days: null })
+    expect(dataPolicyOf('bedrock')).toEqual({ training: false, retention_days: 0 })
+    expect(factsOf('nobody').headquarters).toBeNull()
+  })
+})
+
+test('the rows of the providers have an https address, or one of this machine, or none, and each its own name', () => {
+  const rows = Object.entries(PROVIDERS)
+  const open = rows.filter(([, { base_url }]) => base_url && !/^(https:\/\/|http:\/\/127\.0\.0\.1|sandbox:)/.test(base_url))
+  expect(open).toEqual([])
+  expect(new Set(rows.map(([, { name }]) => name)).size).toBe(rows.length)
+})

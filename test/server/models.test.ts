@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { localConfig, type Server, startServer } from '../support/server.ts'
+import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
+
+let upstream: Upstream
+let server: Server
+
+beforeAll(async () => {
+  upstream = await startUpstream()
+  const { providers, models } = localConfig(upstream.url)
+  const unpriced = { id: 'acme/unpriced', endpoints: [{ provider: 'local', model: 'x' }] }
+  server = await startServer({ config: { providers, models: [...models, unpriced] } })
+})
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await upstream.close()
+})
+
+interface Listed {
+  data: { id: string }[]
+  links: { next: string | null }
+  total_count: number
+}
+
+const get = (path: string, key: string | null = null) => server.fetch(path, { key })
+const list = async (path: string, key: string | null = null) => (await (await get(path, key)).json()) as Listed
+const ids = async (path: string, key: string | null = null) => (await list(path, key)).data.map(model => model.id)
+
+describe('/models', () => {
+  test('is filtered, sorted and paged by its query, and its next link leads on', async () => {
+    const first = await list('/models?q=claude&min_price=0.5&max_price=5.5&sort=pricing-low-to-high&limit=3')
+    expect(first.data).toHaveLength(3)
+    expect(first.links.next).toStartWith('/api/v1/models?')
+    const second = await list(first.links.next?.replace('/api/v1', '') ?? '')
+    expect(second.total_count).toBe(first.total_count)
+    expect(second.data.map(model => model.id)).not.toContain(first.data[0]?.id)
+  })
+
+  test.each([
+    ['sort=beauty', 'sort'],
+    ['limit=0', 'limit'],
+    ['limit=1001', 'limit'],
+    ['offset=-1', 'offset'],
+    ['max_price=cheap', 'max_price'],
+    ['min_price=-1', 'min_price'],
+    ['min_tool_success_rate=1.5', 'min_tool_success_rate'],
+    ['zdr=maybe', 'zdr'],
+    ['region=mars', 'region'],
+    ['category=gardening', 'category'],
+    ['context=many', 'context'],
+  ])('with %s is a 400 that names it', async (query, field) => {
+    const response = await get(`/models?${query}`)
+    const { error } = (await response.json()) as { error: { message: string; metadata: { field: string } } }
+    expect([response.status, error.metadata.field]).toEqual([400, field])
+    expect(error.message).toStartWith(`${field}: expected`)
+  })
+
+  test('as RSS is a feed with an item a model, each of whose characters is safe', async () => {
+    const response = await get('/models?use_rss=true&q=claude')
+    expect(response.headers.get('content-type')).toBe('application/rss+xml; charset=utf-8')
+    const xml = await response.text()
+    expect(xml).toStartWith('<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0">')
+    expect(xml.match(/<item>/g)).toHaveLength((await ids('/models?q=claude')).length)
+    expect(xml).toContain('<guid isPermaLink="false">anthropic/claude-haiku-4.5</guid>')
+    expect(xml).toContain(`<link>${server.url}/api/v1/models/anthropic/claude-haiku-4.5/endpoints</link>`)
+    expect(xml).toContain('<pubDate>Wed, 01 Oct 2025 00:00:00 GMT</pubDate>')
+  })
+})
+
+describe('/models/user', () => {
+  test('is the key’s, and lists what can be called', async () => {
+    expect((await get('/models/user')).status).toBe(401)
+    expect(await ids('/models/user', server.inference_key)).toEqual(['sandbox/echo', 'acme/small', 'acme/unpriced'])
+  })
+})
+
+describe('one model', () => {
+  test('is found with a variant and by an alias, and not by another name', async () => {
+    expect((await get('/model/openai/gpt-4o:nitro')).status).toBe(200)
+    const { data } = (await (await get('/model/~anthropic/claude-opus-latest')).json()) as { data: { alias_target: { slug: string } } }
+    expect((await get(`/models/${data.alias_target.slug}/endpoints`)).status).toBe(200)
+    expect((await get('/model/openai/gpt-none')).status).toBe(404)
+    expect((await get('/models/openai/gpt-none/endpoints')).status).toBe(404)
+  })
+
+  test('that no configured provider serves is a 404 for a call, with the names of those who would', async () => {
+    const json = { model: 'openai/gpt-4o', messages: [{ role: 'user', content: 'Hi' }] }
+    const response = await server.fetch('/chat/completions', { json })
+    const { error } = (await response.json()) as { error: { message: string } }
+    expect([response.status, error.message]).toEqual([
+      404,
+      'No endpoints found for openai/gpt-4o: it is served by openai, azure, openrouter, vercel, and none of them is configured.',
+    ])
+  })
+})
+
+test('a call whose cost nobody knows says so in the answer, and once in the log', async () => {
+  const json = { model: 'acme/unpriced', messages: [{ role: 'user', content: 'Hi' }] }
+  for (const _ of [1, 2]) {
+    upstream.plan(completion())
+    const { usage } = (await (await server.fetch('/chat/completions', { json })).json()) as { usage: { cost?: number | null } }
+    expect(usage.cost ?? null).toBeNull()
+  }
+  const { stderr } = await server.stop()
+  const said = stderr.split('\n').filter(line => line.includes('price.missing'))
+  expect(said.map(line => JSON.parse(line))).toEqual([
+    { event: 'price.missing', provider: 'local', model: 'acme/unpriced', consequence: 'what its calls cost is not known and not charged' },
+  ])
+})
