@@ -23,7 +23,19 @@ const refused = (code: number) => ({ code, said: '', oneLine: true })
 describe('help', () => {
   test('of every command opens nothing: no data directory is made', async () => {
     const cwd = emptyDirectory()
-    const commands = ['', 'serve', 'init', 'keys', 'keys create', 'keys update', 'models list', 'generations get', 'config check']
+    const commands = [
+      '',
+      'serve',
+      'init',
+      'keys',
+      'keys create',
+      'keys update',
+      'models list',
+      'models endpoints',
+      'providers list',
+      'generations get',
+      'config check',
+    ]
     const helps = await Promise.all(commands.map(command => gateway([...command.split(' ').filter(Boolean), '--help'], { cwd })))
     for (const { code, stdout, stderr } of helps) expect([code, stdout.startsWith('Usage: gateway'), stderr]).toEqual([0, true, ''])
     expect(readdirSync(cwd)).toEqual([])
@@ -270,6 +282,14 @@ describe('beside a running server', () => {
     expect(await json('keys', 'get', hash)).toEqual(await api(`/keys/${hash}`))
     expect(undated(await json('models', 'get', 'acme/small'))).toEqual(undated(await api('/model/acme/small')))
     expect(undated(await json('models', 'list'))).toEqual(undated(await api('/models')))
+    expect(await json('models', 'list', '--q', 'gpt', '--provider', 'azure', '--max-price', '1.5', '--sort', 'newest')).toEqual(
+      await api('/models?q=gpt&providers=azure&max_price=1.5&sort=newest'),
+    )
+    expect(undated(await json('models', 'list', '--callable', '--output', 'all'))).toEqual(
+      undated(await api('/models/user?output_modalities=all', server.inference_key)),
+    )
+    expect(await json('models', 'endpoints', 'openai/gpt-4o')).toEqual(await api('/models/openai/gpt-4o/endpoints'))
+    expect(await json('providers', 'list')).toEqual(await api('/providers'))
     expect(await json('generations', 'get', generationIds[0] ?? '')).toEqual(await api(`/generation?id=${generationIds[0]}`))
   })
 
@@ -288,6 +308,26 @@ describe('beside a running server', () => {
   test('models list and get print a table and the fields', async () => {
     expect((await run('models', 'list')).stdout).toMatch(/^MODEL +NAME[^\n]*\n(.*\n)*acme\/small/)
     expect((await run('models', 'get', 'acme/small')).stdout).toMatch(/^id +acme\/small$/m)
+  })
+
+  test('models list gives what is asked for, and refuses what is no order', async () => {
+    expect((await run('models', 'list', '--callable')).stdout.split('\n').map(line => line.split(' ')[0])).toEqual([
+      'MODEL',
+      'sandbox/echo',
+      'acme/small',
+      '',
+    ])
+    expect((await run('models', 'list', '--author', 'anthropic', '--limit', '2')).stdout.match(/^anthropic\//gm)).toHaveLength(2)
+    expect(refusal(await run('models', 'list', '--sort', 'beauty'))).toEqual(refused(2))
+  })
+
+  test('models endpoints and providers list say who is configured', async () => {
+    expect((await run('models', 'endpoints', 'acme/small')).stdout).toMatch(/^sandbox +configured/m)
+    expect((await run('models', 'endpoints', 'openai/gpt-4o')).stdout).toMatch(/^openai +- .* 2\.5 +10$/m)
+    const { stdout } = await run('providers', 'list')
+    expect(stdout).toMatch(/^PROVIDER +NAME +PROTOCOL +STATE$/m)
+    expect(stdout).toMatch(/^sandbox +Sandbox +sandbox +configured$/m)
+    expect(stdout).toMatch(/^anthropic +Anthropic +anthropic-messages +-$/m)
   })
 
   const NEW_WITHIN = 1_000
