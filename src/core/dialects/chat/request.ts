@@ -52,7 +52,15 @@ function turnOf(message: Message): Turn {
 type AssistantFields = Omit<Extract<Message, { role: 'assistant' }>, 'role' | 'content' | 'name'>
 
 const MESSAGE_FIELDS = new Set(['role', 'content', 'name', 'tool_call_id'])
-const ASSISTANT_FIELDS = new Set([...MESSAGE_FIELDS, 'tool_calls', 'refusal', 'reasoning', 'reasoning_content', 'reasoning_details'])
+const ASSISTANT_FIELDS = new Set([
+  ...MESSAGE_FIELDS,
+  'tool_calls',
+  'images',
+  'refusal',
+  'reasoning',
+  'reasoning_content',
+  'reasoning_details',
+])
 
 function blocksOf(message: Message & AssistantFields): Block[] {
   if (typeof message.content === 'string' && message.role !== 'assistant') return [{ type: 'text', text: message.content }]
@@ -60,6 +68,7 @@ function blocksOf(message: Message & AssistantFields): Block[] {
   if (message.role === 'assistant') pushReasoning(blocks, message.reasoning ?? message.reasoning_content ?? null, message.reasoning_details)
   for (const part of contentOf(message.content)) blocks.push(blockOf(part))
   if (message.role !== 'assistant') return blocks
+  for (const { image_url } of message.images ?? []) blocks.push({ type: 'image', url: image_url.url })
   if (message.refusal) blocks.push({ type: 'refusal', text: message.refusal })
   for (const call of message.tool_calls ?? [])
     blocks.push({ type: 'tool-call', id: call.id, name: call.function.name, input: call.function.arguments })

@@ -55,6 +55,7 @@ const AssistantMessage = Type.Object(
     name,
     tool_calls: optional(Type.Array(ToolCall)),
     function_call: optional(Type.Object({ name: Type.String(), arguments: Type.String() }, open)),
+    images: optional(Type.Array(Type.Object({ image_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open) }, open))),
     refusal: optional(Type.String()),
     reasoning: optional(Type.String()),
     reasoning_content: optional(Type.String()),

@@ -54,13 +54,16 @@ function message(turn: Turn, quirks: Quirks): Message {
   const said: Message = {
     ...turn.extra,
     role: turn.role === 'developer' && !quirks.developer_role ? 'system' : turn.role,
-    content: content(turn.blocks, quirks),
-    ...special(turn.blocks, quirks),
+    content: content(turn.role === 'assistant' ? turn.blocks.filter(isNoImage) : turn.blocks, quirks),
+    ...special(turn, quirks),
   }
   if (turn.name !== undefined) said.name = turn.name
   if (turn.tool_call_id !== undefined) said.tool_call_id = idOf(turn.tool_call_id, quirks)
   return said
 }
+
+// The model's own pictures stand beside its words, not among them.
+const isNoImage = ({ type }: Block) => type !== 'image'
 
 // A single plain text goes as a string: the one form that every server reads.
 function content(blocks: Block[], quirks: Quirks): unknown {
@@ -104,7 +107,7 @@ function part(block: Block, quirks: Quirks): unknown {
 }
 
 /** What a turn holds besides its content. */
-function special(blocks: Block[], quirks: Quirks): Record<string, unknown> {
+function special({ role, blocks }: Turn, quirks: Quirks): Record<string, unknown> {
   const fields: Record<string, unknown> = {}
   const calls = blocks.filter(block => block.type === 'tool-call')
   if (calls.length > 0)
@@ -113,6 +116,8 @@ function special(blocks: Block[], quirks: Quirks): Record<string, unknown> {
       type: 'function',
       function: { name, arguments: input },
     }))
+  const images = role === 'assistant' ? blocks.filter(block => block.type === 'image') : []
+  if (images.length > 0) fields.images = images.map(image => part(image, quirks))
   for (const block of blocks) {
     if (block.type === 'refusal') fields.refusal = block.text
     if (block.type === 'reasoning') Object.assign(fields, thought(block, quirks))

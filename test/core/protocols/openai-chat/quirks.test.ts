@@ -87,6 +87,14 @@ describe('the request differs by data', () => {
     ])
   })
 
+  test('pictures that the model made go back beside its words', () => {
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }
+    const messages = [{ role: 'assistant', content: 'Here.', images: [image] }]
+    expect(messagesOf(messages, {})).toEqual(messages)
+    const [turn] = callOf({ messages }).turns
+    expect(turn?.blocks.map(block => block.type)).toEqual(['text', 'image'])
+  })
+
   test('trap 21: Mistral’s ids are nine letters and digits, the same for a call and its result', () => {
     const messages = [
       { role: 'assistant', content: null, tool_calls: [call('functions.x:0'), call('Abc123xyz')] },
