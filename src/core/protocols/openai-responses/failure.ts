@@ -36,8 +36,13 @@ export function failure(status: number, body: unknown): GatewayError {
 /** What an `error` event or the error of a failed response means: there is no status but the one it may name. */
 export function failureInside(given: unknown): GatewayError {
   const error = isObject(given) ? (isObject(given.error) ? given.error : given) : {}
-  const status = Number(error.status ?? error.code)
-  return failureOf(status >= 400 && status < 600 ? status : 502, told(error), CODES)
+  const status = [error.status, error.code].map(statusOf).find(one => one !== undefined)
+  return failureOf(status ?? 502, told(error), CODES)
+}
+
+function statusOf(given: unknown): number | undefined {
+  const status = typeof given === 'string' ? Number(given) : given
+  return typeof status === 'number' && status >= 400 && status < 600 ? status : undefined
 }
 
 // The `type` of a bare `error` event says no more than that it is one.

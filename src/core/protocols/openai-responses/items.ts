@@ -1,4 +1,4 @@
-import { type Json, text } from '../../kernel/json.ts'
+import { count, type Json, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
 
 /** One item of the answer while its events come. */
@@ -23,9 +23,9 @@ export class Items {
   readonly #known = new Map<string, Item>()
   #kept = 0
 
-  /** Whether no item has begun. */
-  get empty(): boolean {
-    return this.#known.size === 0
+  /** Whether nothing has been given of any item. */
+  get untouched(): boolean {
+    return [...this.#known.values()].every(({ given, call, done }) => given.size === 0 && call === null && !done)
   }
 
   /** The item that begins here. Told twice, it is one. */
@@ -79,3 +79,6 @@ export class Items {
 
 const placed = (output_index: unknown) => `at ${typeof output_index === 'number' ? output_index : ''}`
 const named = (id: string) => `id ${id}`
+
+/** What a piece of an item is known by: its kind, and its place among its like. */
+export const pieceOf = (kind: string, index: unknown): string => `${kind} ${count(index) ?? 0}`

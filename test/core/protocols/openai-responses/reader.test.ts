@@ -73,6 +73,8 @@ describe('the beginning and the end', () => {
       streamed([completed({ output: [message(outputText('Hi')), functionCall({ arguments: '{}' })] })]),
     )
     expect([text, calls.length, finish?.reason]).toEqual(['Hi', 1, 'tool_calls'])
+    const before = [event('created', { response: {} }), { type: 'keepalive' }, added({ type: 'message', id: 'msg_1', content: [] })]
+    expect(saidBy(streamed([...before, completed({ output: [message(outputText('Hi'))] })])).text).toBe('Hi')
   })
 
   test('a few unreadable events are passed over, many are a broken provider', () => {
@@ -275,7 +277,8 @@ describe('calls', () => {
   })
 
   test('trap 26: arguments that come as an object keep their big integers', () => {
-    const body = `{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c","name":"f","arguments":{"id":12345678901234567890}}}`
+    const item = '{"type":"function_call","call_id":"c","name":"f","arguments":{"id":12345678901234567890}}'
+    const body = `{"type":"response.output_item.done","output_index":0,"item":${item}}`
     expect(saidBy(streamed([body])).calls).toMatchObject([{ input: '{"id":12345678901234567890}' }])
   })
 
@@ -426,6 +429,7 @@ describe('failures', () => {
     ],
     ['a failed response', event('failed', { response: { error: { code: 'invalid_prompt', message: 'no' } } }), 'invalid_prompt'],
     ['a failed response without a word', event('failed', { response: {} }), 'provider_unavailable'],
+    ['an error of no sense', { type: 'error', code: { toString: 1, valueOf: 1 }, status: {} }, 'provider_unavailable'],
     ['an error and nothing else', { error: { message: 'broken' } }, 'provider_unavailable'],
   ])('%s is thrown', (_, given, type) => {
     expect(() => streamed([given])).toThrow(expect.objectContaining({ type }))
@@ -443,7 +447,21 @@ describe('failures', () => {
 })
 
 describe('hostile answers', () => {
-  const ODD = [null, true, 7, -1, 1e99, '', 'x', [], [null, 7, 'x'], {}, { type: 'message', content: { a: 1 } }, { text: 7, id: {} }]
+  const ODD: unknown[] = [
+    null,
+    true,
+    7,
+    -1,
+    1e99,
+    '',
+    'x',
+    [],
+    [null, 7, 'x'],
+    {},
+    { type: 'message', content: { a: 1 } },
+    { text: 7, id: {} },
+    { toString: 1, valueOf: 1 },
+  ]
   const TYPES = [
     ...['created', 'output_item.added', 'output_item.done', 'output_text.delta', 'output_text.done', 'output_text.annotation.added'],
     ...['refusal.delta', 'refusal.done', 'reasoning_summary_text.delta', 'reasoning_summary_text.done', 'reasoning_text.delta'],
