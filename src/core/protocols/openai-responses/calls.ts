@@ -20,10 +20,8 @@ export class Calls {
     this.#names = toolNamesOf(call)
   }
 
-  /** Whether there is any. */
-  get any(): boolean {
-    return this.#count > 0
-  }
+  /** Whether the answer ends with one that the client has to answer. */
+  ends = false
 
   /** An item that begins. What a wrapper holds is known only when it is whole. */
   added(item: Item, given: Json): TextPart[] {
@@ -50,15 +48,16 @@ export class Calls {
     const name = text(given.name) ?? ''
     const input = inputText(given.arguments)
     const wrapped = item.call === null && isWrapper(name, this.#call) ? unwrapped(input, this.#call, this.#names) : null
-    if (wrapped) return wrapped.flatMap((one, i) => this.whole(`${idOf(given)}_${i}`, one))
+    if (wrapped) return wrapped.flatMap((one, i) => this.whole(`${idOf(given)}_${i}`, { ...one, ends: true }))
     const began = item.call === null ? this.#begin(item, given, name) : []
     return [...began, ...this.wholeInput(item, input)]
   }
 
   /** A call that comes in one piece. */
-  whole(id: string, { name, input }: ClientCall): TextPart[] {
+  whole(id: string, { name, input, ends }: ClientCall): TextPart[] {
     const index = this.#next()
     if (index === null) return []
+    this.ends ||= ends
     return [
       { type: 'tool-call-start', choice: 0, index, id: id || this.#idFor(index), name },
       { type: 'tool-call-delta', choice: 0, index, input },
@@ -69,6 +68,7 @@ export class Calls {
     const index = this.#next()
     if (index === null) return []
     item.call = index
+    this.ends = true
     const id = idOf(given) || this.#idFor(index)
     return [{ type: 'tool-call-start', choice: 0, index, id, name: this.#names.given(name), ...besides(given) }]
   }

@@ -4,6 +4,8 @@ import { isObject, type Json, objects, text } from '../../kernel/json.ts'
 export interface ClientCall {
   name: string
   input: string
+  /** Whether the answer is said to end with it: OpenAI's own client says so of functions, custom tools and patches, and of no other. */
+  ends: boolean
 }
 
 /**
@@ -20,7 +22,7 @@ export function clientCallOf(item: Json): ClientCall | null {
     case 'shell_call':
       return isHosted(item) ? null : call('shell', { action: shellAction(item.action) })
     case 'apply_patch_call':
-      return call('apply_patch', { callId: item.call_id, operation: item.operation })
+      return { ...call('apply_patch', { callId: item.call_id, operation: item.operation }), ends: true }
     case 'tool_search_call':
       return item.execution === 'client' ? call('tool_search', { arguments: item.arguments, call_id: item.call_id }) : null
     case 'computer_call':
@@ -30,7 +32,7 @@ export function clientCallOf(item: Json): ClientCall | null {
   }
 }
 
-const call = (name: string, input: Json): ClientCall => ({ name, input: JSON.stringify(input) })
+const call = (name: string, input: Json): ClientCall => ({ name, input: JSON.stringify(input), ends: false })
 
 /** xAI's own tools, which it runs itself though it calls them custom. */
 const RUN_BY_XAI = new Set([
@@ -50,7 +52,7 @@ const RUN_BY_XAI = new Set([
 function customCall({ name, input }: Json): ClientCall | null {
   const called = text(name)
   if (!called || RUN_BY_XAI.has(called)) return null
-  return { name: called, input: JSON.stringify(text(input) ?? '') }
+  return { name: called, input: JSON.stringify(text(input) ?? ''), ends: true }
 }
 
 // A shell in one of the provider's containers is the provider's.

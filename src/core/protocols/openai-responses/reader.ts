@@ -211,7 +211,7 @@ export class EventReader implements Reader<TextPart> {
   #ended(response: Json): TextPart[] {
     this.complete = true
     const usage = usageOf(response.usage, this.#searches)
-    const finish = finishOf(response, { calls: this.#calls.any, refused: this.#refused })
+    const finish = finishOf(response, { calls: this.#calls.ends, refused: this.#refused })
     return [...this.#served(response), { type: 'finish', choice: 0, ...finish }, ...(usage ? [{ type: 'usage', usage } as const] : [])]
   }
 
