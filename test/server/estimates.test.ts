@@ -120,6 +120,7 @@ test('a server that stops while it estimates records every call', async () => {
   server.process.kill('SIGTERM')
   expect(await server.process.exited).toBe(0)
   server = await startServer({ data, config: configFor(upstream) })
-  for (const id of ids) expect(await generationOf(server, id, key)).toMatchObject(record(openai, { cancelled: true }))
+  // By the tokenizer, or by the rule of thumb where it was not ready in time.
+  for (const id of ids) expect(await generationOf(server, id, key)).toMatchObject({ cancelled: true, usageSource: 'estimated' })
   Object.assign(server, { inference_key: key })
 })
