@@ -17,3 +17,18 @@ export function withinFour(body: Json): Json {
 }
 
 const blocksOf = (content: unknown): Json[] => objects(content)
+
+/**
+ * The automatic marker as one on the last block, which is what it stands for, for hosts that know no other. Changes the body,
+ * whose blocks are its own.
+ */
+export function atTheEnd({ cache_control, ...body }: Json): Json {
+  const last = objects(body.messages).at(-1)
+  if (cache_control === undefined || !last) return body
+  if (typeof last.content === 'string') last.content = [{ type: 'text', text: last.content }]
+  const block = blocksOf(last.content).at(-1)
+  if (block && !isThinking(block)) block.cache_control ??= cache_control
+  return body
+}
+
+const isThinking = ({ type }: Json): boolean => type === 'thinking' || type === 'redacted_thinking'

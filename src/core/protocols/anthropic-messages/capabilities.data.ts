@@ -58,7 +58,9 @@ export const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
   [/claude-opus-5-5|claude-fable-5-[12]/, NEWEST],
   [/claude-haiku-5-5/, CLAUDE_5],
   [/claude-fable-5/, { ...NEWEST, forcedTools: true }],
-  [/claude-(opus|sonnet)-5(?!-\d)|claude-opus-4-[78]/, CLAUDE_5],
+  [/claude-(opus|sonnet)-5(?!-\d)|claude-opus-4-8/, CLAUDE_5],
+  // It thinks only when asked to, and not every host lets one say that it shall not.
+  [/claude-opus-4-7/, { ...CLAUDE_5, off: 'omit' }],
   [/claude-(opus|sonnet)-4-6/, CLAUDE_4_6],
   [/claude-opus-4-5/, { ...CLAUDE_4_5, efforts: ['low', 'medium', 'high'] }],
   [/claude-(sonnet|haiku)-4-5/, CLAUDE_4_5],

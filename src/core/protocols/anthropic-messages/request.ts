@@ -5,7 +5,7 @@ import { isObject, type Json } from '../../kernel/json.ts'
 import { type Conversation, conversationOf } from '../conversation.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { betasOf } from './betas.ts'
-import { withinFour } from './cache-markers.ts'
+import { atTheEnd, withinFour } from './cache-markers.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { Content } from './content.ts'
 import { type OutputFormat, outputFormatOf } from './output-format.ts'
@@ -25,7 +25,7 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
 /** The same as Vertex AI takes it: the model stands in the path, the version in the body ("Claude on Vertex AI"). */
 export function vertexRequest(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const model = encodeURIComponent(endpoint.upstreamModel).replaceAll('%40', '@')
-  const { model: _, ...body } = bodyOf(call, endpoint)
+  const { model: _, ...body } = atTheEnd(bodyOf(call, endpoint))
   return {
     path: `/models/${model}:${call.stream ? 'streamRawPredict' : 'rawPredict'}`,
     headers: betaHeader(call, endpoint),

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
-import { isObject, type Json, member, text } from '../../kernel/json.ts'
+import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import { type NameRules, ToolNames } from '../tool-names.ts'
 import { isAnthropic } from './betas.ts'
 import { capabilitiesOf } from './capabilities.ts'
@@ -27,7 +27,14 @@ export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, 
   if (call.params.web_search_options !== undefined && searchesItself(endpoint)) tools.push(webSearch(call.params.web_search_options))
   if (format.by === 'tool') return withAnswerTool(tools, call.params.tool_choice, names, format.tool)
   if (tools.length === 0) return {}
-  return chosen(tools, call, endpoint, names)
+  return chosen(allowedOf(tools, call.params.tool_choice, names), call, endpoint, names)
+}
+
+// The choice between some of them is a choice between no others: a choice of this API names one at most.
+function allowedOf(tools: Json[], choice: ToolChoice | undefined, names: ToolNames): Json[] {
+  const { allowed } = wishOf(choice)
+  const offered = allowed ? tools.filter(tool => allowed.some(name => tool.name === names.sent(name))) : tools
+  return offered.length > 0 ? offered : tools
 }
 
 const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) || endpoint.protocol === VERTEX
@@ -79,19 +86,20 @@ const placeOf = ({ city, region, country, timezone }: Json): Json =>
 
 // The answer is a call: it must be made, alone, and no tool is offered that the caller did not want.
 function withAnswerTool(tools: Json[], choice: ToolChoice | undefined, names: ToolNames, answer: Json): Tooling {
-  const name = nameIn(choice)
-  const offered = choice === 'none' ? [] : name === null ? tools : tools.filter(tool => tool.name === names.sent(name))
+  const { mode, name } = wishOf(choice)
+  const offered =
+    mode === 'none' ? [] : name === null ? allowedOf(tools, choice, names) : tools.filter(tool => tool.name === names.sent(name))
   return { tools: [...offered, answer], tool_choice: { type: 'any', disable_parallel_tool_use: true } }
 }
 
 function chosen(tools: Json[], { params }: TextCall, endpoint: Endpoint, names: ToolNames): Tooling {
   const { tool_choice, parallel_tool_calls } = params
-  const name = nameIn(tool_choice)
+  const { mode, name } = wishOf(tool_choice)
   const alone = parallel_tool_calls === false ? { disable_parallel_tool_use: true } : {}
-  if (tool_choice === 'none') return { tools, tool_choice: { type: 'none' } }
+  if (mode === 'none') return { tools, tool_choice: { type: 'none' } }
   if (isForcing(tool_choice) && !capabilitiesOf(endpoint).forcedTools) return unforced(tools, name, names, alone)
   if (name !== null) return { tools, tool_choice: { type: 'tool', name: names.sent(name), ...alone } }
-  if (tool_choice === 'required') return { tools, tool_choice: { type: 'any', ...alone } }
+  if (mode === 'required') return { tools, tool_choice: { type: 'any', ...alone } }
   if (tool_choice === undefined && parallel_tool_calls !== false) return { tools }
   return { tools, tool_choice: { type: 'auto', ...alone } }
 }
@@ -103,9 +111,25 @@ function unforced(tools: Json[], name: string | null, names: ToolNames, alone: J
 }
 
 /** Whether the model must call a tool. It may not think before it, unless as it sees fit. */
-export const isForcing = (choice: ToolChoice | undefined): boolean => choice === 'required' || nameIn(choice) !== null
+export function isForcing(choice: ToolChoice | undefined): boolean {
+  const { mode, name } = wishOf(choice)
+  return mode === 'required' || name !== null
+}
 
-function nameIn(choice: ToolChoice | undefined): string | null {
-  if (!isObject(choice) || choice.type !== 'function') return null
-  return text(member(choice, 'function').name)
+/** What is wished: how, of which one, or between which. */
+interface Wish {
+  mode: string
+  name: string | null
+  allowed: string[] | null
+}
+
+function wishOf(wish: ToolChoice | undefined): Wish {
+  if (wish === undefined || typeof wish === 'string') return { mode: wish ?? 'auto', name: null, allowed: null }
+  const choice: Json = wish
+  if (choice.type === 'function') return { mode: 'auto', name: text(member(choice, 'function').name), allowed: null }
+  if (choice.type !== 'allowed_tools') return { mode: 'auto', name: null, allowed: null }
+  // The chat API has the list in an object of its own, the Responses API has it beside the type.
+  const { mode, tools } = isObject(choice.allowed_tools) ? choice.allowed_tools : choice
+  const allowed = objects(tools).flatMap(tool => text(tool.name) ?? text(member(tool, 'function').name) ?? [])
+  return { mode: mode === 'required' ? 'required' : 'auto', name: null, allowed }
 }

@@ -38,4 +38,28 @@ describe('features by header', () => {
     expect(header({ turns: FILE })).toBe('files-api-2025-04-14')
     expect(header({ turns: FILE, betas: ['files-api-2025-04-14'] })).toBe('files-api-2025-04-14')
   })
+
+  test('so do tools and parameters that are not for everybody yet, each its own', () => {
+    const tools: TextCall['tools'] = ['code_execution_20250825', 'web_search_20250305', 'constructor', 7].map(type => ({
+      type: 'other',
+      dialect: 'messages',
+      value: { type, name: 'x' },
+    }))
+    expect(header({ tools })).toBe('code-execution-2025-08-25')
+    const extra = {
+      context_management: { edits: [{ type: 'compact_20260112' }] },
+      mcp_servers: [{}],
+      fallbacks: [],
+      speed: 'standard',
+      output_config: { task_budget: { type: 'tokens', total: 20_000 } },
+    }
+    expect(header({ dialect: 'messages', extra })).toBe(
+      'context-management-2025-06-27,mcp-client-2025-04-04,compact-2026-01-12,task-budgets-2026-03-13',
+    )
+    expect(header({ extra })).toBeUndefined()
+    const image = { type: 'image', source: { type: 'file', file_id: 'file_1' } }
+    expect(header({ turns: [{ role: 'user', blocks: [{ type: 'other', dialect: 'messages', value: image }] }] })).toBe(
+      'files-api-2025-04-14',
+    )
+  })
 })

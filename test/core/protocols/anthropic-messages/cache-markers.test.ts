@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Block, TextCall } from '../../../../src/core/inference/call.ts'
-import { request } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import { request, vertexRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 
 const cache_control = { type: 'ephemeral' as const }
@@ -63,5 +63,16 @@ describe('trap 55: cache markers', () => {
     })
     expect(count(body)).toBe(4)
     expect(body.messages).toMatchObject([{ content: [{ type: 'text', text: 'a' }] }, {}, {}])
+  })
+
+  test('on Vertex the automatic one stands where it would be put', () => {
+    const at = endpointOf({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
+    const marked = vertexRequest(textCall({ params: { cache_control } }), at).body
+    expect(marked).not.toHaveProperty('cache_control')
+    expect(marked.messages).toEqual([{ role: 'user', content: [{ type: 'text', text: 'Hi', cache_control }] }])
+    const turns = [{ role: 'user' as const, blocks: [{ type: 'text' as const, text: 'a', cache_control: hour }] }]
+    expect(vertexRequest(textCall({ turns, params: { cache_control } }), at).body.messages).toMatchObject([
+      { content: [{ cache_control: hour }] },
+    ])
   })
 })

@@ -92,6 +92,10 @@ describe('the wish to think', () => {
     expect(thought({ reasoning: { effort: 'none' } }, 'claude-sonnet-5-5').thinking).toEqual({ type: 'between_tools' })
   })
 
+  test('a model that thinks only when asked to is not asked', () => {
+    expect(thought({ reasoning: { effort: 'none' } }, 'claude-opus-4-7')).toEqual({ max_tokens: 128_000 } as never)
+  })
+
   test('a model that does not think is not asked to', () => {
     expect(thought({ reasoning: { effort: 'high' }, max_tokens: 10 }, 'claude-3-5-haiku')).toEqual({ max_tokens: 10 } as never)
   })

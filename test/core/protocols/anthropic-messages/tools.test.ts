@@ -140,6 +140,21 @@ describe('the choice of tools', () => {
     })
   })
 
+  test('a choice between some tools is one between no others', () => {
+    const tools = ['look', 'walk', 'talk'].map(name => fn(name))
+    const between = (tool_choice: object) => sent({ tools, params: { tool_choice: tool_choice as never } })
+    const [look, , talk] = ['look', 'walk', 'talk'].map(name => ({ name }))
+    const chosen = [
+      { type: 'function', function: { name: 'look' } },
+      { type: 'function', name: 'talk' },
+    ]
+    const chat = between({ type: 'allowed_tools', allowed_tools: { mode: 'required', tools: chosen } })
+    expect(chat).toMatchObject({ tools: [look, talk], tool_choice: { type: 'any' } })
+    const responses = between({ type: 'allowed_tools', mode: 'auto', tools: chosen })
+    expect(responses).toMatchObject({ tools: [look, talk], tool_choice: { type: 'auto' } })
+    expect(between({ type: 'allowed_tools', tools: [{ name: 'odd' }, null] }).tools).toHaveLength(3)
+  })
+
   test('without tools there is nothing to choose', () => {
     expect(sent({ params: { tool_choice: 'none', parallel_tool_calls: false } })).toEqual(sent({}))
   })
