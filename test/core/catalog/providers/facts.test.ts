@@ -30,10 +30,9 @@ describe('the facts of providers', () => {
   })
 })
 
-test('the rows of the providers have an https address, or one of this machine, or none, and each its own name but for Google’s two ways of speaking', () => {
+test('the rows of the providers have an https address, or one of this machine, or none; no two who speak alike have one name', () => {
   const rows = Object.entries(PROVIDERS)
   const open = rows.filter(([, { base_url }]) => base_url && !/^(https:\/\/|http:\/\/127\.0\.0\.1|sandbox:)/.test(base_url))
   expect(open).toEqual([])
-  const names = rows.map(([, { name }]) => name)
-  expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual(['Google'])
+  expect(new Set(rows.map(([, { name, protocol }]) => `${name} by ${protocol}`)).size).toBe(rows.length)
 })
