@@ -71,17 +71,26 @@ function explain(errors: ValueErrorIterator): Misfit | undefined {
 
 // An error at a union only says "none of these". The variant that got furthest says what is really wrong.
 function deepest(error: ValueError): ValueError {
-  const inner = error.errors.map(variant => variant.First()).filter(found => found !== undefined)
-  const below = inner.map(deepest).filter(found => found.path.length > error.path.length && !isDiscriminator(found))
+  const inner = error.errors.map(firstFew).filter(found => !found.some(isDiscriminatorOf(error)))
+  const below = inner.flatMap(([first]) => (first ? deepest(first) : [])).filter(found => found.path.length > error.path.length)
   if (below.length === 0) return error
   return below.reduce((best, next) => (depth(next) > depth(best) ? next : best))
+}
+
+/** What is missing is told before what is wrong, so the tag of a variant may come late; but a long list is not read for it. */
+const FEW = 16
+
+function firstFew(errors: ValueErrorIterator): ValueError[] {
+  const found: ValueError[] = []
+  for (const error of errors) if (found.push(error) === FEW) break
+  return found
 }
 
 const depth = (error: ValueError) => error.path.split('/').length
 
 // A variant that fails on its own tag (`role`, `type`) was not the one meant.
-const isDiscriminator = (error: ValueError) =>
-  error.schema[Kind] === 'Literal' && error.value !== undefined && typeof error.value === 'string'
+const isDiscriminatorOf = (union: ValueError) => (error: ValueError) =>
+  error.schema[Kind] === 'Literal' && typeof error.value === 'string' && depth(error) === depth(union) + 1
 
 function misfitOf(error: ValueError): Misfit {
   const path = error.path.slice(1).replaceAll('/', '.')

@@ -104,6 +104,11 @@ describe('misfit', () => {
     })
   })
 
+  test('a variant whose tag is another was not meant, though more is missing from it', () => {
+    const Other = Type.Object({ type: Type.Literal('other'), id: Type.String(), size: Type.Number() })
+    expect(wrong(Type.Union([Part, Other]), { type: 'other', id: 'a' })).toMatchObject({ path: 'size', found: 'nothing' })
+  })
+
   test('a value that no variant can take is named at the union', () => {
     expect(wrong(Type.Object({ stop: Type.Union([Type.String(), Type.Null()]) }), { stop: 5 })).toEqual({
       path: 'stop',

@@ -97,7 +97,8 @@ const OtherTool = otherThan('custom')
 
 const parallel = { disable_parallel_tool_use: Type.Optional(Type.Boolean()) }
 const ToolChoice = Type.Union([
-  Type.Object({ type: oneOf('auto', 'any'), ...parallel }, open),
+  Type.Object({ type: Type.Literal('auto'), ...parallel }, open),
+  Type.Object({ type: Type.Literal('any'), ...parallel }, open),
   Type.Object({ type: Type.Literal('tool'), name: Type.String({ minLength: 1 }), ...parallel }, open),
   Type.Object({ type: Type.Literal('none') }, open),
 ])

@@ -1,0 +1,26 @@
+import { GatewayError } from '../../src/core/errors.ts'
+import { type Receipt, type TextPart, textUsage } from '../../src/core/inference/call.ts'
+import type { Answer } from '../../src/core/inference/settle.ts'
+import { watch } from '../../src/core/kernel/iterate.ts'
+
+/** Answers made of given parts, for the dialects. */
+
+const choice = 0
+const RECEIPT: Receipt = { usage: textUsage(10, 5), usageSource: 'exact', cost: 0n, cost_details: null, is_byok: false }
+export const receipt: TextPart = { type: 'receipt', receipt: RECEIPT }
+export const text = (said: string): TextPart => ({ type: 'text-delta', choice, text: said })
+export const finish: TextPart = { type: 'finish', choice, reason: 'stop', native: 'stop' }
+export const start: TextPart = { type: 'start', upstream_id: 'up', system_fingerprint: null, service_tier: 'standard' }
+export const failed: TextPart = { type: 'error', error: new GatewayError('provider_unavailable', 'Provider returned error') }
+
+/** An answer of these batches. */
+export function answerOf(...batches: TextPart[][]): Answer<'text'> {
+  const [first = [], ...rest] = batches
+  const watcher = { each() {}, ended: async () => undefined }
+  const parts = watch<TextPart[]>({ first, rest: rest.length > 0 ? iterate(rest) : null }, watcher)
+  return { id: 'gen-1', model: 'acme/small', provider: 'Local', created: 0, parts }
+}
+
+async function* iterate(batches: TextPart[][]): AsyncGenerator<TextPart[]> {
+  yield* batches
+}
