@@ -1,5 +1,6 @@
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Subprocess } from 'bun'
 
@@ -42,13 +43,26 @@ export class Wirecheck {
 /** Starts the checker in front of the gateway at `target`. Throws with what it printed when it does not come up. */
 export async function startWirecheck(target: string): Promise<Wirecheck> {
   const port = await freePort()
-  const command = [process.execPath, CHECKER, '--target', target, '--port', String(port), '--spec', SPEC]
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-wirecheck-'))
+  const command = [process.execPath, CHECKER, '--target', target, '--port', String(port), '--spec', await adapted(directory)]
   const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
   const said = new Response(child.stderr).text()
   for await (const bytes of child.stdout) {
-    if (new TextDecoder().decode(bytes).includes('wirecheck:')) return new Wirecheck(`http://127.0.0.1:${port}`, child)
+    if (!new TextDecoder().decode(bytes).includes('wirecheck:')) continue
+    rmSync(directory, { recursive: true })
+    return new Wirecheck(`http://127.0.0.1:${port}`, child)
   }
   throw new Error(`wirecheck did not start: ${await said}`)
+}
+
+// The checker holds the data of each event against the schema, and not its name, which the schema of Anthropic's events asks
+// for beside the data.
+async function adapted(directory: string): Promise<string> {
+  const spec = await Bun.file(SPEC).json()
+  spec.components.schemas.MessagesStreamingResponse.required = ['data']
+  const path = join(directory, 'openapi.json')
+  await Bun.write(path, JSON.stringify(spec))
+  return path
 }
 
 // The checker wants a port by number, so one is asked of the kernel first.
