@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import Anthropic from '@anthropic-ai/sdk'
+import { isObject, type Json, member } from '../../src/core/kernel/json.ts'
+import { hasRecordings, type Recording, recordingsOf } from '../support/recordings.ts'
+import { type Replay, startReplay } from '../support/replay.ts'
+import { type Server, startServer } from '../support/server.ts'
+
+/*
+ * What Anthropic's own client reads from an answer of Claude's is what it reads from the same answer through the gateway: every
+ * block with every member, why it ended, and the counts.
+ */
+
+const PROTOCOL = 'anthropic-messages'
+const recordings = recordingsOf(PROTOCOL)
+
+let replay: Replay
+let server: Server
+
+beforeAll(async () => {
+  if (!hasRecordings) return
+  replay = startReplay()
+  const providers = { anthropic: { base_url: `${replay.base(PROTOCOL)}/v1`, api_key: 'mock' } }
+  server = await startServer({ config: { providers, models: recordings.map(modelOf) } })
+})
+
+afterAll(async () => {
+  await server?.[Symbol.asyncDispose]()
+  await replay?.close()
+})
+
+const modelOf = ({ name }: Recording) => ({ id: `claude/${name}`, endpoints: [{ provider: 'anthropic', model: name }] })
+
+if (!hasRecordings) test.skip('the recordings are not on this machine (GATEWAY_SHARED)', () => {})
+
+test.each(recordings.map(one => [one.name, one.mode, one] as const))(
+  '%s, %s, is read as without the gateway',
+  async (name, _, recording) => {
+    const direct = await read(replay.base(PROTOCOL), 'mock', name, recording)
+    const through = await read(`${server.url}/api`, server.inference_key, `claude/${name}`, recording)
+    expect(comparable(through)).toEqual(comparable(direct))
+  },
+)
+
+function read(baseURL: string, apiKey: string, model: string, { mode }: Recording): Promise<Anthropic.Message> {
+  const client = new Anthropic({ baseURL, apiKey, maxRetries: 0 })
+  const body = { model, max_tokens: 100, messages: [{ role: 'user' as const, content: 'Hi' }] }
+  return mode === 'streamed' ? client.messages.stream(body).finalMessage() : client.messages.create(body)
+}
+
+/** A message without its ids, and with what the public schema asks for and older recordings do not have. */
+function comparable(message: Anthropic.Message): Json {
+  const { content, stop_reason, stop_sequence, container, context_management } = JSON.parse(JSON.stringify(message)) as Json
+  return {
+    stop_reason,
+    stop_sequence: stop_sequence ?? null,
+    container: container ?? null,
+    context_management: context_management ?? null,
+    counts: countsOf(message),
+    content: (content as Json[]).map(completed),
+  }
+}
+
+function completed(block: Json): Json {
+  if (block.type === 'text')
+    return { ...block, citations: Array.isArray(block.citations) && block.citations.length > 0 ? block.citations : null }
+  return block.type === 'tool_use' ? { caller: { type: 'direct' }, ...block } : block
+}
+
+function countsOf({ usage }: Anthropic.Message): Json {
+  const given: Json = { ...usage }
+  const { web_search_requests = 0, web_fetch_requests = 0 } = isObject(given.server_tool_use) ? given.server_tool_use : {}
+  const { ephemeral_1h_input_tokens = 0 } = member(given, 'cache_creation')
+  return {
+    input: given.input_tokens,
+    output: given.output_tokens,
+    read: given.cache_read_input_tokens ?? 0,
+    written: given.cache_creation_input_tokens ?? 0,
+    ephemeral_1h_input_tokens,
+    web_search_requests,
+    web_fetch_requests,
+  }
+}
