@@ -1,4 +1,4 @@
-import { crc32 } from 'node:zlib'
+import { awsEvent } from './aws-event-stream.ts'
 import { type Mode, type Recording, recordingsOf } from './recordings.ts'
 
 /** An answer as it travels. */
@@ -35,35 +35,7 @@ function wholeWire({ lines }: Recording): Wire {
 const isError = (body: { error?: unknown }): boolean => body.error !== undefined && body.error !== null
 
 const eventStream = (lines: string[]): Uint8Array =>
-  Buffer.concat(
-    lines.flatMap(line => Object.entries(JSON.parse(line)).map(([event, payload]) => eventMessage(event, JSON.stringify(payload)))),
-  )
-
-// The lengths of the message and its headers, a checksum of both, headers, payload, a checksum of everything (AWS event stream encoding).
-function eventMessage(event: string, payload: string): Uint8Array {
-  const headers = Buffer.concat([
-    header(':event-type', event),
-    header(':content-type', 'application/json'),
-    header(':message-type', 'event'),
-  ])
-  const content = Buffer.from(payload)
-  const lengths = Buffer.concat([uint32(headers.length + content.length + 16), uint32(headers.length)])
-  const message = Buffer.concat([lengths, uint32(crc32(lengths)), headers, content])
-  return Buffer.concat([message, uint32(crc32(message))])
-}
-
-const TEXT = 7
-
-function header(name: string, value: string): Uint8Array {
-  const text = Buffer.from(value)
-  return Buffer.concat([Buffer.of(name.length), Buffer.from(name), Buffer.of(TEXT, text.length >> 8, text.length & 255), text])
-}
-
-function uint32(value: number): Uint8Array {
-  const bytes = Buffer.alloc(4)
-  bytes.writeUInt32BE(value)
-  return bytes
-}
+  Buffer.concat(lines.flatMap(line => Object.entries(JSON.parse(line)).map(([event, payload]) => awsEvent(event, JSON.stringify(payload)))))
 
 /** A server on loopback that stands for every provider: it answers with the recording that the request's model names. */
 export class Replay {
