@@ -54,7 +54,8 @@ function typeOf(status: number, { code, type, message }: Told, codes: Codes): Er
   const names = [code, type].filter(name => typeof name === 'string')
   const words = [...names, typeof message === 'string' ? message.slice(0, 500) : ''].join(' ')
   if (OVERLOADED.test(words)) return 'provider_overloaded'
-  if (status < 500 && CONTEXT.test(words)) return 'context_length_exceeded'
+  // Who has to wait is told of too many tokens as well: of those of a minute.
+  if (status < 500 && status !== 429 && CONTEXT.test(words)) return 'context_length_exceeded'
   if (status < 500 && OUTPUT_BOUND.test(words)) return 'max_tokens_exceeded'
   if (status < 500 && POLICY.test(names.join(' '))) return 'content_policy_violation'
   const known = names.find(name => Object.hasOwn(codes, name))

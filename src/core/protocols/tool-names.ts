@@ -67,4 +67,8 @@ export function fittedId(id: string, { forbidden, longest }: NameRules): string 
   return `${clean.slice(0, longest - 9)}_${digest(id)}`
 }
 
+/** An id of exactly nine letters and digits, which is what Mistral's models take; the same each time for the same id. */
+export const nineLetters = (id: string): string =>
+  /^[a-zA-Z0-9]{9}$/.test(id) ? id : Bun.hash.xxHash64(id).toString(36).padStart(9, '0').slice(-9)
+
 const digest = (text: string) => Bun.hash.crc32(text).toString(16).padStart(8, '0')

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { fittedId, type NameRules, ToolNames } from '../../../src/core/protocols/tool-names.ts'
+import { fittedId, type NameRules, nineLetters, ToolNames } from '../../../src/core/protocols/tool-names.ts'
 import { textCall } from '../../support/call.ts'
 
 const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
@@ -40,4 +40,13 @@ test('trap 21: an id that fits stays; any other becomes one that does, the same 
     expect(fittedId(id, RULES)).toBe(fittedId(id, RULES))
   }
   expect(fittedId('functions.x:0', RULES)).not.toBe(fittedId('functions_x.0', RULES))
+})
+
+test('trap 21: an id of nine letters and digits stays, any other becomes one, the same each time', () => {
+  expect(nineLetters('abcDEF123')).toBe('abcDEF123')
+  const ids = ['tooluse_bpe71yCfRu2b5i-nKGDr5g', 'call_1', 'abcDEF12-', '']
+  const fitting = ids.map(nineLetters)
+  for (const id of fitting) expect(id).toMatch(/^[a-zA-Z0-9]{9}$/)
+  expect(new Set(fitting).size).toBe(ids.length)
+  expect(ids.map(nineLetters)).toEqual(fitting)
 })

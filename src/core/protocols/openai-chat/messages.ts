@@ -1,5 +1,6 @@
 import type { Quirks } from '../../catalog/quirks.ts'
 import { type Block, type CacheControl, namesInText, type Turn } from '../../inference/call.ts'
+import { nineLetters } from '../tool-names.ts'
 
 type Message = Record<string, unknown> & { role: string }
 
@@ -132,10 +133,7 @@ function thought({ text, details }: Extract<Block, { type: 'reasoning' }>, { rea
 }
 
 /** The id as this server takes it, the same each time for the same id: a call and its result stay together. */
-function idOf(id: string, { tool_call_ids }: Quirks): string {
-  if (tool_call_ids === 'any' || /^[a-zA-Z0-9]{9}$/.test(id)) return id
-  return Bun.hash.xxHash64(id).toString(36).padStart(9, '0').slice(-9)
-}
+const idOf = (id: string, { tool_call_ids }: Quirks): string => (tool_call_ids === 'any' ? id : nineLetters(id))
 
 /** The mark of a place up to which the conversation shall be remembered, for servers that know it. */
 export const marker = (cache_control: CacheControl | undefined, { cache_markers }: Quirks) =>

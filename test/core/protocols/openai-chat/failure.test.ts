@@ -33,6 +33,10 @@ describe('failure', () => {
     expect(typeOf(500, { message: 'maximum context' })).toBe('provider_unavailable')
   })
 
+  test('trap 99: who must wait for too many tokens a minute has no context that is too long', () => {
+    expect(typeOf(429, { message: 'Too many tokens, please wait before trying again.' })).toBe('rate_limit_exceeded')
+  })
+
   test('a refusal for content is said so by its code, not by words in a message', () => {
     expect(typeOf(400, { code: 'content_policy_violation' })).toBe('content_policy_violation')
     expect(typeOf(400, { message: 'my prompt is about moderation' })).toBe('invalid_request')
