@@ -46,8 +46,8 @@ export interface Protocol<K extends Kind> {
   parts(body: unknown, call: Work[K]['call'], endpoint: Endpoint): Work[K]['part'][]
   /** A reader for one streamed answer. */
   reader(call: Work[K]['call'], endpoint: Endpoint): Reader<Work[K]['part']>
-  /** What an upstream failure means to our caller. */
-  failure(status: number, body: unknown): GatewayError
+  /** What an upstream failure means to our caller. `header` reads one header of the answer, by its lower-case name. */
+  failure(status: number, body: unknown, header?: (name: string) => string | null): GatewayError
 }
 
 /**

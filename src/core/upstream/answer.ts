@@ -63,7 +63,7 @@ async function failureOf(protocol: Protocol<Kind>, incoming: Incoming, deadline:
   const body = await Promise.resolve(incoming.text(LARGEST_ERROR, () => deadline.touched()))
     .then(parse)
     .catch(() => undefined)
-  const error = protocol.failure(incoming.status, body)
+  const error = protocol.failure(incoming.status, body, name => incoming.header(name))
   const retryAfter = retryAfterMsOf(incoming.header('retry-after-ms')) ?? retryAfterOf(incoming.header('retry-after'))
   if (retryAfter === undefined || error.type !== 'rate_limit_exceeded') return error
   return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
