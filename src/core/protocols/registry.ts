@@ -2,6 +2,7 @@ import type { Kind } from '../inference/call.ts'
 import { anthropicMessages, anthropicVertex } from './anthropic-messages.ts'
 import { cohereChat } from './cohere-chat.ts'
 import { gemini } from './gemini.ts'
+import { bedrockConverse } from './bedrock-converse.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
 import type { Protocol } from './protocol.ts'
@@ -9,6 +10,7 @@ import type { Protocol } from './protocol.ts'
 /** Every protocol, by the kind of work it does. */
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
   text: {
+    'bedrock-converse': bedrockConverse,
     'openai-chat': openaiChat,
     'cohere-chat': cohereChat,
     gemini,

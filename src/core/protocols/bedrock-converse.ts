@@ -1,0 +1,22 @@
+import { failure } from './bedrock-converse/failure.ts'
+import { jsonToolOf } from './bedrock-converse/output-format.ts'
+import { parts } from './bedrock-converse/parts.ts'
+import { ConverseReader } from './bedrock-converse/reader.ts'
+import { request } from './bedrock-converse/request.ts'
+import { JsonAnswerReader } from './json-answer.ts'
+import type { Protocol } from './protocol.ts'
+
+/** Amazon Bedrock's Converse: `POST {base_url}/model/{model}/converse`, one API for the models of many. */
+export const bedrockConverse: Protocol<'text'> = {
+  framing: 'aws-event-stream',
+  takesNames: false,
+  takesUrls: [],
+  request,
+  parts,
+  reader(call, endpoint) {
+    const reader = new ConverseReader(call, endpoint)
+    const jsonTool = jsonToolOf(call, endpoint)
+    return jsonTool === null ? reader : new JsonAnswerReader(reader, jsonTool)
+  },
+  failure,
+}

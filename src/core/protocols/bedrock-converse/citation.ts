@@ -1,0 +1,58 @@
+import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+
+/** Where in the answer the words stand that rest on a source, in characters. */
+export interface Place {
+  start: number
+  end: number
+}
+
+/**
+ * A citation as the chat API shows it (wire reference C.2), without a place while the words are still being written. Null for a
+ * place in a document, which has no address.
+ */
+export function annotationOf(citation: Json, place: Place | null): unknown {
+  const url = text(member(member(citation, 'location'), 'web').url) ?? text(citation.source)
+  if (url === null || !/^https?:\/\//i.test(url)) return null
+  const title = text(citation.title)
+  const content = citedText(citation)
+  return {
+    type: 'url_citation',
+    url_citation: {
+      url,
+      ...(title === null ? {} : { title }),
+      ...(content === '' ? {} : { content }),
+      ...(place ? { start_index: place.start, end_index: place.end } : {}),
+    },
+  }
+}
+
+/** Bedrock's names for places in documents, and what Anthropic's citations call them and their bounds. */
+const PLACES: [name: string, type: string, first: string, last: string][] = [
+  ['documentChar', 'char_location', 'start_char_index', 'end_char_index'],
+  ['documentPage', 'page_location', 'start_page_number', 'end_page_number'],
+  ['documentChunk', 'content_block_location', 'start_block_index', 'end_block_index'],
+]
+
+/** A citation as Anthropic's API shows it, for clients who speak so. Undefined for a place that it has no form for. */
+export function citationOf(citation: Json): Json | undefined {
+  const location = member(citation, 'location')
+  const cited_text = citedText(citation)
+  const found = PLACES.find(([name]) => isObject(location[name]))
+  if (found) return placeOf(member(location, found[0]), found, cited_text, text(citation.title))
+  const url = text(member(location, 'web').url)
+  return url === null ? undefined : { type: 'web_search_result_location', cited_text, url, title: text(citation.title) }
+}
+
+function placeOf(
+  { documentIndex, start, end }: Json,
+  [, type, first, last]: (typeof PLACES)[number],
+  cited_text: string,
+  title: string | null,
+) {
+  return { type, cited_text, document_index: documentIndex, document_title: title, [first]: start, [last]: end }
+}
+
+const citedText = ({ sourceContent }: Json): string =>
+  objects(sourceContent)
+    .map(one => text(one.text) ?? '')
+    .join('')

@@ -1,0 +1,95 @@
+/** In what the models behind the one API differ. */
+export interface Family {
+  /** Whose thinking it is, in `reasoning_details`. What is marked `unknown` nobody takes back. */
+  reasoning_format: string
+  /** How it is asked to think, among the fields of its own. */
+  thinking: 'claude' | 'nova' | 'reasoning_effort' | 'reasoning' | 'none'
+  /** Where `top_k` goes among the fields of its own; null where it has no such thing. */
+  top_k: string[] | null
+  /** The highest temperature that it takes. */
+  hottest: number
+  /** What it refuses of `inferenceConfig`. */
+  refuses: readonly string[]
+  /** Whether it may be made to call a tool (`toolChoice` any, tool). */
+  forces: boolean
+  /** Whether it is told that a tool has failed (`toolResult.status`). */
+  statuses: boolean
+  /** Which ids a tool call may have: any of 64 letters, or exactly nine. */
+  ids: 'any' | 'nine'
+  /** Where it takes cache points. */
+  cache: 'everywhere' | 'outside tools' | 'nowhere'
+  /** Whether a cache point may be kept for an hour. */
+  hour: boolean
+  /** Whether it keeps to a schema by itself (`outputConfig.textFormat`). */
+  schemas: boolean
+  /** Whether it goes on with an answer that was begun for it. */
+  prefill: boolean
+}
+
+/** Nothing is known of these but that they are asked through Converse: what others would refuse is left out. */
+export const STRANGER: Family = {
+  reasoning_format: 'unknown',
+  thinking: 'none',
+  top_k: null,
+  hottest: 1,
+  refuses: [],
+  forces: true,
+  statuses: false,
+  ids: 'any',
+  cache: 'nowhere',
+  hour: false,
+  schemas: false,
+  prefill: false,
+}
+
+/** What differs from model to model of Claude is in the table of Anthropic's own API, but for what Bedrock adds. */
+const CLAUDE: Family = {
+  ...STRANGER,
+  reasoning_format: 'anthropic-claude-v1',
+  thinking: 'claude',
+  top_k: ['top_k'],
+  statuses: true,
+  cache: 'everywhere',
+  hour: true,
+}
+
+const NOVA: Family = {
+  ...STRANGER,
+  top_k: ['inferenceConfig', 'topK'],
+  statuses: true,
+  cache: 'outside tools',
+  prefill: true,
+}
+
+const OPEN_WEIGHT: Family = { ...STRANGER, schemas: true }
+
+/**
+ * By Bedrock's name of the model, dots as hyphens: the first that matches. From the Bedrock user guide ("Inference request
+ * parameters", "Supported models and model features", "Prompt caching", "Get validated JSON results from models"), the API
+ * reference (ToolChoice, ToolResultBlock) and the Nova user guides.
+ */
+export const FAMILIES: [model: RegExp, family: Family][] = [
+  [/claude-((opus|sonnet|haiku)-4-5|opus-4-6)/, { ...CLAUDE, schemas: true }],
+  [/claude-(instant|v?[123](?!\d)|(opus|sonnet)-4(-0|-1|-2025|@|$))/, { ...CLAUDE, hour: false }],
+  [/claude|anthropic/, CLAUDE],
+  [/nova-2/, { ...NOVA, thinking: 'nova' }],
+  [/nova/, NOVA],
+  [/gpt-oss/, { ...OPEN_WEIGHT, thinking: 'reasoning_effort', refuses: ['stopSequences'] }],
+  [
+    /openai|gpt-\d/,
+    {
+      ...STRANGER,
+      reasoning_format: 'bedrock-openai-responses-v1',
+      thinking: 'reasoning',
+      hottest: 2,
+      refuses: ['temperature', 'topP', 'stopSequences'],
+    },
+  ],
+  [/grok|xai/, { ...STRANGER, reasoning_format: 'bedrock-xai-responses-v1' }],
+  [/magistral|ministral|mistral-large-3|voxtral/, { ...OPEN_WEIGHT, ids: 'nine' }],
+  [/mistral-large/, { ...STRANGER, top_k: ['top_k'], ids: 'nine' }],
+  [/mistral|mixtral|pixtral/, { ...STRANGER, top_k: ['top_k'], forces: false, ids: 'nine' }],
+  [/cohere|command-/, { ...STRANGER, top_k: ['k'], forces: false }],
+  [/llama|titan|jamba|ai21|palmyra|writer|deepseek-r1/, { ...STRANGER, forces: false }],
+  [/qwen3|deepseek|gemma|nemotron|minimax|kimi/, OPEN_WEIGHT],
+]

@@ -1,0 +1,59 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { TextCall } from '../../inference/call.ts'
+import { isObject, type Json, text } from '../../kernel/json.ts'
+import { closedSchema, inputSchema, isClosable } from '../anthropic-messages/schema.ts'
+import { familyOf } from './families.ts'
+import { forcesTools } from './tools.ts'
+
+/** How the model is held to the form that the answer must have. */
+export type OutputFormat =
+  /** Not at all: any words will do. */
+  | { by: 'nothing' }
+  /** By itself: `outputConfig.textFormat`. */
+  | { by: 'schema'; textFormat: Json }
+  /** By a tool whose input is the answer. A model that cannot be made to call it is told to. */
+  | { by: 'tool'; name: string; description: string; schema: Json; words: string | null }
+  /** By being told. */
+  | { by: 'words'; words: string }
+
+/** The form for this call at this endpoint. */
+export function outputFormatOf(call: TextCall, endpoint: Endpoint): OutputFormat {
+  const format: Json = call.params.response_format ?? { type: 'text' }
+  if (format.type === 'json_object')
+    return { by: 'words', words: 'Answer with one JSON object and nothing else: no words around it, no code fence.' }
+  const wanted = isObject(format.json_schema) ? format.json_schema : {}
+  if (format.type !== 'json_schema' || !isObject(wanted.schema)) return { by: 'nothing' }
+  if (familyOf(endpoint).schemas && isClosable(wanted.schema)) return bySchema(wanted, wanted.schema)
+  return byTool(wanted, wanted.schema, call, endpoint)
+}
+
+/** API reference, OutputFormat and JsonSchemaDefinition: the schema goes as a text. */
+function bySchema({ name, description }: Json, schema: Json): OutputFormat {
+  const jsonSchema = {
+    schema: JSON.stringify(closedSchema(schema)),
+    ...(text(name) ? { name } : {}),
+    ...(text(description) ? { description } : {}),
+  }
+  return { by: 'schema', textFormat: { type: 'json_schema', structure: { jsonSchema } } }
+}
+
+function byTool({ description }: Json, schema: Json, call: TextCall, endpoint: Endpoint): OutputFormat {
+  const name = jsonToolName(call)
+  return {
+    by: 'tool',
+    name,
+    description: text(description) || 'Answer with a JSON object.',
+    schema: inputSchema(schema),
+    words: forcesTools(endpoint) ? null : `Give your answer by calling the tool ${name}.`,
+  }
+}
+
+// The caller may have a tool of that name.
+const jsonToolName = ({ tools }: TextCall): string =>
+  tools.some(tool => tool.type === 'function' && tool.name === 'json') ? 'json_answer' : 'json'
+
+/** The tool whose input is the answer to this call, if it is asked for that way. */
+export function jsonToolOf(call: TextCall, endpoint: Endpoint): string | null {
+  const format = outputFormatOf(call, endpoint)
+  return format.by === 'tool' ? format.name : null
+}

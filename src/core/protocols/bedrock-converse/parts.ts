@@ -1,0 +1,19 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { TextCall, TextPart } from '../../inference/call.ts'
+import { isObject, type Json, member, text } from '../../kernel/json.ts'
+import { unreadable } from '../failure.ts'
+import { JsonAnswer } from '../json-answer.ts'
+import { failureInside } from './failure.ts'
+import { jsonToolOf } from './output-format.ts'
+import { ConverseReader } from './reader.ts'
+
+/** The parts of a whole answer of `Converse`. Throws what an error in its place means. */
+export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
+  if (!isObject(body)) throw unreadable()
+  if (!isAnswer(body)) throw typeof body.__type === 'string' ? failureInside(body.__type, { message: text(body.message) }) : unreadable()
+  const given = new ConverseReader(call, endpoint).message(body)
+  const jsonTool = jsonToolOf(call, endpoint)
+  return jsonTool === null ? given : new JsonAnswer(jsonTool).read(given)
+}
+
+const isAnswer = (body: Json): boolean => Array.isArray(member(member(body, 'output'), 'message').content)

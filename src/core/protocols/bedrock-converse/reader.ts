@@ -1,0 +1,254 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
+import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { unreadable } from '../failure.ts'
+import type { Frame, Reader } from '../protocol.ts'
+import { annotationOf, citationOf, type Place } from './citation.ts'
+import { failureInside, isFailure } from './failure.ts'
+import { familyOf } from './families.ts'
+import { finishReason } from './finish.ts'
+import { namesOf } from './tools.ts'
+import { usageOf } from './usage.ts'
+
+/** More than this in one answer is a provider gone wrong, and nothing may grow for it. */
+const MOST_CALLS = 128
+const MOST_OPEN = 128
+const MOST_HELD = 16 * 1024 * 1024
+
+/** A block that has begun and needs remembering: a call, or something that is given only when it is whole. */
+type Open =
+  | { type: 'call'; index: number; told: boolean }
+  | { type: 'redacted'; data: string }
+  | { type: 'image'; format: string; data: string }
+
+const EVENTS = new Set(['messageStart', 'contentBlockStart', 'contentBlockDelta', 'contentBlockStop', 'messageStop', 'metadata'])
+
+const choice = 0
+
+/**
+ * Reads the events of a `ConverseStream`. The count comes after the last word in most streams, before it in some, and in some
+ * not at all: an answer is whole when both have come, or when the connection ends after the last word.
+ */
+export class ConverseReader implements Reader<TextPart> {
+  complete = false
+  readonly #call: TextCall
+  readonly #names: ReturnType<typeof namesOf>
+  readonly #format: string
+  readonly #open = new Map<number, Open>()
+  #parts: TextPart[] = []
+  #calls = 0
+  /** How many characters of the answer have been given. */
+  #said = 0
+  #started = false
+  #stopped = false
+  #counted = false
+
+  constructor(call: TextCall, endpoint: Endpoint) {
+    this.#call = call
+    this.#names = namesOf(call)
+    this.#format = familyOf(endpoint).reasoning_format
+  }
+
+  read({ event, data }: Frame): TextPart[] {
+    if (this.complete || event === null) return []
+    if (isFailure(event)) throw failureInside(event, parseObject(data))
+    // Events that are not listed are not known yet, and may be passed over.
+    if (!EVENTS.has(event)) return []
+    const told = parseObject(data)
+    if (told === undefined) throw unreadable()
+    this.#start(null)
+    this.#event(event, told)
+    this.complete = this.#stopped && this.#counted
+    return this.#taken()
+  }
+
+  end(): TextPart[] {
+    this.complete = this.#stopped
+    return []
+  }
+
+  /** The parts of a whole answer. */
+  message(body: Json): TextPart[] {
+    this.#start(text(member(body, 'serviceTier').type))
+    for (const [at, block] of objects(member(member(body, 'output'), 'message').content).entries()) this.#block(at, block)
+    this.#stop(body)
+    this.#count(body.usage)
+    return this.#taken()
+  }
+
+  #taken(): TextPart[] {
+    const parts = this.#parts
+    this.#parts = []
+    return parts
+  }
+
+  // An answer has no id but in a header.
+  #start(service_tier: string | null): void {
+    if (this.#started) return
+    this.#started = true
+    this.#parts.push({ type: 'start', upstream_id: null, system_fingerprint: null, service_tier })
+  }
+
+  #event(event: string, told: Json): void {
+    if (event === 'metadata') this.#count(told.usage)
+    else if (!this.#stopped) this.#content(event, typeof told.contentBlockIndex === 'number' ? told.contentBlockIndex : 0, told)
+  }
+
+  #content(event: string, at: number, told: Json): void {
+    switch (event) {
+      case 'contentBlockStart':
+        this.#openBlock(at, member(told, 'start'))
+        break
+      case 'contentBlockDelta':
+        this.#delta(at, member(told, 'delta'))
+        break
+      case 'contentBlockStop':
+        this.#closeBlock(at)
+        break
+      case 'messageStop':
+        this.#stop(told)
+        break
+    }
+  }
+
+  #openBlock(at: number, { toolUse, image }: Json): void {
+    this.#closeBlock(at)
+    if (isObject(toolUse)) this.#openCall(at, toolUse)
+    if (isObject(image)) this.#hold(at, { type: 'image', format: text(image.format) ?? 'png', data: '' })
+  }
+
+  // A tool that runs at the provider's is nothing that the caller could answer.
+  #openCall(at: number, { toolUseId, name, type }: Json): void {
+    if (this.#calls >= MOST_CALLS || type === 'server_tool_use') return
+    const index = this.#calls++
+    const id = text(toolUseId) || `tooluse_${this.#call.id.slice(-20)}_${index}`
+    this.#parts.push({ type: 'tool-call-start', choice, index, id, name: this.#names.given(text(name) ?? '') })
+    this.#hold(at, { type: 'call', index, told: false })
+  }
+
+  #hold(at: number, open: Open): void {
+    if (this.#open.size >= MOST_OPEN) throw unreadable()
+    this.#open.set(at, open)
+  }
+
+  #delta(at: number, { text: said, toolUse, reasoningContent, citation, image }: Json): void {
+    if (typeof said === 'string') this.#say(at, said)
+    if (isObject(toolUse)) this.#input(at, inputText(toolUse.input))
+    if (isObject(reasoningContent)) this.#reasoning(at, reasoningContent)
+    if (isObject(citation)) this.#cite(at, citation, null)
+    if (isObject(image)) this.#image(at, image)
+  }
+
+  /** A block of a whole answer, in which a text may also stand among its sources. */
+  #block(at: number, { text: said, citationsContent, toolUse, reasoningContent, image }: Json): void {
+    if (typeof said === 'string') this.#say(at, said)
+    if (isObject(citationsContent)) this.#cited(at, citationsContent)
+    if (isObject(reasoningContent)) this.#reasoning(at, { ...member(reasoningContent, 'reasoningText'), ...reasoningContent })
+    if (isObject(toolUse)) this.#wholeCall(at, toolUse)
+    if (isObject(image)) this.#wholeImage(at, image)
+    this.#closeBlock(at)
+  }
+
+  #wholeCall(at: number, toolUse: Json): void {
+    this.#openCall(at, toolUse)
+    this.#input(at, inputText(toolUse.input))
+  }
+
+  #wholeImage(at: number, image: Json): void {
+    this.#hold(at, { type: 'image', format: text(image.format) ?? 'png', data: '' })
+    this.#image(at, image)
+  }
+
+  #say(block: number, said: string): void {
+    if (said === '') return
+    this.#said += said.length
+    this.#parts.push({ type: 'text-delta', choice, text: said, block })
+  }
+
+  #cited(at: number, { content, citations }: Json): void {
+    const start = this.#said
+    for (const one of objects(content)) this.#say(at, text(one.text) ?? '')
+    for (const citation of objects(citations)) this.#cite(at, citation, { start, end: this.#said })
+  }
+
+  #cite(block: number, given: Json, place: Place | null): void {
+    const annotation = annotationOf(given, place)
+    const citation = citationOf(given)
+    if (annotation === null && citation === undefined) return
+    this.#parts.push({ type: 'annotation', choice, annotation, ...(citation ? { citation } : {}), block })
+  }
+
+  // `redactedReasoning` and `data` are what earlier versions of the API called it.
+  #reasoning(at: number, given: Json): void {
+    const said = text(given.text) ?? ''
+    const signature = text(given.signature) ?? ''
+    const redacted = text(given.redactedContent) ?? text(given.data) ?? text(member(given, 'redactedReasoning').data) ?? ''
+    if (said !== '' || signature !== '') this.#thought(at, said, signature)
+    if (redacted !== '') this.#redacted(at, redacted)
+  }
+
+  // A signature may stand alone: thinking that is not shown has one all the same.
+  #thought(index: number, said: string, signature: string): void {
+    const signed = signature === '' ? {} : { signature }
+    const detail: ReasoningDetail = { type: 'reasoning.text', text: said, ...signed, format: this.#format, index }
+    this.#parts.push({ type: 'reasoning-delta', choice, text: said, details: [detail] })
+  }
+
+  #redacted(at: number, data: string): void {
+    if (this.#open.get(at)?.type !== 'redacted') this.#hold(at, { type: 'redacted', data: '' })
+    this.#more(at, data)
+  }
+
+  #image(at: number, image: Json): void {
+    if (this.#open.get(at)?.type === 'image') this.#more(at, text(member(image, 'source').bytes) ?? '')
+  }
+
+  #more(at: number, data: string): void {
+    const open = this.#open.get(at)
+    if (open?.type !== 'redacted' && open?.type !== 'image') return
+    if (open.data.length + data.length > MOST_HELD) throw unreadable()
+    open.data += data
+  }
+
+  #input(at: number, input: string): void {
+    const open = this.#open.get(at)
+    if (open?.type !== 'call' || input === '') return
+    open.told = true
+    this.#parts.push({ type: 'tool-call-delta', choice, index: open.index, input })
+  }
+
+  #closeBlock(at: number): void {
+    const open = this.#open.get(at)
+    if (!open) return
+    // A tool that is called without arguments has none in the stream either.
+    if (open.type === 'call' && !open.told) this.#input(at, '{}')
+    if (open.type === 'redacted') this.#encrypted(at, open.data)
+    if (open.type === 'image' && open.data !== '')
+      this.#parts.push({ type: 'image', choice, url: `data:image/${open.format};base64,${open.data}` })
+    this.#open.delete(at)
+  }
+
+  #encrypted(index: number, data: string): void {
+    const detail = { type: 'reasoning.encrypted', data, format: this.#format, index }
+    this.#parts.push({ type: 'reasoning-delta', choice, text: '', details: [detail] })
+  }
+
+  #stop(told: Json): void {
+    for (const at of [...this.#open.keys()]) this.#closeBlock(at)
+    const native = text(told.stopReason)
+    const sequence = sequenceOf(member(told, 'additionalModelResponseFields'))
+    this.#parts.push({ type: 'finish', choice, reason: finishReason(native), native, ...(sequence === null ? {} : { sequence }) })
+    this.#stopped = true
+  }
+
+  #count(told: unknown): void {
+    this.#counted = true
+    const usage = usageOf(told)
+    if (usage) this.#parts.push({ type: 'usage', usage })
+  }
+}
+
+// What Claude says besides, where we have asked for it: of its whole answer, or of the last event of its stream.
+const sequenceOf = (fields: Json): string | null => text(fields.stop_sequence) ?? text(member(fields, 'delta').stop_sequence)
+
+const inputText = (given: unknown): string => (typeof given === 'string' ? given : given == null ? '' : JSON.stringify(given))

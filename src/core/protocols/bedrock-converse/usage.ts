@@ -1,0 +1,28 @@
+import type { Usage } from '../../inference/call.ts'
+import { count, isObject, type Json, objects } from '../../kernel/json.ts'
+
+/**
+ * A Converse `TokenUsage` in disjoint classes. There `inputTokens` counts neither what was read from the cache nor what was
+ * written to it. Undefined for counts that no answer can have.
+ */
+export function usageOf(given: unknown): Usage | undefined {
+  if (!isObject(given)) return undefined
+  const text = count(given.inputTokens)
+  const output = count(given.outputTokens)
+  if (text === undefined || output === undefined) return undefined
+  return {
+    input: { text, cache_read: count(given.cacheReadInputTokens) ?? 0, ...writtenOf(given), audio: 0, video: 0 },
+    output: { text: output, reasoning: 0, audio: 0, image: 0 },
+    prediction: null,
+    web_search_requests: null,
+  }
+}
+
+/** What was written to the cache. `cacheDetails` tells for how long, each time to live apart (API reference, CacheDetail). */
+function writtenOf({ cacheWriteInputTokens, cacheDetails }: Json): Pick<Usage['input'], 'cache_write' | 'cache_write_1h'> {
+  const written = count(cacheWriteInputTokens) ?? 0
+  const hours = objects(cacheDetails).filter(detail => detail.ttl === '1h')
+  const told = hours.reduce((sum, detail) => sum + (count(detail.inputTokens) ?? 0), 0)
+  const cache_write_1h = Math.min(told, written)
+  return { cache_write: written - cache_write_1h, cache_write_1h }
+}

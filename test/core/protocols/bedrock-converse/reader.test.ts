@@ -1,0 +1,410 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { TextCall, TextPart } from '../../../../src/core/inference/call.ts'
+import { bedrockConverse } from '../../../../src/core/protocols/bedrock-converse.ts'
+import { endpointOf, textCall } from '../../../support/call.ts'
+import { saidBy } from '../../../support/parts.ts'
+
+const claude = endpointOf({ protocol: 'bedrock-converse', upstreamModel: 'us.anthropic.claude-sonnet-4-20250514-v1:0' })
+
+type Event = Record<string, unknown>
+
+const readerOf = (call: Partial<TextCall> = {}, endpoint = claude) => bedrockConverse.reader(textCall({ stream: true, ...call }), endpoint)
+
+/** What a stream of these events comes to, up to the end of the connection. */
+function streamed(events: Event[], call: Partial<TextCall> = {}, endpoint = claude): TextPart[] {
+  const reader = readerOf(call, endpoint)
+  const parts = events.flatMap(one => Object.entries(one).flatMap(([event, told]) => reader.read({ event, data: JSON.stringify(told) })))
+  return [...parts, ...(reader.end?.() ?? [])]
+}
+
+const whole = (content: unknown[], more: Event = {}, call: Partial<TextCall> = {}, endpoint = claude): TextPart[] =>
+  bedrockConverse.parts({ output: { message: { role: 'assistant', content } }, stopReason: 'end_turn', ...more }, textCall(call), endpoint)
+
+const delta = (at: number, given: unknown): Event => ({ contentBlockDelta: { contentBlockIndex: at, delta: given } })
+const closed = (at: number): Event => ({ contentBlockStop: { contentBlockIndex: at } })
+const called = (at: number, toolUse: unknown): Event => ({ contentBlockStart: { contentBlockIndex: at, start: { toolUse } } })
+const stop = (stopReason = 'end_turn', more: Event = {}): Event => ({ messageStop: { stopReason, ...more } })
+const counted = { metadata: { usage: { inputTokens: 10, outputTokens: 5 }, metrics: { latencyMs: 1 } } }
+
+const thrown = (act: () => unknown): unknown => {
+  try {
+    act()
+  } catch (error) {
+    return error instanceof GatewayError ? error.type : error
+  }
+  return 'nothing'
+}
+
+describe('a stream', () => {
+  test('of text begins, says and ends', () => {
+    expect(
+      streamed([{ messageStart: { role: 'assistant' } }, delta(0, { text: 'He' }), delta(0, { text: 'llo' }), closed(0), stop()]),
+    ).toEqual([
+      { type: 'start', upstream_id: null, system_fingerprint: null, service_tier: null },
+      { type: 'text-delta', choice: 0, text: 'He', block: 0 },
+      { type: 'text-delta', choice: 0, text: 'llo', block: 0 },
+      { type: 'finish', choice: 0, reason: 'stop', native: 'end_turn' },
+    ])
+  })
+
+  test('is complete when it has stopped and was counted, in either order', () => {
+    for (const events of [
+      [stop(), counted],
+      [counted, stop()],
+    ]) {
+      const reader = readerOf()
+      const complete = events.flatMap(one =>
+        Object.entries(one).map(([event, told]) => {
+          reader.read({ event, data: JSON.stringify(told) })
+          return reader.complete
+        }),
+      )
+      expect(complete).toEqual([false, true])
+    }
+  })
+
+  test('that was not counted is complete when the connection ends, if it has stopped', () => {
+    const reader = readerOf()
+    reader.read({ event: 'messageStop', data: '{"stopReason":"end_turn"}' })
+    expect(reader.complete).toBe(false)
+    reader.end?.()
+    expect(reader.complete).toBe(true)
+  })
+
+  test('that has not stopped is never complete', () => {
+    const reader = readerOf()
+    for (const [event, told] of Object.entries({ messageStart: {}, ...delta(0, { text: 'Hi' }), ...counted }))
+      reader.read({ event, data: JSON.stringify(told) })
+    reader.end?.()
+    expect(reader.complete).toBe(false)
+  })
+
+  test('trap 58: keeps its calls apart by their blocks, and counts them from 0', () => {
+    const { calls, finish } = saidBy(
+      streamed([
+        delta(0, { text: 'Two.' }),
+        called(1, { toolUseId: 'a', name: 'one' }),
+        called(2, { toolUseId: 'b', name: 'two' }),
+        delta(1, { toolUse: { input: '{"x":' } }),
+        delta(2, { toolUse: { input: '{"y":2}' } }),
+        delta(1, { toolUse: { input: '1}' } }),
+        closed(1),
+        closed(2),
+        stop('tool_use'),
+      ]),
+    )
+    expect(calls).toEqual([
+      { id: 'a', name: 'one', input: '{"x":1}' },
+      { id: 'b', name: 'two', input: '{"y":2}' },
+    ])
+    expect(finish).toEqual({ reason: 'tool_calls', native: 'tool_use' })
+  })
+
+  test('trap 23: a tool that is called without arguments has {}, once', () => {
+    const events = [called(0, { toolUseId: 'a', name: 'now' }), delta(0, { toolUse: { input: '' } })]
+    expect(saidBy(streamed([...events, closed(0), stop('tool_use')])).calls).toEqual([{ id: 'a', name: 'now', input: '{}' }])
+    // The end of the block may be missing.
+    expect(saidBy(streamed([...events, stop('tool_use')])).calls).toEqual([{ id: 'a', name: 'now', input: '{}' }])
+  })
+
+  test('trap 22: names come back as the client knows them', () => {
+    const call: Partial<TextCall> = { tools: [{ type: 'function', name: 'files/read.all' }] }
+    expect(
+      saidBy(streamed([called(0, { toolUseId: 'a', name: 'files_read_all' }), closed(0), stop('tool_use')], call)).calls[0]?.name,
+    ).toBe('files/read.all')
+  })
+
+  test('a call without an id gets one', () => {
+    expect(saidBy(streamed([called(0, { name: 'now' }), closed(0), stop('tool_use')])).calls[0]?.id).toMatch(/^tooluse_[0-9]+_0$/)
+  })
+
+  test('a tool that runs at the provider’s is no call of the client’s', () => {
+    const events = [
+      called(0, { toolUseId: 'a', name: 'nova_grounding', type: 'server_tool_use' }),
+      delta(0, { toolUse: { input: '{}' } }),
+      closed(0),
+    ]
+    expect(saidBy(streamed([...events, delta(1, { text: 'Hi' }), stop()]))).toMatchObject({ calls: [], text: 'Hi' })
+  })
+
+  test('trap 66: thinking is words and entries, and its signature an entry of the same index', () => {
+    const parts = streamed([
+      delta(0, { reasoningContent: { text: 'Hm' } }),
+      delta(0, { reasoningContent: { text: '' } }),
+      delta(0, { reasoningContent: { signature: 'c2ln' } }),
+      closed(0),
+      stop(),
+    ])
+    expect(parts.filter(part => part.type === 'reasoning-delta')).toEqual([
+      {
+        type: 'reasoning-delta',
+        choice: 0,
+        text: 'Hm',
+        details: [{ type: 'reasoning.text', text: 'Hm', format: 'anthropic-claude-v1', index: 0 }],
+      },
+      {
+        type: 'reasoning-delta',
+        choice: 0,
+        text: '',
+        details: [{ type: 'reasoning.text', text: '', signature: 'c2ln', format: 'anthropic-claude-v1', index: 0 }],
+      },
+    ])
+  })
+
+  test('trap 67: redacted thinking is one entry, in however many pieces it came', () => {
+    const { details } = saidBy(
+      streamed([
+        delta(0, { reasoningContent: { redactedContent: 'QUJD' } }),
+        delta(0, { reasoningContent: { redactedContent: 'REVG' } }),
+        closed(0),
+        delta(1, { reasoningContent: { data: 'R0hJ' } }),
+        stop(),
+      ]),
+    )
+    expect(details).toEqual([
+      { type: 'reasoning.encrypted', data: 'QUJDREVG', format: 'anthropic-claude-v1', index: 0 },
+      { type: 'reasoning.encrypted', data: 'R0hJ', format: 'anthropic-claude-v1', index: 1 },
+    ])
+  })
+
+  test.each([
+    ['deepseek.r1-v1:0', 'unknown'],
+    ['openai.gpt-oss-120b-1:0', 'unknown'],
+    ['us.openai.gpt-5.6', 'bedrock-openai-responses-v1'],
+  ])('trap 96: the thinking of %s is marked %s', (upstreamModel, format) => {
+    const events = [delta(0, { reasoningContent: { text: 'Hm' } }), stop()]
+    expect(saidBy(streamed(events, {}, { ...claude, upstreamModel })).details).toEqual([
+      { type: 'reasoning.text', text: 'Hm', format, index: 0 },
+    ])
+  })
+
+  test('a picture is given when it is whole', () => {
+    const begun = { contentBlockStart: { contentBlockIndex: 0, start: { image: { format: 'webp' } } } }
+    const parts = streamed([
+      begun,
+      delta(0, { image: { source: { bytes: 'QU' } } }),
+      delta(0, { image: { source: { bytes: 'JD' } } }),
+      closed(0),
+      stop(),
+    ])
+    expect(saidBy(parts).images).toEqual(['data:image/webp;base64,QUJD'])
+  })
+
+  test('a source from the web is an annotation, one in a document only a citation', () => {
+    const web = { title: 'A', sourceContent: [{ text: 'said' }], location: { web: { url: 'https://a.example/', domain: 'a.example' } } }
+    const page = { title: 'Report', sourceContent: [{ text: 'wrote' }], location: { documentPage: { documentIndex: 1, start: 2, end: 3 } } }
+    const parts = streamed([delta(0, { text: 'Hi' }), delta(0, { citation: web }), delta(0, { citation: page }), stop()])
+    expect(parts.filter(part => part.type === 'annotation')).toEqual([
+      {
+        type: 'annotation',
+        choice: 0,
+        annotation: { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A', content: 'said' } },
+        citation: { type: 'web_search_result_location', cited_text: 'said', url: 'https://a.example/', title: 'A' },
+        block: 0,
+      },
+      {
+        type: 'annotation',
+        choice: 0,
+        annotation: null,
+        citation: {
+          type: 'page_location',
+          cited_text: 'wrote',
+          document_index: 1,
+          document_title: 'Report',
+          start_page_number: 2,
+          end_page_number: 3,
+        },
+        block: 0,
+      },
+    ])
+  })
+
+  test('the sequence that stopped it is told', () => {
+    const fields = { additionalModelResponseFields: { delta: { stop_sequence: 'END' } } }
+    expect(streamed([stop('stop_sequence', fields)]).at(-1)).toEqual({
+      type: 'finish',
+      choice: 0,
+      reason: 'stop',
+      native: 'stop_sequence',
+      sequence: 'END',
+    })
+  })
+
+  test('trap 84: empty deltas and unknown events are no parts', () => {
+    const events = [
+      { 'initial-response': {} },
+      { messageStart: {} },
+      delta(0, { text: '' }),
+      delta(0, {}),
+      delta(0, { hologram: 1 }),
+      { ping: {} },
+    ]
+    expect(streamed(events).map(part => part.type)).toEqual(['start'])
+  })
+
+  test('trap 77: exceptions end it, with what they mean', () => {
+    expect(thrown(() => streamed([delta(0, { text: 'Hi' }), { throttlingException: { message: 'Too many tokens' } }]))).toBe(
+      'rate_limit_exceeded',
+    )
+    expect(thrown(() => streamed([{ InternalFailure: { message: '' } }]))).toBe('provider_unavailable')
+  })
+
+  test('nothing follows the stop but the count, and there is one finish', () => {
+    const parts = streamed([stop(), delta(0, { text: 'More' }), stop('max_tokens'), counted])
+    expect(parts.map(part => part.type)).toEqual(['start', 'finish', 'usage'])
+  })
+})
+
+describe('a whole answer', () => {
+  test('is read as its stream would be', () => {
+    const content = [
+      { reasoningContent: { reasoningText: { text: 'Hm', signature: 'c2ln' } } },
+      { reasoningContent: { redactedContent: 'QUJD' } },
+      { text: 'Hi' },
+      { toolUse: { toolUseId: 'a', name: 'add', input: { x: 1 } } },
+    ]
+    const said = saidBy(whole(content, { stopReason: 'tool_use', usage: { inputTokens: 1, outputTokens: 2 } }))
+    expect(said).toMatchObject({
+      text: 'Hi',
+      reasoning: 'Hm',
+      details: [
+        { type: 'reasoning.text', text: 'Hm', signature: 'c2ln', format: 'anthropic-claude-v1', index: 0 },
+        { type: 'reasoning.encrypted', data: 'QUJD', format: 'anthropic-claude-v1', index: 1 },
+      ],
+      calls: [{ id: 'a', name: 'add', input: '{"x":1}' }],
+      finish: { reason: 'tool_calls', native: 'tool_use' },
+    })
+    expect(said.usage?.output.text).toBe(2)
+  })
+
+  test('names its tier', () => {
+    expect(whole([{ text: 'Hi' }], { serviceTier: { type: 'flex' } })[0]).toMatchObject({ type: 'start', service_tier: 'flex' })
+  })
+
+  test('holds sources among its words', () => {
+    const web = { title: 'A', location: { web: { url: 'https://a.example/' } } }
+    const said = saidBy(
+      whole([{ text: 'So: ' }, { citationsContent: { content: [{ text: 'it is' }, { text: ' so' }], citations: [web, 'x'] } }]),
+    )
+    expect(said.text).toBe('So: it is so')
+    expect(said.annotations).toEqual([
+      { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A', start_index: 4, end_index: 12 } },
+    ])
+  })
+
+  test('a signature without words is an entry without words (trap 94)', () => {
+    expect(saidBy(whole([{ reasoningContent: { reasoningText: { text: '', signature: 'c2ln' } } }])).details).toEqual([
+      { type: 'reasoning.text', text: '', signature: 'c2ln', format: 'anthropic-claude-v1', index: 0 },
+    ])
+  })
+
+  test.each([[null], ['text'], [[]], [{}], [{ output: {} }], [{ output: { message: { content: 'Hi' } } }], [{ Output: { __type: 'x' } }]])(
+    '%p is none',
+    body => {
+      expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe('provider_unavailable')
+    },
+  )
+
+  test('trap 75: an error in its place is that error', () => {
+    const body = { __type: 'com.amazon#ThrottlingException', message: 'slow' }
+    expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe('rate_limit_exceeded')
+  })
+})
+
+describe('an answer asked for by a tool', () => {
+  const schema = { type: 'object', properties: { value: { type: 'string' } } }
+  const asked: Partial<TextCall> = { params: { response_format: { type: 'json_schema', json_schema: { name: 'it', schema } } } }
+  const input = '{"value":"test"}'
+
+  test('trap 46: is the tool’s input as text and a stop, streamed', () => {
+    const parts = streamed(
+      [
+        delta(0, { text: 'Let me see.' }),
+        called(1, { toolUseId: 'a', name: 'json' }),
+        delta(1, { toolUse: { input: '{"value":' } }),
+        delta(1, { toolUse: { input: '"test"}' } }),
+        closed(1),
+        stop('tool_use'),
+      ],
+      asked,
+    )
+    expect(saidBy(parts)).toMatchObject({ text: input, calls: [], finish: { reason: 'stop', native: 'tool_use' } })
+    expect(parts.filter(part => part.type === 'text-delta')).toHaveLength(2)
+  })
+
+  test('trap 46: is the same whole', () => {
+    const content = [{ text: 'Let me see.' }, { toolUse: { toolUseId: 'a', name: 'json', input: { value: 'test' } } }]
+    expect(saidBy(whole(content, { stopReason: 'tool_use' }, asked))).toMatchObject({ text: input, calls: [], finish: { reason: 'stop' } })
+  })
+
+  test('is the words when the tool was not called', () => {
+    expect(saidBy(streamed([delta(0, { text: 'No.' }), stop()], asked))).toMatchObject({ text: 'No.', finish: { reason: 'stop' } })
+  })
+
+  test('a tool of that name is a tool where nothing was asked for', () => {
+    expect(saidBy(streamed([called(0, { toolUseId: 'a', name: 'json' }), closed(0), stop('tool_use')])).calls).toHaveLength(1)
+  })
+})
+
+describe('hostile answers', () => {
+  const VALUES: unknown[] = [
+    null,
+    0,
+    -1,
+    1e300,
+    '',
+    'x',
+    [],
+    [[]],
+    {},
+    { text: {} },
+    true,
+    { reasoningText: 7 },
+    { source: 'x', input: [1] },
+  ]
+  const NAMES = [
+    'text',
+    'toolUse',
+    'reasoningContent',
+    'citationsContent',
+    'citation',
+    'image',
+    'input',
+    'start',
+    'delta',
+    'usage',
+    'stopReason',
+  ]
+
+  test('any value in any place gives parts or provider_unavailable', () => {
+    const told: unknown[] = VALUES.flatMap(value =>
+      NAMES.map(name => ({ contentBlockIndex: value, [name]: value, delta: { [name]: value }, start: { [name]: value } })),
+    )
+    const outcomes = new Set<unknown>()
+    for (const one of [...VALUES, ...told])
+      for (const event of [
+        'messageStart',
+        'contentBlockStart',
+        'contentBlockDelta',
+        'contentBlockStop',
+        'messageStop',
+        'metadata',
+        'validationException',
+      ]) {
+        outcomes.add(thrown(() => readerOf().read({ event, data: JSON.stringify(one) })))
+        outcomes.add(thrown(() => readerOf().read({ event, data: `${JSON.stringify(one)}{` })))
+        outcomes.add(thrown(() => whole([one], { usage: one })))
+      }
+    expect(outcomes).toEqual(new Set(['nothing', 'provider_unavailable', 'invalid_request']))
+  })
+
+  test('what never ends does not grow for ever', () => {
+    const reader = readerOf()
+    const begin = (i: number) => () =>
+      reader.read({ event: 'contentBlockStart', data: JSON.stringify({ contentBlockIndex: i, start: { image: { format: 'png' } } }) })
+    expect(Array.from({ length: 200 }, (_, i) => thrown(begin(i)))).toContain('provider_unavailable')
+    const calls = streamed(Array.from({ length: 300 }, (_, i) => [called(i, { toolUseId: `t${i}`, name: 'x' }), closed(i)]).flat())
+    expect(saidBy(calls).calls).toHaveLength(128)
+  })
+})

@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'bun:test'
+import { inputTokens, outputTokens } from '../../../../src/core/inference/call.ts'
+import { usageOf } from '../../../../src/core/protocols/bedrock-converse/usage.ts'
+
+describe('usage', () => {
+  test('trap 85: the input does not count what was read from the cache or written to it, so the sum does', () => {
+    const usage = usageOf({ inputTokens: 10, outputTokens: 5, totalTokens: 45, cacheReadInputTokens: 20, cacheWriteInputTokens: 10 })
+    expect(usage).toEqual({
+      input: { text: 10, cache_read: 20, cache_write: 10, cache_write_1h: 0, audio: 0, video: 0 },
+      output: { text: 5, reasoning: 0, audio: 0, image: 0 },
+      prediction: null,
+      web_search_requests: null,
+    })
+    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([40, 5])
+  })
+
+  test('trap 88: what was written for an hour is counted apart, and never beyond what was written', () => {
+    const cacheDetails = [
+      { inputTokens: 30, ttl: '1h' },
+      { inputTokens: 10, ttl: '5m' },
+    ]
+    const written = (tokens: number) => usageOf({ inputTokens: 1, outputTokens: 1, cacheWriteInputTokens: tokens, cacheDetails })?.input
+    expect(written(40)).toMatchObject({ cache_write: 10, cache_write_1h: 30 })
+    expect(written(20)).toMatchObject({ cache_write: 0, cache_write_1h: 20 })
+  })
+
+  test.each([
+    [null],
+    ['many'],
+    [[]],
+    [{}],
+    [{ inputTokens: 1 }],
+    [{ inputTokens: -1, outputTokens: 1 }],
+    [{ inputTokens: 1, outputTokens: 1.5 }],
+    [{ inputTokens: 1e12, outputTokens: 1 }],
+  ])('%p is no count', given => {
+    expect(usageOf(given)).toBeUndefined()
+  })
+
+  test('a detail that is no count is none', () => {
+    const given = {
+      inputTokens: 3,
+      outputTokens: 2,
+      cacheReadInputTokens: 'x',
+      cacheWriteInputTokens: 4,
+      cacheDetails: [null, { ttl: '1h' }],
+    }
+    expect(usageOf(given)?.input).toMatchObject({ text: 3, cache_read: 0, cache_write: 4, cache_write_1h: 0 })
+  })
+})
