@@ -10,13 +10,13 @@ import type { Protocol } from './protocol.ts'
 /** Every protocol, by the kind of work it does. */
 export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
   text: {
-    'bedrock-converse': bedrockConverse,
     'openai-chat': openaiChat,
     'cohere-chat': cohereChat,
     gemini,
     'anthropic-messages': anthropicMessages,
     'anthropic-vertex': anthropicVertex,
     'openai-responses': openaiResponses,
+    'bedrock-converse': bedrockConverse,
     // The built-in sandbox answers like an OpenAI server, but stands for all those that have no field for names.
     sandbox: { ...openaiChat, takesNames: false },
   },

@@ -19,13 +19,20 @@ export type OutputFormat =
 /** The form for this call at this endpoint. */
 export function outputFormatOf(call: TextCall, endpoint: Endpoint): OutputFormat {
   const format: Json = call.params.response_format ?? { type: 'text' }
-  if (format.type === 'json_object')
-    return { by: 'words', words: 'Answer with one JSON object and nothing else: no words around it, no code fence.' }
+  if (format.type === 'json_object') return anyObject(call, endpoint)
   const wanted = isObject(format.json_schema) ? format.json_schema : {}
   if (format.type !== 'json_schema' || !isObject(wanted.schema)) return { by: 'nothing' }
   if (familyOf(endpoint).schemas && isClosable(wanted.schema)) return bySchema(wanted, wanted.schema)
-  return byTool(wanted, wanted.schema, call, endpoint)
+  return byTool(wanted, inputSchema(wanted.schema), call, endpoint)
 }
+
+// Of a tool whose input may hold anything Claude makes good use; others would leave it empty.
+function anyObject(call: TextCall, endpoint: Endpoint): OutputFormat {
+  const isTool = familyOf(endpoint).thinking === 'claude' && forcesTools(endpoint)
+  return isTool ? byTool({}, { type: 'object', additionalProperties: true }, call, endpoint) : { by: 'words', words: WORDS }
+}
+
+const WORDS = 'Answer with one JSON object and nothing else: no words around it, no code fence.'
 
 /** API reference, OutputFormat and JsonSchemaDefinition: the schema goes as a text. */
 function bySchema({ name, description }: Json, schema: Json): OutputFormat {
@@ -43,7 +50,7 @@ function byTool({ description }: Json, schema: Json, call: TextCall, endpoint: E
     by: 'tool',
     name,
     description: text(description) || 'Answer with a JSON object.',
-    schema: inputSchema(schema),
+    schema,
     words: forcesTools(endpoint) ? null : `Give your answer by calling the tool ${name}.`,
   }
 }

@@ -51,7 +51,7 @@ interface Block {
   [name: string]: unknown
   text?: string
   document?: { format: string; name: string; source: unknown }
-  toolSpec?: { name: string }
+  toolSpec?: { name: string; [name: string]: unknown }
   toolUse?: { toolUseId: string; name: string; input: unknown }
   toolResult?: { toolUseId: string; content: Block[]; status?: string }
 }
@@ -626,9 +626,24 @@ describe('the form of the answer', () => {
     expect(body.toolConfig?.toolChoice).toEqual({ tool: { name: 'json' } })
   })
 
-  test('trap 45: any JSON is asked for in words', () => {
-    const { system, toolConfig } = sent({ response_format: { type: 'json_object' } })
-    expect(system?.[0]?.text).toContain('JSON')
-    expect(toolConfig).toBeUndefined()
+  test('trap 45: any JSON is asked of Claude by a tool, of others in words', () => {
+    const anything = { response_format: { type: 'json_object' } }
+    expect(sent(anything).toolConfig).toEqual({
+      tools: [
+        {
+          toolSpec: {
+            name: 'json',
+            description: 'Answer with a JSON object.',
+            inputSchema: { json: { type: 'object', additionalProperties: true } },
+          },
+        },
+      ],
+      toolChoice: { tool: { name: 'json' } },
+    })
+    for (const model of [NEWEST, NOVA]) {
+      const { system, toolConfig } = sent(anything, model)
+      expect(system?.[0]?.text).toContain('JSON')
+      expect(toolConfig).toBeUndefined()
+    }
   })
 })
