@@ -165,7 +165,7 @@ describe('the bytes that a provider gets', () => {
   test.each([
     ['after', ['messageStop', 'metadata']],
     ['before', ['metadata', 'messageStop']],
-  ])('a count %s the last word is believed, though it comes in another read', async (_place, order) => {
+  ])('a count %s the last word is believed', async (_place, order) => {
     const told: Record<string, object> = {
       messageStop: { stopReason: 'end_turn' },
       metadata: { usage: { inputTokens: 7, outputTokens: 3 } },

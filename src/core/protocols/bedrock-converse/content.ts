@@ -31,7 +31,7 @@ export class Content {
     switch (block.type) {
       case 'text':
       case 'refusal':
-        return [{ text: block.text }]
+        return block.text.trim() === '' ? [] : [{ text: block.text }]
       case 'image':
         return [imageOf(mediaOf(block.url))]
       case 'video':

@@ -70,10 +70,11 @@ const OPEN_WEIGHT: Family = { ...STRANGER, schemas: true }
  */
 export const FAMILIES: [model: RegExp, family: Family][] = [
   [/claude-((opus|sonnet|haiku)-4-5|opus-4-6)/, { ...CLAUDE, schemas: true }],
-  [/claude-(instant|v?[123](?!\d)|(opus|sonnet)-4(-0|-1|-2025|@|$))/, { ...CLAUDE, hour: false }],
+  [/claude-(instant|v?[12](?!\d)|3-(opus|sonnet|haiku)|3-5-sonnet-20240620)/, { ...CLAUDE, cache: 'nowhere', hour: false }],
+  [/claude-(3-|(opus|sonnet)-4(-0|-1|-2025|@|$))/, { ...CLAUDE, hour: false }],
   [/claude|anthropic/, CLAUDE],
-  [/nova-2/, { ...NOVA, thinking: 'nova' }],
-  [/nova/, NOVA],
+  [/amazon[-/]nova-2/, { ...NOVA, thinking: 'nova' }],
+  [/amazon[-/]nova/, NOVA],
   [/gpt-oss/, { ...OPEN_WEIGHT, thinking: 'reasoning_effort', refuses: ['stopSequences'] }],
   [
     /openai|gpt-\d/,
@@ -85,7 +86,7 @@ export const FAMILIES: [model: RegExp, family: Family][] = [
       refuses: ['temperature', 'topP', 'stopSequences'],
     },
   ],
-  [/grok|xai/, { ...STRANGER, reasoning_format: 'bedrock-xai-responses-v1' }],
+  [/grok|\bxai\b/, { ...STRANGER, reasoning_format: 'bedrock-xai-responses-v1' }],
   [/magistral|ministral|mistral-large-3|voxtral/, { ...OPEN_WEIGHT, ids: 'nine' }],
   [/mistral-large/, { ...STRANGER, top_k: ['top_k'], ids: 'nine' }],
   [/mistral|mixtral|pixtral/, { ...STRANGER, top_k: ['top_k'], forces: false, ids: 'nine' }],

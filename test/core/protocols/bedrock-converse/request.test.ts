@@ -173,6 +173,8 @@ describe('the conversation', () => {
       user('So?'),
     ])
     expect(told).toEqual([[{ text: 'Hi' }, { text: 'So?' }]])
+    const refused = [user('Hi'), { role: 'assistant', content: 'No.', refusal: '' }, user('So?')]
+    expect(contents(refused)[1]).toEqual([{ text: 'No.' }])
   })
 
   test('trap 11: an answer that was begun is gone on with where the model does so, without white space at its end', () => {
@@ -415,7 +417,8 @@ describe('cache points', () => {
   })
 
   test('trap 55: are left out for models that refuse them: all, those of tools, or an hour', () => {
-    expect(JSON.stringify(sent(body, LLAMA))).not.toContain('cachePoint')
+    for (const model of [LLAMA, 'anthropic.claude-3-sonnet-20240229-v1:0', 'arcee-supernova'])
+      expect(JSON.stringify(sent(body, model))).not.toContain('cachePoint')
     const nova = sent(body, NOVA)
     expect(nova.system).toEqual([{ text: 'Be' }, point])
     expect(nova.toolConfig?.tools).toEqual([spec('add')])
