@@ -26,9 +26,12 @@ export interface Family {
   prefill: boolean
 }
 
-/** Nothing is known of these but that they are asked through Converse: what others would refuse is left out. */
+/**
+ * Nothing is known of these but that they are asked through Converse: what others would refuse is left out. Thinking that one of
+ * them signs is taken for Claude's, since no other model there signs.
+ */
 export const STRANGER: Family = {
-  reasoning_format: 'unknown',
+  reasoning_format: 'anthropic-claude-v1',
   thinking: 'none',
   top_k: null,
   hottest: 1,
@@ -45,7 +48,6 @@ export const STRANGER: Family = {
 /** What differs from model to model of Claude is in the table of Anthropic's own API, but for what Bedrock adds. */
 const CLAUDE: Family = {
   ...STRANGER,
-  reasoning_format: 'anthropic-claude-v1',
   thinking: 'claude',
   top_k: ['top_k'],
   statuses: true,
@@ -53,15 +55,17 @@ const CLAUDE: Family = {
   hour: true,
 }
 
+const NAMED: Family = { ...STRANGER, reasoning_format: 'unknown' }
+
 const NOVA: Family = {
-  ...STRANGER,
+  ...NAMED,
   top_k: ['inferenceConfig', 'topK'],
   statuses: true,
   cache: 'outside tools',
   prefill: true,
 }
 
-const OPEN_WEIGHT: Family = { ...STRANGER, schemas: true }
+const OPEN_WEIGHT: Family = { ...NAMED, schemas: true }
 
 /**
  * By Bedrock's name of the model, dots as hyphens: the first that matches. From the Bedrock user guide ("Inference request
@@ -79,18 +83,18 @@ export const FAMILIES: [model: RegExp, family: Family][] = [
   [
     /openai|gpt-\d/,
     {
-      ...STRANGER,
+      ...NAMED,
       reasoning_format: 'bedrock-openai-responses-v1',
       thinking: 'reasoning',
       hottest: 2,
       refuses: ['temperature', 'topP', 'stopSequences'],
     },
   ],
-  [/grok|\bxai\b/, { ...STRANGER, reasoning_format: 'bedrock-xai-responses-v1' }],
+  [/grok|\bxai\b/, { ...NAMED, reasoning_format: 'bedrock-xai-responses-v1' }],
   [/magistral|ministral|mistral-large-3|voxtral/, { ...OPEN_WEIGHT, ids: 'nine' }],
-  [/mistral-large/, { ...STRANGER, top_k: ['top_k'], ids: 'nine' }],
-  [/mistral|mixtral|pixtral/, { ...STRANGER, top_k: ['top_k'], forces: false, ids: 'nine' }],
-  [/cohere|command-/, { ...STRANGER, top_k: ['k'], forces: false }],
-  [/llama|titan|jamba|ai21|palmyra|writer|deepseek-r1/, { ...STRANGER, forces: false }],
+  [/mistral-large/, { ...NAMED, top_k: ['top_k'], ids: 'nine' }],
+  [/mistral|mixtral|pixtral/, { ...NAMED, top_k: ['top_k'], forces: false, ids: 'nine' }],
+  [/cohere|command-/, { ...NAMED, top_k: ['k'], forces: false }],
+  [/llama|titan|jamba|ai21|palmyra|writer|deepseek-r1/, { ...NAMED, forces: false }],
   [/qwen3|deepseek|gemma|nemotron|minimax|kimi/, OPEN_WEIGHT],
 ]

@@ -170,6 +170,7 @@ describe('a stream', () => {
 
   test.each([
     ['deepseek.r1-v1:0', 'unknown'],
+    ['arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc', 'anthropic-claude-v1'],
     ['openai.gpt-oss-120b-1:0', 'unknown'],
     ['us.openai.gpt-5.6', 'bedrock-openai-responses-v1'],
   ])('trap 96: the thinking of %s is marked %s', (upstreamModel, format) => {
