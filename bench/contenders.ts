@@ -18,9 +18,9 @@ export const PRICE = { prompt: 0.15, completion: 0.6 }
 const ROOT = resolve(import.meta.dir, '..')
 const FLOOR_KEY = 'sk-floor-bench'
 
-/** Starts the mock provider. */
-export function startUpstream(home: string, env: Record<string, string>): Promise<Child> {
-  return startChild({ name: 'upstream', command: [process.execPath, join(import.meta.dir, 'upstream.ts')], core: CORES.tools, home, env })
+/** Starts a mock provider: that of `upstream.ts`, or another program of this folder. */
+export function startUpstream(home: string, env: Record<string, string>, program = 'upstream.ts'): Promise<Child> {
+  return startChild({ name: 'upstream', command: [process.execPath, join(import.meta.dir, program)], core: CORES.tools, home, env })
 }
 
 /** Starts the ten-line proxy, under any name. */
@@ -30,11 +30,26 @@ export async function startFloor(name: string, upstream: Child, home: string): P
   return { ...child, name, target: { url: child.url, key: FLOOR_KEY } }
 }
 
-/** Writes a config with one provider and one model, has the gateway make its data directory, and returns the inference key. */
-export async function initGateway(upstream: Child, home: string): Promise<string> {
+/** The config of one provider with one model, which is the mock. */
+export function oneModel(upstream: Child): string {
+  return `providers:
+  local: { protocol: openai-chat, base_url: "${upstream.url}/v1", api_key: mock }
+models:
+  - id: ${MODEL}
+    name: Bench Model
+    context_length: 128000
+    endpoints:
+      - provider: local
+        model: bench-model
+        usd_per_million_tokens: { prompt: ${PRICE.prompt}, completion: ${PRICE.completion} }
+`
+}
+
+/** Writes the config, has the gateway make its data directory, and returns the inference key. */
+export async function initGateway(config: string, home: string): Promise<string> {
   const data = join(home, 'data')
   mkdirSync(data, { recursive: true })
-  writeFileSync(join(data, 'gateway.yaml'), config(upstream))
+  writeFileSync(join(data, 'gateway.yaml'), config)
   const made = JSON.parse(await run([gatewayBinary(), 'init', '--json', '--data', data]))
   if (typeof made.inference_key !== 'string') throw new Error('gateway init printed no inference_key')
   return made.inference_key
@@ -67,20 +82,6 @@ export async function spentBy({ url, key }: Target): Promise<number> {
   if (!answer.ok) throw new Error(`GET /api/v1/key answered ${answer.status}`)
   const { data } = (await answer.json()) as { data?: { usage?: number } }
   return data?.usage ?? Number.NaN
-}
-
-function config(upstream: Child): string {
-  return `providers:
-  local: { protocol: openai-chat, base_url: "${upstream.url}/v1", api_key: mock }
-models:
-  - id: ${MODEL}
-    name: Bench Model
-    context_length: 128000
-    endpoints:
-      - provider: local
-        model: bench-model
-        usd_per_million_tokens: { prompt: ${PRICE.prompt}, completion: ${PRICE.completion} }
-`
 }
 
 async function run(command: string[]): Promise<string> {

@@ -3,7 +3,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Child, pinSelf } from './children.ts'
-import { CORES, type Contender, ensureGateway, initGateway, type Rival, startFloor, startGateway, startUpstream } from './contenders.ts'
+import {
+  CORES,
+  type Contender,
+  ensureGateway,
+  initGateway,
+  oneModel,
+  type Rival,
+  startFloor,
+  startGateway,
+  startUpstream,
+} from './contenders.ts'
 import { checkLedger, type Ledger } from './ledger.ts'
 import { type Machine, machineReader, versions } from './machine.ts'
 import { brokenLimits, judge, type Report, render } from './report.ts'
@@ -100,7 +110,7 @@ async function bench({ plan, quick, rival }: Options): Promise<Report> {
 
 async function rivalStarter(rival: Rival, upstream: Child, home: string): Promise<() => Promise<Contender>> {
   if (rival !== 'ours') return () => startFloor(rival, upstream, home)
-  const key = await initGateway(upstream, home)
+  const key = await initGateway(oneModel(upstream), home)
   return () => startGateway(key, home)
 }
 

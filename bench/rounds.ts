@@ -82,7 +82,8 @@ async function sampleStreams(subject: Subject, streams: number, plan: Plan): Pro
   return { ...result, cpuPerChunk: cpu / result.chunks, residentMb }
 }
 
-async function withCpu<T>({ pid }: Subject, work: () => Promise<T>): Promise<{ result: T; cpu: number; residentMb: number }> {
+/** Does the work, and reads what it cost the subject, until what is written behind the answers has been written. */
+export async function withCpu<T>({ pid }: Subject, work: () => Promise<T>): Promise<{ result: T; cpu: number; residentMb: number }> {
   const before = pid ? cpuOf(pid) : 0
   const result = await work()
   const residentMb = pid ? residentOf(pid) : 0

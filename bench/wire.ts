@@ -12,25 +12,26 @@ export function microseconds(): number {
   return Math.round((performance.timeOrigin + performance.now()) * 1000)
 }
 
-const PROMPT = 'You are asked to summarise, in one paragraph, what a gateway between programs and model providers is good for. '
+/** What is asked: about 0.1 KB. */
+export const PROMPT = 'You are asked to summarise, in one paragraph, what a gateway between programs and model providers is good for. '
 
 /** The bytes of one chat call: a prompt of about 0.3 KB, on a connection that is kept. */
-export function requestBytes({ url, key }: Target, stream: boolean): Buffer {
-  const body = JSON.stringify({
-    model: MODEL,
-    messages: [{ role: 'user', content: PROMPT.repeat(2) }],
-    temperature: 0.2,
-    max_tokens: 400,
-    stream,
-  })
+export function requestBytes(target: Target, stream: boolean): Buffer {
+  const messages = [{ role: 'user', content: PROMPT.repeat(2) }]
+  return postBytes(target, '/api/v1/chat/completions', { model: MODEL, messages, temperature: 0.2, max_tokens: 400, stream })
+}
+
+/** The bytes of one call of any route, on a connection that is kept. */
+export function postBytes({ url, key }: Target, path: string, given: object): Buffer {
+  const body = Buffer.from(JSON.stringify(given))
   const lines = [
-    'POST /api/v1/chat/completions HTTP/1.1',
+    `POST ${path} HTTP/1.1`,
     `Host: ${new URL(url).host}`,
     `Authorization: Bearer ${key}`,
     'Content-Type: application/json',
     `Content-Length: ${body.length}`,
   ]
-  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`)
+  return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), body])
 }
 
 /** Puts an answer together from what a connection delivers: `undefined` until it is whole, then whether it is a good one. */

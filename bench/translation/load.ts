@@ -1,0 +1,83 @@
+import type { Socket } from 'bun'
+import { postBytes, type Target } from '../wire.ts'
+import type { Dialect, Heard } from './dialects.ts'
+import { SPEECH } from './speech.ts'
+
+/** How many streams, how far apart they start, and when those that are left are given up. */
+export interface Load {
+  streams: number
+  gapMs: number
+  seconds: number
+}
+
+/** What one stream delivered, and in how many reads. */
+export interface Delivered {
+  bytes: Buffer
+  reads: number
+}
+
+/**
+ * Opens the streams of one model and keeps what each delivers, without a look at it: what the load does costs the core that it
+ * shares with the mock. `check` is for afterwards.
+ */
+export function readStreams(target: Target, dialect: Dialect, model: string, load: Load): Promise<Delivered[]> {
+  const request = postBytes(target, dialect.path, dialect.body(model))
+  const one = async (_: unknown, i: number) => {
+    await Bun.sleep(i * load.gapMs)
+    return readStream(new URL(target.url), request, load.seconds)
+  }
+  return Promise.all(Array.from({ length: load.streams }, one))
+}
+
+/** Throws unless every one of the answers says everything that the mock said, and ends. */
+export function check(answers: Delivered[], dialect: Dialect): void {
+  const expected: Heard = { thought: SPEECH.thoughts.join(''), text: SPEECH.texts.join(''), input: SPEECH.inputs.join(''), ended: true }
+  for (const { bytes } of answers) {
+    const heard = heardIn(bytes, dialect)
+    if (!Bun.deepEquals(heard, expected)) throw new Error(`A stream did not say what the provider said: ${told(bytes, heard)}`)
+  }
+}
+
+async function readStream({ hostname, port }: URL, request: Buffer, seconds: number): Promise<Delivered> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const reads: Buffer[] = []
+  let last = Buffer.alloc(0)
+  const receive = (socket: Socket, bytes: Buffer) => {
+    reads.push(Buffer.from(bytes))
+    last = bytes.length < END.length ? Buffer.concat([last, bytes]) : Buffer.from(bytes.subarray(-END.length))
+    if (last.subarray(-END.length).equals(END)) socket.end()
+  }
+  const open = (socket: Socket) => void socket.write(request)
+  const close = () => resolve()
+  const socket = await Bun.connect({ hostname, port: Number(port), socket: { open, data: receive, close, error: close } })
+  const impatience = setTimeout(() => socket.terminate(), seconds * 1_000)
+  await promise
+  clearTimeout(impatience)
+  return { bytes: Buffer.concat(reads), reads: reads.length }
+}
+
+// The last chunk of a chunked answer (RFC 9112, 7.1).
+const END = Buffer.from('\r\n0\r\n\r\n')
+
+function heardIn(answer: Buffer, dialect: Dialect): Heard {
+  const heard: Heard = { thought: '', text: '', input: '', ended: false }
+  for (const [, data = ''] of bodyOf(answer).matchAll(/^data: (.*)$/gm)) dialect.hear(data, heard)
+  return heard
+}
+
+/** The body, put together from its chunks. */
+function bodyOf(answer: Buffer): string {
+  const pieces: Buffer[] = []
+  let at = answer.indexOf('\r\n\r\n') + 4
+  while (at < answer.length) {
+    const lineEnd = answer.indexOf('\r\n', at)
+    const size = Number.parseInt(answer.toString('latin1', at, lineEnd), 16)
+    if (!(size > 0)) break
+    pieces.push(answer.subarray(lineEnd + 2, lineEnd + 2 + size))
+    at = lineEnd + 2 + size + 2
+  }
+  return Buffer.concat(pieces).toString()
+}
+
+const told = (answer: Buffer, { thought, text, input, ended }: Heard) =>
+  `${answer.toString('latin1', 0, 16).trim()}, thought ${thought.length}, text ${text.length}, input ${input.length}, ${ended ? '' : 'not '}ended`

@@ -1,0 +1,97 @@
+import { protocols } from '../../src/core/protocols/registry.ts'
+import type { Contender } from '../contenders.ts'
+import { residentOf } from '../procfs.ts'
+import { withCpu } from '../rounds.ts'
+import { shuffle } from '../statistics.ts'
+import type { Target } from '../wire.ts'
+import { type Dialect, dialects } from './dialects.ts'
+import { check, type Delivered, type Load, readStreams } from './load.ts'
+import { SPEECH } from './speech.ts'
+import { voices } from './voices.ts'
+
+/** How much is measured. */
+export interface Plan extends Load {
+  rounds: number
+  warmUpStreams: number
+}
+
+/** One protocol told in one dialect, and what a chunk of the provider's cost in each round, in microseconds of CPU. */
+export interface Cell {
+  protocol: string
+  dialect: string
+  /** Writes of the provider in one stream. */
+  chunks: number
+  cpuPerChunk: number[]
+  /** Reads of a client for each of those writes: well below 1, the gateway was late and got several at once, which costs it less. */
+  readsPerChunk: number[]
+}
+
+/** What was found. `idle` is the CPU in microseconds that a second without calls costs; `skipped` says what, and why. */
+export interface Found {
+  cells: Cell[]
+  idle: number
+  residentMb: number
+  skipped: string[]
+}
+
+const IDLE_SECONDS = 2
+
+/** The protocols that the gateway speaks and the mock too. */
+export const spokenProtocols = (): string[] => Object.keys(voices).filter(name => name in protocols.text)
+
+/** Measures every protocol in every dialect, one at a time, in another order each round. */
+export async function measureMatrix(gateway: Contender, plan: Plan, progress: (line: string) => void): Promise<Found> {
+  const asked = await askedDialects(gateway.target)
+  const cells = spokenProtocols().flatMap(protocol => asked.map(dialect => emptyCell(protocol, dialect)))
+  for (const cell of cells) await streams(gateway.target, cell, 'fast', { ...plan, streams: plan.warmUpStreams })
+  const idle = (await withCpu(gateway, () => Bun.sleep(IDLE_SECONDS * 1_000))).cpu / IDLE_SECONDS
+  for (let round = 1; round <= plan.rounds; round++) {
+    progress(`round ${round} of ${plan.rounds}`)
+    for (const cell of shuffle(cells)) await sample(gateway, cell, plan)
+  }
+  return { cells, idle, residentMb: residentOf(gateway.pid), skipped: skippedBeside(asked) }
+}
+
+const emptyCell = (protocol: string, dialect: string): Cell => ({
+  protocol,
+  dialect,
+  chunks: voices[protocol]?.voice(SPEECH).length ?? 0,
+  cpuPerChunk: [],
+  readsPerChunk: [],
+})
+
+async function sample(gateway: Contender, cell: Cell, plan: Plan): Promise<void> {
+  const { result, cpu } = await withCpu(gateway, () => streams(gateway.target, cell, 'bench', plan))
+  check(result, dialectOf(cell))
+  const chunks = cell.chunks * plan.streams
+  cell.cpuPerChunk.push(cpu / chunks)
+  cell.readsPerChunk.push(result.reduce((sum, { reads }) => sum + reads, 0) / chunks)
+}
+
+/** The models are named for the protocol of their provider, and for how fast it answers. */
+const streams = (target: Target, cell: Cell, pace: 'bench' | 'fast', load: Load): Promise<Delivered[]> =>
+  readStreams(target, dialectOf(cell), `${pace}/${cell.protocol}`, load)
+
+function dialectOf({ dialect: name }: Cell): Dialect {
+  const dialect = dialects[name]
+  if (!dialect) throw new Error(`There is no dialect ${name}`)
+  return dialect
+}
+
+/** The dialects whose route the gateway has. */
+async function askedDialects(target: Target): Promise<string[]> {
+  const known = await Promise.all(Object.entries(dialects).map(async ([name, { path }]) => ((await isThere(target, path)) ? [name] : [])))
+  return known.flat()
+}
+
+async function isThere({ url, key }: Target, path: string): Promise<boolean> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const answer = await fetch(url + path, { method: 'POST', headers, body: '{}', signal: AbortSignal.timeout(5_000) })
+  return answer.status !== 404
+}
+
+const skippedBeside = (asked: string[]): string[] => [
+  ...Object.keys(voices).flatMap(name => (name in protocols.text ? [] : [`${name}: the gateway does not speak it`])),
+  ...Object.keys(protocols.text).flatMap(name => (name in voices ? [] : [`${name}: the mock does not speak it`])),
+  ...Object.keys(dialects).flatMap(name => (asked.includes(name) ? [] : [`${name}: its route answers 404`])),
+]
