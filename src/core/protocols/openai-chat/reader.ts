@@ -22,6 +22,8 @@ export class ChunkReader implements Reader<TextPart> {
   /** The tool calls that have begun, by choice and slot; made when the first does. */
   #calls: Map<string, { index: number; id: string }> | null = null
   #counts: Map<number, number> | null = null
+  /** The choices that have ended. Some servers say it twice. */
+  #ended: Set<number> | null = null
   /** Parts thinking from text, by choice, where the server leaves it in tags. */
   readonly #thinkTags: Map<number, ThinkTags> | null
   #started = false
@@ -183,7 +185,9 @@ export class ChunkReader implements Reader<TextPart> {
 
   #finish(given: Json, choice: number, parts: TextPart[]): void {
     const reason = text(given.finish_reason)
-    if (!reason) return
+    if (!reason || this.#ended?.has(choice)) return
+    this.#ended ??= new Set()
+    this.#ended.add(choice)
     this.#held(choice, parts)
     parts.push({ type: 'finish', choice, reason: finishReason(reason), native: text(given.native_finish_reason) ?? reason })
   }

@@ -265,6 +265,11 @@ describe('choices', () => {
     expect(streamed({ choices: [null, 'x', 1, []] }, { choices: 'x' }, { choices: null })).toEqual([])
   })
 
+  test('a choice ends once, for the first reason that is given', () => {
+    const end = (finish_reason: string) => delta({}, { finish_reason })
+    expect(streamed(end('tool_calls'), end('stop'))).toEqual([{ type: 'finish', choice: 0, reason: 'tool_calls', native: 'tool_calls' }])
+  })
+
   test('the reason is in our words, with the provider’s own beside it', () => {
     expect(streamed(delta({}, { finish_reason: 'model_length' }))).toEqual([
       { type: 'finish', choice: 0, reason: 'length', native: 'model_length' },

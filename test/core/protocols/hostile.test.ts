@@ -1,0 +1,185 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { TextCall, TextPart } from '../../../src/core/inference/call.ts'
+import type { Frame, Protocol } from '../../../src/core/protocols/protocol.ts'
+import { protocols } from '../../../src/core/protocols/registry.ts'
+import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
+import { SseScanner } from '../../../src/core/upstream/sse.ts'
+import { endpointOf, providerOf, textCall } from '../../support/call.ts'
+import { changed, changedFrames, changes, frameChanges, hostileValue } from '../../support/hostile.ts'
+import { Grammar } from '../../support/language.ts'
+import { hasRecordings, recordingsOf } from '../../support/recordings.ts'
+import { wireOf } from '../../support/replay.ts'
+import type { Said } from '../../support/voices/voice.ts'
+import { voices } from '../../support/voices.ts'
+
+/*
+ * What a provider sends is hostile. Whatever comes, translating it gives parts of the language or a failure in our words: no
+ * other exception, no more than was sent, and nothing behind the end. HOSTILE_SEED and HOSTILE_RUNS ask for other answers.
+ */
+
+const seed = Number(process.env.HOSTILE_SEED ?? 20_261_121)
+const numRuns = Number(process.env.HOSTILE_RUNS ?? 300)
+
+type Spoken = Protocol<'text'>
+const spoken: Record<string, Spoken> = protocols.text
+
+const CALL_INPUT = '{"city":"Paris","id":12345678901234567890}'
+const SAID: Said[] = [
+  { text: 'Hello there', finish: 'stop' },
+  {
+    text: 'Let me see.',
+    thought: { text: 'Which city?', signature: 'c2lnbmVk' },
+    calls: ['call_1', 'call_2'].map(id => ({ id, name: 'get_weather', input: CALL_INPUT })),
+    finish: 'tool_calls',
+  },
+  { finish: 'refusal' },
+]
+
+const tools: TextCall['tools'] = [{ type: 'function', name: 'get_weather' }]
+const schema = { type: 'object', properties: { city: { type: 'string' } } }
+const CALLS = [
+  textCall({ stream: true }),
+  textCall({ stream: true, tools, dialect: 'messages' }),
+  textCall({ tools, params: { response_format: { type: 'json_schema', json_schema: { name: 'city', schema } }, logprobs: true } }),
+]
+
+const ENDPOINTS = [false, true].map(think_tags => {
+  const provider = providerOf()
+  return endpointOf({ provider: { ...provider, quirks: { ...provider.quirks, think_tags } } })
+})
+
+/** Which call is answered, and by which endpoint. */
+const situation = fc.record({ call: fc.nat(CALLS.length - 1), endpoint: fc.nat(ENDPOINTS.length - 1) })
+interface Situation {
+  call: number
+  endpoint: number
+}
+const callAt = ({ call }: Situation) => CALLS[call] ?? textCall()
+const endpointAt = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? endpointOf()
+
+/** What is left of a long stream is its beginning and its end. */
+const MOST_FRAMES = 60
+const shortened = <T>(frames: T[]): T[] =>
+  frames.length <= MOST_FRAMES ? frames : [...frames.slice(0, MOST_FRAMES / 2), ...frames.slice(-MOST_FRAMES / 2)]
+
+const framesIn = ({ framing }: Spoken, bytes: Uint8Array): Frame[] => {
+  const scanner = framing === 'sse' ? new SseScanner() : new AwsEventStreamScanner()
+  return [...scanner.feed(bytes), ...scanner.end()]
+}
+
+interface Answers {
+  wholes: unknown[]
+  streams: Frame[][]
+}
+
+function handMade(name: string, protocol: Spoken): Answers {
+  const voice = voices[name]
+  if (!voice) return { wholes: [{}], streams: [[{ event: null, data: '{}' }]] }
+  return {
+    wholes: SAID.map(said => JSON.parse(JSON.stringify(voice.whole(said)))),
+    streams: [...SAID.map(said => voice.stream(said)), voice.broken('Hello th')].map(bytes => framesIn(protocol, bytes)),
+  }
+}
+
+function recorded(name: string, protocol: Spoken): Answers {
+  const all = recordingsOf(name)
+  return {
+    wholes: all.filter(({ mode }) => mode === 'whole').map(({ lines }) => JSON.parse(lines.join(''))),
+    streams: all.filter(({ mode }) => mode === 'streamed').map(one => shortened(framesIn(protocol, wireOf(one).bytes))),
+  }
+}
+
+/** Every protocol that reads in a way of its own. */
+const readings = Object.entries(spoken).filter(
+  ([, protocol], i, all) => all.findIndex(([, { reader }]) => reader === protocol.reader) === i,
+)
+
+describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
+  describe('hand-made answers', () => withstands(protocol, handMade(name, protocol)))
+
+  if (!hasRecordings) test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+  else if (recordingsOf(name).length > 0) describe('recorded answers', () => withstands(protocol, recorded(name, protocol)))
+
+  test('any JSON is an answer, or a failure in our words', () => {
+    holds(fc.property(situation, fc.jsonValue(), (at, body) => readWhole(protocol, at, body)))
+  })
+
+  test('any JSON is a failure in our words, whatever its status', () => {
+    const status = fc.constantFrom(400, 401, 404, 422, 429, 500, 503, 200, 0)
+    const body = fc.oneof(hostileValue, fc.record({ error: hostileValue }), fc.record({ message: hostileValue, __type: hostileValue }))
+    holds(fc.property(status, body, (code, given) => expect(protocol.failure(code, given)).toBeInstanceOf(GatewayError)))
+  })
+})
+
+function withstands(protocol: Spoken, { wholes, streams }: Answers): void {
+  test.skipIf(wholes.length === 0)('a whole answer with something wrong in it', () => {
+    const bodies = fc.tuple(fc.constantFrom(...wholes), changes).map(([body, made]) => changed(body, made))
+    holds(fc.property(situation, bodies, (at, body) => readWhole(protocol, at, body)))
+  })
+
+  test.skipIf(streams.length === 0)('a stream with something wrong in it', () => {
+    const frames = fc.tuple(fc.constantFrom(...streams), frameChanges).map(([given, made]) => changedFrames(given, made))
+    holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
+  })
+
+  test.skipIf(streams.length === 0)('the frames of all streams in any order', () => {
+    const any = fc.array(fc.constantFrom(...streams.flat()), { maxLength: 40 })
+    const frames = fc.tuple(any, frameChanges).map(([given, made]) => changedFrames(given, made))
+    holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
+  })
+}
+
+const SHOWN = 4_000
+
+/** Throws with the smallest answer that breaks the property. */
+function holds<T>(property: fc.IProperty<T>): void {
+  const { failed, errorInstance, counterexample, counterexamplePath } = fc.check<T>(property, { seed, numRuns })
+  if (!failed) return
+  throw new Error(`${errorInstance}\n${JSON.stringify(counterexample).slice(0, SHOWN)}\n(seed ${seed}, path ${counterexamplePath})`)
+}
+
+function readWhole(protocol: Spoken, at: Situation, body: unknown): void {
+  const parts = given(() => protocol.parts(body, callAt(at), endpointAt(at)))
+  new Grammar().read(parts)
+  expectLinear(parts, JSON.stringify(body).length, 1)
+}
+
+function readStream(protocol: Spoken, at: Situation, frames: Frame[]): void {
+  const reader = protocol.reader(callAt(at), endpointAt(at))
+  const grammar = new Grammar()
+  const all: TextPart[] = []
+  const read = (parts: TextPart[]) => {
+    grammar.read(parts)
+    all.push(...parts)
+  }
+  for (const frame of frames) {
+    const wasComplete = reader.complete
+    const parts = given(() => reader.read(frame))
+    if (wasComplete) expect([parts, reader.complete]).toEqual([[], true])
+    read(parts)
+  }
+  if (!reader.complete) read(given(() => reader.end?.() ?? []))
+  expectLinear(
+    all,
+    frames.reduce((sum, { data }) => sum + data.length, 0),
+    frames.length,
+  )
+}
+
+/** The parts, none of a failure in our words. Everything else is thrown. */
+function given(read: () => TextPart[]): TextPart[] {
+  try {
+    return read()
+  } catch (thrown) {
+    if (thrown instanceof GatewayError && thrown.type !== 'server') return []
+    throw thrown
+  }
+}
+
+/** A part has a frame around it; apart from that nothing may come out that did not go in. */
+function expectLinear(parts: TextPart[], characters: number, frames: number): void {
+  expect(parts.length).toBeLessThanOrEqual(8 * frames + characters / 2)
+  expect(JSON.stringify(parts).length).toBeLessThanOrEqual(2 + 1_000 * frames + 100 * parts.length + 8 * characters)
+}

@@ -1,0 +1,172 @@
+import fc from 'fast-check'
+import type { Frame } from '../../src/core/protocols/protocol.ts'
+
+/** JSON that no provider should send, and some does or will. */
+export const hostileValue: fc.Arbitrary<unknown> = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom<unknown>(null, true, false, '', 'x', [], {}, [[]], [null], [{}], { type: 'x' }) },
+  { weight: 4, arbitrary: fc.constantFrom<unknown>(0, 1, -1, 1.5, 127, 128, 1e9, 2 ** 53, 1e21, 1e308, -1e308) },
+  { weight: 2, arbitrary: fc.constantFrom('__proto__', 'constructor', 'toString', 'hasOwnProperty', '\u0000', '\ud800', '{', '[DONE]') },
+  { weight: 1, arbitrary: fc.constant('y'.repeat(20_000)) },
+  { weight: 1, arbitrary: fc.constantFrom(1, 50, 2_000).map(nested) },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom('{"__proto__":{"type":"text","index":0}}', '{"constructor":{"prototype":1}}').map(text => JSON.parse(text)),
+  },
+  { weight: 2, arbitrary: fc.jsonValue({ maxDepth: 3 }) },
+)
+
+function nested(depth: number): unknown {
+  let value: unknown = 1
+  for (let i = 0; i < depth; i++) value = i % 2 ? [value] : { a: value }
+  return value
+}
+
+/** One change: which member, counted through the whole value, and what becomes of it. */
+interface Change {
+  at: number
+  how: 'replace' | 'remove' | 'repeat' | 'wrap' | 'retype' | 'rename' | 'borrow'
+  value: unknown
+}
+
+const change: fc.Arbitrary<Change> = fc.record({
+  at: fc.nat(),
+  how: fc.constantFrom('replace', 'replace', 'remove', 'repeat', 'wrap', 'retype', 'rename', 'borrow'),
+  value: hostileValue,
+})
+
+/** Some changes, to be made to any JSON. */
+export const changes: fc.Arbitrary<Change[]> = fc.array(change, { minLength: 1, maxLength: 4 })
+
+/** More than any list of an answer may have. */
+const MANY = 200
+
+type Holder = Record<string, unknown> | unknown[]
+interface Member {
+  holder: Holder
+  key: string
+}
+
+/** The value with these changes; the one handed in stays as it is. */
+export function changed(given: unknown, made: Change[]): unknown {
+  const root = { it: structuredClone(given) }
+  for (const one of made) {
+    const members = membersOf(root)
+    const member = members[one.at % members.length]
+    if (member) make(one, member, members)
+  }
+  return root.it ?? null
+}
+
+// Deeper than any provider goes there is nothing to change: what lies there is hostile already.
+function membersOf(holder: Holder, depth = 0): Member[] {
+  if (depth > 20) return []
+  return Object.entries(holder).flatMap(([key, value]) => [
+    { holder, key },
+    ...(typeof value === 'object' && value !== null ? membersOf(value as Holder, depth + 1) : []),
+  ])
+}
+
+function make({ at, how, value }: Change, member: Member, members: Member[]): void {
+  const before = held(member)
+  switch (how) {
+    case 'remove':
+      remove(member)
+      break
+    case 'rename':
+      remove(member)
+      put({ ...member, key: String(value).slice(0, 20) }, before)
+      break
+    case 'replace':
+      put(member, value)
+      break
+    case 'repeat':
+      put(member, Array.isArray(before) ? Array(MANY).fill(before).flat() : [before, before])
+      break
+    case 'wrap':
+      put(member, at % 2 ? [before] : { [member.key]: before })
+      break
+    case 'retype':
+      put(member, retyped(before))
+      break
+    case 'borrow':
+      put(member, structuredClone(held(members[(at * 7 + 3) % members.length] ?? member)))
+      break
+  }
+}
+
+const held = ({ holder, key }: Member): unknown => (Array.isArray(holder) ? holder[Number(key)] : holder[key])
+
+function remove({ holder, key }: Member): void {
+  if (Array.isArray(holder)) holder.splice(Number(key), 1)
+  else delete holder[key]
+}
+
+// Also under the name `__proto__`, which an assignment would not make a member of.
+function put({ holder, key }: Member, value: unknown): void {
+  if (Array.isArray(holder)) holder[Math.min(Number(key) || 0, holder.length)] = value
+  else Object.defineProperty(holder, key, { value, enumerable: true, writable: true, configurable: true })
+}
+
+function retyped(value: unknown): unknown {
+  if (typeof value === 'string') return value.length
+  if (typeof value === 'number') return value === 0 ? '0' : -value
+  if (Array.isArray(value)) return { ...value }
+  return typeof value === 'object' && value !== null ? Object.values(value) : String(value)
+}
+
+/** What becomes of one frame of a stream. */
+interface FrameChange {
+  at: number
+  how: 'change' | 'garble' | 'repeat' | 'drop' | 'move' | 'rename'
+  changes: Change[]
+  text: string
+}
+
+const GARBAGE = ['', ' ', 'x', '{', '[1', '"s"', '123', 'null', '[]', '{}', '[{}]', '[DONE]', '{"__proto__":{}}', '{"type":"error"}']
+
+/** Some changes, to be made to the frames of any stream. */
+export const frameChanges: fc.Arbitrary<FrameChange[]> = fc.array(
+  fc.record({
+    at: fc.nat(),
+    how: fc.constantFrom('change', 'change', 'change', 'garble', 'repeat', 'drop', 'move', 'rename'),
+    changes,
+    text: fc.constantFrom(...GARBAGE, '__proto__', 'constructor'),
+  }),
+  { minLength: 1, maxLength: 6 },
+)
+
+/** The frames with these changes; those handed in stay as they are. */
+export function changedFrames(given: Frame[], made: FrameChange[]): Frame[] {
+  const frames = [...given]
+  for (const one of made) {
+    const at = one.at % Math.max(frames.length, 1)
+    const frame = frames[at]
+    if (frame) frames.splice(at, 1, ...became(frame, one))
+    if (frame && one.how === 'move') frames.splice((one.at * 7 + 3) % (frames.length + 1), 0, frame)
+  }
+  return frames
+}
+
+function became(frame: Frame, { how, changes, text }: FrameChange): Frame[] {
+  switch (how) {
+    case 'change':
+      return [{ ...frame, data: changedData(frame.data, changes) }]
+    case 'garble':
+      return [{ ...frame, data: text }]
+    case 'rename':
+      return [{ ...frame, event: text }]
+    case 'repeat':
+      return [frame, frame, frame]
+    case 'drop':
+    case 'move':
+      return []
+  }
+}
+
+function changedData(data: string, made: Change[]): string {
+  try {
+    return JSON.stringify(changed(JSON.parse(data), made)) ?? 'null'
+  } catch {
+    return data
+  }
+}
