@@ -30,9 +30,11 @@ export function parseObject(json: string): Json | undefined {
 }
 
 const LONG_INTEGER = /^-?\d{16,}$/
+// Fractions have as many digits, and an answer of vectors is full of them: those stand behind a point.
+const MAY_HOLD_ONE = /[[,:\s-]\d{16}|^\d{16}/
 
 /** Whether the text may hold an integer that JSON.parse would round. */
-export const holdsLongInteger = (json: string): boolean => /\d{16}/.test(json)
+export const holdsLongInteger = (json: string): boolean => MAY_HOLD_ONE.test(json)
 
 /**
  * Like JSON.parse, but an integer that JavaScript would round is kept as it was written, and JSON.stringify writes it so

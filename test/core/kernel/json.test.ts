@@ -13,6 +13,11 @@ describe('parseExact', () => {
     ])
   })
 
+  test('beside a fraction of many digits, too', () => {
+    const json = '[0.1234567890123456,{"id":12345678901234567890}]'
+    expect(JSON.stringify(parseExact(json))).toBe(json)
+  })
+
   test('what is not JSON throws', () => {
     expect(() => parseExact('{"a":12345678901234567890')).toThrow(SyntaxError)
     expect(() => parseExact('')).toThrow(SyntaxError)
