@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
-import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { count, isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { annotationOf, citationOf, type Place } from './citation.ts'
@@ -91,7 +91,7 @@ export class ConverseReader implements Reader<TextPart> {
 
   #event(event: string, told: Json): void {
     if (event === 'metadata') this.#count(told.usage)
-    else if (!this.#stopped) this.#content(event, typeof told.contentBlockIndex === 'number' ? told.contentBlockIndex : 0, told)
+    else if (!this.#stopped) this.#content(event, count(told.contentBlockIndex) ?? 0, told)
   }
 
   #content(event: string, at: number, told: Json): void {

@@ -1,0 +1,39 @@
+import { describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+
+/*
+ * The known ways to get it wrong when one provider's dialect is turned into another: 102 of them, by number. Each has a test
+ * that is named for it (`trap 21: …`), wherever in the suite it belongs, or stands here with the reason why it cannot happen.
+ */
+
+const TRAPS = 102
+
+/** Those that do not apply, and why. */
+const CANNOT_HAPPEN: Record<number, string> = {
+  63: 'it is about events of the Responses API for clients, and no client speaks that here',
+}
+
+const tests = await Promise.all(
+  [...new Bun.Glob('**/*.test.ts').scanSync(import.meta.dir)].map(path => Bun.file(join(import.meta.dir, path)).text()),
+)
+
+/** The numbers in the names of tests: `trap 7`, `traps 3 and 4`, `traps 38–41`. */
+const named = new Set(
+  tests.flatMap(text => [...text.matchAll(/\btraps? ((?:\d+(?:\s*(?:,|and|–|-)\s*)?)+)/g)].flatMap(([, list = '']) => numbersIn(list))),
+)
+
+function numbersIn(list: string): number[] {
+  return list.split(/,|and/).flatMap(part => {
+    const [first = 0, last = first] = part.split(/[–-]/).map(Number)
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i)
+  })
+}
+
+describe('translation traps', () => {
+  for (let trap = 1; trap <= TRAPS; trap++) {
+    const reason = CANNOT_HAPPEN[trap]
+    test(`${trap} ${reason ? `cannot happen: ${reason}` : 'has a test that is named for it'}`, () => {
+      expect(named.has(trap)).toBe(reason === undefined)
+    })
+  }
+})
