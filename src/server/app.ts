@@ -7,6 +7,7 @@ import { requestIdOf } from './headers.ts'
 import { type DescribedRoute, describedRoutes } from './openapi.ts'
 import { chat } from './routes/chat.ts'
 import { description } from './routes/description.ts'
+import { embeddings } from './routes/embeddings.ts'
 import { generation } from './routes/generation.ts'
 import { key } from './routes/key.ts'
 import { keys } from './routes/keys.ts'
@@ -26,6 +27,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
       api
         .use(chat(gateway))
         .use(messages(gateway))
+        .use(embeddings(gateway))
         .use(keys(gateway))
         .use(key(gateway))
         .use(generation(gateway))

@@ -37,19 +37,26 @@ export interface Door {
   refusal?: Refusal
 }
 
-/** Answers an inference request, whole or streamed; every failure becomes a response. */
-export async function respond(gateway: Gateway, actor: Actor, request: Request, door: Door): Promise<Response> {
+/** Answers a request for text, whole or streamed; every failure becomes a response. */
+export const respond = (gateway: Gateway, actor: Actor, request: Request, door: Door): Promise<Response> =>
+  responding(gateway, request, door.refusal, async (context, headers) => {
+    const understood = await door.understand(context)
+    const answer = infer(gateway, actor, 'text', understood.call, request.signal)
+    if (understood.call.stream) return await streamed(gateway, understood, answer, keepAliveOf(gateway, door), headers)
+    return Response.json(await understood.whole(await answer), { headers })
+  })
+
+type Respond = (context: CallContext, headers: Record<string, string>) => Promise<Response>
+
+/** Gives an inference request its ids, which every answer to it carries; every failure becomes a response. */
+export async function responding(gateway: Gateway, request: Request, refusal: Refusal | undefined, answer: Respond): Promise<Response> {
   const id = gateway.ids.generation(gateway.clock.now())
   const requestId = requestIdOf(request, id)
   const headers = { 'x-generation-id': id, 'x-request-id': requestId }
   try {
     const origin = originOf(request, requestId, gateway)
-    const understood = await door.understand({ id, origin, session_id: sessionOf(request), betas: betasOf(request) })
-    const answer = infer(gateway, actor, 'text', understood.call, request.signal)
-    if (understood.call.stream) return await streamed(gateway, understood, answer, keepAliveOf(gateway, door), headers)
-    return Response.json(await understood.whole(await answer), { headers })
+    return await answer({ id, origin, session_id: sessionOf(request), betas: betasOf(request) }, headers)
   } catch (thrown) {
-    const { refusal } = door
     return errorResponse(thrown, requestId, headers, refusal && (error => refusal.envelope(error, id)))
   }
 }

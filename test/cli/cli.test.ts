@@ -220,7 +220,7 @@ describe('config', () => {
     )
     expect(jsonOf(await gateway(['config', 'check', file, '--json'], { cwd }))).toEqual({
       file,
-      models: 2,
+      models: 3,
       providers: 2,
       unpriced: ['a/b'],
     })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import { PROVIDERS } from '../../src/core/catalog/providers.data.ts'
-import { protocolNames } from '../../src/core/protocols/registry.ts'
+import { protocols } from '../../src/core/protocols/registry.ts'
 import { oracleOf } from '../support/oracles.ts'
 import { type Model, type Reading, read } from '../support/reading.ts'
 import { hasRecordings, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../support/recordings.ts'
@@ -37,7 +37,7 @@ const UNREAD: Record<string, { without: Aspect[]; why: string }> = {
   google: { without: ['ids'], why: 'The provider gives calls no ids, so each client makes up its own' },
 }
 
-const spoken = TEXT_PROTOCOLS.filter(protocol => protocolNames.includes(protocol))
+const spoken = TEXT_PROTOCOLS.filter(protocol => Object.hasOwn(protocols.text, protocol))
 const played = recordingsOf(...spoken)
 
 let replay: Replay

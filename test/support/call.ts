@@ -2,7 +2,7 @@ import type { Endpoint } from '../../src/core/catalog/models.ts'
 import { pricesOf } from '../../src/core/catalog/prices.ts'
 import type { Provider } from '../../src/core/catalog/providers.ts'
 import { NO_QUIRKS } from '../../src/core/catalog/quirks.ts'
-import type { TextCall } from '../../src/core/inference/call.ts'
+import type { EmbeddingCall, TextCall } from '../../src/core/inference/call.ts'
 import { Secret } from '../../src/core/kernel/secret.ts'
 
 /** A call that says "Hi" to `acme/small`, with `more` laid over it. */
@@ -16,6 +16,24 @@ export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
   params: {},
   extra: {},
   betas: [],
+  stream: false,
+  routing: {},
+  user: null,
+  session_id: null,
+  trace: null,
+  echoUpstreamBody: false,
+  origin: { request_id: 'req-1', http_referer: null, title: null, user_agent: null },
+  ...more,
+})
+
+/** A call for the vector of "Hi" by `acme/embed`, with `more` laid over it. */
+export const embeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCall => ({
+  kind: 'embedding',
+  id: 'gen-1772600767-00000000000000000001',
+  models: ['acme/embed'],
+  inputs: [{ type: 'text', text: 'Hi' }],
+  params: {},
+  extra: {},
   stream: false,
   routing: {},
   user: null,

@@ -58,14 +58,24 @@ export interface Catalog {
 }
 
 // Plainly a sandbox: its answers are made in this process and cost nothing.
-const SANDBOX: ModelConfig = {
-  id: 'sandbox/echo',
-  name: 'Sandbox: Echo',
-  description: 'A sandbox, not a model: it answers with what was said, needs no network and costs nothing.',
-  context_length: 1_000_000,
-  input_modalities: ['text', 'image', 'file', 'audio'],
-  endpoints: [{ provider: 'sandbox', model: 'echo', data_policy: { training: false, retention_days: 0 } }],
-}
+const SANDBOX: ModelConfig[] = [
+  {
+    id: 'sandbox/echo',
+    name: 'Sandbox: Echo',
+    description: 'A sandbox, not a model: it answers with what was said, needs no network and costs nothing.',
+    context_length: 1_000_000,
+    input_modalities: ['text', 'image', 'file', 'audio'],
+    endpoints: [{ provider: 'sandbox', model: 'echo', data_policy: { training: false, retention_days: 0 } }],
+  },
+  {
+    id: 'sandbox/embed',
+    name: 'Sandbox: Embed',
+    description: 'A sandbox, not a model: its vectors are made of the words themselves. It needs no network and costs nothing.',
+    context_length: 1_000_000,
+    output_modalities: ['embeddings'],
+    endpoints: [{ provider: 'sandbox', model: 'embed', data_policy: { training: false, retention_days: 0 } }],
+  },
+]
 
 /**
  * The catalogue of the config laid over the built-in one. A model of the config whose id is built in lays the fields that it gives over that
@@ -76,7 +86,7 @@ export function openCatalog(config: Gateway['config'], protocols: string[], now:
   const { providers, faults } = openProviders(config.providers, protocols)
   const [fault] = faults
   if (fault) throw invalid(`providers.${fault.slug}.${fault.field}: expected ${fault.expected}`, `providers.${fault.slug}.${fault.field}`)
-  const given = new Map([SANDBOX, ...config.models].map(model => [model.id, model]))
+  const given = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
   for (const [i, model] of config.models.entries()) checkEndpoints(model, `models.${i}`, providers, protocols)
   const created = Math.floor(now.getTime() / 1000)
   const models = new LazyModels(given, readBuiltIn, { providers, protocols, created, parametersOf: openParameters() })
@@ -149,7 +159,7 @@ export function countModels(gateway: Gateway, query: CountQuery = {}) {
 
 /** Every endpoint that keeps nothing of what it is sent, as `GET /endpoints/zdr` shows them. The sandbox has nobody to keep it. */
 export function listZdrEndpoints(gateway: Gateway) {
-  const models = [...gateway.catalog.models.values()].filter(model => model.id !== SANDBOX.id)
+  const models = [...gateway.catalog.models.values()].filter(model => SANDBOX.every(({ id }) => id !== model.id))
   return { data: models.flatMap(model => model.endpoints.filter(keepsNothing).map(endpoint => shownEndpoint(model, endpoint))) }
 }
 

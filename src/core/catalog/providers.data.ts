@@ -2,7 +2,13 @@ import type { ProviderRow } from './providers.ts'
 import type { Quirks } from './quirks.ts'
 
 /** OpenAI itself refuses members of a message that it does not know. */
-const OPENAI: Partial<Quirks> = { output_bound: 'max_completion_tokens', reasoning_back: 'none', cache_markers: false, json_word: true }
+const OPENAI: Partial<Quirks> = {
+  output_bound: 'max_completion_tokens',
+  reasoning_back: 'none',
+  cache_markers: false,
+  json_word: true,
+  dropped: ['input_type'],
+}
 
 /** Knows what OpenAI's chat was before it had developers, and no markers for a cache. */
 const PLAIN: Partial<Quirks> = { developer_role: false, cache_markers: false }
@@ -59,8 +65,8 @@ export const PROVIDERS = {
       required_tool: 'any',
       prefill: 'prefix',
       counts_stream: false,
-      renamed: { seed: 'random_seed' },
-      dropped: [...SAMPLING_EXTRAS, 'logit_bias', 'logprobs', 'top_logprobs', 'user', 'service_tier', 'verbosity'],
+      renamed: { seed: 'random_seed', dimensions: 'output_dimension' },
+      dropped: [...SAMPLING_EXTRAS, 'logit_bias', 'logprobs', 'top_logprobs', 'user', 'service_tier', 'verbosity', 'input_type'],
     },
   },
   deepseek: {

@@ -5,6 +5,7 @@ import type { GatewayError } from '../errors.ts'
 /** The kinds of work. A new kind of work is one line here. */
 export interface Work {
   text: { call: TextCall; part: TextPart }
+  embedding: { call: EmbeddingCall; part: EmbeddingPart }
 }
 export type Kind = keyof Work
 
@@ -43,6 +44,30 @@ export interface TextCall extends CallBase {
   extra: Record<string, unknown>
   /** Features of Anthropic's API that the client asked for by header. */
   betas: string[]
+}
+
+/** Things to be made into vectors, one for each of them. */
+export interface EmbeddingCall extends CallBase {
+  kind: 'embedding'
+  inputs: EmbeddingInput[]
+  params: EmbeddingParams
+  /** Parameters that we do not know by name. They travel as they came. */
+  extra: Record<string, unknown>
+}
+
+export type EmbeddingInput =
+  | { type: 'text'; text: string }
+  /** A text as the model's own tokens. */
+  | { type: 'tokens'; tokens: number[] }
+  /** Texts, pictures and the like that make one vector together. */
+  | { type: 'content'; blocks: Block[] }
+
+/** The parameters of wire reference B.3, under their wire names. */
+export interface EmbeddingParams {
+  dimensions?: number
+  /** What the vectors are for: `search_query`, `search_document`, or a provider's own word. */
+  input_type?: string
+  encoding_format?: 'float' | 'base64'
 }
 
 /** The clients' ways of speaking. */
@@ -203,6 +228,12 @@ export type TextPart =
       extra?: Record<string, unknown>
     }
   | CommonPart
+
+/** Pieces of an answer in vectors. `index` says which input it is the vector of. */
+export type EmbeddingPart = Start | { type: 'embedding'; index: number; vector: Vector } | CommonPart
+
+/** Numbers, or 32-bit floats, the least byte first, in base64: as the provider gave them. */
+export type Vector = number[] | string
 
 /** A piece of an answer of this kind of work, or what every kind tells besides its content. */
 export type AnswerPart<K extends Kind> = Work[K]['part'] | CommonPart

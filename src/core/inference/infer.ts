@@ -17,7 +17,7 @@ export async function infer<K extends Kind>(
   signal: AbortSignal,
 ): Promise<Answer<K>> {
   admit(gateway, actor)
-  const plan = planRoute(gateway, call)
+  const plan = planRoute(gateway, kind, call)
   const running = begin(gateway, actor, kind, call, plan, signal)
   try {
     return settle(gateway, running, await attemptInOrder(gateway, running))

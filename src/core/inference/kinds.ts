@@ -1,5 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { Kind, Usage, Work } from './call.ts'
+import { embedding } from './kinds/embedding.ts'
 import { text } from './kinds/text.ts'
 import type { Named } from './media.ts'
 
@@ -23,6 +24,12 @@ export type Counter = (texts: string[]) => Promise<number>
 export interface KindOfWork<K extends Kind> {
   /** Its `api_type` on the record. */
   apiType: string
+  /** What it gives, in a word for people. */
+  gives: string
+  /** Whether a model with these output modalities does this kind of work. */
+  isGivenBy(outputModalities: string[]): boolean
+  /** Says of an endpoint that it can serve the call, or what of the call it cannot: the word of `excluded_by` (wire reference L.3). */
+  serves(call: Work[K]['call'], endpoint: Endpoint): string | true
   /** Whether a caller can use the part: from the first of these on no other endpoint may be tried. */
   isMeaningful(part: Work[K]['part']): boolean
   /** The call without what the endpoint does not support. */
@@ -39,4 +46,4 @@ export interface KindOfWork<K extends Kind> {
 }
 
 /** Every kind of work. */
-export const kinds: { [K in Kind]: KindOfWork<K> } = { text }
+export const kinds: { [K in Kind]: KindOfWork<K> } = { text, embedding }

@@ -2,8 +2,9 @@ import type { Endpoint, Model } from '../catalog/models.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { attosPerToken } from '../ledger/money.ts'
-import type { RoutingPreferences, TextCall } from './call.ts'
-import { unsupportedBy } from './parameters.ts'
+import { protocols } from '../protocols/registry.ts'
+import type { CallBase, Kind, RoutingPreferences, Work } from './call.ts'
+import { kinds } from './kinds.ts'
 
 /** The endpoints to try, in order, and why the others were dropped. */
 export interface Plan {
@@ -18,42 +19,57 @@ export interface Dropped {
 }
 
 /** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
-type Filter = (endpoint: Endpoint, call: TextCall) => string | true
+type Filter = (endpoint: Endpoint, call: CallBase) => string | true
 
-const FILTERS: Filter[] = [canBeCalled, chosenByCaller, keepsNoData, withinPrice, supportsTheCall, fitsTheContext]
+/** What is asked of an endpoint whatever the kind of work. The kind's own wishes come after these. */
+const FILTERS: Filter[] = [canBeCalled, chosenByCaller, keepsNoData, withinPrice]
 
 /**
  * Who may serve the call: the models in the order wanted, each with its endpoints in the caller's order.
- * Throws 400 for a model that is not in the catalogue and 404 when a wish excludes the last endpoint, naming the wish.
+ * Throws 400 for a model that is not in the catalogue or does another kind of work, and 404 when a wish excludes the last
+ * endpoint, naming the wish.
  */
-export function planRoute(gateway: Gateway, call: TextCall): Plan {
-  const models = call.models.map(slug => modelOf(gateway, slug))
+export function planRoute<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call']): Plan {
+  const models = call.models.map(slug => modelOf(gateway, kind, slug))
   const dropped: Dropped[] = []
-  const endpoints = models.flatMap(model => ordered(allowed(model, call, dropped), call.routing))
-  if (endpoints.length === 0) throw nobodyLeft(call, dropped)
+  const endpoints = models.flatMap(model => ordered(allowed(model, kind, call, dropped), call.routing))
+  if (endpoints.length === 0) throw nobodyLeft(kind, call, dropped)
   return { endpoints, dropped }
 }
 
-function modelOf(gateway: Gateway, slug: string): Model {
+function modelOf(gateway: Gateway, kind: Kind, slug: string): Model {
   const model = gateway.catalog.models.get(slug)
   if (!model) throw invalid(`${JSON.stringify(slug.slice(0, 200))} is not a valid model ID`, 'model')
+  const { isGivenBy, gives } = kinds[kind]
+  if (!isGivenBy(model.output_modalities)) throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
   return model
 }
 
-function allowed(model: Model, call: TextCall, dropped: Dropped[]): Endpoint[] {
+/** The model is there, but asked at the wrong door (wire reference L.3). */
+const wrongEndpoint = (slug: string, why: string) =>
+  new GatewayError('invalid_request', `${slug} ${why}`, {
+    metadata: { field: 'model', availability: { code: 'wrong_endpoint', retryable: false, requested_models: [slug] } },
+  })
+
+function allowed<K extends Kind>(model: Model, kind: K, call: Work[K]['call'], dropped: Dropped[]): Endpoint[] {
   return model.endpoints.filter(endpoint => {
-    const by = forbidding(endpoint, call)
+    const by = forbidding(endpoint, kind, call)
     if (by !== undefined) dropped.push({ endpoint, by })
     return by === undefined
   })
 }
 
-function forbidding(endpoint: Endpoint, call: TextCall): string | undefined {
+/** How the endpoint's provider speaks may have no words for this kind of work. */
+const WRONG_ENDPOINT = 'wrong_endpoint'
+
+function forbidding<K extends Kind>(endpoint: Endpoint, kind: K, call: Work[K]['call']): string | undefined {
+  if (!protocols[kind][endpoint.protocol]) return WRONG_ENDPOINT
   for (const filter of FILTERS) {
     const verdict = filter(endpoint, call)
     if (verdict !== true) return verdict
   }
-  return undefined
+  const verdict = kinds[kind].serves(call, endpoint)
+  return verdict === true ? undefined : verdict
 }
 
 // The sort is stable: endpoints that the caller did not name keep the catalogue's order.
@@ -68,31 +84,23 @@ function canBeCalled({ provider }: Endpoint) {
   return provider.configured || NOT_CONFIGURED
 }
 
-function chosenByCaller({ provider }: Endpoint, { routing: { only, ignore } }: TextCall) {
+function chosenByCaller({ provider }: Endpoint, { routing: { only, ignore } }: CallBase) {
   if (only && !only.includes(provider.slug)) return 'allowed_providers'
   return ignore?.includes(provider.slug) ? 'allowed_providers' : true
 }
 
-function keepsNoData({ data_policy }: Endpoint, { routing: { data_collection, zdr } }: TextCall) {
+function keepsNoData({ data_policy }: Endpoint, { routing: { data_collection, zdr } }: CallBase) {
   if (zdr && data_policy.retention_days !== 0) return 'data_policy:zdr'
   return data_collection === 'deny' && data_policy.training ? 'data_policy:training' : true
 }
 
-function withinPrice({ prices, quantization }: Endpoint, { routing: { max_price, quantizations } }: TextCall) {
+function withinPrice({ prices, quantization }: Endpoint, { routing: { max_price, quantizations } }: CallBase) {
   if (quantizations && !quantizations.includes(quantization)) return 'quantization'
   if (!max_price) return true
   const { prompt, completion } = max_price
   const tooDear = (most: number | undefined, price: bigint | undefined) =>
     most !== undefined && (price === undefined || price > attosPerToken(most))
   return tooDear(prompt, prices?.prompt) || tooDear(completion, prices?.completion) ? 'max_price' : true
-}
-
-function supportsTheCall(endpoint: Endpoint, call: TextCall) {
-  return call.routing.require_parameters && unsupportedBy(endpoint, call).length > 0 ? 'require_parameters' : true
-}
-
-function fitsTheContext({ context_length }: Endpoint, { params: { max_tokens } }: TextCall) {
-  return max_tokens !== undefined && context_length !== null && max_tokens >= context_length ? 'context_length' : true
 }
 
 /** Ours, not the public list's: there, every provider is configured. */
@@ -109,7 +117,10 @@ const WISHES: Record<string, string> = {
   context_length: 'max_tokens is not below the context length',
 }
 
-function nobodyLeft(call: TextCall, dropped: Dropped[]): GatewayError {
+function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): GatewayError {
+  const [slug = ''] = call.models
+  if (dropped.length > 0 && dropped.every(({ by }) => by === WRONG_ENDPOINT))
+    return wrongEndpoint(slug, `is at no provider that can be asked for ${kinds[kind].gives}`)
   const excluded_by = [...new Set(dropped.map(one => one.by))]
   const last = Object.keys(WISHES).findLast(word => excluded_by.includes(word))
   if (last === undefined) return new GatewayError('not_found', unservedBy(call, dropped), { metadata: { excluded_by } })
@@ -119,7 +130,7 @@ function nobodyLeft(call: TextCall, dropped: Dropped[]): GatewayError {
   return new GatewayError('not_found', message, { metadata: { excluded_by } })
 }
 
-function unservedBy(call: TextCall, dropped: Dropped[]): string {
+function unservedBy(call: CallBase, dropped: Dropped[]): string {
   const names = [...new Set(dropped.map(({ endpoint }) => endpoint.provider.slug))]
   if (names.length === 0) return `No endpoints found for ${call.models[0]}.`
   const none = names.length === 1 ? 'which is not configured' : 'and none of them is configured'

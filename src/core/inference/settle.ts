@@ -42,7 +42,7 @@ export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, be
  * Settles a call that no endpoint answered: nothing was delivered, so nothing is charged. Never throws: what the caller must
  * hear of is the failure, not that it could not be written down.
  */
-export async function settleFailure(gateway: Gateway, running: Running<Kind>, error: GatewayError): Promise<void> {
+export async function settleFailure<K extends Kind>(gateway: Gateway, running: Running<K>, error: GatewayError): Promise<void> {
   const receipt = freeReceipt(textUsage(0, 0))
   const meter = kinds[running.kind].meter(running.call)
   const outcome = { endpoint: null, meter, receipt, error, ...endOf(gateway, running) }

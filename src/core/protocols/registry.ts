@@ -2,6 +2,10 @@ import type { Kind } from '../inference/call.ts'
 import { anthropicMessages, anthropicVertex } from './anthropic-messages.ts'
 import { bedrockConverse } from './bedrock-converse.ts'
 import { cohereChat } from './cohere-chat.ts'
+import { bedrockEmbeddings } from './embeddings/bedrock.ts'
+import { cohereEmbeddings } from './embeddings/cohere.ts'
+import { geminiEmbeddings } from './embeddings/gemini.ts'
+import { jinaEmbeddings, openaiEmbeddings, voyageEmbeddings } from './embeddings/openai.ts'
 import { gemini } from './gemini.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
@@ -19,6 +23,16 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     'bedrock-converse': bedrockConverse,
     // The built-in sandbox answers like an OpenAI server, but stands for all those that have no field for names.
     sandbox: { ...openaiChat, takesNames: false },
+  },
+  // By the name of the family too, so that a provider's row needs no more than one.
+  embedding: {
+    'openai-chat': openaiEmbeddings,
+    'cohere-chat': cohereEmbeddings,
+    gemini: geminiEmbeddings,
+    'bedrock-converse': bedrockEmbeddings,
+    'voyage-rerank': voyageEmbeddings,
+    'jina-rerank': jinaEmbeddings,
+    sandbox: openaiEmbeddings,
   },
 }
 

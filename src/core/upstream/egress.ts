@@ -29,7 +29,7 @@ export type Egress = (outgoing: Outgoing, cancellation: Cancellation) => Promise
 export function openEgress({ timeouts }: Config): Egress {
   const http = openHttp({ connectMilliseconds: timeouts.connect_seconds * 1000 })
   return ({ method = 'POST', url, headers, body, address }, cancellation) => {
-    if (url.startsWith('sandbox:')) return sandbox(parseObject(body) ?? {}, cancellation).then(incomingOf)
+    if (url.startsWith('sandbox:')) return sandbox(url.slice('sandbox:'.length), parseObject(body) ?? {}, cancellation).then(incomingOf)
     return http.send({ method, url, headers, body, address }, cancellation)
   }
 }

@@ -1,5 +1,6 @@
 import { estimateTokenCount } from 'tokenx'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { embeddings } from './sandbox/embeddings.ts'
 
 type Json = Record<string, unknown>
 
@@ -16,12 +17,13 @@ interface Wishes {
 /**
  * The built-in provider: an OpenAI chat server in this process that answers with what was said. It streams word by word,
  * calls the first tool when asked to (by `tool_choice`, or by naming it), fills the schema it is given, and fails when told
- * to: `{"sandbox": {"fail": 503}}`. The same request always gets the same answer.
+ * to: `{"sandbox": {"fail": 503}}`. The same request always gets the same answer. At `/embeddings` it gives vectors.
  */
-export async function sandbox(body: Json, cancellation: Cancellation): Promise<Response> {
+export async function sandbox(path: string, body: Json, cancellation: Cancellation): Promise<Response> {
   const wishes = isObject(body.sandbox) ? (body.sandbox as Wishes) : {}
   await pause(wishes.delay_ms, cancellation)
   if (wishes.fail) return Response.json({ error: { message: 'Told to fail', code: 'sandbox_failure' } }, { status: statusOf(wishes.fail) })
+  if (path === '/embeddings') return Response.json(embeddings(body))
   const reply = replyTo(body)
   return body.stream === true ? streamed(reply, body, wishes, cancellation) : Response.json(whole(reply, body))
 }

@@ -266,7 +266,7 @@ describe('listing models', () => {
   test('that can be called gives those of configured providers, at their prices', () => {
     const { data } = listCallableModels(gateway, { output_modalities: 'all' })
     const names = data.map(model => model.id)
-    expect(names.slice(0, 5)).toEqual(['sandbox/echo', 'acme/cheap', 'acme/free', 'acme/unpriced', 'acme/picture'])
+    expect(names.slice(0, 6)).toEqual(['sandbox/echo', 'sandbox/embed', 'acme/cheap', 'acme/free', 'acme/unpriced', 'acme/picture'])
     expect(names).toContain('openai/gpt-oss-120b')
     expect(names).not.toContain('anthropic/claude-haiku-4.5')
     expect(data.find(model => model.id === 'openai/gpt-oss-120b')?.pricing.prompt).toBe('0.00000015')

@@ -3,7 +3,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import type { RoutingPreferences, TextCall } from '../../../src/core/inference/call.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
-import { textCall } from '../../support/call.ts'
+import { embeddingCall, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const prices = { prompt: 1, completion: 2 }
@@ -28,6 +28,12 @@ const CONFIG = {
       ],
     },
     { id: 'acme/other', endpoints: [endpoint('other')] },
+    {
+      id: 'acme/embed',
+      output_modalities: ['embeddings'],
+      endpoints: [endpoint('plain'), endpoint('cheap', { usd_per_million_tokens: { prompt: 0.1, completion: 0 } })],
+    },
+    { id: 'acme/talk', endpoints: [endpoint('plain', { protocol: 'voyage-rerank' })] },
   ],
 }
 
@@ -37,7 +43,7 @@ beforeAll(async () => {
   gateway = await testGateway({ config: CONFIG })
 })
 
-const planned = (call: Partial<TextCall>) => planRoute(gateway, textCall(call)).endpoints.map(one => one.provider.slug)
+const planned = (call: Partial<TextCall>) => planRoute(gateway, 'text', textCall(call)).endpoints.map(one => one.provider.slug)
 /** Who may serve, whatever the order; nobody when the call is refused. */
 function serving(routing: RoutingPreferences, call: Partial<TextCall> = {}): string[] {
   try {
@@ -48,19 +54,54 @@ function serving(routing: RoutingPreferences, call: Partial<TextCall> = {}): str
   }
 }
 
-function refusal(call: Partial<TextCall>): GatewayError {
+const refusal = (call: Partial<TextCall>) => refusalOf(() => planRoute(gateway, 'text', textCall(call)))
+
+function refusalOf(plan: () => unknown): GatewayError {
   try {
-    planRoute(gateway, textCall(call))
+    plan()
   } catch (thrown) {
     return GatewayError.from(thrown)
   }
   throw new Error('expected a refusal')
 }
 
+describe('the plan of another kind of work', () => {
+  const embedding = (models: string[], routing: RoutingPreferences = {}) =>
+    planRoute(gateway, 'embedding', embeddingCall({ models, routing }))
+  const providers = (routing: RoutingPreferences) => embedding(['acme/embed'], routing).endpoints.map(one => one.provider.slug)
+
+  test('heeds the wishes that are not of text alone', () => {
+    expect(providers({})).toEqual(['plain', 'cheap'])
+    expect(providers({ order: ['cheap'] })).toEqual(['cheap', 'plain'])
+    expect(providers({ max_price: { prompt: 0.5 } })).toEqual(['cheap'])
+    expect(providers({ require_parameters: true })).toEqual(['plain', 'cheap'])
+    expect(() => providers({ only: ['nobody'] })).toThrow(/provider.only/)
+  })
+
+  test('a model that does not do it is a 400 that says what it does', () => {
+    expect(refusal({ models: ['acme/embed'] })).toMatchObject({
+      status: 400,
+      message: 'acme/embed gives embeddings, not text',
+      metadata: { field: 'model', availability: { code: 'wrong_endpoint', retryable: false, requested_models: ['acme/embed'] } },
+    })
+    expect(() => embedding(['acme/small'])).toThrow('acme/small gives text, not embeddings')
+    expect(() => embedding(['acme/none'])).toThrow('"acme/none" is not a valid model ID')
+  })
+
+  test('a provider that has no words for it is dropped, and a model with no other is a 400', () => {
+    expect(refusal({ models: ['acme/talk'] })).toMatchObject({
+      status: 400,
+      message: 'acme/talk is at no provider that can be asked for text',
+      metadata: { availability: { code: 'wrong_endpoint' } },
+    })
+    expect(planned({ models: ['acme/talk', 'acme/other'] })).toEqual(['other'])
+  })
+})
+
 describe('plan', () => {
   test('a built-in model goes to the configured providers only, under its own slug whatever the alias', async () => {
     const config = { providers: { openrouter: { api_key: 'sk' }, anthropic: provider } }
-    const { endpoints } = planRoute(await testGateway({ config }), textCall({ models: ['anthropic/claude-haiku-4-5'] }))
+    const { endpoints } = planRoute(await testGateway({ config }), 'text', textCall({ models: ['anthropic/claude-haiku-4-5'] }))
     expect(endpoints.map(one => `${one.provider.slug} ${one.model} ${one.upstreamModel}`)).toEqual([
       'anthropic anthropic/claude-haiku-4.5 claude-haiku-4-5',
       'openrouter anthropic/claude-haiku-4.5 anthropic/claude-haiku-4.5',
@@ -133,7 +174,9 @@ describe('plan', () => {
 
 describe('the refusal when nobody is left', () => {
   test('is a 404 that says who would serve the model, where none of them is configured', () => {
-    const { status, type, message, metadata } = refusal({ models: ['google/gemini-embedding-001'] })
+    const { status, type, message, metadata } = refusalOf(() =>
+      planRoute(gateway, 'embedding', embeddingCall({ models: ['google/gemini-embedding-001'] })),
+    )
     expect([status, type]).toEqual([404, 'not_found'])
     expect(message).toBe(
       'No endpoints found for google/gemini-embedding-001: it is served by google, vertex, and none of them is configured.',
@@ -142,15 +185,15 @@ describe('the refusal when nobody is left', () => {
   })
 
   test('names the one provider that would serve it', () => {
-    expect(refusal({ models: ['openai/whisper-1'] }).message).toEndWith('it is served by openai, which is not configured.')
+    expect(refusal({ models: ['alpindale/wizardlm-2-8x22b'] }).message).toEndWith('it is served by novita, which is not configured.')
   })
 
   test('names the wish, where a configured provider would serve it', async () => {
     const config = { providers: { cohere: provider } }
     const call = textCall({ models: ['cohere/command-a'], routing: { zdr: true } })
     const cohere = await testGateway({ config })
-    expect(() => planRoute(cohere, call)).toThrow('provider.zdr')
-    expect(planRoute(cohere, { ...call, routing: {} }).endpoints.map(one => one.upstreamModel)).toEqual(['command-a-03-2025'])
+    expect(() => planRoute(cohere, 'text', call)).toThrow('provider.zdr')
+    expect(planRoute(cohere, 'text', { ...call, routing: {} }).endpoints.map(one => one.upstreamModel)).toEqual(['command-a-03-2025'])
   })
 
   test.each([

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { namesInText, type TextCall, type TextPart, textUsage, type Usage } from '../call.ts'
 import type { Counter, KindOfWork, Meter } from '../kinds.ts'
-import { fitted } from '../parameters.ts'
+import { fitted, unsupportedBy } from '../parameters.ts'
 import { Delivered } from './text/delivered.ts'
 import { named, withUrls } from './text/media.ts'
 import { promptEstimate } from './text/prompt.ts'
@@ -9,6 +9,9 @@ import { promptEstimate } from './text/prompt.ts'
 /** Conversations and completions: text in, text out, whatever else comes with it. */
 export const text: KindOfWork<'text'> = {
   apiType: 'completions',
+  gives: 'text',
+  isGivenBy: modalities => modalities.some(modality => ['text', 'image', 'audio'].includes(modality)),
+  serves,
   isMeaningful,
   fitted,
   withoutNames: call => ({ ...call, turns: namesInText(call.turns) }),
@@ -17,6 +20,14 @@ export const text: KindOfWork<'text'> = {
   expected,
   meter: call => new TextMeter(call),
 }
+
+function serves(call: TextCall, endpoint: Endpoint): string | true {
+  if (call.routing.require_parameters && unsupportedBy(endpoint, call).length > 0) return 'require_parameters'
+  return fitsTheContext(call, endpoint) || 'context_length'
+}
+
+const fitsTheContext = ({ params: { max_tokens } }: TextCall, { context_length }: Endpoint) =>
+  max_tokens === undefined || context_length === null || max_tokens < context_length
 
 function isMeaningful(part: TextPart): boolean {
   if (part.type === 'text-delta' || part.type === 'refusal-delta') return part.text !== ''

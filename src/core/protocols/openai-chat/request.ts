@@ -5,9 +5,11 @@ import type { Params, Reasoning, TextCall, Tool, ToolChoice } from '../../infere
 import { isObject } from '../../kernel/json.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
+import { pathOf } from './address.ts'
 import { inChatWords } from './foreign.ts'
 import { formatOf } from './format.ts'
 import { marker, messagesOf } from './messages.ts'
+import { inItsWords } from './wording.ts'
 
 /** The call as an OpenAI chat request. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
@@ -30,24 +32,7 @@ export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
   if (call.user !== null) body.user = call.user
   if (call.stream) body.stream = true
   if (call.stream && quirks.counts_stream) body.stream_options = { include_usage: true }
-  return { path: pathOf(endpoint), body: inItsWords(body, quirks) }
-}
-
-/** The parameters under the server's own names, without those that it refuses. */
-function inItsWords(body: Record<string, unknown>, { renamed, dropped }: Quirks): Record<string, unknown> {
-  for (const name in renamed) {
-    if (!(name in body)) continue
-    body[renamed[name] ?? name] = body[name]
-    delete body[name]
-  }
-  for (const name of dropped) delete body[name]
-  return body
-}
-
-// Azure's dated API names the model in the path, where its deployment is.
-function pathOf({ upstreamModel, provider: { quirks } }: Endpoint): string {
-  if (quirks.api_version === null) return '/chat/completions'
-  return `/deployments/${encodeURIComponent(upstreamModel)}/chat/completions?api-version=${encodeURIComponent(quirks.api_version)}`
+  return { path: pathOf(endpoint, '/chat/completions'), body: inItsWords(body, quirks) }
 }
 
 const choiceOf = (choice: ToolChoice, { required_tool }: Quirks) => (choice === 'required' ? required_tool : choice)

@@ -12,7 +12,8 @@ export function named({ turns }: TextCall): Named[] {
   return found
 }
 
-function namedBy(block: Block): Named | undefined {
+/** What one block names by URL. */
+export function namedBy(block: Block): Named | undefined {
   switch (block.type) {
     case 'image':
     case 'video':
@@ -32,7 +33,8 @@ export const withUrls = (call: TextCall, urls: Map<string, string>): TextCall =>
   turns: call.turns.map(turn => ({ ...turn, blocks: turn.blocks.map(block => withUrl(block, urls)) })),
 })
 
-function withUrl(block: Block, urls: Map<string, string>): Block {
+/** The block with another URL, if there is one for its own. */
+export function withUrl(block: Block, urls: Map<string, string>): Block {
   const url = urls.get(namedBy(block)?.url ?? '')
   if (url === undefined) return block
   if (block.type === 'file') return { ...block, file: { ...block.file, file_data: url } }

@@ -9,11 +9,16 @@ type Input = Pick<Usage['input'], 'text' | 'audio' | 'video'>
  */
 export async function promptEstimate({ turns, tools }: TextCall, count: Counter): Promise<Input> {
   const blocks = turns.flatMap(turn => turn.blocks)
-  const texts = blocks.map(textOf).filter(text => text !== '')
-  if (tools.length > 0) texts.push(JSON.stringify(tools))
+  const { text, ...rest } = await contentEstimate(blocks, count, tools.length > 0 ? [JSON.stringify(tools)] : [])
+  return { text: text + PER_TURN * turns.length + PER_ANSWER, ...rest }
+}
+
+/** What these blocks come to, and the texts that stand beside them. */
+export async function contentEstimate(blocks: Block[], count: Counter, beside: string[] = []): Promise<Input> {
+  const texts = [...blocks.map(textOf).filter(text => text !== ''), ...beside]
   const tokens = texts.length === 0 ? 0 : await count(texts)
   const sum = (tokensOf: (block: Block) => number) => blocks.reduce((all, block) => all + tokensOf(block), 0)
-  return { text: tokens + PER_TURN * turns.length + PER_ANSWER + sum(pictureOrFile), audio: sum(sound), video: sum(film) }
+  return { text: tokens + sum(pictureOrFile), audio: sum(sound), video: sum(film) }
 }
 
 // OpenAI's cookbook, "How to count tokens": every message is framed by three tokens, and so is the beginning of the answer.

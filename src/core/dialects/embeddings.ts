@@ -1,0 +1,3 @@
+export { understand } from './embeddings/request.ts'
+export { embeddingsResponse } from './embeddings/response.ts'
+export { EmbeddingsRequest } from './embeddings/schema.ts'

@@ -1,0 +1,69 @@
+import type { Gateway } from '../../gateway.ts'
+import type { Actor } from '../../identity/actor.ts'
+import type { Block, EmbeddingCall, EmbeddingInput, EmbeddingParams } from '../../inference/call.ts'
+import { isDataUrl } from '../../kernel/data-url.ts'
+import { unknownOf } from '../fields.ts'
+import { type CallContext, callBase } from '../routing.ts'
+import { EmbeddingsRequest, type Input, type Part } from './schema.ts'
+
+/** A checked body → the call. Throws 400 where it names no provider at all. */
+export function understand(gateway: Gateway, actor: Actor, body: EmbeddingsRequest, context: CallContext): EmbeddingCall {
+  const { model, provider, user, session_id, trace } = body
+  return {
+    ...callBase(gateway, actor, { model, ...given({ provider, user, session_id, trace }) }, context),
+    kind: 'embedding',
+    inputs: inputsOf(body.input),
+    params: paramsOf(body),
+    extra: unknownOf(body, OURS) ?? {},
+  }
+}
+
+/** The fields that are not for the provider, or that reach it in another form. Vectors do not stream. */
+const OURS = new Set([...Object.keys(EmbeddingsRequest.properties), 'stream', 'models'])
+
+type Given<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
+
+const given = <T extends object>(fields: T): Given<T> =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Given<T>
+
+function paramsOf({ dimensions, input_type, encoding_format }: EmbeddingsRequest): EmbeddingParams {
+  const params: EmbeddingParams = {}
+  if (dimensions != null) params.dimensions = dimensions
+  if (input_type != null) params.input_type = input_type
+  if (encoding_format != null) params.encoding_format = encoding_format
+  return params
+}
+
+function inputsOf(input: Input): EmbeddingInput[] {
+  if (typeof input === 'string') return [{ type: 'text', text: input }]
+  return isTokens(input) ? [{ type: 'tokens', tokens: input }] : input.map(inputOf)
+}
+
+const isTokens = (input: Exclude<Input, string>): input is number[] => typeof input[0] === 'number'
+
+function inputOf(given: string | number[] | { content: Part[] }): EmbeddingInput {
+  if (typeof given === 'string') return { type: 'text', text: given }
+  return Array.isArray(given) ? { type: 'tokens', tokens: given } : { type: 'content', blocks: given.content.map(blockOf) }
+}
+
+function blockOf(part: Part): Block {
+  switch (part.type) {
+    case 'text':
+      return { type: 'text', text: part.text }
+    case 'image_url':
+      return { type: 'image', url: part.image_url.url }
+    case 'input_audio':
+      return { type: 'audio', data: part.input_audio.data, format: part.input_audio.format ?? 'wav' }
+    case 'input_video':
+      return { type: 'video', url: urlOf(part.input_video, 'video', 'mp4') }
+    case 'input_file':
+      return { type: 'file', file: { file_data: urlOf(part.input_file, 'application', 'pdf') } }
+  }
+}
+
+/** An address, or what is in base64 as a data URL: `format` is `mp4`, or a whole media type. */
+function urlOf({ data, format }: { data: string; format?: string }, family: string, usual: string): string {
+  if (isDataUrl(data) || /^https?:/i.test(data)) return data
+  const subtype = format ?? usual
+  return `data:${subtype.includes('/') ? subtype : `${family}/${subtype}`};base64,${data}`
+}

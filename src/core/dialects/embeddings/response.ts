@@ -1,0 +1,68 @@
+import { inputTokens, type Receipt, type Vector } from '../../inference/call.ts'
+import type { Answer } from '../../inference/settle.ts'
+import { usdOf } from '../../ledger/money.ts'
+
+/** Collects the parts of an answer into one list of vectors, written as the client wants them. Throws when the answer failed. */
+export async function embeddingsResponse(answer: Answer<'embedding'>, encoding: 'float' | 'base64') {
+  const data: { object: 'embedding'; index: number; embedding: Vector }[] = []
+  let receipt: Receipt | null = null
+  for (const batch of await answer.parts.all()) {
+    for (const part of batch) {
+      if (part.type === 'error') throw part.error
+      if (part.type === 'receipt') receipt = part.receipt
+      if (part.type === 'embedding') data.push({ object: 'embedding', index: part.index, embedding: written(part.vector, encoding) })
+    }
+  }
+  return {
+    id: answer.id,
+    object: 'list' as const,
+    data,
+    model: answer.model,
+    provider: answer.provider,
+    ...(receipt ? { usage: usageOf(receipt) } : {}),
+  }
+}
+
+function written(vector: Vector, encoding: 'float' | 'base64'): Vector {
+  if (encoding === 'base64') return typeof vector === 'string' ? vector : base64Of(vector)
+  return typeof vector === 'string' ? floatsOf(vector) : vector
+}
+
+const FLOAT = 4
+
+// The least byte first, as OpenAI has it, whatever the machine's own order is.
+function base64Of(vector: number[]): string {
+  const bytes = Buffer.alloc(vector.length * FLOAT)
+  for (const [i, value] of vector.entries()) bytes.writeFloatLE(value, i * FLOAT)
+  return bytes.toString('base64')
+}
+
+function floatsOf(base64: string): number[] {
+  const bytes = Buffer.from(base64, 'base64')
+  return Array.from({ length: Math.floor(bytes.length / FLOAT) }, (_, i) => bytes.readFloatLE(i * FLOAT))
+}
+
+/** The usage object of embeddings (wire reference B.3): kinds of tokens are told apart where there is more than one. */
+function usageOf({ usage, cost, cost_details, is_byok }: Receipt) {
+  const prompt_tokens = inputTokens(usage)
+  const { audio, video } = usage.input
+  const details = { text_tokens: prompt_tokens - audio - video, audio_tokens: audio, video_tokens: video }
+  const several = Object.entries(details).filter(([, tokens]) => tokens > 0)
+  return {
+    prompt_tokens,
+    total_tokens: prompt_tokens,
+    ...(several.length > 1 ? { prompt_tokens_details: Object.fromEntries(several) } : {}),
+    // Left out where it is not known: the official clients take a number or nothing.
+    ...(cost === null ? {} : { cost: usdOf(cost) }),
+    is_byok,
+    ...(cost_details
+      ? {
+          cost_details: {
+            upstream_inference_cost: usdOf(cost_details.prompt + cost_details.completion),
+            upstream_inference_prompt_cost: usdOf(cost_details.prompt),
+            upstream_inference_completions_cost: usdOf(cost_details.completion),
+          },
+        }
+      : {}),
+  }
+}

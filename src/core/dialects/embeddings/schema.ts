@@ -1,0 +1,53 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { routing } from '../routing.ts'
+import { oneOf, open, optional } from '../schema.ts'
+
+/** The embeddings request as its JSON may look (wire reference B.3). What is not named here is forwarded untouched. */
+
+const Text = Type.String({ minLength: 1 })
+
+// Past this a JSON number is another number once it has been read.
+const Token = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+const Tokens = Type.Array(Token, { minItems: 1 })
+
+const Media = Type.Object({ data: Text, format: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })) }, open)
+
+const Part = Type.Union([
+  Type.Object({ type: Type.Literal('text'), text: Text }, open),
+  Type.Object({ type: Type.Literal('image_url'), image_url: Type.Object({ url: Text }, open) }, open),
+  Type.Object({ type: Type.Literal('input_audio'), input_audio: Media }, open),
+  Type.Object({ type: Type.Literal('input_video'), input_video: Media }, open),
+  Type.Object({ type: Type.Literal('input_file'), input_file: Media }, open),
+])
+export type Part = Static<typeof Part>
+
+const Content = Type.Object({ content: Type.Array(Part, { minItems: 1 }) }, open)
+
+/** A text, a text in tokens, or a list of either or of contents. */
+const Input = Type.Union([
+  Text,
+  Type.Array(Text, { minItems: 1 }),
+  Tokens,
+  Type.Array(Tokens, { minItems: 1 }),
+  Type.Array(Content, { minItems: 1 }),
+])
+export type Input = Static<typeof Input>
+
+const { user, session_id, trace, provider } = routing
+
+/** The body of `POST /embeddings`. */
+export const EmbeddingsRequest = Type.Object(
+  {
+    model: Text,
+    input: Input,
+    dimensions: optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
+    encoding_format: optional(oneOf('float', 'base64')),
+    input_type: optional(Type.String({ minLength: 1, maxLength: 64 })),
+    provider,
+    user,
+    session_id,
+    trace,
+  },
+  open,
+)
+export type EmbeddingsRequest = Static<typeof EmbeddingsRequest>

@@ -1,0 +1,72 @@
+import { type EmbeddingCall, type EmbeddingInput, type EmbeddingPart, textUsage, type Usage } from '../call.ts'
+import type { Counter, KindOfWork, Meter } from '../kinds.ts'
+import { namedBy, withUrl } from './text/media.ts'
+import { contentEstimate } from './text/prompt.ts'
+
+/** Vectors of texts and of whatever else a model has vectors for. It costs what is read: nothing is written. */
+export const embedding: KindOfWork<'embedding'> = {
+  apiType: 'embeddings',
+  gives: 'embeddings',
+  isGivenBy: modalities => modalities.includes('embeddings'),
+  serves: () => true,
+  isMeaningful: part => part.type === 'embedding',
+  fitted: call => call,
+  withoutNames: call => call,
+  named: call => blocksOf(call).flatMap(block => namedBy(block) ?? []),
+  withUrls,
+  expected: call => ({ input: expectedInput(call), output: 0 }),
+  meter: call => new EmbeddingMeter(call),
+}
+
+function withUrls(call: EmbeddingCall, urls: Map<string, string>): EmbeddingCall {
+  const moved = (input: EmbeddingInput): EmbeddingInput =>
+    input.type === 'content' ? { ...input, blocks: input.blocks.map(block => withUrl(block, urls)) } : input
+  return { ...call, inputs: call.inputs.map(moved) }
+}
+
+const CHARACTERS_PER_TOKEN = 4
+
+const expectedInput = (call: EmbeddingCall): number =>
+  tokensOf(call) +
+  Math.ceil(blocksOf(call).reduce((sum, block) => sum + (block.type === 'text' ? block.text.length : 0), 0) / CHARACTERS_PER_TOKEN)
+
+class EmbeddingMeter implements Meter<EmbeddingPart> {
+  usage: Usage | null = null
+  finish: { reason: string; native: string | null } | null = null
+  start: { upstream_id: string | null; service_tier: string | null } = { upstream_id: null, service_tier: null }
+  readonly #call: EmbeddingCall
+
+  constructor(call: EmbeddingCall) {
+    this.#call = call
+  }
+
+  get delivered(): boolean {
+    return this.finish !== null
+  }
+
+  read(parts: EmbeddingPart[]): void {
+    for (const part of parts) this.#see(part)
+  }
+
+  async estimate(count: Counter): Promise<Usage> {
+    const { text, ...rest } = await contentEstimate(blocksOf(this.#call), count)
+    const usage = textUsage(text + tokensOf(this.#call), 0)
+    return { ...usage, input: { ...usage.input, ...rest } }
+  }
+
+  // An answer of vectors ends with them.
+  #see(part: EmbeddingPart): void {
+    if (part.type === 'start') this.start = part
+    else if (part.type === 'usage') this.usage = part.usage
+    else if (part.type === 'embedding') this.finish ??= { reason: 'stop', native: null }
+  }
+}
+
+/** What was asked in tokens is counted already. */
+const tokensOf = ({ inputs }: EmbeddingCall): number =>
+  inputs.reduce((sum, input) => sum + (input.type === 'tokens' ? input.tokens.length : 0), 0)
+
+const blocksOf = ({ inputs }: EmbeddingCall) =>
+  inputs.flatMap(input =>
+    input.type === 'content' ? input.blocks : input.type === 'text' ? [{ type: 'text' as const, text: input.text }] : [],
+  )

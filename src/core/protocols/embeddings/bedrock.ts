@@ -1,0 +1,92 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { type EmbeddingCall, type EmbeddingPart, textUsage, type Usage } from '../../inference/call.ts'
+import { count, isObject, type Json, objects, text } from '../../kernel/json.ts'
+import { type Codes, failureOf, unreadable } from '../failure.ts'
+import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import { answerOf } from './answer.ts'
+import { bodyOf as cohereBody, parts as cohereParts } from './cohere.ts'
+import { atMost, textsOf } from './inputs.ts'
+import { purposeOf } from './purpose.ts'
+import { whole } from './whole.ts'
+
+/**
+ * The embedding models of Amazon Bedrock: `POST {base_url}/model/{model}/invoke`, where each maker's body is its own
+ * (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html).
+ */
+export const bedrockEmbeddings: Protocol<'embedding'> = { ...whole, takesUrls: [], request, parts, failure }
+
+/** How one maker's models are asked and answer. */
+interface Maker {
+  body(call: EmbeddingCall): Json
+  parts(body: unknown, call: EmbeddingCall): EmbeddingPart[]
+}
+
+const cohere: Maker = { body: call => ({ ...cohereBody(call), embedding_types: ['float'] }), parts: cohereParts }
+
+const titan: Maker = {
+  body: call => ({ ...call.extra, inputText: only(call), ...dimensionsOf('dimensions', call) }),
+  parts: (body, call) => {
+    if (!isObject(body)) throw unreadable()
+    return answerOf(call, { vectors: [body.embedding], usage: usageOf(body.inputTextTokenCount) })
+  },
+}
+
+const nova: Maker = {
+  body: call => ({
+    ...call.extra,
+    taskType: 'SINGLE_EMBEDDING',
+    singleEmbeddingParams: {
+      embeddingPurpose: purposeOf(call.params.input_type) === 'query' ? 'GENERIC_RETRIEVAL' : 'GENERIC_INDEX',
+      ...dimensionsOf('embeddingDimension', call),
+      text: { truncationMode: 'NONE', value: only(call) },
+    },
+  }),
+  parts: (body, call) => {
+    if (!isObject(body)) throw unreadable()
+    return answerOf(call, { vectors: objects(body.embeddings).map(({ embedding }) => embedding), usage: usageOf(body.inputTokenCount) })
+  },
+}
+
+/** Whose model it is, by its name there; a profile for several regions has theirs in front. */
+const MAKERS: [model: RegExp, maker: Maker][] = [
+  [/cohere\.embed-/, cohere],
+  [/amazon\.nova-/, nova],
+]
+
+const makerOf = ({ upstreamModel }: Endpoint): Maker => MAKERS.find(([model]) => model.test(upstreamModel))?.[1] ?? titan
+
+function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
+  return { path: `/model/${encodeURIComponent(endpoint.upstreamModel)}/invoke`, body: makerOf(endpoint).body(call) }
+}
+
+function parts(body: unknown, call: EmbeddingCall, endpoint: Endpoint): EmbeddingPart[] {
+  return makerOf(endpoint).parts(body, call)
+}
+
+// Amazon's own models make one vector at a time.
+function only(call: EmbeddingCall): string {
+  atMost(1, call)
+  return textsOf(call).join('')
+}
+
+const dimensionsOf = (name: string, { params: { dimensions } }: EmbeddingCall): Json =>
+  dimensions === undefined ? {} : { [name]: dimensions }
+
+function usageOf(given: unknown): Usage | undefined {
+  const tokens = count(given)
+  return tokens === undefined ? undefined : textUsage(tokens, 0)
+}
+
+const CODES: Codes = {
+  ValidationException: 'invalid_request',
+  ThrottlingException: 'rate_limit_exceeded',
+  ServiceQuotaExceededException: 'rate_limit_exceeded',
+  ModelTimeoutException: 'timeout',
+}
+
+/** What a failure of Bedrock's means: a sentence, and sometimes the exception's name. */
+function failure(status: number, body: unknown) {
+  const error = isObject(body) ? body : {}
+  const name = text(error.__type)?.slice(0, 256).split('#').at(-1)
+  return failureOf(status, { code: name, message: error.message }, CODES)
+}

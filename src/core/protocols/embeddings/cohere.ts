@@ -1,0 +1,66 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { type Block, type EmbeddingCall, type EmbeddingPart, textUsage, type Usage } from '../../inference/call.ts'
+import { count, isObject, type Json, member, text } from '../../kernel/json.ts'
+import { failure } from '../cohere-chat/failure.ts'
+import { unreadable } from '../failure.ts'
+import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import { answerOf } from './answer.ts'
+import { atMost, blocksOf, refuse, textsOf } from './inputs.ts'
+import { type Purpose, purposeOf } from './purpose.ts'
+import { whole } from './whole.ts'
+
+/** Cohere's embed, version 2: `POST {base_url}/embed` (https://docs.cohere.com/reference/embed). */
+export const cohereEmbeddings: Protocol<'embedding'> = { ...whole, takesUrls: [], request, parts, failure }
+
+function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
+  return { path: '/embed', body: { ...bodyOf(call), model: endpoint.upstreamModel, embedding_types: ['float'] } }
+}
+
+const MOST_INPUTS = 96
+
+/** What every host of Cohere's models is told. Unknown parameters first, so that none of them can stand in for a known one. */
+export function bodyOf(call: EmbeddingCall): Json {
+  atMost(MOST_INPUTS, call)
+  const { dimensions, input_type } = call.params
+  return {
+    ...call.extra,
+    ...(call.inputs.every(({ type }) => type === 'text') ? { texts: textsOf(call) } : { inputs: call.inputs.map(contentOf) }),
+    input_type: purposeIn(input_type),
+    ...(dimensions === undefined ? {} : { output_dimension: dimensions }),
+  }
+}
+
+const PURPOSES: Partial<Record<Purpose, string>> = {
+  query: 'search_query',
+  document: 'search_document',
+  classification: 'classification',
+  clustering: 'clustering',
+}
+
+// It must be told what the vectors are for. Most of what is embedded is what is searched in.
+function purposeIn(input_type: string | undefined): string {
+  const purpose = purposeOf(input_type)
+  return (purpose === undefined ? input_type : PURPOSES[purpose]) ?? 'search_document'
+}
+
+const contentOf = (input: EmbeddingCall['inputs'][number]) => ({ content: blocksOf(input).map(part) })
+
+function part(block: Block): Json {
+  if (block.type === 'text') return { type: 'text', text: block.text }
+  return block.type === 'image' ? { type: 'image_url', image_url: { url: block.url } } : refuse(block.type)
+}
+
+/** The parts of an answer of any host: older models answer with a bare list of vectors. */
+export function parts(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
+  if (!isObject(body)) throw unreadable()
+  const vectors = isObject(body.embeddings) ? body.embeddings.float : body.embeddings
+  if (!Array.isArray(vectors)) throw unreadable()
+  return answerOf(call, { upstream_id: text(body.id), vectors, usage: usageOf(member(body, 'meta')) })
+}
+
+function usageOf(meta: Json): Usage | undefined {
+  const { input_tokens, image_tokens } = member(meta, 'billed_units')
+  const texts = count(input_tokens)
+  const images = count(image_tokens)
+  return texts === undefined && images === undefined ? undefined : textUsage((texts ?? 0) + (images ?? 0), 0)
+}

@@ -1,0 +1,39 @@
+import { estimateTokenCount } from 'tokenx'
+
+type Json = Record<string, unknown>
+
+const DIMENSIONS = 8
+const MOST_DIMENSIONS = 1024
+
+/**
+ * The answer of an OpenAI embeddings server that knows no meanings: each word has a direction, and a text that of its words
+ * together, of length 1. The same text always has the same vector, and texts that share words lie near each other.
+ */
+export function embeddings({ input, dimensions }: Json) {
+  const inputs = inputsOf(input).map(written)
+  const size = typeof dimensions === 'number' ? Math.min(dimensions, MOST_DIMENSIONS) : DIMENSIONS
+  const prompt_tokens = inputs.reduce((sum, text) => sum + estimateTokenCount(text), 0)
+  return {
+    object: 'list',
+    model: 'embed',
+    data: inputs.map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(text, size) })),
+    usage: { prompt_tokens, total_tokens: prompt_tokens },
+  }
+}
+
+// A text, a list of tokens, or a list of things.
+const inputsOf = (input: unknown): unknown[] => (Array.isArray(input) && typeof input[0] !== 'number' ? input : [input])
+
+const written = (input: unknown): string => (typeof input === 'string' ? input : JSON.stringify(input))
+
+function vectorOf(text: string, size: number): number[] {
+  const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [text]
+  const sum = Array.from({ length: size }, (_, at) => words.reduce((total, word) => total + coordinate(word, at), 0))
+  const length = Math.hypot(...sum) || 1
+  return sum.map(value => Math.fround(value / length))
+}
+
+const HALF = 2 ** 31
+
+/** Where a word lies on this axis: from -1 to 1, the same each time. */
+const coordinate = (word: string, axis: number): number => Bun.hash.xxHash32(word, axis) / HALF - 1

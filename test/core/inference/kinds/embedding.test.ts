@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'bun:test'
+import { type EmbeddingInput, type EmbeddingPart, textUsage } from '../../../../src/core/inference/call.ts'
+import { embedding } from '../../../../src/core/inference/kinds/embedding.ts'
+import { embeddingCall, endpointOf } from '../../../support/call.ts'
+
+const characters = async (texts: string[]) => texts.join('').length
+const text = (words: string): EmbeddingInput => ({ type: 'text', text: words })
+const tokens = (...given: number[]): EmbeddingInput => ({ type: 'tokens', tokens: given })
+const picture: EmbeddingInput = {
+  type: 'content',
+  blocks: [
+    { type: 'text', text: 'abc' },
+    { type: 'image', url: 'https://a.example/' },
+  ],
+}
+
+const START: EmbeddingPart = { type: 'start', upstream_id: 'e-1', system_fingerprint: null, service_tier: null }
+const VECTOR: EmbeddingPart = { type: 'embedding', index: 0, vector: [1] }
+
+function meterOf(inputs: EmbeddingInput[], ...parts: EmbeddingPart[]) {
+  const meter = embedding.meter(embeddingCall({ inputs }))
+  meter.read(parts)
+  return meter
+}
+
+describe('the meter of an answer in vectors', () => {
+  test('has delivered something, and ended, with the first vector', () => {
+    expect(meterOf([text('a')], START)).toMatchObject({ delivered: false, finish: null, start: { upstream_id: 'e-1' } })
+    expect(meterOf([text('a')], START, VECTOR)).toMatchObject({ delivered: true, finish: { reason: 'stop', native: null } })
+  })
+
+  test('keeps what the provider counted', () => {
+    expect(meterOf([text('a')], VECTOR, { type: 'usage', usage: textUsage(7, 0) }).usage).toEqual(textUsage(7, 0))
+  })
+
+  test.each([
+    ['texts', [text('ab'), text('c')], 3],
+    ['tokens, which are counted already', [tokens(1, 2), tokens(3)], 3],
+    ['a text and a picture', [picture], 3 + 765],
+  ] as const)('estimates %s', async (_name, inputs, expected) => {
+    expect((await meterOf([...inputs], VECTOR).estimate(characters)).input.text).toBe(expected)
+  })
+})
+
+test('what is named by URL can be had elsewhere, and the call handed in stays as it is', () => {
+  const call = embeddingCall({ inputs: [text('a'), picture] })
+  expect(embedding.named(call)).toEqual([{ kind: 'image', url: 'https://a.example/' }])
+  const moved = embedding.withUrls(call, new Map([['https://a.example/', 'data:image/png;base64,AA==']]))
+  expect(embedding.named(moved)).toEqual([{ kind: 'image', url: 'data:image/png;base64,AA==' }])
+  expect(embedding.named(call)).toEqual([{ kind: 'image', url: 'https://a.example/' }])
+})
+
+test('nothing is expected to be written', () => {
+  expect(embedding.expected(embeddingCall({ inputs: [text('abcdefgh'), tokens(1, 2)] }), endpointOf())).toEqual({ input: 4, output: 0 })
+})
+
+test('a caller can use a vector, and nothing before it', () => {
+  expect([START, VECTOR].map(part => embedding.isMeaningful(part))).toEqual([false, true])
+})

@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'bun:test'
+import type { EmbeddingCall } from '../../../../src/core/inference/call.ts'
+import { cohereEmbeddings } from '../../../../src/core/protocols/embeddings/cohere.ts'
+import { embeddingCall, endpointOf } from '../../../support/call.ts'
+
+const endpoint = endpointOf({ upstreamModel: 'embed-v4.0' })
+const sent = (more: Partial<EmbeddingCall> = {}) => cohereEmbeddings.request(embeddingCall(more), endpoint)
+const read = (body: unknown) => cohereEmbeddings.parts(body, embeddingCall(), endpoint)
+const text = (words: string) => ({ type: 'text' as const, text: words })
+
+describe('request', () => {
+  test('texts go as texts, in floats, and as what is searched in', () => {
+    expect(sent({ inputs: [text('a'), text('b')] })).toEqual({
+      path: '/embed',
+      body: { model: 'embed-v4.0', texts: ['a', 'b'], input_type: 'search_document', embedding_types: ['float'] },
+    })
+  })
+
+  test.each([
+    ['search_query', 'search_query'],
+    ['query', 'search_query'],
+    ['passage', 'search_document'],
+    ['RETRIEVAL_DOCUMENT', 'search_document'],
+    ['clustering', 'clustering'],
+    ['semantic_similarity', 'search_document'],
+    ['image', 'image'],
+  ])('the purpose %s is %s', (input_type, expected) => {
+    expect(sent({ params: { input_type } }).body.input_type).toBe(expected)
+  })
+
+  test('dimensions are an output_dimension, and unknown parameters travel as they came', () => {
+    const { body } = sent({ params: { dimensions: 256 }, extra: { truncate: 'NONE', embedding_types: ['int8'] } })
+    expect(body).toMatchObject({ output_dimension: 256, truncate: 'NONE', embedding_types: ['float'] })
+  })
+
+  test('what is more than text goes as contents', () => {
+    const blocks = [text('a'), { type: 'image' as const, url: 'data:image/png;base64,AA==' }]
+    expect(sent({ inputs: [{ type: 'content', blocks }, text('b')] }).body.inputs).toEqual([
+      {
+        content: [
+          { type: 'text', text: 'a' },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } },
+        ],
+      },
+      { content: [{ type: 'text', text: 'b' }] },
+    ])
+  })
+
+  test('tokens, sound and more than 96 inputs are refused', () => {
+    expect(() => sent({ inputs: [{ type: 'tokens', tokens: [1] }] })).toThrow(/tokens/)
+    expect(() => sent({ inputs: [{ type: 'content', blocks: [{ type: 'audio', data: '', format: 'wav' }] }] })).toThrow(/audio/)
+    expect(() => sent({ inputs: Array.from({ length: 97 }, () => text('a')) })).toThrow(/at most 96 at a time.*found 97/)
+  })
+})
+
+describe('answer', () => {
+  const meta = { billed_units: { input_tokens: 3, image_tokens: 4 } }
+
+  test('is the vectors and the count', () => {
+    expect(read({ id: 'e-1', embeddings: { float: [[1, 2]] }, meta })).toMatchObject([
+      { type: 'start', upstream_id: 'e-1' },
+      { type: 'embedding', index: 0, vector: [1, 2] },
+      { type: 'usage', usage: { input: { text: 7 } } },
+    ])
+  })
+
+  test('of older models is a bare list, and counts nothing', () => {
+    expect(read({ embeddings: [[1]] })).toMatchObject([{ type: 'start' }, { type: 'embedding', vector: [1] }])
+  })
+
+  test.each([null, {}, { embeddings: {} }, { embeddings: { float: [] } }, { embeddings: { float: 'x' } }])('%j is none', body => {
+    expect(() => read(body)).toThrow('Provider returned error')
+  })
+})

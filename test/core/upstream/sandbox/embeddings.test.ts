@@ -1,0 +1,35 @@
+import { describe, expect, test } from 'bun:test'
+import { embeddings } from '../../../../src/core/upstream/sandbox/embeddings.ts'
+
+const vectors = (input: unknown, more = {}) => embeddings({ input, ...more }).data.map(({ embedding }) => embedding)
+const near = (a: number[] = [], b: number[] = []) => a.reduce((sum, value, i) => sum + value * (b[i] ?? 0), 0)
+
+describe('the sandbox’s vectors', () => {
+  test('are the same each time, of length 1 and eight dimensions', () => {
+    const [first = [], second = []] = vectors(['The sky is blue', 'The sky is blue'])
+    expect(first).toEqual(second)
+    expect(first).toHaveLength(8)
+    expect(Math.hypot(...first)).toBeCloseTo(1)
+    expect(vectors('The sky is blue')).toEqual([first])
+  })
+
+  test('lie nearer for texts that share words', () => {
+    const [sky, skies, sums] = vectors(['The sky is blue', 'Blue is the sky today', 'Compound interest accrues'], { dimensions: 64 })
+    expect(near(sky, skies)).toBeGreaterThan(near(sky, sums))
+  })
+
+  test('have as many dimensions as are wished for', () => {
+    expect(vectors('a', { dimensions: 3 })[0]).toHaveLength(3)
+  })
+
+  test('are there for tokens and contents too', () => {
+    expect(vectors([1, 2])).toHaveLength(1)
+    expect(vectors([[1], [2]])).toHaveLength(2)
+    expect(vectors([{ content: [{ type: 'text', text: 'a' }] }])).toHaveLength(1)
+    expect(vectors('…')[0]?.every(Number.isFinite)).toBe(true)
+  })
+
+  test('count what was asked', () => {
+    expect(embeddings({ input: ['Hello there'] }).usage.prompt_tokens).toBeGreaterThan(0)
+  })
+})
