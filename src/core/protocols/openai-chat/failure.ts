@@ -13,8 +13,12 @@ export function failure(status: number, body: unknown): GatewayError {
 /** What an error object inside an answer means: there is no status but the one it may name. */
 export function failureInside(given: unknown): GatewayError {
   const error = isObject(given) ? given : {}
-  const code = Number(error.code ?? error.status)
-  return failureOf(code >= 400 && code < 600 ? code : 502, told(error), CODES)
+  const named = error.code ?? error.status
+  const code = typeof named === 'string' ? Number(named) : named
+  return failureOf(isStatus(code) ? code : 502, told(error), CODES)
 }
 
 const told = ({ code, type, message, param }: Json): Told => ({ code, type, message, param })
+
+// Numbers can also be objects: one that JavaScript would round is kept as it was written.
+const isStatus = (code: unknown): code is number => typeof code === 'number' && code >= 400 && code < 600

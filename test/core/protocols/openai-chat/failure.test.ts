@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { FINISH_REASONS } from '../../../../src/core/inference/call.ts'
+import { parseObject } from '../../../../src/core/kernel/json.ts'
 import { failure, failureInside } from '../../../../src/core/protocols/openai-chat/failure.ts'
 import { finishReason } from '../../../../src/core/protocols/openai-chat/finish.ts'
 
@@ -92,4 +93,8 @@ describe('finishReason', () => {
     for (const native of ['whatever', '', 'constructor', '__proto__', 'toString']) expect(FINISH_REASONS).toContain(finishReason(native))
     expect(finishReason('whatever')).toBe('stop')
   })
+})
+
+test.each(['{"code":12345678901234567890}', '{"status":{"toString":1,"valueOf":1}}', '{"code":[503]}'])('%s names no status', json => {
+  expect(failureInside(parseObject(json)).type).toBe('provider_unavailable')
 })
