@@ -1,7 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { type EmbeddingCall, type EmbeddingPart, textUsage, type Usage } from '../../inference/call.ts'
-import { count, isObject, type Json, objects, text } from '../../kernel/json.ts'
-import { type Codes, failureOf, unreadable } from '../failure.ts'
+import { count, isObject, type Json, objects } from '../../kernel/json.ts'
+import { failure } from '../bedrock-converse/failure.ts'
+import { unreadable } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { answerOf } from './answer.ts'
 import { bodyOf as cohereBody, parts as cohereParts } from './cohere.ts'
@@ -75,18 +76,4 @@ const dimensionsOf = (name: string, { params: { dimensions } }: EmbeddingCall): 
 function usageOf(given: unknown): Usage | undefined {
   const tokens = count(given)
   return tokens === undefined ? undefined : textUsage(tokens, 0)
-}
-
-const CODES: Codes = {
-  ValidationException: 'invalid_request',
-  ThrottlingException: 'rate_limit_exceeded',
-  ServiceQuotaExceededException: 'rate_limit_exceeded',
-  ModelTimeoutException: 'timeout',
-}
-
-/** What a failure of Bedrock's means: a sentence, and sometimes the exception's name. */
-function failure(status: number, body: unknown) {
-  const error = isObject(body) ? body : {}
-  const name = text(error.__type)?.slice(0, 256).split('#').at(-1)
-  return failureOf(status, { code: name, message: error.message }, CODES)
 }
