@@ -10,7 +10,9 @@ export const hostileValue: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(1, 50, 2_000).map(nested) },
   {
     weight: 2,
-    arbitrary: fc.constantFrom('{"__proto__":{"type":"text","index":0}}', '{"constructor":{"prototype":1}}').map(text => JSON.parse(text)),
+    arbitrary: fc
+      .constantFrom('{"__proto__":{"type":"text","index":0}}', '{"constructor":{"prototype":1}}', '{"toString":1,"valueOf":1}')
+      .map(text => JSON.parse(text)),
   },
   { weight: 2, arbitrary: fc.jsonValue({ maxDepth: 3 }) },
 )
@@ -39,6 +41,8 @@ export const changes: fc.Arbitrary<Change[]> = fc.array(change, { minLength: 1, 
 
 /** More than any list of an answer may have. */
 const MANY = 200
+/** What has more members or characters is repeated no further: it would grow without end. */
+const LARGEST = 2_000
 
 type Holder = Record<string, unknown> | unknown[]
 interface Member {
@@ -51,6 +55,7 @@ export function changed(given: unknown, made: Change[]): unknown {
   const root = { it: structuredClone(given) }
   for (const one of made) {
     const members = membersOf(root)
+    if (members.length > LARGEST) break
     const member = members[one.at % members.length]
     if (member) make(one, member, members)
   }
@@ -74,13 +79,13 @@ function make({ at, how, value }: Change, member: Member, members: Member[]): vo
       break
     case 'rename':
       remove(member)
-      put({ ...member, key: String(value).slice(0, 20) }, before)
+      put({ ...member, key: typeof value === 'string' ? value.slice(0, 20) : 'type' }, before)
       break
     case 'replace':
       put(member, value)
       break
     case 'repeat':
-      put(member, Array.isArray(before) ? Array(MANY).fill(before).flat() : [before, before])
+      put(member, repeated(before))
       break
     case 'wrap':
       put(member, at % 2 ? [before] : { [member.key]: before })
@@ -99,6 +104,11 @@ const held = ({ holder, key }: Member): unknown => (Array.isArray(holder) ? hold
 function remove({ holder, key }: Member): void {
   if (Array.isArray(holder)) holder.splice(Number(key), 1)
   else delete holder[key]
+}
+
+function repeated(value: unknown): unknown {
+  const isSmall = (JSON.stringify(value) ?? '').length < LARGEST
+  return Array.isArray(value) && isSmall ? Array(MANY).fill(value).flat() : [value]
 }
 
 // Also under the name `__proto__`, which an assignment would not make a member of.
