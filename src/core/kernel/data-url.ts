@@ -16,7 +16,7 @@ const LONGEST_HEAD = 1024
 
 /**
  * What a `data:` URL holds (RFC 2397), whether in base64 or percent-encoded, with parameters or without; the type is what the
- * URL says. Linear. Throws `invalid_image`, naming `field`, for a URL that is broken or empty.
+ * URL says, but for a picture that plainly is of another: providers look at the bytes and refuse what does not fit. Linear. Throws `invalid_image`, naming `field`, for a URL that is broken or empty.
  */
 export function dataUrl(url: string, field?: string): Media {
   const comma = url.slice(0, LONGEST_HEAD).indexOf(',')
@@ -29,8 +29,13 @@ export function dataUrl(url: string, field?: string): Media {
   const body = url.slice(comma + 1)
   const data = parameters.at(-1) === 'base64' ? checkedBase64(body) : percentDecoded(body).toString('base64')
   if (!data || !MEDIA_TYPE.test(media_type)) throw unreadable(field)
-  return { media_type, data }
+  return { media_type: media_type.startsWith('image/') ? (pictureType(data) ?? media_type) : media_type, data }
 }
+
+/** How the pictures that every provider takes begin, in base64. */
+const PICTURES = { iVBORw0KGgo: 'image/png', '/9j/': 'image/jpeg', R0lGOD: 'image/gif', UklGR: 'image/webp' }
+
+const pictureType = (data: string) => Object.entries(PICTURES).find(([beginning]) => data.startsWith(beginning))?.[1]
 
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/
 

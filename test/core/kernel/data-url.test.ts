@@ -89,3 +89,14 @@ describe('dataUrl', () => {
 test('isDataUrl looks at the scheme only', () => {
   expect(['data:', 'DaTa:x', 'data', 'http://data:', ' data:x'].map(isDataUrl)).toEqual([true, true, false, false, false])
 })
+
+test('trap 13: a picture is of the type that its bytes are of, whatever the URL says', () => {
+  const typeOf = (said: string, bytes: string) =>
+    dataUrl(`data:${said};base64,${Buffer.from(bytes, 'latin1').toString('base64')}`).media_type
+  expect(typeOf('image/jpeg', '\x89PNG\r\n\x1a\n....')).toBe('image/png')
+  expect(typeOf('image/png', '\xff\xd8\xff\xe0....')).toBe('image/jpeg')
+  expect(typeOf('image/png', 'GIF89a....')).toBe('image/gif')
+  expect(typeOf('image/png', 'RIFF....WEBP')).toBe('image/webp')
+  expect(typeOf('image/svg+xml', '<svg/>')).toBe('image/svg+xml')
+  expect(typeOf('audio/wav', 'RIFF....WAVE')).toBe('audio/wav')
+})
