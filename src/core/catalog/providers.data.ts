@@ -1,13 +1,17 @@
 import type { ProviderRow } from './providers.ts'
 import type { Quirks } from './quirks.ts'
 
-/** OpenAI itself refuses members of a message that it does not know. */
+/** Ways of sampling that OpenAI's own API does not have. */
+const SAMPLING_EXTRAS = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
+
+/** OpenAI itself refuses what it does not know, parameters and members of a message alike. */
 const OPENAI: Partial<Quirks> = {
   output_bound: 'max_completion_tokens',
   reasoning_back: 'none',
   cache_markers: false,
   json_word: true,
-  dropped: ['input_type'],
+  most_stops: 4,
+  dropped: [...SAMPLING_EXTRAS, 'input_type'],
 }
 
 /** Knows what OpenAI's chat was before it had developers, and no markers for a cache. */
@@ -15,9 +19,6 @@ const PLAIN: Partial<Quirks> = { developer_role: false, cache_markers: false }
 
 /** Serves open models, some of which think aloud in the text. */
 const OPEN_MODELS: Partial<Quirks> = { ...PLAIN, think_tags: true, reasoning_back: 'reasoning' }
-
-/** Ways of sampling that OpenAI's own API does not have. */
-const SAMPLING_EXTRAS = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
 
 /**
  * The providers known by name: how each speaks and where it is. A credential in the config is all that is missing, and what the
@@ -92,6 +93,7 @@ export const PROVIDERS = {
       reasoning_back: 'reasoning',
       think_tags: true,
       json_word: true,
+      most_stops: 4,
       dropped: ['logit_bias', 'logprobs', 'top_logprobs'],
     },
   },

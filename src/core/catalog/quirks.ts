@@ -34,6 +34,9 @@ export const Quirks = Type.Object(
     json_word: Type.Boolean({ description: 'Refuses json_object unless the conversation holds the word JSON' }),
     prefill: oneOf(['plain', 'prefix', 'partial'], 'What marks a last message of the assistant as one to be gone on with'),
     counts_stream: Type.Boolean({ description: 'Knows stream_options.include_usage' }),
+    most_stops: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+      description: 'How many stop sequences it takes; null: any number',
+    }),
     renamed: Type.Record(Type.String(), Type.String(), { description: 'Parameters under other names' }),
     dropped: Type.Array(Type.String(), { description: 'Parameters that it refuses' }),
   },
@@ -58,6 +61,7 @@ export const NO_QUIRKS: Quirks = {
   json_word: false,
   prefill: 'plain',
   counts_stream: true,
+  most_stops: null,
   renamed: {},
   dropped: [],
 }

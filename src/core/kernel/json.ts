@@ -29,6 +29,31 @@ export function parseObject(json: string): Json | undefined {
   }
 }
 
+/** Nobody nests deeper than this who means well; the stack ends at some tens of thousands. */
+const DEEPEST = 5_000
+
+function isDeeper(json: string): boolean {
+  let depth = 0
+  for (let i = 0; i < json.length; i++) {
+    const code = json.charCodeAt(i)
+    if (code === 0x22) i = endOfText(json, i)
+    else if (code === 0x5b || code === 0x7b) depth += 1
+    else if (code === 0x5d || code === 0x7d) depth -= 1
+    if (depth > DEEPEST) return true
+  }
+  return false
+}
+
+// A quote is inside the text when an odd number of backslashes stands before it.
+function endOfText(json: string, start: number): number {
+  for (let at = json.indexOf('"', start + 1); at !== -1; at = json.indexOf('"', at + 1)) {
+    let before = at - 1
+    while (json.charCodeAt(before) === 0x5c) before -= 1
+    if ((at - before) % 2 === 1) return at
+  }
+  return json.length
+}
+
 const LONG_INTEGER = /^-?\d{16,}$/
 // Fractions have as many digits, and an answer of vectors is full of them: those stand behind a point.
 const MAY_HOLD_ONE = /[[,:\s-]\d{16}|^\d{16}/
@@ -38,9 +63,11 @@ export const holdsLongInteger = (json: string): boolean => MAY_HOLD_ONE.test(jso
 
 /**
  * Like JSON.parse, but an integer that JavaScript would round is kept as it was written, and JSON.stringify writes it so
- * again: an id of eighteen digits in a tool's arguments must not become another id. Throws a SyntaxError.
+ * again: an id of eighteen digits in a tool's arguments must not become another id. Throws a SyntaxError, for a text that
+ * nests deeper than JSON.stringify could write too.
  */
 export function parseExact(json: string): unknown {
+  if (json.length > 2 * DEEPEST && isDeeper(json)) throw new SyntaxError('The JSON nests too deep')
   if (!holdsLongInteger(json)) return JSON.parse(json)
   return JSON.parse(json, exactly as Reviver)
 }

@@ -18,6 +18,13 @@ describe('parseExact', () => {
     expect(JSON.stringify(parseExact(json))).toBe(json)
   })
 
+  test('what nests so deep that nobody could write it again throws, and brackets in texts do not count', () => {
+    const nested = (depth: number) => `${'[{"a":'.repeat(depth / 2)}"[\\"${'[{'.repeat(20_000)}"${'}]'.repeat(depth / 2)}`
+    expect(JSON.stringify(parseExact(nested(5_000)))).toBe(nested(5_000))
+    expect(() => parseExact(nested(5_002))).toThrow(SyntaxError)
+    expect(() => parseExact('['.repeat(1_000_000))).toThrow(SyntaxError)
+  })
+
   test('what is not JSON throws', () => {
     expect(() => parseExact('{"a":12345678901234567890')).toThrow(SyntaxError)
     expect(() => parseExact('')).toThrow(SyntaxError)

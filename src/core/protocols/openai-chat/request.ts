@@ -15,13 +15,14 @@ import { inItsWords } from './wording.ts'
 export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { quirks } = endpoint.provider
   const call = inChatWords(given)
-  const { max_tokens, reasoning, response_format, tool_choice, cache_control, ...params } = call.params
+  const { max_tokens, reasoning, response_format, tool_choice, cache_control, stop, ...params } = call.params
   const { format, instruction } = formatOf(response_format, call, quirks)
   const body: Record<string, unknown> = {
     ...forwarded(call, 'chat'),
     model: endpoint.upstreamModel,
     messages: messagesOf(call.turns, instruction, quirks),
     ...params,
+    ...(stop === undefined ? {} : { stop: stop.slice(0, quirks.most_stops ?? stop.length) }),
     ...(format ? { response_format: format } : {}),
     ...(tool_choice === undefined ? {} : { tool_choice: choiceOf(tool_choice, quirks) }),
     ...(max_tokens === undefined ? {} : { [quirks.output_bound]: max_tokens }),

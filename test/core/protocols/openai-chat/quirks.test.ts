@@ -153,6 +153,12 @@ describe('the request differs by data', () => {
     expect(request({ ...callOf({}), extra }, endpointWith({})).body.context_management).toEqual({})
   })
 
+  test('trap 50: no more stop sequences are sent than the server takes', () => {
+    const call = { ...callOf({}), params: { stop: ['a', 'b', 'c', 'd', 'e'] } }
+    expect(request(call, endpointWith({ most_stops: 4 })).body.stop).toEqual(['a', 'b', 'c', 'd'])
+    expect(request(call, endpointWith({})).body.stop).toHaveLength(5)
+  })
+
   test('a prefill is marked as one where that is asked for', () => {
     const messages = [
       { role: 'user', content: 'Hi' },
