@@ -276,6 +276,8 @@ export interface Usage {
   output: { text: number; reasoning: number; audio: number; image: number }
   prediction: { accepted: number; rejected: number } | null
   web_search_requests: number | null
+  /** What is charged, where the provider does not charge what it counts. */
+  billed?: Pick<Usage, 'input' | 'output'>
 }
 
 /** What one call came to. Money in nano-dollars; null where the endpoint has no price. */

@@ -8,12 +8,14 @@ export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
  * What the usage costs at these prices, in nano-dollars, rounded once. Null where the endpoint has no price: an unknown cost
  * is not a cost of zero. A class without a price of its own costs what its parent does: cached and audio input like the
  * prompt, reasoning, audio and images like the completion. Searches and the price of a request are part of the prompt's cost.
+ * Where the provider charges for other counts than it gives, those are what counts here.
  */
 export function costOf(usage: Usage, prices: Prices | null): Cost {
   if (!prices) return { cost: null, cost_details: null }
   const rates = pricesFor(prices, inputTokens(usage))
-  const prompt = inputCost(usage.input, rates) + (rates.request ?? 0n) + of(usage.web_search_requests ?? 0, rates.web_search ?? 0n)
-  const completion = outputCost(usage.output, rates)
+  const { input, output } = usage.billed ?? usage
+  const prompt = inputCost(input, rates) + (rates.request ?? 0n) + of(usage.web_search_requests ?? 0, rates.web_search ?? 0n)
+  const completion = outputCost(output, rates)
   const cost = roundToNanos(prompt + completion)
   const rounded = roundToNanos(prompt)
   return { cost, cost_details: { prompt: rounded, completion: cost - rounded } }

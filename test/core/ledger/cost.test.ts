@@ -93,3 +93,9 @@ describe('cost', () => {
     expect(costOf(textUsage(1_000_000_000, 0), prices).cost).toBe(150_000_000_000n)
   })
 })
+
+test('what a provider counts and does not charge costs nothing', () => {
+  const prices = pricesOf({ prompt: 1, completion: 2 })
+  const usage = { ...textUsage(1_683, 63), billed: textUsage(39, 20) }
+  expect(costOf(usage, prices).cost).toBe(39_000n + 40_000n)
+})

@@ -218,6 +218,7 @@ describe('usage', () => {
 
   test('is what was billed where nothing else was counted', () => {
     const usage = usageOf({ billed_units: { input_tokens: 3, output_tokens: 2 } })
+    expect(usage?.billed).toMatchObject({ input: { text: 3 }, output: { text: 2 } })
     expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([3, 2])
   })
 
