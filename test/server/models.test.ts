@@ -56,6 +56,12 @@ describe('/models', () => {
     expect(error.message).toStartWith(`${field}: expected`)
   })
 
+  test('leaves alone what it does not know, whatever its name', async () => {
+    const all = (await list('/models')).total_count
+    for (const name of ['constructor', 'toString', '__proto__', 'hasOwnProperty'])
+      expect((await list(`/models?${name}=1`)).total_count).toBe(all)
+  })
+
   test('as RSS is a feed with an item a model, each of whose characters is safe', async () => {
     const response = await get('/models?use_rss=true&q=claude')
     expect(response.headers.get('content-type')).toBe('application/rss+xml; charset=utf-8')

@@ -131,10 +131,11 @@ export function matching(models: Iterable<Model>, query: ModelQuery, now: Date):
   return order ? found.sort(order) : found
 }
 
+// The query may hold anything: only the names that are known are looked at.
 function filtersOf(query: ModelQuery, now: Date): ((model: Model) => boolean)[] {
-  return Object.entries(query).flatMap(([name, wanted]) => {
-    const filter = FILTERS[name as keyof ModelQuery] as Filter<keyof ModelQuery> | undefined
-    return filter ? [filter(wanted as Given<keyof ModelQuery>, now)] : []
+  return Object.entries(FILTERS).flatMap(([name, filter]) => {
+    const wanted = query[name as keyof ModelQuery]
+    return wanted === undefined ? [] : [(filter as Filter<keyof ModelQuery>)(wanted, now)]
   })
 }
 
