@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { slugsOfCalled } from '../catalog/providers/called.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
@@ -15,11 +16,14 @@ const Cutoffs = Type.Union([
 ])
 const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
 
+// Each name is looked for among all providers: far more than there are could only be meant to keep us busy.
+const Providers = Type.Array(Type.String(), { maxItems: 256 })
+
 const ProviderPreferences = Type.Object(
   {
-    order: optional(Type.Array(Type.String())),
-    only: optional(Type.Array(Type.String())),
-    ignore: optional(Type.Array(Type.String())),
+    order: optional(Providers),
+    only: optional(Providers),
+    ignore: optional(Providers),
     allow_fallbacks: optional(Type.Boolean()),
     require_parameters: optional(Type.Boolean()),
     data_collection: optional(oneOf('allow', 'deny')),
@@ -68,7 +72,7 @@ export function callBase(gateway: Gateway, actor: Actor, body: Routing, { id, or
     id,
     models: modelsOf(gateway, body),
     stream: body.stream ?? false,
-    routing: routingOf(body.provider ?? {}),
+    routing: routingOf(gateway, body.provider ?? {}),
     user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
@@ -86,21 +90,21 @@ function modelsOf(gateway: Gateway, { model, models = [] }: Routing): string[] {
   return wanted.length > 0 ? wanted : [gateway.config.default_model]
 }
 
-function routingOf(given: Static<typeof ProviderPreferences>): RoutingPreferences {
+function routingOf(gateway: Gateway, given: Static<typeof ProviderPreferences>): RoutingPreferences {
   const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = given
   const wishes: RoutingPreferences = {}
-  if (order) wishes.order = order.map(slugOf)
-  if (only) wishes.only = only.map(slugOf)
-  if (ignore) wishes.ignore = ignore.map(slugOf)
+  if (order) wishes.order = slugsOf(gateway, order)
+  if (only) wishes.only = slugsOf(gateway, only)
+  if (ignore) wishes.ignore = slugsOf(gateway, ignore)
   if (quantizations) wishes.quantizations = quantizations
   if (max_price) wishes.max_price = Object.fromEntries(Object.entries(max_price).map(([name, price]) => [name, Number(price)]))
   if (data_collection) wishes.data_collection = data_collection
   if (switches.allow_fallbacks != null) wishes.allow_fallbacks = switches.allow_fallbacks
   if (switches.require_parameters) wishes.require_parameters = true
   if (switches.zdr) wishes.zdr = true
-  if (wishes.only?.length === 0)
+  if (only?.length === 0)
     throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
   return wishes
 }
 
-const slugOf = (provider: string) => provider.toLowerCase()
+const slugsOf = ({ catalog }: Gateway, said: string[]): string[] => said.flatMap(name => slugsOfCalled(catalog.providers.values(), name))

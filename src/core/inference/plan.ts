@@ -124,14 +124,23 @@ function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): GatewayErro
   const excluded_by = [...new Set(dropped.map(one => one.by))]
   const last = Object.keys(WISHES).findLast(word => excluded_by.includes(word))
   if (last === undefined) return new GatewayError('not_found', unservedBy(call, dropped), { metadata: { excluded_by } })
-  const message = `No endpoints found for ${call.models[0]}: ${WISHES[last] ?? last}.`
+  const message = `No endpoints found for ${call.models[0]}: ${WISHES[last] ?? last}${last === 'allowed_providers' ? served(dropped) : ''}.`
   const outOfRange = excluded_by.length === 1 && last === 'context_length'
   if (outOfRange) return new GatewayError('max_tokens_exceeded', message, { metadata: { field: 'max_tokens', excluded_by } })
   return new GatewayError('not_found', message, { metadata: { excluded_by } })
 }
 
+// Who was asked for may be misspelled, or not be configured.
+function served(dropped: Dropped[]): string {
+  const wanted = dropped[0]?.endpoint.model
+  const others = dropped.filter(({ endpoint }) => endpoint.model === wanted && endpoint.provider.configured)
+  return others.length > 0 ? `; here it is served by ${slugsOf(others).join(', ')}` : ''
+}
+
+const slugsOf = (dropped: Dropped[]) => [...new Set(dropped.map(({ endpoint }) => endpoint.provider.slug))]
+
 function unservedBy(call: CallBase, dropped: Dropped[]): string {
-  const names = [...new Set(dropped.map(({ endpoint }) => endpoint.provider.slug))]
+  const names = slugsOf(dropped)
   if (names.length === 0) return `No endpoints found for ${call.models[0]}.`
   const none = names.length === 1 ? 'which is not configured' : 'and none of them is configured'
   return `No endpoints found for ${call.models[0]}: it is served by ${names.join(', ')}, ${none}.`

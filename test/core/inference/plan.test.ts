@@ -211,6 +211,12 @@ describe('the refusal when nobody is left', () => {
     expect(metadata.excluded_by).toContain(word)
   })
 
+  test('says who serves it, where the caller named somebody else', () => {
+    expect(refusal({ models: ['acme/small', 'acme/other'], routing: { only: ['nobody'] } }).message).toBe(
+      'No endpoints found for acme/small: provider.only and provider.ignore leave no provider that serves it; here it is served by plain, private, cheap, limited.',
+    )
+  })
+
   test('names the wish that dropped the endpoint which fitted all others', () => {
     const { message, metadata } = refusal({ routing: { only: ['plain'], zdr: true } })
     expect(metadata.excluded_by).toContainEqual('data_policy:zdr')

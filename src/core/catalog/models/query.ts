@@ -3,6 +3,7 @@ import { attosPerToken } from '../../ledger/money.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { ALL_PARAMETERS } from '../parameters.ts'
 import type { Prices } from '../prices.ts'
+import { namesOf } from '../providers/called.ts'
 import { cheapest, tokenizerOf } from './shown.ts'
 
 const Word = <T extends string[]>(...words: [...T]) => Type.Union(words.map(word => Type.Literal(word)))
@@ -106,7 +107,7 @@ const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
   model_authors: wanted => model => listed(wanted).includes(model.id.slice(0, model.id.indexOf('/'))),
   providers: wanted => {
     const names = listed(wanted).map(name => name.toLowerCase())
-    return ({ endpoints }) => endpoints.some(({ provider }) => names.includes(provider.slug) || names.includes(provider.name.toLowerCase()))
+    return ({ endpoints }) => endpoints.some(({ provider }) => namesOf(provider).some(name => names.includes(name)))
   },
   distillable: wanted => () => wanted === 'false',
   zdr: () => model => model.endpoints.some(keepsNothing),

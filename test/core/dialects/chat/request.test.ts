@@ -117,12 +117,22 @@ describe('parameters', () => {
 })
 
 describe('wishes about who answers', () => {
-  test('name providers in any case', () => {
-    expect(callOf({ provider: { order: ['OpenAI'], only: ['Local'], ignore: ['GROQ'] } }).routing).toEqual({
-      order: ['openai'],
-      only: ['local'],
+  test('name providers as we do, as the public service does, or as they are shown, in any case', () => {
+    const provider = { order: ['OpenAI', 'google-vertex'], only: ['amazon-bedrock', 'Google AI Studio'], ignore: ['GROQ', 'nobody'] }
+    expect(callOf({ provider }).routing).toEqual({
+      order: ['openai', 'vertex', 'vertex-anthropic'],
+      only: ['bedrock', 'google'],
       ignore: ['groq'],
     })
+  })
+
+  test('of nobody that is known are of nobody', () => {
+    expect(callOf({ provider: { only: ['nobody'] } }).routing).toEqual({ only: [] })
+  })
+
+  test('name no more providers than there could be', () => {
+    const ignoring = (many: number) => ({ messages, provider: { ignore: Array.from({ length: many }, (_, i) => `p${i}`) } })
+    expect([fits(ChatRequest, ignoring(256)), fits(ChatRequest, ignoring(257))]).toEqual([true, false])
   })
 
   test('take prices as numbers or as decimal texts', () => {

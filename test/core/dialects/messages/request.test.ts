@@ -306,8 +306,8 @@ describe('parameters', () => {
 
   test('who may answer, for whom, and in which session', () => {
     const { workspace_id } = operator(gateway)
-    const call = callOf({ provider: { only: ['A'] }, session_id: 's', trace: { a: 1 }, metadata: { user_id: 'ada', team: 'x' } })
-    expect(call).toMatchObject({ routing: { only: ['a'] }, session_id: 's', trace: { a: 1 }, user: hashedUser(workspace_id, 'ada') })
+    const call = callOf({ provider: { only: ['OpenAI'] }, session_id: 's', trace: { a: 1 }, metadata: { user_id: 'ada', team: 'x' } })
+    expect(call).toMatchObject({ routing: { only: ['openai'] }, session_id: 's', trace: { a: 1 }, user: hashedUser(workspace_id, 'ada') })
     expect(call.extra).toEqual({ metadata: { team: 'x' } })
     expect(callOf({ user: 'bob', metadata: { user_id: 'ada' } }).user).toBe(hashedUser(workspace_id, 'bob'))
   })
