@@ -111,7 +111,7 @@ const unspoken = (path: string, protocols: string[]) => invalid(`${path}: expect
 /** The model under this slug or alias. Throws 404. */
 export function getModel(gateway: Gateway, id: string): Model {
   const model = gateway.catalog.models.get(id) ?? gateway.catalog.models.get(withoutVariant(id))
-  if (!model) throw notFound(`${JSON.stringify(id)} is not a model of this gateway`)
+  if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
   return model
 }
 

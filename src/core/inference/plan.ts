@@ -1,5 +1,5 @@
 import type { Endpoint, Model } from '../catalog/models.ts'
-import { GatewayError, invalid } from '../errors.ts'
+import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { attosPerToken } from '../ledger/money.ts'
 import { protocols } from '../protocols/registry.ts'
@@ -39,17 +39,33 @@ export function planRoute<K extends Kind>(gateway: Gateway, kind: K, call: Work[
 
 function modelOf(gateway: Gateway, kind: Kind, slug: string): Model {
   const model = gateway.catalog.models.get(slug)
-  if (!model) throw invalid(`${JSON.stringify(slug.slice(0, 200))} is not a valid model ID`, 'model')
+  if (!model) throw unknownModel(gateway, slug)
   const { isGivenBy, gives } = kinds[kind]
   if (!isGivenBy(model.output_modalities)) throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
   return model
 }
 
-/** The model is there, but asked at the wrong door (wire reference L.3). */
-const wrongEndpoint = (slug: string, why: string) =>
-  new GatewayError('invalid_request', `${slug} ${why}`, {
-    metadata: { field: 'model', availability: { code: 'wrong_endpoint', retryable: false, requested_models: [slug] } },
+/** The model is there, but asked at the wrong door. */
+const wrongEndpoint = (slug: string, why: string) => unavailableModel('wrong_endpoint', slug, `${slug} ${why}`)
+
+/** A model as it cannot be had (wire reference L.3). */
+const unavailableModel = (code: string, slug: string, message: string) =>
+  new GatewayError('invalid_request', message, {
+    metadata: { field: 'model', availability: { code, retryable: false, requested_models: [slug] } },
   })
+
+// A variant that is a model of its own is in the catalogue; what another one asks for would not be done.
+function unknownModel({ catalog }: Gateway, slug: string): GatewayError {
+  const said = slug.slice(0, LONGEST_SLUG)
+  const [, base = '', variant = ''] = /^(.+)(:[^:]*)$/.exec(said) ?? []
+  const message = catalog.models.has(base)
+    ? `${base} has no variant ${variant} here: expected ${base}`
+    : `${JSON.stringify(said)} is not a valid model ID`
+  return unavailableModel('model_not_found', said, message)
+}
+
+/** No more of it is repeated. */
+const LONGEST_SLUG = 200
 
 function allowed<K extends Kind>(model: Model, kind: K, call: Work[K]['call'], dropped: Dropped[]): Endpoint[] {
   return model.endpoints.filter(endpoint => {

@@ -139,6 +139,7 @@ describe('looking a model up', () => {
     expect(showModel(gateway, 'google/gemma-4-31b-it:free').data.pricing).toEqual({ prompt: '0', completion: '0' })
     expect(() => getModel(gateway, 'openai/gpt-4o:free')).toThrow(GatewayError)
     expect(() => getModel(gateway, 'openai/gpt-4o:fast')).toThrow('is not a model of this gateway')
+    expect(() => getModel(gateway, 'x'.repeat(10_000))).toThrow(/^"x{200}" is not/)
   })
 
   test('says of an endpoint whether tools can be chosen there', () => {

@@ -167,8 +167,29 @@ describe('plan', () => {
     expect(refusal({ models: ['acme/none'] })).toMatchObject({
       status: 400,
       message: '"acme/none" is not a valid model ID',
-      metadata: { field: 'model' },
+      metadata: { field: 'model', availability: { code: 'model_not_found', retryable: false, requested_models: ['acme/none'] } },
     })
+    expect(refusal({ models: [`acme/${'x'.repeat(1_000)}`] }).message).toHaveLength('"" is not a valid model ID'.length + 200)
+  })
+
+  test.each(['acme/small:nitro', 'acme/small:floor', 'acme/small:free', 'acme/small:zzz'])(
+    '%s, a variant that there is not, is a 400 that says so',
+    slug => {
+      const variant = slug.slice(slug.indexOf(':'))
+      expect(refusal({ models: [slug] })).toMatchObject({
+        status: 400,
+        message: `acme/small has no variant ${variant} here: expected acme/small`,
+        metadata: { field: 'model', availability: { code: 'model_not_found' } },
+      })
+    },
+  )
+
+  test('a variant that is a model of its own, an alias and a family’s latest are planned as the model that they are', async () => {
+    const known = await testGateway({ config: { providers: { openrouter: { api_key: 'sk' } } } })
+    const modelOf = (slug: string) => planRoute(known, 'text', textCall({ models: [slug] })).endpoints[0]?.model
+    expect(modelOf('google/gemma-4-31b-it:free')).toBe('google/gemma-4-31b-it:free')
+    expect(modelOf('anthropic/claude-haiku-4-5')).toBe('anthropic/claude-haiku-4.5')
+    expect(modelOf('~anthropic/claude-opus-latest')).toBe(known.catalog.models.get('~anthropic/claude-opus-latest')?.id ?? '')
   })
 })
 
