@@ -128,7 +128,7 @@ describe('a wrong setting is named with what was expected and found', () => {
     ['server: { port: 70000 }', 'server.port: expected integer from 0 to 65535, found 70000'],
     ['server: { port: eighty }', 'server.port: expected integer from 0 to 65535, found a string'],
     ['server: [1]', 'server: expected object, found an array'],
-    ['server: { prot: 80 }', 'server.prot: expected no such field, found 80'],
+    ['server: { prot: 80 }', 'server.prot: expected no such field, found a number'],
     ['provider: {}', 'provider: expected no such field, found an object'],
     ['service_name: Gateway!', 'service_name: expected string, found a string'],
     ['default_model: ""', 'default_model: expected string of at least 1 character, found an empty string'],
@@ -141,7 +141,7 @@ describe('a wrong setting is named with what was expected and found', () => {
       'providers: { local: { quirks: { output_bound: x } } }',
       'providers.local.quirks.output_bound: expected "max_tokens" or "max_completion_tokens", found a string',
     ],
-    ['providers: { local: { headers: { a: 1 } } }', 'providers.local.headers.a: expected string, found 1'],
+    ['providers: { local: { headers: { a: 1 } } }', 'providers.local.headers.a: expected string, found a number'],
     ['providers: { local: { key: x } }', 'providers.local.key: expected no such field, found a string'],
     ['models: {}', 'models: expected array, found an object'],
     ['models: [{ id: small, endpoints: [] }]', 'models.0.id: expected string, found a string'],
@@ -180,6 +180,8 @@ describe('a wrong setting is named with what was expected and found', () => {
       `providers: { openai: { api_key: ["\${KEY}"] } }`,
     ])
       expect(refusal(text, env).message).not.toContain('sk-secret')
+    for (const field of ['api_key', 'apikey'])
+      expect(refusal(`providers: { openai: { ${field}: 73577357 } }`).message).toEndWith('found a number')
   })
 })
 

@@ -95,9 +95,12 @@ const isDiscriminatorOf = (union: ValueError) => (error: ValueError) =>
 function misfitOf(error: ValueError): Misfit {
   const path = error.path.slice(1).replaceAll('/', '.')
   if (error.message === 'Unexpected property')
-    return { path: isMap(error.schema) ? parentOf(path) : path, expected: 'no such field', found: nameOf(error.value) }
-  return { path, expected: describe(error.schema), found: nameOf(error.value) }
+    return { path: isMap(error.schema) ? parentOf(path) : path, expected: 'no such field', found: kindOf(error.value) }
+  return { path, expected: describe(error.schema), found: error.schema.type === 'string' ? kindOf(error.value) : nameOf(error.value) }
 }
+
+// A number where a text belongs, or in a field that is misspelled, may be a secret of digits.
+const kindOf = (value: unknown) => (typeof value === 'number' ? 'a number' : nameOf(value))
 
 // The keys of a map are the caller's own words, which no message repeats.
 const isMap = (schema: TSchema) => schema.patternProperties !== undefined

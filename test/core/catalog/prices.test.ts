@@ -54,7 +54,7 @@ describe('prices in the config', () => {
     [{ ...good, tiers: [{ above: 0, prompt: 1 }] }, `${path}.tiers.0.above: expected integer from 1, found 0`],
     [{ ...good, tiers: [{ prompt: 1 }] }, `${path}.tiers.0.above: expected integer from 1, found nothing`],
     [{ ...good, tiers: [{ above: 5, prompt: 10_001 }] }, `${path}.tiers.0.prompt: expected number from 0 to 10000, found 10001`],
-    [{ ...good, tiers: [{ above: 5, web_search: 1 }] }, `${path}.tiers.0.web_search: expected no such field, found 1`],
+    [{ ...good, tiers: [{ above: 5, web_search: 1 }] }, `${path}.tiers.0.web_search: expected no such field, found a number`],
   ])('%j is refused with its place', (prices, message) => {
     expect(refusal(prices)).toBe(message)
   })

@@ -87,7 +87,7 @@ describe('misfit', () => {
   ])
 
   test('of a union, the variant that got furthest says what is wrong', () => {
-    expect(wrong(Part, { type: 'text', text: 5 })).toEqual({ path: 'text', expected: 'string', found: '5' })
+    expect(wrong(Part, { type: 'text', text: 5 })).toEqual({ path: 'text', expected: 'string', found: 'a number' })
     expect(wrong(Part, { type: 'image', image: { url: '' } })).toEqual({
       path: 'image.url',
       expected: 'string of at least 1 character',
