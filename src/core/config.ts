@@ -1,12 +1,16 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { ALL_PARAMETERS } from './catalog/parameters.ts'
 import { UsdPerMillionTokens } from './catalog/prices.ts'
 import { Auth, AwsConfig, ServiceAccountConfig } from './catalog/providers/credential.ts'
 import { Quirks } from './catalog/quirks.ts'
+import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './catalog/words.data.ts'
 import { invalid } from './errors.ts'
 import { type Misfit, misfit } from './kernel/schema.ts'
 
 const closed = { additionalProperties: false }
 const Text = (description: string) => Type.String({ minLength: 1, description })
+const oneOf = <const Words extends readonly string[]>(words: Words) =>
+  Type.Unsafe<Words[number]>(Type.Union(words.map(word => Type.Literal(word))))
 const Hosts = Type.Array(Type.String({ minLength: 1 }))
 const Seconds = (value: number, description: string) => Type.Number({ default: value, exclusiveMinimum: 0, maximum: 86_400, description })
 
@@ -15,13 +19,13 @@ const ProviderConfig = Type.Partial(
     name: Text('How the provider is shown'),
     protocol: Text('How it speaks: openai-chat, anthropic-messages, gemini, …'),
     base_url: Type.String({ format: 'url', description: 'What stands before the protocol’s own path' }),
-    api_key: Text('The credential'),
+    api_key: Type.String({ format: 'visible-ascii', description: 'The credential' }),
     auth: Auth,
     aws: AwsConfig,
     service_account: ServiceAccountConfig,
     region: Type.String({ format: 'slug', description: 'Where the provider runs, if its address has a region' }),
     project: Type.String({ format: 'slug', description: 'Whose account it is, if its address has a project' }),
-    headers: Type.Record(Type.String(), Type.String(), { description: 'Headers sent with every request' }),
+    headers: Type.Record(Type.String(), Type.String({ format: 'visible-ascii' }), { description: 'Headers sent with every request' }),
     quirks: Type.Partial(Quirks, { ...closed, description: 'In what it differs from others that speak OpenAI’s chat' }),
   }),
   closed,
@@ -36,7 +40,7 @@ const EndpointConfig = Type.Object(
     usd_per_million_tokens: Type.Optional(UsdPerMillionTokens),
     context_length: Type.Optional(Type.Integer({ minimum: 1 })),
     max_completion_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
-    supported_parameters: Type.Optional(Type.Array(Type.String(), { description: 'Omitted: all' })),
+    supported_parameters: Type.Optional(Type.Array(oneOf(ALL_PARAMETERS), { description: 'Omitted: all' })),
     data_policy: Type.Optional(
       Type.Object(
         { training: Type.Optional(Type.Boolean()), retention_days: Type.Optional(Type.Integer({ minimum: 0 })) },
@@ -44,7 +48,7 @@ const EndpointConfig = Type.Object(
       ),
     ),
     region: Type.Optional(Type.String()),
-    quantization: Type.Optional(Type.String()),
+    quantization: Type.Optional(oneOf(QUANTIZATIONS)),
   },
   closed,
 )
@@ -56,8 +60,8 @@ const ModelConfig = Type.Object(
     name: Type.Optional(Text('How the model is shown')),
     description: Type.Optional(Type.String()),
     context_length: Type.Optional(Type.Integer({ minimum: 1 })),
-    input_modalities: Type.Optional(Type.Array(Type.String())),
-    output_modalities: Type.Optional(Type.Array(Type.String())),
+    input_modalities: Type.Optional(Type.Array(oneOf(INPUT_MODALITIES), { minItems: 1 })),
+    output_modalities: Type.Optional(Type.Array(oneOf(OUTPUT_MODALITIES), { minItems: 1 })),
     endpoints: Type.Array(EndpointConfig, { minItems: 1 }),
   },
   closed,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { isObject, type Json, member } from '../../src/core/kernel/json.ts'
-import { hasRecordings, type Recording, recordingsOf } from '../support/recordings.ts'
+import { hasRecordings, modelsOf, type Recording, recordingsOf } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
   if (!hasRecordings) return
   replay = startReplay()
   const providers = { anthropic: { base_url: `${replay.base(PROTOCOL)}/v1`, api_key: 'mock' } }
-  server = await startServer({ config: { providers, models: recordings.map(modelOf) } })
+  server = await startServer({ config: { providers, models: modelsOf(recordings, modelOf) } })
 })
 
 afterAll(async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { hasRecordings, type Recording, recordingsOf } from '../support/recordings.ts'
+import { hasRecordings, modelsOf, type Recording, recordingsOf } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { json, startUpstream, type Upstream } from '../support/upstream.ts'
@@ -25,7 +25,7 @@ beforeAll(async () => {
   const anthropic = { base_url: replay.base('anthropic-messages'), api_key: 'mock' }
   const second = { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'mock' }
   const claude = { id: 'anthropic/claude', endpoints: [{ provider: 'second', model: 'claude-sonnet-4-5' }] }
-  server = await startServer({ config: { providers: { anthropic, second }, models: [...recordings.map(model), claude] } })
+  server = await startServer({ config: { providers: { anthropic, second }, models: [...modelsOf(recordings, model), claude] } })
 })
 
 afterAll(async () => {

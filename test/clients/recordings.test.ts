@@ -4,7 +4,7 @@ import { PROVIDERS } from '../../src/core/catalog/providers.data.ts'
 import { protocols } from '../../src/core/protocols/registry.ts'
 import { oracleOf } from '../support/oracles.ts'
 import { type Model, type Reading, read } from '../support/reading.ts'
-import { hasRecordings, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../support/recordings.ts'
+import { hasRecordings, modelsOf, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 
@@ -47,7 +47,7 @@ let client: ReturnType<typeof createOpenRouter>
 beforeAll(async () => {
   if (played.length === 0) return
   replay = startReplay({ pieces: 1000 })
-  server = await startServer({ config: { providers: providersOf(played), models: played.map(modelOf) } })
+  server = await startServer({ config: { providers: providersOf(played), models: modelsOf(played, modelOf) } })
   client = createOpenRouter({ baseURL: server.base, apiKey: server.inference_key, compatibility: 'strict' })
 })
 

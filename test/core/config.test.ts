@@ -141,7 +141,7 @@ describe('a wrong setting is named with what was expected and found', () => {
       'providers: { local: { quirks: { output_bound: x } } }',
       'providers.local.quirks.output_bound: expected "max_tokens" or "max_completion_tokens", found a string',
     ],
-    ['providers: { local: { headers: { a: 1 } } }', 'providers.local.headers.a: expected string, found a number'],
+    ['providers: { local: { headers: { a: 1 } } }', 'providers.local.headers.a: expected string in the form visible-ascii, found a number'],
     ['providers: { local: { key: x } }', 'providers.local.key: expected no such field, found a string'],
     ['models: {}', 'models: expected array, found an object'],
     ['models: [{ id: small, endpoints: [] }]', 'models.0.id: expected string, found a string'],
@@ -154,6 +154,34 @@ describe('a wrong setting is named with what was expected and found', () => {
     [
       'models: [{ id: a/b, endpoints: [{ provider: x, model: y, usd_per_million_tokens: { prompt: -1, completion: 1 } }] }]',
       'models.0.endpoints.0.usd_per_million_tokens.prompt: expected number from 0 to 10000, found -1',
+    ],
+    [
+      'providers: { openai: { api_key: "two\\nlines" } }',
+      'providers.openai.api_key: expected string in the form visible-ascii, found a string',
+    ],
+    [
+      'providers: { openai: { api_key: "line\\n" } }',
+      'providers.openai.api_key: expected string in the form visible-ascii, found a string',
+    ],
+    [
+      'providers: { openai: { headers: { a: "b\\r\\nc: d" } } }',
+      'providers.openai.headers.a: expected string in the form visible-ascii, found a string',
+    ],
+    [
+      'providers: { local: { base_url: "https://ada:secret@example.com/v1" } }',
+      'providers.local.base_url: expected string in the form url, found a string',
+    ],
+    [
+      'providers: { local: { base_url: "https://example.com/v1?version=1" } }',
+      'providers.local.base_url: expected string in the form url, found a string',
+    ],
+    [
+      'models: [{ id: a/b, input_modalities: [smell], endpoints: [{ provider: x, model: y }] }]',
+      'models.0.input_modalities.0: expected "text" or "image" or "file" or "audio" or "video", found a string',
+    ],
+    [
+      'models: [{ id: a/b, output_modalities: [], endpoints: [{ provider: x, model: y }] }]',
+      'models.0.output_modalities: expected array of at least 1 item, found an empty array',
     ],
     ['timeouts: { idle_seconds: 0 }', 'timeouts.idle_seconds: expected number above 0 to 86400, found 0'],
     ['storage: { durability: some }', 'storage.durability: expected "normal" or "full", found a string'],
@@ -211,6 +239,23 @@ describe('the catalogue of a config', () => {
       base_url: 'https://proxy.example/v1',
       quirks: { output_bound: 'max_completion_tokens' },
     })
+  })
+
+  test.each([['"bad name"'], ['"a: b"'], ['Host'], ['content-length'], ['"a\\r\\nb"']])('a header named %s cannot be sent along', name => {
+    expect(refused(`providers: { openai: { api_key: x, headers: { ${name}: y } } }`)).toBe(
+      'providers.openai.headers: expected names of headers, other than those of the connection',
+    )
+  })
+
+  test('two models of one id are one too many', () => {
+    const model = '{ id: a/b, endpoints: [{ provider: sandbox, model: x }] }'
+    expect(refused(`models: [${model}, ${model}]`)).toBe('models.1.id: expected one that no other model has, found a/b')
+  })
+
+  test('a word that the public API does not have for a quantization or a parameter is refused', () => {
+    const endpoint = (more: string) => `models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x, ${more} }] }]`
+    expect(refusal(endpoint('quantization: tiny')).metadata.field).toBe('models.0.endpoints.0.quantization')
+    expect(refusal(endpoint('supported_parameters: [tools, mood]')).metadata.field).toBe('models.0.endpoints.0.supported_parameters.1')
   })
 
   test('a model’s provider must be one of those that there are', () => {

@@ -83,3 +83,8 @@ function firstAnswer(events: string[]): string[] {
   const end = events.findIndex(event => TERMINAL.has(JSON.parse(event).type))
   return end === -1 ? events : events.slice(0, end + 1)
 }
+
+/** The models of recordings: a recording that was made whole and streamed is of one. */
+export const modelsOf = <Model extends { id: string }>(recordings: Recording[], modelOf: (recording: Recording) => Model): Model[] => [
+  ...new Map(recordings.map(modelOf).map(model => [model.id, model])).values(),
+]

@@ -87,12 +87,19 @@ export function openCatalog(config: Gateway['config'], protocols: string[], now:
   const [fault] = faults
   if (fault) throw invalid(`providers.${fault.slug}.${fault.field}: expected ${fault.expected}`, `providers.${fault.slug}.${fault.field}`)
   const given = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
+  checkIds(config.models)
   for (const [i, model] of config.models.entries()) checkEndpoints(model, `models.${i}`, providers, protocols)
   const created = Math.floor(now.getTime() / 1000)
   const models = new LazyModels(given, readBuiltIn, { providers, protocols, created, parametersOf: openParameters() })
   if (!given.has(config.default_model) && !models.has(config.default_model))
     throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
   return { models, providers }
+}
+
+function checkIds(models: ModelConfig[]): void {
+  const ids = models.map(({ id }) => id)
+  const twice = ids.findIndex((id, i) => ids.indexOf(id) !== i)
+  if (twice !== -1) throw invalid(`models.${twice}.id: expected one that no other model has, found ${ids[twice]}`, `models.${twice}.id`)
 }
 
 function checkEndpoints({ endpoints }: ModelConfig, path: string, providers: Map<string, Provider>, protocols: string[]): void {

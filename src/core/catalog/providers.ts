@@ -84,6 +84,8 @@ function openProvider(slug: string, given: ProviderConfig, protocols: string[]):
   if (!protocol) return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')} (${slug} is not known by name)` }
   if (!protocols.includes(protocol))
     return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')}; this version does not speak ${protocol}` }
+  const header = Object.keys(given.headers ?? {}).find(name => !isOwnHeader(name))
+  if (header !== undefined) return { slug, field: 'headers', expected: 'names of headers, other than those of the connection' }
   const credential = credentialOf(given, row, protocol)
   if ('field' in credential) return { slug, ...credential }
   const base_url = addressOf(given, row, credential)
@@ -99,6 +101,10 @@ function openProvider(slug: string, given: ProviderConfig, protocols: string[]):
     quirks: { ...NO_QUIRKS, ...row?.quirks, ...given.quirks },
   }
 }
+
+// The client itself says where a request goes and how long it is.
+const CONNECTION = ['host', 'content-length', 'transfer-encoding', 'connection', 'te', 'trailer', 'upgrade', 'expect']
+const isOwnHeader = (name: string) => /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !CONNECTION.includes(name.toLowerCase())
 
 // So that none is sent twice, once in our spelling and once in the operator's.
 const lowerCased = (headers: Record<string, string>) =>

@@ -17,7 +17,9 @@ const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$/
 FormatRegistry.Set('uuid', text => UUID.test(text))
 FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isRealTime(text))
 FormatRegistry.Set('slug', text => /^[a-z0-9][a-z0-9.:-]*$/.test(text))
-FormatRegistry.Set('url', text => URL.canParse(text) && /^https?:/i.test(text))
+FormatRegistry.Set('url', isPlainAddress)
+// What a header may hold, whoever reads it; the line break at the end of a secret's file is no part of the secret.
+FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
 
 const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
@@ -120,6 +122,13 @@ function length(min: number | undefined, max: number | undefined, unit: string):
   if (min !== undefined && max !== undefined) return ` of ${min} to ${max} ${unit}`
   if (max !== undefined) return ` of at most ${max} ${unit}`
   return min === undefined || min === 0 ? '' : ` of at least ${min} ${min === 1 ? unit.slice(0, -1) : unit}`
+}
+
+// A path is put behind it; a user or a query in it would be lost or shown.
+function isPlainAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password, search, hash } = new URL(text)
+  return /^https?:$/.test(protocol) && username + password + search + hash === ''
 }
 
 function isRealTime(text: string): boolean {

@@ -6,7 +6,8 @@ import { Secret } from '../../kernel/secret.ts'
 import type { Fault, ProviderRow } from '../providers.ts'
 
 const closed = { additionalProperties: false }
-const Text = (description: string) => Type.String({ minLength: 1, description })
+// It travels in a header.
+const Text = (description: string) => Type.String({ format: 'visible-ascii', description })
 
 /** How a provider's credential travels: in one header or another, as a signature, as a token bought with it, or not at all. */
 export const Auth = Type.Union(
