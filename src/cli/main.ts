@@ -46,8 +46,14 @@ function inherit(command: Command): Command {
   return command
 }
 
+// Whoever reads our output may have enough of it (`| head`): that is no failure of ours.
+function leftByReader(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error
+}
+
 if (import.meta.main) {
   // What it writes is its owner's alone, in a directory that others may read too.
   process.umask(0o077)
+  process.stdout.on('error', leftByReader)
   await run(process.argv)
 }
