@@ -17,4 +17,7 @@ function itemOf({ id, name, description, created, links }: ReturnType<typeof sho
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
 
-const escaped = (text: string) => Bun.stripANSI(text).replace(/[&<>"]/g, sign => ENTITIES[sign] ?? sign)
+const escaped = (text: string) => allowed(Bun.stripANSI(text)).replace(/[&<>"]/g, sign => ENTITIES[sign] ?? sign)
+
+// What no XML may hold, escaped or not (XML 1.0, 2.2): controls, half characters and two that are none.
+const allowed = (text: string) => text.replace(/[^\t\n\r -\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '')

@@ -1,0 +1,13 @@
+import { expect, test } from 'bun:test'
+import { shownModel } from '../../src/core/catalog/models/shown.ts'
+import { getModel } from '../../src/core/catalog/models.ts'
+import { modelsFeed } from '../../src/server/models-feed.ts'
+import { testGateway } from '../support/gateway.ts'
+
+test('a feed is well-formed, whatever a model is called', async () => {
+  const echo = shownModel(getModel(await testGateway(), 'sandbox/echo'))
+  const model = { ...echo, id: 'acme/"&<x>', name: 'a\0\x01\x1b[31m\b\ufffe\ud800b\tc]]> & <i> 😀' }
+  const xml = await modelsFeed([model], 'gateway', new URL('http://127.0.0.1')).text()
+  expect(xml).toContain('<title>ab\tc]]&gt; &amp; &lt;i&gt; 😀</title>')
+  expect(xml).toContain('<guid isPermaLink="false">acme/&quot;&amp;&lt;x&gt;</guid>')
+})
