@@ -113,13 +113,12 @@ export const FACTS = {
     retention_days: 0,
   },
   cerebras: { privacy_policy_url: 'https://www.cerebras.ai/privacy-policy', headquarters: 'US' },
+  // It passes calls for Google's and Anthropic's models on to them, and what they keep is theirs to say: no row of a provider's is true of those.
   deepinfra: {
     privacy_policy_url: 'https://deepinfra.com/privacy',
     terms_of_service_url: 'https://deepinfra.com/terms',
     status_page_url: 'https://status.deepinfra.com/',
     headquarters: 'US',
-    training: false,
-    retention_days: 0,
   },
   baseten: { privacy_policy_url: 'https://www.baseten.co/privacy-policy/', headquarters: 'US' },
   nvidia: { privacy_policy_url: 'https://www.nvidia.com/en-us/about-nvidia/privacy-policy/', headquarters: 'US' },

@@ -25,6 +25,7 @@ describe('the facts of providers', () => {
     expect(dataPolicyOf('nobody')).toEqual({ training: true, retention_days: null })
     expect(dataPolicyOf('toString')).toEqual({ training: true, retention_days: null })
     expect(dataPolicyOf('google')).toEqual({ training: true, retention_days: null })
+    expect(dataPolicyOf('deepinfra')).toEqual({ training: true, retention_days: null })
     expect(dataPolicyOf('bedrock')).toEqual({ training: false, retention_days: 0 })
     expect(factsOf('nobody').headquarters).toBeNull()
   })
