@@ -16,6 +16,7 @@ const MOST_GARBAGE = 20
 
 interface ToolCall {
   index: number
+  id: string | null
   /** Whether any arguments have come. */
   begun: boolean
 }
@@ -28,8 +29,9 @@ export class EventReader implements Reader<TextPart> {
   complete = false
   readonly #id: string
   readonly #names: ToolNames
-  /** The tool calls that have begun, by Cohere's index. */
-  readonly #calls = new Map<unknown, ToolCall>()
+  /** The tool calls that are open, by Cohere's index. */
+  readonly #open = new Map<unknown, ToolCall>()
+  #calls = 0
   #garbage = 0
 
   constructor(call: TextCall) {
@@ -104,17 +106,31 @@ export class EventReader implements Reader<TextPart> {
   }
 
   #callStart(slot: unknown, given: Json): TextPart[] {
-    const index = this.#calls.size
     const name = text(member(given, 'function').name)
-    if (name === null || index >= MOST_CALLS || this.#calls.has(slot)) return []
-    const id = text(given.id) || `call_${this.#id.slice(-20)}_0_${index}`
-    this.#calls.set(slot, { index, begun: false })
-    const start: TextPart = { type: 'tool-call-start', choice: 0, index, id, name: this.#names.given(name) }
-    return [start, ...this.#callDelta(slot, member(given, 'function'))]
+    const id = text(given.id)
+    if (name === null || this.#calls >= MOST_CALLS || this.#isRepeated(slot, id)) return []
+    const before = this.#callEnd(slot)
+    const index = this.#calls++
+    this.#open.set(slot, { index, id, begun: false })
+    const start: TextPart = {
+      type: 'tool-call-start',
+      choice: 0,
+      index,
+      id: id || `call_${this.#id.slice(-20)}_0_${index}`,
+      name: this.#names.given(name),
+    }
+    return [...before, start, ...this.#callDelta(slot, member(given, 'function'))]
+  }
+
+  // Calls come one after another, and some servers number none of them: one that begins where another is open is that one said
+  // twice, unless it has an id of its own.
+  #isRepeated(slot: unknown, id: string | null): boolean {
+    const open = this.#open.get(slot)
+    return open !== undefined && (!id || id === open.id)
   }
 
   #callDelta(slot: unknown, { arguments: given }: Json): TextPart[] {
-    const call = this.#calls.get(slot)
+    const call = this.#open.get(slot)
     const input = typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : ''
     // Cohere says null for a function without parameters.
     if (!call || input === '' || (!call.begun && input.trim() === 'null')) return []
@@ -124,9 +140,9 @@ export class EventReader implements Reader<TextPart> {
 
   // A call of a function without parameters ends without a word of arguments, which no client can parse.
   #callEnd(slot: unknown): TextPart[] {
-    const call = this.#calls.get(slot)
+    const call = this.#open.get(slot)
+    this.#open.delete(slot)
     if (!call || call.begun) return []
-    call.begun = true
     return [{ type: 'tool-call-delta', choice: 0, index: call.index, input: '{}' }]
   }
 
@@ -140,8 +156,9 @@ export class EventReader implements Reader<TextPart> {
     const reason = finishReason(native)
     if (reason === 'error') throw failureOf(502, { code: native, message: error })
     this.complete = true
+    const closed = [...this.#open.keys()].flatMap(slot => this.#callEnd(slot))
     const usage = usageOf(given)
-    return [{ type: 'finish', choice: 0, reason, native }, ...(usage ? [{ type: 'usage' as const, usage }] : [])]
+    return [...closed, { type: 'finish', choice: 0, reason, native }, ...(usage ? [{ type: 'usage' as const, usage }] : [])]
   }
 }
 

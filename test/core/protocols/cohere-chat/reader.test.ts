@@ -118,6 +118,31 @@ describe('a streamed answer', () => {
     })
   })
 
+  test('calls that one server numbers alike, and another not at all, stay apart', () => {
+    for (const place of [{ index: 0 }, { index: undefined }]) {
+      const { parts } = streamed(
+        ...[callStart(1, 'weather'), callDelta(1, '{"a":1}'), callEnd(1), callStart(2, 'weather'), callDelta(2, '{"a":2}'), callEnd(2)].map(
+          event => ({ ...event, ...place }),
+        ),
+        end('TOOL_CALL'),
+      )
+      expect(saidBy(parts).calls).toEqual([
+        { id: 'id_1', name: 'weather', input: '{"a":1}' },
+        { id: 'id_2', name: 'weather', input: '{"a":2}' },
+      ])
+    }
+  })
+
+  test('a call that is not ended before the next one or the answer is ended by it', () => {
+    const { parts } = streamed(callStart(0, 'now'), { ...callStart(1, 'then'), index: 0 }, callStart(2, 'later'), end('TOOL_CALL'))
+    expect(saidBy(parts).calls.map(call => call.input)).toEqual(['{}', '{}', '{}'])
+  })
+
+  test('a call that is begun twice is one', () => {
+    const { parts } = streamed(callStart(0, 'now', '{"a"'), callStart(0, 'now', '{"a"'), callDelta(0, ':1}'), callEnd(0), end('TOOL_CALL'))
+    expect(saidBy(parts).calls).toEqual([{ id: 'id_0', name: 'now', input: '{"a":1}' }])
+  })
+
   test('trap 23: a call without arguments has an empty object of them, also where Cohere says null', () => {
     const none = streamed(START, callStart(0, 'now'), callEnd(0), callStart(1, 'then', 'null'), callEnd(1), end('TOOL_CALL'))
     expect(saidBy(none.parts).calls.map(call => call.input)).toEqual(['{}', '{}'])
