@@ -183,7 +183,8 @@ export class MessageReader implements Reader<TextPart> {
   }
 
   #openTool(block: number, { type: _, id, name, input, ...extra }: Json): Open {
-    const whole = JSON.stringify(isObject(input) ? input : {})
+    // Whatever JSON it is, as a stream gives it: a model may well say an object in quotes.
+    const whole = JSON.stringify(input == null || input === '' ? {} : input)
     if (this.#answerTool !== null && name === this.#answerTool) return this.#openJson(block, whole)
     if (this.#calls >= MOST_CALLS) return { block, type: 'ignored' }
     const index = this.#calls++

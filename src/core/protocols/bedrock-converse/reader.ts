@@ -133,7 +133,7 @@ export class ConverseReader implements Reader<TextPart> {
 
   #delta(at: number, { text: said, toolUse, reasoningContent, citation, image }: Json): void {
     if (typeof said === 'string') this.#say(at, said)
-    if (isObject(toolUse)) this.#input(at, inputText(toolUse.input))
+    if (isObject(toolUse)) this.#input(at, typeof toolUse.input === 'string' ? toolUse.input : wholeInput(toolUse.input))
     if (isObject(reasoningContent)) this.#reasoning(at, reasoningContent)
     if (isObject(citation)) this.#cite(at, citation, null)
     if (isObject(image)) this.#image(at, image)
@@ -151,7 +151,7 @@ export class ConverseReader implements Reader<TextPart> {
 
   #wholeCall(at: number, toolUse: Json): void {
     this.#openCall(at, toolUse)
-    this.#input(at, inputText(toolUse.input))
+    this.#input(at, wholeInput(toolUse.input))
   }
 
   #wholeImage(at: number, image: Json): void {
@@ -251,4 +251,5 @@ export class ConverseReader implements Reader<TextPart> {
 // What Claude says besides, where we have asked for it: of its whole answer, or of the last event of its stream.
 const sequenceOf = (fields: Json): string | null => text(fields.stop_sequence) ?? text(member(fields, 'delta').stop_sequence)
 
-const inputText = (given: unknown): string => (typeof given === 'string' ? given : given == null ? '' : JSON.stringify(given))
+// Whatever JSON it is, as a stream gives it: a model may well say an object in quotes.
+const wholeInput = (given: unknown): string => (given == null || given === '' ? '' : JSON.stringify(given))

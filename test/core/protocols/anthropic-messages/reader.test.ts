@@ -250,6 +250,12 @@ describe('calls of the caller’s tools', () => {
     expect(saidBy(streamed([begin(0, tool('look'))])).calls[0]?.input).toBe('{}')
   })
 
+  test('a whole input is given as the JSON that it is, also where it is no object', () => {
+    const inputOf = (given: unknown) => saidBy(whole([tool('look', { input: given })])).calls[0]?.input
+    expect([{ a: 1 }, '{"a":1}', [1], 5, false].map(inputOf)).toEqual(['{"a":1}', '"{\\"a\\":1}"', '[1]', '5', 'false'])
+    expect([null, undefined, ''].map(inputOf)).toEqual(['{}', '{}', '{}'])
+  })
+
   test('a call whose input comes at once has it once', () => {
     expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } })))).calls[0]?.input).toBe('{"a":1}')
     expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } }), input('{"a":1}')))).calls[0]?.input).toBe('{"a":1}')

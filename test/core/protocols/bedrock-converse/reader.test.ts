@@ -279,6 +279,12 @@ describe('a whole answer', () => {
     expect(said.usage?.output.text).toBe(2)
   })
 
+  test('gives the input of a call as the JSON that it is, also where it is no object', () => {
+    const inputOf = (input: unknown) => saidBy(whole([{ toolUse: { toolUseId: 'a', name: 'add', input } }])).calls[0]?.input
+    expect([{ x: 1 }, '{"x":1}', [1], 5].map(inputOf)).toEqual(['{"x":1}', '"{\\"x\\":1}"', '[1]', '5'])
+    expect([null, undefined, ''].map(inputOf)).toEqual(['{}', '{}', '{}'])
+  })
+
   test('names its tier', () => {
     expect(whole([{ text: 'Hi' }], { serviceTier: { type: 'flex' } })[0]).toMatchObject({ type: 'start', service_tier: 'flex' })
   })
