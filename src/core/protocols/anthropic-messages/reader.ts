@@ -54,6 +54,7 @@ export class MessageReader implements Reader<TextPart> {
   #stop: { reason: string | null; sequence: string | null } = { reason: null, sequence: null }
   #besides: Record<string, unknown> = {}
   #started = false
+  #id: string | null = null
   #garbage = 0
 
   constructor(call: TextCall, endpoint: Endpoint) {
@@ -115,19 +116,27 @@ export class MessageReader implements Reader<TextPart> {
     }
   }
 
-  // What was asked is counted here already; the answer's own count follows it.
+  // What was asked is counted here already; the answer's own count follows it. Which runs the model made is known at the end only.
   #messageStart(message: Json): void {
+    if (this.#isAnother(message)) throw unreadable()
     if (this.#started) return
     this.#start(message)
-    this.#count(message.usage)
+    this.#count({ ...member(message, 'usage'), iterations: null })
+  }
+
+  // A relay may say the beginning twice. What another message says is no part of this one, and its end is not this one's.
+  #isAnother({ id }: Json): boolean {
+    const given = text(id)
+    return given !== null && this.#id !== null && given !== this.#id
   }
 
   #start(message: Json): void {
     this.#started = true
+    this.#id = text(message.id)
     const usage = member(message, 'usage')
     this.#parts.push({
       type: 'start',
-      upstream_id: text(message.id),
+      upstream_id: this.#id,
       system_fingerprint: null,
       service_tier: text(usage.service_tier) ?? text(message.service_tier),
     })

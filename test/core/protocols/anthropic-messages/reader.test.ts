@@ -58,6 +58,19 @@ describe('the beginning and the end', () => {
     expect(reader.read(frame(START))).toEqual([])
   })
 
+  test('another message within it is a failure: what follows is not the rest of it', () => {
+    const reader = readerOf()
+    reader.read(frame(START))
+    expect(() => reader.read(frame({ type: 'message_start', message: { id: 'msg_2', usage: { input_tokens: 3 } } }))).toThrow(GatewayError)
+  })
+
+  test('the runs of the model are counted at the end only', () => {
+    const usage = { input_tokens: 3, output_tokens: 1, iterations: [{ type: 'message', input_tokens: 2, output_tokens: 0 }] }
+    const reader = readerOf()
+    const given = [{ type: 'message_start', message: { id: 'msg_1', usage } }, ENDING, STOP].flatMap(event => reader.read(frame(event)))
+    expect(saidBy(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 4 } })
+  })
+
   test('only message_stop completes it, and nothing after it is read', () => {
     const reader = readerOf()
     expect(reader.read(frame(ENDING))).toMatchObject([{ type: 'usage' }])
