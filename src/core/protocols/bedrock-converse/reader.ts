@@ -242,9 +242,10 @@ export class ConverseReader implements Reader<TextPart> {
   }
 
   #count(told: unknown): void {
-    this.#counted = true
     const usage = usageOf(told)
-    if (usage) this.#parts.push({ type: 'usage', usage })
+    if (!usage) return
+    this.#counted = true
+    this.#parts.push({ type: 'usage', usage })
   }
 }
 

@@ -64,6 +64,15 @@ describe('a stream', () => {
     }
   })
 
+  test('is not complete with what is told of it besides: the count may follow', () => {
+    const reader = readerOf()
+    reader.read({ event: 'messageStop', data: '{"stopReason":"guardrail_intervened"}' })
+    reader.read({ event: 'metadata', data: '{"trace":{"guardrail":{}}}' })
+    expect(reader.complete).toBe(false)
+    expect(reader.read({ event: 'metadata', data: JSON.stringify(counted.metadata) })).toMatchObject([{ type: 'usage' }])
+    expect(reader.complete).toBe(true)
+  })
+
   test('that was not counted is complete when the connection ends, if it has stopped', () => {
     const reader = readerOf()
     reader.read({ event: 'messageStop', data: '{"stopReason":"end_turn"}' })
