@@ -3,10 +3,10 @@ import type { TextCall, TextPart } from '../../inference/call.ts'
 import { unreadable } from '../failure.ts'
 import { ChunkReader } from './reader.ts'
 
-/** The parts of a whole `chat.completion`: it is read as one chunk that says everything. */
+/** The parts of a whole `chat.completion`. Throws where it is no answer. */
 export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
   if (!isAnswer(body)) throw unreadable()
-  return new ChunkReader(call, endpoint).chunk(body)
+  return new ChunkReader(call, endpoint).whole(body)
 }
 
 const isAnswer = (body: unknown): body is Record<string, unknown> =>

@@ -26,6 +26,7 @@ export class ChunkReader implements Reader<TextPart> {
   #ended: Set<number> | null = null
   /** Parts thinking from text, by choice, where the server leaves it in tags. */
   readonly #thinkTags: Map<number, ThinkTags> | null
+  #isWhole = false
   #started = false
   #sourced = false
   #garbage = 0
@@ -42,7 +43,13 @@ export class ChunkReader implements Reader<TextPart> {
     return chunk === undefined ? this.#unreadable() : this.chunk(chunk)
   }
 
-  /** The parts of one chunk, or of a whole answer: there a choice has a `message` where a chunk has a `delta`. */
+  /** The parts of a whole answer: one chunk that says everything. */
+  whole(answer: Json): TextPart[] {
+    this.#isWhole = true
+    return this.chunk(answer)
+  }
+
+  /** The parts of one chunk. */
   chunk(chunk: Json): TextPart[] {
     const parts: TextPart[] = []
     const error = chunk.error ?? (isObject(chunk.x_groq) ? chunk.x_groq.error : null)
@@ -83,13 +90,19 @@ export class ChunkReader implements Reader<TextPart> {
     const choice = typeof given.index === 'number' ? given.index : position
     if (!Number.isInteger(choice) || choice < 0 || choice >= MOST_CHOICES) return
     if (isObject(given.error)) throw failureInside(given.error)
-    const delta = isObject(given.delta) ? given.delta : isObject(given.message) ? given.message : {}
+    const delta = this.#saidIn(given)
     this.#reasoning(delta, choice, parts)
     this.#text(delta, given, choice, parts)
     this.#toolCalls(delta, choice, parts)
     this.#media(delta, choice, parts)
     this.#annotations(delta, choice, parts)
     this.#finish(given, choice, parts)
+  }
+
+  // A whole answer has a `message` where a chunk has a `delta`. Perplexity gives both in either: all that is said, and what is new.
+  #saidIn({ delta, message }: Json): Json {
+    const [first, second] = this.#isWhole ? [message, delta] : [delta, message]
+    return isObject(first) ? first : isObject(second) ? second : {}
   }
 
   #reasoning(delta: Json, choice: number, parts: TextPart[]): void {

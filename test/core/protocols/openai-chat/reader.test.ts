@@ -123,6 +123,21 @@ describe('text', () => {
   })
 })
 
+describe('a choice with a delta and a message, as Perplexity has them', () => {
+  const both = (content: string, all: string) => ({ delta: { role: 'assistant', content }, message: { role: 'assistant', content: all } })
+  const said = (given: TextPart[]) => given.flatMap(part => (part.type === 'text-delta' ? part.text : [])).join('')
+
+  test('in a whole answer the message is what was said', () => {
+    const { delta, message } = both('', 'Hi there')
+    expect(said(whole(message, { delta }))).toBe('Hi there')
+  })
+
+  test('in a streamed one the delta is', () => {
+    const chunks = [both('Hi', 'Hi'), both(' there', 'Hi there'), both('', 'Hi there')]
+    expect(said(streamed(...chunks.map(choice => ({ id: 'x', choices: [{ index: 0, ...choice }] }))))).toBe('Hi there')
+  })
+})
+
 describe('reasoning', () => {
   const detail = { type: 'reasoning.text', text: 'hm', signature: 's', format: 'anthropic-claude-v1', index: 0 }
 
