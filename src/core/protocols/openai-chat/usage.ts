@@ -3,7 +3,7 @@ import { count, isObject, type Json, member } from '../../kernel/json.ts'
 
 /**
  * An OpenAI usage object in disjoint classes. There `prompt_tokens` includes cached, written and audio tokens, and
- * `completion_tokens` includes reasoning and audio; some servers leave reasoning out of it, which their total shows.
+ * `completion_tokens` includes reasoning and audio; some servers leave reasoning out of it.
  * Undefined for counts that no answer can have: negative, fractional, absurd.
  */
 export function usageOf(given: unknown): Usage | undefined {
@@ -21,22 +21,40 @@ export function usageOf(given: unknown): Usage | undefined {
 
 function inputOf(prompt: number, given: Json): Usage['input'] {
   const details = member(given, 'prompt_tokens_details')
-  const cache_read = within(prompt, details.cached_tokens ?? given.prompt_cache_hit_tokens ?? given.cached_tokens)
-  const cache_write = within(prompt - cache_read, details.cache_write_tokens)
+  const cache_read = within(prompt, cachedOf(given))
+  const cache_write = within(prompt - cache_read, details.cache_write_tokens ?? details.cache_creation_input_tokens)
   const audio = within(prompt - cache_read - cache_write, details.audio_tokens)
   const video = within(prompt - cache_read - cache_write - audio, details.video_tokens)
   return { text: prompt - cache_read - cache_write - audio - video, cache_read, cache_write, cache_write_1h: 0, audio, video }
 }
 
+// The names of Moonshot and Mistral, of everybody, of Mistral once more, of DeepSeek: the first that is told counts.
+const cachedOf = (given: Json): unknown =>
+  given.cached_tokens ??
+  given.num_cached_tokens ??
+  member(given, 'prompt_tokens_details').cached_tokens ??
+  member(given, 'prompt_token_details').cached_tokens ??
+  given.prompt_cache_hit_tokens
+
 function outputOf(prompt: number, completion: number, given: Json): Usage['output'] {
   const details = member(given, 'completion_tokens_details')
   const thought = count(details.reasoning_tokens) ?? 0
-  const whole = thought > 0 && count(given.total_tokens) === prompt + completion + thought ? completion + thought : completion
-  const reasoning = Math.min(thought, whole)
+  const apart = apartOf(prompt, completion, thought, given)
+  const whole = completion + apart
+  const reasoning = apart > 0 ? apart : Math.min(thought, whole)
   const audio = within(whole - reasoning, details.audio_tokens)
   const image = within(whole - reasoning - audio, details.image_tokens)
   return { text: whole - reasoning - audio - image, reasoning, audio, image }
 }
+
+/** The reasoning that `completion_tokens` leaves out: what the total shows, or what Perplexity tells, whose total leaves it out too. */
+function apartOf(prompt: number, completion: number, thought: number, given: Json): number {
+  if (thought > 0) return count(given.total_tokens) === prompt + completion + thought ? thought : 0
+  return PERPLEXITY.some(name => name in given) ? (count(given.reasoning_tokens) ?? 0) : 0
+}
+
+/** What only Perplexity counts. */
+const PERPLEXITY = ['citation_tokens', 'num_search_queries', 'search_context_size']
 
 function predictionOf(given: Json): Usage['prediction'] {
   const details = member(given, 'completion_tokens_details')

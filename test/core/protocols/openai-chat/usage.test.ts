@@ -31,6 +31,34 @@ describe('usage', () => {
     expect(usageOf({ prompt_tokens: 20, completion_tokens: 1, cached_tokens: 10 })?.input).toMatchObject({ text: 10, cache_read: 10 })
   })
 
+  test.each([
+    [{ num_cached_tokens: 6 }],
+    [{ prompt_token_details: { cached_tokens: 6 } }],
+    [{ prompt_tokens_details: { cached_tokens: 6 }, num_cached_tokens: null }],
+  ])('cached tokens are read under each of Mistral’s names: %j', given => {
+    expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, ...given })?.input).toMatchObject({ text: 4, cache_read: 6 })
+  })
+
+  test('Moonshot’s name for cached tokens goes before details that hold none', () => {
+    const given = { prompt_tokens: 20, completion_tokens: 1, cached_tokens: 10, prompt_tokens_details: { cached_tokens: 0 } }
+    expect(usageOf(given)?.input).toMatchObject({ text: 10, cache_read: 10 })
+  })
+
+  test('what was written to the cache is read under Alibaba’s name too', () => {
+    const details = { cached_tokens: 3, cache_creation_input_tokens: 5 }
+    expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_tokens_details: details })?.input).toMatchObject({
+      text: 2,
+      cache_read: 3,
+      cache_write: 5,
+    })
+  })
+
+  test('reasoning that Perplexity counts is counted apart; beside the counts of nobody known it is not added', () => {
+    const given = { prompt_tokens: 33, completion_tokens: 7163, total_tokens: 7196, reasoning_tokens: 73_997 }
+    expect(usageOf({ ...given, citation_tokens: 20_016, num_search_queries: 18 })?.output).toMatchObject({ text: 7163, reasoning: 73_997 })
+    expect(usageOf(given)?.output).toMatchObject({ text: 7163, reasoning: 0 })
+  })
+
   test('reasoning that the total shows to be counted apart is added', () => {
     const given = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 35, completion_tokens_details: { reasoning_tokens: 20 } }
     expect(usageOf(given)?.output).toMatchObject({ text: 5, reasoning: 20 })
