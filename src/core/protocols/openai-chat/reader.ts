@@ -1,5 +1,14 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { AudioDelta, Logprobs, ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
+import {
+  type AudioDelta,
+  inputTokens,
+  type Logprobs,
+  outputTokens,
+  type ReasoningDetail,
+  type TextCall,
+  type TextPart,
+  type Usage,
+} from '../../inference/call.ts'
 import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
@@ -29,6 +38,7 @@ export class ChunkReader implements Reader<TextPart> {
   #isWhole = false
   #started = false
   #sourced = false
+  #counted = false
   #garbage = 0
 
   constructor(call: TextCall, { provider: { quirks } }: Endpoint) {
@@ -207,12 +217,20 @@ export class ChunkReader implements Reader<TextPart> {
 
   // Some servers count in every chunk: the call ends with the last count, so each replaces the one before.
   #usage(chunk: Json, parts: TextPart[]): void {
-    const groq = isObject(chunk.x_groq) ? chunk.x_groq.usage : undefined
-    const usage = usageOf(chunk.usage ?? groq)
-    if (!usage) return
+    const usage = usageOf(countIn(chunk))
+    if (!usage || (this.#counted && isNothing(usage))) return
+    this.#counted = true
     parts.push({ type: 'usage', usage })
   }
 }
+
+// Groq counts in an object of its own, Moonshot in the choice.
+function countIn({ usage, x_groq, choices }: Json): unknown {
+  const [choice] = Array.isArray(choices) ? choices : []
+  return usage ?? (isObject(x_groq) ? x_groq.usage : undefined) ?? (isObject(choice) ? choice.usage : undefined)
+}
+
+const isNothing = (usage: Usage): boolean => inputTokens(usage) + outputTokens(usage) === 0
 
 const isDetail = (value: unknown): value is ReasoningDetail => isObject(value) && typeof value.type === 'string'
 

@@ -314,6 +314,20 @@ describe('usage', () => {
   test('under x_groq is read where there is no other', () => {
     expect(streamed({ choices: [], x_groq: { usage: usage(3) } })).toMatchObject([{ type: 'usage', usage: { output: { text: 3 } } }])
   })
+
+  test('Moonshot counts in a choice; what stands beside the choices goes before it', () => {
+    const ended = delta({}, { finish_reason: 'stop', usage: usage(3) })
+    expect(streamed(ended).at(-1)).toMatchObject({ type: 'usage', usage: { output: { text: 3 } } })
+    expect(streamed({ ...ended, usage: usage(4) }).at(-1)).toMatchObject({ type: 'usage', usage: { output: { text: 4 } } })
+  })
+
+  test('a count of nothing at all does not replace one', () => {
+    const nothing = { choices: [], usage: { prompt_tokens: 0, completion_tokens: 0 } }
+    expect(streamed(nothing)).toMatchObject([{ type: 'usage' }])
+    expect(streamed({ ...delta({ content: 'a' }), usage: usage(2) }, nothing).filter(part => part.type === 'usage')).toMatchObject([
+      { usage: { output: { text: 2 } } },
+    ])
+  })
 })
 
 describe('a streamed answer and a whole one', () => {
