@@ -4,7 +4,7 @@ import { isObject, type Json, objects, text } from '../../kernel/json.ts'
 export interface ClientCall {
   name: string
   input: string
-  /** Whether the answer is said to end with it: OpenAI's own client says so of functions, custom tools and patches, and of no other. */
+  /** Whether the answer is said to end with it: OpenAI's own client says so of functions, custom tools, patches and computers. */
   ends: boolean
 }
 
@@ -22,11 +22,11 @@ export function clientCallOf(item: Json): ClientCall | null {
     case 'shell_call':
       return isHosted(item) ? null : call('shell', { action: shellAction(item.action) })
     case 'apply_patch_call':
-      return { ...call('apply_patch', { callId: item.call_id, operation: item.operation }), ends: true }
+      return isCut(item) ? null : { ...call('apply_patch', { callId: item.call_id, operation: item.operation }), ends: true }
     case 'tool_search_call':
       return item.execution === 'client' ? call('tool_search', { arguments: item.arguments, call_id: item.call_id }) : null
     case 'computer_call':
-      return text(item.call_id) === null ? null : call('computer', computerInput(item))
+      return text(item.call_id) === null ? null : { ...call('computer', computerInput(item)), ends: true }
     default:
       return null
   }
@@ -58,6 +58,9 @@ function customCall({ name, input }: Json): ClientCall | null {
 // A shell in one of the provider's containers is the provider's.
 const isHosted = ({ environment }: Json) => isObject(environment) && environment.type !== 'local'
 
+// Half a patch is another patch.
+const isCut = ({ status }: Json) => status != null && status !== 'completed'
+
 function localAction(given: unknown): Json {
   const { type, command, timeout_ms, user, working_directory, env } = isObject(given) ? given : {}
   return { type, command, timeoutMs: timeout_ms, user, workingDirectory: working_directory, env }
@@ -69,7 +72,12 @@ function shellAction(given: unknown): Json {
 }
 
 const computerInput = ({ action, actions, pending_safety_checks, status }: Json): Json => ({
-  actions: objects(actions ?? [action]),
-  pendingSafetyChecks: objects(pending_safety_checks),
+  actions: objects(actions ?? [action]).map(computerAction),
+  pendingSafetyChecks: objects(pending_safety_checks).map(told),
   status,
 })
+
+const computerAction = ({ scroll_x, scroll_y, ...action }: Json): Json =>
+  told({ ...action, ...(action.type === 'scroll' ? { scrollX: scroll_x, scrollY: scroll_y } : {}) })
+
+const told = (given: Json): Json => Object.fromEntries(Object.entries(given).filter(([, value]) => value != null))

@@ -33,6 +33,8 @@ const functionCall = (more: object = {}) => ({
   arguments: '',
   ...more,
 })
+/** The tools of OpenAI's own kinds whose calls end an answer. */
+const ENDING = new Set(['custom_tool_call', 'apply_patch_call', 'computer_call'])
 const weather = { type: 'function', name: 'weather' } as const
 
 describe('the beginning and the end', () => {
@@ -384,12 +386,30 @@ describe('other items', () => {
       'computer',
       { actions: [{ type: 'click' }], pendingSafetyChecks: [], status: 'completed' },
     ],
+    [
+      'computer_call',
+      {
+        actions: [
+          { type: 'scroll', x: 1, y: 2, scroll_x: 0, scroll_y: 9 },
+          { type: 'type', text: 'a' },
+        ],
+        pending_safety_checks: [{ id: 's_1', code: 'c', message: null }],
+      },
+      'computer',
+      {
+        actions: [
+          { type: 'scroll', x: 1, y: 2, scrollX: 0, scrollY: 9 },
+          { type: 'type', text: 'a' },
+        ],
+        pendingSafetyChecks: [{ id: 's_1', code: 'c' }],
+      },
+    ],
   ])('%s, which the client has to run, is a call of a function to a chat client, and itself to its own', (type, more, name, input) => {
     const item = { type, id: 'x_1', call_id: 'call_1', ...more }
     const { calls, finish } = saidBy(whole([item]))
     expect(calls.map(call => ({ ...call, input: JSON.parse(call.input) }))).toEqual([{ id: 'call_1', name, input }])
     // As OpenAI's own client says it.
-    expect(finish?.reason).toBe(type === 'custom_tool_call' || type === 'apply_patch_call' ? 'tool_calls' : 'stop')
+    expect(finish?.reason).toBe(ENDING.has(type) ? 'tool_calls' : 'stop')
     const own = whole([item], {}, { dialect: 'responses' })
     expect(saidBy(own).calls).toEqual([])
     expect(others(own)).toEqual([item])
@@ -402,6 +422,11 @@ describe('other items', () => {
     { type: 'computer_call', id: 'cu_1', status: 'completed' },
   ])('%j is run by the provider', item => {
     expect(saidBy(whole([item])).calls).toEqual([])
+  })
+
+  test.each(['in_progress', 'incomplete', 'failed'])('a patch that is %s is none: run like that, it would do something else', status => {
+    const item = { type: 'apply_patch_call', call_id: 'c', operation: { type: 'create_file', path: 'a', diff: '+' }, status }
+    expect(saidBy(streamed([done(item), completed()])).calls).toEqual([])
   })
 
   test('a picture is one, named by what it says or by how it begins; a sketch of it is none', () => {
