@@ -1,3 +1,4 @@
+import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, type Json, objects, text } from '../../kernel/json.ts'
 
 /** A call that the client runs, of a tool that is not a function. */
@@ -13,10 +14,10 @@ export interface ClientCall {
  * it becomes one of a function with the tool's name, whose arguments are what the AI SDK hands to its tools of these kinds. Null
  * for what the provider runs itself.
  */
-export function clientCallOf(item: Json): ClientCall | null {
+export function clientCallOf(item: Json, endpoint: Endpoint): ClientCall | null {
   switch (item.type) {
     case 'custom_tool_call':
-      return customCall(item)
+      return customCall(item, endpoint)
     case 'local_shell_call':
       return call('local_shell', { action: localAction(item.action) })
     case 'shell_call':
@@ -34,7 +35,7 @@ export function clientCallOf(item: Json): ClientCall | null {
 
 const call = (name: string, input: Json): ClientCall => ({ name, input: JSON.stringify(input), ends: false })
 
-/** xAI's own tools, which it runs itself though it calls them custom. */
+/** xAI's own tools, which it runs itself though it calls them custom: the known ones, for xAI behind another name. */
 const RUN_BY_XAI = new Set([
   'web_search',
   'web_search_with_snippets',
@@ -49,9 +50,9 @@ const RUN_BY_XAI = new Set([
 ])
 
 // A custom tool takes text, and arguments are JSON: the text as a JSON string.
-function customCall({ name, input }: Json): ClientCall | null {
+function customCall({ name, input }: Json, { provider }: Endpoint): ClientCall | null {
   const called = text(name)
-  if (!called || RUN_BY_XAI.has(called)) return null
+  if (!called || provider.slug === 'xai' || RUN_BY_XAI.has(called)) return null
   return { name: called, input: JSON.stringify(text(input) ?? ''), ends: true }
 }
 

@@ -23,6 +23,7 @@ const MOST_GARBAGE = 20
 export class EventReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
+  readonly #endpoint: Endpoint
   readonly #items = new Items()
   readonly #calls: Calls
   readonly #thoughts: Thoughts
@@ -34,6 +35,7 @@ export class EventReader implements Reader<TextPart> {
 
   constructor(call: TextCall, endpoint: Endpoint) {
     this.#call = call
+    this.#endpoint = endpoint
     this.#calls = new Calls(call)
     this.#thoughts = new Thoughts(this.#items, endpoint)
   }
@@ -191,7 +193,7 @@ export class EventReader implements Reader<TextPart> {
     if (given.type === 'web_search_call') this.#searches += 1
     const whole: TextPart = { type: 'other', choice: 0, dialect: 'responses', value: given }
     if (this.#call.dialect === 'responses') return [whole]
-    const call = clientCallOf(given)
+    const call = clientCallOf(given, this.#endpoint)
     if (call) return this.#calls.whole(idOf(given), call)
     const url = given.type === 'image_generation_call' ? imageOf(given) : null
     return url === null ? [whole] : [{ type: 'image', choice: 0, url }]

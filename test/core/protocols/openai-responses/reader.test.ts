@@ -3,7 +3,7 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall, TextPart } from '../../../../src/core/inference/call.ts'
 import { parts } from '../../../../src/core/protocols/openai-responses/parts.ts'
 import { EventReader } from '../../../../src/core/protocols/openai-responses/reader.ts'
-import { endpointOf, textCall } from '../../../support/call.ts'
+import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
 
 const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
@@ -427,6 +427,16 @@ describe('other items', () => {
   test.each(['in_progress', 'incomplete', 'failed'])('a patch that is %s is none: run like that, it would do something else', status => {
     const item = { type: 'apply_patch_call', call_id: 'c', operation: { type: 'create_file', path: 'a', diff: '+' }, status }
     expect(saidBy(streamed([done(item), completed()])).calls).toEqual([])
+  })
+
+  test('whatever xAI calls a custom tool, it runs itself', () => {
+    const item = { type: 'custom_tool_call', call_id: 'c', name: 'of_its_own', input: '{}' }
+    const given = parts(
+      { id: 'resp_1', status: 'completed', output: [item] },
+      textCall(),
+      endpointOf({ provider: providerOf({ slug: 'xai' }) }),
+    )
+    expect(saidBy(given)).toMatchObject({ calls: [], finish: { reason: 'stop' } })
   })
 
   test('a picture is one, named by what it says or by how it begins; a sketch of it is none', () => {
