@@ -1,3 +1,4 @@
+import { own, text } from '../kernel/json.ts'
 import type { ReasoningDetail } from './call.ts'
 
 /**
@@ -13,13 +14,13 @@ export function addDetail(details: ReasoningDetail[], piece: ReasoningDetail): v
 const WORDS: Record<string, string> = { 'reasoning.text': 'text', 'reasoning.summary': 'summary' }
 
 function isContinued(last: ReasoningDetail, piece: ReasoningDetail): boolean {
-  if (!(piece.type in WORDS) || last.type !== piece.type || typeof last.signature === 'string') return false
+  if (!Object.hasOwn(WORDS, piece.type) || last.type !== piece.type || typeof last.signature === 'string') return false
   if (last.index === undefined || last.index !== piece.index) return false
   return last.id == null || piece.id == null || last.id === piece.id
 }
 
 function joined(last: ReasoningDetail, piece: ReasoningDetail): ReasoningDetail {
-  const name = WORDS[last.type] ?? ''
+  const name = own(WORDS, last.type) ?? ''
   const said = Object.entries(piece).filter(([, value]) => value != null)
-  return { ...last, ...Object.fromEntries(said), [name]: `${last[name] ?? ''}${piece[name] ?? ''}` }
+  return { ...last, ...Object.fromEntries(said), [name]: (text(last[name]) ?? '') + (text(piece[name]) ?? '') }
 }

@@ -12,6 +12,13 @@ export const objects = (value: unknown): Json[] => (Array.isArray(value) ? value
 /** The text, if it is one. */
 export const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
+/** The table's own entry of this name, if it has one: strangers give the names, and every object also knows `constructor`. */
+export const own = <T>(table: Record<string, T>, name: unknown): T | undefined =>
+  typeof name === 'string' && Object.hasOwn(table, name) ? table[name] : undefined
+
+/** The members that have a value. */
+export const defined = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+
 /** No answer has more tokens than this. */
 const LARGEST_COUNT = 1_000_000_000
 

@@ -1,8 +1,7 @@
 import { estimateTokenCount } from 'tokenx'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import { isObject, type Json, text } from '../kernel/json.ts'
 import { embeddings } from './sandbox/embeddings.ts'
-
-type Json = Record<string, unknown>
 
 /** What a caller may ask of the sandbox, as the parameter `sandbox` of the request. */
 interface Wishes {
@@ -61,7 +60,9 @@ function lastWords(messages: unknown): string {
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
-  return content.map(part => (isObject(part) ? (typeof part.text === 'string' ? part.text : `[${part.type}]`) : '')).join(' ')
+  return content
+    .map(part => (isObject(part) ? (typeof part.text === 'string' ? part.text : `[${text(part.type) ?? 'content'}]`) : ''))
+    .join(' ')
 }
 
 const wantsReasoning = (body: Json) => typeof body.reasoning_effort === 'string' && body.reasoning_effort !== 'none'
@@ -168,5 +169,3 @@ function pause(milliseconds: number | undefined, cancellation: Cancellation): Pr
 }
 
 const statusOf = (status: number) => (Number.isInteger(status) && status >= 400 && status <= 599 ? status : 500)
-
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -37,3 +37,9 @@ test('a piece says nothing of what it leaves out: null takes nothing away', () =
     text({ text: 'a', index: 0, id: 'r1', signature: 's' }),
   ])
 })
+
+test('what is no text adds no words', () => {
+  const hostile = { toString: 1 }
+  expect(collected(text({ text: 'a', index: 0 }), text({ text: hostile, index: 0 }))).toEqual([text({ text: 'a', index: 0 })])
+  expect(collected({ type: 'constructor', index: 0 }, { type: 'constructor', index: 0 })).toHaveLength(2)
+})

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { count, isObject, member, objects, parseExact, parseObject, text } from '../../../src/core/kernel/json.ts'
+import { count, defined, isObject, member, objects, own, parseExact, parseObject, text } from '../../../src/core/kernel/json.ts'
 
 describe('parseExact', () => {
   test('trap 26: an integer that JavaScript would round is written again as it was', () => {
@@ -42,4 +42,14 @@ test('the guards take what they are named for', () => {
   expect([objects([{}, 1, null, []]), objects({}), objects(undefined)]).toEqual([[{}], [], []])
   expect([text(''), text(1), text(null)]).toEqual(['', null, null])
   expect([0, 5, -1, 1.5, 1e10, Number.NaN, '5'].map(count)).toEqual([0, 5, undefined, undefined, undefined, undefined, undefined])
+})
+
+test('a table gives what was put there, and nothing that every object has', () => {
+  const table = { stop: 'end_turn' }
+  const names = ['stop', 'constructor', 'toString', '__proto__', 'length', undefined, null, { toString: 1 }]
+  expect(names.map(name => own(table, name))).toEqual(['end_turn', ...Array(7).fill(undefined)])
+})
+
+test('members without a value are left out, null is one', () => {
+  expect(Object.keys(defined({ a: 0, b: null, c: undefined, d: '' }))).toEqual(['a', 'b', 'd'])
 })

@@ -125,7 +125,7 @@ export class Content {
   // The words stand in the entries too, where there are any that hold words.
   #reasoning(words: string, details: ReasoningDetail[]): void {
     for (const entry of details) {
-      if (isWords(entry)) this.#thought(`thinking ${entry.index ?? ''}`, entry)
+      if (isWords(entry)) this.#thought(`thinking ${typeof entry.index === 'number' ? entry.index : ''}`, entry)
       else this.#begin({ name: '', block: { type: 'redacted_thinking', data: dataOf(entry) } })
     }
     if (words && !details.some(isWords)) this.#thought('thinking', { text: words })

@@ -1,3 +1,4 @@
+import { own } from '../../kernel/json.ts'
 import type { EncodingName } from './encodings.ts'
 
 /** Models that share a tokenizer, or nearly. */
@@ -77,5 +78,5 @@ function familyOfSlug(slug: string): Family | undefined {
   const [author = '', ...rest] = slug.toLowerCase().split('/')
   const name = rest.length > 0 ? rest.join('/') : author
   const named = NAMES.find(([, pattern]) => pattern.test(name))
-  return named ? named[0] : Object.hasOwn(AUTHORS, author) ? AUTHORS[author] : undefined
+  return named ? named[0] : own(AUTHORS, author)
 }

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Block, TextCall } from '../../inference/call.ts'
-import { isObject, member, objects, text } from '../../kernel/json.ts'
+import { isObject, member, objects, own } from '../../kernel/json.ts'
 import { BETA_OF_PARAMETER, BETA_OF_TOOL, KNOWN_BETAS } from './betas.data.ts'
 
 /** Whether this is Anthropic's own service, or stands for it. */
@@ -28,8 +28,7 @@ function needed(call: TextCall): string[] {
 }
 
 function betaOfTool(tool: unknown): string[] {
-  const type = isObject(tool) ? (text(tool.type) ?? '') : ''
-  const beta = Object.hasOwn(BETA_OF_TOOL, type) ? BETA_OF_TOOL[type] : undefined
+  const beta = isObject(tool) ? own(BETA_OF_TOOL, tool.type) : undefined
   return beta === undefined ? [] : [beta]
 }
 

@@ -1,7 +1,7 @@
 import { invalid } from '../../errors.ts'
 import type { Block, CacheControl, TextCall } from '../../inference/call.ts'
 import { dataUrl } from '../../kernel/data-url.ts'
-import { isObject, type Json, parseObject } from '../../kernel/json.ts'
+import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
 import type { ToolResult } from '../conversation.ts'
 import { fittedId, type ToolNames } from '../tool-names.ts'
 import { thinkingBlocks } from './thinking.ts'
@@ -110,8 +110,8 @@ const isPicture = ({ media_type }: Json): boolean => typeof media_type === 'stri
 function documentSource(source: Json): Json {
   const { type, media_type, data } = source
   if (type !== 'base64' || media_type === 'application/pdf') return source
-  if (!isText(String(media_type))) throw invalid('messages: the provider reads PDF and plain text files only', 'messages')
-  return { type: 'text', media_type: 'text/plain', data: Buffer.from(String(data), 'base64').toString() }
+  if (!isText(text(media_type) ?? '')) throw invalid('messages: the provider reads PDF and plain text files only', 'messages')
+  return { type: 'text', media_type: 'text/plain', data: Buffer.from(text(data) ?? '', 'base64').toString() }
 }
 
 const isText = (media_type: string): boolean => /^(text\/|application\/(json|xml|x-yaml|yaml|javascript)$)/.test(media_type)

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../errors.ts'
-import { isObject, text } from '../../kernel/json.ts'
+import { isObject, own } from '../../kernel/json.ts'
 import { type Codes, failureOf, type Told } from '../failure.ts'
 
 /** What Anthropic's error types mean. What it says of our credential or of its own model names is our trouble, not the caller's. */
@@ -27,8 +27,7 @@ export function failure(status: number, body: unknown): GatewayError {
 /** What an error inside an answer means: there is no status but the one that its type stands for. */
 export function failureInside(error: unknown): GatewayError {
   const given = told(error)
-  const type = text(given.code) ?? ''
-  return failureOf((Object.hasOwn(STATUSES, type) ? STATUSES[type] : undefined) ?? 502, given, CODES)
+  return failureOf(own(STATUSES, given.code) ?? 502, given, CODES)
 }
 
 // A refusal for the content has the type of any other bad request.

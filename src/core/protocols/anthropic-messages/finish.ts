@@ -1,4 +1,5 @@
 import type { FinishReason } from '../../inference/call.ts'
+import { own } from '../../kernel/json.ts'
 
 const REASONS: Record<string, FinishReason> = {
   end_turn: 'stop',
@@ -13,5 +14,4 @@ const REASONS: Record<string, FinishReason> = {
 }
 
 /** Why the model stopped, in our words. A reason that nobody knows is a stop: the provider's own word stays beside it. */
-export const finishReason = (native: string | null): FinishReason =>
-  (native !== null && Object.hasOwn(REASONS, native) ? REASONS[native] : undefined) ?? 'stop'
+export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'

@@ -1,5 +1,5 @@
 import { invalid } from '../../errors.ts'
-import { isObject, type Json } from '../../kernel/json.ts'
+import { isObject, type Json, text } from '../../kernel/json.ts'
 
 /** The schema of a tool's input: always an object's, with whatever else it says. */
 export const inputSchema = (parameters: unknown): Json =>
@@ -34,7 +34,7 @@ export function closedSchema(schema: Json, depth = 0): Json {
   if (depth > DEEPEST) throw invalid('response_format: expected a schema of at most 100 levels', 'response_format')
   const closed: Json = {}
   for (const [name, value] of Object.entries(schema)) {
-    if (BOUNDS.includes(name) || (name === 'format' && !FORMATS.has(String(value)))) continue
+    if (BOUNDS.includes(name) || (name === 'format' && !isKnownFormat(value))) continue
     closed[name === 'oneOf' ? 'anyOf' : name] = closedMember(name, value, depth + 1)
   }
   if (schema.type === 'object' || isObject(schema.properties)) closed.additionalProperties = false
@@ -42,6 +42,8 @@ export function closedSchema(schema: Json, depth = 0): Json {
   if (told !== '') closed.description = typeof schema.description === 'string' ? `${schema.description}\n${told}` : told
   return closed
 }
+
+const isKnownFormat = (format: unknown): boolean => FORMATS.has(text(format) ?? '')
 
 function closedMember(name: string, value: unknown, depth: number): unknown {
   if (MAPS.includes(name) && isObject(value))
@@ -52,7 +54,7 @@ function closedMember(name: string, value: unknown, depth: number): unknown {
 
 const boundsIn = (schema: Json): string =>
   [...BOUNDS, 'format']
-    .filter(name => schema[name] !== undefined && !(name === 'format' && FORMATS.has(String(schema.format))))
+    .filter(name => schema[name] !== undefined && !(name === 'format' && isKnownFormat(schema.format)))
     .map(name => `${name}: ${JSON.stringify(schema[name])}`)
     .join(', ')
 

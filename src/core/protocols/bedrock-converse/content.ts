@@ -1,7 +1,7 @@
 import { GatewayError, invalid } from '../../errors.ts'
 import type { Block, CacheControl, ReasoningDetail } from '../../inference/call.ts'
 import { dataUrl, isDataUrl, type Media } from '../../kernel/data-url.ts'
-import { type Json, parseObject, text } from '../../kernel/json.ts'
+import { type Json, own, parseObject, text } from '../../kernel/json.ts'
 import type { ToolResult } from '../conversation.ts'
 import { ownDetails } from '../reasoning.ts'
 import { fittedId, nineLetters, type ToolNames } from '../tool-names.ts'
@@ -93,13 +93,13 @@ function mediaOf(url: string): Media {
 }
 
 function imageOf({ media_type, data }: Media): Json {
-  const format = formatIn(IMAGES, media_type)
+  const format = own(IMAGES, media_type)
   if (format === undefined) throw new GatewayError('unsupported_image_format', 'The provider takes JPEG, PNG, GIF and WebP pictures only')
   return { image: { format, source: { bytes: data } } }
 }
 
 function videoOf({ media_type, data }: Media): Json {
-  const format = formatIn(VIDEOS, media_type)
+  const format = own(VIDEOS, media_type)
   if (format === undefined) throw invalid('messages: the provider does not take videos of this format', 'messages')
   return { video: { format, source: { bytes: data } } }
 }
@@ -112,14 +112,11 @@ function audioOf(format: string, data: string): Json {
 // A name's ending tells what a file is where its type does not; any other kind of text is one all the same.
 function documentFormat(media_type: string, filename = ''): string {
   const ending = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()
-  const known = formatIn(DOCUMENTS, media_type) ?? Object.values(DOCUMENTS).find(format => format === ending)
+  const known = own(DOCUMENTS, media_type) ?? Object.values(DOCUMENTS).find(format => format === ending)
   if (known !== undefined) return known
   if (/^text\/|[/+](json|xml|yaml)$/.test(media_type)) return 'txt'
   throw invalid('messages: the provider does not take files of this format', 'messages')
 }
-
-const formatIn = (formats: Record<string, string>, media_type: string): string | undefined =>
-  Object.hasOwn(formats, media_type) ? formats[media_type] : undefined
 
 /** The arguments as an object. What the model wrote and is none, or was cut, goes back as it is: it shall see what it did. */
 const inputOf = (input: string): Json => (input.trim() === '' ? {} : (parseObject(input) ?? { INVALID_JSON: input }))

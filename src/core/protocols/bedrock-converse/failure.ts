@@ -1,5 +1,5 @@
 import type { ErrorType, GatewayError } from '../../errors.ts'
-import { isObject, text } from '../../kernel/json.ts'
+import { isObject, own, text } from '../../kernel/json.ts'
 import { type Codes, failureOf } from '../failure.ts'
 
 /**
@@ -56,8 +56,7 @@ export const failureInside = (event: string, payload: unknown): GatewayError =>
   meaningOf(nameOf(event), 502, isObject(payload) ? text(payload.message) : null)
 
 function meaningOf(name: string | undefined, status: number, message: string | null): GatewayError {
-  const known = name === undefined ? undefined : STATUSES[name]
-  return failureOf(known ?? status, { code: name, message }, name === 'ValidationException' ? refusal(message ?? '') : {})
+  return failureOf(own(STATUSES, name) ?? status, { code: name, message }, name === 'ValidationException' ? refusal(message ?? '') : {})
 }
 
 function refusal(message: string): Codes {

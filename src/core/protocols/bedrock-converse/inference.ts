@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
-import type { Json } from '../../kernel/json.ts'
+import { defined, type Json, own } from '../../kernel/json.ts'
 import { capabilitiesOf } from '../anthropic-messages/capabilities.ts'
 import { samplingOf } from '../anthropic-messages/sampling.ts'
 import { thinkingOf } from '../anthropic-messages/thinking.ts'
@@ -38,13 +38,13 @@ function ofClaude(call: TextCall, endpoint: Endpoint, conversation: Conversation
   if (thinking.thinking) fields.thinking = thinking.thinking
   if (thinking.effort !== undefined) fields.output_config = { effort: thinking.effort }
   if (betas.length > 0) fields.anthropic_beta = betas
-  return { config: given({ maxTokens: isBounded ? thinking.max_tokens : undefined, temperature, topP: top_p }), fields }
+  return { config: defined({ maxTokens: isBounded ? thinking.max_tokens : undefined, temperature, topP: top_p }), fields }
 }
 
 function ofOthers({ params }: TextCall, family: Family): Inference {
   const { max_tokens, temperature, top_p, top_k, reasoning } = params
   const hot = temperature === undefined ? undefined : Math.min(Math.max(temperature, 0), family.hottest)
-  const config = given({ maxTokens: max_tokens, temperature: hot, topP: top_p })
+  const config = defined({ maxTokens: max_tokens, temperature: hot, topP: top_p })
   const fields = top_k === undefined || family.top_k === null ? {} : nested(family.top_k, top_k)
   const effort = reasoning && effortOf(reasoning, max_tokens)
   return effort === undefined ? { config, fields } : WISHES[family.thinking](effort, { config, fields })
@@ -76,8 +76,6 @@ function thoughtful(effort: string, { config, fields }: Inference): Inference {
 const LEVELS: Record<string, string> = { none: 'low', minimal: 'low', low: 'low', medium: 'medium' }
 
 /** The effort of three that stands for this one. */
-const level = (effort: string): string => LEVELS[effort] ?? 'high'
-
-const given = (wishes: Json): Json => Object.fromEntries(Object.entries(wishes).filter(([, value]) => value !== undefined))
+const level = (effort: string): string => own(LEVELS, effort) ?? 'high'
 
 const nested = (path: string[], value: unknown): Json => path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value) as Json

@@ -1,4 +1,5 @@
 import type { FinishReason } from '../../inference/call.ts'
+import { own } from '../../kernel/json.ts'
 
 /** Cohere's words; the last three are of version 1, which some hosts of its models still say. */
 const REASONS: Record<string, FinishReason> = {
@@ -14,5 +15,4 @@ const REASONS: Record<string, FinishReason> = {
 }
 
 /** Why the model stopped, in our words. A reason that nobody knows is a stop: Cohere's own word stays beside it. */
-export const finishReason = (native: string | null): FinishReason =>
-  (native !== null && Object.hasOwn(REASONS, native) ? REASONS[native] : undefined) ?? 'stop'
+export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'

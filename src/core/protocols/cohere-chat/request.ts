@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import type { Params, TextCall, Tool, ToolChoice } from '../../inference/call.ts'
-import { isObject } from '../../kernel/json.ts'
+import { defined, isObject } from '../../kernel/json.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { budgetOf } from '../reasoning.ts'
 import { ToolNames } from '../tool-names.ts'
@@ -53,8 +53,6 @@ function samplingOf(params: Params): Record<string, unknown> {
 
 const within = (least: number, value: number | undefined, most: number) =>
   value === undefined ? undefined : Math.min(Math.max(value, least), most)
-
-const defined = (fields: Record<string, unknown>) => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 
 /** What a budget is a share of, where nobody bounds the output: the most that these models say at once. */
 const UNBOUNDED_OUTPUT = 32_768

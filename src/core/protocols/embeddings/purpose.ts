@@ -1,3 +1,5 @@
+import { own } from '../../kernel/json.ts'
+
 /** What vectors are for, as far as providers tell purposes apart. */
 export type Purpose = 'query' | 'document' | 'similarity' | 'classification' | 'clustering'
 
@@ -22,5 +24,5 @@ const WORDS: Record<string, Purpose> = {
 /** The purpose that an `input_type` names; undefined where it is one provider's alone. */
 export function purposeOf(input_type: string | undefined): Purpose | undefined {
   const word = input_type?.toLowerCase().replace(/[.-]/g, '_')
-  return word !== undefined && Object.hasOwn(WORDS, word) ? WORDS[word] : undefined
+  return own(WORDS, word)
 }

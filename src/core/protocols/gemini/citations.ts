@@ -1,5 +1,5 @@
 import type { TextPart } from '../../inference/call.ts'
-import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { count, isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 
 type Annotation = Extract<TextPart, { type: 'annotation' }>
 
@@ -49,7 +49,7 @@ export class Citations {
     const place = this.#placeOf(isObject(segment) ? text(segment.text) : null)
     if (!place || !Array.isArray(groundingChunkIndices)) return []
     return groundingChunkIndices.flatMap(index => {
-      const source = sources[Number(index)]
+      const source = sources[count(index) ?? -1]
       return source ? this.#cite(source, place) : []
     })
   }

@@ -1,4 +1,5 @@
 import type { FinishReason } from '../../inference/call.ts'
+import { own } from '../../kernel/json.ts'
 
 /** Google's finish reasons and reasons for blocking a prompt (`Candidate.FinishReason`, `PromptFeedback.BlockReason`). */
 const REASONS: Record<string, FinishReason> = {
@@ -25,7 +26,7 @@ const REASONS: Record<string, FinishReason> = {
  */
 export function finishReason(native: string, hasCalls: boolean): FinishReason {
   if (native === 'STOP' && hasCalls) return 'tool_calls'
-  return (Object.hasOwn(REASONS, native) ? REASONS[native] : undefined) ?? 'error'
+  return own(REASONS, native) ?? 'error'
 }
 
 /** Why the prompt was refused before any answer, if it was. */

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Params, TextCall } from '../../inference/call.ts'
-import { isObject, type Json, member, text } from '../../kernel/json.ts'
+import { defined, isObject, type Json, member, text } from '../../kernel/json.ts'
 import { forwarded } from '../protocol.ts'
 import { capabilitiesOf } from './capabilities.data.ts'
 import { thinkingConfig } from './thinking.ts'
@@ -32,8 +32,6 @@ export function generationConfig(call: TextCall, endpoint: Endpoint, form: Json)
     ...form,
   })
 }
-
-const defined = (config: Json): Json => Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined))
 
 // From 1 to 20 there; the chat API's 0 is no alternatives, which is what leaving it out means.
 function logprobs({ logprobs: wished, top_logprobs: top = 0 }: Params): Json {

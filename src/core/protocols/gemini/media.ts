@@ -1,7 +1,7 @@
 import { invalid } from '../../errors.ts'
 import type { Block } from '../../inference/call.ts'
 import { dataUrl, isDataUrl } from '../../kernel/data-url.ts'
-import type { Json } from '../../kernel/json.ts'
+import { type Json, own } from '../../kernel/json.ts'
 
 export type MediaBlock = Extract<Block, { type: 'image' | 'audio' | 'video' | 'file' }>
 
@@ -13,7 +13,7 @@ export function mediaPart(block: MediaBlock): Json {
     case 'video':
       return fromUrl(block.url, 'video/mp4')
     case 'audio':
-      return inline(AUDIO[block.format.toLowerCase()] ?? `audio/${block.format.toLowerCase()}`, block.data)
+      return inline(soundType(block.format.toLowerCase()), block.data)
     case 'file':
       return filePart(block.file)
   }
@@ -21,6 +21,8 @@ export function mediaPart(block: MediaBlock): Json {
 
 /** The chat API's formats of sound as Google names them. */
 const AUDIO: Record<string, string> = { pcm16: 'audio/pcm', pcm24: 'audio/pcm', mpeg: 'audio/mp3', mpga: 'audio/mp3' }
+
+const soundType = (format: string): string => own(AUDIO, format) ?? `audio/${format}`
 
 /** What a file is by the end of its name, where nothing else says it. */
 const BY_ENDING: Record<string, string> = {
@@ -73,4 +75,4 @@ const inline = (mimeType: string, data: string): Json => ({ inlineData: { mimeTy
 
 const pathOf = (url: string): string => (URL.canParse(url) ? new URL(url).pathname : url)
 
-const byEnding = (name: string): string | undefined => BY_ENDING[name.slice(name.lastIndexOf('.') + 1).toLowerCase()]
+const byEnding = (name: string): string | undefined => own(BY_ENDING, name.slice(name.lastIndexOf('.') + 1).toLowerCase())

@@ -1,5 +1,5 @@
 import type { TextPart } from '../../inference/call.ts'
-import { isObject, type Json, member, parseExact, text } from '../../kernel/json.ts'
+import { isObject, type Json, member, own, parseExact, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { Candidate } from './candidate.ts'
@@ -66,7 +66,7 @@ export class GenerateContentReader implements Reader<TextPart> {
       type: 'start',
       upstream_id: text(chunk.responseId),
       system_fingerprint: text(chunk.modelVersion),
-      service_tier: TIERS[String(serviceTier ?? trafficType).toUpperCase()] ?? null,
+      service_tier: own(TIERS, text(serviceTier ?? trafficType)?.toUpperCase()) ?? null,
     })
   }
 

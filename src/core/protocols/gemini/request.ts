@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
-import { isObject, type Json, member } from '../../kernel/json.ts'
+import { isObject, type Json, member, own } from '../../kernel/json.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { ToolNames } from '../tool-names.ts'
 import { answerForm } from './answer-form.ts'
@@ -47,7 +47,7 @@ const TIERS: Record<string, string> = { default: 'standard', flex: 'flex', prior
 
 // The Gemini API is told in the body, Vertex by header.
 function tier({ params }: TextCall, endpoint: Endpoint, body: Json): { headers?: Record<string, string> } {
-  const wished = TIERS[params.service_tier ?? '']
+  const wished = own(TIERS, params.service_tier)
   if (wished === undefined) return {}
   if (isVertex(endpoint)) return wished === 'standard' ? {} : { headers: { 'x-vertex-ai-llm-shared-request-type': wished } }
   body.serviceTier = wished

@@ -1,5 +1,5 @@
 import { invalid } from '../../errors.ts'
-import { isObject, type Json, objects, text } from '../../kernel/json.ts'
+import { isObject, type Json, objects, own, text } from '../../kernel/json.ts'
 
 /** A schema that comes to more places than this, or is nested deeper, is no schema that a model could follow. */
 const MOST_PLACES = 5_000
@@ -96,7 +96,7 @@ function placeOf(schema: Json, inner: (one: unknown) => Json): Json {
   const place: Json = { type }
   for (const name of SAME) if (schema[name] !== undefined) place[name] = schema[name]
   for (const name of COUNTS) if (typeof schema[name] === 'number') place[name] = schema[name]
-  if (FORMATS[type]?.includes(String(schema.format))) place.format = schema.format
+  if (own(FORMATS, type)?.includes(text(schema.format) ?? '')) place.format = schema.format
   Object.assign(place, valuesOf(schema, type))
   if (type === 'array') place.items = itemsOf(schema, inner)
   if (type === 'object') Object.assign(place, membersOf(schema, inner))

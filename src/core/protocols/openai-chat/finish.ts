@@ -1,4 +1,5 @@
 import type { FinishReason } from '../../inference/call.ts'
+import { own } from '../../kernel/json.ts'
 
 const REASONS: Record<string, FinishReason> = {
   stop: 'stop',
@@ -14,4 +15,4 @@ const REASONS: Record<string, FinishReason> = {
 }
 
 /** Why the model stopped, in our words. A reason that nobody knows is a stop: the provider's own word stays beside it. */
-export const finishReason = (native: string): FinishReason => (Object.hasOwn(REASONS, native) ? REASONS[native] : undefined) ?? 'stop'
+export const finishReason = (native: string): FinishReason => own(REASONS, native) ?? 'stop'

@@ -185,7 +185,7 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #media(delta: Json, choice: number, parts: TextPart[]): void {
-    if (isObject(delta.audio)) parts.push({ type: 'audio-delta', choice, audio: delta.audio as AudioDelta })
+    if (isObject(delta.audio)) parts.push({ type: 'audio-delta', choice, audio: audioOf(delta.audio) })
     if (!Array.isArray(delta.images)) return
     for (const image of delta.images) {
       const url = isObject(image) && isObject(image.image_url) ? text(image.image_url.url) : null
@@ -252,6 +252,13 @@ function thinkingContent(content: unknown): string {
 
 // Azure begins with what its filters say of the prompt, before the answer has an id.
 const isPreamble = ({ id, choices }: Json): boolean => id === '' && Array.isArray(choices) && choices.length === 0
+
+const audioOf = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({
+  ...(typeof id === 'string' ? { id } : {}),
+  ...(typeof data === 'string' ? { data } : {}),
+  ...(typeof transcript === 'string' ? { transcript } : {}),
+  ...(typeof expires_at === 'number' ? { expires_at } : {}),
+})
 
 function logprobsOf(given: unknown): Logprobs | undefined {
   if (!isObject(given)) return undefined

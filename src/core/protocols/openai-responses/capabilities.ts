@@ -1,11 +1,12 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
+import { own } from '../../kernel/json.ts'
 import { effortOf } from '../reasoning.ts'
 import { BY_MODEL, BY_PROVIDER, type Capabilities, OTHERS } from './capabilities.data.ts'
 
 /** What the model takes at this endpoint. */
 export function capabilitiesOf({ provider, upstreamModel }: Endpoint): Capabilities {
-  const served = { ...OTHERS, ...(Object.hasOwn(BY_PROVIDER, provider.slug) ? BY_PROVIDER[provider.slug] : {}) }
+  const served = { ...OTHERS, ...own(BY_PROVIDER, provider.slug) }
   const name = plainName(upstreamModel)
   return { ...served, ...BY_MODEL.find(([model]) => model.test(name))?.[1] }
 }

@@ -1,5 +1,5 @@
 import type { FinishReason } from '../../inference/call.ts'
-import { type Json, member, text } from '../../kernel/json.ts'
+import { type Json, member, own, text } from '../../kernel/json.ts'
 
 /** What cut an answer short: OpenAI's words, then xAI's. */
 const CUTS: Record<string, FinishReason> = {
@@ -21,7 +21,8 @@ export function finishOf(response: Json, { calls, refused }: Held): { reason: Fi
   const cut = text(member(response, 'incomplete_details').reason)
   const status = text(response.status)
   const native = cut ?? status
-  if (cut !== null && Object.hasOwn(CUTS, cut)) return { reason: CUTS[cut] ?? 'length', native }
+  const known = own(CUTS, cut)
+  if (known !== undefined) return { reason: known, native }
   if (calls) return { reason: 'tool_calls', native }
   if (cut !== null || status === 'incomplete') return { reason: 'length', native }
   return { reason: refused ? 'content_filter' : 'stop', native }

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Block, ReasoningDetail } from '../../inference/call.ts'
-import type { Json } from '../../kernel/json.ts'
+import { type Json, own } from '../../kernel/json.ts'
 import { ownDetails } from '../reasoning.ts'
 import { capabilitiesOf } from './capabilities.ts'
 
@@ -14,8 +14,7 @@ const FORMATS: Record<string, string> = {
 }
 
 /** The name for the reasoning of this endpoint. Of the names that clients know, OpenAI's is the one for a server of one's own. */
-export const formatOf = ({ provider }: Endpoint): string =>
-  (Object.hasOwn(FORMATS, provider.slug) ? FORMATS[provider.slug] : undefined) ?? 'openai-responses-v1'
+export const formatOf = ({ provider }: Endpoint): string => own(FORMATS, provider.slug) ?? 'openai-responses-v1'
 
 /** What stands between two blocks of reasoning, each of which begins with a heading. It belongs to neither, and is taken away again. */
 export const BETWEEN = '\n\n'

@@ -1,6 +1,6 @@
 import { estimateTokenCount } from 'tokenx'
 
-type Json = Record<string, unknown>
+import type { Json } from '../../kernel/json.ts'
 
 const DIMENSIONS = 8
 const MOST_DIMENSIONS = 1024

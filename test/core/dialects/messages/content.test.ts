@@ -306,3 +306,8 @@ describe('other parts', () => {
     expect(stepsOf([start(0), input(0, '{'), ...Array.from({ length: 100_000 }, () => redacted)])).toHaveLength(3 + 200_000)
   })
 })
+
+test('an entry whose number is none belongs to those without a number', () => {
+  const odd = (said: string) => thought(said, { ...claude(0, { text: said }), index: { toString: 1 } })
+  expect(stepsOf([odd('Let '), odd('me')])).toEqual(['0 + thinking', '0 Let ', '0 me', '0 .'])
+})

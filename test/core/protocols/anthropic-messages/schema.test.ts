@@ -34,6 +34,7 @@ describe('a closed schema', () => {
       description: 'pattern: "^\\\\d+$", format: "phone"',
     })
     expect(closedSchema({ type: 'string', format: 'date' })).toEqual({ type: 'string', format: 'date' })
+    expect(closedSchema({ format: { toString: 1 } })).toEqual({ description: 'format: {"toString":1}' })
   })
 
   test('a member may have the name of a keyword', () => {

@@ -478,3 +478,23 @@ describe('hostile answers', () => {
     expect(streamed([{ candidates: crowd }]).filter(part => part.type === 'finish')).toHaveLength(128)
   })
 })
+
+describe('what cannot become a text', () => {
+  const NO_TEXT = { toString: 1, valueOf: 1 }
+
+  test('is no place among the sources', () => {
+    const groundingMetadata = {
+      groundingChunks: [{ web: { uri: 'https://a.example/', title: 'A' } }],
+      groundingSupports: [{ segment: { text: 'said' }, groundingChunkIndices: [NO_TEXT, '0', -1, 0.5] }],
+    }
+    const annotations = whole(chunk([text('said')], { ...STOP, groundingMetadata })).filter(part => part.type === 'annotation')
+    expect(annotations).toEqual([
+      { type: 'annotation', choice: 0, annotation: { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A' } } },
+    ])
+  })
+
+  test('is no tier', () => {
+    const usageMetadata = { serviceTier: NO_TEXT }
+    expect(whole({ ...chunk([text('a')], STOP), usageMetadata })[0]).toMatchObject({ type: 'start', service_tier: null })
+  })
+})

@@ -224,6 +224,22 @@ describe('the conversation', () => {
     expect(sent({ turns: [system] })).toEqual({ contents: [{ role: 'user', parts: [{ text: 'S' }] }] })
   })
 
+  test('a format or an ending that every object has a member for is one that nobody knows', () => {
+    const blocks: Block[] = [
+      { type: 'audio', data: 'UklGRg==', format: 'constructor' },
+      { type: 'file', file: { filename: 'a.constructor', file_id: 'gs://bucket/a' } },
+    ]
+    expect(contentsOf([user(...blocks)])).toEqual([
+      {
+        role: 'user',
+        parts: [
+          { inlineData: { mimeType: 'audio/constructor', data: 'UklGRg==' } },
+          { fileData: { mimeType: 'application/pdf', fileUri: 'gs://bucket/a' } },
+        ],
+      },
+    ])
+  })
+
   test('trap 13: media are bytes with their type, or the address where Google fetches them', () => {
     const blocks: Block[] = [
       { type: 'image', url: 'DATA:image/PNG;base64,iVBORw0KGgo=' },

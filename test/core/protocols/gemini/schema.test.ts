@@ -149,3 +149,8 @@ describe('the reduced form', () => {
     expect(schema).toEqual(before)
   })
 })
+
+test('a type that every object has a member for is a type like any other', () => {
+  for (const type of ['constructor', '__proto__', 'toString'])
+    expect(member({ type, format: { toString: 1 } })).toEqual({ type: type.toLowerCase() })
+})

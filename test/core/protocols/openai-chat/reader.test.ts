@@ -375,3 +375,9 @@ describe('a streamed answer and a whole one', () => {
     expect(fromStream).toEqual(parts({ ...id, choices: [{ index: 0, message, finish_reason: 'tool_calls' }], usage }, call, endpointOf()))
   })
 })
+
+test('of a sound, what is of another type is left out', () => {
+  const audio = { id: 'audio_1', data: { toString: 1 }, transcript: 7, expires_at: 1_700_000_000 }
+  const sound = { type: 'audio-delta' as const, choice: 0, audio: { id: 'audio_1', expires_at: 1_700_000_000 } }
+  expect(streamed(delta({ audio }))).toEqual([sound])
+})
