@@ -3,6 +3,7 @@ import type { Block, CacheControl, TextCall } from '../../inference/call.ts'
 import { dataUrl } from '../../kernel/data-url.ts'
 import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
 import type { ToolResult } from '../conversation.ts'
+import { foreignContent } from '../foreign.ts'
 import { fittedId, type ToolNames } from '../tool-names.ts'
 import { thinkingBlocks } from './thinking.ts'
 import { NAME_RULES } from './tools.ts'
@@ -42,7 +43,7 @@ export class Content {
       case 'other':
         return [otherOf(block)]
       default:
-        throw invalid(`messages: the provider takes no ${block.type}`, 'messages')
+        throw foreignContent(block)
     }
   }
 
@@ -94,9 +95,9 @@ const marker = (cache_control: CacheControl | undefined): Json => (cache_control
  */
 const inputOf = (input: string): Json => (input.trim() === '' ? {} : (parseObject(input) ?? { INVALID_JSON: input }))
 
-function otherOf({ dialect, value }: Extract<Block, { type: 'other' }>): Json {
-  if (dialect === 'messages' && isObject(value)) return { ...value }
-  throw invalid('messages: the provider has no word for a kind of content that the conversation holds', 'messages')
+function otherOf(block: Extract<Block, { type: 'other' }>): Json {
+  if (block.dialect === 'messages' && isObject(block.value)) return { ...block.value }
+  throw foreignContent(block)
 }
 
 function sourceOf(url: string): Json {

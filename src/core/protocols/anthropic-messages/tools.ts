@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { invalid } from '../../errors.ts'
 import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { type FunctionTool, foreignTool } from '../foreign.ts'
 import { type NameRules, ToolNames } from '../tool-names.ts'
 import { isAnthropic } from './betas.ts'
 import { capabilitiesOf } from './capabilities.ts'
@@ -40,17 +40,14 @@ function allowedOf(tools: Json[], choice: ToolChoice | undefined, names: ToolNam
 const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) || endpoint.protocol === VERTEX
 
 function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] {
-  if (tool.type === 'function') return [functionOf(tool, call, endpoint, names)]
+  if (tool.type === 'function') return [definitionOf(tool, call, endpoint, names)]
   const value = isObject(tool.value) ? tool.value : {}
   if (tool.dialect === 'messages') return [{ ...value }]
   if (isWebSearch(value) && searchesItself(endpoint)) return [webSearch(value)]
-  throw invalid(
-    `tools.${at}: the provider has no tool of the type ${JSON.stringify(text(value.type)?.slice(0, 64) ?? null)}`,
-    `tools.${at}`,
-  )
+  throw foreignTool(value, at)
 }
 
-function functionOf(tool: Extract<Tool, { type: 'function' }>, call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
+function definitionOf(tool: FunctionTool, call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
   const { name, description, parameters, strict, cache_control, extra } = tool
   return {
     ...(call.dialect === 'messages' ? extra : {}),

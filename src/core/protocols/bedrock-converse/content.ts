@@ -3,6 +3,7 @@ import type { Block, CacheControl, ReasoningDetail } from '../../inference/call.
 import { dataUrl, isDataUrl, type Media } from '../../kernel/data-url.ts'
 import { type Json, own, parseObject, text } from '../../kernel/json.ts'
 import type { ToolResult } from '../conversation.ts'
+import { foreignContent } from '../foreign.ts'
 import { ownDetails } from '../reasoning.ts'
 import { fittedId, nineLetters, type ToolNames } from '../tool-names.ts'
 import { cachePoint } from './cache-points.ts'
@@ -47,7 +48,7 @@ export class Content {
       case 'reasoning':
         return thoughtsOf(block.details, this.#family)
       case 'other':
-        throw invalid('messages: the provider has no word for a kind of content that the conversation holds', 'messages')
+        throw foreignContent(block)
     }
   }
 

@@ -1,10 +1,10 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { invalid } from '../../errors.ts'
-import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
+import type { TextCall, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json, member, text } from '../../kernel/json.ts'
 import { capabilitiesOf } from '../anthropic-messages/capabilities.ts'
 import { closedSchema, inputSchema, isClosable } from '../anthropic-messages/schema.ts'
 import type { Conversation } from '../conversation.ts'
+import { type FunctionTool, functionOf } from '../foreign.ts'
 import { type NameRules, ToolNames } from '../tool-names.ts'
 import { cachePoint } from './cache-points.ts'
 import { familyOf, named } from './families.ts'
@@ -53,14 +53,6 @@ function offeredTo({ tools, params: { tool_choice } }: TextCall, endpoint: Endpo
   if (name === null || (forcesTools(endpoint) && format.by !== 'tool')) return functions
   const wanted = functions.filter(tool => tool.name === name)
   return wanted.length > 0 ? wanted : functions
-}
-
-type FunctionTool = Extract<Tool, { type: 'function' }>
-
-function functionOf(tool: Tool, at: number): FunctionTool {
-  if (tool.type === 'function') return tool
-  const type = isObject(tool.value) ? text(tool.value.type)?.slice(0, 64) : undefined
-  throw invalid(`tools.${at}: the provider has no tool of the type ${JSON.stringify(type ?? null)}`, `tools.${at}`)
 }
 
 function specOf({ name, description, parameters, strict, cache_control }: FunctionTool, endpoint: Endpoint, names: ToolNames): Json[] {

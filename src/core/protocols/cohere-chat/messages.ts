@@ -1,7 +1,7 @@
-import { invalid } from '../../errors.ts'
 import type { Block, Turn } from '../../inference/call.ts'
 import { parseObject } from '../../kernel/json.ts'
 import { conversationOf, type ToolResult } from '../conversation.ts'
+import { foreignContent } from '../foreign.ts'
 import type { ToolNames } from '../tool-names.ts'
 
 type Message = Record<string, unknown> & { role: string }
@@ -36,6 +36,7 @@ function contentOf(blocks: Block[]): string | Part[] | null {
 function partsOf(block: Block): Part[] {
   switch (block.type) {
     case 'text':
+    case 'refusal':
       return [{ type: 'text', text: block.text }]
     case 'image':
       return [{ type: 'image_url', image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) } }]
@@ -43,10 +44,8 @@ function partsOf(block: Block): Part[] {
     case 'file':
     case 'reasoning':
       return []
-    case 'refusal':
-      return [{ type: 'text', text: block.text }]
     default:
-      throw invalid(`messages: ${block.type} is a kind of content that this model's provider does not take`, 'messages')
+      throw foreignContent(block)
   }
 }
 
@@ -76,8 +75,7 @@ function assistantMessage(blocks: (Block | ToolResult)[], names: ToolNames): Mes
 }
 
 function spoken(block: Block | ToolResult): string[] {
-  if (block.type === 'text') return [block.text]
-  if (block.type === 'refusal') return [block.text]
+  if (block.type === 'text' || block.type === 'refusal') return [block.text]
   if (block.type === 'tool-call' || block.type === 'reasoning') return []
-  throw invalid(`messages: ${block.type} is nothing that an assistant can have said at this model's provider`, 'messages')
+  throw foreignContent(block)
 }

@@ -1,7 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
-import type { Params, TextCall, Tool, ToolChoice } from '../../inference/call.ts'
+import type { Params, TextCall, ToolChoice } from '../../inference/call.ts'
 import { defined, isObject } from '../../kernel/json.ts'
+import { type FunctionTool, functionOf } from '../foreign.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { budgetOf } from '../reasoning.ts'
 import { ToolNames } from '../tool-names.ts'
@@ -84,14 +85,6 @@ const namedIn = (choice: ToolChoice | undefined): string | undefined =>
 function choiceOf(choice: ToolChoice | undefined): Record<string, unknown> {
   if (choice === 'none') return { tool_choice: 'NONE' }
   return choice === 'required' || namedIn(choice) !== undefined ? { tool_choice: 'REQUIRED' } : {}
-}
-
-type FunctionTool = Extract<Tool, { type: 'function' }>
-
-function functionOf(tool: Tool, at: number): FunctionTool {
-  if (tool.type === 'function') return tool
-  const type = isObject(tool.value) ? String(tool.value.type).slice(0, 64) : 'it'
-  throw invalid(`tools.${at}: ${type} is a tool that this model's provider does not have`, `tools.${at}`)
 }
 
 const shown = ({ name, description, parameters }: FunctionTool, names: ToolNames) => ({

@@ -1,8 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { invalid } from '../../errors.ts'
 import type { Block, TextCall } from '../../inference/call.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
 import { conversationOf, type Message, type ToolResult } from '../conversation.ts'
+import { foreignContent } from '../foreign.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
 import { type MediaBlock, mediaPart } from './media.ts'
@@ -62,18 +62,17 @@ function saidPart(block: Block): Json[] {
     case 'file':
       return [mediaPart(block)]
     case 'other':
-      throw unspeakable()
+      throw foreignContent(block)
     default:
       return []
   }
 }
 
-const unspeakable = () => invalid('messages: this provider has no word for one of the kinds of content', 'messages')
-
 const isMedia = (block: Block): block is MediaBlock => ['image', 'audio', 'video', 'file'].includes(block.type)
 
 function functionResponse({ id, name, blocks, is_error }: ToolResult, { names, capabilities, takesIds }: Manner): Json {
-  if (blocks.some(block => block.type === 'other')) throw unspeakable()
+  const foreign = blocks.find(block => block.type === 'other')
+  if (foreign) throw foreignContent(foreign)
   const said = blocks.flatMap(block => (block.type === 'text' || block.type === 'refusal' ? [block.text] : [])).join('\n')
   const media = capabilities.mediaInResults ? blocks.filter(isMedia).map(mediaPart) : []
   return {

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { invalid } from '../../errors.ts'
 import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
+import { functionOf } from '../foreign.ts'
 import type { NameRules, ToolNames } from '../tool-names.ts'
 import type { AnswerForm } from './answer-form.ts'
 import { capabilitiesOf } from './capabilities.data.ts'
@@ -22,12 +22,9 @@ export function toolsOf(call: TextCall, endpoint: Endpoint, names: ToolNames, { 
 }
 
 function declaration(tool: Tool, at: number, names: ToolNames, isPlain: boolean): Json {
-  if (tool.type === 'other') throw invalid(`tools.${at}: this provider takes functions only, found ${kindOf(tool.value)}`, `tools.${at}`)
-  return declarationOf(names.sent(tool.name), tool.description, tool.parameters, `tools.${at}.function.parameters`, isPlain)
+  const { name, description, parameters } = functionOf(tool, at)
+  return declarationOf(names.sent(name), description, parameters, `tools.${at}.function.parameters`, isPlain)
 }
-
-const kindOf = (value: unknown): string =>
-  isObject(value) && typeof value.type === 'string' ? JSON.stringify(value.type.slice(0, 64)) : 'another'
 
 // A function without parameters has no schema there: one of an object without members is refused.
 function declarationOf(name: string, description = '', schema: unknown, field: string, isPlain: boolean): Json {

@@ -1,7 +1,6 @@
-import { invalid } from '../../errors.ts'
 import type { Block, TextCall, Tool, Turn } from '../../inference/call.ts'
 import { dataUrl, isDataUrl } from '../../kernel/data-url.ts'
-import { isObject } from '../../kernel/json.ts'
+import { foreignContent } from '../foreign.ts'
 
 /**
  * A call of another dialect as a chat client would have made it: without the fields that mean nothing here, a document of
@@ -19,16 +18,11 @@ function turnOf({ extra: _, ...turn }: Turn): Turn {
 }
 
 function blockOf(block: Block): Block {
-  if (block.type === 'other' && block.dialect !== 'chat') throw unknownContent(block.value)
+  if (block.type === 'other' && block.dialect !== 'chat') throw foreignContent(block)
   if (block.type === 'file') return documentOf(block)
   if (!('extra' in block)) return block
   const { extra: _, ...known } = block
   return known
-}
-
-function unknownContent(value: unknown) {
-  const type = isObject(value) ? String(value.type).slice(0, 64) : 'it'
-  return invalid(`messages: ${type} is content that this model's provider does not take`, 'messages')
 }
 
 const PLAIN = /^data:text\/plain[;,]/i

@@ -1,8 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Quirks } from '../../catalog/quirks.ts'
-import { invalid } from '../../errors.ts'
 import type { Params, Reasoning, TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject } from '../../kernel/json.ts'
+import { foreignTool } from '../foreign.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
 import { pathOf } from './address.ts'
@@ -65,8 +65,7 @@ const WISHES: Record<Exclude<Quirks['reasoning'], 'none' | 'object'>, Wish> = {
 function toolOf(given: Tool, at: number, quirks: Quirks): unknown {
   if (given.type === 'other') {
     if (given.dialect === 'chat') return given.value
-    const type = isObject(given.value) ? String(given.value.type).slice(0, 64) : 'it'
-    throw invalid(`tools.${at}: ${type} is a tool that this model's provider does not have`, `tools.${at}`)
+    throw foreignTool(given.value, at)
   }
   const { extra, type, cache_control, ...definition } = given
   return { ...extra, type, function: definition, ...marker(cache_control, quirks) }

@@ -1,7 +1,7 @@
-import { invalid } from '../../errors.ts'
 import type { Block } from '../../inference/call.ts'
 import { dataUrl, isDataUrl } from '../../kernel/data-url.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
+import { foreignContent } from '../foreign.ts'
 
 /** The kinds of content that stand in a message or in a result; whatever else a client of this dialect sends is an item. */
 const CONTENT = new Set(['input_text', 'input_image', 'input_file', 'input_audio', 'input_video', 'output_text', 'refusal'])
@@ -59,8 +59,7 @@ function documentText(url: string, filename: string | undefined): string {
 const nameFor = (url = '') => (isDataUrl(url) && !/^data:application\/pdf[;,]/i.test(url) ? 'document' : 'document.pdf')
 
 /** What a client of this dialect sent, as it came. Throws 400 for another dialect's. */
-export function ownOf({ dialect, value }: Extract<Block, { type: 'other' }>): Json {
-  if (dialect === 'responses' && isObject(value)) return value
-  const type = isObject(value) ? (text(value.type) ?? 'it').slice(0, 64) : 'it'
-  throw invalid(`messages: ${type} is content that this model's provider has no word for`, 'messages')
+export function ownOf(block: Extract<Block, { type: 'other' }>): Json {
+  if (block.dialect === 'responses' && isObject(block.value)) return block.value
+  throw foreignContent(block)
 }

@@ -1,6 +1,6 @@
-import { invalid } from '../../errors.ts'
 import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
+import { foreignTool } from '../foreign.ts'
 import type { ToolNames } from '../tool-names.ts'
 
 /**
@@ -34,11 +34,11 @@ function toolOf(tool: Tool, at: number, { dialect }: TextCall, names: ToolNames)
 }
 
 function otherTool({ dialect, value }: Extract<Tool, { type: 'other' }>, at: number): Json {
-  const type = (isObject(value) ? text(value.type) : null) ?? 'it'
   if (isObject(value) && dialect === 'responses') return value
+  const type = isObject(value) ? text(value.type) : null
   // The chat API's shorthand for a search.
-  if (isObject(value) && dialect === 'chat' && type.startsWith('web_search')) return webSearch(value, type)
-  throw invalid(`tools.${at}: ${type.slice(0, 64)} is a tool that this model's provider does not have`, `tools.${at}`)
+  if (dialect === 'chat' && type?.startsWith('web_search')) return webSearch(value, type)
+  throw foreignTool(value, at)
 }
 
 /** What is asked for by a parameter elsewhere, and by a tool of the provider's own here. */

@@ -90,7 +90,7 @@ describe('tools', () => {
     const foreign: Tool = { type: 'other', dialect: 'responses', value: { type: 'custom', name: 'x' } }
     const refused = () => sent({ tools: [fn('look'), foreign] })
     expect(refused).toThrow(GatewayError)
-    expect(refused).toThrow('tools.1: the provider has no tool of the type "custom"')
+    expect(refused).toThrow('tools.1: custom is a tool that this model')
     for (const value of [null, 'x', {}, { type: 7 }])
       expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value }] })).toThrow(GatewayError)
   })

@@ -396,7 +396,7 @@ describe('tools', () => {
   })
 
   test('trap 35: tools of other kinds are refused by name', () => {
-    expect(() => sent({ tools: [{ type: 'web_search' }] })).toThrow('tools.0: the provider has no tool of the type "web_search"')
+    expect(() => sent({ tools: [{ type: 'web_search' }] })).toThrow('tools.0: web_search is a tool that this model')
   })
 })
 
