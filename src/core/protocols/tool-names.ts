@@ -67,6 +67,12 @@ export function fittedId(id: string, { forbidden, longest }: NameRules): string 
   return `${clean.slice(0, longest - 9)}_${digest(id)}`
 }
 
+/**
+ * An id for a call whose provider gave none, by its place in the answer: the same answer has the same ones, and no two answers of a
+ * conversation do.
+ */
+export const ownId = ({ id }: TextCall, place: number | string, prefix = 'call'): string => `${prefix}_${id.slice(-20)}_${place}`
+
 /** An id of exactly nine letters and digits, which is what Mistral's models take; the same each time for the same id. */
 export const nineLetters = (id: string): string =>
   /^[a-zA-Z0-9]{9}$/.test(id) ? id : Bun.hash.xxHash64(id).toString(36).padStart(9, '0').slice(-9)

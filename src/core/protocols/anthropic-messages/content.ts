@@ -1,12 +1,13 @@
 import { invalid } from '../../errors.ts'
 import type { Block, CacheControl, TextCall } from '../../inference/call.ts'
 import { dataUrl } from '../../kernel/data-url.ts'
-import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
+import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { ToolResult } from '../conversation.ts'
 import { foreignContent } from '../foreign.ts'
-import { fittedId, type ToolNames } from '../tool-names.ts'
+import { inputObject } from '../tool-input.ts'
+import type { ToolNames } from '../tool-names.ts'
+import { callId } from './names.ts'
 import { thinkingBlocks } from './thinking.ts'
-import { NAME_RULES } from './tools.ts'
 
 /** Says blocks of the conversation in this API's words. Throws 400 for what it has none for. */
 export class Content {
@@ -64,9 +65,9 @@ export class Content {
     return {
       ...this.#own(extra),
       type: 'tool_use',
-      id: fittedId(id, NAME_RULES),
+      id: callId(id),
       name: this.#names.sent(name),
-      input: inputOf(input),
+      input: inputObject(input),
       ...marker(cache_control),
     }
   }
@@ -75,7 +76,7 @@ export class Content {
     const content = this.of(blocks)
     return {
       type: 'tool_result',
-      tool_use_id: fittedId(id, NAME_RULES),
+      tool_use_id: callId(id),
       ...(content.length > 0 ? { content } : {}),
       ...(is_error ? { is_error } : {}),
       ...marker(cache_control),
@@ -88,12 +89,6 @@ export class Content {
 }
 
 const marker = (cache_control: CacheControl | undefined): Json => (cache_control ? { cache_control } : {})
-
-/**
- * The arguments as an object. What the model wrote and is none, or was cut, goes back in the form that Anthropic's documentation
- * gives it: the model shall see what it did.
- */
-const inputOf = (input: string): Json => (input.trim() === '' ? {} : (parseObject(input) ?? { INVALID_JSON: input }))
 
 function otherOf(block: Extract<Block, { type: 'other' }>): Json {
   if (block.dialect === 'messages' && isObject(block.value)) return { ...block.value }

@@ -1,22 +1,17 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { Garbage, MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
+import { ownId, type ToolNames } from '../tool-names.ts'
 import { annotationOf } from './citation.ts'
 import { failureInside } from './failure.ts'
 import { finishReason } from './finish.ts'
+import { namesOf } from './names.ts'
 import { jsonToolFor } from './output-format.ts'
 import { REASONING_FORMAT } from './thinking.ts'
-import { namesOf } from './tools.ts'
 import { merged, usageOf } from './usage.ts'
-
-/** More than this in one answer is a provider gone wrong, and nothing may grow for it. */
-const MOST_CALLS = 128
-const MOST_OPEN = 128
-const MOST_HELD = 16 * 1024 * 1024
-/** How many events may be unreadable before the stream itself is. */
-const MOST_GARBAGE = 20
 
 /** A block of the answer that has begun. `block` counts them over the whole answer. */
 type Open = { block: number } & (
@@ -39,7 +34,7 @@ const choice = 0
 export class MessageReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
-  readonly #names: ReturnType<typeof namesOf>
+  readonly #names: ToolNames
   /** The answer is the input of a forced tool: its own words are only kept in case that the tool is never called. */
   readonly #answerTool: string | null
   #open = new Map<number, Open>()
@@ -55,7 +50,7 @@ export class MessageReader implements Reader<TextPart> {
   #besides: Record<string, unknown> = {}
   #started = false
   #id: string | null = null
-  #garbage = 0
+  readonly #garbage = new Garbage()
 
   constructor(call: TextCall, endpoint: Endpoint) {
     this.#call = call
@@ -66,7 +61,7 @@ export class MessageReader implements Reader<TextPart> {
   read({ data }: Frame): TextPart[] {
     if (this.complete) return []
     const event = parseObject(data)
-    if (event === undefined) this.#unreadable()
+    if (event === undefined) this.#garbage.pass()
     else this.#event(event)
     return this.#taken()
   }
@@ -83,11 +78,6 @@ export class MessageReader implements Reader<TextPart> {
     const parts = this.#parts
     this.#parts = []
     return parts
-  }
-
-  #unreadable(): void {
-    this.#garbage += 1
-    if (this.#garbage > MOST_GARBAGE) throw unreadable()
   }
 
   // What is not listed is not known yet, and may be passed over ("Versioning").
@@ -201,7 +191,7 @@ export class MessageReader implements Reader<TextPart> {
       type: 'tool-call-start',
       choice,
       index,
-      id: text(id) || `toolu_${this.#call.id.slice(-20)}_${index}`,
+      id: text(id) || ownId(this.#call, index, 'toolu'),
       name: this.#names.given(text(name) ?? ''),
       ...(Object.keys(extra).length > 0 ? { extra } : {}),
     })

@@ -2,18 +2,12 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import { type FunctionTool, foreignTool } from '../foreign.ts'
-import { type NameRules, ToolNames } from '../tool-names.ts'
+import type { ToolNames } from '../tool-names.ts'
 import { isAnthropic } from './betas.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { VERTEX } from './hosting.ts'
 import type { OutputFormat } from './output-format.ts'
 import { inputSchema } from './schema.ts'
-
-/** Which names and ids this API takes: `^[a-zA-Z0-9_-]{1,64}$`. */
-export const NAME_RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
-
-/** The tools' names of this call, there and back. */
-export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, NAME_RULES)
 
 /** What the request says of tools. */
 export interface Tooling {

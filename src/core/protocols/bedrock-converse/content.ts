@@ -1,16 +1,17 @@
 import { GatewayError, invalid } from '../../errors.ts'
 import type { Block, CacheControl, ReasoningDetail } from '../../inference/call.ts'
 import { dataUrl, isDataUrl, type Media } from '../../kernel/data-url.ts'
-import { type Json, own, parseObject, text } from '../../kernel/json.ts'
+import { type Json, own, text } from '../../kernel/json.ts'
 import type { ToolResult } from '../conversation.ts'
 import { foreignContent } from '../foreign.ts'
 import { ownDetails } from '../reasoning.ts'
-import { fittedId, nineLetters, type ToolNames } from '../tool-names.ts'
+import { inputObject } from '../tool-input.ts'
+import { nineLetters, type ToolNames } from '../tool-names.ts'
 import { cachePoint } from './cache-points.ts'
 import { DocumentNames } from './documents.ts'
 import type { Family } from './families.data.ts'
 import { AUDIO, DOCUMENTS, IMAGES, VIDEOS } from './formats.data.ts'
-import { NAME_RULES } from './tools.ts'
+import { callId } from './names.ts'
 
 /** Says blocks of the conversation as Converse's content blocks. Throws 400 for what it has no word for. One for each request. */
 export class Content {
@@ -69,7 +70,7 @@ export class Content {
   }
 
   #toolCall({ id, name, input }: Extract<Block, { type: 'tool-call' }>): Json {
-    return { toolUse: { toolUseId: this.#id(id), name: this.#names.sent(name), input: inputOf(input) } }
+    return { toolUse: { toolUseId: this.#id(id), name: this.#names.sent(name), input: inputObject(input) } }
   }
 
   #toolResult({ id, blocks, is_error }: ToolResult): Json {
@@ -78,7 +79,7 @@ export class Content {
   }
 
   #id(id: string): string {
-    return this.#family.ids === 'nine' ? nineLetters(id) : fittedId(id, NAME_RULES)
+    return this.#family.ids === 'nine' ? nineLetters(id) : callId(id)
   }
 }
 
@@ -118,9 +119,6 @@ function documentFormat(media_type: string, filename = ''): string {
   if (/^text\/|[/+](json|xml|yaml)$/.test(media_type)) return 'txt'
   throw invalid('messages: the provider does not take files of this format', 'messages')
 }
-
-/** The arguments as an object. What the model wrote and is none, or was cut, goes back as it is: it shall see what it did. */
-const inputOf = (input: string): Json => (input.trim() === '' ? {} : (parseObject(input) ?? { INVALID_JSON: input }))
 
 /** The thinking as it was given, for the model that gave it: its signatures are checked. Others' thinking is left out. */
 const thoughtsOf = (details: ReasoningDetail[] | null, { reasoning_format }: Family): Json[] =>

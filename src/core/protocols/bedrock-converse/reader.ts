@@ -1,19 +1,16 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
 import { count, isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
+import { ownId, type ToolNames } from '../tool-names.ts'
 import { annotationOf, citationOf, type Place } from './citation.ts'
 import { failureInside, isFailure } from './failure.ts'
 import { familyOf } from './families.ts'
 import { finishReason } from './finish.ts'
-import { namesOf } from './tools.ts'
+import { namesOf } from './names.ts'
 import { usageOf } from './usage.ts'
-
-/** More than this in one answer is a provider gone wrong, and nothing may grow for it. */
-const MOST_CALLS = 128
-const MOST_OPEN = 128
-const MOST_HELD = 16 * 1024 * 1024
 
 /** A block that has begun and needs remembering: a call, or something that is given only when it is whole. */
 type Open =
@@ -32,7 +29,7 @@ const choice = 0
 export class ConverseReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
-  readonly #names: ReturnType<typeof namesOf>
+  readonly #names: ToolNames
   readonly #format: string
   readonly #open = new Map<number, Open>()
   #parts: TextPart[] = []
@@ -121,7 +118,7 @@ export class ConverseReader implements Reader<TextPart> {
   #openCall(at: number, { toolUseId, name, type }: Json): void {
     if (this.#calls >= MOST_CALLS || type === 'server_tool_use') return
     const index = this.#calls++
-    const id = text(toolUseId) || `tooluse_${this.#call.id.slice(-20)}_${index}`
+    const id = text(toolUseId) || ownId(this.#call, index, 'tooluse')
     this.#parts.push({ type: 'tool-call-start', choice, index, id, name: this.#names.given(text(name) ?? '') })
     this.#hold(at, { type: 'call', index, told: false })
   }

@@ -10,8 +10,9 @@ import { Content } from './content.ts'
 import type { Family } from './families.data.ts'
 import { familyOf, named } from './families.ts'
 import { inferenceOf } from './inference.ts'
+import { namesOf } from './names.ts'
 import { type OutputFormat, outputFormatOf } from './output-format.ts'
-import { isForcing, namesOf, type Tooling, toolingOf } from './tools.ts'
+import { isForcing, type Tooling, toolingOf } from './tools.ts'
 
 /** The call as a request of Converse. Throws 400 for what it has no word for. */
 export const request = (call: TextCall, endpoint: Endpoint): UpstreamRequest => ({

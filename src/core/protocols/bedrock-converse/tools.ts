@@ -5,16 +5,10 @@ import { capabilitiesOf } from '../anthropic-messages/capabilities.ts'
 import { closedSchema, inputSchema, isClosable } from '../anthropic-messages/schema.ts'
 import type { Conversation } from '../conversation.ts'
 import { type FunctionTool, functionOf } from '../foreign.ts'
-import { type NameRules, ToolNames } from '../tool-names.ts'
+import type { ToolNames } from '../tool-names.ts'
 import { cachePoint } from './cache-points.ts'
 import { familyOf, named } from './families.ts'
 import type { OutputFormat } from './output-format.ts'
-
-/** Which names and ids Converse takes (API reference, ToolSpecification and ToolUseBlock). */
-export const NAME_RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
-
-/** The tools' names of this call, there and back. */
-export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, NAME_RULES)
 
 /** Whether the model may be made to call a tool. */
 export const forcesTools = (endpoint: Endpoint): boolean => {

@@ -2,6 +2,7 @@ import type { Block, Turn } from '../../inference/call.ts'
 import { parseObject } from '../../kernel/json.ts'
 import { conversationOf, type ToolResult } from '../conversation.ts'
 import { foreignContent } from '../foreign.ts'
+import { inputJson } from '../tool-input.ts'
 import type { ToolNames } from '../tool-names.ts'
 
 type Message = Record<string, unknown> & { role: string }
@@ -69,7 +70,7 @@ function assistantMessage(blocks: (Block | ToolResult)[], names: ToolNames): Mes
     tool_calls: calls.map(({ id, name, input }) => ({
       id,
       type: 'function',
-      function: { name: names.sent(name), arguments: input.trim() === '' ? '{}' : input },
+      function: { name: names.sent(name), arguments: inputJson(input) },
     })),
   }
 }

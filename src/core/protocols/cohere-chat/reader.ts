@@ -1,18 +1,15 @@
 import type { TextCall, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
-import { failureOf, unreadable } from '../failure.ts'
+import { Garbage, MOST_CALLS } from '../bounds.ts'
+import { failureOf } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { ToolNames } from '../tool-names.ts'
+import { inputText } from '../tool-input.ts'
+import { ownId, type ToolNames } from '../tool-names.ts'
 import { annotationsOf } from './citations.ts'
 import { finishReason } from './finish.ts'
 import { logprobsOf } from './logprobs.ts'
-import { NAME_RULES } from './names.ts'
+import { namesOf } from './names.ts'
 import { usageOf } from './usage.ts'
-
-/** More tool calls than this in one answer is a provider gone wrong, and no map may grow for it. */
-const MOST_CALLS = 128
-/** How many events may be unreadable before the stream itself is. */
-const MOST_GARBAGE = 20
 
 interface ToolCall {
   index: number
@@ -27,22 +24,22 @@ interface ToolCall {
  */
 export class EventReader implements Reader<TextPart> {
   complete = false
-  readonly #id: string
+  readonly #call: TextCall
   readonly #names: ToolNames
   /** The tool calls that are open, by Cohere's index. */
   readonly #open = new Map<unknown, ToolCall>()
   #calls = 0
-  #garbage = 0
+  readonly #garbage = new Garbage()
 
   constructor(call: TextCall) {
-    this.#id = call.id
-    this.#names = new ToolNames(call, NAME_RULES)
+    this.#call = call
+    this.#names = namesOf(call)
   }
 
   read({ data }: Frame): TextPart[] {
     if (this.complete) return []
     const event = parseObject(data)
-    return event ? this.#event(event, member(event, 'delta')) : this.#unreadable()
+    return event ? this.#event(event, member(event, 'delta')) : this.#garbage.pass()
   }
 
   /** The parts of a whole answer. */
@@ -84,13 +81,7 @@ export class EventReader implements Reader<TextPart> {
 
   #untyped({ message }: Json): TextPart[] {
     if (typeof message === 'string') throw failureOf(502, { code: undefined, message })
-    return this.#unreadable()
-  }
-
-  #unreadable(): TextPart[] {
-    this.#garbage += 1
-    if (this.#garbage > MOST_GARBAGE) throw unreadable()
-    return []
+    return this.#garbage.pass()
   }
 
   #start({ id }: Json): TextPart[] {
@@ -116,7 +107,7 @@ export class EventReader implements Reader<TextPart> {
       type: 'tool-call-start',
       choice: 0,
       index,
-      id: id || `call_${this.#id.slice(-20)}_0_${index}`,
+      id: id || ownId(this.#call, `0_${index}`),
       name: this.#names.given(name),
     }
     return [...before, start, ...this.#callDelta(slot, member(given, 'function'))]
@@ -131,7 +122,7 @@ export class EventReader implements Reader<TextPart> {
 
   #callDelta(slot: unknown, { arguments: given }: Json): TextPart[] {
     const call = this.#open.get(slot)
-    const input = typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : ''
+    const input = inputText(given)
     // Cohere says null for a function without parameters.
     if (!call || input === '' || (!call.begun && input.trim() === 'null')) return []
     call.begun = true

@@ -5,16 +5,16 @@ import { defined, isObject } from '../../kernel/json.ts'
 import { type FunctionTool, functionOf } from '../foreign.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { budgetOf } from '../reasoning.ts'
-import { ToolNames } from '../tool-names.ts'
+import type { ToolNames } from '../tool-names.ts'
 import { CAPABILITIES } from './capabilities.data.ts'
 import { documentsOf } from './documents.ts'
 import { formatOf } from './format.ts'
 import { messagesOf } from './messages.ts'
-import { NAME_RULES } from './names.ts'
+import { namesOf } from './names.ts'
 
 /** The call as Cohere's chat takes it. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
-  const names = new ToolNames(call, NAME_RULES)
+  const names = namesOf(call)
   const { format, instruction } = formatOf(call)
   const documents = documentsOf(call)
   return {

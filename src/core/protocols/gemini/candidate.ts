@@ -1,5 +1,7 @@
 import type { ReasoningDetail, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { MOST_CALLS } from '../bounds.ts'
+import { ownId } from '../tool-names.ts'
 import { Citations } from './citations.ts'
 import { finishReason } from './finish.ts'
 import { logprobsOf } from './logprobs.ts'
@@ -7,8 +9,6 @@ import { PartialArgs } from './partial-args.ts'
 import type { Reading } from './reading.ts'
 import { FORMAT, mediaId } from './signatures.ts'
 
-/** More tool calls than this in one answer is a provider gone wrong. */
-const MOST_CALLS = 128
 /** Arguments come for one call after the other; so many may be open at once. */
 const MOST_OPEN = 8
 
@@ -153,18 +153,14 @@ export class Candidate {
 
   #callTool(name: string, given: Json, input: string, signature: string | null, parts: TextPart[]): void {
     const index = this.#calls
-    const id = text(given.id) || this.#idOf(index)
+    // Google's older models and Vertex give none.
+    const id = text(given.id) || ownId(this.#reading.call, `${this.#choice}_${index}`)
     this.#calls += 1
     this.#hasCalls = true
     this.#thinking = false
     parts.push({ type: 'tool-call-start', choice: this.#choice, index, id, name: this.#reading.given(name) })
     parts.push({ type: 'tool-call-delta', choice: this.#choice, index, input })
     if (signature !== null) this.#sign(signature, id, parts)
-  }
-
-  // Google's older models and Vertex give no ids. The same answer gets the same ones, and no two answers of a conversation do.
-  #idOf(index: number): string {
-    return `call_${this.#reading.call.id.slice(-20)}_${this.#choice}_${index}`
   }
 
   #inlineData(part: Json, signature: string | null, parts: TextPart[]): void {

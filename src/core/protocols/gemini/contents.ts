@@ -3,6 +3,7 @@ import type { Block, TextCall } from '../../inference/call.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
 import { conversationOf, type Message, type ToolResult } from '../conversation.ts'
 import { foreignContent } from '../foreign.ts'
+import { inputObject } from '../tool-input.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
 import { type MediaBlock, mediaPart } from './media.ts'
@@ -123,10 +124,7 @@ type Call = Extract<Block, { type: 'tool-call' }>
 function functionCall({ id, name, input }: Call, at: number, signatures: Signatures, { names, capabilities, takesIds }: Manner): Json {
   const thoughtSignature = signatures.of(id) ?? (at === 0 && capabilities.signedCalls ? LOST_SIGNATURE : undefined)
   return {
-    functionCall: { ...(takesIds ? { id } : {}), name: names.sent(name), args: argsOf(input) },
+    functionCall: { ...(takesIds ? { id } : {}), name: names.sent(name), args: inputObject(input, 'arguments') },
     ...(thoughtSignature === undefined ? {} : { thoughtSignature }),
   }
 }
-
-// Arguments are an object there. What is none was the model's own mistake, which it shall see as it was.
-const argsOf = (input: string): Json => (input.trim() === '' ? {} : (parseObject(input) ?? { arguments: input }))

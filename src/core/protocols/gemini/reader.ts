@@ -1,17 +1,12 @@
 import type { TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, own, parseExact, text } from '../../kernel/json.ts'
-import { unreadable } from '../failure.ts'
+import { choiceAt, Garbage } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { Candidate } from './candidate.ts'
 import { failureInside } from './failure.ts'
 import { blockReason } from './finish.ts'
 import type { Reading } from './reading.ts'
 import { usageOf } from './usage.ts'
-
-/** More alternatives than this in one answer is a provider gone wrong, and no array may grow for it. */
-const MOST_CHOICES = 128
-/** How many events may be unreadable before the stream itself is. */
-const MOST_GARBAGE = 20
 
 /**
  * Reads `GenerateContentResponse` events. There is no last event: an answer is whole when every alternative has told why it
@@ -24,7 +19,7 @@ export class GenerateContentReader implements Reader<TextPart> {
   #blocked: string | undefined
   #searches: number | null = null
   #started = false
-  #garbage = 0
+  readonly #garbage = new Garbage()
 
   constructor(reading: Reading) {
     this.#reading = reading
@@ -32,10 +27,7 @@ export class GenerateContentReader implements Reader<TextPart> {
 
   read({ data }: Frame): TextPart[] {
     const chunk = chunkIn(data)
-    if (chunk) return this.chunk(chunk)
-    this.#garbage += 1
-    if (this.#garbage > MOST_GARBAGE) throw unreadable()
-    return []
+    return chunk ? this.chunk(chunk) : this.#garbage.pass()
   }
 
   /** The parts of one event, or of a whole answer, which has the same form. */
@@ -71,8 +63,8 @@ export class GenerateContentReader implements Reader<TextPart> {
   }
 
   #candidate(given: Json, position: number, parts: TextPart[]): void {
-    const choice = typeof given.index === 'number' ? given.index : position
-    if (!Number.isInteger(choice) || choice < 0 || choice >= MOST_CHOICES) return
+    const choice = choiceAt(given.index, position)
+    if (choice === undefined) return
     const candidate = this.#candidates.get(choice) ?? new Candidate(choice, this.#reading)
     this.#candidates.set(choice, candidate)
     parts.push(...candidate.read(given))

@@ -1,8 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
-import { ToolNames } from '../tool-names.ts'
 import { answerForm } from './answer-form.ts'
-import { NAME_RULES } from './tools.ts'
+import { namesOf } from './names.ts'
 
 /** What the reader of an answer has to know of the call. */
 export interface Reading {
@@ -15,6 +14,6 @@ export interface Reading {
 
 /** How the answer to this call, sent to this endpoint, has to be read. */
 export function readingOf(call: TextCall, endpoint: Endpoint): Reading {
-  const names = new ToolNames(call, NAME_RULES)
+  const names = namesOf(call)
   return { call, given: name => names.given(name), answerTool: answerForm(call, endpoint).tool?.name ?? null }
 }

@@ -2,14 +2,11 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
 import { functionOf } from '../foreign.ts'
-import type { NameRules, ToolNames } from '../tool-names.ts'
+import type { ToolNames } from '../tool-names.ts'
 import type { AnswerForm } from './answer-form.ts'
 import { capabilitiesOf } from './capabilities.data.ts'
 import { jsonSchema } from './json-schema.ts'
 import { reducedSchema } from './schema.ts'
-
-/** The names that Google takes for functions (`FunctionDeclaration.name`). */
-export const NAME_RULES: NameRules = { forbidden: /[^A-Za-z0-9_.-]/g, badStart: /^[^A-Za-z_]/, longest: 64 }
 
 /** The functions of the call, all in one entry, for some models refuse several; and what the model may do with them. */
 export function toolsOf(call: TextCall, endpoint: Endpoint, names: ToolNames, { tool }: AnswerForm): Json {

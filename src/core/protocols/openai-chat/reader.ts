@@ -10,19 +10,15 @@ import {
   type Usage,
 } from '../../inference/call.ts'
 import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
-import { unreadable } from '../failure.ts'
+import { choiceAt, Garbage, MOST_CALLS } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
+import { inputText } from '../tool-input.ts'
+import { ownId } from '../tool-names.ts'
 import { failureInside } from './failure.ts'
 import { finishReason } from './finish.ts'
 import { sourcesOf } from './sources.ts'
 import { type Piece, ThinkTags } from './think-tags.ts'
 import { usageOf } from './usage.ts'
-
-/** More alternatives or tool calls than this in one answer is a provider gone wrong, and no array may grow for it. */
-const MOST_CHOICES = 128
-const MOST_CALLS = 128
-/** How many events may be unreadable before the stream itself is. */
-const MOST_GARBAGE = 20
 
 /** Reads `chat.completion.chunk` events. One small method for each thing that a chunk may hold. */
 export class ChunkReader implements Reader<TextPart> {
@@ -39,7 +35,7 @@ export class ChunkReader implements Reader<TextPart> {
   #started = false
   #sourced = false
   #counted = false
-  #garbage = 0
+  readonly #garbage = new Garbage()
 
   constructor(call: TextCall, { provider: { quirks } }: Endpoint) {
     this.#call = call
@@ -50,7 +46,7 @@ export class ChunkReader implements Reader<TextPart> {
     if (this.complete) return []
     if (data.trim() === '[DONE]') return this.#done()
     const chunk = parseObject(data)
-    return chunk === undefined ? this.#unreadable() : this.chunk(chunk)
+    return chunk === undefined ? this.#garbage.pass() : this.chunk(chunk)
   }
 
   /** The parts of a whole answer: one chunk that says everything. */
@@ -79,12 +75,6 @@ export class ChunkReader implements Reader<TextPart> {
     return parts
   }
 
-  #unreadable(): TextPart[] {
-    this.#garbage += 1
-    if (this.#garbage > MOST_GARBAGE) throw unreadable()
-    return []
-  }
-
   #start(chunk: Json, parts: TextPart[]): void {
     if (this.#started || isPreamble(chunk)) return
     this.#started = true
@@ -97,8 +87,8 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #choice(given: Json, position: number, parts: TextPart[]): void {
-    const choice = typeof given.index === 'number' ? given.index : position
-    if (!Number.isInteger(choice) || choice < 0 || choice >= MOST_CHOICES) return
+    const choice = choiceAt(given.index, position)
+    if (choice === undefined) return
     if (isObject(given.error)) throw failureInside(given.error)
     const delta = this.#saidIn(given)
     this.#reasoning(delta, choice, parts)
@@ -178,7 +168,7 @@ export class ChunkReader implements Reader<TextPart> {
     if (index >= MOST_CALLS) return undefined
     this.#counts ??= new Map()
     this.#counts.set(choice, index + 1)
-    const call = { index, id: id || `call_${this.#call.id.slice(-20)}_${choice}_${index}` }
+    const call = { index, id: id || ownId(this.#call, `${choice}_${index}`) }
     this.#calls ??= new Map()
     this.#calls.set(slot, call)
     return call
@@ -233,9 +223,6 @@ function countIn({ usage, x_groq, choices }: Json): unknown {
 const isNothing = (usage: Usage): boolean => inputTokens(usage) + outputTokens(usage) === 0
 
 const isDetail = (value: unknown): value is ReasoningDetail => isObject(value) && typeof value.type === 'string'
-
-// Arguments are the raw text, big integers and all; a server that sends an object gets it written out.
-const inputText = (given: unknown): string => (typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : '')
 
 // Mistral answers with a list of parts where others have a text.
 function textContent(content: unknown): string {

@@ -1,13 +1,12 @@
 import type { TextCall, TextPart } from '../../inference/call.ts'
-import { isObject, type Json, text } from '../../kernel/json.ts'
-import type { ToolNames } from '../tool-names.ts'
+import { type Json, text } from '../../kernel/json.ts'
+import { MOST_CALLS } from '../bounds.ts'
+import { inputText } from '../tool-input.ts'
+import { ownId, type ToolNames } from '../tool-names.ts'
 import type { ClientCall } from './client-call.ts'
 import type { Item } from './items.ts'
-import { toolNamesOf } from './names.ts'
+import { namesOf } from './names.ts'
 import { isWrapper, unwrapped } from './parallel.ts'
-
-/** More calls than this in one answer is a provider gone wrong. */
-const MOST_CALLS = 128
 
 /** The tool calls of one answer. Their arguments are streamed, or told when they are whole, or both: they are given once. */
 export class Calls {
@@ -17,7 +16,7 @@ export class Calls {
 
   constructor(call: TextCall) {
     this.#call = call
-    this.#names = toolNamesOf(call)
+    this.#names = namesOf(call)
   }
 
   /** Whether the answer ends with one that the client has to answer. */
@@ -59,7 +58,7 @@ export class Calls {
     if (index === null) return []
     this.ends ||= ends
     return [
-      { type: 'tool-call-start', choice: 0, index, id: id || this.#idFor(index), name },
+      { type: 'tool-call-start', choice: 0, index, id: id || ownId(this.#call, index), name },
       { type: 'tool-call-delta', choice: 0, index, input },
     ]
   }
@@ -69,24 +68,17 @@ export class Calls {
     if (index === null) return []
     item.call = index
     this.ends = true
-    const id = idOf(given) || this.#idFor(index)
+    const id = idOf(given) || ownId(this.#call, index)
     return [{ type: 'tool-call-start', choice: 0, index, id, name: this.#names.given(name), ...besides(given) }]
   }
 
   #next(): number | null {
     return this.#count < MOST_CALLS ? this.#count++ : null
   }
-
-  #idFor(index: number): string {
-    return `call_${this.#call.id.slice(-20)}_${index}`
-  }
 }
 
 /** What a result refers to: the call's own id, not that of the item that tells of it (translation trap 64). */
 export const idOf = ({ call_id, id }: Json): string => text(call_id) || text(id) || ''
-
-// Arguments are the raw text, big integers and all; a server that sends an object gets it written out.
-const inputText = (given: unknown): string => (typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : '')
 
 /** What OpenAI tells of a call besides, which a client that speaks this dialect has to give back. */
 function besides({ namespace, caller, async: late }: Json): { extra?: Json } {

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Block, TextCall, Turn } from '../../inference/call.ts'
 import { type Json, text } from '../../kernel/json.ts'
+import { inputJson } from '../tool-input.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { contentOf, isContent, isItem, ownOf } from './content.ts'
@@ -96,7 +97,7 @@ function phaseOf({ extra }: Turn): Json {
 
 function callItem({ id, name, input, extra }: Call, { call, names }: Conversation): Json {
   const own = call.dialect === 'responses' ? extra : {}
-  return { ...own, type: 'function_call', call_id: callId(id), name: names.sent(name), arguments: input.trim() === '' ? '{}' : input }
+  return { ...own, type: 'function_call', call_id: callId(id), name: names.sent(name), arguments: inputJson(input) }
 }
 
 // A single text goes as a string: the one form that every server reads. Pictures have a place here (translation trap 17).

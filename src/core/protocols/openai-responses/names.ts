@@ -8,7 +8,7 @@ const NAMES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
 const IDS: NameRules = { forbidden: /[^\x21-\x7e]/g, longest: 64 }
 
 /** The names of the call's tools, there and back. */
-export const toolNamesOf = (call: Pick<TextCall, 'tools' | 'turns'>): ToolNames => new ToolNames(call, NAMES)
+export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, NAMES)
 
 /** A call's id as OpenAI takes it. */
 export const callId = (id: string): string => fittedId(id, IDS)

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Logprobs, TextCall, TextPart } from '../../inference/call.ts'
 import { type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
-import { unreadable } from '../failure.ts'
+import { Garbage } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { annotationOf } from './annotation.ts'
 import { Calls, idOf } from './calls.ts'
@@ -12,9 +12,6 @@ import { imageOf } from './image.ts'
 import { type Item, Items, pieceOf } from './items.ts'
 import { Thoughts } from './thoughts.ts'
 import { usageOf } from './usage.ts'
-
-/** How many events may be unreadable before the stream itself is. */
-const MOST_GARBAGE = 20
 
 /**
  * Reads the events of a response. A server may stream a piece, or tell it only when it is done, or both: each is given once, as
@@ -31,7 +28,7 @@ export class EventReader implements Reader<TextPart> {
   #texts = 0
   #searches = 0
   #refused = false
-  #garbage = 0
+  readonly #garbage = new Garbage()
 
   constructor(call: TextCall, endpoint: Endpoint) {
     this.#call = call
@@ -44,7 +41,7 @@ export class EventReader implements Reader<TextPart> {
   read({ event: name, data }: Frame): TextPart[] {
     if (this.complete || data.trim() === '[DONE]') return []
     const event = parseObject(data)
-    return event === undefined ? this.#unreadable() : this.#event(text(event.type) ?? name ?? '', event)
+    return event === undefined ? this.#garbage.pass() : this.#event(text(event.type) ?? name ?? '', event)
   }
 
   /** The parts of a whole response: of each of its items, and of its end. */
@@ -52,12 +49,6 @@ export class EventReader implements Reader<TextPart> {
     const parts = this.#started(response)
     for (const [output_index, item] of objects(response.output).entries()) parts.push(...this.#done({ output_index, item }))
     return [...parts, ...this.#ended(response)]
-  }
-
-  #unreadable(): TextPart[] {
-    this.#garbage += 1
-    if (this.#garbage > MOST_GARBAGE) throw unreadable()
-    return []
   }
 
   #event(type: string, event: Json): TextPart[] {

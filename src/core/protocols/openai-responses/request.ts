@@ -7,14 +7,14 @@ import type { Capabilities } from './capabilities.data.ts'
 import { capabilitiesOf, effortFor } from './capabilities.ts'
 import { lacksJsonWord, textOf } from './format.ts'
 import { inputOf } from './input.ts'
-import { toolNamesOf } from './names.ts'
+import { namesOf } from './names.ts'
 import { toolsOf } from './tools.ts'
 
 /** The call as a Responses request. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { params, stream, user } = call
   const can = capabilitiesOf(endpoint)
-  const names = toolNamesOf(call)
+  const names = namesOf(call)
   const body: Json = {
     ...stateless(forwarded(call, 'responses')),
     model: endpoint.upstreamModel,

@@ -1,0 +1,11 @@
+import type { TextCall } from '../../inference/call.ts'
+import { fittedId, type NameRules, ToolNames } from '../tool-names.ts'
+
+/** Which names and ids this API takes: `^[a-zA-Z0-9_-]{1,64}$`. */
+const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
+
+/** The names of the call's tools, there and back. */
+export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)
+
+/** A call's id as this API takes it. */
+export const callId = (id: string): string => fittedId(id, RULES)
