@@ -37,6 +37,14 @@ const PICTURES = { iVBORw0KGgo: 'image/png', '/9j/': 'image/jpeg', R0lGOD: 'imag
 
 const pictureType = (data: string) => Object.entries(PICTURES).find(([beginning]) => data.startsWith(beginning))?.[1]
 
+const PLAIN = /^data:text\/plain[;,]/i
+
+/** The words in a `data:` URL of plain text; undefined for any other URL. Throws as `dataUrl` does. */
+export const plainTextIn = (url: string, field?: string): string | undefined => (PLAIN.test(url) ? textOf(dataUrl(url, field)) : undefined)
+
+/** The bytes as the text that they are. */
+export const textOf = ({ data }: Pick<Media, 'data'>): string => Buffer.from(data, 'base64').toString()
+
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/
 
 const unreadable = (field?: string) =>

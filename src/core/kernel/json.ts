@@ -26,6 +26,9 @@ const LARGEST_COUNT = 1_000_000_000
 export const count = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_COUNT ? value : undefined
 
+/** The count of a part, which is no larger than its whole; 0 where none was told. */
+export const countWithin = (whole: number, value: unknown): number => Math.min(count(value) ?? 0, whole)
+
 /** The object in this JSON text, if there is one. */
 export function parseObject(json: string): Json | undefined {
   try {

@@ -1,5 +1,5 @@
 import { failure } from './bedrock-converse/failure.ts'
-import { jsonToolOf } from './bedrock-converse/output-format.ts'
+import { answerToolOf } from './bedrock-converse/format.ts'
 import { parts } from './bedrock-converse/parts.ts'
 import { ConverseReader } from './bedrock-converse/reader.ts'
 import { request } from './bedrock-converse/request.ts'
@@ -15,8 +15,8 @@ export const bedrockConverse: Protocol<'text'> = {
   parts,
   reader(call, endpoint) {
     const reader = new ConverseReader(call, endpoint)
-    const jsonTool = jsonToolOf(call, endpoint)
-    return jsonTool === null ? reader : new JsonAnswerReader(reader, jsonTool)
+    const answerTool = answerToolOf(call, endpoint)
+    return answerTool === null ? reader : new JsonAnswerReader(reader, answerTool)
   },
   failure,
 }

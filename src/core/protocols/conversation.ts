@@ -37,6 +37,13 @@ export function conversationOf(turns: Turn[]): Conversation {
   return { system, messages: answered(messages.filter(holdsSomething)) }
 }
 
+/** The conversation as the user begins it, for providers that ask for that. Instructions alone are what the user says. */
+export function begunByUser({ system, messages }: Conversation): Conversation {
+  if (messages.length === 0) return { system: [], messages: [{ role: 'user', blocks: system }] }
+  if (messages[0]?.role === 'user') return { system, messages }
+  return { system, messages: [{ role: 'user', blocks: [{ type: 'text', text: '.' }] }, ...messages] }
+}
+
 const isInstruction = ({ role }: Turn) => role === 'system' || role === 'developer'
 
 function add(messages: Message[], turn: Turn): void {

@@ -1,5 +1,13 @@
-import type { TextPart } from '../inference/call.ts'
+import type { TextCall, TextPart } from '../inference/call.ts'
 import type { Frame, Reader } from './protocol.ts'
+
+/** A name for the tool whose input is the answer, which no tool of the caller's has. */
+export function answerToolName({ tools }: TextCall): string {
+  const taken = new Set(tools.map(tool => (tool.type === 'function' ? tool.name : '')))
+  let name = 'json'
+  while (taken.has(name)) name += '_answer'
+  return name
+}
 
 /** Words before the answer are few. Once there are more than this, they are the answer. */
 const MOST_HELD = 64 * 1024

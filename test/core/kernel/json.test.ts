@@ -1,5 +1,16 @@
 import { describe, expect, test } from 'bun:test'
-import { count, defined, isObject, member, objects, own, parseExact, parseObject, text } from '../../../src/core/kernel/json.ts'
+import {
+  count,
+  countWithin,
+  defined,
+  isObject,
+  member,
+  objects,
+  own,
+  parseExact,
+  parseObject,
+  text,
+} from '../../../src/core/kernel/json.ts'
 
 describe('parseExact', () => {
   test('trap 26: an integer that JavaScript would round is written again as it was', () => {
@@ -48,6 +59,10 @@ test('a table gives what was put there, and nothing that every object has', () =
   const table = { stop: 'end_turn' }
   const names = ['stop', 'constructor', 'toString', '__proto__', 'length', undefined, null, { toString: 1 }]
   expect(names.map(name => own(table, name))).toEqual(['end_turn', ...Array(7).fill(undefined)])
+})
+
+test('a part is no larger than its whole', () => {
+  expect([5, 15, -1, '5', undefined].map(value => countWithin(10, value))).toEqual([5, 10, 0, 0, 0])
 })
 
 test('members without a value are left out, null is one', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../src/core/inference/call.ts'
-import { JsonAnswer, JsonAnswerReader } from '../../../src/core/protocols/json-answer.ts'
+import { answerToolName, JsonAnswer, JsonAnswerReader } from '../../../src/core/protocols/json-answer.ts'
+import { textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'
 
 const said = (text: string): TextPart => ({ type: 'text-delta', choice: 0, text })
@@ -64,4 +65,9 @@ test('a reader of such an answer is complete when its own reader is', () => {
   expect(saidBy(reader.end()).finish?.reason).toBe('stop')
   inner.complete = true
   expect(reader.complete).toBe(true)
+})
+
+test('its name is one that no tool of the caller’s has', () => {
+  const named = (...names: string[]) => answerToolName(textCall({ tools: names.map(name => ({ type: 'function', name })) }))
+  expect([named(), named('json'), named('json', 'json_answer')]).toEqual(['json', 'json_answer', 'json_answer_answer'])
 })

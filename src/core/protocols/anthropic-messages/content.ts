@@ -1,6 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { Block, CacheControl, TextCall } from '../../inference/call.ts'
-import { dataUrl } from '../../kernel/data-url.ts'
+import { dataUrl, textOf } from '../../kernel/data-url.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { ToolResult } from '../conversation.ts'
 import { foreignContent } from '../foreign.ts'
@@ -107,7 +107,7 @@ function documentSource(source: Json): Json {
   const { type, media_type, data } = source
   if (type !== 'base64' || media_type === 'application/pdf') return source
   if (!isText(text(media_type) ?? '')) throw invalid('messages: the provider reads PDF and plain text files only', 'messages')
-  return { type: 'text', media_type: 'text/plain', data: Buffer.from(text(data) ?? '', 'base64').toString() }
+  return { type: 'text', media_type: 'text/plain', data: textOf({ data: text(data) ?? '' }) }
 }
 
 const isText = (media_type: string): boolean => /^(text\/|application\/(json|xml|x-yaml|yaml|javascript)$)/.test(media_type)

@@ -5,11 +5,11 @@ import { Garbage, MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { ownId, type ToolNames } from '../tool-names.ts'
-import { annotationOf } from './citation.ts'
+import { annotationOf } from './citations.ts'
 import { failureInside } from './failure.ts'
 import { finishReason } from './finish.ts'
+import { answerToolOf } from './format.ts'
 import { namesOf } from './names.ts'
-import { jsonToolFor } from './output-format.ts'
 import { REASONING_FORMAT } from './thinking.ts'
 import { merged, usageOf } from './usage.ts'
 
@@ -55,7 +55,7 @@ export class MessageReader implements Reader<TextPart> {
   constructor(call: TextCall, endpoint: Endpoint) {
     this.#call = call
     this.#names = namesOf(call)
-    this.#answerTool = jsonToolFor(call, endpoint)
+    this.#answerTool = answerToolOf(call, endpoint)
   }
 
   read({ data }: Frame): TextPart[] {

@@ -2,14 +2,14 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import type { TextCall } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
-import { type Conversation, conversationOf } from '../conversation.ts'
+import { begunByUser, type Conversation, conversationOf } from '../conversation.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { betasOf } from './betas.ts'
 import { atTheEnd, withinFour } from './cache-markers.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { Content } from './content.ts'
+import { type Format, formatOf } from './format.ts'
 import { namesOf } from './names.ts'
-import { type OutputFormat, outputFormatOf } from './output-format.ts'
 import { samplingOf } from './sampling.ts'
 import { type Thinking, thinkingOf } from './thinking.ts'
 import { isForcing, toolingOf } from './tools.ts'
@@ -41,8 +41,8 @@ function betaHeader(call: TextCall, endpoint: Endpoint): Record<string, string> 
 
 // Unknown parameters first, so that none of them can stand in for a known one.
 function bodyOf(call: TextCall, endpoint: Endpoint): Json {
-  const conversation = begun(conversationOf(call.turns))
-  const format = outputFormatOf(call, endpoint)
+  const conversation = begunByUser(conversationOf(call.turns))
+  const format = formatOf(call, endpoint)
   const names = namesOf(call)
   const content = new Content(call, names)
   const isPrefilled = prefills(conversation, endpoint)
@@ -65,13 +65,6 @@ const FOREIGN = ['n', 'best_of', 'echo', 'suffix', 'store', 'functions', 'functi
 
 const withoutForeign = (extra: Json): Json => Object.fromEntries(Object.entries(extra).filter(([name]) => !FOREIGN.includes(name)))
 
-/** The conversation as this API begins one: with the user. Instructions alone are what the user says. */
-function begun({ system, messages }: Conversation): Conversation {
-  if (messages.length === 0) return { system: [], messages: [{ role: 'user', blocks: system }] }
-  if (messages[0]?.role === 'user') return { system, messages }
-  return { system, messages: [{ role: 'user', blocks: [{ type: 'text', text: '.' }] }, ...messages] }
-}
-
 /** Whether the answer is begun by the caller. Throws 400 where the model would refuse to go on with it. */
 function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
   const last = messages.at(-1)
@@ -84,14 +77,14 @@ function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
 
 const thoughtful = ({ thinking, max_tokens }: Thinking): Json => ({ max_tokens, ...(thinking ? { thinking } : {}) })
 
-function outputConfig({ dialect, extra }: TextCall, { effort }: Thinking, format: OutputFormat): Json {
+function outputConfig({ dialect, extra }: TextCall, { effort }: Thinking, format: Format): Json {
   const config: Json = dialect === 'messages' && isObject(extra.output_config) ? { ...extra.output_config } : {}
   if (effort !== undefined) config.effort = effort
   if (format.by === 'schema') config.format = { type: 'json_schema', schema: format.schema }
   return Object.keys(config).length > 0 ? { output_config: config } : {}
 }
 
-function systemOf({ system }: Conversation, content: Content, format: OutputFormat): Json {
+function systemOf({ system }: Conversation, content: Content, format: Format): Json {
   const blocks = content.of(system)
   if (format.by === 'words') blocks.push({ type: 'text', text: format.words })
   return blocks.length > 0 ? { system: plainly(blocks) } : {}

@@ -5,8 +5,8 @@ import { type FunctionTool, foreignTool } from '../foreign.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { isAnthropic } from './betas.ts'
 import { capabilitiesOf } from './capabilities.ts'
+import type { Format } from './format.ts'
 import { VERTEX } from './hosting.ts'
-import type { OutputFormat } from './output-format.ts'
 import { inputSchema } from './schema.ts'
 
 /** What the request says of tools. */
@@ -16,7 +16,7 @@ export interface Tooling {
 }
 
 /** The tools of the call and the choice between them, with the one that stands for the form of the answer. */
-export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, format: OutputFormat): Tooling {
+export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, format: Format): Tooling {
   const tools = call.tools.flatMap((tool, i) => definitionsOf(tool, i, call, endpoint, names))
   if (call.params.web_search_options !== undefined && searchesItself(endpoint)) tools.push(webSearch(call.params.web_search_options))
   if (format.by === 'tool') return withAnswerTool(tools, call.params.tool_choice, names, format.tool)

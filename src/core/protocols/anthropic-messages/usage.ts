@@ -1,5 +1,5 @@
 import type { Usage } from '../../inference/call.ts'
-import { count, isObject, type Json, member, objects } from '../../kernel/json.ts'
+import { count, countWithin, isObject, type Json, member, objects } from '../../kernel/json.ts'
 
 /**
  * An Anthropic usage object in disjoint classes. There `input_tokens` counts neither what was read from the cache nor what was
@@ -11,7 +11,7 @@ export function usageOf(given: unknown): Usage | undefined {
   const input = inputOf(given)
   const whole = count(outputTotal(given))
   if (whole === undefined || (whole === 0 && Object.values(input).every(tokens => tokens === 0))) return undefined
-  const reasoning = Math.min(count(member(given, 'output_tokens_details').thinking_tokens) ?? 0, whole)
+  const reasoning = countWithin(whole, member(given, 'output_tokens_details').thinking_tokens)
   return {
     input,
     output: { text: whole - reasoning, reasoning, audio: 0, image: 0 },
@@ -23,7 +23,7 @@ export function usageOf(given: unknown): Usage | undefined {
 function inputOf(given: Json): Usage['input'] {
   const written = count(given.cache_creation_input_tokens) ?? 0
   // The hour's share is told once, at the start; the sum may still grow.
-  const cache_write_1h = Math.min(count(member(given, 'cache_creation').ephemeral_1h_input_tokens) ?? 0, written)
+  const cache_write_1h = countWithin(written, member(given, 'cache_creation').ephemeral_1h_input_tokens)
   return {
     text: inputTotal(given),
     cache_read: count(given.cache_read_input_tokens) ?? 0,

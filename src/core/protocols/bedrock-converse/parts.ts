@@ -4,7 +4,7 @@ import { isObject, type Json, member, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
 import { JsonAnswer } from '../json-answer.ts'
 import { failureInside } from './failure.ts'
-import { jsonToolOf } from './output-format.ts'
+import { answerToolOf } from './format.ts'
 import { ConverseReader } from './reader.ts'
 
 /** The parts of a whole answer of `Converse`. Throws what an error in its place means. */
@@ -12,8 +12,8 @@ export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPa
   if (!isObject(body)) throw unreadable()
   if (!isAnswer(body)) throw typeof body.__type === 'string' ? failureInside(body.__type, { message: text(body.message) }) : unreadable()
   const given = new ConverseReader(call, endpoint).message(body)
-  const jsonTool = jsonToolOf(call, endpoint)
-  return jsonTool === null ? given : new JsonAnswer(jsonTool).read(given)
+  const answerTool = answerToolOf(call, endpoint)
+  return answerTool === null ? given : new JsonAnswer(answerTool).read(given)
 }
 
 const isAnswer = (body: Json): boolean => Array.isArray(member(member(body, 'output'), 'message').content)

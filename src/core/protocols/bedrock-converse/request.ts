@@ -3,15 +3,15 @@ import { invalid } from '../../errors.ts'
 import type { Block, TextCall } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
 import { capabilitiesOf } from '../anthropic-messages/capabilities.ts'
-import { type Conversation, conversationOf, type Message } from '../conversation.ts'
+import { begunByUser, type Conversation, conversationOf, type Message } from '../conversation.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { cachePoint, hasRoom, withinFour } from './cache-points.ts'
 import { Content } from './content.ts'
 import type { Family } from './families.data.ts'
 import { familyOf, named } from './families.ts'
+import { type Format, formatOf } from './format.ts'
 import { inferenceOf } from './inference.ts'
 import { namesOf } from './names.ts'
-import { type OutputFormat, outputFormatOf } from './output-format.ts'
 import { isForcing, type Tooling, toolingOf } from './tools.ts'
 
 /** The call as a request of Converse. Throws 400 for what it has no word for. */
@@ -23,9 +23,9 @@ export const request = (call: TextCall, endpoint: Endpoint): UpstreamRequest => 
 
 // Unknown parameters first, so that none of them can stand in for a known one.
 function bodyOf(call: TextCall, endpoint: Endpoint): Json {
-  const conversation = begun(conversationOf(call.turns))
+  const conversation = begunByUser(conversationOf(call.turns))
   const isPrefilled = prefills(conversation, endpoint)
-  const format = outputFormatOf(call, endpoint)
+  const format = formatOf(call, endpoint)
   const tooling = toolingOf(call, endpoint, namesOf(call), format, conversation)
   const inference = inferenceOf(call, endpoint, conversation, isPrefilled || isForcing(call, endpoint, format))
   const extra = forwarded(call, 'chat')
@@ -43,13 +43,6 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   }
 }
 
-/** The conversation as Converse begins one: with the user. Instructions alone are what the user says. */
-function begun({ system, messages }: Conversation): Conversation {
-  if (messages.length === 0) return { system: [], messages: [{ role: 'user', blocks: system }] }
-  if (messages[0]?.role === 'user') return { system, messages }
-  return { system, messages: [{ role: 'user', blocks: [{ type: 'text', text: '.' }] }, ...messages] }
-}
-
 /** Whether the answer is begun by the caller. Throws 400 where the model would not go on with it. */
 function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
   if (messages.at(-1)?.role !== 'assistant') return false
@@ -60,13 +53,7 @@ function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
 }
 
 /** What is said, with its cache points: tools, system and messages. */
-function saidOf(
-  call: TextCall,
-  endpoint: Endpoint,
-  { system, messages }: Conversation,
-  { toolConfig }: Tooling,
-  format: OutputFormat,
-): Json {
+function saidOf(call: TextCall, endpoint: Endpoint, { system, messages }: Conversation, { toolConfig }: Tooling, format: Format): Json {
   const family = familyOf(endpoint)
   const content = new Content(namesOf(call), family)
   const contents = messages.map(message => contentOf(message, content))
@@ -94,7 +81,7 @@ function trimmed(content: Json[] | undefined): void {
   if (typeof last?.text === 'string') last.text = last.text.trimEnd()
 }
 
-function systemOf(system: Block[], format: OutputFormat, family: Family): Json[] {
+function systemOf(system: Block[], format: Format, family: Family): Json[] {
   const blocks = system.flatMap(block => instructionOf(block, family))
   const words = format.by === 'words' || format.by === 'tool' ? format.words : null
   return words === null ? blocks : [...blocks, { text: words }]

@@ -8,7 +8,7 @@ import { type FunctionTool, functionOf } from '../foreign.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { cachePoint } from './cache-points.ts'
 import { familyOf, named } from './families.ts'
-import type { OutputFormat } from './output-format.ts'
+import type { Format } from './format.ts'
 
 /** Whether the model may be made to call a tool. */
 export const forcesTools = (endpoint: Endpoint): boolean => {
@@ -17,7 +17,7 @@ export const forcesTools = (endpoint: Endpoint): boolean => {
 }
 
 /** Whether this request makes the model call a tool. Claude may not think before it then. */
-export const isForcing = (call: TextCall, endpoint: Endpoint, format: OutputFormat): boolean =>
+export const isForcing = (call: TextCall, endpoint: Endpoint, format: Format): boolean =>
   (format.by === 'tool' || call.params.tool_choice === 'required' || nameIn(call.params.tool_choice) !== null) && forcesTools(endpoint)
 
 /** What the request says of tools: `toolConfig`, and the choice in Claude's own words where Converse has none. */
@@ -31,7 +31,7 @@ export interface Tooling {
  * "no tool": then there are none. But a conversation with calls in it must have some (translation traps 4, 27), so the tools
  * that were called are named there, with a word that they are gone.
  */
-export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, format: OutputFormat, told: Conversation): Tooling {
+export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, format: Format, told: Conversation): Tooling {
   const offered = offeredTo(call, endpoint, format).flatMap(tool => specOf(tool, endpoint, names))
   if (format.by === 'tool') return withAnswerTool(offered, endpoint, format)
   if (offered.length > 0) return chosen(offered, call, endpoint, names)
@@ -40,7 +40,7 @@ export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, 
 }
 
 // Who cannot be forced, or has the form of the answer to choose as well, gets only the tool that it should call.
-function offeredTo({ tools, params: { tool_choice } }: TextCall, endpoint: Endpoint, format: OutputFormat): FunctionTool[] {
+function offeredTo({ tools, params: { tool_choice } }: TextCall, endpoint: Endpoint, format: Format): FunctionTool[] {
   const functions = tools.map(functionOf)
   const name = nameIn(tool_choice)
   if (tool_choice === 'none') return []
@@ -69,11 +69,7 @@ const goneSpec = (name: string): Json => ({
   toolSpec: { name, description: 'This tool is gone. Do not call it.', inputSchema: { json: { type: 'object', properties: {} } } },
 })
 
-function withAnswerTool(
-  offered: Json[],
-  endpoint: Endpoint,
-  { name, description, schema }: Extract<OutputFormat, { by: 'tool' }>,
-): Tooling {
+function withAnswerTool(offered: Json[], endpoint: Endpoint, { name, description, schema }: Extract<Format, { by: 'tool' }>): Tooling {
   const tools = [...offered, { toolSpec: { name, description, inputSchema: { json: schema } } }]
   if (!forcesTools(endpoint)) return { toolConfig: { tools } }
   return { toolConfig: { tools, toolChoice: offered.length > 0 ? { any: {} } : { tool: { name } } } }

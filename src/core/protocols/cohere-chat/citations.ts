@@ -1,4 +1,5 @@
 import { count, isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { isWebAddress, urlCitation } from '../citations.ts'
 
 /**
  * A citation in the chat API's form, once for each of its sources. The chat API knows sources on the web only: what cites a
@@ -9,8 +10,8 @@ export function annotationsOf(citation: Json): Json[] {
   return objects(citation.sources).flatMap(source => {
     const document = isObject(source.document) ? source.document : member(source, 'tool_output')
     const url = text(document.url)
-    if (url === null || !/^https?:/i.test(url) || !URL.canParse(url)) return []
-    return [{ type: 'url_citation', url_citation: { url, title: text(document.title) ?? url, ...placeOf(citation) } }]
+    if (url === null || !isWebAddress(url) || !URL.canParse(url)) return []
+    return [urlCitation(url, { title: text(document.title) ?? url, ...placeOf(citation) })]
   })
 }
 

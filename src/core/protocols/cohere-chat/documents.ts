@@ -1,6 +1,6 @@
 import { invalid } from '../../errors.ts'
 import type { Block, TextCall } from '../../inference/call.ts'
-import { dataUrl, isDataUrl } from '../../kernel/data-url.ts'
+import { dataUrl, isDataUrl, textOf } from '../../kernel/data-url.ts'
 
 type File = Extract<Block, { type: 'file' }>['file']
 
@@ -14,8 +14,7 @@ export function documentsOf({ turns, extra: { documents: given } }: TextCall): u
 function documentOf({ filename, file_data }: File) {
   const file = file_data !== undefined && isDataUrl(file_data) ? dataUrl(file_data, 'file_data') : undefined
   if (!file || !TEXTUAL.test(file.media_type)) throw invalid('file: expected a file of text for this model’s provider', 'file')
-  const text = Buffer.from(file.data, 'base64').toString('utf8')
-  return { data: { ...(filename === undefined ? {} : { title: filename }), text } }
+  return { data: { ...(filename === undefined ? {} : { title: filename }), text: textOf(file) } }
 }
 
 const TEXTUAL = /^text\/|[/+](json|xml|yaml)$/

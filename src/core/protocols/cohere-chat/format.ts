@@ -1,4 +1,5 @@
 import type { ResponseFormat, TextCall } from '../../inference/call.ts'
+import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-words.ts'
 
 /** The form of the answer as Cohere is asked for it, and what it has to be told in words besides. */
 export interface Format {
@@ -13,9 +14,10 @@ export interface Format {
 export function formatOf(call: TextCall): Format {
   const schema = schemaOf(call.params.response_format)
   if (!schema) return { format: null, instruction: null }
-  if (call.tools.length > 0 || 'documents' in call.extra || call.turns.some(hasFile)) return { format: null, instruction: inWords(schema) }
+  if (call.tools.length > 0 || 'documents' in call.extra || call.turns.some(hasFile))
+    return { format: null, instruction: schemaInWords(ONE_OBJECT, schema) }
   const format: Format['format'] = { type: 'json_object', ...(schema.schema ? { json_schema: schema.schema } : {}) }
-  return { format, instruction: mentionsJson(call) ? null : 'Answer in JSON.' }
+  return { format, instruction: mentionsJson(call) ? null : ANSWER_IN_JSON }
 }
 
 interface Schema {
@@ -28,14 +30,6 @@ function schemaOf(wish: ResponseFormat | undefined): Schema | null {
   return wish?.type === 'json_object' ? {} : null
 }
 
-const inWords = ({ description, schema }: Schema): string =>
-  [
-    'Answer with one JSON object and nothing else, unless you call a tool.',
-    ...(description ? [description] : []),
-    ...(schema ? [`It must fit this JSON Schema: ${JSON.stringify(schema)}`] : []),
-  ].join('\n')
+const ONE_OBJECT = 'Answer with one JSON object and nothing else, unless you call a tool.'
 
 const hasFile = ({ blocks }: TextCall['turns'][number]) => blocks.some(block => block.type === 'file')
-
-const mentionsJson = ({ turns }: TextCall): boolean =>
-  turns.some(({ blocks }) => blocks.some(block => block.type === 'text' && /json/i.test(block.text)))

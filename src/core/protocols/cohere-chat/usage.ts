@@ -1,5 +1,5 @@
 import { textUsage, type Usage } from '../../inference/call.ts'
-import { count, isObject, type Json, member } from '../../kernel/json.ts'
+import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
 
 /**
  * Cohere's count of the tokens that the model read and wrote, of which `cached_tokens` are a part. What Cohere itself adds to a
@@ -10,7 +10,7 @@ export function usageOf(given: unknown): Usage | undefined {
   const billed = countsOf(member(given, 'billed_units'))
   const counted = countsOf(member(given, 'tokens')) ?? billed
   if (!counted) return undefined
-  const cache_read = Math.min(count(given.cached_tokens) ?? 0, counted.input)
+  const cache_read = countWithin(counted.input, given.cached_tokens)
   const usage = textUsage(counted.input - cache_read, counted.output)
   return { ...usage, input: { ...usage.input, cache_read }, ...(billed ? { billed: textUsage(billed.input, billed.output) } : {}) }
 }

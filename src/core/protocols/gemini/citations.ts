@@ -1,5 +1,6 @@
 import type { TextPart } from '../../inference/call.ts'
 import { count, isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { isWebAddress, urlCitation } from '../citations.ts'
 
 type Annotation = Extract<TextPart, { type: 'annotation' }>
 
@@ -74,7 +75,7 @@ export class Citations {
     const key = place ? `${place.start_index} ${place.end_index} ${source.url}` : source.url
     if (this.#told.has(key) || this.#told.size >= MOST_SOURCES) return []
     this.#told.add(key).add(source.url)
-    return [{ type: 'annotation', choice: this.#choice, annotation: { type: 'url_citation', url_citation: { ...source, ...place } } }]
+    return [{ type: 'annotation', choice: this.#choice, annotation: urlCitation(source.url, { ...source, ...place }) }]
   }
 }
 
@@ -86,4 +87,4 @@ function sourceOf(chunk: unknown): Source | undefined {
 }
 
 const sourceFrom = (uri: unknown, title: unknown): Source | undefined =>
-  typeof uri === 'string' && /^https?:/i.test(uri) ? { url: uri, ...(typeof title === 'string' ? { title } : {}) } : undefined
+  typeof uri === 'string' && isWebAddress(uri) ? { url: uri, ...(typeof title === 'string' ? { title } : {}) } : undefined

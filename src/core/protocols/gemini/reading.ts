@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
-import { answerForm } from './answer-form.ts'
+import { formatOf } from './format.ts'
 import { namesOf } from './names.ts'
 
 /** What the reader of an answer has to know of the call. */
@@ -15,5 +15,5 @@ export interface Reading {
 /** How the answer to this call, sent to this endpoint, has to be read. */
 export function readingOf(call: TextCall, endpoint: Endpoint): Reading {
   const names = namesOf(call)
-  return { call, given: name => names.given(name), answerTool: answerForm(call, endpoint).tool?.name ?? null }
+  return { call, given: name => names.given(name), answerTool: formatOf(call, endpoint).tool?.name ?? null }
 }

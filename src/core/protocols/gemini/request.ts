@@ -2,8 +2,8 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
 import { isObject, type Json, member, own } from '../../kernel/json.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
-import { answerForm } from './answer-form.ts'
 import { contentsOf } from './contents.ts'
+import { formatOf } from './format.ts'
 import { generationConfig } from './generation-config.ts'
 import { namesOf } from './names.ts'
 import { toolsOf } from './tools.ts'
@@ -12,7 +12,7 @@ import { isVertex } from './vertex.ts'
 /** The call as a `GenerateContentRequest`. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const names = namesOf(call)
-  const form = answerForm(call, endpoint)
+  const form = formatOf(call, endpoint)
   const body: Json = {
     ...unknown(call),
     ...contentsOf(call, endpoint, names),

@@ -1,5 +1,5 @@
 import type { Block, TextCall, Tool, Turn } from '../../inference/call.ts'
-import { dataUrl, isDataUrl } from '../../kernel/data-url.ts'
+import { plainTextIn } from '../../kernel/data-url.ts'
 import { foreignContent } from '../foreign.ts'
 
 /**
@@ -25,13 +25,10 @@ function blockOf(block: Block): Block {
   return known
 }
 
-const PLAIN = /^data:text\/plain[;,]/i
-
 function documentOf(block: Extract<Block, { type: 'file' }>): Block {
   const { file, extra, cache_control } = block
-  const url = file.file_data ?? ''
-  if (!isDataUrl(url) || !PLAIN.test(url)) return block
-  const text = Buffer.from(dataUrl(url, 'messages').data, 'base64').toString()
+  const text = plainTextIn(file.file_data ?? '', 'messages')
+  if (text === undefined) return block
   const heading = [file.filename, extra?.context].filter(line => typeof line === 'string')
   return { type: 'text', text: [...heading, text].join('\n\n'), ...(cache_control ? { cache_control } : {}) }
 }

@@ -1,5 +1,6 @@
 import type { Quirks } from '../../catalog/quirks.ts'
 import type { ResponseFormat, TextCall } from '../../inference/call.ts'
+import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-words.ts'
 
 /** The form of the answer as the server is asked for it, and what it has to be told in words besides. */
 export interface Format {
@@ -13,19 +14,10 @@ export interface Format {
  */
 export function formatOf(wish: ResponseFormat | undefined, call: TextCall, { json_schema, json_word }: Quirks): Format {
   if (!wish) return { format: null, instruction: null }
-  if ('json_schema' in wish && !json_schema) return { format: { type: 'json_object' }, instruction: inWords(wish.json_schema) }
+  if ('json_schema' in wish && !json_schema)
+    return { format: { type: 'json_object' }, instruction: schemaInWords(ONE_OBJECT, wish.json_schema) }
   const silent = wish.type === 'json_object' && json_word && !mentionsJson(call)
-  return { format: wish, instruction: silent ? 'Answer in JSON.' : null }
+  return { format: wish, instruction: silent ? ANSWER_IN_JSON : null }
 }
 
-type Schema = Extract<ResponseFormat, { json_schema: unknown }>['json_schema']
-
-const inWords = ({ description, schema }: Schema): string =>
-  [
-    'Answer with one JSON object and nothing else.',
-    ...(description ? [description] : []),
-    ...(schema ? [`It must fit this JSON Schema: ${JSON.stringify(schema)}`] : []),
-  ].join('\n')
-
-const mentionsJson = ({ turns }: TextCall): boolean =>
-  turns.some(({ blocks }) => blocks.some(block => block.type === 'text' && /json/i.test(block.text)))
+const ONE_OBJECT = 'Answer with one JSON object and nothing else.'

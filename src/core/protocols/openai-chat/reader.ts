@@ -1,22 +1,15 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import {
-  type AudioDelta,
-  inputTokens,
-  type Logprobs,
-  outputTokens,
-  type ReasoningDetail,
-  type TextCall,
-  type TextPart,
-  type Usage,
-} from '../../inference/call.ts'
+import { inputTokens, outputTokens, type ReasoningDetail, type TextCall, type TextPart, type Usage } from '../../inference/call.ts'
 import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
 import { choiceAt, Garbage, MOST_CALLS } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { inputText } from '../tool-input.ts'
 import { ownId } from '../tool-names.ts'
+import { sourcesOf } from './citations.ts'
+import { audioOf, saidIn, thoughtIn } from './content.ts'
 import { failureInside } from './failure.ts'
 import { finishReason } from './finish.ts'
-import { sourcesOf } from './sources.ts'
+import { logprobsOf } from './logprobs.ts'
 import { type Piece, ThinkTags } from './think-tags.ts'
 import { usageOf } from './usage.ts'
 
@@ -106,7 +99,7 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #reasoning(delta: Json, choice: number, parts: TextPart[]): void {
-    const said = text(delta.reasoning) || text(delta.reasoning_content) || thinkingContent(delta.content)
+    const said = text(delta.reasoning) || text(delta.reasoning_content) || thoughtIn(delta.content)
     const details = Array.isArray(delta.reasoning_details) ? delta.reasoning_details.filter(isDetail) : []
     if (said || details.length > 0) parts.push({ type: 'reasoning-delta', choice, text: said, details })
   }
@@ -114,7 +107,7 @@ export class ChunkReader implements Reader<TextPart> {
   #text(delta: Json, given: Json, choice: number, parts: TextPart[]): void {
     const logprobs = logprobsOf(given.logprobs)
     const beside = logprobs ? { logprobs } : {}
-    const said = this.#said(textContent(delta.content), choice, parts)
+    const said = this.#said(saidIn(delta.content), choice, parts)
     const refused = text(delta.refusal)
     if (refused) parts.push({ type: 'refusal-delta', choice, text: refused, ...(said ? {} : beside) })
     if (said || (logprobs && !refused)) parts.push({ type: 'text-delta', choice, text: said, ...beside })
@@ -224,32 +217,5 @@ const isNothing = (usage: Usage): boolean => inputTokens(usage) + outputTokens(u
 
 const isDetail = (value: unknown): value is ReasoningDetail => isObject(value) && typeof value.type === 'string'
 
-// Mistral answers with a list of parts where others have a text.
-function textContent(content: unknown): string {
-  if (typeof content === 'string') return content
-  if (!Array.isArray(content)) return ''
-  return content.map(part => (isObject(part) && part.type === 'text' ? (text(part.text) ?? '') : '')).join('')
-}
-
-// Mistral thinks in parts of the content, each with a list of texts.
-function thinkingContent(content: unknown): string {
-  if (!Array.isArray(content)) return ''
-  return content.map(part => (isObject(part) && part.type === 'thinking' ? textContent(part.thinking) : '')).join('')
-}
-
 // Azure begins with what its filters say of the prompt, before the answer has an id.
 const isPreamble = ({ id, choices }: Json): boolean => id === '' && Array.isArray(choices) && choices.length === 0
-
-const audioOf = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({
-  ...(typeof id === 'string' ? { id } : {}),
-  ...(typeof data === 'string' ? { data } : {}),
-  ...(typeof transcript === 'string' ? { transcript } : {}),
-  ...(typeof expires_at === 'number' ? { expires_at } : {}),
-})
-
-function logprobsOf(given: unknown): Logprobs | undefined {
-  if (!isObject(given)) return undefined
-  const content = Array.isArray(given.content) ? given.content : null
-  const refusal = Array.isArray(given.refusal) ? given.refusal : null
-  return content || refusal ? { content, refusal } : undefined
-}

@@ -1,5 +1,5 @@
 import type { Usage } from '../../inference/call.ts'
-import { count, isObject, type Json, member } from '../../kernel/json.ts'
+import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
 
 /**
  * An OpenAI usage object in disjoint classes. There `prompt_tokens` includes cached, written and audio tokens, and
@@ -21,10 +21,10 @@ export function usageOf(given: unknown): Usage | undefined {
 
 function inputOf(prompt: number, given: Json): Usage['input'] {
   const details = member(given, 'prompt_tokens_details')
-  const cache_read = within(prompt, cachedOf(given))
-  const cache_write = within(prompt - cache_read, details.cache_write_tokens ?? details.cache_creation_input_tokens)
-  const audio = within(prompt - cache_read - cache_write, details.audio_tokens)
-  const video = within(prompt - cache_read - cache_write - audio, details.video_tokens)
+  const cache_read = countWithin(prompt, cachedOf(given))
+  const cache_write = countWithin(prompt - cache_read, details.cache_write_tokens ?? details.cache_creation_input_tokens)
+  const audio = countWithin(prompt - cache_read - cache_write, details.audio_tokens)
+  const video = countWithin(prompt - cache_read - cache_write - audio, details.video_tokens)
   return { text: prompt - cache_read - cache_write - audio - video, cache_read, cache_write, cache_write_1h: 0, audio, video }
 }
 
@@ -42,8 +42,8 @@ function outputOf(prompt: number, completion: number, given: Json): Usage['outpu
   const apart = apartOf(prompt, completion, thought, given)
   const whole = completion + apart
   const reasoning = apart > 0 ? apart : Math.min(thought, whole)
-  const audio = within(whole - reasoning, details.audio_tokens)
-  const image = within(whole - reasoning - audio, details.image_tokens)
+  const audio = countWithin(whole - reasoning, details.audio_tokens)
+  const image = countWithin(whole - reasoning - audio, details.image_tokens)
   return { text: whole - reasoning - audio - image, reasoning, audio, image }
 }
 
@@ -62,5 +62,3 @@ function predictionOf(given: Json): Usage['prediction'] {
   const rejected = count(details.rejected_prediction_tokens)
   return accepted || rejected ? { accepted: accepted ?? 0, rejected: rejected ?? 0 } : null
 }
-
-const within = (most: number, value: unknown): number => Math.min(count(value) ?? 0, most)

@@ -1,5 +1,5 @@
 import type { Block } from '../../inference/call.ts'
-import { dataUrl, isDataUrl } from '../../kernel/data-url.ts'
+import { isDataUrl, plainTextIn } from '../../kernel/data-url.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import { foreignContent } from '../foreign.ts'
 
@@ -41,19 +41,13 @@ function textOf({ text: said, extra }: Extract<Block, { type: 'text' }>, role: s
   return [{ type: 'input_text', text: said, ...(mark === undefined ? {} : { prompt_cache_breakpoint: mark }) }]
 }
 
-const PLAIN = /^data:text\/plain[;,]/i
-
 // A document of plain text is a text. OpenAI wants a name for every other file that comes with its data.
 function fileOf({ file_data, file_id, filename }: Extract<Block, { type: 'file' }>['file']): Json {
   if (file_id !== undefined) return { type: 'input_file', file_id }
   if (file_data !== undefined && /^https?:/i.test(file_data)) return { type: 'input_file', file_url: file_data }
-  if (file_data !== undefined && PLAIN.test(file_data)) return { type: 'input_text', text: documentText(file_data, filename) }
+  const said = plainTextIn(file_data ?? '', 'messages')
+  if (said !== undefined) return { type: 'input_text', text: filename === undefined ? said : `${filename}\n\n${said}` }
   return { type: 'input_file', filename: filename ?? nameFor(file_data), file_data }
-}
-
-function documentText(url: string, filename: string | undefined): string {
-  const text = Buffer.from(dataUrl(url, 'messages').data, 'base64').toString()
-  return filename === undefined ? text : `${filename}\n\n${text}`
 }
 
 const nameFor = (url = '') => (isDataUrl(url) && !/^data:application\/pdf[;,]/i.test(url) ? 'document' : 'document.pdf')

@@ -1,5 +1,6 @@
 import type { ResponseFormat, TextCall } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
+import { mentionsJson } from '../json-words.ts'
 import type { Capabilities } from './capabilities.data.ts'
 
 /** The wishes for the form of the text: here they stand together, and a schema stands flat (translation trap 44). */
@@ -23,6 +24,4 @@ function formatOf(wish: ResponseFormat): unknown {
 }
 
 /** `json_object` is refused unless the word JSON stands in the input (translation trap 45). */
-export const lacksJsonWord = ({ params, turns }: TextCall): boolean =>
-  params.response_format?.type === 'json_object' &&
-  !turns.some(({ blocks }) => blocks.some(block => block.type === 'text' && /json/i.test(block.text)))
+export const lacksJsonWord = (call: TextCall): boolean => call.params.response_format?.type === 'json_object' && !mentionsJson(call)

@@ -1,15 +1,16 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Logprobs, TextCall, TextPart } from '../../inference/call.ts'
+import type { TextCall, TextPart } from '../../inference/call.ts'
 import { type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
 import { Garbage } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { annotationOf } from './annotation.ts'
 import { Calls, idOf } from './calls.ts'
+import { annotationOf } from './citations.ts'
 import { clientCallOf } from './client-call.ts'
 import { failureInside } from './failure.ts'
 import { finishOf } from './finish.ts'
 import { imageOf } from './image.ts'
 import { type Item, Items, pieceOf } from './items.ts'
+import { logprobsOf } from './logprobs.ts'
 import { Thoughts } from './thoughts.ts'
 import { usageOf } from './usage.ts'
 
@@ -215,12 +216,3 @@ export class EventReader implements Reader<TextPart> {
     return [{ ...this.#start, service_tier }]
   }
 }
-
-// In the chat API an entry has `bytes`, if only as null.
-function logprobsOf(given: unknown): Logprobs | undefined {
-  const entries = objects(given)
-  if (entries.length === 0) return undefined
-  return { content: entries.map(entry => ({ ...withBytes(entry), top_logprobs: objects(entry.top_logprobs).map(withBytes) })) }
-}
-
-const withBytes = (entry: Json): Json => ({ ...entry, bytes: entry.bytes ?? null })

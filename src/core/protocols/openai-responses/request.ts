@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
+import { ANSWER_IN_JSON } from '../json-words.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
 import type { Capabilities } from './capabilities.data.ts'
@@ -44,7 +45,7 @@ const stateless = (given: Json): Json => Object.fromEntries(Object.entries(given
 
 const spokenFor = (call: TextCall, { developer }: Capabilities): Json[] =>
   lacksJsonWord(call)
-    ? [{ type: 'message', role: developer ? 'developer' : 'system', content: [{ type: 'input_text', text: 'Answer in JSON.' }] }]
+    ? [{ type: 'message', role: developer ? 'developer' : 'system', content: [{ type: 'input_text', text: ANSWER_IN_JSON }] }]
     : []
 
 /** Models that reason refuse to be sampled otherwise; some of them take it when they do not reason. */

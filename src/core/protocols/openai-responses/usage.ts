@@ -1,5 +1,5 @@
 import type { Usage } from '../../inference/call.ts'
-import { count, isObject, type Json, member } from '../../kernel/json.ts'
+import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
 
 /**
  * The usage of a response in disjoint classes. There `input_tokens` includes what came from the cache and what was written to it,
@@ -24,17 +24,15 @@ function inputOf(told: number, given: Json): Usage['input'] {
   const cached = count(details.cached_tokens) ?? 0
   // xAI has been seen to count more from the cache than in all: then the cache is not within the count.
   const input = cached > told ? told + cached : told
-  const cache_write = within(input - cached, details.cache_write_tokens)
-  const audio = within(input - cached - cache_write, details.audio_tokens)
+  const cache_write = countWithin(input - cached, details.cache_write_tokens)
+  const audio = countWithin(input - cached - cache_write, details.audio_tokens)
   return { text: input - cached - cache_write - audio, cache_read: cached, cache_write, cache_write_1h: 0, audio, video: 0 }
 }
 
 function outputOf(output: number, given: Json): Usage['output'] {
   const details = member(given, 'output_tokens_details')
-  const reasoning = within(output, details.reasoning_tokens)
-  const audio = within(output - reasoning, details.audio_tokens)
-  const image = within(output - reasoning - audio, details.image_tokens)
+  const reasoning = countWithin(output, details.reasoning_tokens)
+  const audio = countWithin(output - reasoning, details.audio_tokens)
+  const image = countWithin(output - reasoning - audio, details.image_tokens)
   return { text: output - reasoning - audio - image, reasoning, audio, image }
 }
-
-const within = (most: number, value: unknown): number => Math.min(count(value) ?? 0, most)

@@ -577,8 +577,8 @@ describe('the form of the answer', () => {
 
   test('a model that may call nothing of the client’s calls the answer only', () => {
     expect(shape({ params: { response_format, tool_choice: 'none' }, tools: [tool('json')] }, OLD)).toMatchObject({
-      tools: [{ functionDeclarations: [{ name: 'json' }, { name: 'json_1' }] }],
-      toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['json_1'] } },
+      tools: [{ functionDeclarations: [{ name: 'json' }, { name: 'json_answer' }] }],
+      toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['json_answer'] } },
     })
   })
 

@@ -2,11 +2,13 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import { closedSchema, inputSchema, isClosable } from '../anthropic-messages/schema.ts'
+import { answerToolName } from '../json-answer.ts'
+import { ONLY_JSON } from '../json-words.ts'
 import { familyOf } from './families.ts'
 import { forcesTools } from './tools.ts'
 
 /** How the model is held to the form that the answer must have. */
-export type OutputFormat =
+export type Format =
   /** Not at all: any words will do. */
   | { by: 'nothing' }
   /** By itself: `outputConfig.textFormat`. */
@@ -17,7 +19,7 @@ export type OutputFormat =
   | { by: 'words'; words: string }
 
 /** The form for this call at this endpoint. */
-export function outputFormatOf(call: TextCall, endpoint: Endpoint): OutputFormat {
+export function formatOf(call: TextCall, endpoint: Endpoint): Format {
   const format: Json = call.params.response_format ?? { type: 'text' }
   if (format.type === 'json_object') return anyObject(call, endpoint)
   const wanted = isObject(format.json_schema) ? format.json_schema : {}
@@ -27,15 +29,13 @@ export function outputFormatOf(call: TextCall, endpoint: Endpoint): OutputFormat
 }
 
 // Of a tool whose input may hold anything Claude makes good use; others would leave it empty.
-function anyObject(call: TextCall, endpoint: Endpoint): OutputFormat {
+function anyObject(call: TextCall, endpoint: Endpoint): Format {
   const isTool = familyOf(endpoint).thinking === 'claude' && forcesTools(endpoint)
-  return isTool ? byTool({}, { type: 'object', additionalProperties: true }, call, endpoint) : { by: 'words', words: WORDS }
+  return isTool ? byTool({}, { type: 'object', additionalProperties: true }, call, endpoint) : { by: 'words', words: ONLY_JSON }
 }
 
-const WORDS = 'Answer with one JSON object and nothing else: no words around it, no code fence.'
-
 /** API reference, OutputFormat and JsonSchemaDefinition: the schema goes as a text. */
-function bySchema({ name, description }: Json, schema: Json): OutputFormat {
+function bySchema({ name, description }: Json, schema: Json): Format {
   const jsonSchema = {
     schema: JSON.stringify(closedSchema(schema)),
     ...(text(name) ? { name } : {}),
@@ -44,8 +44,8 @@ function bySchema({ name, description }: Json, schema: Json): OutputFormat {
   return { by: 'schema', textFormat: { type: 'json_schema', structure: { jsonSchema } } }
 }
 
-function byTool({ description }: Json, schema: Json, call: TextCall, endpoint: Endpoint): OutputFormat {
-  const name = jsonToolName(call)
+function byTool({ description }: Json, schema: Json, call: TextCall, endpoint: Endpoint): Format {
+  const name = answerToolName(call)
   return {
     by: 'tool',
     name,
@@ -55,12 +55,8 @@ function byTool({ description }: Json, schema: Json, call: TextCall, endpoint: E
   }
 }
 
-// The caller may have a tool of that name.
-const jsonToolName = ({ tools }: TextCall): string =>
-  tools.some(tool => tool.type === 'function' && tool.name === 'json') ? 'json_answer' : 'json'
-
 /** The tool whose input is the answer to this call, if it is asked for that way. */
-export function jsonToolOf(call: TextCall, endpoint: Endpoint): string | null {
-  const format = outputFormatOf(call, endpoint)
+export function answerToolOf(call: TextCall, endpoint: Endpoint): string | null {
+  const format = formatOf(call, endpoint)
   return format.by === 'tool' ? format.name : null
 }

@@ -63,7 +63,7 @@ describe('the form of the answer', () => {
     )
     expect(body.system).toEqual([
       { type: 'text', text: 's' },
-      { type: 'text', text: 'Respond with one JSON object and nothing else: no words around it, no code fence.' },
+      { type: 'text', text: 'Answer with one JSON object and nothing else: no words around it, no code fence.' },
     ])
     expect(body).not.toHaveProperty('tools')
   })

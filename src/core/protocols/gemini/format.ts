@@ -1,26 +1,27 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { ResponseFormat, TextCall } from '../../inference/call.ts'
-import { isObject, type Json, member } from '../../kernel/json.ts'
+import { isObject, type Json } from '../../kernel/json.ts'
+import { answerToolName } from '../json-answer.ts'
 import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
 import { jsonSchema } from './json-schema.ts'
 import { reducedSchema } from './schema.ts'
 
 /** How an answer of a wished form is asked for. */
-export interface AnswerForm {
+export interface Format {
   /** Its words in the `generationConfig`. */
   config: Json
   /** The function whose input is the answer, for models that take no form beside functions. */
   tool: { name: string; description: string; schema: Json } | null
 }
 
-const FREE: AnswerForm = { config: {}, tool: null }
+const FREE: Format = { config: {}, tool: null }
 const FIELD = 'response_format.json_schema.schema'
 
 /**
  * The form that the call wants of its answer: natively where the model has that, else as the input of a function that it must
  * call. Where the call forces a function of its own the answer is that call, which has no form but its parameters'.
  */
-export function answerForm(call: TextCall, endpoint: Endpoint): AnswerForm {
+export function formatOf(call: TextCall, endpoint: Endpoint): Format {
   const { response_format: format, tool_choice: choice } = call.params
   if (!format || format.type === 'text') return FREE
   const capabilities = capabilitiesOf(endpoint.upstreamModel)
@@ -29,7 +30,7 @@ export function answerForm(call: TextCall, endpoint: Endpoint): AnswerForm {
   if (!hasTools || (capabilities.formBesideTools && !isForced)) return { config: native(format, capabilities), tool: null }
   if (isForced && choice !== 'required') return FREE
   const schema = schemaOf(format)
-  return schema ? { config: {}, tool: { name: freeName(call), description: describedAs(format), schema } } : FREE
+  return schema ? { config: {}, tool: { name: answerToolName(call), description: describedAs(format), schema } } : FREE
 }
 
 function native(format: ResponseFormat, capabilities: Capabilities): Json {
@@ -44,14 +45,7 @@ function schemaOf(format: ResponseFormat): Json | undefined {
   return isObject(schema) ? schema : undefined
 }
 
-const describedAs = (format: ResponseFormat): string => {
-  const { description } = member(format as Json, 'json_schema')
-  return typeof description === 'string' ? description : 'Gives the answer. Call it once, with the whole answer.'
-}
-
-function freeName({ tools }: TextCall): string {
-  const taken = new Set(tools.map(tool => (tool.type === 'function' ? tool.name : '')))
-  let name = 'json'
-  for (let i = 1; taken.has(name); i++) name = `json_${i}`
-  return name
+function describedAs(format: ResponseFormat): string {
+  const { description } = 'json_schema' in format ? format.json_schema : {}
+  return description ?? 'Gives the answer. Call it once, with the whole answer.'
 }

@@ -1,4 +1,5 @@
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { isWebAddress, urlCitation } from '../citations.ts'
 
 /** Where in the answer the words stand that rest on a source, in characters. */
 export interface Place {
@@ -7,23 +8,14 @@ export interface Place {
 }
 
 /**
- * A citation as the chat API shows it (wire reference C.2), without a place while the words are still being written. Null for a
+ * A citation as the chat API shows it, without a place while the words are still being written. Null for a
  * place in a document, which has no address.
  */
 export function annotationOf(citation: Json, place: Place | null): unknown {
   const url = text(member(member(citation, 'location'), 'web').url) ?? text(citation.source)
-  if (url === null || !/^https?:\/\//i.test(url)) return null
-  const title = text(citation.title)
-  const content = citedText(citation)
-  return {
-    type: 'url_citation',
-    url_citation: {
-      url,
-      ...(title === null ? {} : { title }),
-      ...(content === '' ? {} : { content }),
-      ...(place ? { start_index: place.start, end_index: place.end } : {}),
-    },
-  }
+  if (url === null || !isWebAddress(url)) return null
+  const known = { title: text(citation.title), content: citedText(citation) || null }
+  return urlCitation(url, { ...known, start_index: place?.start, end_index: place?.end })
 }
 
 /** Bedrock's names for places in documents, and what Anthropic's citations call them and their bounds. */

@@ -1,12 +1,14 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall } from '../../inference/call.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
+import { answerToolName } from '../json-answer.ts'
+import { ONLY_JSON } from '../json-words.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { VERTEX } from './hosting.ts'
 import { closedSchema, inputSchema, isClosable } from './schema.ts'
 
 /** How the model is held to the form that the answer must have. */
-export type OutputFormat =
+export type Format =
   /** Not at all: any words will do. */
   | { by: 'nothing' }
   /** By itself. */
@@ -17,39 +19,33 @@ export type OutputFormat =
   | { by: 'words'; words: string }
 
 /** The form for this call at this endpoint. */
-export function outputFormatOf(call: TextCall, endpoint: Endpoint): OutputFormat {
+export function formatOf(call: TextCall, endpoint: Endpoint): Format {
   const format: Json = call.params.response_format ?? { type: 'text' }
   const wanted = isObject(format.json_schema) ? format.json_schema : {}
   if (format.type !== 'json_schema' && format.type !== 'json_object') return { by: 'nothing' }
   const { schemas, forcedTools } = capabilitiesOf(endpoint)
   const schema = isObject(wanted.schema) ? wanted.schema : null
   if (schema && schemas && (!forcedTools || (endpoint.protocol !== VERTEX && isClosable(schema)))) return bySchema(schema, call)
-  return forcedTools ? byTool(schema, text(wanted.description), call) : { by: 'words', words: WORDS }
+  return forcedTools ? byTool(schema, text(wanted.description), call) : { by: 'words', words: ONLY_JSON }
 }
 
 // Whoever speaks this API has written the schema for it.
-const bySchema = (schema: Json, { dialect }: TextCall): OutputFormat => ({
+const bySchema = (schema: Json, { dialect }: TextCall): Format => ({
   by: 'schema',
   schema: dialect === 'messages' ? schema : closedSchema(schema),
 })
 
-const byTool = (schema: Json | null, description: string | null, call: TextCall): OutputFormat => ({
+const byTool = (schema: Json | null, description: string | null, call: TextCall): Format => ({
   by: 'tool',
   tool: {
-    name: jsonToolOf(call),
+    name: answerToolName(call),
     description: description ?? 'Respond with a JSON object.',
     input_schema: schema ? inputSchema(schema) : { type: 'object', additionalProperties: true },
   },
 })
 
-const WORDS = 'Respond with one JSON object and nothing else: no words around it, no code fence.'
-
-// The caller may have a tool of that name.
-const jsonToolOf = ({ tools }: TextCall): string =>
-  tools.some(tool => tool.type === 'function' && tool.name === 'json') ? 'json_answer' : 'json'
-
 /** The tool whose input is the answer to this call, if it is asked for that way. */
-export function jsonToolFor(call: TextCall, endpoint: Endpoint): string | null {
-  const format = outputFormatOf(call, endpoint)
+export function answerToolOf(call: TextCall, endpoint: Endpoint): string | null {
+  const format = formatOf(call, endpoint)
   return format.by === 'tool' ? format.tool.name : null
 }

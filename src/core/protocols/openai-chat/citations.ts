@@ -1,4 +1,5 @@
 import { isObject, type Json, objects, text } from '../../kernel/json.ts'
+import { urlCitation } from '../citations.ts'
 
 /**
  * The sources that a server names beside its choices, in the form in which OpenAI's own stand within a message: a list of what
@@ -14,5 +15,5 @@ export function sourcesOf({ search_results, citations }: Json): Json[] {
 
 function citation(url: unknown, title?: unknown): Json[] {
   if (typeof url !== 'string' || !URL.canParse(url)) return []
-  return [{ type: 'url_citation', url_citation: { url, title: text(title) ?? url } }]
+  return [urlCitation(url, { title: text(title) ?? url })]
 }
