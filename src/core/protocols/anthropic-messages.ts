@@ -1,7 +1,9 @@
 import { failure } from './anthropic-messages/failure.ts'
+import { answerToolOf } from './anthropic-messages/format.ts'
 import { parts } from './anthropic-messages/parts.ts'
 import { MessageReader } from './anthropic-messages/reader.ts'
 import { request, vertexRequest } from './anthropic-messages/request.ts'
+import { answeringBy } from './json-answer.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Anthropic messages: `POST {base_url}/messages`, and everybody who speaks it. */
@@ -11,7 +13,7 @@ export const anthropicMessages: Protocol<'text'> = {
   takesUrls: ['image', 'file'],
   request,
   parts,
-  reader: (call, endpoint) => new MessageReader(call, endpoint),
+  reader: (call, endpoint) => answeringBy(answerToolOf(call, endpoint), new MessageReader(call)),
   failure,
 }
 

@@ -3,7 +3,7 @@ import { answerToolOf } from './bedrock-converse/format.ts'
 import { parts } from './bedrock-converse/parts.ts'
 import { ConverseReader } from './bedrock-converse/reader.ts'
 import { request } from './bedrock-converse/request.ts'
-import { JsonAnswerReader } from './json-answer.ts'
+import { answeringBy } from './json-answer.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Amazon Bedrock's Converse: `POST {base_url}/model/{model}/converse`, one API for the models of many. */
@@ -13,10 +13,6 @@ export const bedrockConverse: Protocol<'text'> = {
   takesUrls: [],
   request,
   parts,
-  reader(call, endpoint) {
-    const reader = new ConverseReader(call, endpoint)
-    const answerTool = answerToolOf(call, endpoint)
-    return answerTool === null ? reader : new JsonAnswerReader(reader, answerTool)
-  },
+  reader: (call, endpoint) => answeringBy(answerToolOf(call, endpoint), new ConverseReader(call, endpoint)),
   failure,
 }

@@ -9,6 +9,13 @@ export function answerToolName({ tools }: TextCall): string {
   return name
 }
 
+/** The parts of a whole answer, whose text is the input of this tool, if it is asked for that way. */
+export const answeredBy = (tool: string | null, parts: TextPart[]): TextPart[] => (tool === null ? parts : new JsonAnswer(tool).read(parts))
+
+/** The reader of a streamed answer, whose text is the input of this tool, if it is asked for that way. */
+export const answeringBy = (tool: string | null, reader: Reader<TextPart>): Reader<TextPart> =>
+  tool === null ? reader : new JsonAnswerReader(reader, tool)
+
 /** Words before the answer are few. Once there are more than this, they are the answer. */
 const MOST_HELD = 64 * 1024
 

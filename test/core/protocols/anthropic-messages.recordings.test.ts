@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { inputTokens, outputTokens, type TextPart } from '../../../src/core/inference/call.ts'
 import { parts } from '../../../src/core/protocols/anthropic-messages/parts.ts'
-import { MessageReader } from '../../../src/core/protocols/anthropic-messages/reader.ts'
+import { anthropicMessages } from '../../../src/core/protocols/anthropic-messages.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'
 import { hasRecordings, type Recording, recordingsOf } from '../../support/recordings.ts'
@@ -21,7 +21,7 @@ const partsOf = (recording: Recording, asked = call): TextPart[] =>
   recording.mode === 'whole' ? parts(bodyOf(recording), asked, endpoint) : streamedParts(recording, asked)
 
 function streamedParts({ lines }: Recording, asked: typeof call): TextPart[] {
-  const reader = new MessageReader(asked, endpoint)
+  const reader = anthropicMessages.reader(asked, endpoint)
   return lines.flatMap(data => reader.read({ event: null, data }))
 }
 

@@ -2,7 +2,9 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall, TextPart } from '../../inference/call.ts'
 import { isObject } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
+import { answeredBy } from '../json-answer.ts'
 import { failureInside } from './failure.ts'
+import { answerToolOf } from './format.ts'
 import { MessageReader } from './reader.ts'
 
 /** The parts of a whole message: it is read as events that say everything. */
@@ -10,5 +12,5 @@ export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPa
   if (!isObject(body)) throw unreadable()
   if (isObject(body.error)) throw failureInside(body.error)
   if (!Array.isArray(body.content)) throw unreadable()
-  return new MessageReader(call, endpoint).message(body)
+  return answeredBy(answerToolOf(call, endpoint), new MessageReader(call).message(body))
 }

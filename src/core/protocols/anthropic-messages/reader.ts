@@ -1,4 +1,3 @@
-import type { Endpoint } from '../../catalog/models.ts'
 import type { ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
 import { Garbage, MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
@@ -8,7 +7,6 @@ import { ownId, type ToolNames } from '../tool-names.ts'
 import { annotationOf } from './citations.ts'
 import { failureInside } from './failure.ts'
 import { finishReason } from './finish.ts'
-import { answerToolOf } from './format.ts'
 import { namesOf } from './names.ts'
 import { REASONING_FORMAT } from './thinking.ts'
 import { merged, usageOf } from './usage.ts'
@@ -19,7 +17,6 @@ type Open = { block: number } & (
   | { type: 'thinking' }
   /** `whole` is the input as the beginning told it, for a call whose input is not streamed. */
   | { type: 'tool'; index: number; whole: string; told: boolean }
-  | { type: 'json'; whole: string; told: boolean }
   | { type: 'other'; value: Json; input: string; content: string | null }
   | { type: 'ignored' }
 )
@@ -35,16 +32,12 @@ export class MessageReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
   readonly #names: ToolNames
-  /** The answer is the input of a forced tool: its own words are only kept in case that the tool is never called. */
-  readonly #answerTool: string | null
   #open = new Map<number, Open>()
   #parts: TextPart[] = []
   #blocks = 0
   #calls = 0
   /** How many characters of the answer have been given. */
   #said = 0
-  #held = ''
-  #toolAnswered = false
   #usage: Json = {}
   #stop: { reason: string | null; sequence: string | null } = { reason: null, sequence: null }
   #besides: Record<string, unknown> = {}
@@ -52,10 +45,9 @@ export class MessageReader implements Reader<TextPart> {
   #id: string | null = null
   readonly #garbage = new Garbage()
 
-  constructor(call: TextCall, endpoint: Endpoint) {
+  constructor(call: TextCall) {
     this.#call = call
     this.#names = namesOf(call)
-    this.#answerTool = answerToolOf(call, endpoint)
   }
 
   read({ data }: Frame): TextPart[] {
@@ -163,7 +155,7 @@ export class MessageReader implements Reader<TextPart> {
 
   #openText(block: number, given: Json): Open {
     const open: OpenOf<'text'> = { block, type: 'text', start: this.#said }
-    this.#text(open, text(given.text) ?? '')
+    this.#say(block, text(given.text) ?? '')
     for (const citation of objects(given.citations)) this.#citation(open, citation)
     return open
   }
@@ -184,7 +176,6 @@ export class MessageReader implements Reader<TextPart> {
   #openTool(block: number, { type: _, id, name, input, ...extra }: Json): Open {
     // Whatever JSON it is, as a stream gives it: a model may well say an object in quotes.
     const whole = JSON.stringify(input == null || input === '' ? {} : input)
-    if (this.#answerTool !== null && name === this.#answerTool) return this.#openJson(block, whole)
     if (this.#calls >= MOST_CALLS) return { block, type: 'ignored' }
     const index = this.#calls++
     this.#parts.push({
@@ -196,12 +187,6 @@ export class MessageReader implements Reader<TextPart> {
       ...(Object.keys(extra).length > 0 ? { extra } : {}),
     })
     return { block, type: 'tool', index, whole, told: false }
-  }
-
-  #openJson(block: number, whole: string): Open {
-    if (this.#toolAnswered) return { block, type: 'ignored' }
-    this.#toolAnswered = true
-    return { block, type: 'json', whole, told: false }
   }
 
   #delta(open: Open | undefined, delta: Json): void {
@@ -216,14 +201,13 @@ export class MessageReader implements Reader<TextPart> {
         this.#otherDelta(open, delta)
         break
       case 'tool':
-      case 'json':
         if (delta.type === 'input_json_delta') this.#input(open, text(delta.partial_json) ?? '')
         break
     }
   }
 
   #textDelta(open: OpenOf<'text'>, delta: Json): void {
-    if (delta.type === 'text_delta') this.#text(open, text(delta.text) ?? '')
+    if (delta.type === 'text_delta') this.#say(open.block, text(delta.text) ?? '')
     if (delta.type === 'citations_delta') this.#citation(open, member(delta, 'citation'))
   }
 
@@ -242,11 +226,6 @@ export class MessageReader implements Reader<TextPart> {
     if (typeof encrypted_content === 'string') open.value = { ...open.value, encrypted_content }
   }
 
-  #text({ block }: OpenOf<'text'>, said: string): void {
-    if (this.#answerTool !== null) this.#held = this.#kept(this.#held, said)
-    else this.#say(block, said)
-  }
-
   #say(block: number, said: string): void {
     if (said === '') return
     this.#said += said.length
@@ -254,7 +233,6 @@ export class MessageReader implements Reader<TextPart> {
   }
 
   #citation({ block, start }: OpenOf<'text'>, citation: Json): void {
-    if (this.#answerTool !== null) return
     const place = { start, end: this.#said > start ? this.#said : null }
     this.#parts.push({ type: 'annotation', choice, annotation: annotationOf(citation, place), citation, block })
   }
@@ -264,11 +242,10 @@ export class MessageReader implements Reader<TextPart> {
     this.#parts.push({ type: 'reasoning-delta', choice, text: said, details: [detail] })
   }
 
-  #input(open: OpenOf<'tool' | 'json'>, input: string): void {
+  #input(open: OpenOf<'tool'>, input: string): void {
     if (input === '') return
     open.told = true
-    if (open.type === 'tool') this.#parts.push({ type: 'tool-call-delta', choice, index: open.index, input })
-    else this.#say(open.block, input)
+    this.#parts.push({ type: 'tool-call-delta', choice, index: open.index, input })
   }
 
   #kept(known: string, more: string): string {
@@ -281,7 +258,7 @@ export class MessageReader implements Reader<TextPart> {
     if (!open) return
     this.#open.delete(at)
     // The input at the start is a placeholder, unless nothing follows it.
-    if ((open.type === 'tool' || open.type === 'json') && !open.told) this.#input(open, open.whole)
+    if (open.type === 'tool' && !open.told) this.#input(open, open.whole)
     if (open.type === 'other') this.#other(open)
   }
 
@@ -320,11 +297,10 @@ export class MessageReader implements Reader<TextPart> {
   #end(): void {
     for (const at of [...this.#open.keys()]) this.#closeBlock(at)
     const { reason, sequence } = this.#stop
-    if (this.#held && !this.#toolAnswered && this.#calls === 0) this.#say(this.#blocks, this.#held)
     this.#parts.push({
       type: 'finish',
       choice,
-      reason: this.#toolAnswered && reason === 'tool_use' ? 'stop' : finishReason(reason),
+      reason: finishReason(reason),
       native: reason,
       ...(sequence === null ? {} : { sequence }),
       ...(Object.keys(this.#besides).length > 0 ? { extra: this.#besides } : {}),

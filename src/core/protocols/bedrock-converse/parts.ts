@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
-import { JsonAnswer } from '../json-answer.ts'
+import { answeredBy } from '../json-answer.ts'
 import { failureInside } from './failure.ts'
 import { answerToolOf } from './format.ts'
 import { ConverseReader } from './reader.ts'
@@ -11,9 +11,7 @@ import { ConverseReader } from './reader.ts'
 export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
   if (!isObject(body)) throw unreadable()
   if (!isAnswer(body)) throw typeof body.__type === 'string' ? failureInside(body.__type, { message: text(body.message) }) : unreadable()
-  const given = new ConverseReader(call, endpoint).message(body)
-  const answerTool = answerToolOf(call, endpoint)
-  return answerTool === null ? given : new JsonAnswer(answerTool).read(given)
+  return answeredBy(answerToolOf(call, endpoint), new ConverseReader(call, endpoint).message(body))
 }
 
 const isAnswer = (body: Json): boolean => Array.isArray(member(member(body, 'output'), 'message').content)

@@ -2,14 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall, TextPart } from '../../../../src/core/inference/call.ts'
 import { parts } from '../../../../src/core/protocols/anthropic-messages/parts.ts'
-import { MessageReader } from '../../../../src/core/protocols/anthropic-messages/reader.ts'
+import { anthropicMessages } from '../../../../src/core/protocols/anthropic-messages.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
 
 const endpoint = endpointOf({ upstreamModel: 'claude-sonnet-4-5' })
 const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
 
-const readerOf = (more: Partial<TextCall> = {}) => new MessageReader(textCall(more), endpoint)
+const readerOf = (more: Partial<TextCall> = {}) => anthropicMessages.reader(textCall(more), endpoint)
 
 /** The parts of a streamed answer of these events, between its beginning and its end. */
 function streamed(events: unknown[], more: Partial<TextCall> = {}): TextPart[] {
@@ -380,9 +380,14 @@ describe('an answer that is the input of a tool', () => {
     })
   })
 
-  test('a call of another tool is a call', () => {
+  test('a call of another tool is a call, and what is said before it is said', () => {
     const given = saidBy(answered([...block(0, { type: 'text', text: 'Let me see' }), ...block(1, tool('look'), input('{}'))]))
-    expect(given).toMatchObject({ text: '', calls: [{ name: 'look' }], finish: { reason: 'tool_calls' } })
+    expect(given).toMatchObject({ text: 'Let me see', calls: [{ name: 'look' }], finish: { reason: 'tool_calls' } })
+  })
+
+  test('an answer beside a call of another tool waits for that call', () => {
+    const given = saidBy(answered([...block(0, tool('json'), input('{"a":1}')), ...block(1, tool('look'), input('{}'))]))
+    expect(given).toMatchObject({ text: '{"a":1}', calls: [{ name: 'look' }], finish: { reason: 'tool_calls' } })
   })
 
   test('an answer that was cut is said to be', () => {
