@@ -1,8 +1,9 @@
 import type { Receipt, TextCall, TextPart } from '../../inference/call.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
-import { Content, type Delta, oddInput, type Step } from './content.ts'
+import { Content } from './content.ts'
 import { besidesOf, endedInError, endingOf } from './finish.ts'
+import { type Delta, oddInput, type Step } from './lanes.ts'
 import { costsOf, messageUsage } from './usage.ts'
 
 /** Collects the parts of an answer into one message. Throws when the answer failed: a message has no way to say so. */

@@ -3,9 +3,10 @@ import { type Receipt, type TextCall, type TextPart, textUsage, type Usage } fro
 import { promptEstimate } from '../../inference/kinds/text/prompt.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { ruleOfThumb } from '../../inference/tokenizers/rule-of-thumb.ts'
-import { Content, type Step } from './content.ts'
+import { Content } from './content.ts'
 import { messagesError } from './error.ts'
 import { besidesOf, endedInError, endingOf } from './finish.ts'
+import type { Step } from './lanes.ts'
 import { costsOf, countsOf, messageUsage } from './usage.ts'
 
 /** What keeps a waiting stream alive. */
@@ -15,7 +16,7 @@ export const PING = event({ type: 'ping' })
  * Turns the parts of an answer into Anthropic's events (wire reference M): one `message_start`, the blocks of the content one
  * after the other, `message_delta` with the reason and the final counts, `message_stop`. A failure is an `error`, and the last.
  */
-export class MessagesStream {
+class MessagesStream {
   readonly #call: TextCall
   readonly #answer: Pick<Answer<'text'>, 'id' | 'model' | 'provider'>
   readonly #content: Content

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { Content, type Step } from '../../../../src/core/dialects/messages/content.ts'
+import { Content } from '../../../../src/core/dialects/messages/content.ts'
+import type { Step } from '../../../../src/core/dialects/messages/lanes.ts'
 import type { ReasoningDetail, TextPart } from '../../../../src/core/inference/call.ts'
 
 const choice = 0
