@@ -82,7 +82,7 @@ function errorOf(running: Running<Kind>, ending: Ending): GatewayError | null {
  * reference K.8).
  */
 async function receiptFor(gateway: Gateway, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Promise<Receipt> {
-  const counted = meter.usage && !isNoCount(meter.usage, meter.delivered) ? meter.usage : null
+  const counted = meter.usage && !isNoCount(meter.usage, meter) ? meter.usage : null
   const brokenOff = error !== null && meter.finish === null
   if (counted && !brokenOff) return isInsured(counted, meter, error) ? freeReceipt(counted) : exactly(counted, endpoint)
   if (!meter.delivered) return freeReceipt(counted ?? textUsage(0, 0))
@@ -101,8 +101,10 @@ const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError |
 const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
   outputTokens(estimated) > outputTokens(counted) ? { ...counted, output: estimated.output } : counted
 
-// Some relays count 0 and 0 whatever they delivered. An answer has no such count.
-const isNoCount = (usage: Usage, delivered: boolean) => delivered && inputTokens(usage) === 0 && outputTokens(usage) === 0
+// Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but a filter's own words have: where it
+// stopped the question, the model has not read it.
+const isNoCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
+  delivered && finish?.reason !== 'content_filter' && inputTokens(usage) === 0 && outputTokens(usage) === 0
 
 const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost): Receipt => ({
   usage,

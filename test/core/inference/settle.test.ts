@@ -36,6 +36,7 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
 
 const HELLO: TextPart = { type: 'text-delta', choice: 0, text: 'Hello' }
 const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
+const FILTERED: TextPart = { type: 'finish', choice: 0, reason: 'content_filter', native: 'guardrail_intervened' }
 const counted = (usage: Usage): TextPart => ({ type: 'usage', usage })
 
 describe('an answer whose provider did not count', () => {
@@ -85,6 +86,7 @@ describe('a provider’s own count', () => {
     ['of something', [HELLO, FINISH, counted(textUsage(1, 1))], 'exact'],
     ['of a prompt alone', [HELLO, FINISH, counted(textUsage(1, 0))], 'exact'],
     ['of nothing, of nothing', [FINISH, counted(textUsage(0, 0))], 'exact'],
+    ['of nothing, of what a filter says', [HELLO, FILTERED, counted(textUsage(0, 0))], 'exact'],
   ])('%s stands, and nothing is asked', async (_, parts, usageSource) => {
     const { gateway, answer, finished, tokenizers } = await begun(parts)
     await answer.parts.all()
