@@ -1,3 +1,5 @@
+import { own } from '../kernel/json.ts'
+
 /** The parameters that an endpoint may or may not support, in the public list's names (wire reference B.4, Parameter). */
 export const ALL_PARAMETERS = [
   'temperature',
@@ -112,9 +114,9 @@ export function openParameters(): (served: Served) => Set<string> {
 function parametersOf({ provider, protocol, dropped, reasoning, isText }: Served): Set<string> {
   const refused = new Set<string>([
     ...dropped,
-    ...(UNKNOWN_TO_PROTOCOL[protocol] ?? []),
-    ...(UNKNOWN_TO_PROVIDER[provider] ?? []),
-    ...(reasoning === true ? (UNKNOWN_TO_REASONERS[provider] ?? []) : []),
+    ...(own(UNKNOWN_TO_PROTOCOL, protocol) ?? []),
+    ...(own(UNKNOWN_TO_PROVIDER, provider) ?? []),
+    ...(reasoning === true ? (own(UNKNOWN_TO_REASONERS, provider) ?? []) : []),
     ...(reasoning === false ? REASONING : []),
     ...(isText ? [] : [...TOOLS, ...REASONING]),
   ])

@@ -1,5 +1,6 @@
 import type { ProviderConfig } from '../config.ts'
 import type { Gateway } from '../gateway.ts'
+import { own } from '../kernel/json.ts'
 import { addressOf } from './providers/address.ts'
 import { type Auth, type Credential, credentialOf } from './providers/credential.ts'
 import { factsOf } from './providers/facts.ts'
@@ -79,7 +80,7 @@ const unconfigured = (slug: string, { name, protocol, base_url, quirks }: Provid
 })
 
 function openProvider(slug: string, given: ProviderConfig, protocols: string[]): Provider | ProviderFault {
-  const row = KNOWN[slug]
+  const row = own(KNOWN, slug)
   const protocol = given.protocol ?? row?.protocol
   if (!protocol) return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')} (${slug} is not known by name)` }
   if (!protocols.includes(protocol))

@@ -17,6 +17,10 @@ describe('what an endpoint supports', () => {
     expect(lacking({})).toEqual([])
   })
 
+  test('is everything of a provider whose name every object has a member for', () => {
+    expect(lacking({ provider: 'constructor', reasoning: true })).toEqual([])
+  })
+
   test('is no reasoning where the model is known not to, and no tools where no text comes out', () => {
     expect(lacking({ reasoning: false })).toEqual(['include_reasoning', 'reasoning', 'reasoning_effort'])
     expect(lacking({ isText: false })).toEqual(expect.arrayContaining(['tools', 'tool_choice', 'reasoning']))

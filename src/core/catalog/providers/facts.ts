@@ -1,3 +1,4 @@
+import { own } from '../../kernel/json.ts'
 import { FACTS } from './facts.data.ts'
 
 /** What a provider says of itself in public. Null: nobody here is sure. */
@@ -27,7 +28,7 @@ const UNKNOWN: ProviderFacts = {
 const known: Record<string, Partial<ProviderFacts>> = FACTS
 
 /** The public facts of a provider. */
-export const factsOf = (slug: string): ProviderFacts => ({ ...UNKNOWN, ...(Object.hasOwn(known, slug) ? known[slug] : {}) })
+export const factsOf = (slug: string): ProviderFacts => ({ ...UNKNOWN, ...own(known, slug) })
 
 /** What a provider does with data, where it counts: what is not known may train, and keeps data for who knows how long. */
 export function dataPolicyOf(slug: string): { training: boolean; retention_days: number | null } {

@@ -4,12 +4,14 @@ export interface Capabilities {
   thinking: boolean
 }
 
+/** What a model that nobody knows yet takes. */
+export const NEWEST: Capabilities = { thinking: true }
+
 const NOT_THINKING: Capabilities = { thinking: false }
 
-/** By the provider's own name, the first that fits. A model that nobody knows yet is like the newest. */
+/** By the provider's own name, the first that fits. */
 export const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
   [/^command-(r|light|nightly)/, NOT_THINKING],
   [/^command(-a-(03-2025|vision|translate).*)?$/, NOT_THINKING],
   [/^(c4ai-)?aya-/, NOT_THINKING],
-  [/^(?:)/, { thinking: true }],
 ]

@@ -6,7 +6,7 @@ import { type FunctionTool, functionOf } from '../foreign.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { budgetOf } from '../reasoning.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { CAPABILITIES } from './capabilities.data.ts'
+import { capabilitiesOf } from './capabilities.ts'
 import { documentsOf } from './documents.ts'
 import { formatOf } from './format.ts'
 import { messagesOf } from './messages.ts'
@@ -59,7 +59,7 @@ const within = (least: number, value: number | undefined, most: number) =>
 const UNBOUNDED_OUTPUT = 32_768
 
 function thinkingOf({ params: { reasoning, max_tokens } }: TextCall, endpoint: Endpoint): Record<string, unknown> {
-  if (!reasoning || !CAPABILITIES.find(([model]) => model.test(endpoint.upstreamModel))?.[1].thinking) return {}
+  if (!reasoning || !capabilitiesOf(endpoint).thinking) return {}
   const token_budget = budgetOf(reasoning, max_tokens ?? endpoint.max_completion_tokens ?? UNBOUNDED_OUTPUT)
   if (token_budget === undefined) return {}
   return { thinking: token_budget === 0 ? { type: 'disabled' } : { type: 'enabled', token_budget } }

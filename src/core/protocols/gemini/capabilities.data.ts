@@ -26,7 +26,7 @@ const tokens = (off: number, least: number, most: number): Thinking => ({ in: 't
 const NO_THINKING: Thinking = { in: 'nothing' }
 
 /** What a model that no row knows takes: what the newest do, but schemas in the form that all of them read. */
-const NEWEST: Capabilities = {
+export const NEWEST: Capabilities = {
   systemInstruction: true,
   thinking: levels('low', 'medium', 'high'),
   formBesideTools: true,
@@ -43,7 +43,7 @@ const OLDER: Partial<Capabilities> = { formBesideTools: false, mediaInResults: f
  * The rows that match a model's name, laid over `NEWEST`; the first match rules. Sources: ai.google.dev/gemini-api/docs
  * (thinking, structured-output, function-calling, thought-signatures).
  */
-const ROWS: [name: RegExp, capabilities: Partial<Capabilities>][] = [
+export const CAPABILITIES: [name: RegExp, capabilities: Partial<Capabilities>][] = [
   [/(^|\/)gemma-/, { ...OLDER, systemInstruction: false, thinking: NO_THINKING, search: false }],
   [/gemini-1[.-]|gemini-pro(-vision)?$/, { ...OLDER, thinking: NO_THINKING, search: false }],
   [/gemini-2\.0/, { ...OLDER, thinking: NO_THINKING }],
@@ -62,6 +62,3 @@ const ROWS: [name: RegExp, capabilities: Partial<Capabilities>][] = [
   [/gemini-4-hydrogen/, { thinking: levels('low', 'medium', 'high', 'xhigh'), jsonSchema: true }],
   [/gemini-[3-9]/, { jsonSchema: true }],
 ]
-
-/** What the model of this name takes. */
-export const capabilitiesOf = (model: string): Capabilities => ({ ...NEWEST, ...ROWS.find(([name]) => name.test(model))?.[1] })

@@ -5,7 +5,8 @@ import { conversationOf, type Message, type ToolResult } from '../conversation.t
 import { foreignContent } from '../foreign.ts'
 import { inputObject } from '../tool-input.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
+import type { Capabilities } from './capabilities.data.ts'
+import { capabilitiesOf } from './capabilities.ts'
 import { type MediaBlock, mediaPart } from './media.ts'
 import { LOST_SIGNATURE, mediaId, Signatures } from './signatures.ts'
 import { isVertex } from './vertex.ts'
@@ -21,7 +22,7 @@ interface Manner {
 /** The conversation as `contents`, and its instructions where the model has a place for them. */
 export function contentsOf(call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
   const { system, messages } = conversationOf(call.turns)
-  const manner = { names, capabilities: capabilitiesOf(endpoint.upstreamModel), takesIds: !isVertex(endpoint) }
+  const manner = { names, capabilities: capabilitiesOf(endpoint), takesIds: !isVertex(endpoint) }
   const contents = messages.map(message => content(message, manner)).filter(({ parts }) => parts.length > 0)
   const said = system.flatMap(block => (block.type === 'text' ? [{ text: block.text }] : []))
   if (said.length === 0) return { contents }

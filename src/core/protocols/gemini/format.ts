@@ -2,7 +2,8 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { ResponseFormat, TextCall } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
 import { answerToolName } from '../json-answer.ts'
-import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
+import type { Capabilities } from './capabilities.data.ts'
+import { capabilitiesOf } from './capabilities.ts'
 import { jsonSchema } from './json-schema.ts'
 import { reducedSchema } from './schema.ts'
 
@@ -24,7 +25,7 @@ const FIELD = 'response_format.json_schema.schema'
 export function formatOf(call: TextCall, endpoint: Endpoint): Format {
   const { response_format: format, tool_choice: choice } = call.params
   if (!format || format.type === 'text') return FREE
-  const capabilities = capabilitiesOf(endpoint.upstreamModel)
+  const capabilities = capabilitiesOf(endpoint)
   const hasTools = call.tools.length > 0
   const isForced = hasTools && choice !== undefined && choice !== 'auto' && choice !== 'none'
   if (!hasTools || (capabilities.formBesideTools && !isForced)) return { config: native(format, capabilities), tool: null }

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Params, TextCall } from '../../inference/call.ts'
 import { defined, isObject, type Json, member, text } from '../../kernel/json.ts'
 import { forwarded } from '../protocol.ts'
-import { capabilitiesOf } from './capabilities.data.ts'
+import { capabilitiesOf } from './capabilities.ts'
 import { thinkingConfig } from './thinking.ts'
 import { isVertex } from './vertex.ts'
 
@@ -14,7 +14,7 @@ const MOST_LOGPROBS = 20
 export function generationConfig(call: TextCall, endpoint: Endpoint, form: Json): Json {
   const { params } = call
   const { n } = forwarded(call, 'chat')
-  const { thinking, penalties } = capabilitiesOf(endpoint.upstreamModel)
+  const { thinking, penalties } = capabilitiesOf(endpoint)
   return defined({
     ...member(forwarded(call, 'chat'), 'generationConfig'),
     maxOutputTokens: params.max_tokens,

@@ -3,14 +3,14 @@ import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
 import { functionOf } from '../foreign.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { capabilitiesOf } from './capabilities.data.ts'
+import { capabilitiesOf } from './capabilities.ts'
 import type { Format } from './format.ts'
 import { jsonSchema } from './json-schema.ts'
 import { reducedSchema } from './schema.ts'
 
 /** The functions of the call, all in one entry, for some models refuse several; and what the model may do with them. */
 export function toolsOf(call: TextCall, endpoint: Endpoint, names: ToolNames, { tool }: Format): Json {
-  const { jsonSchema: isPlain, search } = capabilitiesOf(endpoint.upstreamModel)
+  const { jsonSchema: isPlain, search } = capabilitiesOf(endpoint)
   const declared = call.tools.map((given, i) => declaration(given, i, names, isPlain))
   if (tool) declared.push(declarationOf(tool.name, tool.description, tool.schema, 'response_format.json_schema.schema', isPlain))
   if (declared.length === 0) return search && call.params.web_search_options ? { tools: [{ googleSearch: {} }] } : {}
