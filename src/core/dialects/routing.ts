@@ -93,7 +93,7 @@ function modelsOf(gateway: Gateway, { model, models = [] }: Routing): string[] {
 function routingOf(gateway: Gateway, given: Static<typeof ProviderPreferences>): RoutingPreferences {
   const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = given
   const wishes: RoutingPreferences = {}
-  if (order) wishes.order = slugsOf(gateway, order)
+  if (order && order.length > 0) wishes.order = slugsOf(gateway, order)
   if (only) wishes.only = slugsOf(gateway, only)
   if (ignore) wishes.ignore = slugsOf(gateway, ignore)
   if (quantizations) wishes.quantizations = quantizations

@@ -93,16 +93,17 @@ function ordered(endpoints: Endpoint[], { order, allow_fallbacks }: RoutingPrefe
   if (!order) return allow_fallbacks === false ? endpoints.slice(0, 1) : endpoints
   const rank = ({ provider }: Endpoint) => order.indexOf(provider.slug)
   const named = endpoints.filter(endpoint => rank(endpoint) !== -1).sort((a, b) => rank(a) - rank(b))
-  return allow_fallbacks === false ? named : [...named, ...endpoints.filter(endpoint => rank(endpoint) === -1)]
+  return [...named, ...endpoints.filter(endpoint => rank(endpoint) === -1)]
 }
 
 function canBeCalled({ provider }: Endpoint) {
   return provider.configured || NOT_CONFIGURED
 }
 
-function chosenByCaller({ provider }: Endpoint, { routing: { only, ignore } }: CallBase) {
-  if (only && !only.includes(provider.slug)) return 'allowed_providers'
-  return ignore?.includes(provider.slug) ? 'allowed_providers' : true
+function chosenByCaller({ provider: { slug } }: Endpoint, { routing: { only, ignore, order, allow_fallbacks } }: CallBase) {
+  const others = only?.includes(slug) === false || ignore?.includes(slug) === true
+  const behind = allow_fallbacks === false && order?.includes(slug) === false
+  return others || behind ? 'allowed_providers' : true
 }
 
 function keepsNoData({ data_policy }: Endpoint, { routing: { data_collection, zdr } }: CallBase) {
@@ -124,7 +125,7 @@ const NOT_CONFIGURED = 'not_configured'
 
 /** In the order in which they are looked at: the last that was met is the one that was in the way. */
 const WISHES: Record<string, string> = {
-  allowed_providers: 'provider.only and provider.ignore leave no provider that serves it',
+  allowed_providers: 'provider.only, provider.ignore and provider.order leave no provider that serves it',
   'data_policy:zdr': 'provider.zdr asks for zero data retention',
   'data_policy:training': 'provider.data_collection asks for providers that do not train on data',
   quantization: 'provider.quantizations names none that is served',

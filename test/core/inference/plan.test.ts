@@ -121,6 +121,10 @@ describe('plan', () => {
   test('without fallbacks only the named ones, or a single one, are tried', () => {
     expect(planned({ routing: { order: ['cheap', 'plain'], allow_fallbacks: false } })).toEqual(['cheap', 'plain'])
     expect(planned({ routing: { allow_fallbacks: false } })).toHaveLength(1)
+    expect(refusal({ routing: { order: [], allow_fallbacks: false } })).toMatchObject({
+      message: expect.stringContaining('provider.order'),
+      metadata: { excluded_by: ['allowed_providers'] },
+    })
   })
 
   test('only and ignore say who may serve', () => {
@@ -234,7 +238,7 @@ describe('the refusal when nobody is left', () => {
 
   test('says who serves it, where the caller named somebody else', () => {
     expect(refusal({ models: ['acme/small', 'acme/other'], routing: { only: ['nobody'] } }).message).toBe(
-      'No endpoints found for acme/small: provider.only and provider.ignore leave no provider that serves it; here it is served by plain, private, cheap, limited.',
+      'No endpoints found for acme/small: provider.only, provider.ignore and provider.order leave no provider that serves it; here it is served by plain, private, cheap, limited.',
     )
   })
 

@@ -126,8 +126,9 @@ describe('wishes about who answers', () => {
     })
   })
 
-  test('of nobody that is known are of nobody', () => {
-    expect(callOf({ provider: { only: ['nobody'] } }).routing).toEqual({ only: [] })
+  test('of nobody that is known are of nobody, and an order of none is no order', () => {
+    expect(callOf({ provider: { only: ['nobody'], order: ['nobody'] } }).routing).toEqual({ only: [], order: [] })
+    expect(callOf({ provider: { order: [] } }).routing).toEqual({})
   })
 
   test('name no more providers than there could be', () => {
