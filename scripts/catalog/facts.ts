@@ -1,5 +1,5 @@
 import type { ModelRow } from '../../src/core/catalog/models/rows.ts'
-import { INPUTS, OUTPUTS } from './overlay.ts'
+import { ALWAYS_REASONING, INPUTS, OUTPUTS } from './overlay.ts'
 import type { PiModel, PricedModel } from './sources.ts'
 
 /** One model at one provider, from one source or both. */
@@ -57,12 +57,12 @@ export function modalitiesOf(slug: string, pi: PiModel | undefined): Pick<ModelR
 const EFFORTS = ['max', 'xhigh', 'high', 'medium', 'low', 'minimal']
 
 /** How it reasons. Undefined where it does not, or nobody knows. */
-export function reasoningOf(pi: PiModel | undefined): ModelRow['reasoning'] | undefined {
-  if (!pi?.reasoning) return undefined
-  const { thinkingLevelMap: levels } = pi
-  if (!levels) return { mandatory: false }
+export function reasoningOf(slug: string, pi: PiModel | undefined): ModelRow['reasoning'] | undefined {
+  const always = ALWAYS_REASONING.test(slug)
+  if (!pi?.reasoning) return always ? { mandatory: true } : undefined
+  const { thinkingLevelMap: levels = {} } = pi
   const supported_efforts = EFFORTS.filter(effort => levels[effort])
-  const mandatory = levels.off === null
+  const mandatory = always || levels.off === null
   return {
     mandatory,
     ...(supported_efforts.length > 0 ? { supported_efforts: mandatory ? supported_efforts : [...supported_efforts, 'none'] } : {}),

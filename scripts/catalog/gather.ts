@@ -1,7 +1,8 @@
 import type { EndpointRow, ModelRow } from '../../src/core/catalog/models/rows.ts'
+import type { UsdPerMillionTokens } from '../../src/core/catalog/prices.ts'
 import { contextOf, datesOf, type Found, modalitiesOf, outputOf, reasoningOf } from './facts.ts'
 import { latestAliases } from './latest.ts'
-import { CONTEXTS, OVERLAY, PROTOCOLS } from './overlay.ts'
+import { AUTHORS, CONTEXTS, OVERLAY, PROTOCOLS, REQUESTS } from './overlay.ts'
 import { genaiPrices, isSound, joined, piPrices } from './prices.ts'
 import { PROVIDER_SOURCES, type ProviderSource } from './providers.ts'
 import { newSlug, partsOf, SLUG, Slugs } from './slugs.ts'
@@ -128,7 +129,7 @@ class Gathering {
     }
     const context = served?.contextWindow ?? contextOf(found) ?? CONTEXTS[slug]
     if (context) row.context_length = context
-    const reasoning = reasoningOf(served ?? found.pi)
+    const reasoning = reasoningOf(slug, served ?? found.pi)
     if (reasoning) row.reasoning = reasoning
     this.#rows.set(slug, row)
     return row
@@ -137,7 +138,7 @@ class Gathering {
   #nameOf(slug: string, { name }: Found): string {
     const [author = '', model = ''] = slug.split('/')
     const like = [...this.#served.values()].find(one => one.id.startsWith(`${author}/`) && one.name.includes(': '))
-    const shown = like?.name.slice(0, like.name.indexOf(': ')) ?? author
+    const shown = like?.name.slice(0, like.name.indexOf(': ')) ?? AUTHORS[author] ?? author
     return `${shown}: ${name && outputOf(model) === undefined ? name.replace(/ \((latest|Global|US|EU)\)$/, '') : model}`
   }
 
@@ -168,7 +169,7 @@ class Gathering {
       provider,
       model,
       ...(protocol ? { protocol } : {}),
-      ...(prices ? { prices } : {}),
+      ...(prices ? { prices: withRequest(row.id, prices) } : {}),
       ...(context && context !== row.context_length ? { context_length: context } : {}),
       ...(pi?.maxTokens ? { max_completion_tokens: pi.maxTokens } : {}),
       ...(pi?.reasoning !== undefined ? { reasoning: pi.reasoning } : {}),
@@ -221,3 +222,8 @@ const plain = (id: string) =>
     .toLowerCase()
     .replace(/-latest$/, '')
     .replace(/(?<=\d)p(?=\d)/g, '.')
+
+function withRequest(slug: string, prices: UsdPerMillionTokens): UsdPerMillionTokens {
+  const request = REQUESTS[slug]
+  return request === undefined || prices.request === undefined ? prices : { ...prices, request }
+}

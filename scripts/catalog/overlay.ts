@@ -62,3 +62,30 @@ export const OUTPUTS: [name: RegExp, outputs: string[]][] = [
 export const PROTOCOLS: [provider: RegExp, model: RegExp, protocol: string][] = [
   [/^(openai|azure)$/, /-pro$|codex|deep-research/, 'openai-responses'],
 ]
+
+/** How authors write themselves, where the public service has no model of theirs to tell. */
+export const AUTHORS: Record<string, string> = {
+  alpindale: 'Alpindale',
+  baai: 'BAAI',
+  baidu: 'Baidu',
+  nousresearch: 'Nous',
+  perplexity: 'Perplexity',
+  pfnet: 'Preferred Networks',
+  poolside: 'Poolside',
+  'prime-intellect': 'Prime Intellect',
+  sao10k: 'Sao10K',
+  'tokyotech-llm': 'TokyoTech LLM',
+  voyage: 'Voyage AI',
+  writer: 'Writer',
+}
+
+/** Families that cannot be kept from reasoning, whatever a package says. */
+export const ALWAYS_REASONING = /^deepseek\/deepseek-r1|^minimax\/minimax-m[12]\b|^qwen\/(qwq|qwen3-.*-thinking)/
+
+/** USD for one request where a package has the price of the largest search: these are of a search as it is when nobody asks for a larger one. */
+export const REQUESTS: Record<string, number> = {
+  'perplexity/sonar': 0.005,
+  'perplexity/sonar-pro': 0.006,
+  'perplexity/sonar-reasoning': 0.005,
+  'perplexity/sonar-reasoning-pro': 0.006,
+}

@@ -95,6 +95,19 @@ describe('the built-in catalogue', () => {
       tiers: [{ above: 200_000, prompt: 2.5, cache_read: 0.25, completion: 15 }],
     })
     expect(at('openai/text-embedding-3-small', 'openai')?.prices).toEqual({ prompt: 0.02, completion: 0 })
+    expect(at('perplexity/sonar', 'perplexity')?.prices).toEqual({ prompt: 1, completion: 1, request: 0.005 })
+    expect(at('perplexity/sonar-pro', 'perplexity')?.prices).toEqual({ prompt: 3, completion: 15, request: 0.006 })
+  })
+
+  test('knows who cannot be kept from reasoning', () => {
+    const always = ['deepseek/deepseek-r1', 'minimax/minimax-m2', 'qwen/qwen3-next-80b-a3b-thinking', 'openai/o3']
+    expect(always.filter(id => rows.get(id)?.reasoning?.mandatory !== true)).toEqual([])
+    expect(rows.get('deepseek/deepseek-v3.2')?.reasoning?.mandatory).toBe(false)
+  })
+
+  test('names every author as he is written', () => {
+    const bare = models.filter(({ id, name }) => name.startsWith(`${id.slice(0, id.indexOf('/'))}: `)).map(({ name }) => name)
+    expect(bare.filter(name => /^[a-z]/.test(name))).toEqual([])
   })
 
   test('joins one model at many providers under one slug', () => {
