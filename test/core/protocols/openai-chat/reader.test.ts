@@ -258,6 +258,27 @@ describe('tool calls', () => {
   })
 })
 
+describe('a call whose name comes after its beginning', () => {
+  const begun = toolDelta({ index: 0, id: 'a', type: 'function', function: { arguments: '' } })
+  const more = (fn: object) => toolDelta({ index: 0, function: fn })
+
+  test('begins when it has one, with what was said before', () => {
+    const given = streamed(begun, more({ arguments: '{"a"' }), more({ name: 'one', arguments: ':1' }), more({ arguments: '}' }))
+    expect(toolCalls(given)).toEqual([{ choice: 0, id: 'a', name: 'one', input: '{"a":1}' }])
+  })
+
+  test('is none without one', () => {
+    expect(streamed(begun, more({ name: '', arguments: '{}' }), delta({ content: 'Hi' })).map(part => part.type)).toEqual(['text-delta'])
+  })
+
+  test('holds nothing without an end', () => {
+    const endless = Array.from({ length: 200 }, () => more({ arguments: 'x'.repeat(10_000) }))
+    expect(() => streamed(begun, ...endless)).toThrow(GatewayError)
+    const many = Array.from({ length: 1_000 }, (_, index) => ({ index, function: {} }))
+    expect(toolCalls(streamed(toolDelta(...many), toolDelta({ index: 0, function: { name: 'one' } })))).toHaveLength(1)
+  })
+})
+
 describe('choices', () => {
   test('several answers of one call are told apart by their index, in a stream and in a whole answer', () => {
     const choice = (index: number, text: string, member: string) => ({ index, [member]: { content: text }, finish_reason: 'stop' })
