@@ -4,7 +4,7 @@ import { PROVIDERS } from '../../src/core/catalog/providers.data.ts'
 import { protocols } from '../../src/core/protocols/registry.ts'
 import { oracleOf } from '../support/oracles.ts'
 import { type Model, type Reading, read } from '../support/reading.ts'
-import { hasRecordings, modelsOf, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../support/recordings.ts'
+import { hasRecordings, type Mode, modelsOf, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 
@@ -22,8 +22,9 @@ type Comparable = Partial<ReturnType<typeof flat>>
 type Aspect = keyof Comparable
 
 /** What cannot agree, and why: only where the provider's own client is wrong, or the public chat format cannot say it. */
-const EXCEPTIONS: Record<string, { without: Aspect[]; why: string }> = {
+const EXCEPTIONS: Record<string, { mode?: Mode; without: Aspect[]; why: string }> = {
   'openai__openai-local-shell-tool.1': {
+    mode: 'whole',
     without: ['calls'],
     why: 'The client has other names for the arguments in a whole answer than in a streamed one',
   },
@@ -105,12 +106,18 @@ const flat = ({ text, reasoning, calls, finish, tokens, failure }: Reading, join
   failure,
 })
 
+/** The exception for this recording, in its mode. */
+function exceptionOf({ name, mode }: Recording) {
+  const exception = EXCEPTIONS[name]
+  return exception && (exception.mode ?? mode) === mode ? exception : undefined
+}
+
 const COUNTS: Aspect[] = ['input', 'output', 'cached', 'reasoned']
 
 // Where the provider has not counted, the gateway estimates.
-const leftOut = ({ name, package: from }: Recording, own: Reading): Aspect[] => [
-  ...withIds(EXCEPTIONS[name]?.without ?? []),
-  ...(UNREAD[from]?.without ?? []),
+const leftOut = (recording: Recording, own: Reading): Aspect[] => [
+  ...withIds(exceptionOf(recording)?.without ?? []),
+  ...(UNREAD[recording.package]?.without ?? []),
   ...(own.tokens === null ? COUNTS : []),
 ]
 
@@ -142,9 +149,10 @@ const providersOf = (recordings: Recording[]) =>
 
 const counts = new Map<string, { agreed: number; inPart: number; asked: number }>()
 
-function count({ protocol, name }: Recording, agrees: boolean): void {
+function count(recording: Recording, agrees: boolean): void {
+  const { protocol } = recording
   const { agreed, inPart, asked } = counts.get(protocol) ?? { agreed: 0, inPart: 0, asked: 0 }
-  const excepted = Object.hasOwn(EXCEPTIONS, name)
+  const excepted = exceptionOf(recording) !== undefined
   counts.set(protocol, { agreed: agreed + Number(agrees), inPart: inPart + Number(agrees && excepted), asked: asked + 1 })
 }
 
