@@ -35,7 +35,9 @@ export function dataUrl(url: string, field?: string): Media {
 /** How the pictures that every provider takes begin, in base64. */
 const PICTURES = { iVBORw0KGgo: 'image/png', '/9j/': 'image/jpeg', R0lGOD: 'image/gif', UklGR: 'image/webp' }
 
-const pictureType = (data: string) => Object.entries(PICTURES).find(([beginning]) => data.startsWith(beginning))?.[1]
+/** What a picture in base64 is, by how it begins; undefined where that says nothing. */
+export const pictureType = (data: string): string | undefined =>
+  Object.entries(PICTURES).find(([beginning]) => data.startsWith(beginning))?.[1]
 
 const PLAIN = /^data:text\/plain[;,]/i
 

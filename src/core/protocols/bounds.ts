@@ -1,7 +1,7 @@
 import { unreadable } from './failure.ts'
 
 /** More alternatives, tool calls or open blocks than this in one answer is a provider gone wrong, and nothing may grow for it. */
-export const MOST_CHOICES = 128
+const MOST_CHOICES = 128
 export const MOST_CALLS = 128
 export const MOST_OPEN = 128
 
