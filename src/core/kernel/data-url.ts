@@ -100,3 +100,7 @@ function hexDigit(code: number): number {
   const letter = code | 0x20
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x61 + 10 : -1
 }
+
+/** Two pieces of one thing's base64 as one. Each may be padded for itself: joined as texts they would be no base64. */
+export const joinedBase64 = (a: string, b: string): string =>
+  a.endsWith('=') ? Buffer.concat([Buffer.from(a, 'base64'), Buffer.from(b, 'base64')]).toString('base64') : a + b

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { dataUrl, isDataUrl } from '../../../src/core/kernel/data-url.ts'
+import { dataUrl, isDataUrl, joinedBase64 } from '../../../src/core/kernel/data-url.ts'
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
@@ -99,4 +99,10 @@ test('trap 13: a picture is of the type that its bytes are of, whatever the URL 
   expect(typeOf('image/png', 'RIFF....WEBP')).toBe('image/webp')
   expect(typeOf('image/svg+xml', '<svg/>')).toBe('image/svg+xml')
   expect(typeOf('audio/wav', 'RIFF....WAVE')).toBe('audio/wav')
+})
+
+test('pieces of base64 that are padded for themselves are joined by their bytes', () => {
+  const pieces = ['a', 'bc', 'def', 'g'].map(piece => Buffer.from(piece).toString('base64'))
+  expect(Buffer.from(pieces.reduce(joinedBase64), 'base64').toString()).toBe('abcdefg')
+  expect(joinedBase64('', 'YQ==')).toBe('YQ==')
 })

@@ -2,6 +2,7 @@ import type { GatewayError } from '../../errors.ts'
 import type { AudioDelta, Logprobs, ReasoningDetail, Receipt, TextPart } from '../../inference/call.ts'
 import { addDetail } from '../../inference/reasoning-details.ts'
 import type { Answer } from '../../inference/settle.ts'
+import { joinedBase64 } from '../../kernel/data-url.ts'
 import { chatError } from './error.ts'
 import type { Shape } from './shape.ts'
 import { chatUsage } from './usage.ts'
@@ -78,10 +79,6 @@ class Choice {
     this.logprobs = { content: joined(this.logprobs?.content, given.content), refusal: joined(this.logprobs?.refusal, given.refusal) }
   }
 }
-
-// Each piece of sound is padded for itself: joined as texts they would be no base64.
-const joinedBase64 = (a: string, b: string): string =>
-  a.endsWith('=') ? Buffer.concat([Buffer.from(a, 'base64'), Buffer.from(b, 'base64')]).toString('base64') : a + b
 
 /** Collects the parts of an answer into one `chat.completion`. Throws when the answer failed before it said anything. */
 export async function chatResponse(answer: Answer<'text'>, shape: Shape) {

@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
+import { joinedBase64 } from '../../kernel/data-url.ts'
 import { count, isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
 import { MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
@@ -204,7 +205,7 @@ export class ConverseReader implements Reader<TextPart> {
     const open = this.#open.get(at)
     if (open?.type !== 'redacted' && open?.type !== 'image') return
     if (open.data.length + data.length > MOST_HELD) throw unreadable()
-    open.data += data
+    open.data = joinedBase64(open.data, data)
   }
 
   #input(at: number, input: string): void {

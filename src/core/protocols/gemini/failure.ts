@@ -35,8 +35,8 @@ export function failureInside(error: Json): GatewayError {
 /** `ErrorInfo.reason`, where it is one that we know. */
 function reasonOf(error: Json): string | undefined {
   return objects(error.details)
-    .map(detail => text(detail.reason))
-    .find(reason => reason !== null && Object.hasOwn(CODES, reason)) as string | undefined
+    .flatMap(detail => text(detail.reason) ?? [])
+    .find(reason => Object.hasOwn(CODES, reason))
 }
 
 const LONGEST_WAIT = 300

@@ -1,11 +1,9 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { inputTokens, outputTokens, type ReasoningDetail, type TextCall, type TextPart, type Usage } from '../../inference/call.ts'
 import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
-import { choiceAt, Garbage, MOST_CALLS } from '../bounds.ts'
-import { unreadable } from '../failure.ts'
+import { choiceAt, Garbage } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { inputText } from '../tool-input.ts'
-import { ownId } from '../tool-names.ts'
+import { Calls } from './calls.ts'
 import { sourcesOf } from './citations.ts'
 import { audioOf, saidIn, thoughtIn } from './content.ts'
 import { failureInside } from './failure.ts'
@@ -14,25 +12,12 @@ import { logprobsOf } from './logprobs.ts'
 import { type Piece, ThinkTags } from './think-tags.ts'
 import { usageOf } from './usage.ts'
 
-/** The arguments of a call that has no name yet may grow to this. */
-const MOST_HELD = 1024 * 1024
-
-/** What one chunk says of a tool call. */
-interface CallPiece {
-  id: string | null
-  name: string | null
-  input: string
-}
-
 /** Reads `chat.completion.chunk` events. One small method for each thing that a chunk may hold. */
 export class ChunkReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
-  /** The tool calls that have begun, by choice and slot; made when the first does. */
-  #calls: Map<string, { index: number; id: string }> | null = null
-  #counts: Map<number, number> | null = null
-  /** What was said of calls that have no name yet, by choice and slot. */
-  #unnamed: Map<string, CallPiece> | null = null
+  /** Made when the first call is told of: most answers have none. */
+  #calls: Calls | null = null
   /** The choices that have ended. Some servers say it twice. */
   #ended: Set<number> | null = null
   /** Parts thinking from text, by choice, where the server leaves it in tags. */
@@ -149,56 +134,11 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #toolCalls(delta: Json, choice: number, parts: TextPart[]): void {
-    if (isObject(delta.function_call)) this.#toolCall({ index: 0, function: delta.function_call }, 0, choice, parts)
-    if (!Array.isArray(delta.tool_calls)) return
-    for (const [i, call] of delta.tool_calls.entries()) if (isObject(call)) this.#toolCall(call, i, choice, parts)
-  }
-
-  #toolCall(given: Json, position: number, choice: number, parts: TextPart[]): void {
-    const fn = isObject(given.function) ? given.function : {}
-    const slot = `${choice} ${typeof given.index === 'number' ? given.index : position}`
-    const piece = { id: text(given.id) || null, name: text(fn.name) || null, input: inputText(fn.arguments) }
-    if (piece.name === null && !this.#calls?.has(slot)) this.#hold(slot, piece)
-    else this.#piece(slot, piece, choice, parts)
-  }
-
-  // Some servers give no index, some no id, some the same index to every call: a new id or a second name is a new call.
-  #piece(slot: string, { id, name, input }: CallPiece, choice: number, parts: TextPart[]): void {
-    const known = this.#calls?.get(slot)
-    const isNew = !known || (id !== null && id !== known.id && name !== null)
-    const held = isNew ? this.#released(slot) : undefined
-    const call = isNew ? this.#newCall(slot, id ?? held?.id ?? null, choice) : known
-    if (!call) return
-    if (isNew) parts.push({ type: 'tool-call-start', choice, index: call.index, id: call.id, name: name ?? '' })
-    const said = held ? held.input + input : input
-    if (said) parts.push({ type: 'tool-call-delta', choice, index: call.index, input: said })
-  }
-
-  // A call begins with its name: what some servers say of it before waits.
-  #hold(slot: string, piece: CallPiece): void {
-    this.#unnamed ??= new Map()
-    const held = this.#unnamed.get(slot)
-    if (!held && this.#unnamed.size >= MOST_CALLS) return
-    const input = (held?.input ?? '') + piece.input
-    if (input.length > MOST_HELD) throw unreadable()
-    this.#unnamed.set(slot, { id: piece.id ?? held?.id ?? null, name: null, input })
-  }
-
-  #released(slot: string): CallPiece | undefined {
-    const held = this.#unnamed?.get(slot)
-    this.#unnamed?.delete(slot)
-    return held
-  }
-
-  #newCall(slot: string, id: string | null, choice: number): { index: number; id: string } | undefined {
-    const index = this.#counts?.get(choice) ?? 0
-    if (index >= MOST_CALLS) return undefined
-    this.#counts ??= new Map()
-    this.#counts.set(choice, index + 1)
-    const call = { index, id: id || ownId(this.#call, `${choice}_${index}`) }
-    this.#calls ??= new Map()
-    this.#calls.set(slot, call)
-    return call
+    const given = isObject(delta.function_call) ? [{ index: 0, function: delta.function_call }] : []
+    if (Array.isArray(delta.tool_calls)) given.push(...delta.tool_calls)
+    if (given.length === 0) return
+    this.#calls ??= new Calls(this.#call)
+    for (const [i, call] of given.entries()) if (isObject(call)) parts.push(...this.#calls.read(call, i, choice))
   }
 
   #media(delta: Json, choice: number, parts: TextPart[]): void {
