@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Catalog, openCatalog } from './catalog/models.ts'
+import { type DesignatedPreset, openPresets, reloadPresets } from './catalog/presets.ts'
 import { type Config, defaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
 import { type Key, openKeys, reloadKeys } from './identity/keys.ts'
@@ -26,6 +27,8 @@ export interface Gateway {
   /** Every key by its hash, in memory. */
   keys: Map<string, Key>
   workspaces: Map<string, Workspace>
+  /** Every preset as it is used, by its workspace and slug, in memory. */
+  presets: Map<string, DesignatedPreset>
   owner: Owner
   ledger: Ledger
   recorder: Recorder
@@ -43,7 +46,7 @@ export interface Gateway {
   accessTokens: AccessTokens
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed since, keys and workspaces, and says whether there was anything. */
+  /** Takes over what another process has changed since, keys, workspaces and presets, and says whether there was anything. */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -79,6 +82,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     store,
     keys: await openKeys(store.keys),
     workspaces: await openWorkspaces(store),
+    presets: await openPresets(store.presets),
     owner,
     ledger: await openLedger(store.ledger, clock),
     recorder,
@@ -95,6 +99,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       if (now === version) return false
       await reloadKeys(gateway)
       gateway.workspaces = await openWorkspaces(store)
+      await reloadPresets(gateway)
       version = now
       return true
     },

@@ -13,6 +13,7 @@ import { key } from './routes/key.ts'
 import { keys } from './routes/keys.ts'
 import { messages } from './routes/messages.ts'
 import { models } from './routes/models.ts'
+import { presets } from './routes/presets.ts'
 import { providers } from './routes/providers.ts'
 import { site } from './routes/site.ts'
 
@@ -30,6 +31,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(embeddings(gateway))
         .use(keys(gateway))
         .use(key(gateway))
+        .use(presets(gateway))
         .use(generation(gateway))
         .use(models(gateway, siteUrl))
         .use(providers(gateway)),

@@ -26,6 +26,7 @@ const MEANINGS: Record<number, string> = {
   403: 'Not allowed for this key',
   404: 'Resource not found',
   408: 'The request took too long to arrive',
+  409: 'Changed by another at the same moment',
   413: 'Request payload too large',
   422: 'Unprocessable request',
   429: 'Rate limit exceeded',

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import type { DesignatedPreset } from '../../src/core/catalog/presets.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Key } from '../../src/core/identity/keys.ts'
 import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
@@ -27,6 +28,39 @@ const keyOf = (more: Partial<Key> = {}): Key => ({
   updated_at: null,
   ...more,
 })
+
+const CREATED = '2026-03-04T05:06:07.000Z'
+
+/** A preset of this id and slug at a version; the id of the version is both. */
+const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
+  id,
+  workspace_id: WORKSPACE,
+  slug,
+  name: slug,
+  description: null,
+  status: 'active',
+  status_updated_at: null,
+  creator_user_id: 'user_1',
+  designated_version_id: `${id}-${version}`,
+  created_at: CREATED,
+  updated_at: CREATED,
+  designated_version: {
+    id: `${id}-${version}`,
+    preset_id: id,
+    version,
+    creator_id: 'user_1',
+    system_prompt: 'Be “brief” 𝄞',
+    config: { model: 'acme/small', stop: ['a'], tools: [{ type: 'function', function: { name: 'f' } }] },
+    created_at: CREATED,
+    updated_at: CREATED,
+  },
+})
+
+const typeOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => undefined,
+    thrown => GatewayError.from(thrown).type,
+  )
 
 /** What every store must satisfy. `open` gives an empty one. */
 export function storeSuite(name: string, open: () => Promise<Store>): void {
@@ -79,6 +113,55 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       await store.keys.remove('h2')
       await store.keys.remove('h2')
       expect(await store.keys.all()).toEqual([keyOf({ hash: 'h1', name: 'new', limit: null })])
+    })
+
+    test('a preset is what was inserted, to the last field', async () => {
+      const presets = [presetOf('p1'), presetOf('p2', `'; drop table presets; --`)]
+      for (const preset of presets) await store.presets.insert(preset)
+      expect((await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(presets)
+    })
+
+    test('another version of a preset is the one that is used, and the older ones stay', async () => {
+      const [first, second] = [presetOf('p1', 'a', 1).designated_version, presetOf('p1', 'a', 2).designated_version]
+      await store.presets.insert(presetOf('p1', 'a'))
+      await store.presets.insert(presetOf('p2', 'b'))
+      await store.presets.designate({ ...second, config: {}, system_prompt: null }, 'later')
+      const later = { ...presetOf('p1', 'a', 2), updated_at: 'later', designated_version: { ...second, config: {}, system_prompt: null } }
+      expect((await store.presets.all()).find(one => one.id === 'p1')).toEqual(later)
+      expect(await store.presets.versions('p1', 0, 10)).toEqual([first, later.designated_version])
+      expect(await store.presets.versions('p1', 1, 1)).toEqual([later.designated_version])
+      expect(await store.presets.version('p1', 1)).toEqual(first)
+      expect(await store.presets.version('p1', 3)).toBeUndefined()
+    })
+
+    test('a second preset of a slug is a conflict, and nothing of it is kept', async () => {
+      await store.presets.insert(presetOf('p1', 'a'))
+      expect(await typeOf(store.presets.insert(presetOf('p2', 'a')))).toBe('conflict')
+      expect(await store.presets.all()).toEqual([presetOf('p1', 'a')])
+      expect(await store.presets.versions('p2', 0, 10)).toEqual([])
+    })
+
+    test('a second version of a number is a conflict, and moves nothing', async () => {
+      await store.presets.insert(presetOf('p1', 'a'))
+      const again = { ...presetOf('p1', 'a').designated_version, id: 'other' }
+      expect(await typeOf(store.presets.designate(again, 'later'))).toBe('conflict')
+      expect(await store.presets.all()).toEqual([presetOf('p1', 'a')])
+    })
+
+    test('a change of a preset touches one, and its version stays', async () => {
+      for (const id of ['p1', 'p2']) await store.presets.insert(presetOf(id))
+      await store.presets.update('p2', { status: 'archived', status_updated_at: 'later' })
+      const changed = { ...presetOf('p2'), status: 'archived', status_updated_at: 'later' }
+      expect((await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1)) as unknown[]).toEqual([presetOf('p1'), changed])
+    })
+
+    test('an integer of a preset that JavaScript would round is kept', async () => {
+      const preset = presetOf()
+      preset.designated_version.config = {
+        audio: { id: (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON('900719925474099312') },
+      }
+      await store.presets.insert(preset)
+      expect(JSON.stringify((await store.presets.all())[0]?.designated_version.config)).toBe('{"audio":{"id":900719925474099312}}')
     })
 
     test('a generation is what was recorded, to the last field', async () => {

@@ -40,6 +40,7 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
   title: 'A “title” with \u0000 in it',
   user_agent: null,
   error_type: null,
+  preset_id: 'preset-1',
   ...more,
 })
 

@@ -45,6 +45,7 @@ const Plugin = Type.Object({ id: Type.String({ minLength: 1 }), enabled: Type.Op
 /** The members of a body that say so. */
 export const routing = {
   models: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
+  preset: optional(Type.String({ minLength: 1, maxLength: 200 })),
   route: optional(oneOf('fallback', 'sort')),
   provider: optional(ProviderPreferences),
   plugins: optional(Type.Array(Plugin)),
@@ -76,6 +77,7 @@ export function callBase(gateway: Gateway, actor: Actor, body: Routing, { id, or
     user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
+    preset_id: null,
     echoUpstreamBody: false,
     origin,
   }

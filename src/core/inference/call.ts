@@ -20,6 +20,8 @@ export interface CallBase {
   user: string | null
   session_id: string | null
   trace: Record<string, unknown> | null
+  /** The preset that was laid under it. */
+  preset_id: string | null
   /** Whether the caller asked to see the bodies sent upstream. */
   echoUpstreamBody: boolean
   origin: Origin

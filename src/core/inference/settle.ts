@@ -182,5 +182,6 @@ function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): 
     title: call.origin.title,
     user_agent: call.origin.user_agent,
     error_type: error?.type ?? null,
+    preset_id: call.preset_id,
   }
 }

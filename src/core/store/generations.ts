@@ -42,6 +42,7 @@ const COLUMNS: { [Name in keyof Generation]: (one: Generation) => Value } = {
   title: one => one.title,
   user_agent: one => one.user_agent,
   error_type: one => one.error_type,
+  preset_id: one => one.preset_id,
 }
 
 const NAMES = Object.keys(COLUMNS)

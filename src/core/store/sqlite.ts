@@ -5,6 +5,7 @@ import { generationStore } from './generations.ts'
 import { keyStore } from './keys.ts'
 import { ledgerStore } from './ledger.ts'
 import { migrate } from './migrations.ts'
+import { presetStore } from './presets.ts'
 import type { Store } from './store.ts'
 import type { Tables } from './tables.ts'
 import { workspaceStore } from './workspaces.ts'
@@ -35,6 +36,7 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
   return {
     keys: keyStore(kysely),
     workspaces: workspaceStore(kysely),
+    presets: presetStore(kysely, db),
     ledger: ledgerStore(kysely),
     generations: generationStore(kysely, db),
     owner: candidate => ownerOf(kysely, candidate),

@@ -1,3 +1,4 @@
+import type { PresetStore } from '../catalog/presets.ts'
 import type { KeyStore } from '../identity/keys.ts'
 import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
 import type { LedgerStore } from '../ledger/ledger.ts'
@@ -7,6 +8,7 @@ import type { GenerationStore } from '../telemetry/generations.ts'
 export interface Store {
   keys: KeyStore
   workspaces: WorkspaceStore
+  presets: PresetStore
   ledger: LedgerStore
   generations: GenerationStore
   /** The owner of this memory; the candidate becomes it when there is none yet. */

@@ -1,4 +1,5 @@
 import type { ColumnType } from 'kysely'
+import type { Preset, PresetVersion } from '../catalog/presets.ts'
 import type { Key } from '../identity/keys.ts'
 import type { Workspace } from '../identity/workspaces.ts'
 import type { DaySpend } from '../ledger/ledger.ts'
@@ -9,6 +10,8 @@ export interface Tables {
   meta: { name: string; value: string }
   workspaces: Columns<Workspace>
   keys: Columns<Key>
+  presets: Columns<Preset>
+  preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
 }

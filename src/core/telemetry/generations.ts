@@ -55,6 +55,7 @@ export interface Generation {
   title: string | null
   user_agent: string | null
   error_type: string | null
+  preset_id: string | null
 }
 
 /** Remembers generations. `record` is one transaction: the rows and the days' spending, all or nothing. It throws 409 for a row that can never be kept. */
@@ -98,7 +99,6 @@ function shownGeneration(generation: Generation) {
     num_media_prompt: null,
     num_search_results: null,
     origin: generation.http_referer ?? title ?? '',
-    preset_id: null,
     response_cache_source_id: null,
     router: null,
     tokens_prompt: generation.native_tokens_prompt,

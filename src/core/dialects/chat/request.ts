@@ -29,7 +29,6 @@ const OURS = new Set([
   // Legacy names that the public service still reads and no provider knows.
   'usage',
   'transforms',
-  'preset',
 ])
 
 function turnsOf({ messages, prompt }: ChatRequest): Turn[] {

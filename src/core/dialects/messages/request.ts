@@ -144,7 +144,8 @@ const plainText = (text: string) => dataUrl('text/plain', Buffer.from(text).toSt
 
 const TOOL_FIELDS = new Set(['type', 'name', 'description', 'input_schema', 'strict', 'cache_control'])
 
-function toolOf(tool: NonNullable<MessagesRequest['tools']>[number]): Tool {
+/** A tool in the neutral language. */
+export function toolOf(tool: NonNullable<MessagesRequest['tools']>[number]): Tool {
   if (tool.type != null && tool.type !== 'custom') return { type: 'other', dialect: 'messages', value: tool }
   const { name, description, input_schema, strict, cache_control } = tool as CustomTool
   return {
@@ -158,7 +159,8 @@ function toolOf(tool: NonNullable<MessagesRequest['tools']>[number]): Tool {
   }
 }
 
-function paramsOf(body: MessagesRequest): Params {
+/** The parameters in the neutral language. */
+export function paramsOf(body: MessagesRequest): Params {
   const params: Params = {}
   if (body.max_tokens != null) params.max_tokens = body.max_tokens
   if (body.temperature != null) params.temperature = body.temperature

@@ -1,0 +1,116 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import { type Draft, usablePreset } from '../catalog/presets.ts'
+import { invalid } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Actor } from '../identity/actor.ts'
+import type { Dialect, TextCall, Tool } from '../inference/call.ts'
+import { isObject, type Json, text } from '../kernel/json.ts'
+import { understand as understandChat } from './chat/request.ts'
+import type { ChatRequest } from './chat/schema.ts'
+import { ChatPreset, chatDraft } from './presets/chat.ts'
+import { MessagesPreset, messagesDraft } from './presets/messages.ts'
+import { ResponsesPreset, responsesDraft } from './presets/responses.ts'
+import type { CallContext } from './routing.ts'
+
+/** What a preset may be made of: the body of an inference request, in any dialect. */
+export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, responses: ResponsesPreset } satisfies Record<Dialect, TSchema>
+
+/**
+ * What a checked body says of how to answer, in the chat API's words. Throws 400 where its fields contradict each other, or it
+ * names a preset itself: a preset stands on its own.
+ */
+export function draftOf<D extends Dialect>(gateway: Gateway, actor: Actor, dialect: D, body: Static<(typeof presetBodies)[D]>): Draft {
+  const draft = draftIn(dialect, body)
+  const { model, models = [] } = draft.config as { model?: string; models?: string[] }
+  if (isObject(body) && body.preset != null) throw invalid('preset: expected none in a preset', 'preset')
+  if ([model, ...models].some(slug => slug?.includes(MARK))) throw invalid('model: expected a model, found a preset', 'model')
+  understoodAlone(gateway, actor, draft, NOBODY)
+  return draft
+}
+
+function draftIn(dialect: Dialect, body: unknown): Draft {
+  switch (dialect) {
+    case 'chat':
+      return chatDraft(body as ChatPreset)
+    case 'messages':
+      return messagesDraft(body as MessagesPreset)
+    case 'responses':
+      return responsesDraft(body as ResponsesPreset)
+  }
+}
+
+const NOBODY: CallContext = {
+  origin: { request_id: '', http_referer: null, title: null, user_agent: null },
+  id: '',
+  session_id: null,
+  betas: [],
+}
+
+type Understand<Body> = (gateway: Gateway, actor: Actor, body: Body, context: CallContext) => TextCall
+type Naming = { model?: string; models?: string[]; preset?: string | null; provider?: object | null }
+
+/**
+ * A dialect's way to understand, with the preset laid under the call that the body names: `@preset/slug` or `model@preset/slug` for
+ * its model, or `preset`. Field by field the call rules; tools are united, and the preset's system prompt comes first (wire
+ * reference I). Laid under the call and not under the body, so that it does not matter in which dialect either was said.
+ * Throws 404 for a preset that cannot be used, and 400 where two are named.
+ */
+export const withPresets =
+  <Body extends Naming>(understand: Understand<Body>): Understand<Body> =>
+  (gateway, actor, body, context) => {
+    const named = namedIn(body)
+    if (!named) return understand(gateway, actor, body, context)
+    const { id, designated_version } = usablePreset(gateway, actor, named.slug)
+    const call = understand(gateway, actor, modelled(body, named.model, designated_version.config), context)
+    const under = understoodAlone(gateway, actor, designated_version, context)
+    return {
+      ...call,
+      preset_id: id,
+      routing: body.provider == null ? under.routing : call.routing,
+      turns: [...under.turns, ...call.turns],
+      tools: united(under.tools, call.tools),
+      params: { ...under.params, ...call.params },
+    }
+  }
+
+const MARK = '@preset/'
+
+/** The preset that a body names, and the model that it names beside it. */
+function namedIn({ model, preset }: Naming): { slug: string; model: string | undefined } | undefined {
+  const at = model?.indexOf(MARK) ?? -1
+  if (model === undefined || at === -1) return preset == null ? undefined : { slug: preset, model }
+  const slug = model.slice(at + MARK.length)
+  if (preset != null && preset !== slug) throw invalid('preset: expected the one that model names, or none', 'preset')
+  return { slug, model: at === 0 ? undefined : model.slice(0, at) }
+}
+
+/** The body with the models that it asks for, or else the preset's; neither names none. */
+function modelled<Body extends Naming>({ preset: _, model: __, ...body }: Body, model: string | undefined, config: Json): Body {
+  const wanted = model ?? text(config.model)
+  const models = body.models ?? config.models
+  return { ...body, ...(wanted === null ? {} : { model: wanted }), ...(models === undefined ? {} : { models }) } as unknown as Body
+}
+
+// Its models are the body's matter, and nothing here keeps answers.
+function understoodAlone(gateway: Gateway, actor: Actor, { system_prompt, config }: Draft, context: CallContext): TextCall {
+  const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
+  const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
+  return understandChat(gateway, actor, { ...fields, messages } as ChatRequest, context)
+}
+
+/** The preset's tools first, each replaced by the call's own of the same identity; then the call's others. */
+function united(preset: Tool[], own: Tool[]): Tool[] {
+  if (preset.length === 0) return own
+  const ids = new Set(preset.map(identityOf))
+  const replaced = preset.map(tool => own.find(one => identityOf(one) === identityOf(tool)) ?? tool)
+  return [...replaced, ...own.filter(tool => !ids.has(identityOf(tool)))]
+}
+
+/** Server tools that may be there more than once, each under a name of its own. */
+const NAMED = ['openrouter:advisor', 'openrouter:subagent']
+
+function identityOf(tool: Tool): string {
+  if (tool.type === 'function') return `function ${tool.name}`
+  const { type, parameters } = tool.value as { type: string; parameters?: unknown }
+  return NAMED.includes(type) && isObject(parameters) ? `${type} ${parameters.name}` : type
+}
