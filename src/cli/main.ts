@@ -5,6 +5,7 @@ import { generationsCommand } from './commands/generations.ts'
 import { initCommand } from './commands/init.ts'
 import { keysCommand } from './commands/keys.ts'
 import { modelsCommand } from './commands/models.ts'
+import { presetsCommand } from './commands/presets.ts'
 import { providersCommand } from './commands/providers.ts'
 import { serveCommand } from './commands/serve.ts'
 import { fail } from './output.ts'
@@ -20,6 +21,7 @@ export function program(): Command {
     .addCommand(serveCommand())
     .addCommand(initCommand())
     .addCommand(keysCommand())
+    .addCommand(presetsCommand())
     .addCommand(modelsCommand())
     .addCommand(providersCommand())
     .addCommand(generationsCommand())

@@ -32,6 +32,8 @@ describe('help', () => {
       'keys update',
       'models list',
       'models endpoints',
+      'presets create',
+      'presets versions',
       'providers list',
       'generations get',
       'config check',
@@ -85,6 +87,14 @@ describe('wrong usage is exit code 2 and one line', () => {
     ['E2 a time of minute precision', ['keys', 'create', '--name', 'x', '--expires-at', '2099-01-01T00:00Z']],
     ['a time that has passed', ['keys', 'create', '--name', 'x', '--expires-at', '2020-01-01T00:00:00Z']],
     ['an empty name', ['keys', 'create', '--name', '']],
+    ['a preset without a body', ['presets', 'create', 'x']],
+    ['a body that is not there', ['presets', 'create', 'x', '--body', 'nowhere.json']],
+    ['a body that is none', ['presets', 'create', 'x', '--body', '/dev/null']],
+    ['an unknown dialect', ['presets', 'create', 'x', '--body', '-', '--dialect', 'latin']],
+    ['what is no slug', ['presets', 'get', 'a b']],
+    ['what is no version', ['presets', 'versions', 'x', 'latest']],
+    ['an unknown status', ['presets', 'update', 'x', '--status', 'asleep']],
+    ['a page of none', ['presets', 'list', '--limit', '0']],
     ['none at all', ['generations', 'list', '--limit', '0']],
     ['a port that is none', ['serve', '--port', '70000']],
     ['a log format that is none', ['serve', '--port', '0', '--log', 'xml']],
@@ -210,6 +220,58 @@ describe('keys', () => {
   })
 })
 
+describe('presets', () => {
+  let data: string
+  const presets = (...args: string[]) => gateway(['presets', ...args, '--data', data])
+  const presetsJson = async (...args: string[]) => jsonOf(await presets(...args, '--json'))
+  const bodyOf = (body: unknown) => {
+    const file = join(emptyDirectory(), 'body.json')
+    writeFileSync(file, typeof body === 'string' ? body : JSON.stringify(body))
+    return file
+  }
+
+  beforeAll(async () => {
+    data = emptyDirectory()
+    await gateway(['init', '--data', data])
+  })
+
+  test('create makes a version after the other, from a body in any dialect', async () => {
+    const chat = bodyOf({ model: 'a/b', stop: 'END', stream: true, messages: [{ role: 'system', content: 'Be brief' }] })
+    const messages = bodyOf({ model: 'a/b', stop_sequences: ['END'], system: 'Two', messages: [{ role: 'user', content: 'Hi' }] })
+    const responses = bodyOf({ model: 'a/b', max_output_tokens: 5, instructions: 'Three' })
+    const version = async (...args: string[]) => (await presetsJson('create', 'made', '--body', ...args)).data.designated_version
+    expect(await version(chat)).toMatchObject({ version: 1, config: { model: 'a/b', stop: 'END' }, system_prompt: 'Be brief' })
+    expect(await version(messages, '--dialect', 'messages')).toMatchObject({ version: 2, config: { stop: ['END'] }, system_prompt: 'Two' })
+    const third = await version(responses, '--dialect', 'responses', '--workspace', 'default')
+    expect(third).toMatchObject({ version: 3, config: { max_tokens: 5 }, system_prompt: 'Three' })
+    expect((await presetsJson('get', 'made')).data.designated_version).toEqual(third)
+    expect(await presetsJson('versions', 'made', '3')).toEqual({ data: third })
+    expect(await presetsJson('versions', 'made', '--offset', '2', '--limit', '1')).toEqual({ data: [third], total_count: 3 })
+  })
+
+  test('create and update say what they did, and list, get and versions print it', async () => {
+    expect((await presets('create', 'shown', '--body', bodyOf({ model: 'a/b', prompt: 'x' }))).stdout).toBe('shown is at version 1\n')
+    expect((await presets('update', 'shown', '--status', 'disabled')).stdout).toBe('shown is disabled\n')
+    expect((await presets('list')).stdout).toMatch(/^SLUG +NAME +STATUS +UPDATED\n(.*\n)*shown +shown +disabled +\d{4}-/)
+    expect((await presets('get', 'shown')).stdout).toMatch(/^status +disabled$/m)
+    expect((await presets('versions', 'shown')).stdout).toMatch(/^VERSION +CREATED +MODEL +SYSTEM PROMPT\n1 +\S+ +a\/b +-\n$/)
+    expect((await presets('versions', 'shown', '1')).stdout).toMatch(/^config +{"model":"a\/b"}$/m)
+  })
+
+  test('that are not there, or in no workspace, are not found, and what contradicts itself is refused', async () => {
+    for (const args of [
+      ['get', 'none'],
+      ['versions', 'none'],
+      ['update', 'none', '--status', 'active'],
+      ['list', '--workspace', 'none'],
+    ])
+      expect(refusal(await presets(...args))).toEqual(refused(3))
+    const wrong = bodyOf({ prompt: 'x', model: '@preset/made' })
+    expect(refusal(await presets('create', 'wrong', '--body', wrong))).toEqual(refused(2))
+    expect(refusal(await presets('create', 'wrong', '--body', bodyOf('[1]')))).toEqual(refused(2))
+  })
+})
+
 describe('config', () => {
   test('check says what a good file holds, and warns of a model without prices', async () => {
     const cwd = emptyDirectory()
@@ -289,6 +351,12 @@ describe('beside a running server', () => {
       undated(await api('/models/user?output_modalities=all', server.inference_key)),
     )
     expect(await json('models', 'endpoints', 'openai/gpt-4o')).toEqual(await api('/models/openai/gpt-4o/endpoints'))
+    const body = { model: 'acme/small', temperature: 0.5, messages: [{ role: 'user', content: 'Hi' }] }
+    await server.fetch('/presets/p/chat/completions', { key: server.inference_key, json: body })
+    expect(await json('presets', 'list')).toEqual(await api('/presets'))
+    expect(await json('presets', 'get', 'p')).toEqual(await api('/presets/p'))
+    expect(await json('presets', 'versions', 'p')).toEqual(await api('/presets/p/versions'))
+    expect(await json('presets', 'versions', 'p', '1')).toEqual(await api('/presets/p/versions/1'))
     expect(await json('providers', 'list')).toEqual(await api('/providers'))
     expect(await json('generations', 'get', generationIds[0] ?? '')).toEqual(await api(`/generation?id=${generationIds[0]}`))
   })

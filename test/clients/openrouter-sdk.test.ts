@@ -522,6 +522,68 @@ describe('models', () => {
   })
 })
 
+describe('presets', () => {
+  test('are made in every dialect, listed and read, version by version', async () => {
+    const { data: first } = await client.presets.createPresetsMessages({
+      slug: 'writer',
+      messagesRequest: {
+        model: 'acme/small',
+        maxTokens: 50,
+        system: 'Be brief',
+        stopSequences: ['END'],
+        messages: [{ role: 'user', content: 'Hi' }],
+      },
+    })
+    expect(first).toMatchObject({ slug: 'writer', name: 'writer', status: 'active', statusUpdatedAt: null, description: null })
+    expect(first.designatedVersion).toMatchObject({ version: 1, systemPrompt: 'Be brief', presetId: first.id })
+    expect(first.designatedVersion?.config).toEqual({ model: 'acme/small', max_tokens: 50, stop: ['END'] })
+    const { data: second } = await client.presets.createPresetsChatCompletions({
+      slug: 'writer',
+      chatRequest: { model: 'acme/small', temperature: 0.5, messages: [{ role: 'system', content: 'Two' }, ...asked('Hi')] },
+    })
+    expect(second).toMatchObject({ id: first.id, designatedVersion: { version: 2, systemPrompt: 'Two' } })
+    const { data: other } = await client.presets.createPresetsResponses({
+      slug: 'other',
+      responsesRequest: { model: 'acme/small', maxOutputTokens: 5, instructions: 'Three', input: 'Hi' },
+    })
+    expect(other.designatedVersion).toMatchObject({ config: { model: 'acme/small', max_tokens: 5 }, systemPrompt: 'Three' })
+
+    const pages = await Array.fromAsync(await client.presets.list())
+    expect(pages.flatMap(page => page.result.data).map(one => one.slug)).toEqual(['other', 'writer'])
+    expect((await client.presets.get({ slug: 'writer' })).data).toEqual(second)
+    const versions = await Array.fromAsync(await client.presets.listVersions({ slug: 'writer', limit: 1 }))
+    expect(versions.flatMap(page => page.result.data)).toMatchObject([{ version: 1 }, { version: 2 }])
+    expect((await client.presets.getVersion({ slug: 'writer', version: '1' })).data).toEqual(first.designatedVersion)
+  })
+
+  test('are laid under a call, and the record names them', async () => {
+    stage.mock.onMessage('With a preset', { content: 'Done', ...COUNTED })
+    const chatRequest = { model: 'acme/small', temperature: 0.5, messages: [{ role: 'system' as const, content: 'Be brief' }] }
+    const { data } = await client.presets.createPresetsChatCompletions({ slug: 'used', chatRequest })
+    const { id } = await send({ model: '@preset/used', messages: asked('With a preset') })
+    expect(stage.last().body).toMatchObject({
+      temperature: 0.5,
+      messages: [{ role: 'system', content: 'Be brief' }, ...asked('With a preset')],
+    })
+    expect((await client.generations.getGeneration({ id })).data.presetId).toBe(data.id)
+  })
+
+  test('are refused with typed errors', async () => {
+    const chatRequest = { model: 'acme/small', messages: asked('Hi') }
+    const { presets } = client
+    expect(await failureOf(presets.get({ slug: 'none' }))).toBeInstanceOf(NotFoundResponseError)
+    expect(await failureOf(presets.listVersions({ slug: 'none' }))).toBeInstanceOf(NotFoundResponseError)
+    expect(await failureOf(presets.getVersion({ slug: 'none', version: '1' }))).toBeInstanceOf(NotFoundResponseError)
+    expect(await failureOf(presets.getVersion({ slug: 'none', version: 'x' }))).toBeInstanceOf(BadRequestResponseError)
+    expect(await failureOf(presets.createPresetsChatCompletions({ slug: 'a b', chatRequest }))).toBeInstanceOf(BadRequestResponseError)
+    expect(await failureOf(management.presets.createPresetsChatCompletions({ slug: 'x', chatRequest }))).toBeInstanceOf(
+      ForbiddenResponseError,
+    )
+    expect(await failureOf(clientWith('gw-v1-nobody').presets.list())).toBeInstanceOf(UnauthorizedResponseError)
+    expect(await failureOf(send({ model: '@preset/none', messages: asked('Hi') }))).toBeInstanceOf(NotFoundResponseError)
+  })
+})
+
 test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where the checker is not beside the repository)', async () => {
   const { seen, violations } = await stage.report()
   expect(violations).toEqual([])
@@ -531,6 +593,14 @@ test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where
       ...['createKeys 201', 'createKeys 400', 'createKeys 403', 'getKey 200', 'getKey 404', 'updateKeys 200', 'list 200', 'deleteKeys 200'],
       ...['getCurrentKey 200', 'getGeneration 200', 'getGeneration 404'],
       ...['getModels 200', 'getModel 200', 'getModel 404', 'listEndpoints 200', 'listEndpoints 404', 'listModelsCount 200'],
+      ...[
+        'createPresetsMessages 200',
+        'createPresetsChatCompletions 200',
+        'createPresetsChatCompletions 400',
+        'createPresetsChatCompletions 403',
+      ],
+      ...['createPresetsResponses 200', 'listPresets 200', 'listPresets 401', 'getPreset 200', 'getPreset 404', 'listPresetVersions 200'],
+      ...['listPresetVersions 404', 'getPresetVersion 200', 'getPresetVersion 400', 'getPresetVersion 404'],
       ...['listModelsUser 200', 'listEmbeddingsModels 200', 'listEndpointsZdr 200', 'listProviders 200'],
     ]),
   )

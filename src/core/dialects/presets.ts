@@ -68,7 +68,10 @@ export const withPresets =
       preset_id: id,
       routing: body.provider == null ? under.routing : call.routing,
       turns: [...under.turns, ...call.turns],
-      tools: united(under.tools, call.tools),
+      tools: united(
+        under.tools.map(tool => saidIn(call.dialect, tool)),
+        call.tools,
+      ),
       params: { ...under.params, ...call.params },
     }
   }
@@ -97,6 +100,9 @@ function understoodAlone(gateway: Gateway, actor: Actor, { system_prompt, config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
   return understandChat(gateway, actor, { ...fields, messages } as ChatRequest, context)
 }
+
+// A tool that we have no word for means what it would have meant in the call.
+const saidIn = (dialect: Dialect, tool: Tool): Tool => (tool.type === 'other' ? { ...tool, dialect } : tool)
 
 /** The preset's tools first, each replaced by the call's own of the same identity; then the call's others. */
 function united(preset: Tool[], own: Tool[]): Tool[] {
