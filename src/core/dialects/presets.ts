@@ -94,7 +94,7 @@ function modelled<Body extends Naming>({ preset: _, model: __, ...body }: Body, 
   return { ...body, ...(wanted === null ? {} : { model: wanted }), ...(models === undefined ? {} : { models }) } as unknown as Body
 }
 
-// Its models are the body's matter, and nothing here keeps answers.
+// Of this the models are not looked at: they stand in the body by now. What only a cache would heed is not for a provider.
 function understoodAlone(gateway: Gateway, actor: Actor, { system_prompt, config }: Draft, context: CallContext): TextCall {
   const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]

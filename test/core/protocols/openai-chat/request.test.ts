@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
+import { createPreset } from '../../../../src/core/catalog/presets.ts'
 import { NO_QUIRKS } from '../../../../src/core/catalog/quirks.ts'
 import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
@@ -12,6 +13,7 @@ let gateway: Gateway
 
 beforeAll(async () => {
   gateway = await testGateway()
+  await createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} })
 })
 
 const { origin, id } = textCall()

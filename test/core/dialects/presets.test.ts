@@ -1,0 +1,95 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { createPreset } from '../../../src/core/catalog/presets.ts'
+import { type ChatRequest, understand } from '../../../src/core/dialects/chat.ts'
+import { type MessagesRequest, understand as understandMessages } from '../../../src/core/dialects/messages.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+let gateway: Gateway
+
+beforeEach(async () => {
+  gateway = await testGateway()
+})
+
+const context = { id: 'gen-1', origin: textCall().origin, session_id: null, betas: [] }
+const messages = [{ role: 'user', content: 'Hi' }]
+
+/** Makes the preset `p` of this config. */
+const preset = (config: Record<string, unknown>, system_prompt: string | null = null) =>
+  createPreset(gateway, operator(gateway), 'p', { config, system_prompt })
+
+/** A chat request with the preset `p`, understood. */
+const call = (body: object = {}) =>
+  understand(gateway, operator(gateway), { model: '@preset/p', messages, ...body } as ChatRequest, context)
+
+const named = (type: string, name: string, more: object = {}) => ({ type, parameters: { name, ...more } })
+
+describe('tools are united by their identity', () => {
+  test('which is a function’s name, a server tool’s type, and for advisors and subagents their own name too', async () => {
+    const advisor = 'openrouter:advisor'
+    const held = [
+      named(advisor, 'a'),
+      named(advisor, 'b'),
+      named('openrouter:web_search', 'a'),
+      { type: 'function', function: { name: 'f' } },
+    ]
+    await preset({ tools: held })
+    const own = [named(advisor, 'c'), named(advisor, 'b', { model: 'x' }), named('openrouter:web_search', 'other')]
+    expect(call({ tools: own }).tools.map(tool => (tool.type === 'other' ? tool.value : tool.name))).toEqual([
+      named(advisor, 'a'),
+      named(advisor, 'b', { model: 'x' }),
+      named('openrouter:web_search', 'other'),
+      'f',
+      named(advisor, 'c'),
+    ])
+  })
+
+  test('and without any in the preset they are the call’s, twice the same one too', async () => {
+    await preset({})
+    const tools = [
+      { type: 'function', function: { name: 'f' } },
+      { type: 'function', function: { name: 'f' } },
+    ]
+    expect(call({ tools }).tools).toHaveLength(2)
+  })
+})
+
+describe('a preset', () => {
+  test('is left as it was by the calls that use it', async () => {
+    await preset({ model: 'a/b', provider: { order: ['X'] }, stop: ['a'], tools: [{ type: 'function', function: { name: 'f' } }] }, 'Brief')
+    const before = JSON.stringify([...gateway.presets.values()])
+    const first = call()
+    call({
+      model: 'c/d@preset/p',
+      stop: 'b',
+      provider: { only: ['y'] },
+      tools: [{ type: 'function', function: { name: 'f', strict: true } }],
+    })
+    expect(call()).toEqual(first)
+    expect(JSON.stringify([...gateway.presets.values()])).toBe(before)
+  })
+
+  test('says nothing of who asks, in which session, and how the answer travels', async () => {
+    await preset({ model: 'a/b' })
+    const said = { user: 'ada', session_id: 's', trace: { a: 1 }, stream: true, debug: { echo_upstream_body: true } }
+    expect(call(said)).toMatchObject({ session_id: 's', trace: { a: 1 }, stream: true, echoUpstreamBody: true, user: expect.any(String) })
+  })
+
+  test('gives its models, in order, where the call names none', async () => {
+    await preset({ model: 'a/b', models: ['c/d'] })
+    expect([call().models, call({ model: 'e/f@preset/p' }).models, call({ models: ['e/f'] }).models]).toEqual([
+      ['a/b', 'c/d'],
+      ['e/f', 'c/d'],
+      ['a/b', 'e/f'],
+    ])
+  })
+
+  test('in an Anthropic request gives its thinking only where the call says nothing of it', async () => {
+    await preset({ model: 'a/b', reasoning: { enabled: true, max_tokens: 2048 } })
+    const asked = (more: object) =>
+      understandMessages(gateway, operator(gateway), { model: '@preset/p', messages, ...more } as MessagesRequest, context).params.reasoning
+    expect([asked({}), asked({ thinking: { type: 'disabled' } })]).toEqual([{ enabled: true, max_tokens: 2048 }, { enabled: false }])
+  })
+})
