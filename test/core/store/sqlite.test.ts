@@ -8,7 +8,7 @@ import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import { storeSuite } from '../../suites/store.ts'
-import { entryOf } from '../../support/generation.ts'
+import { entryOf, generationWith } from '../../support/generation.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
@@ -58,6 +58,22 @@ describe('SQLite in a file', () => {
     store.generations.record([entryOf('a')])
     expect((await store.generations.byId('a'))?.id).toBe('a')
     other.close()
+    store.close()
+  })
+
+  test('a file of the first schema is brought up to date, and what it remembers stays', async () => {
+    const path = newPath()
+    const old = new Database(path, { create: true })
+    old.run(await Bun.file(join(import.meta.dir, '../../../src/core/store/migrations/001-first.sql')).text())
+    old.run('pragma user_version = 1')
+    const { preset_id: _, provider_responses, ...known } = generationWith({ id: 'a' })
+    const row = { ...known, provider_responses: JSON.stringify(provider_responses) }
+    const names = Object.keys(row)
+    old.query(`insert into generations (${names}) values (${names.map(() => '?')})`).run(...(Object.values(row) as never[]))
+    old.close()
+    const store = await open(path)
+    expect(await store.generations.byId('a')).toEqual(generationWith({ id: 'a', preset_id: null }))
+    expect(await store.presets.all()).toEqual([])
     store.close()
   })
 
