@@ -1,0 +1,39 @@
+import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
+
+/** Seals texts, so that whoever reads the store alone learns nothing, and opens them again. */
+export interface Seal {
+  /** The text, sealed for `context`: only there does it open. `nonce` is 12 bytes that were never used before. */
+  seal(text: string, context: string, nonce: Uint8Array): string
+  /** The text again; undefined when it was sealed with another secret, for another context, or was changed since. */
+  open(sealed: string, context: string): string | undefined
+}
+
+const CIPHER = 'aes-256-gcm'
+const NONCE = 12
+const TAG = 16
+
+/**
+ * A seal under a key that is derived from the secret (HKDF with SHA-256, RFC 5869; `purpose` keeps the keys of two uses apart).
+ * What is sealed is AES-256-GCM (NIST SP 800-38D) with the context as additional data: nonce, tag and ciphertext in base64url.
+ */
+export function openSeal(secret: Uint8Array, purpose: string): Seal {
+  const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32))
+  return {
+    seal(text, context, nonce) {
+      const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG }).setAAD(Buffer.from(context))
+      const ciphertext = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+      return Buffer.concat([nonce, cipher.getAuthTag(), ciphertext]).toString('base64url')
+    },
+    open(sealed, context) {
+      const bytes = Buffer.from(sealed, 'base64url')
+      if (bytes.length < NONCE + TAG) return undefined
+      const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE), { authTagLength: TAG }).setAAD(Buffer.from(context))
+      decipher.setAuthTag(bytes.subarray(NONCE, NONCE + TAG))
+      try {
+        return decipher.update(bytes.subarray(NONCE + TAG), undefined, 'utf8') + decipher.final('utf8')
+      } catch {
+        return undefined
+      }
+    },
+  }
+}

@@ -1,0 +1,38 @@
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { dataSecret } from '../../../src/core/store/secret.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+const emptyDirectory = () => mkdtempSync(join(directory, 'd-'))
+
+test('a data directory has one secret, made on its first need, for its owner alone', () => {
+  const data = emptyDirectory()
+  const secret = dataSecret(data)
+  expect(secret).toHaveLength(32)
+  expect(dataSecret(data)).toEqual(secret)
+  expect(dataSecret(emptyDirectory())).not.toEqual(secret)
+  expect(readdirSync(data)).toEqual(['secret.key'])
+  expect(statSync(join(data, 'secret.key')).mode & 0o777).toBe(0o600)
+})
+
+test('a file that is not of our making is refused by name, and stays as it is', () => {
+  const data = emptyDirectory()
+  writeFileSync(join(data, 'secret.key'), 'short')
+  expect(() => dataSecret(data)).toThrow('secret.key: expected 32 bytes, found 5')
+  expect(readdirSync(data)).toEqual(['secret.key'])
+})
+
+test('processes that need it at once get the same', async () => {
+  const data = emptyDirectory()
+  const program = `import { dataSecret } from ${JSON.stringify(join(import.meta.dir, '../../../src/core/store/secret.ts'))}
+    process.stdout.write(Buffer.from(dataSecret(${JSON.stringify(data)})).toString('hex'))`
+  const run = () => new Response(Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' }).stdout).text()
+  const secrets = await Promise.all([run(), run(), run(), run()])
+  expect(new Set(secrets).size).toBe(1)
+  expect(secrets[0]).toMatch(/^[0-9a-f]{64}$/)
+  expect(readdirSync(data)).toEqual(['secret.key'])
+})
