@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { printable } from '../core/kernel/words.ts'
+import { byokCommand } from './commands/byok.ts'
 import { configCommand } from './commands/config.ts'
 import { generationsCommand } from './commands/generations.ts'
 import { initCommand } from './commands/init.ts'
@@ -22,6 +23,7 @@ export function program(): Command {
     .addCommand(initCommand())
     .addCommand(keysCommand())
     .addCommand(presetsCommand())
+    .addCommand(byokCommand())
     .addCommand(modelsCommand())
     .addCommand(providersCommand())
     .addCommand(generationsCommand())

@@ -36,9 +36,10 @@ export function inputOf<T extends TSchema>(schema: T, flags: Record<string, unkn
 /** Where things are: flag before environment before default. */
 export const dataDirectory = ({ data }: CommonOptions): string => data ?? process.env.GATEWAY_DATA ?? './gateway-data'
 
-/** What a gateway is opened with: the config that is found, and the data directory. */
-export async function partsOf(options: CommonOptions): Promise<Pick<Parts, 'config' | 'data'>> {
+/** What a gateway is opened with: the config that is found, the data directory, and the secret if the environment has one. */
+export async function partsOf(options: CommonOptions): Promise<Pick<Parts, 'config' | 'data'> & Partial<Pick<Parts, 'secret'>>> {
   const { readConfig } = await import('./config-file.ts')
   const data = dataDirectory(options)
-  return { config: (await readConfig(options.config, data)).config, data }
+  const secret = process.env.GATEWAY_SECRET
+  return { config: (await readConfig(options.config, data)).config, data, ...(secret ? { secret } : {}) }
 }

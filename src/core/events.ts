@@ -1,3 +1,4 @@
+import type { ByokKey } from './catalog/byok.ts'
 import type { Endpoint } from './catalog/models.ts'
 import type { GatewayError } from './errors.ts'
 import type { Generation } from './telemetry/generations.ts'
@@ -8,6 +9,8 @@ export interface EventMap {
   'attempt.failed': { endpoint: Endpoint; error: GatewayError }
   /** A call was answered whose cost nobody knows: the endpoint has no price. */
   'price.missing': { endpoint: Endpoint }
+  /** A caller's provider key was sealed with another secret: it is not used. */
+  'byok.unreadable': Pick<ByokKey, 'id' | 'provider'>
   'store.failing': { error: unknown }
 }
 

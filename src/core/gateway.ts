@@ -1,5 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { OpenedKeys } from './catalog/byok/opened.ts'
+import { reloadByokKeys } from './catalog/byok.ts'
 import { type Catalog, openCatalog } from './catalog/models.ts'
 import { type DesignatedPreset, openPresets, reloadPresets } from './catalog/presets.ts'
 import { type Config, defaultConfig } from './config.ts'
@@ -10,8 +12,10 @@ import { type Calls, openCalls } from './inference/calls.ts'
 import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
+import { openSeal, type Seal } from './kernel/seal.ts'
 import { type Ledger, openLedger } from './ledger/ledger.ts'
 import { protocolNames } from './protocols/registry.ts'
+import { dataSecret } from './store/secret.ts'
 import { openSqlite } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
@@ -26,6 +30,10 @@ export interface Gateway {
   store: Store
   /** Every key by its hash, in memory. */
   keys: Map<string, Key>
+  /** Callers' own provider keys, opened, in memory. */
+  byok: OpenedKeys
+  /** What they are sealed with. Throws where the secret cannot be read. */
+  seal: () => Seal
   workspaces: Map<string, Workspace>
   /** Every preset as it is used, by its workspace and slug, in memory. */
   presets: Map<string, DesignatedPreset>
@@ -46,7 +54,7 @@ export interface Gateway {
   accessTokens: AccessTokens
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed since, keys, workspaces and presets, and says whether there was anything. */
+  /** Takes over what another process has changed since, keys, provider keys, workspaces and presets, and says whether there was anything. */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -57,6 +65,8 @@ export interface Parts {
   config: Config
   /** The data directory; without one everything is kept in memory and forgotten. */
   data: string
+  /** What provider keys are sealed with; without one, a secret that the data directory keeps for itself. */
+  secret: string
   /** Milliseconds that a statement may wait for another process: 0 where clients are waiting. */
   patience: number
   clock: Clock
@@ -81,6 +91,8 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     catalog,
     store,
     keys: await openKeys(store.keys),
+    byok: new OpenedKeys(),
+    seal: sealer(data, replace.secret),
     workspaces: await openWorkspaces(store),
     presets: await openPresets(store.presets),
     owner,
@@ -98,6 +110,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       const now = store.version()
       if (now === version) return false
       await reloadKeys(gateway)
+      await reloadByokKeys(gateway)
       gateway.workspaces = await openWorkspaces(store)
       await reloadPresets(gateway)
       version = now
@@ -111,6 +124,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       store.close()
     },
   }
+  await reloadByokKeys(gateway)
   return gateway
 }
 
@@ -119,6 +133,17 @@ function openStore(data: string | undefined, durability: Config['storage']['dura
   mkdirSync(data, { recursive: true, mode: 0o700 })
   return openSqlite({ path: join(data, 'gateway.db'), durability, patience })
 }
+
+/** The seal, made when the first key is sealed or opened. */
+function sealer(data: string | undefined, secret: string | undefined): () => Seal {
+  let made: Seal | undefined
+  return () => {
+    made ??= openSeal(secret === undefined ? ownSecret(data) : Buffer.from(secret), 'byok')
+    return made
+  }
+}
+
+const ownSecret = (data: string | undefined) => (data === undefined ? crypto.getRandomValues(new Uint8Array(32)) : dataSecret(data))
 
 async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
   const owner = await store.owner({ user_id: `user_${ids.uuid().replaceAll('-', '')}`, workspace_id: ids.uuid() })

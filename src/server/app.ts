@@ -5,6 +5,7 @@ import { isGuarded } from './access.ts'
 import { errorResponse } from './errors.ts'
 import { requestIdOf } from './headers.ts'
 import { type DescribedRoute, describedRoutes } from './openapi.ts'
+import { byok } from './routes/byok.ts'
 import { chat } from './routes/chat.ts'
 import { description } from './routes/description.ts'
 import { embeddings } from './routes/embeddings.ts'
@@ -32,6 +33,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(keys(gateway))
         .use(key(gateway))
         .use(presets(gateway))
+        .use(byok(gateway))
         .use(generation(gateway))
         .use(models(gateway, siteUrl))
         .use(providers(gateway)),

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import type { ByokKey } from '../../src/core/catalog/byok.ts'
 import type { DesignatedPreset } from '../../src/core/catalog/presets.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Key } from '../../src/core/identity/keys.ts'
@@ -62,6 +63,26 @@ const typeOf = (promise: Promise<unknown>) =>
     thrown => GatewayError.from(thrown).type,
   )
 
+const byokKeyOf = (more: Partial<ByokKey> = {}): ByokKey => ({
+  id: 'b1',
+  workspace_id: WORKSPACE,
+  provider: 'openai',
+  name: 'mine “𝄞”',
+  label: 'sk-a...xyz',
+  sealed: 'sealed',
+  disabled: false,
+  is_fallback: true,
+  is_byok_only: false,
+  is_required: true,
+  declared_zdr: false,
+  allowed_models: ['acme/small', "it's"],
+  allowed_api_key_hashes: ['h1'],
+  allowed_user_ids: [],
+  sort_order: 3,
+  created_at: '2026-03-04T05:06:07.000Z',
+  ...more,
+})
+
 /** What every store must satisfy. `open` gives an empty one. */
 export function storeSuite(name: string, open: () => Promise<Store>): void {
   describe(`store: ${name}`, () => {
@@ -105,6 +126,24 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
     test('a hash is unique', async () => {
       await store.keys.insert(keyOf())
       expect(store.keys.insert(keyOf({ name: 'other' }))).rejects.toThrow()
+    })
+
+    test('a provider key is what was inserted, to the last field, and its id is unique', async () => {
+      const nulls = { name: null, declared_zdr: null, allowed_models: null, allowed_api_key_hashes: null, allowed_user_ids: null }
+      const keys = [byokKeyOf(), byokKeyOf({ id: 'b2', ...nulls, disabled: true, is_fallback: false, is_byok_only: true })]
+      for (const key of keys) await store.byok.insert(key)
+      expect((await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(keys)
+      expect(store.byok.insert(byokKeyOf())).rejects.toThrow()
+    })
+
+    test('a change and a removal touch one provider key', async () => {
+      for (const id of ['b1', 'b2', 'b3']) await store.byok.insert(byokKeyOf({ id }))
+      const change = { name: null, disabled: true, declared_zdr: true, allowed_models: null, allowed_user_ids: ['u'], sealed: 'anew' }
+      await store.byok.update('b1', change)
+      await store.byok.remove('b2', '2026-03-05T00:00:00.000Z')
+      await store.byok.remove('b2', '2026-03-06T00:00:00.000Z')
+      const left = (await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))
+      expect(left).toEqual([byokKeyOf(change), byokKeyOf({ id: 'b3' })])
     })
 
     test('a change and a removal touch one key', async () => {

@@ -75,5 +75,6 @@ export const endpointOf = (more: Partial<Endpoint> = {}): Endpoint => ({
   data_policy: { training: true, retention_days: null },
   region: null,
   quantization: 'unknown',
+  is_byok: false,
   ...more,
 })

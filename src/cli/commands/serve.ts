@@ -38,11 +38,13 @@ async function serve(options: ServeOptions): Promise<void> {
 async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { firstKeys } = await import('../../core/identity/workspaces.ts')
+  const { unreadableKeys } = await import('../../core/catalog/byok.ts')
   const log = logger(options.log, gateway)
   const { host, port } = addressOf(options, gateway)
   const keys = await firstKeys(gateway)
   if (keys) showKeys(options.log, keys)
   logBugs(log)
+  for (const key of unreadableKeys(gateway)) gateway.events.publish('byok.unreadable', key)
   const stopped = stopSignal()
   const server = listen(gateway, host, port)
   showAddress(options.log, server.url, keys?.inference_key)
@@ -135,6 +137,9 @@ function logger(format: string, gateway: Gateway): Log {
     unpriced.add(`${provider.slug} ${model}`)
     log('price.missing', { provider: provider.slug, model, consequence: 'what its calls cost is not known and not charged' })
   })
+  gateway.events.on('byok.unreadable', ({ id, provider }) =>
+    log('byok.unreadable', { id, provider, consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key): it is not used' }),
+  )
   gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
   return log
 }

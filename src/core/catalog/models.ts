@@ -26,6 +26,8 @@ export interface Endpoint {
   data_policy: { training: boolean; retention_days: number | null }
   region: string | null
   quantization: string
+  /** With a caller's own credential instead of the gateway's. */
+  is_byok: boolean
 }
 
 /** What can be called under one slug. */

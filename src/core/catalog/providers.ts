@@ -79,7 +79,8 @@ const unconfigured = (slug: string, { name, protocol, base_url, quirks }: Provid
   quirks: { ...NO_QUIRKS, ...quirks },
 })
 
-function openProvider(slug: string, given: ProviderConfig, protocols: string[]): Provider | ProviderFault {
+/** The provider with these settings, or what is wrong with them. */
+export function openProvider(slug: string, given: ProviderConfig, protocols: string[]): Provider | ProviderFault {
   const row = own(KNOWN, slug)
   const protocol = given.protocol ?? row?.protocol
   if (!protocol) return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')} (${slug} is not known by name)` }

@@ -60,9 +60,15 @@ function summaryOf(failures: Failure[]): GatewayError {
   const { error, endpoint } = last
   if (error.type === 'server') return error
   const previous_errors = failures.slice(0, -1).map(one => ({ provider: one.endpoint.provider.name, code: one.error.status }))
+  const byok = endpoint.is_byok ? { is_byok: true } : {}
   const waits = failures.flatMap(one => one.error.retryAfter ?? [])
   return new GatewayError(error.type, error.message, {
-    metadata: { ...error.metadata, provider_name: endpoint.provider.name, ...(previous_errors.length > 0 ? { previous_errors } : {}) },
+    metadata: {
+      ...error.metadata,
+      provider_name: endpoint.provider.name,
+      ...byok,
+      ...(previous_errors.length > 0 ? { previous_errors } : {}),
+    },
     cause: error,
     status: error.status,
     ...(waits.length > 0 ? { retryAfter: Math.min(...waits) } : {}),
@@ -101,11 +107,11 @@ async function attempt<K extends Kind>(
   }
 }
 
-const told = ({ provider, model, upstreamModel }: Endpoint, latency: number, status: number | null) => ({
+const told = ({ provider, model, upstreamModel, is_byok }: Endpoint, latency: number, status: number | null) => ({
   provider_name: provider.name,
   model_permaslug: model,
   endpoint_id: `${provider.slug}/${upstreamModel}`,
-  is_byok: false,
+  is_byok,
   latency: Math.round(latency),
   status,
 })

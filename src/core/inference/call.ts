@@ -286,7 +286,9 @@ export interface Usage {
 export interface Receipt {
   usage: Usage
   usageSource: 'exact' | 'estimated' | 'none'
+  /** What the gateway's own credential was charged: 0 with a caller's own, who pays his provider himself. */
   cost: bigint | null
+  /** What the provider charges, whoever pays. */
   cost_details: { prompt: bigint; completion: bigint } | null
   is_byok: boolean
 }

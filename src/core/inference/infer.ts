@@ -1,3 +1,4 @@
+import { byokKeysFor } from '../catalog/byok.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
@@ -17,7 +18,7 @@ export async function infer<K extends Kind>(
   signal: AbortSignal,
 ): Promise<Answer<K>> {
   admit(gateway, actor)
-  const plan = planRoute(gateway, kind, call)
+  const plan = planRoute(gateway, kind, call, byokKeysFor(gateway, actor))
   const running = begin(gateway, actor, kind, call, plan, signal)
   try {
     return settle(gateway, running, await attemptInOrder(gateway, running))

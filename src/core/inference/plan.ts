@@ -1,8 +1,10 @@
+import type { OpenedKey } from '../catalog/byok/opened.ts'
 import type { Endpoint, Model } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { attosPerToken } from '../ledger/money.ts'
 import { protocols } from '../protocols/registry.ts'
+import { BYOK_ONLY, turnsOf } from './byok.ts'
 import type { CallBase, Kind, RoutingPreferences, Work } from './call.ts'
 import { kinds } from './kinds.ts'
 
@@ -25,14 +27,18 @@ type Filter = (endpoint: Endpoint, call: CallBase) => string | true
 const FILTERS: Filter[] = [canBeCalled, chosenByCaller, keepsNoData, withinPrice]
 
 /**
- * Who may serve the call: the models in the order wanted, each with its endpoints in the caller's order.
+ * Who may serve the call: the models in the order wanted, each with its endpoints in the caller's order; `own` are the provider keys that
+ * may be used for it, which have their turn before the gateway's.
  * Throws 400 for a model that is not in the catalogue or does another kind of work, and 404 when a wish excludes the last
  * endpoint, naming the wish.
  */
-export function planRoute<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call']): Plan {
+export function planRoute<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], own: OpenedKey[] = []): Plan {
   const models = call.models.map(slug => modelOf(gateway, kind, slug))
   const dropped: Dropped[] = []
-  const endpoints = models.flatMap(model => ordered(allowed(model, kind, call, dropped), call.routing))
+  const endpoints = models.flatMap(model => {
+    const turns = turnsOf(gateway, model, own, dropped).map(endpoints => ordered(allowed(endpoints, kind, call, dropped), call.routing))
+    return picked(turns.flat(), call.routing)
+  })
   if (endpoints.length === 0) throw nobodyLeft(kind, call, dropped)
   return { endpoints, dropped }
 }
@@ -67,8 +73,8 @@ function unknownModel({ catalog }: Gateway, slug: string): GatewayError {
 /** No more of it is repeated. */
 const LONGEST_SLUG = 200
 
-function allowed<K extends Kind>(model: Model, kind: K, call: Work[K]['call'], dropped: Dropped[]): Endpoint[] {
-  return model.endpoints.filter(endpoint => {
+function allowed<K extends Kind>(endpoints: Endpoint[], kind: K, call: Work[K]['call'], dropped: Dropped[]): Endpoint[] {
+  return endpoints.filter(endpoint => {
     const by = forbidding(endpoint, kind, call)
     if (by !== undefined) dropped.push({ endpoint, by })
     return by === undefined
@@ -89,12 +95,16 @@ function forbidding<K extends Kind>(endpoint: Endpoint, kind: K, call: Work[K]['
 }
 
 // The sort is stable: endpoints that the caller did not name keep the catalogue's order.
-function ordered(endpoints: Endpoint[], { order, allow_fallbacks }: RoutingPreferences): Endpoint[] {
-  if (!order) return allow_fallbacks === false ? endpoints.slice(0, 1) : endpoints
+function ordered(endpoints: Endpoint[], { order }: RoutingPreferences): Endpoint[] {
+  if (!order) return endpoints
   const rank = ({ provider }: Endpoint) => order.indexOf(provider.slug)
   const named = endpoints.filter(endpoint => rank(endpoint) !== -1).sort((a, b) => rank(a) - rank(b))
   return [...named, ...endpoints.filter(endpoint => rank(endpoint) === -1)]
 }
+
+/** Without fallbacks the first that the caller left to us is the only one. */
+const picked = (endpoints: Endpoint[], { order, allow_fallbacks }: RoutingPreferences) =>
+  allow_fallbacks === false && !order ? endpoints.slice(0, 1) : endpoints
 
 function canBeCalled({ provider }: Endpoint) {
   return provider.configured || NOT_CONFIGURED
@@ -125,6 +135,7 @@ const NOT_CONFIGURED = 'not_configured'
 
 /** In the order in which they are looked at: the last that was met is the one that was in the way. */
 const WISHES: Record<string, string> = {
+  [BYOK_ONLY]: 'a provider key of the workspace keeps all others away, and may not be used for this call itself',
   allowed_providers: 'provider.only, provider.ignore and provider.order leave no provider that serves it',
   'data_policy:zdr': 'provider.zdr asks for zero data retention',
   'data_policy:training': 'provider.data_collection asks for providers that do not train on data',

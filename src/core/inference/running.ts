@@ -1,4 +1,3 @@
-import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
@@ -55,7 +54,7 @@ export function begin<K extends Kind>(
     kind,
     call,
     plan,
-    hold: holdFor(gateway, actor, kind, call, plan.endpoints[0]),
+    hold: holdFor(gateway, actor, kind, call, plan),
     cancellation,
     attempts: [],
     media: new Map(),
@@ -66,15 +65,11 @@ export function begin<K extends Kind>(
   }
 }
 
-/** Set aside: what the call is expected to come to at the first endpoint's prices. */
-function holdFor<K extends Kind>(
-  gateway: Gateway,
-  actor: Actor,
-  kind: K,
-  call: Work[K]['call'],
-  endpoint: Endpoint | undefined,
-): Hold | null {
+/** Set aside: what the call is expected to come to at the prices of the first endpoint that counts against the key's limit. */
+function holdFor<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call'], { endpoints }: Plan): Hold | null {
   if (actor.key_hash === null) return null
+  const countsOwn = gateway.keys.get(actor.key_hash)?.include_byok_in_limit ?? false
+  const endpoint = endpoints.find(({ is_byok }) => countsOwn || !is_byok)
   const prices = endpoint?.prices
   if (!prices) return gateway.ledger.reserve(actor.key_hash, 0n)
   const { input, output } = kinds[kind].expected(call, endpoint)

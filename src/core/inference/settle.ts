@@ -2,7 +2,7 @@ import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { type Ending, type Sequence, watch } from '../kernel/iterate.ts'
-import { type Cost, costOf } from '../ledger/cost.ts'
+import { costOf } from '../ledger/cost.ts'
 import type { Charge } from '../ledger/ledger.ts'
 import { dayOf } from '../ledger/periods.ts'
 import type { Generation } from '../telemetry/generations.ts'
@@ -65,7 +65,7 @@ async function close(
   } catch (thrown) {
     if (!error) last.push({ type: 'error', error: GatewayError.from(thrown) })
   }
-  if (receipt.cost === null) gateway.events.publish('price.missing', { endpoint })
+  if (receipt.cost_details === null) gateway.events.publish('price.missing', { endpoint })
   last.push({ type: 'receipt', receipt })
   return last
 }
@@ -84,15 +84,14 @@ function errorOf(running: Running<Kind>, ending: Ending): GatewayError | null {
 async function receiptFor(gateway: Gateway, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Promise<Receipt> {
   const counted = meter.usage && !isNoCount(meter.usage, meter) ? meter.usage : null
   const brokenOff = error !== null && meter.finish === null
-  if (counted && !brokenOff) return isInsured(counted, meter, error) ? freeReceipt(counted) : exactly(counted, endpoint)
-  if (!meter.delivered) return freeReceipt(counted ?? textUsage(0, 0))
+  const { is_byok } = endpoint
+  if (counted && !brokenOff) return isInsured(counted, meter, error) ? freeReceipt(counted, is_byok) : receipt(counted, 'exact', endpoint)
+  if (!meter.delivered) return freeReceipt(counted ?? textUsage(0, 0), is_byok)
   const family = familyOf(endpoint)
   const estimated = await meter.estimate(texts => gateway.tokenizers.count(family, texts))
   const usage = counted ? withOutputOf(counted, estimated) : estimated
-  return receipt(usage, 'estimated', costOf(usage, endpoint.prices))
+  return receipt(usage, 'estimated', endpoint)
 }
-
-const exactly = (usage: Usage, { prices }: Endpoint): Receipt => receipt(usage, 'exact', costOf(usage, prices))
 
 const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
   outputTokens(usage) === 0 && (error !== null || finish === null || finish.reason === 'error')
@@ -106,15 +105,23 @@ const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
 const isNoCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
   delivered && finish?.reason !== 'content_filter' && inputTokens(usage) === 0 && outputTokens(usage) === 0
 
-const receipt = (usage: Usage, usageSource: Receipt['usageSource'], cost: Cost): Receipt => ({
-  usage,
-  usageSource,
-  ...cost,
-  is_byok: false,
-})
+// With his own credential the caller pays his provider himself, and the gateway takes nothing for it.
+function receipt(usage: Usage, usageSource: Receipt['usageSource'], { prices, is_byok }: Endpoint): Receipt {
+  const { cost, cost_details } = costOf(usage, prices)
+  return { usage, usageSource, cost: is_byok ? 0n : cost, cost_details, is_byok }
+}
 
 /** The receipt of a call that costs nothing. */
-export const freeReceipt = (usage: Usage): Receipt => receipt(usage, 'none', { cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
+export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
+  usage,
+  usageSource: 'none',
+  cost: 0n,
+  cost_details: { prompt: 0n, completion: 0n },
+  is_byok,
+})
+
+/** What the provider charges. Null where nobody knows. */
+const upstreamCost = ({ cost_details }: Receipt): bigint | null => cost_details && cost_details.prompt + cost_details.completion
 
 /** The ledger and then the record, once. Resolves when the record outlives this process; who listens for it hears of it then. */
 function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Promise<void> {
@@ -126,7 +133,7 @@ function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Pro
 }
 
 function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {
-  return hold && { key_hash: hold.key_hash, day: dayOf(settled), byok: receipt.is_byok, nanos: receipt.cost ?? 0n }
+  return hold && { key_hash: hold.key_hash, day: dayOf(settled), byok: receipt.is_byok, nanos: upstreamCost(receipt) ?? 0n }
 }
 
 interface Outcome {
@@ -172,7 +179,7 @@ function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): 
     native_tokens_completion_images: usage.output.image,
     settled_at: settled.toISOString(),
     total_cost: receipt.cost,
-    upstream_inference_cost: receipt.cost,
+    upstream_inference_cost: upstreamCost(receipt),
     usageSource: receipt.usageSource,
     is_byok: receipt.is_byok,
     service_tier: meter.start.service_tier,

@@ -1,6 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces.ts'
+import { byokStore } from './byok.ts'
 import { generationStore } from './generations.ts'
 import { keyStore } from './keys.ts'
 import { ledgerStore } from './ledger.ts'
@@ -35,6 +36,7 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adapter(db) }) })
   return {
     keys: keyStore(kysely),
+    byok: byokStore(kysely),
     workspaces: workspaceStore(kysely),
     presets: presetStore(kysely, db),
     ledger: ledgerStore(kysely),

@@ -1,3 +1,4 @@
+import type { ByokStore } from '../catalog/byok.ts'
 import type { PresetStore } from '../catalog/presets.ts'
 import type { KeyStore } from '../identity/keys.ts'
 import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
@@ -7,6 +8,7 @@ import type { GenerationStore } from '../telemetry/generations.ts'
 /** Everything that is remembered, one property per noun. A method is one transaction. */
 export interface Store {
   keys: KeyStore
+  byok: ByokStore
   workspaces: WorkspaceStore
   presets: PresetStore
   ledger: LedgerStore

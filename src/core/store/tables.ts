@@ -1,4 +1,5 @@
 import type { ColumnType } from 'kysely'
+import type { ByokKey } from '../catalog/byok.ts'
 import type { Preset, PresetVersion } from '../catalog/presets.ts'
 import type { Key } from '../identity/keys.ts'
 import type { Workspace } from '../identity/workspaces.ts'
@@ -12,9 +13,17 @@ export interface Tables {
   keys: Columns<Key>
   presets: Columns<Preset>
   preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }
+  byok: ByokTable
   generations: Columns<Generation>
   spend: Columns<DaySpend>
 }
+
+/** A row stays when its key is deleted, without what was sealed. */
+export type ByokTable = Omit<Columns<ByokKey>, Flags | Lists | 'sealed'> &
+  Record<Exclude<Flags, 'declared_zdr'>, number> &
+  Record<Lists | 'sealed' | 'deleted_at', string | null> & { declared_zdr: number | null }
+type Flags = 'disabled' | 'is_fallback' | 'is_byok_only' | 'is_required' | 'declared_zdr'
+type Lists = 'allowed_models' | 'allowed_api_key_hashes' | 'allowed_user_ids'
 
 type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
 type Column<V> = boolean extends V ? number : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V

@@ -17,6 +17,12 @@ const open = (path: string, patience = 0) => openSqlite({ path, durability: 'nor
 
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
+const byokKey = {
+  ...{ id: 'b', workspace_id: 'w', provider: 'openai', name: null, label: '...', sealed: '', sort_order: 0, created_at: '' },
+  ...{ disabled: false, is_fallback: false, is_byok_only: false, is_required: false, declared_zdr: null },
+  ...{ allowed_models: null, allowed_api_key_hashes: null, allowed_user_ids: null },
+}
+
 storeSuite('SQLite in memory', () => open(':memory:'))
 storeSuite('SQLite in a file', () => open(newPath()))
 storeSuite('SQLite in a file, fully durable', () => openSqlite({ path: newPath(), durability: 'full', patience: 0 }))
@@ -31,6 +37,20 @@ describe('SQLite in a file', () => {
     expect((await after.generations.byId('a'))?.id).toBe('a')
     expect(await after.ledger.totals()).toEqual([{ key_hash: 'k', byok: false, nanos: 4_500n }])
     after.close()
+  })
+
+  test('a deleted provider key leaves nothing of what was sealed, and that there was one', async () => {
+    const path = newPath()
+    const store = await open(path)
+    await store.workspaces.insert(firstWorkspace('w', 'u', new Date()))
+    await store.byok.insert({ ...byokKey, sealed: 'sealed-canary' })
+    await store.byok.remove('b', '2026-03-05T00:00:00.000Z')
+    store.close()
+    const db = new Database(path)
+    expect(db.query('select id, sealed, deleted_at from byok').all()).toEqual([
+      { id: 'b', sealed: null, deleted_at: '2026-03-05T00:00:00.000Z' },
+    ])
+    db.close()
   })
 
   test('its version moves exactly when another connection writes', async () => {

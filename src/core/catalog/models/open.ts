@@ -67,6 +67,7 @@ function givenEndpoint(model: Described, given: EndpointConfig, provider: Provid
     },
     region: given.region ?? null,
     quantization: given.quantization ?? 'unknown',
+    is_byok: false,
   }
 }
 
@@ -86,5 +87,6 @@ function builtInEndpoint(model: Described, row: EndpointRow, provider: Provider,
     data_policy: dataPolicyOf(row.provider),
     region: row.region ?? null,
     quantization: row.quantization ?? 'unknown',
+    is_byok: false,
   }
 }

@@ -1,4 +1,5 @@
 import type { ProviderConfig } from '../../config.ts'
+import { own } from '../../kernel/json.ts'
 import type { Fault, ProviderRow } from '../providers.ts'
 import type { Credential } from './credential.ts'
 
@@ -12,7 +13,7 @@ export function addressOf(given: ProviderConfig, row: ProviderRow | undefined, {
     region: given.region ?? aws?.region,
     project: given.project ?? service_account?.project_id ?? undefined,
   }
-  const template = row?.regions?.[known.region ?? ''] ?? row?.base_url
+  const template = own(row?.regions ?? {}, known.region) ?? row?.base_url
   if (!template) return { field: 'base_url', expected: 'the address before the protocol’s own path' }
   return filled(template, known)
 }

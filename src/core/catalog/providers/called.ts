@@ -2,6 +2,10 @@ import type { Provider } from '../providers.ts'
 import { ALIASES } from './aliases.data.ts'
 
 const aliases = new Map<string, string[]>(Object.entries(ALIASES))
+const publicSlugs = new Map(Object.entries(ALIASES).flatMap(([said, slugs]) => slugs.map(slug => [slug, said])))
+
+/** What the public service calls a provider of ours. */
+export const publicSlugOf = (slug: string): string => publicSlugs.get(slug) ?? slug
 
 /** Whether this provider is meant by what a caller said. */
 type Meaning = (provider: Provider, said: string) => boolean

@@ -16,7 +16,8 @@ export interface AccessTokens {
 
 /** Tokens bought with the accounts' keys (RFC 7523), through the gateway's own way out. */
 export function openAccessTokens(egress: Egress, clock: Clock): AccessTokens {
-  const accounts = new Map<ServiceAccount, AccountTokens>()
+  // An account that nobody has any more takes its tokens along.
+  const accounts = new WeakMap<ServiceAccount, AccountTokens>()
   return {
     of(account) {
       const tokens = accounts.get(account) ?? new AccountTokens(account, egress, clock)

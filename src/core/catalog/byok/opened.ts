@@ -1,0 +1,83 @@
+import type { Gateway } from '../../gateway.ts'
+import type { ByokKey } from '../byok.ts'
+import type { Endpoint } from '../models.ts'
+import { publicSlugOf } from '../providers/called.ts'
+import type { Provider } from '../providers.ts'
+import { providerWith } from './credential.ts'
+
+/** A key with what is in it, as calls use it. */
+export interface OpenedKey {
+  key: ByokKey
+  /** False: it was sealed with another secret than this gateway has. */
+  isReadable: boolean
+  /** Its providers with its credential, by our slugs: empty where it cannot be used. */
+  providers: Map<string, Provider>
+  /** The catalogue's endpoints with its credential, as far as calls have asked for them. */
+  endpoints: WeakMap<Endpoint, Endpoint>
+}
+
+/** The key opened. What `before` has of the same credential is kept. */
+export function opened(gateway: Gateway, key: ByokKey, before?: OpenedKey): OpenedKey {
+  const endpoints = new WeakMap<Endpoint, Endpoint>()
+  if (before?.key.sealed === key.sealed) return { ...before, key, endpoints }
+  const text = textOf(gateway, key)
+  const providers = text === undefined ? new Map<string, Provider>() : providersOf(gateway, key.provider, text)
+  return { key, isReadable: text !== undefined, providers, endpoints }
+}
+
+// Without a secret nothing opens, and the gateway runs all the same.
+function textOf(gateway: Gateway, { id, sealed }: ByokKey): string | undefined {
+  try {
+    return gateway.seal().open(sealed, id)
+  } catch {
+    return undefined
+  }
+}
+
+function providersOf(gateway: Gateway, provider: string, text: string): Map<string, Provider> {
+  const made = knownAs(gateway, provider).map(known => providerWith(known, gateway.config.providers[known.slug], text))
+  return new Map(made.filter(one => 'name' in one).map(one => [one.slug, one]))
+}
+
+/** The providers of ours that the public slug stands for. */
+export const knownAs = ({ catalog }: Gateway, provider: string): Provider[] =>
+  [...catalog.providers.values()].filter(({ slug }) => publicSlugOf(slug) === provider)
+
+/** Every key, in memory, by its id and by its workspace. */
+export class OpenedKeys {
+  readonly #byId = new Map<string, OpenedKey>()
+  readonly #byWorkspace = new Map<string, OpenedKey[]>()
+
+  get(id: string): OpenedKey | undefined {
+    return this.#byId.get(id)
+  }
+
+  values(): OpenedKey[] {
+    return [...this.#byId.values()]
+  }
+
+  /** The keys of a workspace, in the order in which they are tried. */
+  of(workspace_id: string): OpenedKey[] {
+    return this.#byWorkspace.get(workspace_id) ?? NONE
+  }
+
+  set(one: OpenedKey): void {
+    this.#byId.set(one.key.id, one)
+    this.#arrange(one.key.workspace_id)
+  }
+
+  delete(id: string): void {
+    const one = this.#byId.get(id)
+    this.#byId.delete(id)
+    if (one) this.#arrange(one.key.workspace_id)
+  }
+
+  #arrange(workspace_id: string): void {
+    const own = this.values().filter(({ key }) => key.workspace_id === workspace_id)
+    this.#byWorkspace.set(workspace_id, own.sort(byTurn))
+  }
+}
+
+const NONE: OpenedKey[] = []
+
+const byTurn = ({ key: a }: OpenedKey, { key: b }: OpenedKey) => a.sort_order - b.sort_order || (a.id < b.id ? -1 : 1)

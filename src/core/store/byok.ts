@@ -1,0 +1,43 @@
+import type { Kysely, Selectable } from 'kysely'
+import type { ByokKey, ByokStore } from '../catalog/byok.ts'
+import type { ByokTable, Tables } from './tables.ts'
+
+/** Callers' own provider keys in SQL, sealed. */
+export function byokStore(kysely: Kysely<Tables>): ByokStore {
+  return {
+    async all() {
+      const rows = await kysely.selectFrom('byok').selectAll().where('deleted_at', 'is', null).execute()
+      return rows.map(keyOf)
+    },
+    insert: async key => void (await kysely.insertInto('byok').values(rowOf(key)).execute()),
+    update: async (id, change) => void (await kysely.updateTable('byok').set(columnsOf(change)).where('id', '=', id).execute()),
+    remove: async (id, deleted_at) =>
+      void (await kysely.updateTable('byok').set({ sealed: null, deleted_at }).where('id', '=', id).execute()),
+  }
+}
+
+function keyOf({ deleted_at: _, ...row }: Selectable<ByokTable>): ByokKey {
+  return {
+    ...row,
+    sealed: row.sealed ?? '',
+    disabled: row.disabled === 1,
+    is_fallback: row.is_fallback === 1,
+    is_byok_only: row.is_byok_only === 1,
+    is_required: row.is_required === 1,
+    declared_zdr: row.declared_zdr === null ? null : row.declared_zdr === 1,
+    allowed_models: listOf(row.allowed_models),
+    allowed_api_key_hashes: listOf(row.allowed_api_key_hashes),
+    allowed_user_ids: listOf(row.allowed_user_ids),
+  }
+}
+
+const listOf = (text: string | null): string[] | null => (text === null ? null : JSON.parse(text))
+
+// What SQL has not: booleans are 0 and 1, lists are JSON.
+const columnOf = (value: unknown) =>
+  typeof value === 'boolean' ? Number(value) : Array.isArray(value) ? JSON.stringify(value) : (value as string | number | null)
+
+const columnsOf = (change: Partial<ByokKey>) =>
+  Object.fromEntries(Object.entries(change).map(([name, value]) => [name, columnOf(value)])) as Partial<Selectable<ByokTable>>
+
+const rowOf = (key: ByokKey) => ({ ...columnsOf(key), deleted_at: null }) as Selectable<ByokTable>
