@@ -30,6 +30,8 @@ describe('help', () => {
       'keys',
       'keys create',
       'keys update',
+      'byok create',
+      'byok update',
       'models list',
       'models endpoints',
       'presets create',
@@ -142,6 +144,77 @@ describe('init', () => {
     writeFileSync(file, '')
     expect(refusal(await gateway(['init', '--data', file]))).toEqual(refused(1))
     expect(refusal(await gateway(['init', '--data', join(file, 'below')]))).toEqual(refused(1))
+  })
+})
+
+describe('byok', () => {
+  const SECRET = 'sk-canary-0123456789'
+  let data: string
+
+  beforeAll(() => {
+    data = emptyDirectory()
+  })
+
+  const run = (args: string[], more: { stdin?: string; env?: Record<string, string> } = {}) =>
+    gateway(['byok', ...args, '--data', data], more)
+
+  test('create takes the key from stdin, a file or a variable, and prints nothing of it', async () => {
+    const file = join(data, 'key.txt')
+    writeFileSync(file, `${SECRET}\n`)
+    const create = ['create', '--provider', 'openai', '--json']
+    const made = [
+      await run([...create, '--name', 'piped'], { stdin: `${SECRET}\n` }),
+      await run([...create, '--key-file', file]),
+      await run([...create, '--key-env', 'MY_KEY'], { env: { MY_KEY: SECRET } }),
+    ]
+    for (const { stdout, stderr } of made) expect(stdout + stderr).not.toContain('canary')
+    expect(made.map(jsonOf).map(({ data }) => [data.provider, data.label, data.sort_order])).toEqual([
+      ['openai', 'sk-c...789', 0],
+      ['openai', 'sk-c...789', 1],
+      ['openai', 'sk-c...789', 2],
+    ])
+    expect(statSync(join(data, 'secret.key')).mode & 0o777).toBe(0o600)
+    const { stdout } = await run(['create', '--help'])
+    expect(stdout).toContain('history')
+  })
+
+  test('create refuses what is no key with 2, and a key as an argument too', async () => {
+    const create = ['create', '--provider', 'openai']
+    for (const ran of [
+      run(create),
+      run(create, { stdin: 'ключ' }),
+      run([...create, '--key-env', 'NO_SUCH_VARIABLE']),
+      run([...create, '--key-file', '/no/such/file']),
+      run([...create, '--key', SECRET]),
+      run(['create', '--provider', 'nobody'], { stdin: SECRET }),
+      run([...create, '--zdr', 'maybe'], { stdin: SECRET }),
+    ])
+      expect(refusal(await ran)).toEqual(refused(2))
+  })
+
+  test('list says what state a key is in; get, update and delete are of one', async () => {
+    const { data: made } = jsonOf(await run(['create', '--provider', 'groq', '--json', '--required'], { stdin: SECRET }))
+    expect(made).toMatchObject({ is_required: true, is_fallback: false })
+    expect((await run(['list', '--provider', 'groq'])).stdout).toMatch(/PROVIDER.*\n.*groq .* active /)
+    expect((await run(['list', '--provider', 'groq'], { env: { GATEWAY_SECRET: 'another' } })).stdout).toMatch(/groq .* unreadable /)
+    const listed = jsonOf(await run(['list', '--json', '--provider', 'groq', '--limit', '1']))
+    expect(listed).toEqual({ data: [made], total_count: 1 })
+    const change = ['--disable', '--fallback', '--no-required', '--models', 'acme/a, acme/b', '--zdr', 'no', '--json']
+    const changed = jsonOf(await run(['update', made.id, ...change]))
+    const expected = { disabled: true, is_fallback: true, is_required: false, allowed_models: ['acme/a', 'acme/b'], declared_zdr: false }
+    expect(changed.data).toEqual({ ...made, ...expected })
+    expect((await run(['list', '--provider', 'groq'])).stdout).toMatch(/groq .* fallback +disabled /)
+    const rotated = await run(['update', made.id, '--key-stdin', '--enable', '--models', 'none', '--json'], {
+      stdin: 'gsk-another-one-xyz',
+    })
+    expect(jsonOf(rotated).data).toMatchObject({ label: 'gsk-...xyz', disabled: false, allowed_models: null })
+    expect((await run(['get', made.id])).stdout).toMatch(/label +gsk-...xyz/)
+    expect(jsonOf(await run(['delete', made.id, '--json']))).toEqual({ deleted: true })
+    for (const verb of ['get', 'update', 'delete']) expect(refusal(await run([verb, made.id]))).toEqual(refused(3))
+  })
+
+  test('of a workspace that does not exist are not found', async () => {
+    expect(refusal(await run(['list', '--workspace', 'nowhere']))).toEqual(refused(3))
   })
 })
 

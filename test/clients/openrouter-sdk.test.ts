@@ -328,6 +328,49 @@ describe('errors', () => {
   })
 })
 
+describe('provider keys', () => {
+  const key = 'sk-canary-0123456789'
+
+  test('are added, read, changed, listed and deleted, and never shown', async () => {
+    const createBYOKKeyRequest = { provider: 'openai' as const, key, name: 'Mine', allowedModels: ['acme/small'], declaredZdr: true }
+    const { data } = await management.byok.create({ createBYOKKeyRequest })
+    expect(data).toMatchObject({ provider: 'openai', name: 'Mine', label: 'sk-c...789', disabled: false, isFallback: false, sortOrder: 0 })
+    expect((await management.byok.get({ id: data.id })).data).toEqual(data)
+    const changed = await management.byok.update({
+      id: data.id,
+      updateBYOKKeyRequest: { isFallback: true, allowedModels: null, key: `${key}0` },
+    })
+    expect(changed.data).toEqual({ ...data, isFallback: true, allowedModels: null, label: 'sk-c...890' })
+    const pages = await Array.fromAsync(await management.byok.list({ provider: 'openai' }))
+    expect(pages.flatMap(page => page.result.data)).toEqual([changed.data])
+    expect(await management.byok.delete({ id: data.id })).toEqual({ deleted: true })
+    expect(await failureOf(management.byok.get({ id: data.id }))).toBeInstanceOf(NotFoundResponseError)
+    expect(await failureOf(management.byok.delete({ id: data.id }))).toBeInstanceOf(NotFoundResponseError)
+  })
+
+  test('that are wrong, of nobody, or asked for with a key that infers are refused', async () => {
+    expect(await failureOf(management.byok.create({ createBYOKKeyRequest: { provider: 'openai', key: 'ключ' } }))).toBeInstanceOf(
+      BadRequestResponseError,
+    )
+    expect(await failureOf(client.byok.create({ createBYOKKeyRequest: { provider: 'openai', key } }))).toBeInstanceOf(
+      ForbiddenResponseError,
+    )
+    expect(await failureOf(clientWith('gw-v1-nobody').byok.create({ createBYOKKeyRequest: { provider: 'openai', key } }))).toBeInstanceOf(
+      UnauthorizedResponseError,
+    )
+  })
+
+  test('serve a call, which then says so', async () => {
+    stage.scripted.plan(completion('Yours'))
+    const createBYOKKeyRequest = { provider: 'modelrun' as const, key }
+    const { data } = await management.byok.create({ createBYOKKeyRequest })
+    const answer = await send({ model: 'acme/muser', messages: asked('Mine') })
+    expect(stage.scripted.hits.at(-1)?.headers.authorization).toBe(`Bearer ${key}`)
+    expect(answer.usage).toMatchObject({ isByok: true, cost: 0, costDetails: { upstreamInferenceCost: COST } })
+    await management.byok.delete({ id: data.id })
+  })
+})
+
 describe('keys', () => {
   test('are created, read, changed, listed and deleted', async () => {
     const expiresAt = new Date('2100-01-02T03:04:05.000Z')
@@ -591,6 +634,8 @@ test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where
     expect.arrayContaining([
       ...[200, 400, 401, 403, 429, 502].map(status => `sendChatCompletionRequest ${status}`),
       ...['createKeys 201', 'createKeys 400', 'createKeys 403', 'getKey 200', 'getKey 404', 'updateKeys 200', 'list 200', 'deleteKeys 200'],
+      ...['createBYOKKey 201', 'createBYOKKey 400', 'createBYOKKey 401', 'createBYOKKey 403', 'listBYOKKeys 200', 'getBYOKKey 200'],
+      ...['getBYOKKey 404', 'updateBYOKKey 200', 'deleteBYOKKey 200', 'deleteBYOKKey 404'],
       ...['getCurrentKey 200', 'getGeneration 200', 'getGeneration 404'],
       ...['getModels 200', 'getModel 200', 'getModel 404', 'listEndpoints 200', 'listEndpoints 404', 'listModelsCount 200'],
       ...[

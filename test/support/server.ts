@@ -17,12 +17,13 @@ export interface Ran {
   stderr: string
 }
 
-/** Runs one command of the program to its end. */
+/** Runs one command of the program to its end. Nothing is on its stdin unless that is given. */
 export async function gateway(
   args: string[],
-  { env = {}, cwd = tmpdir() }: { env?: Record<string, string>; cwd?: string } = {},
+  { env = {}, cwd = tmpdir(), stdin }: { env?: Record<string, string>; cwd?: string; stdin?: string } = {},
 ): Promise<Ran> {
-  const child = Bun.spawn([...PROGRAM, ...args], { cwd, env: { ...process.env, ...env }, stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
+  const input = stdin === undefined ? 'ignore' : Buffer.from(stdin)
+  const child = Bun.spawn([...PROGRAM, ...args], { cwd, env: { ...process.env, ...env }, stdout: 'pipe', stderr: 'pipe', stdin: input })
   const [stdout, stderr, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
   return { code, stdout, stderr }
 }

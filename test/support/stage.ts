@@ -101,9 +101,10 @@ function configOf(mock: LLMock, scripted: Upstream) {
       local: bought({ name: 'Together' }),
       spare: bought({ name: 'Groq' }),
       thinking: played({ name: 'Mistral' }),
-      musing: played({ name: 'Fireworks', quirks: { reasoning: 'object' } }),
+      // A slug that the public list of provider keys has, and the built-in catalogue has not.
+      modelrun: played({ name: 'Fireworks', quirks: { reasoning: 'object' } }),
     },
-    models: [model('small', 'local'), model('steady', 'local', 'spare'), model('thinker', 'thinking'), model('muser', 'musing')],
+    models: [model('small', 'local'), model('steady', 'local', 'spare'), model('thinker', 'thinking'), model('muser', 'modelrun')],
   }
 }
 

@@ -1,0 +1,165 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { byokKeysFor, createByokKey, type NewByokKey, updateByokKey } from '../../../src/core/catalog/byok.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { createKey } from '../../../src/core/identity/keys.ts'
+import type { RoutingPreferences } from '../../../src/core/inference/call.ts'
+import { planRoute } from '../../../src/core/inference/plan.ts'
+import { begin } from '../../../src/core/inference/running.ts'
+import { textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+const endpoint = (provider: string, more: object = {}) => ({
+  provider,
+  model: 'up',
+  usd_per_million_tokens: { prompt: 1, completion: 2 },
+  ...more,
+})
+const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'own' }
+
+const CONFIG = {
+  providers: { one: provider, two: provider },
+  models: [
+    { id: 'acme/small', endpoints: [endpoint('one', { data_policy: { retention_days: 0 } }), endpoint('two')] },
+    { id: 'acme/other', endpoints: [endpoint('one')] },
+  ],
+}
+
+let gateway: Gateway
+
+beforeEach(async () => {
+  gateway = await testGateway({ config: CONFIG })
+})
+
+const add = (provider: string, key: string, more: Partial<NewByokKey> = {}) =>
+  createByokKey(gateway, operator(gateway), { provider, key, ...more })
+
+const planFor = (routing: RoutingPreferences = {}, model = 'acme/small') =>
+  planRoute(gateway, 'text', textCall({ models: [model], routing }), byokKeysFor(gateway, operator(gateway)))
+
+/** Whom the plan tries with whose key, in order: `two:own`. */
+const tried = (routing?: RoutingPreferences, model?: string) =>
+  planFor(routing, model).endpoints.map(({ provider: { slug, api_key }, is_byok }) => {
+    const key = api_key?.reveal() ?? 'none'
+    expect(is_byok).toBe(key !== 'own')
+    return `${slug}:${key}`
+  })
+
+function refusal(routing: RoutingPreferences, model?: string): GatewayError {
+  try {
+    planFor(routing, model)
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return thrown
+  }
+  throw new Error('It was planned')
+}
+
+describe('what is set aside', () => {
+  /** In nano-dollars, for a call of a key that counts its provider keys or not. */
+  async function held(include_byok_in_limit: boolean): Promise<bigint> {
+    const { data } = await createKey(gateway, operator(gateway), { name: 'k', include_byok_in_limit })
+    const actor = { ...operator(gateway), key_hash: data.hash }
+    const call = textCall({ params: { max_tokens: 100 } })
+    const plan = planRoute(gateway, 'text', call, byokKeysFor(gateway, actor))
+    const { hold } = begin(gateway, actor, 'text', call, plan, new AbortController().signal)
+    expect(gateway.ledger.held(data.hash)).toBe(hold?.nanos ?? -1n)
+    return hold?.nanos ?? -1n
+  }
+
+  test('is what the gateway’s own credential may come to, also when it is second', async () => {
+    const own = await held(false)
+    expect(own).toBeGreaterThan(0n)
+    await add('one', 'a')
+    expect([await held(false), await held(true)]).toEqual([own, own])
+  })
+
+  test('is nothing where only a caller’s own key can be charged, unless its spending counts', async () => {
+    const own = await held(false)
+    await add('one', 'a', { is_required: true })
+    await add('two', 'a', { is_required: true })
+    expect([await held(false), await held(true)]).toEqual([0n, own])
+  })
+})
+
+describe('a plan with provider keys', () => {
+  test('tries them first, then the gateway’s own, and last those that are fallbacks, each in its turn', async () => {
+    await add('two', 'late', { is_fallback: true })
+    await add('two', 'b')
+    await add('two', 'a')
+    expect(tried()).toEqual(['two:b', 'two:a', 'one:own', 'two:own', 'two:late'])
+  })
+
+  test('keeps the caller’s order within each turn, and with it or without, the first turn stays first', async () => {
+    await add('one', 'a')
+    await add('two', 'b')
+    expect(tried({ order: ['two'] })).toEqual(['two:b', 'one:a', 'two:own', 'one:own'])
+    expect(tried({ order: ['two'], allow_fallbacks: false })).toEqual(['two:b', 'two:own'])
+    expect(tried({ allow_fallbacks: false })).toEqual(['one:a'])
+    expect(tried({ ignore: ['one'] })).toEqual(['two:b', 'two:own'])
+  })
+
+  test('uses a key for its models only', async () => {
+    await add('one', 'a', { allowed_models: ['acme/other'] })
+    expect(tried()).toEqual(['one:own', 'two:own'])
+    expect(tried({}, 'acme/other')).toEqual(['one:a', 'one:own'])
+  })
+
+  test('knows the models of a key by their other names too', async () => {
+    await add('openai', 'sk-1', { allowed_models: ['openai/chat-latest'] })
+    const call = textCall({ models: ['openai/gpt-chat-latest'] })
+    const { endpoints } = planRoute(gateway, 'text', call, byokKeysFor(gateway, operator(gateway)))
+    expect(endpoints.map(one => [one.provider.slug, one.is_byok])).toEqual([['openai', true]])
+  })
+
+  test('keeps the gateway’s own away from the models of a key that is required, at its provider', async () => {
+    await add('one', 'a', { is_required: true, allowed_models: ['acme/small'] })
+    expect(tried()).toEqual(['one:a', 'two:own'])
+    expect(tried({}, 'acme/other')).toEqual(['one:own'])
+  })
+
+  test('keeps the gateway’s own away from every model of a provider whose key is the only way', async () => {
+    await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
+    expect(tried()).toEqual(['one:a', 'two:own'])
+    const { type, message, metadata } = refusal({}, 'acme/other')
+    expect([type, metadata]).toEqual(['not_found', { excluded_by: ['byok_only'] }])
+    expect(message).toContain('No endpoints found for acme/other')
+  })
+
+  test('with a key that cannot be opened has only what the key leaves', async () => {
+    const { data } = await add('one', 'a', { is_required: true })
+    const own = gateway.byok.get(data.id)
+    if (own) gateway.byok.set({ ...own, isReadable: false, providers: new Map() })
+    expect(tried()).toEqual(['two:own'])
+  })
+
+  test('believes what a key declares of data, for that key alone', async () => {
+    await add('two', 'a', { declared_zdr: true })
+    await add('one', 'b', { declared_zdr: false })
+    expect(tried({ zdr: true })).toEqual(['two:a', 'one:own'])
+  })
+
+  test('reaches a provider that the gateway has no credential for', async () => {
+    const call = textCall({ models: ['openai/gpt-4o-mini'], routing: { only: ['openai'] } })
+    const plan = () => planRoute(gateway, 'text', call, byokKeysFor(gateway, operator(gateway)))
+    expect(plan).toThrow('none of them is configured')
+    await add('openai', 'sk-1')
+    expect(plan().endpoints.map(one => [one.provider.slug, one.is_byok, one.provider.base_url])).toEqual([
+      ['openai', true, 'https://api.openai.com/v1'],
+    ])
+    expect(
+      plan()
+        .dropped.filter(one => one.endpoint.provider.slug === 'openai')
+        .map(one => one.by),
+    ).toEqual(['not_configured'])
+  })
+
+  test('has the same endpoint for the next call, and another when the key was changed', async () => {
+    const { data } = await add('one', 'a')
+    const [first] = planFor().endpoints
+    expect(planFor().endpoints[0]).toBe(first)
+    await updateByokKey(gateway, operator(gateway), data.id, { key: 'b' })
+    expect(planFor().endpoints[0]).not.toBe(first)
+    expect(tried()[0]).toBe('one:b')
+  })
+})
