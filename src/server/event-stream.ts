@@ -48,7 +48,7 @@ export function eventStream(
 }
 
 async function nextText(source: AsyncIterator<string> | Promise<AsyncIterator<string>>): Promise<string | undefined> {
-  const texts = await source
+  const texts = source instanceof Promise ? await source : source
   for (;;) {
     const step = await texts.next()
     if (step.done) return undefined

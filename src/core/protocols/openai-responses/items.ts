@@ -12,6 +12,15 @@ export interface Item {
   done: boolean
 }
 
+/** By what an item was asked for, and the item. */
+interface Asked {
+  place: unknown
+  id: string | null
+  item: Item | undefined
+}
+
+const NOTHING: Asked = { place: undefined, id: null, item: undefined }
+
 /** More items, or pieces of items, than any answer has. */
 const MOST = 4_096
 
@@ -21,6 +30,8 @@ const MOST = 4_096
  */
 export class Items {
   readonly #known = new Map<string, Item>()
+  /** What was asked for last, and which item it was. */
+  #last: Asked = NOTHING
   #kept = 0
 
   /** Whether nothing has been given of any item. */
@@ -54,8 +65,17 @@ export class Items {
     item.given.set(piece, block)
   }
 
-  // Where place and id point at two items, the id that fits decides.
+  // Most events tell of the item that the one before told of.
   #find({ output_index }: Json, id: string | null): Item | undefined {
+    const last = this.#last
+    if (last.item && last.place === output_index && last.id === id) return last.item
+    const item = this.#look(output_index, id)
+    this.#last = { place: output_index, id, item }
+    return item
+  }
+
+  // Where place and id point at two items, the id that fits decides.
+  #look(output_index: unknown, id: string | null): Item | undefined {
     const here = this.#known.get(placed(output_index))
     const called = id === null ? undefined : this.#known.get(named(id))
     return called && here?.id !== id ? called : here
@@ -63,6 +83,7 @@ export class Items {
 
   #new({ output_index }: Json, id: string | null): Item {
     this.#keep()
+    this.#last = NOTHING
     const item: Item = { id, given: new Map(), call: null, done: false }
     if (typeof output_index === 'number') this.#known.set(placed(output_index), item)
     if (id !== null) this.#known.set(named(id), item)

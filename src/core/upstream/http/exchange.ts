@@ -58,11 +58,12 @@ export class Exchange implements ResponseSink, Incoming {
   }
 
   /** The next bytes of the body; null after the last. Throws what went wrong. */
-  async read(): Promise<Uint8Array | null> {
+  // Not async: a promise that an async function returns is waited for twice.
+  read(): Promise<Uint8Array | null> {
     const bytes = this.#unread.shift()
-    if (bytes) return this.#given(bytes)
-    if (this.#failure) throw this.#failure
-    if (this.#ended) return null
+    if (bytes) return Promise.resolve(this.#given(bytes))
+    if (this.#failure) return Promise.reject(this.#failure)
+    if (this.#ended) return Promise.resolve(null)
     this.#waiting = Promise.withResolvers()
     return this.#waiting.promise
   }
