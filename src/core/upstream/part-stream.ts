@@ -44,7 +44,8 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
   async next(): Promise<IteratorResult<Part[]>> {
     try {
       while (!this.#reader.complete) {
-        const parts = await this.#read()
+        if (this.#failure) throw this.#failure
+        const parts = this.#of(await this.#incoming.read())
         if (parts.length > 0) return { done: false, value: parts }
       }
     } catch (thrown) {
@@ -62,11 +63,10 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     return END
   }
 
-  async #read(): Promise<Part[]> {
-    if (this.#failure) throw this.#failure
-    const bytes = await this.#incoming.read()
-    if (bytes) this.#deadline.touched()
-    return bytes ? this.#partsOf(this.#scanner.feed(bytes)) : this.#last()
+  #of(bytes: Uint8Array | null): Part[] {
+    if (!bytes) return this.#last()
+    this.#deadline.touched()
+    return this.#partsOf(this.#scanner.feed(bytes))
   }
 
   // The connection has ended: the answer is whole, or it never will be.
