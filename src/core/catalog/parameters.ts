@@ -37,33 +37,18 @@ const TOOLS: Parameter[] = ['tools', 'tool_choice', 'parallel_tool_calls']
 const SAMPLING: Parameter[] = ['temperature', 'top_p', 'frequency_penalty', 'presence_penalty', 'logprobs', 'top_logprobs', 'logit_bias']
 const OPEN_WEIGHTS: Parameter[] = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
 
+const UNKNOWN_TO_ANTHROPIC: Parameter[] = [
+  ...(['min_p', 'top_a', 'repetition_penalty', 'frequency_penalty', 'presence_penalty'] as const),
+  ...(['logit_bias', 'logprobs', 'top_logprobs', 'prediction', 'seed'] as const),
+]
+
 /** What nobody who speaks so knows. A protocol that is not here may know everything: its servers differ. */
 const UNKNOWN_TO_PROTOCOL: Record<string, Parameter[]> = {
-  'anthropic-messages': [
-    'min_p',
-    'top_a',
-    'repetition_penalty',
-    'frequency_penalty',
-    'presence_penalty',
-    'logit_bias',
-    'logprobs',
-    'top_logprobs',
-    'prediction',
-    'seed',
-  ],
+  'anthropic-messages': UNKNOWN_TO_ANTHROPIC,
+  'anthropic-vertex': UNKNOWN_TO_ANTHROPIC,
   gemini: ['min_p', 'top_a', 'repetition_penalty', 'logit_bias', 'prediction', 'verbosity'],
-  'bedrock-converse': [
-    'min_p',
-    'top_a',
-    'repetition_penalty',
-    'frequency_penalty',
-    'presence_penalty',
-    'logit_bias',
-    'logprobs',
-    'top_logprobs',
-    'prediction',
-    'seed',
-  ],
+  // What Converse has no word for is what Anthropic has none for.
+  'bedrock-converse': UNKNOWN_TO_ANTHROPIC,
   'cohere-chat': ['min_p', 'top_a', 'repetition_penalty', 'logit_bias', 'prediction', 'verbosity', 'web_search_options'],
   'openai-responses': [...OPEN_WEIGHTS, 'frequency_penalty', 'presence_penalty', 'logit_bias', 'prediction', 'seed', 'stop'],
 }

@@ -257,7 +257,7 @@ export class MessageReader implements Reader<TextPart> {
     const open = this.#open.get(at)
     if (!open) return
     this.#open.delete(at)
-    // The input at the start is a placeholder, unless nothing follows it.
+    // A block may begin with its whole input. Where pieces follow, what stood at the beginning was nothing.
     if (open.type === 'tool' && !open.told) this.#input(open, open.whole)
     if (open.type === 'other') this.#other(open)
   }
