@@ -1,7 +1,7 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type Command, InvalidArgumentError } from 'commander'
 import { invalid } from '../core/errors.ts'
-import type { Parts } from '../core/gateway.ts'
+import type { Gateway, Parts } from '../core/gateway.ts'
 import { misfit } from '../core/kernel/schema.ts'
 
 /** What every command takes. */
@@ -42,4 +42,11 @@ export async function partsOf(options: CommonOptions): Promise<Pick<Parts, 'conf
   const data = dataDirectory(options)
   const secret = process.env.GATEWAY_SECRET
   return { config: (await readConfig(options.config, data)).config, data, ...(secret ? { secret } : {}) }
+}
+
+/** The id of the workspace that an option names by id or slug: a slug is a name for people, the API knows ids. Throws 404. */
+export async function workspaceId(gateway: Gateway, idOrSlug: string | undefined): Promise<string | undefined> {
+  if (idOrSlug === undefined) return undefined
+  const { workspaceBy } = await import('../core/identity/workspaces.ts')
+  return workspaceBy(gateway, idOrSlug).id
 }

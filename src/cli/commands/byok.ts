@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { invalid } from '../../core/errors.ts'
-import { type CommonOptions, common, inputOf, numeric } from '../options.ts'
+import { type CommonOptions, common, inputOf, numeric, workspaceId } from '../options.ts'
 import { output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -183,14 +183,4 @@ function variable(name: string): string {
   const value = process.env[name]
   if (value === undefined) throw invalid('key-env: expected the name of an environment variable that is set')
   return value.trim()
-}
-
-// A slug is a name for people; the API knows ids.
-async function workspaceId(
-  gateway: Parameters<Parameters<typeof withGateway>[1]>[0],
-  idOrSlug: string | undefined,
-): Promise<string | undefined> {
-  if (idOrSlug === undefined) return undefined
-  const { workspaceBy } = await import('../../core/identity/workspaces.ts')
-  return workspaceBy(gateway, idOrSlug).id
 }

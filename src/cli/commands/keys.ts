@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, numeric } from '../options.ts'
+import { type CommonOptions, common, inputOf, numeric, workspaceId } from '../options.ts'
 import { dollars, output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -124,14 +124,4 @@ async function update(hash: string, options: UpdateOptions): Promise<void> {
 async function remove(hash: string, options: CommonOptions): Promise<void> {
   const { deleteKey } = await import('../../core/identity/keys.ts')
   await withGateway(options, async gateway => output(options.json, await deleteKey(gateway, hash), () => print(`Deleted ${hash}`)))
-}
-
-// A slug is a name for people; the API knows ids.
-async function workspaceId(
-  gateway: Parameters<Parameters<typeof withGateway>[1]>[0],
-  idOrSlug: string | undefined,
-): Promise<string | undefined> {
-  if (idOrSlug === undefined) return undefined
-  const { workspaceBy } = await import('../../core/identity/workspaces.ts')
-  return workspaceBy(gateway, idOrSlug).id
 }
