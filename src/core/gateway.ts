@@ -14,6 +14,7 @@ import { type Clock, systemClock } from './kernel/clock.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
 import { type Ledger, openLedger } from './ledger/ledger.ts'
+import type { Policy } from './policy/effective.ts'
 import { protocolNames } from './protocols/registry.ts'
 import { dataSecret } from './store/secret.ts'
 import { openSqlite } from './store/sqlite.ts'
@@ -38,6 +39,8 @@ export interface Gateway {
   /** Every preset as it is used, by its workspace and slug, in memory. */
   presets: Map<string, DesignatedPreset>
   owner: Owner
+  /** What the keys' calls are held to, as far as it was asked for since anything changed. */
+  policies: Map<string, Policy>
   ledger: Ledger
   recorder: Recorder
   /** The calls that run. */
@@ -96,6 +99,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     workspaces: await openWorkspaces(store),
     presets: await openPresets(store.presets),
     owner,
+    policies: new Map(),
     ledger: await openLedger(store.ledger, clock),
     recorder,
     calls: openCalls(),
@@ -113,6 +117,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       await reloadByokKeys(gateway)
       gateway.workspaces = await openWorkspaces(store)
       await reloadPresets(gateway)
+      gateway.policies.clear()
       version = now
       return true
     },

@@ -6,6 +6,7 @@ import type { Key } from '../../src/core/identity/keys.ts'
 import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Store } from '../../src/core/store/store.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
+import { told } from '../support/audit.ts'
 import { entryOf, generationWith } from '../support/generation.ts'
 
 const WORKSPACE = '00000000-0000-7000-8000-000000000001'
@@ -108,12 +109,12 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
 
     test('a key is what was inserted, to the last field', async () => {
       const keys = [keyOf(), keyOf({ hash: 'h2', limit: null, limit_reset: null, expires_at: null, disabled: true, external_user: 'ada' })]
-      for (const key of keys) await store.keys.insert(key)
+      for (const key of keys) await store.keys.insert(key, told())
       expect((await store.keys.all()).sort((a, b) => (a.hash < b.hash ? -1 : 1))).toEqual(keys)
     })
 
     test('money of 64 bits loses nothing', async () => {
-      await store.keys.insert(keyOf({ limit: LARGEST }))
+      await store.keys.insert(keyOf({ limit: LARGEST }), told())
       store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])
       store.generations.record([
         { generation: generationWith({ id: 'gen-2', total_cost: LARGEST, upstream_inference_cost: null }), charge: null },
@@ -124,47 +125,47 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
     })
 
     test('a hash is unique', async () => {
-      await store.keys.insert(keyOf())
-      expect(store.keys.insert(keyOf({ name: 'other' }))).rejects.toThrow()
+      await store.keys.insert(keyOf(), told())
+      expect(store.keys.insert(keyOf({ name: 'other' }), told())).rejects.toThrow()
     })
 
     test('a provider key is what was inserted, to the last field, and its id is unique', async () => {
       const nulls = { name: null, declared_zdr: null, allowed_models: null, allowed_api_key_hashes: null, allowed_user_ids: null }
       const keys = [byokKeyOf(), byokKeyOf({ id: 'b2', ...nulls, disabled: true, is_fallback: false, is_byok_only: true })]
-      for (const key of keys) await store.byok.insert(key)
+      for (const key of keys) await store.byok.insert(key, told())
       expect((await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(keys)
-      expect(store.byok.insert(byokKeyOf())).rejects.toThrow()
+      expect(store.byok.insert(byokKeyOf(), told())).rejects.toThrow()
     })
 
     test('a change and a removal touch one provider key', async () => {
-      for (const id of ['b1', 'b2', 'b3']) await store.byok.insert(byokKeyOf({ id }))
+      for (const id of ['b1', 'b2', 'b3']) await store.byok.insert(byokKeyOf({ id }), told())
       const change = { name: null, disabled: true, declared_zdr: true, allowed_models: null, allowed_user_ids: ['u'], sealed: 'anew' }
-      await store.byok.update('b1', change)
-      await store.byok.remove('b2', '2026-03-05T00:00:00.000Z')
-      await store.byok.remove('b2', '2026-03-06T00:00:00.000Z')
+      await store.byok.update('b1', change, told())
+      await store.byok.remove('b2', '2026-03-05T00:00:00.000Z', told())
+      await store.byok.remove('b2', '2026-03-06T00:00:00.000Z', told())
       const left = (await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))
       expect(left).toEqual([byokKeyOf(change), byokKeyOf({ id: 'b3' })])
     })
 
     test('a change and a removal touch one key', async () => {
-      for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }))
-      await store.keys.update('h1', { name: 'new', limit: null })
-      await store.keys.remove('h2')
-      await store.keys.remove('h2')
+      for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }), told())
+      await store.keys.update('h1', { name: 'new', limit: null }, told())
+      await store.keys.remove('h2', told())
+      await store.keys.remove('h2', told())
       expect(await store.keys.all()).toEqual([keyOf({ hash: 'h1', name: 'new', limit: null })])
     })
 
     test('a preset is what was inserted, to the last field', async () => {
       const presets = [presetOf('p1'), presetOf('p2', `'; drop table presets; --`)]
-      for (const preset of presets) await store.presets.insert(preset)
+      for (const preset of presets) await store.presets.insert(preset, told())
       expect((await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(presets)
     })
 
     test('another version of a preset is the one that is used, and the older ones stay', async () => {
       const [first, second] = [presetOf('p1', 'a', 1).designated_version, presetOf('p1', 'a', 2).designated_version]
-      await store.presets.insert(presetOf('p1', 'a'))
-      await store.presets.insert(presetOf('p2', 'b'))
-      await store.presets.designate({ ...second, config: {}, system_prompt: null }, 'later')
+      await store.presets.insert(presetOf('p1', 'a'), told())
+      await store.presets.insert(presetOf('p2', 'b'), told())
+      await store.presets.designate({ ...second, config: {}, system_prompt: null }, 'later', told())
       const later = { ...presetOf('p1', 'a', 2), updated_at: 'later', designated_version: { ...second, config: {}, system_prompt: null } }
       expect((await store.presets.all()).find(one => one.id === 'p1')).toEqual(later)
       expect(await store.presets.versions('p1', 0, 10)).toEqual([first, later.designated_version])
@@ -174,22 +175,22 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
     })
 
     test('a second preset of a slug is a conflict, and nothing of it is kept', async () => {
-      await store.presets.insert(presetOf('p1', 'a'))
-      expect(await typeOf(store.presets.insert(presetOf('p2', 'a')))).toBe('conflict')
+      await store.presets.insert(presetOf('p1', 'a'), told())
+      expect(await typeOf(store.presets.insert(presetOf('p2', 'a'), told()))).toBe('conflict')
       expect(await store.presets.all()).toEqual([presetOf('p1', 'a')])
       expect(await store.presets.versions('p2', 0, 10)).toEqual([])
     })
 
     test('a second version of a number is a conflict, and moves nothing', async () => {
-      await store.presets.insert(presetOf('p1', 'a'))
+      await store.presets.insert(presetOf('p1', 'a'), told())
       const again = { ...presetOf('p1', 'a').designated_version, id: 'other' }
-      expect(await typeOf(store.presets.designate(again, 'later'))).toBe('conflict')
+      expect(await typeOf(store.presets.designate(again, 'later', told()))).toBe('conflict')
       expect(await store.presets.all()).toEqual([presetOf('p1', 'a')])
     })
 
     test('a change of a preset touches one, and its version stays', async () => {
-      for (const id of ['p1', 'p2']) await store.presets.insert(presetOf(id))
-      await store.presets.update('p2', { status: 'archived', status_updated_at: 'later' })
+      for (const id of ['p1', 'p2']) await store.presets.insert(presetOf(id), told())
+      await store.presets.update('p2', { status: 'archived', status_updated_at: 'later' }, told())
       const changed = { ...presetOf('p2'), status: 'archived', status_updated_at: 'later' }
       expect((await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1)) as unknown[]).toEqual([presetOf('p1'), changed])
     })
@@ -199,7 +200,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       preset.designated_version.config = {
         audio: { id: (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON('900719925474099312') },
       }
-      await store.presets.insert(preset)
+      await store.presets.insert(preset, told())
       expect(JSON.stringify((await store.presets.all())[0]?.designated_version.config)).toBe('{"audio":{"id":900719925474099312}}')
     })
 
@@ -276,14 +277,14 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
 
     test('a text that is SQL is a text', async () => {
       const name = `'; drop table keys; --`
-      await store.keys.insert(keyOf({ name, hash: name }))
-      await store.keys.remove(`x' or '1'='1`)
+      await store.keys.insert(keyOf({ name, hash: name }), told())
+      await store.keys.remove(`x' or '1'='1`, told())
       expect((await store.keys.all())[0]?.name).toBe(name)
     })
 
     test('its version stays while only this process writes', async () => {
       const before = store.version()
-      await store.keys.insert(keyOf())
+      await store.keys.insert(keyOf(), told())
       expect(store.version()).toBe(before)
     })
   })

@@ -93,9 +93,10 @@ async function create(options: CreateOptions): Promise<void> {
 
 async function list(options: ListOptions): Promise<void> {
   const { KeyQuery, listKeys } = await import('../../core/identity/keys.ts')
+  const { operator } = await import('../../core/identity/actor.ts')
   await withGateway(options, async gateway => {
     const query = { include_disabled: options.all ? 'true' : undefined, workspace_id: await workspaceId(gateway, options.workspace) }
-    output(options.json, listKeys(gateway, inputOf(KeyQuery, query)), ({ data }) =>
+    output(options.json, listKeys(gateway, operator(gateway), inputOf(KeyQuery, query)), ({ data }) =>
       printTable(
         ['NAME', 'LABEL', 'USED', 'LIMIT', 'STATE', 'HASH'],
         data.map(key => [key.name, key.label, dollars(key.usage), dollars(key.limit), key.disabled ? 'disabled' : 'active', key.hash]),
@@ -106,11 +107,13 @@ async function list(options: ListOptions): Promise<void> {
 
 async function get(hash: string, options: CommonOptions): Promise<void> {
   const { getKey } = await import('../../core/identity/keys.ts')
-  await withGateway(options, gateway => output(options.json, getKey(gateway, hash), ({ data }) => printFields(data)))
+  const { operator } = await import('../../core/identity/actor.ts')
+  await withGateway(options, gateway => output(options.json, getKey(gateway, operator(gateway), hash), ({ data }) => printFields(data)))
 }
 
 async function update(hash: string, options: UpdateOptions): Promise<void> {
   const { KeyChange, updateKey } = await import('../../core/identity/keys.ts')
+  const { operator } = await import('../../core/identity/actor.ts')
   const change = inputOf(KeyChange, {
     name: options.name,
     limit: orNull(options.limit),
@@ -118,10 +121,15 @@ async function update(hash: string, options: UpdateOptions): Promise<void> {
     include_byok_in_limit: options.byokInLimit,
     disabled: options.disable ? true : options.enable ? false : undefined,
   })
-  await withGateway(options, async gateway => output(options.json, await updateKey(gateway, hash, change), ({ data }) => printFields(data)))
+  await withGateway(options, async gateway =>
+    output(options.json, await updateKey(gateway, operator(gateway), hash, change), ({ data }) => printFields(data)),
+  )
 }
 
 async function remove(hash: string, options: CommonOptions): Promise<void> {
   const { deleteKey } = await import('../../core/identity/keys.ts')
-  await withGateway(options, async gateway => output(options.json, await deleteKey(gateway, hash), () => print(`Deleted ${hash}`)))
+  const { operator } = await import('../../core/identity/actor.ts')
+  await withGateway(options, async gateway =>
+    output(options.json, await deleteKey(gateway, operator(gateway), hash), () => print(`Deleted ${hash}`)),
+  )
 }

@@ -78,7 +78,7 @@ function addressOf(options: ServeOptions, { config }: Gateway): { host: string; 
 }
 
 /** The milliseconds within which what another process has changed is taken over. */
-const CHANGES_EVERY = 200
+const CHANGES_EVERY = 50
 
 // `gateway keys create` runs beside the server. Its writing moves the store's version; reading that costs microseconds.
 const watchForChanges = (gateway: Gateway) => setInterval(() => void gateway.catchUp().catch(() => undefined), CHANGES_EVERY)

@@ -2,7 +2,9 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
+import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { isUsable } from '../identity/keys.ts'
+import { managedWorkspace, reaches } from '../identity/management.ts'
 import { labelOf, providerWith } from './byok/credential.ts'
 import { knownAs, type OpenedKey, OpenedKeys, opened } from './byok/opened.ts'
 import { PUBLIC_PROVIDERS } from './byok/providers.data.ts'
@@ -40,11 +42,11 @@ export interface ByokKey {
 export interface ByokStore {
   /** Those that were not deleted. */
   all(): Promise<ByokKey[]>
-  insert(key: ByokKey): Promise<void>
+  insert(key: ByokKey, entry: AuditEntry): Promise<void>
   /** Changes these fields of a key and no others: another process may have changed those. */
-  update(id: string, change: Partial<ByokKey>): Promise<void>
+  update(id: string, change: Partial<ByokKey>, entry: AuditEntry): Promise<void>
   /** Forgets what was sealed, and keeps that there was a key. */
-  remove(id: string, at: string): Promise<void>
+  remove(id: string, at: string, entry: AuditEntry): Promise<void>
 }
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
@@ -98,7 +100,7 @@ const PAGE = 50
  */
 export async function createByokKey(gateway: Gateway, actor: Actor, input: NewByokKey) {
   const provider = providerOf(gateway, input.provider)
-  const workspace_id = workspaceOf(gateway, actor, input.workspace_id)
+  const workspace_id = managedWorkspace(gateway, actor, input.workspace_id)
   const id = gateway.ids.uuid()
   const key: ByokKey = {
     disabled: false,
@@ -119,7 +121,7 @@ export async function createByokKey(gateway: Gateway, actor: Actor, input: NewBy
     created_at: gateway.clock.now().toISOString(),
   }
   check(gateway, key, input)
-  await gateway.store.byok.insert(key)
+  await gateway.store.byok.insert(key, auditEntry(gateway, actor, 'byok.create', key, null, shownByokKey(key)))
   gateway.byok.set(opened(gateway, key))
   return { data: shownByokKey(key) }
 }
@@ -133,7 +135,9 @@ export function listByokKeys(gateway: Gateway, actor: Actor, query: ByokQuery) {
 
 function byokKeysOf(gateway: Gateway, actor: Actor, { workspace_id, provider }: ByokQuery): OpenedKey[] {
   const slug = provider === undefined ? undefined : providerOf(gateway, provider)
-  const own = gateway.byok.of(workspaceOf(gateway, actor, workspace_id)).filter(({ key }) => slug === undefined || key.provider === slug)
+  const own = gateway.byok
+    .of(managedWorkspace(gateway, actor, workspace_id))
+    .filter(({ key }) => slug === undefined || key.provider === slug)
   return own.toSorted(({ key: a }, { key: b }) => (a.provider === b.provider ? 0 : a.provider < b.provider ? -1 : 1))
 }
 
@@ -145,7 +149,8 @@ export async function updateByokKey(gateway: Gateway, actor: Actor, id: string, 
   const { key } = byokKeyOf(gateway, actor, id)
   const changes = { ...changesOf(change), ...(change.key === undefined ? {} : sealedAs(gateway, id, key.provider, change.key)) }
   check(gateway, { ...key, ...changes }, change)
-  if (Object.keys(changes).length > 0) await gateway.store.byok.update(id, changes)
+  const entry = auditEntry(gateway, actor, 'byok.update', key, shownByokKey(key), shownByokKey({ ...key, ...changes }))
+  if (Object.keys(changes).length > 0) await gateway.store.byok.update(id, changes, entry)
   // As it is now: it may have changed, or gone, while the store was writing.
   const before = byokKeyOf(gateway, actor, id)
   const changed = { ...before.key, ...changes }
@@ -155,8 +160,9 @@ export async function updateByokKey(gateway: Gateway, actor: Actor, id: string, 
 
 /** Deletes a provider key: from the next call on it is not used, and what was sealed is gone. Throws 404. */
 export async function deleteByokKey(gateway: Gateway, actor: Actor, id: string) {
-  byokKeyOf(gateway, actor, id)
-  await gateway.store.byok.remove(id, gateway.clock.now().toISOString())
+  const { key } = byokKeyOf(gateway, actor, id)
+  const entry = auditEntry(gateway, actor, 'byok.delete', key, shownByokKey(key), null)
+  await gateway.store.byok.remove(id, entry.created_at, entry)
   gateway.byok.delete(id)
   return { deleted: true as const }
 }
@@ -246,17 +252,6 @@ function byokKeyOf(gateway: Gateway, actor: Actor, id: string): OpenedKey {
   if (!one || !reaches(gateway, actor, one.key.workspace_id)) throw notFound('Provider key not found')
   return one
 }
-
-function workspaceOf(gateway: Gateway, actor: Actor, id: string | undefined): string {
-  if (id === undefined) return reaches(gateway, actor, gateway.owner.workspace_id) ? gateway.owner.workspace_id : actor.workspace_id
-  if (!gateway.workspaces.has(id) || !reaches(gateway, actor, id))
-    throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
-  return id
-}
-
-// A management key of the default workspace manages them all; one of another workspace, that one.
-const reaches = ({ owner }: Gateway, actor: Actor, workspace_id: string) =>
-  actor.kind === 'operator' || actor.workspace_id === owner.workspace_id || actor.workspace_id === workspace_id
 
 function shownByokKey({ sealed: _, ...shown }: ByokKey) {
   return shown

@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { denied, invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
+import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import type { Json } from '../kernel/json.ts'
 
 const STATUSES = ['active', 'disabled', 'archived'] as const
@@ -44,10 +45,10 @@ export interface DesignatedPreset extends Preset {
 export interface PresetStore {
   all(): Promise<DesignatedPreset[]>
   /** A new preset with its first version, both or neither. */
-  insert(preset: DesignatedPreset): Promise<void>
+  insert(preset: DesignatedPreset, entry: AuditEntry): Promise<void>
   /** Another version, which is used from now on, both or neither. */
-  designate(version: PresetVersion, updated_at: string): Promise<void>
-  update(id: string, change: Partial<Preset>): Promise<void>
+  designate(version: PresetVersion, updated_at: string, entry: AuditEntry): Promise<void>
+  update(id: string, change: Partial<Preset>, entry: AuditEntry): Promise<void>
   /** Some of a preset's versions, the oldest first. */
   versions(preset_id: string, offset: number, limit: number): Promise<PresetVersion[]>
   version(preset_id: string, version: number): Promise<PresetVersion | undefined>
@@ -103,7 +104,8 @@ export async function createPreset(gateway: Gateway, actor: Actor, slug: string,
   return { data: existing ? await nextVersion(gateway, actor, existing, draft) : await firstVersion(gateway, actor, slug, draft) }
 }
 
-async function firstVersion(gateway: Gateway, { workspace_id, user_id }: Actor, slug: string, draft: Draft): Promise<DesignatedPreset> {
+async function firstVersion(gateway: Gateway, actor: Actor, slug: string, draft: Draft): Promise<DesignatedPreset> {
+  const { workspace_id, user_id } = actor
   if (presetsOf(gateway, workspace_id).length >= MOST) throw invalid(`slug: expected at most ${MOST} presets in a workspace`, 'slug')
   const [id, now] = [gateway.ids.uuid(), gateway.clock.now().toISOString()]
   const designated_version = versionOf(gateway, id, 1, user_id, draft)
@@ -121,13 +123,14 @@ async function firstVersion(gateway: Gateway, { workspace_id, user_id }: Actor, 
     updated_at: now,
     designated_version,
   }
-  await gateway.store.presets.insert(preset)
+  await gateway.store.presets.insert(preset, auditEntry(gateway, actor, 'presets.create', preset, null, preset))
   return kept(gateway, preset)
 }
 
 async function nextVersion(gateway: Gateway, actor: Actor, existing: DesignatedPreset, draft: Draft): Promise<DesignatedPreset> {
   const version = versionOf(gateway, existing.id, existing.designated_version.version + 1, actor.user_id, draft)
-  await gateway.store.presets.designate(version, version.created_at)
+  const entry = auditEntry(gateway, actor, 'presets.update', existing, existing.designated_version, version)
+  await gateway.store.presets.designate(version, version.created_at, entry)
   return kept(gateway, {
     ...asItIsNow(gateway, existing),
     designated_version_id: version.id,
@@ -186,7 +189,8 @@ export async function updatePreset(gateway: Gateway, actor: Actor, slug: string,
   const preset = presetOf(gateway, actor, checkedSlug(slug))
   const now = gateway.clock.now().toISOString()
   const change = { status, status_updated_at: now, updated_at: now }
-  await gateway.store.presets.update(preset.id, change)
+  const entry = auditEntry(gateway, actor, 'presets.update', preset, withoutVersion(preset), { ...withoutVersion(preset), ...change })
+  await gateway.store.presets.update(preset.id, change, entry)
   return { data: kept(gateway, { ...asItIsNow(gateway, preset), ...change }) }
 }
 

@@ -1,9 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
+import type { Bound } from '../ledger/ledger.ts'
 import { nanosOf, usdOf } from '../ledger/money.ts'
 import type { Period } from '../ledger/periods.ts'
 import type { Actor } from './actor.ts'
+import { type AuditEntry, auditEntry } from './audit.ts'
+import { managedWorkspace, reaches } from './management.ts'
 
 /** An API key as it is kept: never the secret, only its hash. Money in nano-dollars, times in ISO 8601. */
 export interface Key {
@@ -25,13 +28,13 @@ export interface Key {
   updated_at: string | null
 }
 
-/** Remembers keys. A hash is unique; `list` gives the newest first. */
+/** Remembers keys. A hash is unique. What changes one is one transaction with the entry that tells of it. */
 export interface KeyStore {
   all(): Promise<Key[]>
-  insert(key: Key): Promise<void>
+  insert(key: Key, entry: AuditEntry): Promise<void>
   /** Changes these fields of a key and no others: another process may have changed those. */
-  update(hash: string, change: Partial<Key>): Promise<void>
-  remove(hash: string): Promise<void>
+  update(hash: string, change: Partial<Key>, entry: AuditEntry): Promise<void>
+  remove(hash: string, entry: AuditEntry): Promise<void>
 }
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
@@ -86,7 +89,7 @@ export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, k
     name: input.name,
     label: masked(plaintext),
     kind,
-    workspace_id: workspaceOf(gateway, input.workspace_id),
+    workspace_id: managedWorkspace(gateway, actor, input.workspace_id),
     creator_user_id: input.creator_user_id ?? actor.user_id,
     external_user: input.external?.user ?? null,
     external_api_key_hash: input.external?.api_key ? hashOf(input.external.api_key) : null,
@@ -98,14 +101,14 @@ export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, k
     created_at: now.toISOString(),
     updated_at: null,
   }
-  await gateway.store.keys.insert(key)
+  await gateway.store.keys.insert(key, entryOf(gateway, actor, 'keys.create', null, key))
   gateway.keys.set(key.hash, key)
   return { data: shownKey(gateway, key), key: plaintext }
 }
 
 /** One page of a workspace's keys, the newest first. Disabled ones only when asked for. */
-export function listKeys(gateway: Gateway, query: KeyQuery) {
-  const workspace_id = workspaceOf(gateway, query.workspace_id)
+export function listKeys(gateway: Gateway, actor: Actor, query: KeyQuery) {
+  const workspace_id = managedWorkspace(gateway, actor, query.workspace_id)
   const wanted = [...gateway.keys.values()].filter(
     key => key.workspace_id === workspace_id && (!key.disabled || query.include_disabled === 'true'),
   )
@@ -114,17 +117,18 @@ export function listKeys(gateway: Gateway, query: KeyQuery) {
   return { data: sorted.slice(offset, offset + PAGE).map(key => shownKey(gateway, key)) }
 }
 
-/** One key by its hash. Throws 404. */
-export const getKey = (gateway: Gateway, hash: string) => ({ data: shownKey(gateway, keyOf(gateway, hash)) })
+/** One key by its hash. Throws 404, also for another workspace's. */
+export const getKey = (gateway: Gateway, actor: Actor, hash: string) => ({ data: shownKey(gateway, managedKey(gateway, actor, hash)) })
 
 /** Changes a key. Spending already counted stays as it is. Throws 404. */
-export async function updateKey(gateway: Gateway, hash: string, change: KeyChange) {
-  keyOf(gateway, hash)
+export async function updateKey(gateway: Gateway, actor: Actor, hash: string, change: KeyChange) {
+  const key = managedKey(gateway, actor, hash)
   const changes = changesOf(change, gateway.clock.now())
-  await gateway.store.keys.update(hash, changes)
+  await gateway.store.keys.update(hash, changes, entryOf(gateway, actor, 'keys.update', key, { ...key, ...changes }))
   // As it is now: it may have changed, or gone, while the store was writing.
-  const changed = { ...keyOf(gateway, hash), ...changes }
+  const changed = { ...managedKey(gateway, actor, hash), ...changes }
   gateway.keys.set(hash, changed)
+  gateway.policies.clear()
   return { data: shownKey(gateway, changed) }
 }
 
@@ -136,10 +140,11 @@ function changesOf({ name, disabled, include_byok_in_limit, limit, limit_reset }
 }
 
 /** Deletes a key: from the next request on it opens nothing. What it did stays on record. Throws 404. */
-export async function deleteKey(gateway: Gateway, hash: string) {
-  keyOf(gateway, hash)
-  await gateway.store.keys.remove(hash)
+export async function deleteKey(gateway: Gateway, actor: Actor, hash: string) {
+  const key = managedKey(gateway, actor, hash)
+  await gateway.store.keys.remove(hash, entryOf(gateway, actor, 'keys.delete', key, null))
   gateway.keys.delete(hash)
+  gateway.policies.clear()
   return { deleted: true as const }
 }
 
@@ -159,6 +164,14 @@ export function describeKey(gateway: Gateway, actor: Actor) {
       rate_limit: { requests: 1000, interval: '1h', note: 'This field is deprecated and safe to ignore.' },
     },
   }
+}
+
+/** The spending limit of the actor's key, if it has one. */
+export function keyBounds(gateway: Gateway, { key_hash }: Actor): Bound[] {
+  const key = key_hash === null ? undefined : gateway.keys.get(key_hash)
+  if (!key || key.limit === null) return []
+  const { hash, limit, limit_reset: period, include_byok_in_limit: byok } = key
+  return [{ account: `key ${hash}`, period, limit, byok, message: `Key limit exceeded (${period ?? 'total'} limit)` }]
 }
 
 /** Every key by its hash, in memory: what a request is checked against. */
@@ -198,11 +211,20 @@ function keyOf(gateway: Gateway, hash: string): Key {
   return key
 }
 
-function workspaceOf(gateway: Gateway, id: string | undefined): string {
-  if (id === undefined) return gateway.owner.workspace_id
-  if (!gateway.workspaces.has(id)) throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
-  return id
+/** A key that the actor may manage. Throws 404. */
+function managedKey(gateway: Gateway, actor: Actor, hash: string): Key {
+  const key = keyOf(gateway, hash)
+  if (!reaches(gateway, actor, key.workspace_id)) throw notFound('API key not found')
+  return key
 }
+
+function entryOf(gateway: Gateway, actor: Actor, action: string, before: Key | null, after: Key | null): AuditEntry {
+  const { hash: id = '', workspace_id = null } = after ?? before ?? {}
+  return auditEntry(gateway, actor, action, { id, workspace_id }, told(before), told(after))
+}
+
+// What a partner's key hashes to is nobody else's business.
+const told = (key: Key | null) => key && (({ external_api_key_hash: _, ...rest }) => rest)(key)
 
 function shownKey(gateway: Gateway, key: Key) {
   const spend = (period: Period | null, byok: boolean) => usdOf(gateway.ledger.spent(key.hash, period, byok))

@@ -1,6 +1,22 @@
 import type { Clock } from '../kernel/clock.ts'
 import { dayOf, firstDayOf, type Period } from './periods.ts'
 
+/** Whose spending is counted together: one key, all keys that a member made, all keys of a workspace, or everything. */
+export type Account = `key ${string}` | `member ${string}` | `workspace ${string}` | 'all'
+
+/** What one account may spend in one window. */
+export interface Bound {
+  account: Account
+  /** The window; null: ever. */
+  period: Period | null
+  /** Nano-dollars. */
+  limit: bigint
+  /** Whether spending through callers' own provider keys counts. */
+  byok: boolean
+  /** What a caller is told whom it stops: 402. */
+  message: string
+}
+
 /** Money set aside for a call that runs. */
 export interface Hold {
   key_hash: string
@@ -41,7 +57,7 @@ export interface Ledger {
   held(key_hash: string): bigint
 }
 
-interface Account {
+interface Spending {
   total: bigint
   days: Map<number, bigint>
 }
@@ -51,7 +67,7 @@ const DAYS_KEPT = 31
 
 /** The ledger with everything that the store remembers. */
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
-  const accounts = new Map<string, Account>()
+  const accounts = new Map<string, Spending>()
   const holds = new Map<string, bigint>()
   const open = new Set<Hold>()
 
@@ -90,22 +106,22 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
 
 const accountName = (key_hash: string, byok: boolean) => (byok ? `${key_hash} byok` : key_hash)
 
-function accountOf(accounts: Map<string, Account>, key_hash: string, byok: boolean): Account {
+function accountOf(accounts: Map<string, Spending>, key_hash: string, byok: boolean): Spending {
   const name = accountName(key_hash, byok)
   const known = accounts.get(name)
   if (known) return known
-  const made: Account = { total: 0n, days: new Map() }
+  const made: Spending = { total: 0n, days: new Map() }
   accounts.set(name, made)
   return made
 }
 
-function spend(account: Account, { day, nanos }: Charge): void {
+function spend(account: Spending, { day, nanos }: Charge): void {
   account.total += nanos
   account.days.set(day, (account.days.get(day) ?? 0n) + nanos)
   if (account.days.size > 2 * DAYS_KEPT) for (const old of account.days.keys()) if (old < day - DAYS_KEPT) account.days.delete(old)
 }
 
-function sumSince(account: Account, first: number): bigint {
+function sumSince(account: Spending, first: number): bigint {
   let sum = 0n
   for (const [day, nanos] of account.days) if (day >= first) sum += nanos
   return sum

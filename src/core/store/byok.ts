@@ -1,18 +1,21 @@
 import type { Kysely, Selectable } from 'kysely'
 import type { ByokKey, ByokStore } from '../catalog/byok.ts'
+import { auditInsert } from './audit.ts'
 import type { ByokTable, Tables } from './tables.ts'
+import type { Write } from './write.ts'
 
 /** Callers' own provider keys in SQL, sealed. */
-export function byokStore(kysely: Kysely<Tables>): ByokStore {
+export function byokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
   return {
     async all() {
       const rows = await kysely.selectFrom('byok').selectAll().where('deleted_at', 'is', null).execute()
       return rows.map(keyOf)
     },
-    insert: async key => void (await kysely.insertInto('byok').values(rowOf(key)).execute()),
-    update: async (id, change) => void (await kysely.updateTable('byok').set(columnsOf(change)).where('id', '=', id).execute()),
-    remove: async (id, deleted_at) =>
-      void (await kysely.updateTable('byok').set({ sealed: null, deleted_at }).where('id', '=', id).execute()),
+    insert: (key, entry) => write(kysely.insertInto('byok').values(rowOf(key)), auditInsert(kysely, entry)),
+    update: (id, change, entry) =>
+      write(kysely.updateTable('byok').set(columnsOf(change)).where('id', '=', id), auditInsert(kysely, entry)),
+    remove: (id, deleted_at, entry) =>
+      write(kysely.updateTable('byok').set({ sealed: null, deleted_at }).where('id', '=', id), auditInsert(kysely, entry)),
   }
 }
 

@@ -1,9 +1,11 @@
 import { type Kysely, sql } from 'kysely'
 import type { Key, KeyStore } from '../identity/keys.ts'
+import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
+import type { Write } from './write.ts'
 
 /** Keys in SQL. */
-export function keyStore(kysely: Kysely<Tables>): KeyStore {
+export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
   return {
     async all() {
       const rows = await kysely.selectFrom('keys').selectAll().select(sql<string | null>`cast("limit" as text)`.as('limit')).execute()
@@ -14,9 +16,10 @@ export function keyStore(kysely: Kysely<Tables>): KeyStore {
         limit: row.limit === null ? null : BigInt(row.limit),
       }))
     },
-    insert: async key => void (await kysely.insertInto('keys').values(rowOf(key)).execute()),
-    update: async (hash, change) => void (await kysely.updateTable('keys').set(columnsOf(change)).where('hash', '=', hash).execute()),
-    remove: async hash => void (await kysely.deleteFrom('keys').where('hash', '=', hash).execute()),
+    insert: (key, entry) => write(kysely.insertInto('keys').values(rowOf(key)), auditInsert(kysely, entry)),
+    update: (hash, change, entry) =>
+      write(kysely.updateTable('keys').set(columnsOf(change)).where('hash', '=', hash), auditInsert(kysely, entry)),
+    remove: (hash, entry) => write(kysely.deleteFrom('keys').where('hash', '=', hash), auditInsert(kysely, entry)),
   }
 }
 

@@ -2,9 +2,15 @@ import type { Database } from 'bun:sqlite'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
 import byok from './migrations/003-byok.sql' with { type: 'text' }
+import audit from './migrations/004-audit.sql' with { type: 'text' }
 
 /** Every migration, in order. A released one is never changed; the version is how many have been applied. */
-const MIGRATIONS: string[] = [first, presets, byok]
+const MIGRATIONS: string[] = [
+  first, //
+  presets,
+  byok,
+  audit,
+]
 
 /** Brings the database to this program's version, each step whole or not at all. Throws when it was written by a newer one. */
 export function migrate(db: Database): void {

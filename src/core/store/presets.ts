@@ -1,28 +1,24 @@
-import type { Database } from 'bun:sqlite'
-import type { Compilable, Kysely } from 'kysely'
+import type { Kysely } from 'kysely'
 import type { DesignatedPreset, PresetStore, PresetVersion } from '../catalog/presets.ts'
-import { conflict } from '../errors.ts'
 import { parseObject } from '../kernel/json.ts'
+import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
+import type { Write } from './write.ts'
 
-/**
- * Presets in SQL. What writes two rows is synchronous inside, as the recorder is: they share one connection, and a transaction
- * that waited in the middle would take calls' records into it.
- */
-export function presetStore(kysely: Kysely<Tables>, db: Database): PresetStore {
-  const write = writer(db)
+/** Presets in SQL. */
+export function presetStore(kysely: Kysely<Tables>, write: Write): PresetStore {
   return {
     all: async () => (await designated(kysely).execute()).map(designatedOf),
-    async insert(designated) {
-      const { designated_version, ...preset } = designated
-      write(kysely.insertInto('presets').values(preset), versionInsert(kysely, designated_version))
+    insert({ designated_version, ...preset }, entry) {
+      const insert = kysely.insertInto('presets').values(preset)
+      return write(insert, versionInsert(kysely, designated_version), auditInsert(kysely, entry))
     },
-    async designate(version, updated_at) {
+    designate(version, updated_at, entry) {
       const change = { designated_version_id: version.id, updated_at }
       const update = kysely.updateTable('presets').set(change).where('id', '=', version.preset_id)
-      write(versionInsert(kysely, version), update)
+      return write(versionInsert(kysely, version), update, auditInsert(kysely, entry))
     },
-    update: async (id, change) => void (await kysely.updateTable('presets').set(change).where('id', '=', id).execute()),
+    update: (id, change, entry) => write(kysely.updateTable('presets').set(change).where('id', '=', id), auditInsert(kysely, entry)),
     async versions(preset_id, offset, limit) {
       const query = kysely.selectFrom('preset_versions').selectAll().where('preset_id', '=', preset_id)
       return (await query.orderBy('version').offset(offset).limit(limit).execute()).map(versionOf)
@@ -55,24 +51,5 @@ function designatedOf(row: Row): DesignatedPreset {
 
 const versionInsert = (kysely: Kysely<Tables>, version: PresetVersion) =>
   kysely.insertInto('preset_versions').values({ ...version, config: JSON.stringify(version.config) })
-
-/** Statements in one transaction, at once. Throws 409 for a row that is there already. */
-function writer(db: Database) {
-  const transaction = db.transaction((statements: Compilable[]) => {
-    for (const statement of statements) {
-      const { sql, parameters } = statement.compile()
-      db.query(sql).run(...(parameters as never[]))
-    }
-  })
-  return (...statements: Compilable[]): void => {
-    try {
-      transaction.immediate(statements)
-    } catch (error) {
-      throw isTaken(error) ? conflict('This preset was changed at the same moment. Please try again.') : error
-    }
-  }
-}
-
-const isTaken = (error: unknown) => error instanceof Error && 'code' in error && error.code === 'SQLITE_CONSTRAINT_UNIQUE'
 
 const versionOf = (row: Tables['preset_versions']): PresetVersion => ({ ...row, config: parseObject(row.config) ?? {} })

@@ -10,6 +10,7 @@ import { presetStore } from './presets.ts'
 import type { Store } from './store.ts'
 import type { Tables } from './tables.ts'
 import { workspaceStore } from './workspaces.ts'
+import { writer } from './write.ts'
 
 export interface SqliteOptions {
   /** A file's path, or `:memory:`. */
@@ -34,11 +35,12 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
   }
   db.run(`pragma busy_timeout = ${patience}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adapter(db) }) })
+  const write = writer(db)
   return {
-    keys: keyStore(kysely),
-    byok: byokStore(kysely),
+    keys: keyStore(kysely, write),
+    byok: byokStore(kysely, write),
     workspaces: workspaceStore(kysely),
-    presets: presetStore(kysely, db),
+    presets: presetStore(kysely, write),
     ledger: ledgerStore(kysely),
     generations: generationStore(kysely, db),
     owner: candidate => ownerOf(kysely, candidate),

@@ -1,6 +1,7 @@
 import type { ColumnType } from 'kysely'
 import type { ByokKey } from '../catalog/byok.ts'
 import type { Preset, PresetVersion } from '../catalog/presets.ts'
+import type { AuditEntry } from '../identity/audit.ts'
 import type { Key } from '../identity/keys.ts'
 import type { Workspace } from '../identity/workspaces.ts'
 import type { DaySpend } from '../ledger/ledger.ts'
@@ -14,6 +15,7 @@ export interface Tables {
   presets: Columns<Preset>
   preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }
   byok: ByokTable
+  audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & { before: string | null; after: string | null }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
 }

@@ -14,7 +14,7 @@ export const keys = (gateway: Gateway) =>
     .use(managementKey(gateway))
     .get(
       '/',
-      ({ request }) => listKeys(gateway, readQuery(request.url, KeyQuery)),
+      ({ actor, request }) => listKeys(gateway, actor, readQuery(request.url, KeyQuery)),
       keysOperation({ id: 'list', summary: 'List API keys', query: KeyQuery, statuses: [200, 400, 401, 403, 500] }),
     )
     .post(
@@ -28,12 +28,12 @@ export const keys = (gateway: Gateway) =>
     )
     .get(
       '/:hash',
-      ({ params }) => getKey(gateway, params.hash),
+      ({ actor, params }) => getKey(gateway, actor, params.hash),
       keysOperation({ id: 'getKey', summary: 'Get an API key', params: hash, statuses: [200, 401, 403, 404, 500] }),
     )
     .patch(
       '/:hash',
-      async ({ params, request }) => updateKey(gateway, params.hash, await readBody(request, KeyChange)),
+      async ({ actor, params, request }) => updateKey(gateway, actor, params.hash, await readBody(request, KeyChange)),
       keysOperation({
         id: 'updateKeys',
         summary: 'Change an API key',
@@ -44,6 +44,6 @@ export const keys = (gateway: Gateway) =>
     )
     .delete(
       '/:hash',
-      ({ params }) => deleteKey(gateway, params.hash),
+      ({ actor, params }) => deleteKey(gateway, actor, params.hash),
       keysOperation({ id: 'deleteKeys', summary: 'Delete an API key', params: hash, statuses: [200, 401, 403, 404, 500] }),
     )

@@ -139,7 +139,7 @@ describe('POST /byok', () => {
   })
 
   test('an API key that was disabled is none that a provider key may be for', async () => {
-    await updateKey(gateway, keys.hash, { disabled: true })
+    await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
     expect((await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, allowed_api_key_hashes: [keys.hash] } })).status).toBe(
       400,
     )

@@ -108,7 +108,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     expect(await outcomes()).toEqual(['fulfilled', 'rejected'])
     gateway.presets.delete(`${gateway.owner.workspace_id}/p`)
     const { status, json } = await create('p')
-    expect([status, json.error.message]).toEqual([409, 'This preset was changed at the same moment. Please try again.'])
+    expect([status, json.error.message]).toEqual([409, 'It was changed at the same moment. Please try again.'])
   })
 
   test('a disabled preset gets its next version and stays disabled; an archived one gets none', async () => {

@@ -68,14 +68,14 @@ describe('authenticate', () => {
   })
 
   test('a disabled key is refused until it is enabled again', async () => {
-    await updateKey(gateway, keys.hash, { disabled: true })
+    await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
     expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
-    await updateKey(gateway, keys.hash, { disabled: false })
+    await updateKey(gateway, operator(gateway), keys.hash, { disabled: false })
     expect(refusalOf(`Bearer ${keys.inference}`)).toBeUndefined()
   })
 
   test('a deleted key is refused', async () => {
-    await deleteKey(gateway, keys.hash)
+    await deleteKey(gateway, operator(gateway), keys.hash)
     expect(refusalOf(`Bearer ${keys.inference}`)).toEqual(INVALID)
   })
 

@@ -154,7 +154,7 @@ describe('limits', () => {
 
   test('what remains is the limit less what was spent in its window and what is held', async () => {
     const { data } = await create({ limit: 1, limit_reset: 'daily' })
-    const remaining = () => getKey(gateway, data.hash).data.limit_remaining
+    const remaining = () => getKey(gateway, operator(gateway), data.hash).data.limit_remaining
     spend(data.hash, 250_000_000n)
     expect(remaining()).toBe(0.75)
     const hold = gateway.ledger.reserve(data.hash, 500_000_000n)
@@ -167,16 +167,16 @@ describe('limits', () => {
   test('what remains is never negative, and null without a limit', async () => {
     const { data } = await create({ limit: 0.1 })
     spend(data.hash, 250_000_000n)
-    expect(getKey(gateway, data.hash).data).toMatchObject({ usage: 0.25, limit_remaining: 0 })
-    expect(getKey(gateway, keys.hash).data.limit_remaining).toBeNull()
+    expect(getKey(gateway, operator(gateway), data.hash).data).toMatchObject({ usage: 0.25, limit_remaining: 0 })
+    expect(getKey(gateway, operator(gateway), keys.hash).data.limit_remaining).toBeNull()
   })
 
   test('spending through own provider keys counts only where it is asked to', async () => {
     const apart = await create({ limit: 1 })
     const counted = await create({ limit: 1, include_byok_in_limit: true })
     for (const { data } of [apart, counted]) spend(data.hash, 100_000_000n, true)
-    expect(getKey(gateway, apart.data.hash).data).toMatchObject({ usage: 0, byok_usage: 0.1, limit_remaining: 1 })
-    expect(getKey(gateway, counted.data.hash).data).toMatchObject({ usage: 0, byok_usage: 0.1, limit_remaining: 0.9 })
+    expect(getKey(gateway, operator(gateway), apart.data.hash).data).toMatchObject({ usage: 0, byok_usage: 0.1, limit_remaining: 1 })
+    expect(getKey(gateway, operator(gateway), counted.data.hash).data).toMatchObject({ usage: 0, byok_usage: 0.1, limit_remaining: 0.9 })
   })
 })
 
@@ -186,7 +186,7 @@ describe('the list', () => {
     const first = await create({ name: 'first' })
     clock.pass(1_000)
     await create({ name: 'second' })
-    await updateKey(gateway, first.data.hash, { disabled: true })
+    await updateKey(gateway, operator(gateway), first.data.hash, { disabled: true })
     const names = async (query: string) => (await ask('GET', `/keys${query}`)).json.data.map((one: { name: string }) => one.name)
     expect((await names(''))[0]).toBe('second')
     expect(await names('')).not.toContain('first')
@@ -249,17 +249,23 @@ describe('a change', () => {
   })
 
   test('made together with another loses neither', async () => {
-    await Promise.all([updateKey(gateway, keys.hash, { disabled: true }), updateKey(gateway, keys.hash, { name: 'new' })])
+    await Promise.all([
+      updateKey(gateway, operator(gateway), keys.hash, { disabled: true }),
+      updateKey(gateway, operator(gateway), keys.hash, { name: 'new' }),
+    ])
     const [kept] = (await gateway.store.keys.all()).filter(key => key.hash === keys.hash)
     expect(kept).toMatchObject({ disabled: true, name: 'new' })
-    expect(getKey(gateway, keys.hash).data).toMatchObject({ disabled: true, name: 'new' })
+    expect(getKey(gateway, operator(gateway), keys.hash).data).toMatchObject({ disabled: true, name: 'new' })
   })
 
   test('that deletes a key while another changes it leaves it deleted', async () => {
-    await Promise.allSettled([updateKey(gateway, keys.hash, { name: 'x' }), deleteKey(gateway, keys.hash)])
+    await Promise.allSettled([
+      updateKey(gateway, operator(gateway), keys.hash, { name: 'x' }),
+      deleteKey(gateway, operator(gateway), keys.hash),
+    ])
     expect(gateway.keys.has(keys.hash)).toBe(false)
     const other = (await create()).data.hash
-    await Promise.allSettled([deleteKey(gateway, other), updateKey(gateway, other, { name: 'x' })])
+    await Promise.allSettled([deleteKey(gateway, operator(gateway), other), updateKey(gateway, operator(gateway), other, { name: 'x' })])
     expect(gateway.keys.has(other)).toBe(false)
   })
 })
@@ -285,10 +291,10 @@ describe('beside another process', () => {
   test('a change that it has just made is not undone by one that has not heard of it yet', async () => {
     const { hash } = (await made(server)).data
     await terminal.catchUp()
-    await updateKey(terminal, hash, { disabled: true })
-    await updateKey(server, hash, { name: 'new' })
+    await updateKey(terminal, operator(terminal), hash, { disabled: true })
+    await updateKey(server, operator(server), hash, { name: 'new' })
     await server.catchUp()
-    expect(getKey(server, hash).data).toMatchObject({ disabled: true, name: 'new' })
+    expect(getKey(server, operator(server), hash).data).toMatchObject({ disabled: true, name: 'new' })
   })
 
   test('a key that is made while its changes are taken over is not lost', async () => {
@@ -310,8 +316,8 @@ describe('beside another process', () => {
     server.store.keys.all = async () => {
       const read = await all()
       own = (await made(server)).data.hash
-      await updateKey(server, changed, { disabled: true })
-      await deleteKey(server, deleted)
+      await updateKey(server, operator(server), changed, { disabled: true })
+      await deleteKey(server, operator(server), deleted)
       return read
     }
     expect(await server.catchUp()).toBe(true)
@@ -368,8 +374,8 @@ describe('what is kept', () => {
       })
       await before.close()
       const after = await openGateway({ data })
-      expect(getKey(after, record.hash).data).toEqual(record)
-      expect(listKeys(after, {}).data).toEqual([record])
+      expect(getKey(after, operator(after), record.hash).data).toEqual(record)
+      expect(listKeys(after, operator(after), {}).data).toEqual([record])
       await after.close()
     } finally {
       rmSync(data, { recursive: true, force: true })
@@ -378,7 +384,7 @@ describe('what is kept', () => {
 
   test('a deletion that the store refuses leaves the key good', async () => {
     gateway.store.keys.remove = () => Promise.reject(new Error('disk full'))
-    expect(await deleteKey(gateway, keys.hash).catch(thrown => GatewayError.from(thrown).status)).toBe(500)
+    expect(await deleteKey(gateway, operator(gateway), keys.hash).catch(thrown => GatewayError.from(thrown).status)).toBe(500)
     expect(gateway.keys.has(keys.hash)).toBe(true)
   })
 })

@@ -8,6 +8,7 @@ import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import { storeSuite } from '../../suites/store.ts'
+import { told } from '../../support/audit.ts'
 import { entryOf, generationWith } from '../../support/generation.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
@@ -43,8 +44,8 @@ describe('SQLite in a file', () => {
     const path = newPath()
     const store = await open(path)
     await store.workspaces.insert(firstWorkspace('w', 'u', new Date()))
-    await store.byok.insert({ ...byokKey, sealed: 'sealed-canary' })
-    await store.byok.remove('b', '2026-03-05T00:00:00.000Z')
+    await store.byok.insert({ ...byokKey, sealed: 'sealed-canary' }, told())
+    await store.byok.remove('b', '2026-03-05T00:00:00.000Z', told())
     store.close()
     const db = new Database(path)
     expect(db.query('select id, sealed, deleted_at from byok').all()).toEqual([

@@ -1,0 +1,30 @@
+import { denied, invalid } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Actor } from './actor.ts'
+
+/**
+ * Whether the actor may manage what is in this workspace: the operator and a management key of the default workspace manage all of them,
+ * one of another workspace its own.
+ */
+export const reaches = (gateway: Gateway, actor: Actor, workspace_id: string | null): boolean =>
+  managesAll(gateway, actor) || actor.workspace_id === workspace_id
+
+/** Whether the actor manages the whole organization, and not one workspace only. */
+export const managesAll = ({ owner }: Gateway, actor: Actor): boolean =>
+  actor.kind === 'operator' || actor.workspace_id === owner.workspace_id
+
+/** Throws 403 where the actor manages one workspace only. */
+export function mustManageAll(gateway: Gateway, actor: Actor): void {
+  if (!managesAll(gateway, actor)) throw denied('Only management keys of the default workspace can perform this operation')
+}
+
+/**
+ * The id of the workspace that a body or a query names; when it names none, the default one, or the actor's own if that is all he manages.
+ * Throws 400 for one that does not exist, and for one that he does not manage as if it did not.
+ */
+export function managedWorkspace(gateway: Gateway, actor: Actor, id: string | undefined): string {
+  if (id === undefined) return managesAll(gateway, actor) ? gateway.owner.workspace_id : actor.workspace_id
+  if (!gateway.workspaces.has(id) || !reaches(gateway, actor, id))
+    throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
+  return id
+}

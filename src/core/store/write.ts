@@ -1,0 +1,51 @@
+import type { Database } from 'bun:sqlite'
+import type { Compilable } from 'kysely'
+import { conflict, unavailable } from '../errors.ts'
+
+/**
+ * Runs statements in one transaction, all or none. While another process writes it is tried again. Throws 409 for a row that is there
+ * already or that another one needs, and 503 when the store stayed locked.
+ */
+export type Write = (...statements: Compilable[]) => Promise<void>
+
+const PATIENCE = 2_000
+const FIRST_PAUSE = 2
+const LONGEST_PAUSE = 50
+
+/**
+ * The writer of a database. A transaction is synchronous inside, as the recorder's are: they share one connection, and one that waited in
+ * the middle would take calls' records into it. The waiting is between two tries, so that no stream stands still for it.
+ */
+export function writer(db: Database): Write {
+  const transaction = db.transaction((statements: Compilable[]) => {
+    for (const statement of statements) {
+      const { sql, parameters } = statement.compile()
+      db.query(sql).run(...(parameters as never[]))
+    }
+  })
+  return async (...statements) => {
+    for (
+      let waited = 0, pause = FIRST_PAUSE;
+      !attempted(() => transaction.immediate(statements));
+      pause = Math.min(pause * 2, LONGEST_PAUSE)
+    ) {
+      if (waited > PATIENCE) throw unavailable('The store is locked by another process')
+      await Bun.sleep(pause)
+      waited += pause
+    }
+  }
+}
+
+/** Whether it could be done at all: not while another process holds the lock. */
+function attempted(run: () => void): boolean {
+  try {
+    run()
+    return true
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    if (code.startsWith('SQLITE_BUSY')) return false
+    throw IN_THE_WAY.has(code) ? conflict('It was changed at the same moment. Please try again.') : error
+  }
+}
+
+const IN_THE_WAY = new Set(['SQLITE_CONSTRAINT_UNIQUE', 'SQLITE_CONSTRAINT_PRIMARYKEY', 'SQLITE_CONSTRAINT_FOREIGNKEY'])

@@ -1,0 +1,18 @@
+import type { AuditEntry } from '../../src/core/identity/audit.ts'
+
+let count = 0
+
+/** The entry of a change, another one each time. */
+export const told = (more: Partial<AuditEntry> = {}): AuditEntry => ({
+  id: `audit-${++count}`,
+  created_at: '2026-03-04T05:06:07.000Z',
+  actor: 'operator',
+  user_id: 'user_1',
+  key_hash: null,
+  workspace_id: null,
+  action: 'things.change',
+  resource_id: 'thing',
+  before: null,
+  after: null,
+  ...more,
+})
