@@ -94,6 +94,22 @@ export const Config = Type.Object(
       { allow_private_urls: Type.Array(Type.String(), { default: [], description: 'Private hosts that a caller’s URL may name' }) },
       { ...closed, default: {} },
     ),
+    limits: Type.Object(
+      {
+        strict: Type.Boolean({
+          default: false,
+          description: 'A call that a limit cannot pay in full is sent with the max_tokens that it can, rather than refused',
+        }),
+        max_tokens: Type.Integer({
+          default: 16_384,
+          minimum: 16,
+          maximum: 10_000_000,
+          description:
+            'The output that is set aside for, and sent along under a limit, where neither the caller nor the endpoint bounds it',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
     timeouts: Type.Object(
       {
         connect_seconds: Seconds(5, 'Until a provider has accepted the connection'),

@@ -7,7 +7,7 @@ import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Store } from '../../src/core/store/store.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { told } from '../support/audit.ts'
-import { entryOf, generationWith } from '../support/generation.ts'
+import { entryOf, generationWith, PAYER } from '../support/generation.ts'
 
 const WORKSPACE = '00000000-0000-7000-8000-000000000001'
 const LARGEST = 2n ** 63n - 1n
@@ -117,7 +117,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       await store.keys.insert(keyOf({ limit: LARGEST }), told())
       store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])
       store.generations.record([
-        { generation: generationWith({ id: 'gen-2', total_cost: LARGEST, upstream_inference_cost: null }), charge: null },
+        { generation: generationWith({ id: 'gen-2', total_cost: LARGEST, upstream_inference_cost: null }), charge: null, held: false },
       ])
       expect((await store.keys.all())[0]?.limit).toBe(LARGEST)
       expect((await store.ledger.totals())[0]?.nanos).toBe(LARGEST - 1n)
@@ -216,8 +216,8 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         cancelled: true,
       })
       store.generations.record([
-        { generation: whole, charge: null },
-        { generation: bare, charge: null },
+        { generation: whole, charge: null, held: false },
+        { generation: bare, charge: null, held: false },
       ])
       expect(await store.generations.byId('gen-1')).toEqual(whole)
       expect(await store.generations.byId('gen-2')).toEqual(bare)
@@ -238,17 +238,17 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       ])
       const sorted = <T extends { nanos: bigint }>(rows: T[]) => rows.sort((a, b) => Number(a.nanos - b.nanos))
       expect(sorted(await store.ledger.days(0))).toEqual([
-        { key_hash: 'k', day: 20_517, byok: false, nanos: 4n },
-        { key_hash: 'k', day: 20_516, byok: false, nanos: 11n },
-        { key_hash: 'k', day: 20_516, byok: true, nanos: 16n },
-        { key_hash: 'x', day: 20_516, byok: false, nanos: 32n },
+        { ...PAYER, day: 20_517, byok: false, nanos: 4n },
+        { ...PAYER, day: 20_516, byok: false, nanos: 11n },
+        { ...PAYER, day: 20_516, byok: true, nanos: 16n },
+        { ...PAYER, key_hash: 'x', day: 20_516, byok: false, nanos: 32n },
       ])
       expect(sorted(await store.ledger.totals())).toEqual([
-        { key_hash: 'k', byok: false, nanos: 15n },
-        { key_hash: 'k', byok: true, nanos: 16n },
-        { key_hash: 'x', byok: false, nanos: 32n },
+        { ...PAYER, byok: false, nanos: 15n },
+        { ...PAYER, byok: true, nanos: 16n },
+        { ...PAYER, key_hash: 'x', byok: false, nanos: 32n },
       ])
-      expect(sorted(await store.ledger.days(20_517))).toEqual([{ key_hash: 'k', day: 20_517, byok: false, nanos: 4n }])
+      expect(sorted(await store.ledger.days(20_517))).toEqual([{ ...PAYER, day: 20_517, byok: false, nanos: 4n }])
     })
 
     test('a batch is recorded whole or not at all', async () => {
@@ -260,7 +260,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
 
     const refusalOf = (generation: Generation) => {
       try {
-        store.generations.record([{ generation, charge: null }])
+        store.generations.record([{ generation, charge: null, held: false }])
         return undefined
       } catch (thrown) {
         return GatewayError.from(thrown).type

@@ -44,11 +44,15 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
   ...more,
 })
 
+/** Who paid for it. */
+export const PAYER = { key_hash: 'k', user_id: 'user_1', workspace_id: '00000000-0000-7000-8000-000000000001' }
+
 /** What that call cost a key, with `more` laid over it. */
-export const chargeWith = (more: Partial<Charge> = {}): Charge => ({ key_hash: 'k', day: 20_516, byok: false, nanos: 4_500n, ...more })
+export const chargeWith = (more: Partial<Charge> = {}): Charge => ({ ...PAYER, day: 20_516, byok: false, nanos: 4_500n, ...more })
 
 /** A call's record under this id, and its charge. */
 export const entryOf = (id: string, charge: Partial<Charge> = {}): Entry => ({
   generation: generationWith({ id }),
   charge: chargeWith(charge),
+  held: false,
 })

@@ -38,6 +38,7 @@ async function serve(options: ServeOptions): Promise<void> {
 async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { firstKeys } = await import('../../core/identity/workspaces.ts')
+  const { checkpoint, recover } = await import('../../core/inference/recover.ts')
   const { unreadableKeys } = await import('../../core/catalog/byok.ts')
   const log = logger(options.log, gateway)
   const { host, port } = addressOf(options, gateway)
@@ -45,14 +46,16 @@ async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   if (keys) showKeys(options.log, keys)
   logBugs(log)
   for (const key of unreadableKeys(gateway)) gateway.events.publish('byok.unreadable', key)
+  const recovered = await recover(gateway)
+  if (recovered > 0) log('calls.recovered', { calls: recovered, consequence: 'they are charged what they were known to have come to' })
   const stopped = stopSignal()
   const server = listen(gateway, host, port)
   showAddress(options.log, server.url, keys?.inference_key)
-  const watching = watchForChanges(gateway)
+  const watching = [watchForChanges(gateway), setInterval(() => checkpoint(gateway), CHECKPOINT_EVERY)]
   await stopped
   log('draining', { running: gateway.calls.size })
   await server.stop(options.drain * 1000)
-  clearInterval(watching)
+  for (const timer of watching) clearInterval(timer)
   log('stopped', {})
 }
 
@@ -76,6 +79,9 @@ function addressOf(options: ServeOptions, { config }: Gateway): { host: string; 
   if (!Number.isInteger(port) || port < 0 || port > 65_535) throw invalid('port: expected an integer from 0 to 65535')
   return { host, port }
 }
+
+/** The milliseconds of an answer that a killed process may forget to charge. */
+const CHECKPOINT_EVERY = 1_000
 
 /** The milliseconds within which what another process has changed is taken over. */
 const CHANGES_EVERY = 50

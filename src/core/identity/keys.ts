@@ -227,7 +227,7 @@ function entryOf(gateway: Gateway, actor: Actor, action: string, before: Key | n
 const told = (key: Key | null) => key && (({ external_api_key_hash: _, ...rest }) => rest)(key)
 
 function shownKey(gateway: Gateway, key: Key) {
-  const spend = (period: Period | null, byok: boolean) => usdOf(gateway.ledger.spent(key.hash, period, byok))
+  const spend = (period: Period | null, byok: boolean) => usdOf(gateway.ledger.spent(`key ${key.hash}`, period, byok))
   return {
     hash: key.hash,
     name: key.name,
@@ -254,9 +254,9 @@ function shownKey(gateway: Gateway, key: Key) {
   }
 }
 
-function limitRemaining(gateway: Gateway, key: Key): number | null {
-  if (key.limit === null) return null
-  const own = gateway.ledger.spent(key.hash, key.limit_reset, false) + gateway.ledger.held(key.hash)
-  const left = key.limit - own - (key.include_byok_in_limit ? gateway.ledger.spent(key.hash, key.limit_reset, true) : 0n)
+function limitRemaining({ ledger }: Gateway, { hash, limit, limit_reset, include_byok_in_limit: byok }: Key): number | null {
+  if (limit === null) return null
+  const spent = ledger.spent(`key ${hash}`, limit_reset, false) + (byok ? ledger.spent(`key ${hash}`, limit_reset, true) : 0n)
+  const left = limit - spent - ledger.held(`key ${hash}`, byok)
   return usdOf(left > 0n ? left : 0n)
 }

@@ -9,6 +9,7 @@ import { authorize } from '../upstream/authorize.ts'
 import type { AnswerPart, CommonPart, Kind, Work } from './call.ts'
 import { type KindOfWork, kinds } from './kinds.ts'
 import { withMedia } from './media.ts'
+import { withinHold } from './need.ts'
 import type { Running } from './running.ts'
 
 /** An answer that has begun: from here on nobody else may be asked. */
@@ -85,7 +86,8 @@ async function attempt<K extends Kind>(
   const protocol: Protocol<K> | undefined = protocols[running.kind][endpoint.protocol]
   if (!protocol) throw new GatewayError('server', 'Internal Server Error')
   const began = gateway.clock.ticks()
-  const fitting = kind.fitted(running.call, endpoint)
+  const payable = running.hold && running.isBounded ? withinHold(gateway, running.kind, running.call, endpoint, running.hold) : running.call
+  const fitting = kind.fitted(payable, endpoint)
   const named = protocol.takesNames ? fitting : kind.withoutNames(fitting)
   const ready = withMedia(gateway, running, kind, named, protocol.takesUrls)
   const call = ready instanceof Promise ? await ready : ready

@@ -1,13 +1,18 @@
 import { GatewayError } from '../errors.ts'
-import type { Cancellation } from '../kernel/cancellation.ts'
+import type { Kind } from './call.ts'
+import type { Running } from './running.ts'
 import { PATIENCE } from './tokenizers.ts'
+
+type RunningCall = Pick<Running<Kind>, 'cancellation' | 'held' | 'soFar'>
 
 /** The calls that run at this moment. */
 export interface Calls {
   readonly size: number
   readonly draining: boolean
   /** Lists a call, and gives back how to forget it. */
-  add(cancellation: Cancellation): () => void
+  add(call: RunningCall): () => void
+  /** Those that have begun to answer since, and what each has come to. */
+  progress(): { id: string; spent: bigint }[]
   /** Takes no more, waits at most so many milliseconds for the running ones, and then ends those that are left. */
   drain(milliseconds: number): Promise<void>
 }
@@ -17,12 +22,12 @@ const GRACE = PATIENCE + 1_000
 
 /** The list of running calls, empty. */
 export function openCalls(): Calls {
-  const running = new Set<Cancellation>()
+  const running = new Set<RunningCall>()
   let draining = false
   let emptied: (() => void) | undefined
 
   const endAll = () => {
-    for (const cancellation of running) cancellation.cancel(new GatewayError('unavailable', 'The gateway is shutting down'))
+    for (const { cancellation } of running) cancellation.cancel(new GatewayError('unavailable', 'The gateway is shutting down'))
   }
 
   return {
@@ -32,12 +37,15 @@ export function openCalls(): Calls {
     get draining() {
       return draining
     },
-    add(cancellation) {
-      running.add(cancellation)
+    add(call) {
+      running.add(call)
       return () => {
-        running.delete(cancellation)
+        running.delete(call)
         if (running.size === 0) emptied?.()
       }
+    },
+    progress() {
+      return [...running].flatMap(({ held, soFar }) => (held && soFar ? { id: held.id, spent: soFar() } : []))
     },
     async drain(milliseconds) {
       draining = true

@@ -21,6 +21,7 @@ export async function infer<K extends Kind>(
   const plan = planRoute(gateway, kind, call, byokKeysFor(gateway, actor))
   const running = begin(gateway, actor, kind, call, plan, signal)
   try {
+    if (running.held) await gateway.recorder.hold(running.held)
     return settle(gateway, running, await attemptInOrder(gateway, running))
   } catch (thrown) {
     const error = GatewayError.from(thrown)

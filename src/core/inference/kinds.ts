@@ -1,4 +1,5 @@
 import type { Endpoint } from '../catalog/models.ts'
+import type { Prices } from '../catalog/prices.ts'
 import type { Kind, Usage, Work } from './call.ts'
 import { embedding } from './kinds/embedding.ts'
 import { text } from './kinds/text.ts'
@@ -13,12 +14,17 @@ export interface Meter<Part> {
   readonly start: { upstream_id: string | null; service_tier: string | null }
   /** Whether anything that costs was delivered. */
   readonly delivered: boolean
+  /** Tokens delivered by now, by a rule of thumb that costs nothing. */
+  readonly soFar: number
   /** What was asked and delivered, as the tokens of the texts in it and a rule of thumb for the rest. */
   estimate(count: Counter): Promise<Usage>
 }
 
 /** Counts the tokens of texts as the model that answered would. */
 export type Counter = (texts: string[]) => Promise<number>
+
+/** Tokens of a prompt by what they are of, as far as they have prices of their own. */
+export type ExpectedInput = Pick<Usage['input'], 'text' | 'audio' | 'video'>
 
 /** What differs between the kinds of work. Everything else in the life of a call is the same for all. */
 export interface KindOfWork<K extends Kind> {
@@ -40,8 +46,16 @@ export interface KindOfWork<K extends Kind> {
   named(call: Work[K]['call']): Named[]
   /** The call with other URLs for these. */
   withUrls(call: Work[K]['call'], urls: Map<string, string>): Work[K]['call']
-  /** The tokens that the call may come to: what is set aside for it. */
-  expected(call: Work[K]['call'], endpoint: Endpoint): { input: number; output: number }
+  /** The tokens that the prompt is expected to be, at once and rather too many: what is set aside for it. */
+  expectedInput(call: Work[K]['call']): ExpectedInput
+  /** The tokens of output beyond which the endpoint does not go for this call. Null: nobody bounds it. */
+  outputBound(call: Work[K]['call'], endpoint: Endpoint): number | null
+  /** The least output with which the call is worth making; all of it where it cannot be bounded. */
+  leastOutput(call: Work[K]['call'], endpoint: Endpoint): number
+  /** The call with no more output than this. */
+  withOutputBound(call: Work[K]['call'], tokens: number): Work[K]['call']
+  /** Atto-dollars for each token of the output bound, whatever kind of output it becomes. */
+  outputRate(call: Work[K]['call'], prices: Prices): bigint
   meter(call: Work[K]['call']): Meter<Work[K]['part']>
 }
 

@@ -2,11 +2,12 @@ import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
-import type { Hold } from '../ledger/ledger.ts'
-import { roundToNanos } from '../ledger/money.ts'
+import type { Bound, HeldCall, Hold } from '../ledger/ledger.ts'
+import { policyFor } from '../policy/effective.ts'
 import type { ProviderResponse } from '../telemetry/generations.ts'
 import type { Kind, Work } from './call.ts'
 import { kinds } from './kinds.ts'
+import { needOf, promptNanos } from './need.ts'
 import type { Plan } from './plan.ts'
 
 /** A call while it runs: who asked for what, what is set aside for it, and what has been tried so far. */
@@ -16,6 +17,12 @@ export interface Running<K extends Kind> {
   call: Work[K]['call']
   plan: Plan
   hold: Hold | null
+  /** Word of it that outlives the process; null where nothing is set aside. */
+  held: HeldCall | null
+  /** Whether any limit applies to it. */
+  isBounded: boolean
+  /** What it has come to by now, in nano-dollars; null until an answer begins. */
+  soFar: (() => bigint) | null
   /** Ends the call from outside: the client left, or the gateway stops. */
   cancellation: Cancellation
   attempts: ProviderResponse[]
@@ -37,7 +44,7 @@ export const clientLeft = () => new GatewayError('unmapped', 'The client closed 
 /** Whether the call ended because its client left. */
 export const isAbandoned = ({ cancellation }: Running<Kind>): boolean => cancellation.reason?.status === CLIENT_CLOSED_REQUEST
 
-/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten. */
+/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten. Throws 402 where a limit has not enough left. */
 export function begin<K extends Kind>(
   gateway: Gateway,
   actor: Actor,
@@ -49,29 +56,58 @@ export function begin<K extends Kind>(
   const cancellation = new Cancellation()
   if (signal.aborted) cancellation.cancel(clientLeft())
   else signal.addEventListener('abort', () => cancellation.cancel(clientLeft()), { once: true })
-  return {
+  const { bounds } = policyFor(gateway, actor)
+  const hold = holdFor(gateway, actor, kind, call, plan, bounds)
+  const running: Running<K> = {
     actor,
     kind,
     call,
     plan,
-    hold: holdFor(gateway, actor, kind, call, plan),
+    hold,
+    held: null,
+    isBounded: bounds.length > 0,
+    soFar: null,
     cancellation,
     attempts: [],
     media: new Map(),
     created: gateway.clock.now(),
     began: gateway.clock.ticks(),
     firstPart: null,
-    forget: gateway.calls.add(cancellation),
+    forget: () => undefined,
   }
+  running.held = hold && heldFor(running, hold)
+  running.forget = gateway.calls.add(running)
+  return running
 }
 
-/** Set aside: what the call is expected to come to at the prices of the first endpoint that counts against the key's limit. */
-function holdFor<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call'], { endpoints }: Plan): Hold | null {
-  if (actor.key_hash === null) return null
-  const countsOwn = gateway.keys.get(actor.key_hash)?.include_byok_in_limit ?? false
-  const endpoint = endpoints.find(({ is_byok }) => countsOwn || !is_byok)
-  const prices = endpoint?.prices
-  if (!prices) return gateway.ledger.reserve(actor.key_hash, 0n)
-  const { input, output } = kinds[kind].expected(call, endpoint)
-  return gateway.ledger.reserve(actor.key_hash, roundToNanos(BigInt(input) * prices.prompt + BigInt(output) * prices.completion))
+/** Set aside for a key's call. Throws 402 where a limit has not enough left. */
+function holdFor<K extends Kind>(
+  gateway: Gateway,
+  { key_hash, user_id, workspace_id }: Actor,
+  kind: K,
+  call: Work[K]['call'],
+  { endpoints }: Plan,
+  bounds: Bound[],
+): Hold | null {
+  if (key_hash === null) return null
+  return gateway.ledger.reserve({ key_hash, user_id, workspace_id }, needOf(gateway, kind, call, endpoints), bounds)
+}
+
+/** What is written down of it before it goes out. A call that costs nothing leaves nothing to be found. */
+function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { payer, amounts }: Hold): HeldCall | null {
+  const nanos = amounts.own ?? amounts.byok ?? 0n
+  const [first] = plan.endpoints
+  if (!first || (nanos === 0n && !amounts.byok)) return null
+  return {
+    ...payer,
+    id: call.id,
+    request_id: call.origin.request_id,
+    created_at: created.toISOString(),
+    api_type: kinds[kind].apiType,
+    model: first.model,
+    streamed: call.stream,
+    byok: first.is_byok,
+    nanos,
+    spent: promptNanos(kind, call, first),
+  }
 }

@@ -9,6 +9,7 @@ import type { Generation } from '../telemetry/generations.ts'
 import type { Begun } from './attempt.ts'
 import { type AnswerPart, type CommonPart, inputTokens, type Kind, outputTokens, type Receipt, textUsage, type Usage } from './call.ts'
 import { kinds, type Meter } from './kinds.ts'
+import { promptNanos } from './need.ts'
 import { clientLeft, isAbandoned, type Running } from './running.ts'
 import { familyOf } from './tokenizers/families.ts'
 
@@ -30,6 +31,7 @@ export interface Answer<K extends Kind> {
 export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, begun: Begun<K>): Answer<K> {
   const meter = kinds[running.kind].meter(running.call)
   const { endpoint } = begun
+  running.soFar = () => soFar(running, endpoint, meter)
   const parts = watch<AnswerPart<K>[]>(begun, {
     each: batch => meter.read(batch),
     ended: ending => close(gateway, running, endpoint, meter, ending),
@@ -68,6 +70,11 @@ async function close(
   if (receipt.cost_details === null) gateway.events.publish('price.missing', { endpoint })
   last.push({ type: 'receipt', receipt })
   return last
+}
+
+/** What an answer has come to while it is still being given: its prompt as estimated, and what was delivered by a rule of thumb. */
+function soFar<K extends Kind>({ kind, call }: Running<K>, endpoint: Endpoint, meter: Meter<never>): bigint {
+  return promptNanos(kind, call, endpoint) + (costOf(textUsage(0, meter.soFar), endpoint.prices).cost ?? 0n)
 }
 
 function errorOf(running: Running<Kind>, ending: Ending): GatewayError | null {
@@ -129,11 +136,11 @@ function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Pro
   const charge = chargeFor(running, outcome.receipt, settled)
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   running.forget()
-  return gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge })
+  return gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge, held: running.held !== null })
 }
 
 function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {
-  return hold && { key_hash: hold.key_hash, day: dayOf(settled), byok: receipt.is_byok, nanos: upstreamCost(receipt) ?? 0n }
+  return hold && { ...hold.payer, day: dayOf(settled), byok: receipt.is_byok, nanos: upstreamCost(receipt) ?? 0n }
 }
 
 interface Outcome {

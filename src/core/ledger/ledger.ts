@@ -1,8 +1,17 @@
+import { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
+import type { LedgerRow } from './chain.ts'
 import { dayOf, firstDayOf, type Period } from './periods.ts'
 
 /** Whose spending is counted together: one key, all keys that a member made, all keys of a workspace, or everything. */
 export type Account = `key ${string}` | `member ${string}` | `workspace ${string}` | 'all'
+
+/** Who pays for a call: the key, who made it, and where it belongs. All of them are counted. */
+export interface Payer {
+  key_hash: string
+  user_id: string
+  workspace_id: string
+}
 
 /** What one account may spend in one window. */
 export interface Bound {
@@ -17,15 +26,26 @@ export interface Bound {
   message: string
 }
 
-/** Money set aside for a call that runs. */
-export interface Hold {
-  key_hash: string
-  nanos: bigint
+/** Nano-dollars through the gateway's own credentials, or through a caller's own provider key. Null: the call cannot go that way. */
+export interface Amounts {
+  own: bigint | null
+  byok: bigint | null
 }
 
-/** What one settled call cost one key, on the day on which it settled. Money in nano-dollars. */
-export interface Charge {
-  key_hash: string
+/** What a call may come to, and the least with which it is worth making: less than that is a refusal. */
+export interface Need {
+  most: Amounts
+  least: Amounts
+}
+
+/** Money set aside for a call that runs. A call goes one way in the end, so its two amounts are not added. */
+export interface Hold {
+  payer: Payer
+  amounts: Amounts
+}
+
+/** What one settled call cost, on the day on which it settled. Money in nano-dollars. */
+export interface Charge extends Payer {
   day: number
   byok: boolean
   nanos: bigint
@@ -34,10 +54,31 @@ export interface Charge {
 /** What a key has spent on one day. */
 export type DaySpend = Charge
 
-/** Remembers spending: all time in `totals`, and each day from `since` on. */
+/** Word of a call that runs, as it outlives the process. Money in nano-dollars. */
+export interface HeldCall extends Payer {
+  /** The generation that the call becomes. */
+  id: string
+  request_id: string
+  created_at: string
+  api_type: string
+  model: string
+  streamed: boolean
+  /** Whether it goes through the caller's own provider key, as far as that is known before. */
+  byok: boolean
+  /** What is set aside, and what the call has come to so far: that is its cost when the process dies. */
+  nanos: bigint
+  spent: bigint
+}
+
+/** Remembers spending: all time in `totals`, and each day from `since` on. Every row in the order of settling; every call that runs. */
 export interface LedgerStore {
   days(since: number): Promise<DaySpend[]>
   totals(): Promise<Omit<DaySpend, 'day'>[]>
+  /** Rows of the chain behind this one. */
+  rows(after: number, limit: number): Promise<LedgerRow[]>
+  holds(): Promise<HeldCall[]>
+  /** Writes down what running calls have come to. Throws when the store is locked: the next one says it again. */
+  checkpoint(calls: Pick<HeldCall, 'id' | 'spent'>[]): void
 }
 
 /**
@@ -45,84 +86,177 @@ export interface LedgerStore {
  * A call's money goes reserve → settle, or reserve → release. Every window is a sum over days, so none is ever reset.
  */
 export interface Ledger {
-  /** Sets money aside for a call of this key. */
-  reserve(key_hash: string, nanos: bigint): Hold
+  /**
+   * Sets money aside in all accounts of the payer, or in none. Between the most and the least that is needed it takes what every bound
+   * has left. Throws 402 with the message of the first bound that has not even the least.
+   */
+  reserve(payer: Payer, need: Need, bounds: Bound[]): Hold
   /** Turns a hold into spending. A hold settles once: a second time changes nothing. */
   settle(hold: Hold, charge: Charge): void
   /** Gives a hold back unspent. */
   release(hold: Hold): void
+  /** Counts what was spent under no hold of this process. */
+  charge(charge: Charge): void
   /** Spent in the running window, or ever when `period` is null. */
-  spent(key_hash: string, period: Period | null, byok: boolean): bigint
-  /** Set aside at this moment. */
-  held(key_hash: string): bigint
+  spent(account: Account, period: Period | null, byok: boolean): bigint
+  /** Set aside at this moment; with `byok`, what goes through callers' own provider keys counts too. */
+  held(account: Account, byok: boolean): bigint
 }
 
-interface Spending {
-  total: bigint
-  days: Map<number, bigint>
-}
-
-// The longest window is a month; older days are only in the total.
-const DAYS_KEPT = 31
+/** The longest window is a month; older days are only in the total. */
+export const DAYS_KEPT = 31
 
 /** The ledger with everything that the store remembers. */
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
-  const accounts = new Map<string, Spending>()
-  const holds = new Map<string, bigint>()
+  const books = new Books()
   const open = new Set<Hold>()
 
-  for (const { key_hash, byok, nanos } of await store.totals()) accountOf(accounts, key_hash, byok).total = nanos
-  for (const { key_hash, byok, day, nanos } of await store.days(dayOf(clock.now()) - DAYS_KEPT)) {
-    accountOf(accounts, key_hash, byok).days.set(day, nanos)
+  for (const total of await store.totals()) for (const book of books.of(total)) book[way(total.byok)].total += total.nanos
+  for (const one of await store.days(dayOf(clock.now()) - DAYS_KEPT))
+    for (const book of books.of(one)) addDay(book[way(one.byok)], one.day, one.nanos)
+
+  const left = ({ account, period, limit, byok }: Bound): bigint => {
+    const book = books.at(account)
+    return book ? limit - spentIn(book, period, byok, clock) - heldIn(book, byok) : limit
+  }
+
+  function charge(one: Charge): void {
+    for (const book of books.of(one)) spend(book[way(one.byok)], one.day, one.nanos)
   }
 
   function release(hold: Hold): boolean {
     if (!open.delete(hold)) return false
-    const left = (holds.get(hold.key_hash) ?? 0n) - hold.nanos
-    if (left > 0n) holds.set(hold.key_hash, left)
-    else holds.delete(hold.key_hash)
+    for (const book of books.of(hold.payer)) setAside(book, hold.amounts, -1n)
     return true
   }
 
   return {
-    reserve(key_hash, nanos) {
-      const hold = { key_hash, nanos }
+    reserve(payer, need, bounds) {
+      const hold = { payer, amounts: bounds.length === 0 ? need.most : granted(need, bounds, left) }
       open.add(hold)
-      holds.set(key_hash, (holds.get(key_hash) ?? 0n) + nanos)
+      for (const book of books.of(payer)) setAside(book, hold.amounts, 1n)
       return hold
     },
-    settle(hold, charge) {
-      if (release(hold)) spend(accountOf(accounts, charge.key_hash, charge.byok), charge)
+    settle(hold, charged) {
+      if (release(hold)) charge(charged)
     },
     release: hold => void release(hold),
-    spent(key_hash, period, byok) {
-      const account = accounts.get(accountName(key_hash, byok))
-      if (!account) return 0n
-      return period === null ? account.total : sumSince(account, firstDayOf(period, clock.now()))
+    charge,
+    spent(account, period, byok) {
+      const book = books.at(account)
+      return book ? spentOn(book[way(byok)], period, clock) : 0n
     },
-    held: key_hash => holds.get(key_hash) ?? 0n,
+    held(account, byok) {
+      const book = books.at(account)
+      return book ? heldIn(book, byok) : 0n
+    },
   }
 }
 
-const accountName = (key_hash: string, byok: boolean) => (byok ? `${key_hash} byok` : key_hash)
+const way = (byok: boolean): 'own' | 'byok' => (byok ? 'byok' : 'own')
 
-function accountOf(accounts: Map<string, Spending>, key_hash: string, byok: boolean): Spending {
-  const name = accountName(key_hash, byok)
-  const known = accounts.get(name)
-  if (known) return known
-  const made: Spending = { total: 0n, days: new Map() }
-  accounts.set(name, made)
-  return made
+/** What every bound lets the call have, each way for itself. Throws 402. */
+function granted({ most, least }: Need, bounds: Bound[], left: (bound: Bound) => bigint): Amounts {
+  const amounts = { ...most }
+  for (const bound of bounds) {
+    const available = left(bound)
+    if (amounts.own !== null) amounts.own = within(amounts.own, least.own, available, bound)
+    if (bound.byok && amounts.byok !== null) amounts.byok = within(amounts.byok, least.byok, available, bound)
+  }
+  return amounts
 }
 
-function spend(account: Spending, { day, nanos }: Charge): void {
-  account.total += nanos
-  account.days.set(day, (account.days.get(day) ?? 0n) + nanos)
-  if (account.days.size > 2 * DAYS_KEPT) for (const old of account.days.keys()) if (old < day - DAYS_KEPT) account.days.delete(old)
+function within(most: bigint, least: bigint | null, available: bigint, { message }: Bound): bigint {
+  if (most <= available) return most
+  if (least === null || least > available) throw new GatewayError('payment_required', message)
+  return available
 }
 
-function sumSince(account: Spending, first: number): bigint {
+/** What one account has spent, ever and on each day that a window may still hold. */
+interface Spending {
+  total: bigint
+  days: Map<number, bigint>
+  /** What was found last: asking again within the same window adds nothing up. */
+  found: { [P in Period]?: { first: number; nanos: bigint } }
+}
+
+interface Book {
+  own: Spending
+  byok: Spending
+  /** Set aside through the gateway's own credentials, and through whichever way costs more. */
+  heldOwn: bigint
+  heldAny: bigint
+}
+
+/** Every account that ever spent. */
+class Books {
+  readonly #books = new Map<Account, Book>()
+  /** The books that a key's calls are written in. */
+  readonly #payers = new Map<string, Book[]>()
+
+  at(account: Account): Book | undefined {
+    return this.#books.get(account)
+  }
+
+  of({ key_hash, user_id, workspace_id }: Payer): Book[] {
+    const known = this.#payers.get(key_hash)
+    if (known) return known
+    const accounts: Account[] = [`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all']
+    const made = accounts.map(account => this.#made(account))
+    this.#payers.set(key_hash, made)
+    return made
+  }
+
+  #made(account: Account): Book {
+    const known = this.#books.get(account)
+    if (known) return known
+    const made: Book = { own: nothing(), byok: nothing(), heldOwn: 0n, heldAny: 0n }
+    this.#books.set(account, made)
+    return made
+  }
+}
+
+const nothing = (): Spending => ({ total: 0n, days: new Map(), found: {} })
+
+function setAside(book: Book, { own, byok }: Amounts, sign: 1n | -1n): void {
+  book.heldOwn += sign * (own ?? 0n)
+  book.heldAny += sign * larger(own ?? 0n, byok ?? 0n)
+}
+
+const larger = (a: bigint, b: bigint) => (a > b ? a : b)
+
+const heldIn = ({ heldOwn, heldAny }: Book, byok: boolean): bigint => (byok ? heldAny : heldOwn)
+
+function spentIn(book: Book, period: Period | null, byok: boolean, clock: Clock): bigint {
+  const own = spentOn(book.own, period, clock)
+  return byok ? own + spentOn(book.byok, period, clock) : own
+}
+
+function spentOn(spending: Spending, period: Period | null, clock: Clock): bigint {
+  if (period === null) return spending.total
+  const first = firstDayOf(period, clock.now())
+  const known = spending.found[period]
+  if (known?.first === first) return known.nanos
+  const nanos = sumSince(spending, first)
+  spending.found[period] = { first, nanos }
+  return nanos
+}
+
+// Days to come count too: a clock that was set back gives nothing back.
+function sumSince({ days }: Spending, first: number): bigint {
   let sum = 0n
-  for (const [day, nanos] of account.days) if (day >= first) sum += nanos
+  for (const [day, nanos] of days) if (day >= first) sum += nanos
   return sum
+}
+
+function spend(spending: Spending, day: number, nanos: bigint): void {
+  spending.total += nanos
+  addDay(spending, day, nanos)
+}
+
+function addDay({ days, found }: Spending, day: number, nanos: bigint): void {
+  days.set(day, (days.get(day) ?? 0n) + nanos)
+  for (const window of Object.values(found)) if (day >= window.first) window.nanos += nanos
+  // The oldest, and not those before a certain day: after a clock that ran ahead the days in between are still needed.
+  if (days.size > 2 * DAYS_KEPT) days.delete(Math.min(...days.keys()))
 }

@@ -38,3 +38,6 @@ function decimal(amount: number, places: number): bigint {
   const unit = 10n ** BigInt(-shift)
   return (digits + unit / 2n) / unit
 }
+
+/** Nano-dollars → atto-dollars. */
+export const attosOf = (nanos: bigint): bigint => nanos * ATTO_PER_NANO

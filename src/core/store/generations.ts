@@ -1,9 +1,10 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
 import { GatewayError } from '../errors.ts'
-import type { DaySpend } from '../ledger/ledger.ts'
+import type { Charge, DaySpend } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from '../telemetry/generations.ts'
-import type { Entry } from '../telemetry/recorder.ts'
+import type { Entry, Written } from '../telemetry/recorder.ts'
+import { ledgerWriter } from './ledger.ts'
 import type { Tables } from './tables.ts'
 
 /** Every column, and what of a generation stands in it: the three kinds of value that SQL has not are written out. */
@@ -75,11 +76,28 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
 
 function recorder(db: Database) {
   const generation = db.query(`insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`)
-  const spend = db.query('insert into spend values (?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos')
-  return db.transaction((batch: Entry[]) => {
-    for (const one of batch) generation.run(...valuesOf(one.generation))
-    for (const { key_hash, day, byok, nanos } of perDay(batch)) spend.run(key_hash, day, Number(byok), nanos)
+  const ledger = ledgerWriter(db)
+  return db.transaction((batch: Written[]) => {
+    for (const one of batch) {
+      if (!('generation' in one)) ledger.hold(one.held)
+      else {
+        generation.run(...valuesOf(one.generation))
+        if (one.held) ledger.release(one.generation.id)
+      }
+    }
+    const charged = batch.filter(isCharged)
+    if (charged.length > 0) ledger.append(charged.map(rowOf))
+    for (const sum of perDay(charged)) ledger.count(sum)
   })
+}
+
+type Charged = Entry & { charge: Charge }
+
+const isCharged = (one: Written): one is Charged => 'generation' in one && one.charge !== null && one.charge.nanos !== 0n
+
+function rowOf({ generation: { id, settled_at, usageSource: source }, charge }: Charged) {
+  const { key_hash, user_id, workspace_id, byok, nanos } = charge
+  return { id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source }
 }
 
 // A TypeError is a value that no column takes.
@@ -91,14 +109,13 @@ type Value = string | number | bigint | null
 const valuesOf = (generation: Generation): Value[] => VALUES.map(value => value(generation))
 
 // The calls of a batch are mostly of few keys on one day: one statement for each of those, not for each call.
-function perDay(batch: Entry[]): Iterable<DaySpend> {
+function perDay(batch: Charged[]): Iterable<DaySpend> {
   const sums = new Map<string, DaySpend>()
   for (const { charge } of batch) {
-    if (!charge || charge.nanos === 0n) continue
     const name = `${charge.key_hash} ${charge.day} ${charge.byok}`
     const sum = sums.get(name)
     if (sum) sum.nanos += charge.nanos
-    else sums.set(name, { key_hash: charge.key_hash, day: charge.day, byok: charge.byok, nanos: charge.nanos })
+    else sums.set(name, { ...charge })
   }
   return sums.values()
 }

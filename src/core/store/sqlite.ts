@@ -41,7 +41,7 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     byok: byokStore(kysely, write),
     workspaces: workspaceStore(kysely),
     presets: presetStore(kysely, write),
-    ledger: ledgerStore(kysely),
+    ledger: ledgerStore(kysely, db),
     generations: generationStore(kysely, db),
     owner: candidate => ownerOf(kysely, candidate),
     version: versionReader(db),

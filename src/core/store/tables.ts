@@ -4,7 +4,8 @@ import type { Preset, PresetVersion } from '../catalog/presets.ts'
 import type { AuditEntry } from '../identity/audit.ts'
 import type { Key } from '../identity/keys.ts'
 import type { Workspace } from '../identity/workspaces.ts'
-import type { DaySpend } from '../ledger/ledger.ts'
+import type { LedgerRow } from '../ledger/chain.ts'
+import type { DaySpend, HeldCall } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
 
 /** The tables as Kysely sees them: the nouns' own types, with the three that SQL has not (boolean, bigint, lists). */
@@ -18,6 +19,8 @@ export interface Tables {
   audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & { before: string | null; after: string | null }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
+  ledger: Columns<LedgerRow>
+  holds: Columns<HeldCall>
 }
 
 /** A row stays when its key is deleted, without what was sealed. */

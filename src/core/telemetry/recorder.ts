@@ -1,16 +1,23 @@
 import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
-import type { Charge } from '../ledger/ledger.ts'
+import type { Charge, HeldCall } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from './generations.ts'
 
 /** A finished call and what it cost. Null: nothing may be charged to a key. */
 export interface Entry {
   generation: Generation
   charge: Charge | null
+  /** Whether word of it was written when it began. */
+  held: boolean
 }
 
-/** Writes finished calls in batches. */
+/** Word of a call that begins, or a call that has ended. */
+export type Written = Entry | { held: HeldCall }
+
+/** Writes calls in batches: word of them before they go out, and the record when they have ended. */
 export interface Recorder {
+  /** Resolves when word of the call outlives this process. Throws 503 when it could not be written in time: it will not be. */
+  hold(held: HeldCall): Promise<void>
   /** Resolves when the entry outlives this process. Throws 503 when it could not be written in time; it is still tried. */
   record(entry: Entry): Promise<void>
   /** Whether new work can be recorded. */
@@ -20,7 +27,7 @@ export interface Recorder {
 }
 
 interface Waiting {
-  entry: Entry
+  entry: Written
   resolve(): void
   reject(error: unknown): void
   since: number
@@ -40,7 +47,7 @@ const LONGEST_PAUSE = 500
  * admission to take no more. A call that the store will never take is given up alone.
  */
 export function openRecorder(store: GenerationStore, events: Events, ticks: () => number): Recorder {
-  const waiting: Waiting[] = []
+  let waiting: Waiting[] = []
   let failing = false
   let running: Promise<void> | undefined
 
@@ -69,7 +76,7 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
     }
     failing = false
     waiting.splice(0, batch.length)
-    for (const one of batch) written(one)
+    for (const one of batch) done(one)
     return true
   }
 
@@ -85,30 +92,36 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
   function writeAlone(one: Waiting): void {
     try {
       store.record([one.entry])
-      written(one)
+      done(one)
     } catch (error) {
       if (isRefusal(error)) one.reject(error)
       else waiting.push(one)
     }
   }
 
-  function written({ entry, resolve }: Waiting): void {
+  function done({ entry, resolve }: Waiting): void {
     resolve()
-    events.publish('generation.finished', entry.generation)
+    if ('generation' in entry) events.publish('generation.finished', entry.generation)
   }
 
-  // The entry keeps its place in the queue; only whoever waits for it is told that it may not be safe yet.
+  // A record keeps its place in the queue; only whoever waits for it is told that it may not be safe yet. A call whose word could not be
+  // written is not made, so the word is not needed any more.
   function giveUpOnPatience(): void {
     const limit = ticks() - PATIENCE
-    for (const one of waiting) if (one.since < limit) one.reject(unavailable('The call could not be recorded'))
+    const late = waiting.filter(one => one.since < limit)
+    for (const one of late) one.reject(unavailable('The call could not be recorded'))
+    if (late.some(isWord)) waiting = waiting.filter(one => one.since >= limit || !isWord(one))
   }
 
+  const written = (entry: Written): Promise<void> =>
+    new Promise((resolve, reject) => {
+      waiting.push({ entry, resolve, reject, since: ticks() })
+      running ??= drain()
+    })
+
   return {
-    record: entry =>
-      new Promise((resolve, reject) => {
-        waiting.push({ entry, resolve, reject, since: ticks() })
-        running ??= drain()
-      }),
+    hold: held => written({ held }),
+    record: written,
     get healthy() {
       const oldest = waiting[0]
       return waiting.length < MOST_WAITING && (oldest === undefined || ticks() - oldest.since < ALARM)
@@ -118,6 +131,8 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
     },
   }
 }
+
+const isWord = ({ entry }: Waiting) => !('generation' in entry)
 
 const isRefusal = (error: unknown) => error instanceof GatewayError && error.type === 'conflict'
 

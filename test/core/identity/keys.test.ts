@@ -9,6 +9,7 @@ import { createKey, deleteKey, getKey, listKeys, type NewKey, updateKey } from '
 import { dayOf } from '../../../src/core/ledger/periods.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { exactly, own, payer } from '../../support/ledger.ts'
 
 let clock: TestClock
 let gateway: Gateway
@@ -35,8 +36,7 @@ async function ask(method: string, path: string, { body, key = keys.management }
 
 /** Charges a key on this day, as a finished call would. */
 function spend(key_hash: string, nanos: bigint, byok = false): void {
-  const charge = { key_hash, day: dayOf(clock.now()), byok, nanos }
-  gateway.ledger.settle(gateway.ledger.reserve(key_hash, nanos), charge)
+  gateway.ledger.charge({ ...payer({ key_hash }), day: dayOf(clock.now()), byok, nanos })
 }
 
 describe('E2 POST /keys', () => {
@@ -157,7 +157,7 @@ describe('limits', () => {
     const remaining = () => getKey(gateway, operator(gateway), data.hash).data.limit_remaining
     spend(data.hash, 250_000_000n)
     expect(remaining()).toBe(0.75)
-    const hold = gateway.ledger.reserve(data.hash, 500_000_000n)
+    const hold = gateway.ledger.reserve(payer({ key_hash: data.hash }), exactly(own(500_000_000n)), [])
     expect(remaining()).toBe(0.25)
     gateway.ledger.release(hold)
     clock.pass(86_400_000)

@@ -1,100 +1,235 @@
-import { describe, expect, test } from 'bun:test'
-import { type Charge, type DaySpend, type Ledger, type LedgerStore, openLedger } from '../../../src/core/ledger/ledger.ts'
-import { dayOf } from '../../../src/core/ledger/periods.ts'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { type Account, type DaySpend, type Ledger, openLedger } from '../../../src/core/ledger/ledger.ts'
+import { dayOf, type Period } from '../../../src/core/ledger/periods.ts'
 import { TestClock } from '../../support/gateway.ts'
+import { boundOf, chargeOn, exactly, own, payer, remembering, spend } from '../../support/ledger.ts'
 
 const DAY = 86_400_000
+const PERIODS: (Period | null)[] = ['daily', 'weekly', 'monthly', null]
 
-const remembering = (days: DaySpend[] = []): LedgerStore => ({
-  days: async since => days.filter(one => one.day >= since),
-  totals: async () => days.map(({ day: _, ...total }) => total),
-})
+const windowsOf = (ledger: Ledger, account: Account = 'key k') => PERIODS.map(period => ledger.spent(account, period, false))
 
-const chargeOf = (clock: TestClock, nanos: bigint, byok = false): Charge => ({
-  key_hash: 'k',
-  day: dayOf(clock.now()),
-  byok,
-  nanos,
-})
+/** Whether there was enough left. */
+function fits(reserve: () => unknown): boolean {
+  try {
+    reserve()
+    return true
+  } catch (thrown) {
+    expect(GatewayError.from(thrown)).toMatchObject({ type: 'payment_required', status: 402 })
+    return false
+  }
+}
 
-const spend = (ledger: Ledger, clock: TestClock, nanos: bigint, byok = false) =>
-  ledger.settle(ledger.reserve('k', nanos), chargeOf(clock, nanos, byok))
-
-describe('ledger', () => {
-  test('a call’s money is held while it runs and spent when it settles', async () => {
+describe('a hold', () => {
+  test('keeps a call’s money while it runs, and becomes spending when it settles', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
-    const hold = ledger.reserve('k', 100n)
-    expect([ledger.held('k'), ledger.spent('k', null, false)]).toEqual([100n, 0n])
-    ledger.settle(hold, chargeOf(clock, 70n))
-    expect([ledger.held('k'), ledger.spent('k', null, false)]).toEqual([0n, 70n])
+    const hold = ledger.reserve(payer(), exactly(own(100n)), [])
+    expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([100n, 0n])
+    ledger.settle(hold, chargeOn(clock, 70n))
+    expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 70n])
   })
 
-  test('a hold that is released costs nothing', async () => {
+  test('is kept, given back and spent in every account of who pays', async () => {
+    const clock = new TestClock()
+    const ledger = await openLedger(remembering(), clock)
+    const accounts: Account[] = ['key k', 'member m', 'workspace w', 'all']
+    const first = ledger.reserve(payer(), exactly(own(100n)), [])
+    const other = ledger.reserve(payer({ key_hash: 'k2', workspace_id: 'w2' }), exactly(own(5n)), [])
+    expect(accounts.map(account => ledger.held(account, false))).toEqual([100n, 105n, 100n, 105n])
+    ledger.settle(first, chargeOn(clock, 70n))
+    ledger.release(other)
+    expect(accounts.map(account => ledger.held(account, false))).toEqual([0n, 0n, 0n, 0n])
+    expect(accounts.map(account => ledger.spent(account, 'daily', false))).toEqual([70n, 70n, 70n, 70n])
+    expect(ledger.spent('workspace w2', null, false)).toBe(0n)
+  })
+
+  test('costs nothing when it is released, and only once', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
-    const hold = ledger.reserve('k', 100n)
+    const hold = ledger.reserve(payer(), exactly(own(100n)), [])
     ledger.release(hold)
     ledger.release(hold)
-    expect([ledger.held('k'), ledger.spent('k', null, false)]).toEqual([0n, 0n])
+    expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 0n])
   })
 
-  test('settling twice, or after a release, changes nothing', async () => {
+  test('settles once, whoever tries again', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
-    const hold = ledger.reserve('k', 100n)
-    ledger.settle(hold, chargeOf(clock, 70n))
-    ledger.settle(hold, chargeOf(clock, 70n))
+    const hold = ledger.reserve(payer(), exactly(own(100n)), [])
+    ledger.settle(hold, chargeOn(clock, 70n))
+    ledger.settle(hold, chargeOn(clock, 70n))
     ledger.release(hold)
-    const released = ledger.reserve('k', 5n)
+    const released = ledger.reserve(payer(), exactly(own(5n)), [])
     ledger.release(released)
-    ledger.settle(released, chargeOf(clock, 5n))
-    expect([ledger.held('k'), ledger.spent('k', null, false)]).toEqual([0n, 70n])
+    ledger.settle(released, chargeOn(clock, 5n))
+    expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 70n])
   })
 
-  test('holds of one key add up, and end one by one', async () => {
+  test('of a call that may go either way counts the dearer one where both count', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
-    const [a, b] = [ledger.reserve('k', 1n), ledger.reserve('k', 2n)]
-    ledger.reserve('other', 50n)
-    expect(ledger.held('k')).toBe(3n)
-    ledger.release(a)
-    expect(ledger.held('k')).toBe(2n)
-    ledger.release(b)
-    expect([ledger.held('k'), ledger.held('other')]).toEqual([0n, 50n])
+    const hold = ledger.reserve(payer(), exactly({ own: 10n, byok: 30n }), [])
+    expect([ledger.held('key k', false), ledger.held('key k', true)]).toEqual([10n, 30n])
+    ledger.release(hold)
+    expect([ledger.held('key k', false), ledger.held('key k', true)]).toEqual([0n, 0n])
+  })
+})
+
+describe('a bound', () => {
+  test('lets in what it has left, to the last nano-dollar, and refuses one more with its own words', async () => {
+    const ledger = await openLedger(remembering(), new TestClock())
+    const bounds = [boundOf({ limit: 100n, message: 'Key limit exceeded (daily limit)' })]
+    ledger.reserve(payer(), exactly(own(60n)), bounds)
+    ledger.reserve(payer(), exactly(own(40n)), bounds)
+    expect(() => ledger.reserve(payer(), exactly(own(1n)), bounds)).toThrow('Key limit exceeded (daily limit)')
+    expect(ledger.held('key k', false)).toBe(100n)
   })
 
-  test('windows begin by the clock alone: at midnight, on Monday, on the first', async () => {
+  test('counts what was spent, not what was set aside for it', async () => {
+    const clock = new TestClock()
+    const ledger = await openLedger(remembering(), clock)
+    const bounds = [boundOf({ limit: 100n })]
+    const hold = ledger.reserve(payer(), exactly(own(100n)), bounds)
+    ledger.settle(hold, chargeOn(clock, 30n))
+    expect(fits(() => ledger.reserve(payer(), exactly(own(71n)), bounds))).toBe(false)
+    expect(fits(() => ledger.reserve(payer(), exactly(own(70n)), bounds))).toBe(true)
+  })
+
+  test('of several the smallest binds, and a refusal leaves all of them as they were', async () => {
+    const ledger = await openLedger(remembering(), new TestClock())
+    const nested = [
+      boundOf({ account: 'key k', limit: 100n, message: 'key' }),
+      boundOf({ account: 'member m', limit: 80n, message: 'member' }),
+      boundOf({ account: 'workspace w', limit: 500n, message: 'workspace' }),
+      boundOf({ account: 'all', limit: 60n, message: 'credits' }),
+    ]
+    for (const bounds of [nested, nested.toReversed()]) {
+      expect(() => ledger.reserve(payer(), exactly(own(61n)), bounds)).toThrow('credits')
+      const hold = ledger.reserve(payer(), exactly(own(60n)), bounds)
+      expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), bounds))).toBe(false)
+      ledger.release(hold)
+      expect(nested.map(({ account }) => ledger.held(account, true))).toEqual([0n, 0n, 0n, 0n])
+    }
+  })
+
+  test('on a member counts all keys that he made, on a workspace all that are in it', async () => {
+    const ledger = await openLedger(remembering(), new TestClock())
+    const member = [boundOf({ account: 'member m', limit: 100n })]
+    ledger.reserve(payer({ key_hash: 'a', workspace_id: 'w1' }), exactly(own(60n)), member)
+    expect(fits(() => ledger.reserve(payer({ key_hash: 'b', workspace_id: 'w2' }), exactly(own(41n)), member))).toBe(false)
+    const workspace = [boundOf({ account: 'workspace w1', limit: 100n })]
+    expect(fits(() => ledger.reserve(payer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }), exactly(own(41n)), workspace))).toBe(false)
+    expect(fits(() => ledger.reserve(payer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }), exactly(own(40n)), workspace))).toBe(true)
+  })
+
+  test('counts spending through callers’ own keys only where it says so', async () => {
+    const clock = new TestClock()
+    const ledger = await openLedger(remembering(), clock)
+    spend(ledger, clock, 90n, { byok: true })
+    const ask = (byok: boolean, amounts: Parameters<typeof exactly>[0]) =>
+      fits(() => ledger.release(ledger.reserve(payer(), exactly(amounts), [boundOf({ limit: 100n, byok })])))
+    expect(ask(false, own(100n))).toBe(true)
+    expect(ask(true, own(11n))).toBe(false)
+    expect(ask(true, own(10n))).toBe(true)
+    expect(ask(false, { own: null, byok: 1_000n })).toBe(true)
+    expect(ask(true, { own: null, byok: 11n })).toBe(false)
+    expect(ask(true, { own: 1n, byok: 11n })).toBe(false)
+    expect(ask(false, { own: 1n, byok: 11n })).toBe(true)
+  })
+
+  test('gives a call that can do with less what it has left', async () => {
+    const ledger = await openLedger(remembering(), new TestClock())
+    const bounds = [boundOf({ limit: 100n }), boundOf({ account: 'all', limit: 70n })]
+    const hold = ledger.reserve(payer(), { most: own(150n), least: own(20n) }, bounds)
+    expect(hold.amounts).toEqual(own(70n))
+    expect(fits(() => ledger.reserve(payer(), { most: own(150n), least: own(20n) }, bounds))).toBe(false)
+  })
+
+  test('that is used up stops what costs something; what is free goes on until more than it was spent', async () => {
+    const clock = new TestClock()
+    const ledger = await openLedger(remembering(), clock)
+    spend(ledger, clock, 100n)
+    expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [boundOf()]))).toBe(false)
+    expect(fits(() => ledger.reserve(payer(), exactly(own(0n)), [boundOf()]))).toBe(true)
+    expect(fits(() => ledger.reserve(payer(), exactly(own(0n)), [boundOf({ limit: 99n })]))).toBe(false)
+  })
+
+  test('of a key that never spent lets in its whole limit and no more', async () => {
+    const ledger = await openLedger(remembering(), new TestClock())
+    expect(fits(() => ledger.reserve(payer(), exactly(own(101n)), [boundOf()]))).toBe(false)
+    expect(ledger.held('key k', false)).toBe(0n)
+    expect(fits(() => ledger.reserve(payer(), exactly(own(100n)), [boundOf()]))).toBe(true)
+  })
+})
+
+describe('windows', () => {
+  test('begin by the clock alone: at midnight, on Monday, on the first', async () => {
     const clock = new TestClock('2026-03-29T23:59:59.000Z') // A Sunday.
     const ledger = await openLedger(remembering(), clock)
-    const windows = () => (['daily', 'weekly', 'monthly', null] as const).map(period => ledger.spent('k', period, false))
     spend(ledger, clock, 10n)
-    expect(windows()).toEqual([10n, 10n, 10n, 10n])
+    expect(windowsOf(ledger)).toEqual([10n, 10n, 10n, 10n])
     clock.pass(1_000)
-    expect(windows()).toEqual([0n, 0n, 10n, 10n])
+    expect(windowsOf(ledger)).toEqual([0n, 0n, 10n, 10n])
     spend(ledger, clock, 5n)
     clock.pass(DAY)
-    expect(windows()).toEqual([0n, 5n, 15n, 15n])
+    expect(windowsOf(ledger)).toEqual([0n, 5n, 15n, 15n])
     clock.pass(DAY)
-    expect(windows()).toEqual([0n, 5n, 0n, 15n])
+    expect(windowsOf(ledger)).toEqual([0n, 5n, 0n, 15n])
   })
 
-  test('spending with own provider keys is counted apart', async () => {
+  /** The last millisecond of a window and which of them ends there: day, week, month. */
+  const EDGES: [name: string, last: string, ends: [week: boolean, month: boolean]][] = [
+    ['an ordinary night', '2026-03-04T23:59:59.999Z', [false, false]],
+    ['Sunday to Monday', '2026-03-08T23:59:59.999Z', [true, false]],
+    ['the end of a month of 31 days', '2026-03-31T23:59:59.999Z', [false, true]],
+    ['the end of a month of 30 days', '2026-04-30T23:59:59.999Z', [false, true]],
+    ['the end of February', '2026-02-28T23:59:59.999Z', [false, true]],
+    ['the day before a leap day', '2028-02-28T23:59:59.999Z', [false, false]],
+    ['a leap day', '2028-02-29T23:59:59.999Z', [false, true]],
+    ['no leap day in 2100', '2100-02-28T23:59:59.999Z', [true, true]],
+    ['the end of a year', '2026-12-31T23:59:59.999Z', [false, true]],
+    ['the end of a year that is a Sunday', '2028-12-31T23:59:59.999Z', [true, true]],
+    ['the night when Europe’s clocks go forward', '2026-03-28T23:59:59.999Z', [false, false]],
+    ['the night when New York’s clocks go back', '2026-10-31T23:59:59.999Z', [false, true]],
+  ]
+
+  const ZONES: [name: string, offset: number][] = [
+    ['UTC', 0],
+    ['America/New_York', 300],
+    ['Asia/Kathmandu', -345],
+  ]
+  const before = process.env.TZ
+  afterAll(() => {
+    process.env.TZ = before ?? 'UTC'
+  })
+
+  for (const [zone, offset] of ZONES) {
+    for (const [name, last, [week, month]] of EDGES) {
+      test(`end at ${name}, in ${zone}`, async () => {
+        process.env.TZ = zone
+        expect(new Date('2026-01-01T00:00:00Z').getTimezoneOffset()).toBe(offset)
+        const clock = new TestClock(last)
+        const ledger = await openLedger(remembering(), clock)
+        const bounds = (['daily', 'weekly', 'monthly'] as const).map(period => boundOf({ period, limit: 100n }))
+        spend(ledger, clock, 100n)
+        const before = ledger.reserve(payer({ key_hash: 'late' }), exactly(own(7n)), [])
+        for (const bound of bounds) expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound]))).toBe(false)
+        clock.pass(1)
+        expect(windowsOf(ledger)).toEqual([0n, week ? 0n : 100n, month ? 0n : 100n, 100n])
+        expect(bounds.map(bound => fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound])))).toEqual([true, week, month])
+        // What settles after the edge counts behind it, though it was set aside before.
+        ledger.settle(before, chargeOn(clock, 7n, { key_hash: 'late' }))
+        expect(windowsOf(ledger, 'key late')).toEqual([7n, 7n, 7n, 7n])
+      })
+    }
+  }
+
+  test('that nobody looked at for a quarter of a year begin at nothing', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 10n)
-    spend(ledger, clock, 3n, true)
-    expect([ledger.spent('k', 'daily', false), ledger.spent('k', 'daily', true)]).toEqual([10n, 3n])
-  })
-
-  test('what was spent before the start is there again, in its windows', async () => {
-    const clock = new TestClock('2026-03-31T12:00:00.000Z')
-    const today = dayOf(clock.now())
-    const of = (day: number, nanos: bigint): DaySpend => ({ key_hash: `k${day}`, day, byok: false, nanos })
-    const ledger = await openLedger(remembering([of(today, 1n), of(today - 1, 2n), of(today - 30, 4n), of(today - 90, 8n)]), clock)
-    const spent = (day: number) => (['daily', 'weekly', 'monthly', null] as const).map(period => ledger.spent(`k${day}`, period, false))
-    expect(spent(today)).toEqual([1n, 1n, 1n, 1n])
-    expect(spent(today - 1)).toEqual([0n, 2n, 2n, 2n])
-    expect(spent(today - 30)).toEqual([0n, 0n, 4n, 4n])
-    expect(spent(today - 90)).toEqual([0n, 0n, 0n, 8n])
+    clock.pass(90 * DAY)
+    expect(windowsOf(ledger)).toEqual([0n, 0n, 0n, 10n])
   })
 
   test('a year of days keeps every window exact', async () => {
@@ -102,15 +237,77 @@ describe('ledger', () => {
     const ledger = await openLedger(remembering(), clock)
     for (let day = 0; day < 365; day++) {
       spend(ledger, clock, 1n)
-      const monthly = ledger.spent('k', 'monthly', false)
+      const monthly = ledger.spent('key k', 'monthly', false)
       if (monthly !== BigInt(clock.now().getUTCDate())) expect(`${clock.now().toISOString()} ${monthly}`).toBe('')
       clock.pass(DAY)
     }
-    expect(ledger.spent('k', null, false)).toBe(365n)
+    expect(ledger.spent('key k', null, false)).toBe(365n)
   })
 
-  test('a key that nobody knows has spent and holds nothing', async () => {
+  const HOUR = 3_600_000
+  for (const [name, jump] of [
+    ['an hour', HOUR],
+    ['a day', DAY],
+    ['a month', 31 * DAY],
+    ['four hundred days', 400 * DAY],
+  ] as const) {
+    test(`a clock that is set back by ${name} gives nothing back`, async () => {
+      const clock = new TestClock('2026-03-01T00:30:00.000Z')
+      const ledger = await openLedger(remembering(), clock)
+      spend(ledger, clock, 100n)
+      clock.pass(-jump)
+      expect(windowsOf(ledger)).toEqual([100n, 100n, 100n, 100n])
+      for (const period of ['daily', 'weekly', 'monthly'] as const)
+        expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [boundOf({ period })]))).toBe(false)
+    })
+
+    test(`a clock that runs ahead by ${name} and is set right again opens no window twice`, async () => {
+      const clock = new TestClock('2026-03-01T00:30:00.000Z')
+      const ledger = await openLedger(remembering(), clock)
+      for (let day = 0; day < 40; day++) {
+        spend(ledger, clock, 1n)
+        clock.pass(DAY)
+      }
+      const before = windowsOf(ledger)
+      clock.pass(jump)
+      spend(ledger, clock, 100n)
+      clock.pass(-jump)
+      expect(windowsOf(ledger)).toEqual(before.map(nanos => nanos + 100n))
+    })
+  }
+})
+
+describe('the books', () => {
+  test('count spending with own provider keys apart', async () => {
+    const clock = new TestClock()
+    const ledger = await openLedger(remembering(), clock)
+    spend(ledger, clock, 10n)
+    spend(ledger, clock, 3n, { byok: true })
+    expect([ledger.spent('key k', 'daily', false), ledger.spent('key k', 'daily', true)]).toEqual([10n, 3n])
+  })
+
+  test('remember what was spent before the start, in its windows', async () => {
+    const clock = new TestClock('2026-03-31T12:00:00.000Z')
+    const today = dayOf(clock.now())
+    const of = (day: number, nanos: bigint): DaySpend => ({ ...payer({ key_hash: `k${day}` }), day, byok: false, nanos })
+    const ledger = await openLedger(remembering([of(today, 1n), of(today - 1, 2n), of(today - 30, 4n), of(today - 90, 8n)]), clock)
+    expect(windowsOf(ledger, `key k${today}`)).toEqual([1n, 1n, 1n, 1n])
+    expect(windowsOf(ledger, `key k${today - 1}`)).toEqual([0n, 2n, 2n, 2n])
+    expect(windowsOf(ledger, `key k${today - 30}`)).toEqual([0n, 0n, 4n, 4n])
+    expect(windowsOf(ledger, `key k${today - 90}`)).toEqual([0n, 0n, 0n, 8n])
+    expect(windowsOf(ledger, 'member m')).toEqual([1n, 3n, 7n, 15n])
+  })
+
+  test('a million tiny charges add up exactly', async () => {
+    const clock = new TestClock()
+    const ledger = await openLedger(remembering(), clock)
+    const charge = chargeOn(clock, 700n)
+    for (let i = 0; i < 1_000_000; i++) ledger.charge(charge)
+    expect(ledger.spent('key k', 'daily', false)).toBe(700_000_000n)
+  })
+
+  test('an account that nobody knows has spent and holds nothing', async () => {
     const ledger = await openLedger(remembering(), new TestClock())
-    expect([ledger.spent('x', 'monthly', true), ledger.held('x')]).toEqual([0n, 0n])
+    expect([ledger.spent('key x', 'monthly', true), ledger.held('key x', true)]).toEqual([0n, 0n])
   })
 })

@@ -9,7 +9,7 @@ import { lockData } from '../../../src/core/store/lock.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import { storeSuite } from '../../suites/store.ts'
 import { told } from '../../support/audit.ts'
-import { entryOf, generationWith } from '../../support/generation.ts'
+import { entryOf, generationWith, PAYER } from '../../support/generation.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
@@ -36,7 +36,7 @@ describe('SQLite in a file', () => {
     before.close()
     const after = await open(path)
     expect((await after.generations.byId('a'))?.id).toBe('a')
-    expect(await after.ledger.totals()).toEqual([{ key_hash: 'k', byok: false, nanos: 4_500n }])
+    expect(await after.ledger.totals()).toEqual([{ ...PAYER, byok: false, nanos: 4_500n }])
     after.close()
   })
 

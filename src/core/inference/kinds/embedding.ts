@@ -1,7 +1,7 @@
 import { type EmbeddingCall, type EmbeddingInput, type EmbeddingPart, textUsage, type Usage } from '../call.ts'
-import type { Counter, KindOfWork, Meter } from '../kinds.ts'
+import type { Counter, ExpectedInput, KindOfWork, Meter } from '../kinds.ts'
 import { namedBy, withUrl } from './text/media.ts'
-import { contentEstimate } from './text/prompt.ts'
+import { contentBound, contentEstimate } from './text/prompt.ts'
 
 /** Vectors of texts and of whatever else a model has vectors for. It costs what is read: nothing is written. */
 export const embedding: KindOfWork<'embedding'> = {
@@ -14,7 +14,11 @@ export const embedding: KindOfWork<'embedding'> = {
   withoutNames: call => call,
   named: call => blocksOf(call).flatMap(block => namedBy(block) ?? []),
   withUrls,
-  expected: call => ({ input: expectedInput(call), output: 0 }),
+  expectedInput,
+  outputBound: () => 0,
+  leastOutput: () => 0,
+  withOutputBound: call => call,
+  outputRate: () => 0n,
   meter: call => new EmbeddingMeter(call),
 }
 
@@ -24,11 +28,10 @@ function withUrls(call: EmbeddingCall, urls: Map<string, string>): EmbeddingCall
   return { ...call, inputs: call.inputs.map(moved) }
 }
 
-const CHARACTERS_PER_TOKEN = 4
-
-const expectedInput = (call: EmbeddingCall): number =>
-  tokensOf(call) +
-  Math.ceil(blocksOf(call).reduce((sum, block) => sum + (block.type === 'text' ? block.text.length : 0), 0) / CHARACTERS_PER_TOKEN)
+function expectedInput(call: EmbeddingCall): ExpectedInput {
+  const { text, ...rest } = contentBound(blocksOf(call))
+  return { text: text + tokensOf(call), ...rest }
+}
 
 class EmbeddingMeter implements Meter<EmbeddingPart> {
   usage: Usage | null = null
@@ -39,6 +42,8 @@ class EmbeddingMeter implements Meter<EmbeddingPart> {
   constructor(call: EmbeddingCall) {
     this.#call = call
   }
+
+  readonly soFar = 0
 
   get delivered(): boolean {
     return this.finish !== null

@@ -4,7 +4,8 @@ import type { Counter, KindOfWork, Meter } from '../kinds.ts'
 import { fitted, unsupportedBy } from '../parameters.ts'
 import { Delivered } from './text/delivered.ts'
 import { named, withUrls } from './text/media.ts'
-import { promptEstimate } from './text/prompt.ts'
+import { leastOutput, outputBound, outputRate, withOutputBound } from './text/output.ts'
+import { promptBound, promptEstimate } from './text/prompt.ts'
 
 /** Conversations and completions: text in, text out, whatever else comes with it. */
 export const text: KindOfWork<'text'> = {
@@ -17,7 +18,11 @@ export const text: KindOfWork<'text'> = {
   withoutNames: call => ({ ...call, turns: namesInText(call.turns) }),
   named,
   withUrls,
-  expected,
+  expectedInput: promptBound,
+  outputBound,
+  leastOutput,
+  withOutputBound,
+  outputRate,
   meter: call => new TextMeter(call),
 }
 
@@ -36,15 +41,7 @@ function isMeaningful(part: TextPart): boolean {
   return part.type !== 'start' && part.type !== 'usage' && part.type !== 'echo' && part.type !== 'error'
 }
 
-// What the output may come to when neither the caller nor the endpoint bounds it.
-const UNBOUNDED_OUTPUT = 4096
 const CHARACTERS_PER_TOKEN = 4
-
-function expected({ turns, params }: TextCall, { max_completion_tokens }: Endpoint): { input: number; output: number } {
-  let characters = 0
-  for (const { blocks } of turns) for (const block of blocks) if (block.type === 'text') characters += block.text.length
-  return { input: Math.ceil(characters / CHARACTERS_PER_TOKEN), output: params.max_tokens ?? max_completion_tokens ?? UNBOUNDED_OUTPUT }
-}
 
 class TextMeter implements Meter<TextPart> {
   usage: Usage | null = null
@@ -65,6 +62,10 @@ class TextMeter implements Meter<TextPart> {
 
   get delivered(): boolean {
     return !this.#said.isEmpty || !this.#thought.isEmpty
+  }
+
+  get soFar(): number {
+    return Math.ceil((this.#said.characters + this.#thought.characters) / CHARACTERS_PER_TOKEN)
   }
 
   async estimate(count: Counter): Promise<Usage> {

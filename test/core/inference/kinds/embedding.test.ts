@@ -51,7 +51,9 @@ test('what is named by URL can be had elsewhere, and the call handed in stays as
 })
 
 test('nothing is expected to be written', () => {
-  expect(embedding.expected(embeddingCall({ inputs: [text('abcdefgh'), tokens(1, 2)] }), endpointOf())).toEqual({ input: 4, output: 0 })
+  const call = embeddingCall({ inputs: [text('abcdefgh'), tokens(1, 2)] })
+  expect(embedding.expectedInput(call)).toEqual({ text: 5, audio: 0, video: 0 })
+  expect([embedding.outputBound(call, endpointOf()), embedding.leastOutput(call, endpointOf())]).toEqual([0, 0])
 })
 
 test('a caller can use a vector, and nothing before it', () => {

@@ -10,6 +10,7 @@ const PIECE = 4096
 export class Delivered {
   readonly #choices = new Map<number, string[]>()
   #kept = 0
+  #characters = 0
   #piece = ''
   #overflow = 0
 
@@ -17,9 +18,14 @@ export class Delivered {
     return this.#kept === 0
   }
 
+  get characters(): number {
+    return this.#characters
+  }
+
   /** Takes the next piece of one of the alternatives, which come mingled. */
   add(choice: number, delta: string): void {
     if (delta === '') return
+    this.#characters += delta.length
     if (this.#kept + delta.length > MOST_KEPT && this.#kept > 0) this.#overflowWith(delta)
     else this.#keep(choice, delta)
   }

@@ -1,25 +1,45 @@
-import type { Block, TextCall, Usage } from '../../call.ts'
-import type { Counter } from '../../kinds.ts'
-
-type Input = Pick<Usage['input'], 'text' | 'audio' | 'video'>
+import type { Block, TextCall } from '../../call.ts'
+import type { Counter, ExpectedInput } from '../../kinds.ts'
 
 /**
  * What a prompt comes to where its provider did not count it: the tokens of its texts and tools, and what frames them. Of
  * pictures, sound, films and files the sizes are not known, so each has a constant or a rate that vendors publish.
  */
-export async function promptEstimate({ turns, tools }: TextCall, count: Counter): Promise<Input> {
+export async function promptEstimate({ turns, tools }: TextCall, count: Counter): Promise<ExpectedInput> {
   const blocks = turns.flatMap(turn => turn.blocks)
   const { text, ...rest } = await contentEstimate(blocks, count, tools.length > 0 ? [JSON.stringify(tools)] : [])
   return { text: text + PER_TURN * turns.length + PER_ANSWER, ...rest }
 }
 
 /** What these blocks come to, and the texts that stand beside them. */
-export async function contentEstimate(blocks: Block[], count: Counter, beside: string[] = []): Promise<Input> {
+export async function contentEstimate(blocks: Block[], count: Counter, beside: string[] = []): Promise<ExpectedInput> {
   const texts = [...blocks.map(textOf).filter(text => text !== ''), ...beside]
   const tokens = texts.length === 0 ? 0 : await count(texts)
   const sum = (tokensOf: (block: Block) => number) => blocks.reduce((all, block) => all + tokensOf(block), 0)
   return { text: tokens + sum(pictureOrFile), audio: sum(sound), video: sum(film) }
 }
+
+/** What a prompt comes to at the most, but for texts that are chosen to be many tokens: at once, from the lengths of its texts. */
+export function promptBound({ turns, tools }: TextCall): ExpectedInput {
+  const { text, ...rest } = contentBound(turns.flatMap(turn => turn.blocks))
+  const described = tools.length > 0 ? tokensIn(JSON.stringify(tools)) : 0
+  return { text: text + described + PER_TURN * turns.length + PER_ANSWER, ...rest }
+}
+
+/** The same of these blocks. */
+export function contentBound(blocks: Block[]): ExpectedInput {
+  const bound = { text: 0, audio: 0, video: 0 }
+  for (const block of blocks) {
+    bound.text += tokensIn(textOf(block)) + pictureOrFile(block)
+    bound.audio += sound(block)
+    bound.video += film(block)
+  }
+  return bound
+}
+
+// Ordinary text has four bytes and more to a token, code and most other scripts three.
+const BYTES_PER_TOKEN = 3
+const tokensIn = (text: string): number => Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN)
 
 // OpenAI's cookbook, "How to count tokens": every message is framed by three tokens, and so is the beginning of the answer.
 const PER_TURN = 3

@@ -1,0 +1,63 @@
+import type { Gateway } from '../gateway.ts'
+import type { Charge, HeldCall } from '../ledger/ledger.ts'
+import { dayOf } from '../ledger/periods.ts'
+import type { Generation } from '../telemetry/generations.ts'
+
+/**
+ * Settles the calls that a dead process left, each once: their clients got no end, but providers were asked. A call costs its prompt and what
+ * it was known to have delivered, and its record says `estimated`. Only for who holds the lock of the data directory. Returns how many there were.
+ */
+export async function recover(gateway: Gateway): Promise<number> {
+  const left = await gateway.store.ledger.holds()
+  await Promise.all(left.map(held => settleDead(gateway, held)))
+  return left.length
+}
+
+async function settleDead(gateway: Gateway, held: HeldCall): Promise<void> {
+  const { key_hash, user_id, workspace_id, byok, spent: nanos } = held
+  const settled = gateway.clock.now()
+  const charge: Charge = { key_hash, user_id, workspace_id, byok, nanos, day: dayOf(settled) }
+  await gateway.recorder.record({ generation: deadGeneration(held, settled), charge, held: true })
+  gateway.ledger.charge(charge)
+}
+
+const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: Date): Generation => ({
+  ...call,
+  is_byok: byok,
+  total_cost: byok ? 0n : spent,
+  upstream_inference_cost: spent,
+  settled_at: settled.toISOString(),
+  usageSource: 'estimated',
+  finish_reason: 'error',
+  error_type: 'server',
+  cancelled: false,
+  provider_name: null,
+  provider_responses: [],
+  upstream_id: null,
+  native_finish_reason: null,
+  latency: null,
+  generation_time: null,
+  native_tokens_prompt: 0,
+  native_tokens_completion: 0,
+  native_tokens_reasoning: 0,
+  native_tokens_cached: 0,
+  native_tokens_completion_images: 0,
+  service_tier: null,
+  session_id: null,
+  external_user: null,
+  http_referer: null,
+  title: null,
+  user_agent: null,
+  preset_id: null,
+})
+
+/** Writes down what the running answers have come to, so that a dead process leaves word of it. While the store is locked it is left for the next time. */
+export function checkpoint({ calls, store }: Gateway): void {
+  const progress = calls.progress()
+  if (progress.length === 0) return
+  try {
+    store.ledger.checkpoint(progress)
+  } catch {
+    // The recorder tells of a store that fails.
+  }
+}

@@ -1,0 +1,24 @@
+/** One charge as the ledger keeps it, in the order of settling. */
+export interface LedgerRow {
+  seq: number
+  /** The generation that was charged. */
+  id: string
+  settled_at: string
+  key_hash: string
+  user_id: string
+  workspace_id: string
+  byok: boolean
+  /** Nano-dollars. */
+  nanos: bigint
+  /** How its cost is known; `opening` is what was spent before there was a chain. */
+  source: 'exact' | 'estimated' | 'none' | 'opening'
+  /** Null for rows that were there before the chain. */
+  hash: string | null
+}
+
+/** The hash of a row that follows this one: whoever changes, adds or takes out a row changes every hash after it. Lowercase hex SHA-256. */
+export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): string {
+  const { id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
+  const text = JSON.stringify([before, id, settled_at, key_hash, user_id, workspace_id, byok, String(nanos), source])
+  return Bun.CryptoHasher.hash('sha256', text, 'hex')
+}

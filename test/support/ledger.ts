@@ -1,0 +1,44 @@
+import type { Amounts, Bound, Charge, DaySpend, Ledger, LedgerStore, Need, Payer } from '../../src/core/ledger/ledger.ts'
+import { dayOf } from '../../src/core/ledger/periods.ts'
+import type { TestClock } from './gateway.ts'
+
+/** A store that remembers these days. */
+export const remembering = (days: DaySpend[] = []): LedgerStore => ({
+  days: async since => days.filter(one => one.day >= since),
+  totals: async () => days.map(({ day: _, ...total }) => total),
+  rows: async () => [],
+  holds: async () => [],
+  checkpoint: () => undefined,
+})
+
+/** Key `k` of member `m` in workspace `w`, unless it is said otherwise. */
+export const payer = (more: Partial<Payer> = {}): Payer => ({ key_hash: 'k', user_id: 'm', workspace_id: 'w', ...more })
+
+export const own = (nanos: bigint): Amounts => ({ own: nanos, byok: null })
+
+/** A need that nothing less will do for. */
+export const exactly = (amounts: Amounts): Need => ({ most: amounts, least: amounts })
+
+export const boundOf = (more: Partial<Bound> = {}): Bound => ({
+  account: 'key k',
+  period: null,
+  limit: 100n,
+  byok: false,
+  message: 'Key limit exceeded (total limit)',
+  ...more,
+})
+
+export const chargeOn = (clock: TestClock, nanos: bigint, more: Partial<Charge> = {}): Charge => ({
+  ...payer(),
+  day: dayOf(clock.now()),
+  byok: false,
+  nanos,
+  ...more,
+})
+
+/** A call that costs this much, from its hold to its charge. */
+export function spend(ledger: Ledger, clock: TestClock, nanos: bigint, more: Partial<Charge> = {}): void {
+  const charge = chargeOn(clock, nanos, more)
+  const amounts = charge.byok ? { own: null, byok: nanos } : own(nanos)
+  ledger.settle(ledger.reserve(charge, exactly(amounts), []), charge)
+}
