@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { COST, chat, eventually, generationOf, heard, idOf, keyState, metric, routesConfig } from '../support/chat.ts'
+import { COST, chat, eventually, type Generation, generationOf, heard, idOf, keyState, metric, routesConfig } from '../support/chat.ts'
 import { request } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { gateway, type Server, startServer } from '../support/server.ts'
 import { completion, delta, ending, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
 
 let upstream: Upstream
@@ -159,5 +159,9 @@ test('O-08 a second SIGTERM ends it at once, and the records before it are whole
   const { inference_key: key, data } = server
   server = await startServer({ data, config: routesConfig({}) })
   expect(await generationOf(server, id, key)).toMatchObject({ finish_reason: 'stop' })
-  expect((await keyState(server, key)).usage).toBe(COST)
+  const { stdout } = await gateway(['generations', 'list', '--json', '--data', data])
+  const cut = (JSON.parse(stdout).data as Generation[]).filter(one => one.id !== id)
+  expect(cut.map(one => [one.finish_reason, one.usageSource, one.streamed])).toEqual(Array(3).fill(['error', 'estimated', true]))
+  const nanos = cut.reduce((sum, one) => sum + Math.round(one.total_cost * 1e9), Math.round(COST * 1e9))
+  expect(Math.round((await keyState(server, key)).usage * 1e9)).toBe(nanos)
 })
