@@ -1,0 +1,239 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { type Account, type Bound, type Hold, type Ledger, openLedger, type Payer } from '../../../src/core/ledger/ledger.ts'
+import { dayOf, firstDayOf, type Period } from '../../../src/core/ledger/periods.ts'
+import { openSqlite } from '../../../src/core/store/sqlite.ts'
+import type { Store } from '../../../src/core/store/store.ts'
+import { TestClock } from '../../support/gateway.ts'
+import { entryOf } from '../../support/generation.ts'
+import { exactly } from '../../support/ledger.ts'
+
+/** A run of one's own: `SEED=7 bun test model`. */
+const SEED = Number(process.env.SEED ?? 20_261_121)
+const OPERATIONS = 10_000
+
+const PAYERS: Payer[] = [
+  { key_hash: 'a', user_id: 'm', workspace_id: 'w' },
+  { key_hash: 'b', user_id: 'm', workspace_id: 'v' },
+  { key_hash: 'c', user_id: 'n', workspace_id: 'w' },
+  { key_hash: 'd', user_id: 'n', workspace_id: 'w' },
+]
+
+const bound = (account: Account, period: Period | null, limit: bigint, byok = false): Bound => ({
+  account,
+  period,
+  limit,
+  byok,
+  message: account,
+})
+const boundsOf = ({ key_hash, user_id, workspace_id }: Payer): Bound[] => [
+  bound(`key ${key_hash}`, 'daily', 1_000n),
+  bound(`member ${user_id}`, 'weekly', 4_000n, true),
+  bound(`workspace ${workspace_id}`, 'monthly', 5_000n, true),
+  bound('all', null, 150_000n),
+]
+
+interface Charged extends Payer {
+  day: number
+  byok: boolean
+  nanos: bigint
+}
+interface Held extends Payer {
+  own: bigint | null
+  byok: bigint | null
+}
+
+const isOf = (account: Account, { key_hash, user_id, workspace_id }: Payer) =>
+  [`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all'].includes(account)
+
+/** What the ledger must say, in five lines: everything that ever happened, added up anew each time. */
+class Reference {
+  charges: Charged[] = []
+  holds = new Map<string, Held>()
+
+  spent = (account: Account, period: Period | null, byok: boolean, now: Date): bigint =>
+    this.charges.reduce(
+      (sum, one) => sum + (isOf(account, one) && one.byok === byok && (!period || one.day >= firstDayOf(period, now)) ? one.nanos : 0n),
+      0n,
+    )
+  held = (account: Account, byok: boolean): bigint =>
+    [...this.holds.values()].reduce((sum, one) => sum + (isOf(account, one) ? amountOf(one, byok) : 0n), 0n)
+  fits = ({ account, period, byok, limit }: Bound, need: Held, now: Date): boolean =>
+    !counts(need, byok) ||
+    this.spent(account, period, false, now) +
+      (byok ? this.spent(account, period, true, now) : 0n) +
+      this.held(account, byok) +
+      amountOf(need, byok) <=
+      limit
+}
+
+const amountOf = ({ own, byok }: Held, isCounted: boolean) => (isCounted && (byok ?? 0n) > (own ?? 0n) ? (byok ?? 0n) : (own ?? 0n))
+const counts = ({ own, byok }: Held, isCounted: boolean) => own !== null || (isCounted && byok !== null)
+
+/** What a careless hand might have written. */
+const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
+  'no hold': ledger => ({
+    ...ledger,
+    reserve(payer, need, bounds) {
+      ledger.release(ledger.reserve(payer, need, bounds))
+      return ledger.reserve(payer, exactly({ own: 0n, byok: null }), [])
+    },
+  }),
+  'a charge that settles twice': ledger => ({
+    ...ledger,
+    settle(hold, charge) {
+      ledger.settle(hold, charge)
+      ledger.charge(charge)
+    },
+  }),
+  'a hold that is lost': ledger => ({ ...ledger, release: () => undefined }),
+  'one scope forgotten': ledger => ({ ...ledger, reserve: (payer, need, bounds) => ledger.reserve(payer, need, bounds.slice(0, -2)) }),
+}
+
+const chance = (seed: number) => {
+  let state = seed
+  return (below: number) => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0
+    return ((state ^ (state >>> 13)) >>> 0) % below
+  }
+}
+
+/** Runs the ledger beside the reference; the first difference in words, or undefined. */
+async function differenceIn(
+  seed: number,
+  operations: number,
+  planted: (ledger: Ledger) => Ledger = ledger => ledger,
+): Promise<string | undefined> {
+  const random = chance(seed)
+  const clock = new TestClock('2026-02-20T22:00:00.000Z')
+  const store = await openSqlite({ path: ':memory:', durability: 'normal', patience: 0 })
+  const reference = new Reference()
+  const open = new Map<string, { hold: Hold; payer: Payer }>()
+  let ledger = planted(await openLedger(store.ledger, clock))
+  let count = 0
+  try {
+    for (let i = 0; i < operations; i++) {
+      const chosen = [...open.keys()][random(Math.max(open.size, 1))]
+      switch (random(chosen ? 10 : 5)) {
+        case 0:
+          clock.pass((random(20) === 0 ? -1 : 1) * random(16) * 3_600_000)
+          break
+        case 1:
+          if (random(40) === 0) ledger = planted(await reopened(store, clock, reference, open))
+          break
+        case 2:
+        case 3:
+        case 4: {
+          const wrong = reserve(`g${++count}`)
+          if (wrong) return `operation ${i}: ${wrong}`
+          break
+        }
+        case 5:
+        case 6:
+          ledger.release(taken(chosen ?? '').hold)
+          store.generations.record([
+            { ...entryOf(`${chosen} released`), charge: null, held: true, generation: { ...entryOf(chosen ?? '').generation } },
+          ])
+          break
+        default:
+          settle(chosen ?? '')
+      }
+      const wrong = difference()
+      if (wrong) return `operation ${i}: ${wrong}`
+    }
+    return undefined
+  } finally {
+    store.close()
+  }
+
+  function reserve(id: string): string | undefined {
+    const payer = PAYERS[random(PAYERS.length)] as Payer
+    const way = random(4)
+    const amounts = { own: way === 0 ? null : BigInt(random(400)), byok: way < 2 ? BigInt(random(400)) : null }
+    const bounds = boundsOf(payer)
+    const expected = bounds.every(one => reference.fits(one, { ...payer, ...amounts }, clock.now()))
+    try {
+      const hold = ledger.reserve(payer, exactly(amounts), bounds)
+      if (!expected) return `${id} was let in`
+      open.set(id, { hold, payer })
+      reference.holds.set(id, { ...payer, ...amounts })
+      store.generations.record([{ held: heldCall(id, payer, amounts.own ?? amounts.byok ?? 0n) }])
+    } catch (thrown) {
+      if (expected) return `${id} was refused`
+      if (GatewayError.from(thrown).status !== 402) throw thrown
+    }
+  }
+
+  function taken(id: string) {
+    const one = open.get(id)
+    open.delete(id)
+    reference.holds.delete(id)
+    if (!one) throw new Error('Nothing was chosen')
+    return one
+  }
+
+  function settle(id: string): void {
+    const { hold, payer } = taken(id)
+    const byok = hold.amounts.own === null
+    const nanos = BigInt(random(Number(hold.amounts.own ?? hold.amounts.byok ?? 0n) + 1))
+    const charge = { ...payer, byok, nanos, day: dayOf(clock.now()) }
+    ledger.settle(hold, charge)
+    // A timer and the end of a stream may both come: the second changes nothing.
+    if (random(3) === 0) ledger.settle(hold, charge)
+    reference.charges.push(charge)
+    store.generations.record([{ ...entryOf(id), charge, held: true }])
+  }
+
+  function difference(): string | undefined {
+    const { key_hash, user_id, workspace_id } = PAYERS[random(PAYERS.length)] as Payer
+    const account = ([`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all'] as Account[])[random(4)] as Account
+    const period = (['daily', 'weekly', 'monthly', null] as const)[random(4)] ?? null
+    const byok = random(2) === 0
+    const [spent, held] = [ledger.spent(account, period, byok), ledger.held(account, byok)]
+    const [mustSpent, mustHeld] = [reference.spent(account, period, byok, clock.now()), reference.held(account, byok)]
+    if (spent !== mustSpent) return `${account} ${period} has spent ${spent}, and not ${mustSpent}`
+    return held === mustHeld ? undefined : `${account} holds ${held}, and not ${mustHeld}`
+  }
+}
+
+const heldCall = (id: string, payer: Payer, nanos: bigint) => ({
+  ...payer,
+  id,
+  request_id: id,
+  created_at: '2026-02-20T22:00:00.000Z',
+  api_type: 'completions',
+  model: 'acme/small',
+  streamed: false,
+  byok: false,
+  nanos,
+  spent: nanos / 10n,
+})
+
+/** The process died: what it held is charged with what it had come to, and the ledger is opened anew. */
+async function reopened(store: Store, clock: TestClock, reference: Reference, open: Map<string, unknown>): Promise<Ledger> {
+  for (const { id, spent: nanos, key_hash, user_id, workspace_id } of await store.ledger.holds()) {
+    const charge = { key_hash, user_id, workspace_id, byok: false, nanos, day: dayOf(clock.now()) }
+    store.generations.record([{ ...entryOf(id), charge, held: true }])
+    reference.charges.push(charge)
+  }
+  expect(await store.ledger.holds()).toEqual([])
+  reference.holds.clear()
+  open.clear()
+  return openLedger(store.ledger, clock)
+}
+
+describe('the ledger beside its reference', () => {
+  test(`agrees after each of ${OPERATIONS} operations (seed ${SEED})`, async () => {
+    expect(await differenceIn(SEED, OPERATIONS)).toBeUndefined()
+  }, 60_000)
+
+  test('agrees for a hundred other seeds', async () => {
+    for (let seed = 1; seed <= 100; seed++) expect([seed, await differenceIn(SEED + seed, 300)]).toEqual([seed, undefined])
+  }, 60_000)
+
+  for (const [name, planted] of Object.entries(BUGS)) {
+    test(`finds ${name}, whatever the seed`, async () => {
+      for (let seed = 0; seed < 5; seed++) expect(await differenceIn(SEED + seed, OPERATIONS, planted)).toBeString()
+    }, 60_000)
+  }
+})
