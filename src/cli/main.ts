@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander'
 import { printable } from '../core/kernel/words.ts'
 import { byokCommand } from './commands/byok.ts'
 import { configCommand } from './commands/config.ts'
+import { doctorCommand } from './commands/doctor.ts'
 import { generationsCommand } from './commands/generations.ts'
 import { initCommand } from './commands/init.ts'
 import { keysCommand } from './commands/keys.ts'
@@ -28,6 +29,7 @@ export function program(): Command {
     .addCommand(providersCommand())
     .addCommand(generationsCommand())
     .addCommand(configCommand())
+    .addCommand(doctorCommand())
 }
 
 // Commander repeats what was typed, and puts its guess on a line of its own.

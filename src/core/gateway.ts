@@ -13,9 +13,11 @@ import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
+import type { LedgerHead } from './ledger/chain.ts'
 import { type Ledger, openLedger } from './ledger/ledger.ts'
 import type { Policy } from './policy/effective.ts'
 import { protocolNames } from './protocols/registry.ts'
+import { readHead, writeHead } from './store/ledger-head.ts'
 import { dataSecret } from './store/secret.ts'
 import { openSqlite } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
@@ -42,6 +44,8 @@ export interface Gateway {
   /** What the keys' calls are held to, as far as it was asked for since anything changed. */
   policies: Map<string, Policy>
   ledger: Ledger
+  /** Where the ledger ended when it was last written down, beside the store. */
+  head: { read(): LedgerHead | null; write(head: LedgerHead): void }
   recorder: Recorder
   /** The calls that run. */
   calls: Calls
@@ -101,6 +105,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     owner,
     policies: new Map(),
     ledger: await openLedger(store.ledger, clock),
+    head: data === undefined ? NO_HEAD : { read: () => readHead(data), write: head => writeHead(data, head) },
     recorder,
     calls: openCalls(),
     tokenizers,
@@ -138,6 +143,9 @@ function openStore(data: string | undefined, durability: Config['storage']['dura
   mkdirSync(data, { recursive: true, mode: 0o700 })
   return openSqlite({ path: join(data, 'gateway.db'), durability, patience })
 }
+
+/** What is kept in memory ends with it. */
+const NO_HEAD = { read: () => null, write: () => undefined }
 
 /** The seal, made when the first key is sealed or opened. */
 function sealer(data: string | undefined, secret: string | undefined): () => Seal {

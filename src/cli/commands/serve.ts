@@ -38,7 +38,7 @@ async function serve(options: ServeOptions): Promise<void> {
 async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { firstKeys } = await import('../../core/identity/workspaces.ts')
-  const { checkpoint, recover } = await import('../../core/inference/recover.ts')
+  const { checkpoint, markEnd, mustBeWhole, recover } = await import('../../core/inference/recover.ts')
   const { unreadableKeys } = await import('../../core/catalog/byok.ts')
   const log = logger(options.log, gateway)
   const { host, port } = addressOf(options, gateway)
@@ -46,6 +46,7 @@ async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   if (keys) showKeys(options.log, keys)
   logBugs(log)
   for (const key of unreadableKeys(gateway)) gateway.events.publish('byok.unreadable', key)
+  mustBeWhole(gateway)
   const recovered = await recover(gateway)
   if (recovered > 0) log('calls.recovered', { calls: recovered, consequence: 'they are charged what they were known to have come to' })
   const stopped = stopSignal()
@@ -56,6 +57,8 @@ async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   log('draining', { running: gateway.calls.size })
   await server.stop(options.drain * 1000)
   for (const timer of watching) clearInterval(timer)
+  await gateway.recorder.flush()
+  markEnd(gateway)
   log('stopped', {})
 }
 

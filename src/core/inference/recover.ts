@@ -51,13 +51,32 @@ const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: D
   preset_id: null,
 })
 
-/** Writes down what the running answers have come to, so that a dead process leaves word of it. While the store is locked it is left for the next time. */
-export function checkpoint({ calls, store }: Gateway): void {
-  const progress = calls.progress()
-  if (progress.length === 0) return
+/**
+ * Writes down what the running answers have come to, so that a dead process leaves word of it, and where the ledger ends. While the store is
+ * locked it is left for the next time.
+ */
+export function checkpoint(gateway: Gateway): void {
   try {
-    store.ledger.checkpoint(progress)
+    const progress = gateway.calls.progress()
+    if (progress.length > 0) gateway.store.ledger.checkpoint(progress)
+    markEnd(gateway)
   } catch {
     // The recorder tells of a store that fails.
   }
+}
+
+/** Writes down where the ledger ends, beside the store, if it ends elsewhere than before. */
+export function markEnd({ store, head }: Gateway): void {
+  const last = store.ledger.head()
+  if (last && last.seq !== head.read()?.seq) head.write(last)
+}
+
+/** Throws where rows of the ledger are missing at its end: a damaged log loses its tail without a word, and with it what was spent. */
+export function mustBeWhole({ store, head }: Gateway): void {
+  const written = head.read()
+  const last = store.ledger.head()
+  if (!written || (last && last.seq >= written.seq)) return
+  throw new Error(
+    `The ledger ends at row ${last?.seq ?? 0}, and ${written.seq} were written: restore a backup, or remove ledger.head to go on without them`,
+  )
 }

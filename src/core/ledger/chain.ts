@@ -16,6 +16,9 @@ export interface LedgerRow {
   hash: string | null
 }
 
+/** The last row of a chain. */
+export type LedgerHead = { seq: number; hash: string }
+
 /** The hash of a row that follows this one: whoever changes, adds or takes out a row changes every hash after it. Lowercase hex SHA-256. */
 export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): string {
   const { id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row

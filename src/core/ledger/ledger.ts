@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
-import type { LedgerRow } from './chain.ts'
+import type { LedgerHead, LedgerRow } from './chain.ts'
 import { dayOf, firstDayOf, type Period } from './periods.ts'
 
 /** Whose spending is counted together: one key, all keys that a member made, all keys of a workspace, or everything. */
@@ -70,12 +70,27 @@ export interface HeldCall extends Payer {
   spent: bigint
 }
 
+/** All that money depends on, as it is kept. */
+export interface LedgerBooks {
+  /** What the database says of its own structure. */
+  integrity: string[]
+  /** Every row in its order. Read once. */
+  rows: Iterable<LedgerRow>
+  spend: DaySpend[]
+  /** Charges and calls that do not fit each other. Null: there is none. */
+  unmatched: { id: string; charged: bigint | null; recorded: bigint | null }[]
+  /** Calls that run. */
+  held: number
+}
+
 /** Remembers spending: all time in `totals`, and each day from `since` on. Every row in the order of settling; every call that runs. */
 export interface LedgerStore {
   days(since: number): Promise<DaySpend[]>
   totals(): Promise<Omit<DaySpend, 'day'>[]>
-  /** Rows of the chain behind this one. */
-  rows(after: number, limit: number): Promise<LedgerRow[]>
+  /** The last row that has a hash. */
+  head(): LedgerHead | null
+  /** Shows everything at one moment, whatever others write meanwhile. */
+  inspect<Seen>(look: (books: LedgerBooks) => Seen): Seen
   holds(): Promise<HeldCall[]>
   /** Writes down what running calls have come to. Throws when the store is locked: the next one says it again. */
   checkpoint(calls: Pick<HeldCall, 'id' | 'spent'>[]): void

@@ -1,11 +1,12 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
-import { chained, type LedgerRow } from '../ledger/chain.ts'
-import type { Charge, HeldCall, LedgerStore } from '../ledger/ledger.ts'
+import { chained, type LedgerHead, type LedgerRow } from '../ledger/chain.ts'
+import type { Charge, DaySpend, HeldCall, LedgerBooks, LedgerStore } from '../ledger/ledger.ts'
 import type { Tables } from './tables.ts'
 
 /** Spending in SQL. It is written together with the generations it belongs to: see `generations.ts`. */
 export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
+  const head = db.query<LedgerHead, []>('select seq, hash from ledger where hash is not null order by seq desc limit 1')
   const checkpoint = db.query('update holds set spent = ? where id = ?')
   const checkpoints = db.transaction((calls: Pick<HeldCall, 'id' | 'spent'>[]) => {
     for (const { id, spent } of calls) checkpoint.run(spent, id)
@@ -21,10 +22,6 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
       const rows = await kysely.selectFrom('spend').select(payer).select(sum).groupBy(payer).execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
-    async rows(after, limit) {
-      const rows = kysely.selectFrom('ledger').selectAll().select(textOf('nanos')).where('seq', '>', after)
-      return (await rows.orderBy('seq').limit(limit).execute()).map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
-    },
     async holds() {
       const rows = await kysely
         .selectFrom('holds')
@@ -34,6 +31,8 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
       const flags = (row: { byok: number; streamed: number }) => ({ byok: row.byok === 1, streamed: row.streamed === 1 })
       return rows.map(row => ({ ...row, ...flags(row), nanos: BigInt(row.nanos), spent: BigInt(row.spent) }))
     },
+    head: () => head.get(),
+    inspect: look => db.transaction(() => look(booksOf(db)))(),
     checkpoint: calls => void checkpoints.immediate(calls),
   }
 }
@@ -41,10 +40,46 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
 // A driver that reads a 64-bit column as a double rounds it.
 const textOf = <Name extends string>(name: Name) => sql<string>`cast(${sql.ref(name)} as text)`.as(name)
 
+function booksOf(db: Database): LedgerBooks {
+  const spend = db.query('select *, cast(nanos as text) as nanos from spend').all() as (Omit<DaySpend, 'byok' | 'nanos'> & Raw)[]
+  return {
+    integrity: db
+      .query<{ integrity_check: string }, []>('pragma integrity_check')
+      .all()
+      .map(one => one.integrity_check),
+    rows: rowsOf(db),
+    spend: spend.map(opened),
+    unmatched: (db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]).map(
+      ({ id, charged, recorded }) => ({ id, charged: moneyOf(charged), recorded: moneyOf(recorded) }),
+    ),
+    held: (db.query('select count(*) as count from holds').get() as { count: number }).count,
+  }
+}
+
+function* rowsOf(db: Database): Generator<LedgerRow> {
+  const rows = db.query('select *, cast(nanos as text) as nanos from ledger order by seq').iterate()
+  for (const row of rows as IterableIterator<Omit<LedgerRow, 'byok' | 'nanos'> & Raw>) yield opened(row)
+}
+
+/** A row as SQL has it: flags are 0 and 1, money is text. */
+type Raw = { byok: number; nanos: string }
+const opened = <Row extends Raw>(row: Row) => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) })
+const moneyOf = (text: string | null) => (text === null ? null : BigInt(text))
+
+// Calls of the time before there was a chain are in its opening rows.
+const UNMATCHED = `
+  select coalesce(g.id, l.id) as id, cast(l.nanos as text) as charged, cast(g.upstream_inference_cost as text) as recorded
+  from (select * from ledger where source <> 'opening') as l
+  full join (
+    select id, upstream_inference_cost from generations
+    where key_hash is not null and upstream_inference_cost <> 0
+      and settled_at >= (select min(settled_at) from ledger where hash is not null)
+  ) as g on g.id = l.id
+  where l.nanos is distinct from g.upstream_inference_cost`
+
 /** The statements of the ledger that are part of recording a call. They run inside the recorder's transaction, and nowhere else. */
 export function ledgerWriter(db: Database) {
   const last = db.query<{ hash: string | null }, []>('select hash from ledger order by seq desc limit 1')
-  const unchained = db.query('select *, cast(nanos as text) as nanos from ledger order by seq')
   const row = db.query(
     'insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash) values (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   )
@@ -56,8 +91,9 @@ export function ledgerWriter(db: Database) {
   function head(): string {
     const newest = last.get()
     if (newest?.hash) return newest.hash
-    const before = unchained.all() as (Omit<LedgerRow, 'nanos' | 'byok'> & { nanos: string; byok: number })[]
-    return before.reduce((hash, one) => chained(hash, { ...one, byok: one.byok === 1, nanos: BigInt(one.nanos) }), '')
+    let hash = ''
+    for (const before of rowsOf(db)) hash = chained(hash, before)
+    return hash
   }
 
   return {
