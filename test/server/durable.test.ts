@@ -1,11 +1,12 @@
+import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { chat, type Generation, generationOf, heard, idOf, keyState, routesConfig } from '../support/chat.ts'
+import { chat, type Generation, generationOf, heard, idOf, keyState, limitedKey, routesConfig, usageOf } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
-import { completion, startUpstream, stream } from '../support/upstream.ts'
+import { completion, delta, done, finish, type Script, sseHead, startUpstream, stream, usage } from '../support/upstream.ts'
 
 const ROUNDS = 10
 const CLIENTS = 8
@@ -41,13 +42,19 @@ test(`S-01 kill -9 under load loses nothing that was answered and charges nothin
   }
 }, 30_000)
 
+/** Numbers below another that look like chance and are the same for the same seed. */
+function chance(seed: number): (below: number) => number {
+  let state = seed
+  return below => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+    return (state >>> 8) % below
+  }
+}
+
 /** Small numbers that look like chance and are the same for the same seed. */
 function killAfter(seed: number, count: number): number[] {
-  let state = seed
-  return Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
-    return 1 + ((state >>> 16) % 50)
-  })
+  const random = chance(seed)
+  return Array.from({ length: count }, () => 1 + random(50))
 }
 
 /** Has clients ask without a pause, kills the server after so many whole answers, and gives the ids of all that came whole. */
@@ -82,3 +89,84 @@ async function expectBalanced(server: Server, key: string, answered: Set<string>
   const nanos = generations.reduce((sum, one) => sum + Math.round(one.total_cost * 1e9), 0)
   expect(Math.round((await keyState(server, key)).usage * 1e9)).toBe(nanos)
 }
+
+/** On the source a start takes ten times as long. */
+const KILLS = process.env.GATEWAY_TEST_BINARY ? 200 : 20
+const PRICED = { prompt: 1, completion: 1 }
+const BOUND = 100_000
+
+test(`A-06 killed at random points ${KILLS} times, a limit of one dollar stays one, nothing answered is lost, nothing is charged twice (seed ${SEED})`, async () => {
+  await using upstream = await startUpstream()
+  const random = chance(SEED)
+  upstream.answer(({ json }) => answerOf(json as { stream?: boolean }, BOUND / 2 + random(BOUND / 2)))
+  const config = {
+    providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
+    models: [
+      { id: 'acme/small', context_length: 1_000_000, endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: PRICED }] },
+    ],
+  }
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-killed-'))
+  let server = await startServer({ data: directory, config })
+  const { management_key } = server
+  try {
+    for (let round = 1; round <= KILLS; round++) {
+      const key = await limitedKey(server, 1, management_key)
+      const answered = await answersUntil(server, key, random(120))
+      server = await startServer({ data: directory, config, env: {} })
+      await expectWithinLimit(server, management_key, key, answered)
+      if (round % 20 === 0) await expectSound(directory)
+    }
+    expect((await server.stop()).code).toBe(0)
+    await expectSound(directory)
+    expect(countIn(directory, 'holds')).toBe(0)
+    // Both happened, or the rounds have proven nothing: answers that were given, and calls of which only their hold was left.
+    expect(countIn(directory, "ledger where source = 'exact'")).toBeGreaterThan(KILLS)
+    expect(countIn(directory, "ledger where source = 'estimated'")).toBeGreaterThan(KILLS)
+  } finally {
+    if (server.process.exitCode === null) await server.kill()
+    rmSync(directory, { recursive: true, force: true })
+  }
+}, 300_000)
+
+const answerOf = ({ stream: streamed }: { stream?: boolean }, tokens: number): Script =>
+  streamed
+    ? [sseHead(), delta('Hel'), { ms: 3 }, delta('lo'), finish('stop', usage(1, tokens)), done(), '0\r\n\r\n']
+    : [{ ms: 2 }, completion('Hello', { usage: usage(1, tokens) })]
+
+/** Has thirty clients ask at once, kills the server after so many milliseconds, and gives what came whole: the cost by id. */
+async function answersUntil(server: Server, key: string, milliseconds: number): Promise<Map<string, number>> {
+  const asked = Array.from({ length: 30 }, (_, i) => chat(server, { stream: i % 2 === 0, max_tokens: BOUND }, { key }).outcome())
+  const killed = Bun.sleep(milliseconds).then(() => server.kill())
+  const whole = (await Promise.all(asked)).filter(isWhole)
+  await killed
+  return new Map(whole.map(outcome => [idOf(outcome), nanosOf(usageOf(outcome)?.cost ?? 0)]))
+}
+
+const nanosOf = (usd: number) => Math.round(usd * 1e9)
+
+async function expectWithinLimit(server: Server, management: string, key: string, answered: Map<string, number>): Promise<void> {
+  const { usage: spent, limit_remaining } = await keyState(server, key)
+  expect(spent).toBeLessThanOrEqual(1)
+  // Nothing is held any more: what the limit has left is what was not spent.
+  expect(nanosOf(limit_remaining ?? Number.NaN)).toBe(1e9 - nanosOf(spent))
+  expect(nanosOf(spent)).toBeGreaterThanOrEqual([...answered.values()].reduce((sum, nanos) => sum + nanos, 0))
+  for (const [id, nanos] of answered) {
+    const { total_cost, finish_reason } = await generationOf(server, id, key)
+    expect([finish_reason, nanosOf(total_cost)]).toEqual(['stop', nanos])
+  }
+  expect((await server.fetch(`/keys/${hashOf(key)}`, { key: management, method: 'DELETE' })).status).toBe(200)
+}
+
+async function expectSound(directory: string): Promise<void> {
+  const { code, stdout } = await gateway(['doctor', '--data', directory])
+  expect([code, stdout]).toEqual([0, expect.not.stringContaining('WRONG')])
+}
+
+function countIn(directory: string, rows: string): number {
+  const db = new Database(join(directory, 'gateway.db'), { readonly: true })
+  const { count } = db.query(`select count(*) as count from ${rows}`).get() as { count: number }
+  db.close()
+  return count
+}
+
+const hashOf = (key: string) => Bun.CryptoHasher.hash('sha256', key, 'hex')

@@ -1,4 +1,6 @@
+import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { chat, eventually, keyState, limitedKey, metric, routesConfig, usageOf } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -149,4 +151,44 @@ describe('A-18 a call without a bound', () => {
     const empty = await limitedKey(server, 0.000_01)
     expect((await chat(server, { max_tokens: 500 }, { key: empty }).outcome()).status).toBe(402)
   })
+})
+
+describe('while another process holds the store', () => {
+  /** Keeps the lock as a terminal would that writes. */
+  function lock(): () => void {
+    const db = new Database(join(server.data, 'gateway.db'))
+    db.run('begin immediate')
+    return () => {
+      db.run('rollback')
+      db.close()
+    }
+  }
+
+  test('no call goes out before its hold is written, and it goes out then', async () => {
+    const unlock = lock()
+    const call = chat(server, { max_tokens: 10 }).outcome()
+    await Bun.sleep(300)
+    expect(upstream.hits.length).toBe(0)
+    unlock()
+    expect((await call).status).toBe(200)
+  })
+
+  test('what is free needs no hold, and waits only for its record', async () => {
+    const unlock = lock()
+    const call = chat(server, { model: 'acme/free', stream: true }).outcome()
+    await upstream.hit()
+    unlock()
+    expect((await call).status).toBe(200)
+  })
+
+  test('for too long, the call is refused, nothing was sent, and its money is back', async () => {
+    const key = await limitedKey(server, 1)
+    const unlock = lock()
+    const { status, headers } = await chat(server, { max_tokens: 10 }, { key }).outcome()
+    expect([status, headers['retry-after']]).toEqual([503, '5'])
+    unlock()
+    await eventually(async () => (await chat(server, { model: 'acme/free' }, { key }).outcome()).status === 200)
+    expect(upstream.hits.length).toBe(1)
+    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+  }, 30_000)
 })

@@ -114,8 +114,8 @@ export async function keyState(server: Server, key = server.inference_key): Prom
 }
 
 /** A new key that may spend so many dollars. */
-export async function limitedKey(server: Server, limit = 1): Promise<string> {
-  const created = await server.fetch('/keys', { key: server.management_key, json: { name: 'limited', limit } })
+export async function limitedKey(server: Server, limit = 1, management = server.management_key): Promise<string> {
+  const created = await server.fetch('/keys', { key: management, json: { name: 'limited', limit } })
   return ((await created.json()) as { key: string }).key
 }
 

@@ -6,7 +6,7 @@ import { admit } from './admit.ts'
 import { attemptInOrder } from './attempt.ts'
 import type { Kind, Work } from './call.ts'
 import { planRoute } from './plan.ts'
-import { begin } from './running.ts'
+import { begin, writeDown } from './running.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
 
 /** The life of one call, in the order it happens. Every inference endpoint comes through here. */
@@ -20,8 +20,8 @@ export async function infer<K extends Kind>(
   admit(gateway, actor)
   const plan = planRoute(gateway, kind, call, byokKeysFor(gateway, actor))
   const running = begin(gateway, actor, kind, call, plan, signal)
+  if (running.held) await writeDown(gateway, running, running.held)
   try {
-    if (running.held) await gateway.recorder.hold(running.held)
     return settle(gateway, running, await attemptInOrder(gateway, running))
   } catch (thrown) {
     const error = GatewayError.from(thrown)

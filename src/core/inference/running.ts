@@ -111,3 +111,14 @@ function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { pa
     spent: promptNanos(kind, call, first),
   }
 }
+
+/** Leaves word of the call before it goes out, so that a dead process cannot forget it. Throws 503, with everything given back, when that cannot be done. */
+export async function writeDown({ recorder, ledger }: Gateway, { hold, forget }: Running<Kind>, held: HeldCall): Promise<void> {
+  try {
+    await recorder.hold(held)
+  } catch (thrown) {
+    if (hold) ledger.release(hold)
+    forget()
+    throw thrown
+  }
+}
