@@ -7,6 +7,7 @@ import { type DesignatedPreset, openPresets, reloadPresets } from './catalog/pre
 import { type Config, defaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
 import { type Key, openKeys, reloadKeys } from './identity/keys.ts'
+import { firstMember } from './identity/members.ts'
 import { firstWorkspace, type Owner, type Workspace } from './identity/workspaces.ts'
 import { type Calls, openCalls } from './inference/calls.ts'
 import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
@@ -161,6 +162,7 @@ const ownSecret = (data: string | undefined) => (data === undefined ? crypto.get
 async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
   const owner = await store.owner({ user_id: `user_${ids.uuid().replaceAll('-', '')}`, workspace_id: ids.uuid() })
   await store.workspaces.insert(firstWorkspace(owner.workspace_id, owner.user_id, clock.now()))
+  await store.members.first(firstMember(owner, clock.now()))
   return owner
 }
 

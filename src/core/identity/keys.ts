@@ -148,6 +148,30 @@ export async function deleteKey(gateway: Gateway, actor: Actor, hash: string) {
   return { deleted: true as const }
 }
 
+/** Keys that go out together with something else: their part of its transaction. */
+export interface Disabling {
+  hashes: string[]
+  updated_at: string
+  entries: AuditEntry[]
+}
+
+/** What it takes to disable the keys that are meant. Those that are disabled already are left alone. */
+export function disablingOf(gateway: Gateway, actor: Actor, isMeant: (key: Key) => boolean): Disabling {
+  const keys = [...gateway.keys.values()].filter(key => !key.disabled && isMeant(key))
+  const change = { disabled: true, updated_at: gateway.clock.now().toISOString() }
+  const entries = keys.map(key => entryOf(gateway, actor, 'keys.update', key, { ...key, ...change }))
+  return { hashes: keys.map(key => key.hash), updated_at: change.updated_at, entries }
+}
+
+/** Disables these keys in memory, once they are in the store. */
+export function disableKeys(gateway: Gateway, { hashes, updated_at }: Disabling): void {
+  for (const hash of hashes) {
+    const key = gateway.keys.get(hash)
+    if (key) gateway.keys.set(hash, { ...key, disabled: true, updated_at })
+  }
+  gateway.policies.clear()
+}
+
 /** What a key may know of itself: `GET /key`. Throws 404 for the operator, who has none. */
 export function describeKey(gateway: Gateway, actor: Actor) {
   const key = keyOf(gateway, actor.key_hash ?? '')

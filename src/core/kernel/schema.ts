@@ -16,6 +16,7 @@ const UTC_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$/
 // TypeBox knows no formats by itself, and refuses every value of a format that nobody registered.
 FormatRegistry.Set('uuid', text => UUID.test(text))
 FormatRegistry.Set('utc-time', text => UTC_TIME.test(text) && isRealTime(text))
+FormatRegistry.Set('email', text => /^[^@\s]+@[^@\s]+$/.test(text))
 FormatRegistry.Set('slug', text => /^[a-z0-9][a-z0-9.:-]*$/.test(text))
 FormatRegistry.Set('url', isPlainAddress)
 // What a header may hold, whoever reads it; the line break at the end of a secret's file is no part of the secret.

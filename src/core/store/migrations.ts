@@ -3,6 +3,7 @@ import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
 import byok from './migrations/003-byok.sql' with { type: 'text' }
 import audit from './migrations/004-audit.sql' with { type: 'text' }
+import workspaces from './migrations/005-workspaces.sql' with { type: 'text' }
 import ledger from './migrations/009-ledger.sql' with { type: 'text' }
 
 /** Every migration, in order. A released one is never changed; the version is how many have been applied. */
@@ -11,6 +12,7 @@ const MIGRATIONS: string[] = [
   presets,
   byok,
   audit,
+  workspaces,
   ledger,
 ]
 

@@ -5,6 +5,7 @@ import { byokStore } from './byok.ts'
 import { generationStore } from './generations.ts'
 import { keyStore } from './keys.ts'
 import { ledgerStore } from './ledger.ts'
+import { memberStore } from './members.ts'
 import { migrate } from './migrations.ts'
 import { presetStore } from './presets.ts'
 import type { Store } from './store.ts'
@@ -40,6 +41,7 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     keys: keyStore(kysely, write),
     byok: byokStore(kysely, write),
     workspaces: workspaceStore(kysely),
+    members: memberStore(kysely, write),
     presets: presetStore(kysely, write),
     ledger: ledgerStore(kysely, db),
     generations: generationStore(kysely, db),

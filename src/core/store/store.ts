@@ -1,6 +1,7 @@
 import type { ByokStore } from '../catalog/byok.ts'
 import type { PresetStore } from '../catalog/presets.ts'
 import type { KeyStore } from '../identity/keys.ts'
+import type { MemberStore } from '../identity/members.ts'
 import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
 import type { LedgerStore } from '../ledger/ledger.ts'
 import type { GenerationStore } from '../telemetry/generations.ts'
@@ -10,6 +11,7 @@ export interface Store {
   keys: KeyStore
   byok: ByokStore
   workspaces: WorkspaceStore
+  members: MemberStore
   presets: PresetStore
   ledger: LedgerStore
   generations: GenerationStore

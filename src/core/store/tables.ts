@@ -3,6 +3,7 @@ import type { ByokKey } from '../catalog/byok.ts'
 import type { Preset, PresetVersion } from '../catalog/presets.ts'
 import type { AuditEntry } from '../identity/audit.ts'
 import type { Key } from '../identity/keys.ts'
+import type { Member, WorkspaceMember } from '../identity/members.ts'
 import type { Workspace } from '../identity/workspaces.ts'
 import type { LedgerRow } from '../ledger/chain.ts'
 import type { DaySpend, HeldCall } from '../ledger/ledger.ts'
@@ -12,6 +13,8 @@ import type { Generation } from '../telemetry/generations.ts'
 export interface Tables {
   meta: { name: string; value: string }
   workspaces: Columns<Workspace>
+  members: Columns<Member>
+  workspace_members: Columns<WorkspaceMember>
   keys: Columns<Key>
   presets: Columns<Preset>
   preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }

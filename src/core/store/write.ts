@@ -4,9 +4,19 @@ import { conflict, unavailable } from '../errors.ts'
 
 /**
  * Runs statements in one transaction, all or none. While another process writes it is tried again. Throws 409 for a row that is there
- * already or that another one needs, and 503 when the store stayed locked.
+ * already or that another one needs, 503 when the store stayed locked, and what a check throws.
  */
-export type Write = (...statements: Compilable[]) => Promise<void>
+export type Write = (...statements: (Compilable | Check)[]) => Promise<void>
+
+/** A look at the store in the middle of a transaction, where nobody can change what it sees. */
+export interface Check {
+  query: Compilable
+  /** Throws for what stands in the way: then nothing of the transaction is done. */
+  judge(rows: unknown[]): void
+}
+
+/** A check of what a query gives. */
+export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void): Check => ({ query, judge: judge as Check['judge'] })
 
 const PATIENCE = 2_000
 const FIRST_PAUSE = 2
@@ -17,12 +27,16 @@ const LONGEST_PAUSE = 50
  * the middle would take calls' records into it. The waiting is between two tries, so that no stream stands still for it.
  */
 export function writer(db: Database): Write {
-  const transaction = db.transaction((statements: Compilable[]) => {
-    for (const statement of statements) {
-      const { sql, parameters } = statement.compile()
-      db.query(sql).run(...(parameters as never[]))
-    }
-  })
+  const prepared = (statement: Compilable) => {
+    const { sql, parameters } = statement.compile()
+    return [db.query(sql), parameters as never[]] as const
+  }
+  const run = (statement: Compilable | Check) => {
+    const [query, values] = prepared('query' in statement ? statement.query : statement)
+    if ('judge' in statement) statement.judge(query.all(...values))
+    else query.run(...values)
+  }
+  const transaction = db.transaction((statements: (Compilable | Check)[]) => statements.forEach(run))
   return async (...statements) => {
     for (
       let waited = 0, pause = FIRST_PAUSE;

@@ -1,0 +1,99 @@
+import type { Compilable, Kysely, Selectable } from 'kysely'
+import { conflict } from '../errors.ts'
+import type { Disabling } from '../identity/keys.ts'
+import type { Member, MemberStore, WorkspaceMember } from '../identity/members.ts'
+import { auditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import { type Check, check, type Write } from './write.ts'
+
+/** Members in SQL. */
+export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
+  return {
+    // Two processes may start on an empty directory at once; the first one's member stays.
+    async first(member) {
+      await kysely
+        .insertInto('members')
+        .values(rowOf(member))
+        .onConflict(on => on.doNothing())
+        .execute()
+    },
+    async list(offset, limit) {
+      const query = kysely.selectFrom('members').selectAll().where('active', '=', 1)
+      return (await query.orderBy('created_at').orderBy('id').offset(offset).limit(limit).execute()).map(memberOf)
+    },
+    async count() {
+      const query = kysely.selectFrom('members').select(({ fn }) => fn.countAll<number>().as('count'))
+      return (await query.where('active', '=', 1).executeTakeFirstOrThrow()).count
+    },
+    byIds: async ids => (await kysely.selectFrom('members').selectAll().where('id', 'in', ids).execute()).map(memberOf),
+    insert: (member, entry) => write(memberInsert(kysely, member), auditInsert(kysely, entry)),
+    update: (id, change, entry) => write(memberUpdate(kysely, id, change), auditInsert(kysely, entry)),
+    deactivate: (id, keys, entry) => write(...deactivation(kysely, id, keys), auditInsert(kysely, entry)),
+    inWorkspace: workspace_id =>
+      kysely
+        .selectFrom('workspace_members')
+        .innerJoin('members', 'members.id', 'workspace_members.user_id')
+        .selectAll('workspace_members')
+        .where('members.active', '=', 1)
+        .where('workspace_id', '=', workspace_id)
+        .orderBy('workspace_members.created_at')
+        .orderBy('workspace_members.id')
+        .execute(),
+    workspaceMember: (workspace_id, user_id) => membership(kysely, { workspace_id, user_id }).executeTakeFirst(),
+    setWorkspaceMember: (member, before, entry) =>
+      write(isStill(kysely, member, before), workspaceMemberUpsert(kysely, member), auditInsert(kysely, entry)),
+    removeWorkspaceMember: (member, entry) =>
+      write(isStill(kysely, member, member), workspaceMemberDelete(kysely, member), auditInsert(kysely, entry)),
+  }
+}
+
+/** The statement that keeps a new member. */
+export const memberInsert = (kysely: Kysely<Tables>, member: Member): Compilable => kysely.insertInto('members').values(rowOf(member))
+
+/** The statement that changes a member. */
+export const memberUpdate = (kysely: Kysely<Tables>, id: string, { active, ...rest }: Partial<Member>): Compilable =>
+  kysely
+    .updateTable('members')
+    .set({ ...rest, ...(active === undefined ? {} : { active: Number(active) }) })
+    .where('id', '=', id)
+
+/** The statements that take a membership and disable the keys that the member made, with their entries. 409 where there are others. */
+export function deactivation(kysely: Kysely<Tables>, id: string, keys: Disabling): (Compilable | Check)[] {
+  const { hashes, updated_at, entries } = keys
+  const open = kysely.selectFrom('keys').select('hash').where('creator_user_id', '=', id).where('disabled', '=', 0)
+  return [
+    check(open, rows => sameOrConflict(new Set(hashes), new Set(rows.map(row => row.hash)))),
+    kysely.updateTable('keys').set({ disabled: 1, updated_at }).where('creator_user_id', '=', id).where('disabled', '=', 0),
+    memberUpdate(kysely, id, { active: false, updated_at }),
+    ...entries.map(entry => auditInsert(kysely, entry)),
+  ]
+}
+
+function sameOrConflict(expected: Set<string>, found: Set<string>): void {
+  if (expected.symmetricDifference(found).size > 0) throw conflict('A key of this member was changed at the same moment. Please try again.')
+}
+
+/** The statement that puts a member into a workspace; one who is there already keeps his id. */
+export const workspaceMemberUpsert = (kysely: Kysely<Tables>, { role, source, ...member }: WorkspaceMember): Compilable =>
+  kysely
+    .insertInto('workspace_members')
+    .values({ ...member, role, source })
+    .onConflict(on => on.columns(['workspace_id', 'user_id']).doUpdateSet({ role, source }))
+
+type Place = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
+
+/** The statement that takes a member out of a workspace. */
+export const workspaceMemberDelete = (kysely: Kysely<Tables>, { workspace_id, user_id }: Place): Compilable =>
+  kysely.deleteFrom('workspace_members').where('workspace_id', '=', workspace_id).where('user_id', '=', user_id)
+
+const membership = (kysely: Kysely<Tables>, { workspace_id, user_id }: Place) =>
+  kysely.selectFrom('workspace_members').selectAll().where('workspace_id', '=', workspace_id).where('user_id', '=', user_id)
+
+const isStill = (kysely: Kysely<Tables>, place: Place, before: WorkspaceMember | undefined): Check =>
+  check(membership(kysely, place), ([now]) => {
+    if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source) throw conflict()
+  })
+
+const memberOf = (row: Selectable<Tables['members']>): Member => ({ ...row, active: row.active === 1 })
+
+const rowOf = (member: Member) => ({ ...member, active: Number(member.active) })

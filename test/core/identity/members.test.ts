@@ -1,0 +1,209 @@
+import { Database } from 'bun:sqlite'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
+import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
+import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
+import {
+  addMember,
+  deactivateMember,
+  memberOf,
+  removeWorkspaceMember,
+  setWorkspaceMember,
+  updateMember,
+} from '../../../src/core/identity/members.ts'
+import { told } from '../../support/audit.ts'
+import { countedIds, TestClock } from '../../support/gateway.ts'
+
+let data: string
+let clock: TestClock
+let gateway: Gateway
+let actor: Actor
+
+beforeEach(async () => {
+  data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  clock = new TestClock()
+  gateway = await openGateway({ data, clock, ids: countedIds() })
+  actor = operator(gateway)
+})
+
+afterEach(async () => {
+  await gateway.close()
+  rmSync(data, { recursive: true, force: true })
+})
+
+const refusal = (promise: Promise<unknown>) =>
+  promise.then(
+    () => undefined,
+    thrown => GatewayError.from(thrown).status,
+  )
+
+/** The trail of every change, oldest first: what was done to what. */
+function trail(): string[] {
+  const db = new Database(join(data, 'gateway.db'), { readonly: true })
+  const rows = db.query('select action, resource_id from audit order by rowid').all() as { action: string; resource_id: string }[]
+  db.close()
+  return rows.map(row => `${row.action} ${row.resource_id}`)
+}
+
+const ada = () => addMember(gateway, actor, { email: 'ada@acme.example', first_name: 'Ada' })
+const keyOf = (creator_user_id: string) => createKey(gateway, actor, { name: 'ci', creator_user_id })
+
+describe('the organization', () => {
+  test('has its owner from the start, and keeps him as he was changed', async () => {
+    const { user_id } = gateway.owner
+    expect(await gateway.store.members.list(0, 10)).toEqual([
+      {
+        ...{ id: user_id, email: 'owner@localhost', first_name: null, last_name: null, role: 'org:admin', active: true },
+        ...{ created_at: '2026-03-04T05:06:07.000Z', updated_at: null },
+      },
+    ])
+    await updateMember(gateway, actor, user_id, { email: 'me@acme.example' })
+    const again = await openGateway({ data })
+    expect((await memberOf(again, user_id)).email).toBe('me@acme.example')
+    await again.close()
+  })
+
+  test('takes a member, once for an address, whatever its case, and again when he has left', async () => {
+    const member = await ada()
+    expect(member).toEqual({
+      ...{ id: expect.stringMatching(/^user_[0-9a-f]{32}$/), email: 'ada@acme.example', first_name: 'Ada', last_name: null },
+      ...{ role: 'org:member', active: true, created_at: '2026-03-04T05:06:07.000Z', updated_at: null },
+    })
+    expect(await memberOf(gateway, member.id)).toEqual(member)
+    expect(await refusal(addMember(gateway, actor, { email: 'ADA@acme.example' }))).toBe(409)
+    await deactivateMember(gateway, actor, member.id)
+    const next = await ada()
+    expect(await refusal(updateMember(gateway, actor, member.id, { active: true }))).toBe(409)
+    expect(await gateway.store.members.count()).toBe(2)
+    expect(trail()).toEqual([`members.create ${member.id}`, `members.deactivate ${member.id}`, `members.create ${next.id}`])
+  })
+
+  test('changes what is named and nothing else', async () => {
+    const member = await ada()
+    clock.pass(1_000)
+    const changed = await updateMember(gateway, actor, member.id, { first_name: null, role: 'org:admin' })
+    expect(changed).toEqual({ ...member, first_name: null, role: 'org:admin', updated_at: '2026-03-04T05:06:08.000Z' })
+    expect(await memberOf(gateway, member.id)).toEqual(changed)
+    expect(await refusal(updateMember(gateway, actor, 'nobody', { role: 'org:admin' }))).toBe(404)
+  })
+
+  test('is nobody’s who manages one workspace only', async () => {
+    const member = await ada()
+    const elsewhere: Actor = { ...actor, kind: 'management', workspace_id: 'elsewhere', key_hash: 'h' }
+    expect(await refusal(addMember(gateway, elsewhere, { email: 'b@acme.example' }))).toBe(403)
+    expect(await refusal(updateMember(gateway, elsewhere, member.id, { role: 'org:admin' }))).toBe(403)
+    expect(await refusal(deactivateMember(gateway, elsewhere, member.id))).toBe(403)
+  })
+})
+
+describe('who leaves', () => {
+  test('takes his keys with him, every one and no other, and they stay disabled when he comes back', async () => {
+    const member = await ada()
+    const [his, disabled, other] = [await keyOf(member.id), await keyOf(member.id), await keyOf(gateway.owner.user_id)]
+    await updateKey(gateway, actor, disabled.data.hash, { disabled: true })
+    const before = trail().length
+    await deactivateMember(gateway, actor, member.id)
+    expect(trail().slice(before)).toEqual([`keys.update ${his.data.hash}`, `members.deactivate ${member.id}`])
+    expect(await refusal(identify(gateway, `Bearer ${his.key}`))).toBe(401)
+    expect((await identify(gateway, `Bearer ${other.key}`)).kind).toBe('inference')
+    expect((await updateMember(gateway, actor, member.id, { active: true })).active).toBe(true)
+    const again = await openGateway({ data })
+    expect(again.keys.get(his.data.hash)?.disabled).toBe(true)
+    expect(gateway.keys.get(his.data.hash)?.disabled).toBe(true)
+    await again.close()
+  })
+
+  test('takes those with him that another process has made a moment ago', async () => {
+    const member = await ada()
+    const terminal = await openGateway({ data })
+    const { data: made } = await createKey(terminal, operator(terminal), { name: 'late', creator_user_id: member.id })
+    await deactivateMember(gateway, actor, member.id)
+    await terminal.catchUp()
+    expect([gateway.keys.get(made.hash)?.disabled, terminal.keys.get(made.hash)?.disabled]).toEqual([true, true])
+    await terminal.close()
+  })
+
+  test('leaves once, and the owner never', async () => {
+    const member = await ada()
+    const left = await deactivateMember(gateway, actor, member.id)
+    clock.pass(1_000)
+    expect(await deactivateMember(gateway, actor, member.id)).toEqual(left)
+    expect(await refusal(deactivateMember(gateway, actor, gateway.owner.user_id))).toBe(400)
+    expect(await refusal(deactivateMember(gateway, actor, 'nobody'))).toBe(404)
+  })
+
+  test('stays, with his keys, where a key of his came that was not looked at', async () => {
+    const member = await ada()
+    const { data: made } = await keyOf(member.id)
+    const keys = { hashes: [], updated_at: '2026-03-05T00:00:00.000Z', entries: [] }
+    expect(await refusal(gateway.store.members.deactivate(member.id, keys, told()))).toBe(409)
+    expect([
+      (await memberOf(gateway, member.id)).active,
+      (await gateway.store.keys.all()).find(one => one.hash === made.hash)?.disabled,
+    ]).toEqual([true, false])
+  })
+})
+
+describe('a member of a workspace', () => {
+  const here = () => gateway.owner.workspace_id
+  const set = (id: string, role: 'admin' | 'member', source: 'manual' | 'scim') =>
+    setWorkspaceMember(gateway, actor, here(), id, role, source)
+  const kept = () => gateway.store.members.inWorkspace(here())
+
+  test('is put there once, changed in his role, and taken out', async () => {
+    const { id } = await ada()
+    const made = await set(id, 'member', 'scim')
+    expect(made).toEqual({
+      ...{ id: expect.any(String), workspace_id: here(), user_id: id, role: 'member', source: 'scim' },
+      created_at: '2026-03-04T05:06:07.000Z',
+    })
+    expect(await set(id, 'member', 'scim')).toEqual(made)
+    const changed = await set(id, 'admin', 'scim')
+    expect(changed).toEqual({ ...made, role: 'admin' })
+    expect(await kept()).toEqual([changed])
+    expect(await removeWorkspaceMember(gateway, actor, here(), id)).toBe(true)
+    expect(await removeWorkspaceMember(gateway, actor, here(), id)).toBe(false)
+    expect(await kept()).toEqual([])
+    expect(trail().slice(1)).toEqual([`workspace_members.add ${id}`, `workspace_members.update ${id}`, `workspace_members.remove ${id}`])
+  })
+
+  test('who was added by hand stays as he is when a mapping gives the same; what a mapping gave can be made his by hand', async () => {
+    const { id } = await ada()
+    const made = await set(id, 'admin', 'manual')
+    expect(await set(id, 'member', 'scim')).toEqual(made)
+    const { id: other } = await addMember(gateway, actor, { email: 'b@acme.example' })
+    await set(other, 'member', 'scim')
+    expect((await set(other, 'member', 'manual')).source).toBe('manual')
+    expect((await kept()).map(one => [one.role, one.source])).toEqual([
+      ['admin', 'manual'],
+      ['member', 'manual'],
+    ])
+  })
+
+  test('is one only while he is in the organization', async () => {
+    const { id } = await ada()
+    await set(id, 'member', 'manual')
+    await deactivateMember(gateway, actor, id)
+    expect(await kept()).toEqual([])
+    await updateMember(gateway, actor, id, { active: true })
+    expect(await kept()).toHaveLength(1)
+  })
+
+  test('is changed by one of two at once, and the other is told', async () => {
+    const { id } = await ada()
+    const other = await openGateway({ data })
+    const made = await set(id, 'member', 'scim')
+    const byOther = setWorkspaceMember(other, operator(other), here(), id, 'admin', 'scim')
+    const byUs = removeWorkspaceMember(gateway, actor, here(), id)
+    const outcomes = await Promise.all([refusal(byOther), refusal(byUs)])
+    expect(outcomes.sort()).toEqual([409, undefined])
+    const left = await kept()
+    expect(left.length === 0 || left[0]?.role === 'admin').toBe(true)
+    expect(made.role).toBe('member')
+    await other.close()
+  })
+})
