@@ -8,7 +8,7 @@ import { type Config, defaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
 import { type Key, openKeys, reloadKeys } from './identity/keys.ts'
 import { firstMember } from './identity/members.ts'
-import { firstWorkspace, type Owner, type Workspace } from './identity/workspaces.ts'
+import { firstWorkspace, type Owner, openWorkspaces, reloadWorkspaces, type Workspace } from './identity/workspaces.ts'
 import { type Calls, openCalls } from './inference/calls.ts'
 import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
@@ -16,6 +16,7 @@ import { type Ids, randomIds } from './kernel/ids.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
 import type { LedgerHead } from './ledger/chain.ts'
 import { type Ledger, openLedger } from './ledger/ledger.ts'
+import { type Budget, openBudgets, reloadBudgets } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
 import { protocolNames } from './protocols/registry.ts'
 import { readHead, writeHead } from './store/ledger-head.ts'
@@ -38,7 +39,10 @@ export interface Gateway {
   byok: OpenedKeys
   /** What they are sealed with. Throws where the secret cannot be read. */
   seal: () => Seal
+  /** Every workspace by its id, in memory. */
   workspaces: Map<string, Workspace>
+  /** The budgets of the workspaces that have any, by the workspace's id, the broadest first, in memory. */
+  budgets: Map<string, Budget[]>
   /** Every preset as it is used, by its workspace and slug, in memory. */
   presets: Map<string, DesignatedPreset>
   owner: Owner
@@ -62,7 +66,7 @@ export interface Gateway {
   accessTokens: AccessTokens
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed since, keys, provider keys, workspaces and presets, and says whether there was anything. */
+  /** Takes over what another process has changed since, keys, provider keys, workspaces, budgets and presets, and says whether there was anything. */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -101,7 +105,8 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     keys: await openKeys(store.keys),
     byok: new OpenedKeys(),
     seal: sealer(data, replace.secret),
-    workspaces: await openWorkspaces(store),
+    workspaces: await openWorkspaces(store.workspaces),
+    budgets: await openBudgets(store.budgets),
     presets: await openPresets(store.presets),
     owner,
     policies: new Map(),
@@ -121,7 +126,8 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       if (now === version) return false
       await reloadKeys(gateway)
       await reloadByokKeys(gateway)
-      gateway.workspaces = await openWorkspaces(store)
+      await reloadWorkspaces(gateway)
+      await reloadBudgets(gateway)
       await reloadPresets(gateway)
       gateway.policies.clear()
       version = now
@@ -161,11 +167,9 @@ const ownSecret = (data: string | undefined) => (data === undefined ? crypto.get
 
 async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
   const owner = await store.owner({ user_id: `user_${ids.uuid().replaceAll('-', '')}`, workspace_id: ids.uuid() })
-  await store.workspaces.insert(firstWorkspace(owner.workspace_id, owner.user_id, clock.now()))
+  await store.workspaces.first(firstWorkspace(owner.workspace_id, owner.user_id, clock.now()))
   await store.members.first(firstMember(owner, clock.now()))
   return owner
 }
-
-const openWorkspaces = async (store: Store) => new Map((await store.workspaces.all()).map(workspace => [workspace.id, workspace]))
 
 const nextTurn = () => new Promise<void>(resolve => setImmediate(resolve))

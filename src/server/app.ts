@@ -5,6 +5,7 @@ import { isGuarded } from './access.ts'
 import { errorResponse } from './errors.ts'
 import { requestIdOf } from './headers.ts'
 import { type DescribedRoute, describedRoutes } from './openapi.ts'
+import { budgets } from './routes/budgets.ts'
 import { byok } from './routes/byok.ts'
 import { chat } from './routes/chat.ts'
 import { description } from './routes/description.ts'
@@ -17,6 +18,7 @@ import { models } from './routes/models.ts'
 import { presets } from './routes/presets.ts'
 import { providers } from './routes/providers.ts'
 import { site } from './routes/site.ts'
+import { workspaces } from './routes/workspaces.ts'
 
 /** The table of contents of the API. Throws when a route says neither who may use it nor that everybody may. */
 export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
@@ -34,6 +36,8 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(key(gateway))
         .use(presets(gateway))
         .use(byok(gateway))
+        .use(workspaces(gateway))
+        .use(budgets(gateway))
         .use(generation(gateway))
         .use(models(gateway, siteUrl))
         .use(providers(gateway)),

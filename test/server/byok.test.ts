@@ -24,7 +24,10 @@ beforeAll(async () => {
     config: routesConfig({ 'acme/small': { local: upstream.url } }),
   })
   const db = new Database(join(server.data, 'gateway.db'))
-  db.run(`insert into workspaces values (?, 'Other', 'other', 0, 'u', '2026-01-01T00:00:00Z', null)`, [OTHER])
+  db.run(
+    `insert into workspaces (id, name, slug, is_default, created_by, created_at) values (?, 'Other', 'other', 0, 'u', '2026-01-01T00:00:00Z')`,
+    [OTHER],
+  )
   db.close()
   const made = async () => server.fetch('/keys', { key: server.management_key, json: { name: 'other', workspace_id: OTHER } })
   await eventually(async () => (await made()).status === 201)

@@ -18,6 +18,7 @@ const keyOf = (more: Partial<Key> = {}): Key => ({
   label: 'gw-v1-abc...def',
   kind: 'inference',
   workspace_id: WORKSPACE,
+  isUnscoped: false,
   creator_user_id: 'user_1',
   external_user: null,
   external_api_key_hash: null,
@@ -91,7 +92,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
 
     beforeEach(async () => {
       store = await open()
-      await store.workspaces.insert(firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')))
+      await store.workspaces.first(firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')))
     })
 
     afterEach(() => store.close())
@@ -103,7 +104,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
     })
 
     test('a workspace is what was inserted, and the first of a name stays', async () => {
-      await store.workspaces.insert(firstWorkspace('another', 'user_2', new Date()))
+      await store.workspaces.first(firstWorkspace('another', 'user_2', new Date()))
       expect(await store.workspaces.all()).toEqual([firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z'))])
     })
 

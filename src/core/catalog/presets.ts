@@ -3,6 +3,7 @@ import { denied, invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
+import { withChanges } from '../kernel/changes.ts'
 import type { Json } from '../kernel/json.ts'
 
 const STATUSES = ['active', 'disabled', 'archived'] as const
@@ -210,8 +211,7 @@ export async function openPresets(store: PresetStore): Promise<Map<string, Desig
 export async function reloadPresets(gateway: Gateway): Promise<void> {
   const before = new Map(gateway.presets)
   const read = await openPresets(gateway.store.presets)
-  for (const [name, preset] of gateway.presets) if (before.get(name) !== preset) read.set(name, preset)
-  gateway.presets = read
+  gateway.presets = withChanges(read, before, gateway.presets)
 }
 
 // No id has a slash.

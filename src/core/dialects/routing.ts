@@ -3,6 +3,7 @@ import { slugsOfCalled } from '../catalog/providers/called.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
+import { defaultModel } from '../identity/workspaces.ts'
 import type { CallBase, Origin, RoutingPreferences } from '../inference/call.ts'
 import { hashedUser } from '../inference/parameters.ts'
 import { Anything, oneOf, open, optional } from './schema.ts'
@@ -71,7 +72,7 @@ export interface CallContext {
 export function callBase(gateway: Gateway, actor: Actor, body: Routing, { id, origin, session_id }: CallContext): CallBase {
   return {
     id,
-    models: modelsOf(gateway, body),
+    models: modelsOf(gateway, actor, body),
     stream: body.stream ?? false,
     routing: routingOf(gateway, body.provider ?? {}),
     user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
@@ -85,11 +86,11 @@ export function callBase(gateway: Gateway, actor: Actor, body: Routing, { id, or
 
 const MOST_MODELS = 8
 
-function modelsOf(gateway: Gateway, { model, models = [] }: Routing): string[] {
+function modelsOf(gateway: Gateway, { workspace_id }: Actor, { model, models = [] }: Routing): string[] {
   if (model !== undefined && models.length === 0) return [model]
   const wanted = [...new Set(model === undefined ? models : [model, ...models])]
   if (wanted.length > MOST_MODELS) throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
-  return wanted.length > 0 ? wanted : [gateway.config.default_model]
+  return wanted.length > 0 ? wanted : [defaultModel(gateway, workspace_id)]
 }
 
 function routingOf(gateway: Gateway, given: Static<typeof ProviderPreferences>): RoutingPreferences {

@@ -1,12 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
+import { withChanges } from '../kernel/changes.ts'
 import type { Bound } from '../ledger/ledger.ts'
 import { nanosOf, usdOf } from '../ledger/money.ts'
 import type { Period } from '../ledger/periods.ts'
 import type { Actor } from './actor.ts'
 import { type AuditEntry, auditEntry } from './audit.ts'
-import { managedWorkspace, reaches } from './management.ts'
+import { managedWorkspace, managesAll, reaches } from './management.ts'
 
 /** An API key as it is kept: never the secret, only its hash. Money in nano-dollars, times in ISO 8601. */
 export interface Key {
@@ -16,6 +17,8 @@ export interface Key {
   label: string
   kind: 'management' | 'inference'
   workspace_id: string
+  /** Whether it was made without naming a workspace, and so belongs to the default one and goes with it. */
+  isUnscoped: boolean
   creator_user_id: string | null
   external_user: string | null
   external_api_key_hash: string | null
@@ -31,8 +34,12 @@ export interface Key {
 /** Remembers keys. A hash is unique. What changes one is one transaction with the entry that tells of it. */
 export interface KeyStore {
   all(): Promise<Key[]>
+  /** A new one. Throws 400 where its workspace is gone, unless it manages all, and where its creator has left. */
   insert(key: Key, entry: AuditEntry): Promise<void>
-  /** Changes these fields of a key and no others: another process may have changed those. */
+  /**
+   * Changes these fields of a key and no others: another process may have changed those. Throws 400 where it shall open again, and its
+   * workspace or its creator is gone.
+   */
   update(hash: string, change: Partial<Key>, entry: AuditEntry): Promise<void>
   remove(hash: string, entry: AuditEntry): Promise<void>
 }
@@ -78,7 +85,7 @@ const PAGE = 100
 
 /**
  * Creates an API key. The plaintext leaves here once and is never stored: only its hash is.
- * Throws 400 for an `expires_at` that has passed or a workspace that does not exist.
+ * Throws 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has left.
  */
 export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, kind: Key['kind'] = 'inference') {
   const now = gateway.clock.now()
@@ -89,7 +96,8 @@ export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, k
     name: input.name,
     label: masked(plaintext),
     kind,
-    workspace_id: managedWorkspace(gateway, actor, input.workspace_id),
+    workspace_id: homeOf(gateway, actor, input.workspace_id, kind),
+    isUnscoped: input.workspace_id === undefined && managesAll(gateway, actor),
     creator_user_id: input.creator_user_id ?? actor.user_id,
     external_user: input.external?.user ?? null,
     external_api_key_hash: input.external?.api_key ? hashOf(input.external.api_key) : null,
@@ -106,6 +114,12 @@ export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, k
   return { data: shownKey(gateway, key), key: plaintext }
 }
 
+// What manages the organization needs no workspace: it is made also where the default one is gone.
+function homeOf(gateway: Gateway, actor: Actor, workspace_id: string | undefined, kind: Key['kind']): string {
+  const isOfAll = kind === 'management' && workspace_id === undefined && managesAll(gateway, actor)
+  return isOfAll ? gateway.owner.workspace_id : managedWorkspace(gateway, actor, workspace_id)
+}
+
 /** One page of a workspace's keys, the newest first. Disabled ones only when asked for. */
 export function listKeys(gateway: Gateway, actor: Actor, query: KeyQuery) {
   const workspace_id = managedWorkspace(gateway, actor, query.workspace_id)
@@ -120,7 +134,7 @@ export function listKeys(gateway: Gateway, actor: Actor, query: KeyQuery) {
 /** One key by its hash. Throws 404, also for another workspace's. */
 export const getKey = (gateway: Gateway, actor: Actor, hash: string) => ({ data: shownKey(gateway, managedKey(gateway, actor, hash)) })
 
-/** Changes a key. Spending already counted stays as it is. Throws 404. */
+/** Changes a key. Spending already counted stays as it is. Throws 404, and 400 for one that was disabled for good and shall open again. */
 export async function updateKey(gateway: Gateway, actor: Actor, hash: string, change: KeyChange) {
   const key = managedKey(gateway, actor, hash)
   const changes = changesOf(change, gateway.clock.now())
@@ -210,9 +224,7 @@ export async function openKeys(store: KeyStore): Promise<Map<string, Key>> {
 export async function reloadKeys(gateway: Gateway): Promise<void> {
   const before = new Map(gateway.keys)
   const read = await openKeys(gateway.store.keys)
-  for (const [hash, key] of gateway.keys) if (before.get(hash) !== key) read.set(hash, key)
-  for (const hash of before.keys()) if (!gateway.keys.has(hash)) read.delete(hash)
-  gateway.keys = read
+  gateway.keys = withChanges(read, before, gateway.keys)
 }
 
 /** Lowercase hex SHA-256. */

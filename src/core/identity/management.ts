@@ -20,11 +20,17 @@ export function mustManageAll(gateway: Gateway, actor: Actor): void {
 
 /**
  * The id of the workspace that a body or a query names; when it names none, the default one, or the actor's own if that is all he manages.
- * Throws 400 for one that does not exist, and for one that he does not manage as if it did not.
+ * Throws 400 for one that does not exist, for one that he does not manage as if it did not, and for none where the default one is gone.
  */
 export function managedWorkspace(gateway: Gateway, actor: Actor, id: string | undefined): string {
-  if (id === undefined) return managesAll(gateway, actor) ? gateway.owner.workspace_id : actor.workspace_id
+  if (id === undefined) return ownWorkspace(gateway, actor)
   if (!gateway.workspaces.has(id) || !reaches(gateway, actor, id))
     throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
   return id
+}
+
+function ownWorkspace(gateway: Gateway, actor: Actor): string {
+  const own = managesAll(gateway, actor) ? gateway.owner.workspace_id : actor.workspace_id
+  if (!gateway.workspaces.has(own)) throw invalid('workspace_id: expected a workspace, since the default one was deleted', 'workspace_id')
+  return own
 }

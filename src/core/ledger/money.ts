@@ -12,6 +12,12 @@ export function usdOf(nanos: bigint): number {
   return Number.isSafeInteger(small) ? small / 1e9 : Number(nanos / NANO) + Number(nanos % NANO) / 1e9
 }
 
+/** Nano-dollars as a sentence has them: `$500.00`, with cents and as many places more as the sum needs. */
+export function dollarsOf(nanos: bigint): string {
+  const fraction = (nanos % NANO).toString().padStart(9, '0')
+  return `$${nanos / NANO}.${fraction.replace(/0{1,7}$/, '')}`
+}
+
 /** USD per million tokens → atto-dollars per token. */
 export const attosPerToken = (usdPerMillion: number): bigint => decimal(usdPerMillion, 12)
 

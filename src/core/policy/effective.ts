@@ -2,6 +2,7 @@ import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { keyBounds } from '../identity/keys.ts'
 import type { Bound } from '../ledger/ledger.ts'
+import { workspaceBounds } from './budgets.ts'
 
 /** Everything that an actor's calls are held to, as one. Made once for a key, and dropped when anything changes that it is made of. */
 export interface Policy {
@@ -20,5 +21,5 @@ export function policyFor(gateway: Gateway, actor: Actor): Policy {
 }
 
 const policyOf = (gateway: Gateway, actor: Actor): Policy => ({
-  bounds: [...keyBounds(gateway, actor)],
+  bounds: [...workspaceBounds(gateway, actor.workspace_id), ...keyBounds(gateway, actor)],
 })

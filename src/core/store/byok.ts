@@ -2,6 +2,7 @@ import type { Kysely, Selectable } from 'kysely'
 import type { ByokKey, ByokStore } from '../catalog/byok.ts'
 import { auditInsert } from './audit.ts'
 import type { ByokTable, Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
 import type { Write } from './write.ts'
 
 /** Callers' own provider keys in SQL, sealed. */
@@ -11,7 +12,8 @@ export function byokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
       const rows = await kysely.selectFrom('byok').selectAll().where('deleted_at', 'is', null).execute()
       return rows.map(keyOf)
     },
-    insert: (key, entry) => write(kysely.insertInto('byok').values(rowOf(key)), auditInsert(kysely, entry)),
+    insert: (key, entry) =>
+      write(isLive(kysely, key.workspace_id), kysely.insertInto('byok').values(rowOf(key)), auditInsert(kysely, entry)),
     update: (id, change, entry) =>
       write(kysely.updateTable('byok').set(columnsOf(change)).where('id', '=', id), auditInsert(kysely, entry)),
     remove: (id, deleted_at, entry) =>

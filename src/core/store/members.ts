@@ -4,7 +4,7 @@ import type { Disabling } from '../identity/keys.ts'
 import type { Member, MemberStore, WorkspaceMember } from '../identity/members.ts'
 import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
-import { type Check, check, type Write } from './write.ts'
+import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Members in SQL. */
 export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
@@ -58,7 +58,7 @@ export const memberUpdate = (kysely: Kysely<Tables>, id: string, { active, ...re
     .where('id', '=', id)
 
 /** The statements that take a membership and disable the keys that the member made, with their entries. 409 where there are others. */
-export function deactivation(kysely: Kysely<Tables>, id: string, keys: Disabling): (Compilable | Check)[] {
+export function deactivation(kysely: Kysely<Tables>, id: string, keys: Disabling): Statement[] {
   const { hashes, updated_at, entries } = keys
   const open = kysely.selectFrom('keys').select('hash').where('creator_user_id', '=', id).where('disabled', '=', 0)
   return [

@@ -3,6 +3,7 @@ import type { DesignatedPreset, PresetStore, PresetVersion } from '../catalog/pr
 import { parseObject } from '../kernel/json.ts'
 import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
 import type { Write } from './write.ts'
 
 /** Presets in SQL. */
@@ -11,7 +12,7 @@ export function presetStore(kysely: Kysely<Tables>, write: Write): PresetStore {
     all: async () => (await designated(kysely).execute()).map(designatedOf),
     insert({ designated_version, ...preset }, entry) {
       const insert = kysely.insertInto('presets').values(preset)
-      return write(insert, versionInsert(kysely, designated_version), auditInsert(kysely, entry))
+      return write(isLive(kysely, preset.workspace_id), insert, versionInsert(kysely, designated_version), auditInsert(kysely, entry))
     },
     designate(version, updated_at, entry) {
       const change = { designated_version_id: version.id, updated_at }

@@ -1,6 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces.ts'
+import { budgetStore } from './budgets.ts'
 import { byokStore } from './byok.ts'
 import { generationStore } from './generations.ts'
 import { keyStore } from './keys.ts'
@@ -40,8 +41,9 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
   return {
     keys: keyStore(kysely, write),
     byok: byokStore(kysely, write),
-    workspaces: workspaceStore(kysely),
+    workspaces: workspaceStore(kysely, write),
     members: memberStore(kysely, write),
+    budgets: budgetStore(kysely, write),
     presets: presetStore(kysely, write),
     ledger: ledgerStore(kysely, db),
     generations: generationStore(kysely, db),

@@ -4,6 +4,7 @@ import type { KeyStore } from '../identity/keys.ts'
 import type { MemberStore } from '../identity/members.ts'
 import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
 import type { LedgerStore } from '../ledger/ledger.ts'
+import type { BudgetStore } from '../policy/budgets.ts'
 import type { GenerationStore } from '../telemetry/generations.ts'
 
 /** Everything that is remembered, one property per noun. A method is one transaction. */
@@ -12,6 +13,7 @@ export interface Store {
   byok: ByokStore
   workspaces: WorkspaceStore
   members: MemberStore
+  budgets: BudgetStore
   presets: PresetStore
   ledger: LedgerStore
   generations: GenerationStore

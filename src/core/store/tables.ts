@@ -6,13 +6,15 @@ import type { Key } from '../identity/keys.ts'
 import type { Member, WorkspaceMember } from '../identity/members.ts'
 import type { Workspace } from '../identity/workspaces.ts'
 import type { LedgerRow } from '../ledger/chain.ts'
-import type { DaySpend, HeldCall } from '../ledger/ledger.ts'
+import type { DaySpend, DaySpend, HeldCall } from '../ledger/ledger.ts'
+import type { Budget } from '../policy/budgets.ts'
 import type { Generation } from '../telemetry/generations.ts'
 
 /** The tables as Kysely sees them: the nouns' own types, with the three that SQL has not (boolean, bigint, lists). */
 export interface Tables {
   meta: { name: string; value: string }
-  workspaces: Columns<Workspace>
+  workspaces: WorkspaceTable
+  budgets: Columns<Budget>
   members: Columns<Member>
   workspace_members: Columns<WorkspaceMember>
   keys: Columns<Key>
@@ -25,6 +27,10 @@ export interface Tables {
   ledger: Columns<LedgerRow>
   holds: Columns<HeldCall>
 }
+
+/** A row stays when its workspace is deleted, for what points to it. */
+export type WorkspaceTable = Omit<Columns<Workspace>, 'io_logging_api_key_ids' | 'disabled_server_tools'> &
+  Record<'io_logging_api_key_ids' | 'disabled_server_tools' | 'deleted_at', string | null>
 
 /** A row stays when its key is deleted, without what was sealed. */
 export type ByokTable = Omit<Columns<ByokKey>, Flags | Lists | 'sealed'> &

@@ -6,7 +6,10 @@ import { conflict, unavailable } from '../errors.ts'
  * Runs statements in one transaction, all or none. While another process writes it is tried again. Throws 409 for a row that is there
  * already or that another one needs, 503 when the store stayed locked, and what a check throws.
  */
-export type Write = (...statements: (Compilable | Check)[]) => Promise<void>
+export type Write = (...statements: Statement[]) => Promise<void>
+
+/** A step of a transaction. */
+export type Statement = Compilable | Check
 
 /** A look at the store in the middle of a transaction, where nobody can change what it sees. */
 export interface Check {
@@ -31,12 +34,12 @@ export function writer(db: Database): Write {
     const { sql, parameters } = statement.compile()
     return [db.query(sql), parameters as never[]] as const
   }
-  const run = (statement: Compilable | Check) => {
+  const run = (statement: Statement) => {
     const [query, values] = prepared('query' in statement ? statement.query : statement)
     if ('judge' in statement) statement.judge(query.all(...values))
     else query.run(...values)
   }
-  const transaction = db.transaction((statements: (Compilable | Check)[]) => statements.forEach(run))
+  const transaction = db.transaction((statements: Statement[]) => statements.forEach(run))
   return async (...statements) => {
     for (
       let waited = 0, pause = FIRST_PAUSE;

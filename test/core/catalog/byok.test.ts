@@ -52,7 +52,7 @@ async function ask(method: string, path: string, { body, key = keys.management }
 /** A second workspace, and a management key of its own. */
 async function otherWorkspace(): Promise<string> {
   const workspace = { ...firstWorkspace(OTHER, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
-  await gateway.store.workspaces.insert(workspace)
+  await gateway.store.workspaces.first(workspace)
   gateway.workspaces.set(OTHER, workspace)
   return (await createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')).key
 }

@@ -41,7 +41,7 @@ const create = (slug: string, body: object = {}, dialect = 'messages', key?: str
 async function foreignKey(): Promise<string> {
   const id = gateway.ids.uuid()
   const workspace = { ...firstWorkspace(id, 'user_2', clock.now()), slug: 'other', is_default: false }
-  await gateway.store.workspaces.insert(workspace)
+  await gateway.store.workspaces.first(workspace)
   gateway.workspaces.set(id, workspace)
   return (await createKey(gateway, operator(gateway), { name: 'foreign', workspace_id: id })).key
 }

@@ -1,9 +1,7 @@
-import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
@@ -15,6 +13,7 @@ import {
   setWorkspaceMember,
   updateMember,
 } from '../../../src/core/identity/members.ts'
+import { refusal, trailOf } from '../../support/api.ts'
 import { told } from '../../support/audit.ts'
 import { countedIds, TestClock } from '../../support/gateway.ts'
 
@@ -35,19 +34,7 @@ afterEach(async () => {
   rmSync(data, { recursive: true, force: true })
 })
 
-const refusal = (promise: Promise<unknown>) =>
-  promise.then(
-    () => undefined,
-    thrown => GatewayError.from(thrown).status,
-  )
-
-/** The trail of every change, oldest first: what was done to what. */
-function trail(): string[] {
-  const db = new Database(join(data, 'gateway.db'), { readonly: true })
-  const rows = db.query('select action, resource_id from audit order by rowid').all() as { action: string; resource_id: string }[]
-  db.close()
-  return rows.map(row => `${row.action} ${row.resource_id}`)
-}
+const trail = () => trailOf(data)
 
 const ada = () => addMember(gateway, actor, { email: 'ada@acme.example', first_name: 'Ada' })
 const keyOf = (creator_user_id: string) => createKey(gateway, actor, { name: 'ci', creator_user_id })

@@ -43,7 +43,7 @@ describe('SQLite in a file', () => {
   test('a deleted provider key leaves nothing of what was sealed, and that there was one', async () => {
     const path = newPath()
     const store = await open(path)
-    await store.workspaces.insert(firstWorkspace('w', 'u', new Date()))
+    await store.workspaces.first(firstWorkspace('w', 'u', new Date()))
     await store.byok.insert({ ...byokKey, sealed: 'sealed-canary' }, told())
     await store.byok.remove('b', '2026-03-05T00:00:00.000Z', told())
     store.close()
@@ -60,7 +60,7 @@ describe('SQLite in a file', () => {
     const before = server.version()
     await terminal.workspaces.all()
     expect(server.version()).toBe(before)
-    await terminal.workspaces.insert(firstWorkspace('w', 'u', new Date()))
+    await terminal.workspaces.first(firstWorkspace('w', 'u', new Date()))
     expect(server.version()).not.toBe(before)
     expect(await server.workspaces.all()).toHaveLength(1)
     server.close()

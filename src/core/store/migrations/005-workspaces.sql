@@ -22,3 +22,32 @@ create table workspace_members (
   source text not null check (source in ('manual', 'scim')),
   unique (workspace_id, user_id)
 ) strict;
+
+-- What may be spent in a workspace in one window, in nano-dollars.
+create table budgets (
+  id text primary key,
+  workspace_id text not null references workspaces (id),
+  "interval" text not null check ("interval" in ('lifetime', 'monthly', 'weekly', 'daily')),
+  limit_usd integer not null,
+  created_at text not null,
+  updated_at text not null,
+  unique (workspace_id, "interval")
+) strict;
+
+alter table workspaces add column description text;
+alter table workspaces add column default_text_model text;
+alter table workspaces add column default_image_model text;
+alter table workspaces add column default_provider_sort text;
+alter table workspaces add column include_byok_in_budgets integer not null default 0;
+alter table workspaces add column is_observability_io_logging_enabled integer not null default 0;
+alter table workspaces add column is_observability_broadcast_enabled integer not null default 0;
+alter table workspaces add column is_data_discount_logging_enabled integer not null default 0;
+alter table workspaces add column io_logging_sampling_rate real not null default 1;
+alter table workspaces add column io_logging_api_key_ids text;
+alter table workspaces add column disabled_server_tools text;
+-- A deleted workspace stays for what points to it; its slug is another's to take.
+alter table workspaces add column deleted_at text;
+
+-- Whether a key was made without naming a workspace: it goes with the default one.
+alter table keys add column isUnscoped integer not null default 1;
+update keys set isUnscoped = 0 where workspace_id <> (select value from meta where name = 'workspace_id');
