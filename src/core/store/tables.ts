@@ -6,7 +6,7 @@ import type { Key } from '../identity/keys.ts'
 import type { Member, WorkspaceMember } from '../identity/members.ts'
 import type { Workspace } from '../identity/workspaces.ts'
 import type { LedgerRow } from '../ledger/chain.ts'
-import type { DaySpend, DaySpend, HeldCall } from '../ledger/ledger.ts'
+import type { DaySpend, HeldCall } from '../ledger/ledger.ts'
 import type { Budget } from '../policy/budgets.ts'
 import type { Generation } from '../telemetry/generations.ts'
 
