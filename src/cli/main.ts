@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { printable } from '../core/kernel/words.ts'
+import { auditCommand } from './commands/audit.ts'
 import { byokCommand } from './commands/byok.ts'
 import { configCommand } from './commands/config.ts'
 import { doctorCommand } from './commands/doctor.ts'
@@ -25,6 +26,7 @@ export function program(): Command {
     .addCommand(keysCommand())
     .addCommand(presetsCommand())
     .addCommand(byokCommand())
+    .addCommand(auditCommand())
     .addCommand(modelsCommand())
     .addCommand(providersCommand())
     .addCommand(generationsCommand())

@@ -12,6 +12,7 @@ import { firstWorkspace, type Owner, openWorkspaces, reloadWorkspaces, type Work
 import { type Calls, openCalls } from './inference/calls.ts'
 import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
+import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
 import type { LedgerHead } from './ledger/chain.ts'
@@ -40,6 +41,8 @@ export interface Gateway {
   /** What they are sealed with. Throws where the secret cannot be read. */
   seal: () => Seal
   /** Every workspace by its id, in memory. */
+  /** Stands for a secret where that may not. */
+  fingerprint: Fingerprint
   workspaces: Map<string, Workspace>
   /** The budgets of the workspaces that have any, by the workspace's id, the broadest first, in memory. */
   budgets: Map<string, Budget[]>
@@ -97,6 +100,9 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await openOwner(store, ids, clock)
   const egress = replace.egress ?? openEgress(config)
+  const secret = once(() => secretOf(data, replace.secret))
+  const seal = once(() => openSeal(secret(), 'byok'))
+  const fingerprint = once(() => fingerprintWith(secret))
   let version = store.version()
   const gateway: Gateway = {
     config,
@@ -107,6 +113,9 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     seal: sealer(data, replace.secret),
     workspaces: await openWorkspaces(store.workspaces),
     budgets: await openBudgets(store.budgets),
+    seal,
+    fingerprint: text => fingerprint()(text),
+    workspaces: await openWorkspaces(store),
     presets: await openPresets(store.presets),
     owner,
     policies: new Map(),
@@ -157,13 +166,28 @@ const NO_HEAD = { read: () => null, write: () => undefined }
 /** The seal, made when the first key is sealed or opened. */
 function sealer(data: string | undefined, secret: string | undefined): () => Seal {
   let made: Seal | undefined
+// What most runs never need is made on its first need, and so is the secret's file.
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined
   return () => {
-    made ??= openSeal(secret === undefined ? ownSecret(data) : Buffer.from(secret), 'byok')
-    return made
+    made ??= { value: make() }
+    return made.value
   }
 }
 
-const ownSecret = (data: string | undefined) => (data === undefined ? crypto.getRandomValues(new Uint8Array(32)) : dataSecret(data))
+// Whoever takes a key out of use must not be stopped by a secret that is gone.
+function fingerprintWith(secret: () => Uint8Array): Fingerprint {
+  try {
+    return openFingerprint(secret())
+  } catch {
+    return () => 'unknown'
+  }
+}
+
+function secretOf(data: string | undefined, given: string | undefined): Uint8Array {
+  if (given !== undefined) return Buffer.from(given)
+  return data === undefined ? crypto.getRandomValues(new Uint8Array(32)) : dataSecret(data)
+}
 
 async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
   const owner = await store.owner({ user_id: `user_${ids.uuid().replaceAll('-', '')}`, workspace_id: ids.uuid() })

@@ -6,6 +6,7 @@ import { errorResponse } from './errors.ts'
 import { requestIdOf } from './headers.ts'
 import { type DescribedRoute, describedRoutes } from './openapi.ts'
 import { budgets } from './routes/budgets.ts'
+import { audit } from './routes/audit.ts'
 import { byok } from './routes/byok.ts'
 import { chat } from './routes/chat.ts'
 import { description } from './routes/description.ts'
@@ -38,6 +39,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(byok(gateway))
         .use(workspaces(gateway))
         .use(budgets(gateway))
+        .use(audit(gateway))
         .use(generation(gateway))
         .use(models(gateway, siteUrl))
         .use(providers(gateway)),

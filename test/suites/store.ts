@@ -276,6 +276,32 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       expect(refusalOf(generationWith({ finish_reason: Object as never }))).toBe('conflict')
     })
 
+    test('an entry of what was changed is what was told, money in dollars, and the newest comes first', async () => {
+      const first = told({
+        before: null,
+        after: { limit: 1_500_000_000n, list: ['“𝄞”'], is: true },
+        workspace_id: WORKSPACE,
+        key_hash: 'h',
+      })
+      const second = told({ created_at: '2026-03-04T05:06:06.000Z', before: { a: null }, after: null })
+      await store.keys.insert(keyOf(), first)
+      await store.keys.remove('h1', second)
+      const shown = { ...first, after: { limit: 1.5, list: ['“𝄞”'], is: true } }
+      expect(await store.audit.page({}, 0, 10)).toEqual({ entries: [second, shown], total: 2 })
+      expect(await store.audit.page({}, 1, 1)).toEqual({ entries: [shown], total: 2 })
+      expect(await store.audit.page({ workspace_id: WORKSPACE, key_hash: 'h' }, 0, 10)).toEqual({ entries: [shown], total: 1 })
+      expect(await store.audit.page({ workspace_id: WORKSPACE, key_hash: 'x' }, 0, 10)).toEqual({ entries: [], total: 0 })
+      const between = { since: '2026-03-04T05:06:06.000Z', until: '2026-03-04T05:06:07.000Z' }
+      expect(await store.audit.page(between, 0, 10)).toEqual({ entries: [second], total: 1 })
+    })
+
+    test('a change whose entry is there already is not made', async () => {
+      const entry = told()
+      await store.keys.insert(keyOf(), entry)
+      expect(await typeOf(store.keys.insert(keyOf({ hash: 'h2' }), entry))).toBe('conflict')
+      expect(await store.keys.all()).toEqual([keyOf()])
+    })
+
     test('a text that is SQL is a text', async () => {
       const name = `'; drop table keys; --`
       await store.keys.insert(keyOf({ name, hash: name }), told())

@@ -6,7 +6,7 @@ import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { isUsable } from '../identity/keys.ts'
 import { managedWorkspace, reaches } from '../identity/management.ts'
 import { labelOf, providerWith } from './byok/credential.ts'
-import { knownAs, type OpenedKey, OpenedKeys, opened } from './byok/opened.ts'
+import { knownAs, type OpenedKey, OpenedKeys, opened, textOf } from './byok/opened.ts'
 import { PUBLIC_PROVIDERS } from './byok/providers.data.ts'
 import { publicSlugOf } from './providers/called.ts'
 
@@ -121,7 +121,7 @@ export async function createByokKey(gateway: Gateway, actor: Actor, input: NewBy
     created_at: gateway.clock.now().toISOString(),
   }
   check(gateway, key, input)
-  await gateway.store.byok.insert(key, auditEntry(gateway, actor, 'byok.create', key, null, shownByokKey(key)))
+  await gateway.store.byok.insert(key, auditEntry(gateway, actor, 'byok.create', key, null, toldByokKey(gateway, key)))
   gateway.byok.set(opened(gateway, key))
   return { data: shownByokKey(key) }
 }
@@ -149,7 +149,7 @@ export async function updateByokKey(gateway: Gateway, actor: Actor, id: string, 
   const { key } = byokKeyOf(gateway, actor, id)
   const changes = { ...changesOf(change), ...(change.key === undefined ? {} : sealedAs(gateway, id, key.provider, change.key)) }
   check(gateway, { ...key, ...changes }, change)
-  const entry = auditEntry(gateway, actor, 'byok.update', key, shownByokKey(key), shownByokKey({ ...key, ...changes }))
+  const entry = auditEntry(gateway, actor, 'byok.update', key, toldByokKey(gateway, key), toldByokKey(gateway, { ...key, ...changes }))
   if (Object.keys(changes).length > 0) await gateway.store.byok.update(id, changes, entry)
   // As it is now: it may have changed, or gone, while the store was writing.
   const before = byokKeyOf(gateway, actor, id)
@@ -161,7 +161,7 @@ export async function updateByokKey(gateway: Gateway, actor: Actor, id: string, 
 /** Deletes a provider key: from the next call on it is not used, and what was sealed is gone. Throws 404. */
 export async function deleteByokKey(gateway: Gateway, actor: Actor, id: string) {
   const { key } = byokKeyOf(gateway, actor, id)
-  const entry = auditEntry(gateway, actor, 'byok.delete', key, shownByokKey(key), null)
+  const entry = auditEntry(gateway, actor, 'byok.delete', key, toldByokKey(gateway, key), null)
   await gateway.store.byok.remove(id, entry.created_at, entry)
   gateway.byok.delete(id)
   return { deleted: true as const }
@@ -255,4 +255,10 @@ function byokKeyOf(gateway: Gateway, actor: Actor, id: string): OpenedKey {
 
 function shownByokKey({ sealed: _, ...shown }: ByokKey) {
   return shown
+}
+
+/** As the audit trail has it: of the key itself only what tells whether it is the same again; null where it does not open. */
+function toldByokKey(gateway: Gateway, key: ByokKey) {
+  const text = textOf(gateway, key)
+  return { ...shownByokKey(key), key: text === undefined ? null : gateway.fingerprint(text) }
 }

@@ -130,14 +130,10 @@ async function firstVersion(gateway: Gateway, actor: Actor, slug: string, draft:
 
 async function nextVersion(gateway: Gateway, actor: Actor, existing: DesignatedPreset, draft: Draft): Promise<DesignatedPreset> {
   const version = versionOf(gateway, existing.id, existing.designated_version.version + 1, actor.user_id, draft)
-  const entry = auditEntry(gateway, actor, 'presets.update', existing, existing.designated_version, version)
+  const change = { designated_version_id: version.id, updated_at: version.created_at, designated_version: version }
+  const entry = auditEntry(gateway, actor, 'presets.update', existing, existing, { ...existing, ...change })
   await gateway.store.presets.designate(version, version.created_at, entry)
-  return kept(gateway, {
-    ...asItIsNow(gateway, existing),
-    designated_version_id: version.id,
-    updated_at: version.created_at,
-    designated_version: version,
-  })
+  return kept(gateway, { ...asItIsNow(gateway, existing), ...change })
 }
 
 function versionOf(gateway: Gateway, preset_id: string, version: number, creator_id: string, draft: Draft): PresetVersion {

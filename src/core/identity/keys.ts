@@ -256,11 +256,15 @@ function managedKey(gateway: Gateway, actor: Actor, hash: string): Key {
 
 function entryOf(gateway: Gateway, actor: Actor, action: string, before: Key | null, after: Key | null): AuditEntry {
   const { hash: id = '', workspace_id = null } = after ?? before ?? {}
-  return auditEntry(gateway, actor, action, { id, workspace_id }, told(before), told(after))
+  return auditEntry(gateway, actor, action, { id, workspace_id }, told(gateway, before), told(gateway, after))
 }
 
-// What a partner's key hashes to is nobody else's business.
-const told = (key: Key | null) => key && (({ external_api_key_hash: _, ...rest }) => rest)(key)
+// What a partner's key hashes to is nobody else's business; whether it is the same again may be asked.
+function told(gateway: Gateway, key: Key | null) {
+  if (key === null) return null
+  const { external_api_key_hash, ...rest } = key
+  return { ...rest, external_api_key: external_api_key_hash && gateway.fingerprint(external_api_key_hash) }
+}
 
 function shownKey(gateway: Gateway, key: Key) {
   const spend = (period: Period | null, byok: boolean) => usdOf(gateway.ledger.spent(`key ${key.hash}`, period, byok))

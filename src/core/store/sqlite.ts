@@ -2,6 +2,7 @@ import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces.ts'
 import { budgetStore } from './budgets.ts'
+import { auditStore } from './audit.ts'
 import { byokStore } from './byok.ts'
 import { generationStore } from './generations.ts'
 import { keyStore } from './keys.ts'
@@ -46,6 +47,8 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     budgets: budgetStore(kysely, write),
     presets: presetStore(kysely, write),
     ledger: ledgerStore(kysely, db),
+    audit: auditStore(kysely),
+    ledger: ledgerStore(kysely),
     generations: generationStore(kysely, db),
     owner: candidate => ownerOf(kysely, candidate),
     version: versionReader(db),

@@ -1,5 +1,6 @@
 import type { ByokStore } from '../catalog/byok.ts'
 import type { PresetStore } from '../catalog/presets.ts'
+import type { AuditStore } from '../identity/audit.ts'
 import type { KeyStore } from '../identity/keys.ts'
 import type { MemberStore } from '../identity/members.ts'
 import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
@@ -15,6 +16,7 @@ export interface Store {
   members: MemberStore
   budgets: BudgetStore
   presets: PresetStore
+  audit: AuditStore
   ledger: LedgerStore
   generations: GenerationStore
   /** The owner of this memory; the candidate becomes it when there is none yet. */

@@ -1,4 +1,4 @@
-import type { ColumnType } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
 import type { ByokKey } from '../catalog/byok.ts'
 import type { Preset, PresetVersion } from '../catalog/presets.ts'
 import type { AuditEntry } from '../identity/audit.ts'
@@ -21,7 +21,7 @@ export interface Tables {
   presets: Columns<Preset>
   preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }
   byok: ByokTable
-  audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & { before: string | null; after: string | null }
+  audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & { sequence: Generated<number>; before: string | null; after: string | null }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow>

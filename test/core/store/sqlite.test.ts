@@ -54,6 +54,18 @@ describe('SQLite in a file', () => {
     db.close()
   })
 
+  test('what was changed can be neither changed nor removed, by no statement', async () => {
+    const path = newPath()
+    const store = await open(path)
+    await store.keys.remove('nobody', told())
+    store.close()
+    const db = new Database(path)
+    for (const statement of ['delete from audit', "update audit set actor = 'x'", "update audit set before = '{}'"])
+      expect(() => db.run(statement)).toThrow('stays on record')
+    expect(db.query('select count(*) as count from audit').get()).toEqual({ count: 1 })
+    db.close()
+  })
+
   test('its version moves exactly when another connection writes', async () => {
     const path = newPath()
     const [server, terminal] = [await open(path), await open(path)]

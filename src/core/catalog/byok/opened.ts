@@ -25,8 +25,8 @@ export function opened(gateway: Gateway, key: ByokKey, before?: OpenedKey): Open
   return { key, isReadable: text !== undefined, providers, endpoints }
 }
 
-// Without a secret nothing opens, and the gateway runs all the same.
-function textOf(gateway: Gateway, { id, sealed }: ByokKey): string | undefined {
+/** What was sealed; undefined where it does not open. Without a secret nothing does, and the gateway runs all the same. */
+export function textOf(gateway: Gateway, { id, sealed }: ByokKey): string | undefined {
   try {
     return gateway.seal().open(sealed, id)
   } catch {

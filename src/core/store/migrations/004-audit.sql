@@ -1,6 +1,7 @@
 -- Every change that somebody made: who, what, how it was before and after. Rows are only ever added, and outlive what they tell of.
 create table audit (
-  id text primary key,
+  sequence integer primary key,
+  id text not null unique,
   created_at text not null,
   actor text not null,
   user_id text not null,
@@ -11,3 +12,15 @@ create table audit (
   before text,
   after text
 ) strict;
+
+create index audit_of_workspace on audit (workspace_id);
+create index audit_of_resource on audit (resource_id);
+create index audit_of_time on audit (created_at);
+
+create trigger audit_is_not_changed before update on audit begin
+  select raise(abort, 'what was changed stays on record');
+end;
+
+create trigger audit_is_not_removed before delete on audit begin
+  select raise(abort, 'what was changed stays on record');
+end;

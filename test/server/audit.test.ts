@@ -1,0 +1,133 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { createByokKey } from '../../src/core/catalog/byok.ts'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import { type AuditEntry, listAudit } from '../../src/core/identity/audit.ts'
+import { createKey } from '../../src/core/identity/keys.ts'
+import { createApp } from '../../src/server/app.ts'
+import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
+import { testGateway, testKeys } from '../support/gateway.ts'
+
+/** One request that changes something, made possible first. `key` is the kind of key it takes, where that is not a management key. */
+type Example = (gateway: Gateway) => Promise<{ action: string; params?: Record<string, string>; body?: object; key?: 'inference' }>
+
+const keyOf = async (gateway: Gateway) => (await createKey(gateway, operator(gateway), { name: 'ci' })).data
+const byokKeyOf = async (gateway: Gateway) =>
+  (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: 'sk-canary-1' })).data
+
+const presetFrom =
+  (body: object): Example =>
+  async () => ({ action: 'presets.create', params: { slug: 'brief' }, body, key: 'inference' })
+const messages = [{ role: 'user', content: 'Hi' }]
+
+/** One good request of every operation that changes something, by its id. */
+const EXAMPLES: Record<string, Example> = {
+  createKeys: async () => ({ action: 'keys.create', body: { name: 'ci' } }),
+  updateKeys: async gateway => ({ action: 'keys.update', params: { hash: (await keyOf(gateway)).hash }, body: { name: 'other' } }),
+  deleteKeys: async gateway => ({ action: 'keys.delete', params: { hash: (await keyOf(gateway)).hash } }),
+  createBYOKKey: async () => ({ action: 'byok.create', body: { provider: 'openai', key: 'sk-canary-1' } }),
+  updateBYOKKey: async gateway => ({ action: 'byok.update', params: { id: (await byokKeyOf(gateway)).id }, body: { key: 'sk-canary-2' } }),
+  deleteBYOKKey: async gateway => ({ action: 'byok.delete', params: { id: (await byokKeyOf(gateway)).id } }),
+  createPresetsChatCompletions: presetFrom({ messages, temperature: 0 }),
+  createPresetsMessages: presetFrom({ model: 'sandbox/echo', max_tokens: 5, messages }),
+  createPresetsResponses: presetFrom({ input: 'Hi', temperature: 0 }),
+}
+
+// What may answer 402 is a call, which leaves a generation instead.
+const changing = describedRoutes(createApp(await testGateway())).filter(
+  ({ method, operation: { open, statuses } }) => method !== 'get' && !open && !statuses.includes(402),
+)
+
+let gateway: Gateway
+let keys: Awaited<ReturnType<typeof testKeys>>
+let app: ReturnType<typeof createApp>
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  keys = await testKeys(gateway)
+  app = createApp(gateway)
+})
+
+const entries = async (): Promise<AuditEntry[]> => (await listAudit(gateway, operator(gateway), { limit: 100 })).data
+
+/** Everything else that the store keeps of every noun. */
+const kept = async () => {
+  const nouns = Object.entries(gateway.store).filter(([, noun]) => typeof noun === 'object' && 'all' in noun)
+  return Object.fromEntries(await Promise.all(nouns.map(async ([name, noun]) => [name, await noun.all()])))
+}
+
+interface Asking {
+  params?: Record<string, string>
+  body?: object | string
+  key?: string | null
+}
+
+async function ask({ method, path }: DescribedRoute, { params = {}, body, key = keys.management }: Asking): Promise<number> {
+  const at = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? 'unknown')
+  const headers = { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
+  const init = { method: method.toUpperCase(), headers, ...(body === undefined ? {} : { body: textOf(body) }) }
+  return (await app.handle(new Request(`http://localhost${at}`, init))).status
+}
+
+const textOf = (body: object | string) => (typeof body === 'string' ? body : JSON.stringify(body))
+
+/** The operation's example as it is asked, and the action that it leaves. */
+async function exampleOf({ operation: { id } }: DescribedRoute) {
+  const { key, ...example } = (await EXAMPLES[id]?.(gateway)) ?? { action: 'none' }
+  const wrongKey = key === 'inference' ? keys.management : keys.inference
+  return { ...example, key: key === 'inference' ? keys.inference : keys.management, wrongKey }
+}
+
+test('every operation that changes something has an example here, and no example is of another', () => {
+  expect(Object.keys(EXAMPLES).sort()).toEqual(changing.map(({ operation }) => operation.id).sort())
+})
+
+describe.each(changing.map(route => [route.operation.id, route] as const))('%s', (_, route) => {
+  test('leaves exactly one entry: who, what, and how it was before and after', async () => {
+    const { action, key, ...asking } = await exampleOf(route)
+    const before = await entries()
+    expect(Math.floor((await ask(route, { ...asking, key })) / 100)).toBe(2)
+    const [entry, ...rest] = await entries()
+    expect(rest).toEqual(before)
+    expect(entry).toMatchObject({ action, actor: key === keys.inference ? 'inference' : 'management', user_id: gateway.owner.user_id })
+    expect(entry?.key_hash).toBe(key === keys.inference ? keys.hash : new Bun.CryptoHasher('sha256').update(key).digest('hex'))
+    if (action.endsWith('.create')) expect(entry?.before).toBeNull()
+    if (action.endsWith('.delete')) expect(entry?.after).toBeNull()
+    expect(entry?.before).not.toEqual(entry?.after ?? null)
+    expect(JSON.stringify(entry)).not.toContain('canary')
+  })
+
+  test('leaves none when it is refused: 400, 401, 403, 404', async () => {
+    const { action: _, key, wrongKey, ...asking } = await exampleOf(route)
+    const before = await entries()
+    expect(await ask(route, { ...asking, key: null })).toBe(401)
+    expect(await ask(route, { ...asking, key: wrongKey })).toBe(403)
+    if (route.operation.statuses.includes(400)) expect(await ask(route, { ...asking, key, body: '{"' })).toBe(400)
+    if (route.operation.params && key === keys.management)
+      expect(await ask(route, { ...asking, key, params: Object.fromEntries(Object.keys(asking.params ?? {}).map(isUnknown)) })).toBe(404)
+    expect(await entries()).toEqual(before)
+  })
+
+  test('leaves none when the store fails: 500', async () => {
+    const { action: _, wrongKey: __, ...asking } = await exampleOf(route)
+    const before = await entries()
+    for (const [name, noun] of Object.entries(gateway.store)) if (name !== 'audit' && typeof noun === 'object') breakDown(noun)
+    expect(await ask(route, asking)).toBe(500)
+    expect(await entries()).toEqual(before)
+  })
+
+  test('changes nothing where its entry cannot be kept', async () => {
+    const { action: _, wrongKey: __, ...asking } = await exampleOf(route)
+    const [before, all] = [await entries(), await kept()]
+    gateway.ids = { ...gateway.ids, uuid: () => before[0]?.id ?? '' }
+    expect(await ask(route, asking)).toBeGreaterThanOrEqual(400)
+    expect(await entries()).toEqual(before)
+    expect(await kept()).toEqual(all)
+  })
+})
+
+const isUnknown = (name: string) => [name, '00000000-0000-7000-8000-0000000000ff']
+
+function breakDown(noun: object): void {
+  for (const name of Object.keys(noun)) Object.assign(noun, { [name]: () => Promise.reject(new Error('The disk is gone')) })
+}
