@@ -12,6 +12,7 @@ const Text = (description: string) => Type.String({ minLength: 1, description })
 const oneOf = <const Words extends readonly string[]>(words: Words) =>
   Type.Unsafe<Words[number]>(Type.Union(words.map(word => Type.Literal(word))))
 const Hosts = Type.Array(Type.String({ minLength: 1 }))
+const Most = (description: string) => Type.Integer({ minimum: 1, maximum: 1_000_000_000, description })
 const Seconds = (value: number, description: string) => Type.Number({ default: value, exclusiveMinimum: 0, maximum: 86_400, description })
 
 const ProviderConfig = Type.Partial(
@@ -107,6 +108,24 @@ export const Config = Type.Object(
           description:
             'The output that is set aside for, and sent along under a limit, where neither the caller nor the endpoint bounds it',
         }),
+        requests_per_minute: Type.Optional(Most('The calls that one API key may make in a minute')),
+        concurrent_requests: Type.Optional(Most('The calls of one API key that may run at once')),
+        free_models: Type.Union(
+          [
+            Type.Literal(false),
+            Type.Object(
+              {
+                requests_per_minute: Type.Optional(Most('The calls of :free models that all keys together may make in a minute')),
+                requests_per_day: Type.Optional(Most('The same in a day, midnight to midnight UTC')),
+              },
+              closed,
+            ),
+          ],
+          {
+            default: false,
+            description: 'How often :free models may be called; the public service allows 20 in a minute and 1000 in a day',
+          },
+        ),
       },
       { ...closed, default: {} },
     ),

@@ -18,7 +18,9 @@ import { openSeal, type Seal } from './kernel/seal.ts'
 import type { LedgerHead } from './ledger/chain.ts'
 import { type Ledger, openLedger } from './ledger/ledger.ts'
 import { type Budget, openBudgets, reloadBudgets } from './policy/budgets.ts'
+import { midnight } from './ledger/periods.ts'
 import type { Policy } from './policy/effective.ts'
+import { openRateLimits, type RateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import { readHead, writeHead } from './store/ledger-head.ts'
 import { dataSecret } from './store/secret.ts'
@@ -51,6 +53,8 @@ export interface Gateway {
   owner: Owner
   /** What the keys' calls are held to, as far as it was asked for since anything changed. */
   policies: Map<string, Policy>
+  /** How often they may be made. */
+  rateLimits: RateLimits
   ledger: Ledger
   /** Where the ledger ended when it was last written down, beside the store. */
   head: { read(): LedgerHead | null; write(head: LedgerHead): void }
@@ -119,6 +123,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     presets: await openPresets(store.presets),
     owner,
     policies: new Map(),
+    rateLimits: openRateLimits(config, clock, await freeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
     head: data === undefined ? NO_HEAD : { read: () => readHead(data), write: head => writeHead(data, head) },
     recorder,
@@ -166,6 +171,11 @@ const NO_HEAD = { read: () => null, write: () => undefined }
 /** The seal, made when the first key is sealed or opened. */
 function sealer(data: string | undefined, secret: string | undefined): () => Seal {
   let made: Seal | undefined
+// Only where they are limited: then a restart gives nobody another day's worth.
+function freeToday({ generations }: Store, { limits: { free_models } }: Config, clock: Clock): Promise<number> | number {
+  return free_models && free_models.requests_per_day !== undefined ? generations.freeSince(midnight(clock.now())) : 0
+}
+
 // What most runs never need is made on its first need, and so is the secret's file.
 function once<T>(make: () => T): () => T {
   let made: { value: T } | undefined

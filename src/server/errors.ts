@@ -20,9 +20,13 @@ export function errorResponse(
   return Response.json(body, { status: error.status, headers: { ...headers, ...hints(error), 'x-request-id': requestId } })
 }
 
-function hints({ retryAfter, metadata: { allow } }: GatewayError): Record<string, string> {
-  if (retryAfter !== undefined) return { 'retry-after': String(retryAfter) }
-  return Array.isArray(allow) ? { allow: allow.join(', ') } : {}
+/** What the status means for the next request: when it makes sense, and what is left of a limit of ours (wire reference A.15). */
+function hints({ retryAfter, metadata: { allow, headers } }: GatewayError): Record<string, string> {
+  return {
+    ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }),
+    ...(Array.isArray(allow) ? { allow: allow.join(', ') } : {}),
+    ...(headers as Record<string, string> | undefined),
+  }
 }
 
 /** Elysia's own failures in our words; whatever is not known is a bug, and says nothing. */

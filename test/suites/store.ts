@@ -230,6 +230,24 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       expect((await store.generations.recent(3)).map(one => one.id)).toEqual(['gen-4', 'gen-3', 'gen-2'])
     })
 
+    test('calls of free models are counted from the moment on at which they began, whenever they were settled', async () => {
+      const midnight = new Date('2026-03-04T00:00:00.000Z')
+      const [late, early, noon] = ['2026-03-03T23:59:59.999Z', '2026-03-04T00:00:00.000Z', '2026-03-04T12:00:00.000Z']
+      const model = 'acme/tiny:free'
+      const calls = [
+        { id: 'yesterday', model, created_at: late, settled_at: late },
+        { id: 'first', model, created_at: early, settled_at: early },
+        { id: 'over midnight', model, created_at: late, settled_at: noon },
+        { id: 'paid', model: 'acme/tiny:freed', created_at: noon, settled_at: noon },
+        { id: 'second', model, created_at: noon, settled_at: noon },
+      ]
+      expect(await store.generations.freeSince(midnight)).toBe(0)
+      for (const call of calls) store.generations.record([{ generation: generationWith(call), charge: null, held: false }])
+      expect(await store.generations.freeSince(midnight)).toBe(2)
+      expect(await store.generations.freeSince(new Date('2026-03-03T00:00:00.000Z'))).toBe(4)
+      expect(await store.generations.freeSince(new Date('2026-03-05T00:00:00.000Z'))).toBe(0)
+    })
+
     test('charges add up by key, day and whose provider key it was', async () => {
       store.generations.record([entryOf('a', { nanos: 1n }), entryOf('b', { nanos: 2n }), entryOf('c', { nanos: 4n, day: 20_517 })])
       store.generations.record([

@@ -197,11 +197,19 @@ export function describeKey(gateway: Gateway, actor: Actor) {
       is_management_key: key.kind === 'management',
       is_provisioning_key: key.kind === 'management',
       allowed_data_regions: ['global', 'europe', 'us'],
-      free_model_daily_requests: { limit: 1000, remaining: 1000, used: 0 },
+      free_model_daily_requests: freeModelDailyRequests(gateway),
       organization_id: null,
-      rate_limit: { requests: 1000, interval: '1h', note: 'This field is deprecated and safe to ignore.' },
+      rate_limit: { requests: gateway.config.limits.requests_per_minute ?? -1, interval: '1m', note: RATE_LIMIT_NOTE },
     },
   }
+}
+
+// Where there is no limit, -1 is what clients of the public service know for the one, and the other has to be a number that nobody reaches.
+const RATE_LIMIT_NOTE = 'This field is deprecated and safe to ignore.'
+
+function freeModelDailyRequests({ rateLimits }: Gateway) {
+  const { limit, used } = rateLimits.freeToday() ?? { limit: Number.MAX_SAFE_INTEGER, used: 0 }
+  return { limit, used, remaining: Math.max(0, limit - used) }
 }
 
 /** The spending limit of the actor's key, if it has one. */

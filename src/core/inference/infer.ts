@@ -6,7 +6,7 @@ import { admit } from './admit.ts'
 import { attemptInOrder } from './attempt.ts'
 import type { Kind, Work } from './call.ts'
 import { planRoute } from './plan.ts'
-import { begin, writeDown } from './running.ts'
+import { begin, type Running, writeDown } from './running.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
 
 /** The life of one call, in the order it happens. Every inference endpoint comes through here. */
@@ -17,9 +17,7 @@ export async function infer<K extends Kind>(
   call: Work[K]['call'],
   signal: AbortSignal,
 ): Promise<Answer<K>> {
-  admit(gateway, actor)
-  const plan = planRoute(gateway, kind, call, byokKeysFor(gateway, actor))
-  const running = begin(gateway, actor, kind, call, plan, signal)
+  const running = start(gateway, actor, kind, call, signal)
   if (running.held) await writeDown(gateway, running, running.held)
   try {
     return settle(gateway, running, await attemptInOrder(gateway, running))
@@ -27,5 +25,23 @@ export async function infer<K extends Kind>(
     const error = GatewayError.from(thrown)
     await settleFailure(gateway, running, error)
     throw error
+  }
+}
+
+/** Admits, plans and begins a call. Its place is free again when it is forgotten, or at once where it does not begin. */
+function start<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call'], signal: AbortSignal): Running<K> {
+  const leave = admit(gateway, actor, call)
+  try {
+    const plan = planRoute(gateway, kind, call, byokKeysFor(gateway, actor))
+    const running = begin(gateway, actor, kind, call, plan, signal)
+    const { forget } = running
+    running.forget = () => {
+      forget()
+      leave()
+    }
+    return running
+  } catch (refusal) {
+    leave()
+    throw refusal
   }
 }

@@ -8,6 +8,9 @@ const DAY = 86_400_000
 /** The day of a moment, counted from 1970-01-01 UTC. */
 export const dayOf = (moment: Date): number => Math.floor(moment.getTime() / DAY)
 
+/** When the day of a moment began, in UTC. */
+export const midnight = (moment: Date): Date => new Date(dayOf(moment) * DAY)
+
 /** The first day of the window that the moment lies in. */
 export function firstDayOf(period: Period, moment: Date): number {
   const today = dayOf(moment)

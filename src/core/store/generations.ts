@@ -71,6 +71,20 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
     async recent(limit) {
       return (await rows(kysely).orderBy(sql`rowid`, 'desc').limit(limit).execute()).map(generationOf)
     },
+    // From the end of the file to the first row that was settled before, and no further: what began since was settled since.
+    async freeSince(moment) {
+      const since = moment.toISOString()
+      const before = kysely.selectFrom('generations').select(sql<number>`rowid`.as('row')).where('settled_at', '<', since)
+      const last = await before.orderBy(sql`rowid`, 'desc').limit(1).executeTakeFirst()
+      const { count } = await kysely
+        .selectFrom('generations')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+        .where(sql`rowid`, '>', last?.row ?? 0)
+        .where('created_at', '>=', since)
+        .where('model', 'like', '%:free')
+        .executeTakeFirstOrThrow()
+      return count
+    },
   }
 }
 

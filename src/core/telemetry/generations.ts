@@ -66,6 +66,8 @@ export interface GenerationStore {
   record(batch: Written[]): void
   byId(id: string): Promise<Generation | undefined>
   recent(limit: number): Promise<Generation[]>
+  /** How many calls of free models began then or later. */
+  freeSince(moment: Date): Promise<number>
 }
 
 /** The query of `GET /generation`. */

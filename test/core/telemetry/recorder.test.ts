@@ -19,6 +19,7 @@ function bench({ clock }: { clock?: TestClock } = {}) {
     },
     byId: async () => undefined,
     recent: async () => [],
+    freeSince: async () => 0,
   }
   const events = openEvents()
   events.on('store.failing', () => {
@@ -136,6 +137,7 @@ describe('recorder', () => {
       },
       byId: async () => undefined,
       recent: async (): Promise<Generation[]> => [],
+      freeSince: async () => 0,
     }
     const recorder = openRecorder(store, openEvents(), () => performance.now())
     const poisoned = recorder

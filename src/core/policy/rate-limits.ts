@@ -1,0 +1,143 @@
+import type { Config } from '../config.ts'
+import { GatewayError } from '../errors.ts'
+import type { Actor } from '../identity/actor.ts'
+import type { CallBase } from '../inference/call.ts'
+import type { Clock } from '../kernel/clock.ts'
+
+/** How often keys may call, and how many calls of one may run at once. Counted in this process, which is the only one that serves. */
+export interface RateLimits {
+  /**
+   * Counts a call in, in everything that applies to it or in nothing, and gives back how to tell that it has ended.
+   * Throws 429 where a limit is reached, with when it is not any more.
+   */
+  enter(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): () => void
+  /** The calls of free models that all keys together may make today, midnight to midnight UTC, and have made. Null: as many as they like. */
+  freeToday(): { limit: number; used: number } | null
+}
+
+const MINUTE = 60_000
+const DAY = 86_400_000
+
+/** What a call that finds all places taken is told to wait: nobody knows when one of them ends. */
+const A_MOMENT = 1_000
+
+/** One limit as it stands for one call. */
+interface Limit {
+  /** What is told of it, as the public service does (wire reference L.5). */
+  name: string
+  most: number
+  used: number
+  /** Milliseconds since 1970: when trying again makes sense. */
+  reset: number
+  count(): void
+}
+
+/**
+ * The limits of this config. Windows are read off the clock: a minute is a full one, a day begins at midnight UTC, and what was counted in
+ * the one before is forgotten with it, so that keys which no longer call take no memory. `freeSoFar` is how many calls of free models
+ * today has seen already.
+ */
+export function openRateLimits({ limits }: Config, clock: Clock, freeSoFar = 0): RateLimits {
+  const { requests_per_minute, concurrent_requests, free_models } = limits
+  const minute = new Window(MINUTE, clock)
+  const freeMinute = new Window(MINUTE, clock)
+  const freeDay = new Window(DAY, clock)
+  const running = new Map<string, number>()
+  freeDay.add(EVERYBODY, freeSoFar)
+
+  function applying(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
+    const found: Limit[] = []
+    if (free_models && models.some(isFree)) {
+      const { requests_per_day, requests_per_minute: perMinute } = free_models
+      if (requests_per_day !== undefined) found.push(freeDay.limit('free-models-per-day', EVERYBODY, requests_per_day))
+      if (perMinute !== undefined) found.push(freeMinute.limit('free-models-per-min', EVERYBODY, perMinute))
+    }
+    if (requests_per_minute !== undefined) found.push(minute.limit('requests-per-min', key, requests_per_minute))
+    if (concurrent_requests !== undefined) found.push(places(key, concurrent_requests))
+    return found
+  }
+
+  const places = (key: string, most: number): Limit => ({
+    name: 'concurrent-requests',
+    most,
+    used: running.get(key) ?? 0,
+    reset: clock.now().getTime() + A_MOMENT,
+    count: () => void running.set(key, (running.get(key) ?? 0) + 1),
+  })
+
+  const leaving = (key: string) => {
+    let isIn = true
+    return () => {
+      if (!isIn) return
+      isIn = false
+      const left = (running.get(key) ?? 0) - 1
+      if (left > 0) running.set(key, left)
+      else running.delete(key)
+    }
+  }
+
+  return {
+    enter({ key_hash }, call) {
+      const key = key_hash ?? ''
+      const found = applying(key, call)
+      const reached = found.find(({ used, most }) => used >= most)
+      if (reached) throw refusal(reached, clock.now().getTime())
+      for (const limit of found) limit.count()
+      return concurrent_requests === undefined ? NOTHING : leaving(key)
+    },
+    freeToday() {
+      const limit = free_models ? free_models.requests_per_day : undefined
+      return limit === undefined ? null : { limit, used: freeDay.counted(EVERYBODY) }
+    },
+  }
+}
+
+const NOTHING = () => undefined
+
+/** Free models are counted for the account, as the public service does: a key more is no way around. */
+const EVERYBODY = ''
+
+// A call that names one among its fallbacks may come to it, so it counts too.
+const isFree = (slug: string) => slug.endsWith(':free')
+
+function refusal({ name, most, reset }: Limit, now: number): GatewayError {
+  const headers = { 'X-RateLimit-Limit': String(most), 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(reset) }
+  return new GatewayError('rate_limit_exceeded', `Rate limit exceeded: ${name}`, {
+    retryAfter: Math.max(1, Math.ceil((reset - now) / 1000)),
+    metadata: { headers, provider_name: null },
+  })
+}
+
+/** Counts by name within the window that the clock stands in. */
+class Window {
+  readonly #length: number
+  readonly #clock: Clock
+  readonly #counts = new Map<string, number>()
+  #number = 0
+
+  constructor(length: number, clock: Clock) {
+    this.#length = length
+    this.#clock = clock
+  }
+
+  counted(name: string): number {
+    this.#turn()
+    return this.#counts.get(name) ?? 0
+  }
+
+  add(name: string, more: number): void {
+    this.#counts.set(name, this.counted(name) + more)
+  }
+
+  limit(name: string, of: string, most: number): Limit {
+    const used = this.counted(of)
+    return { name, most, used, reset: (this.#number + 1) * this.#length, count: () => this.add(of, 1) }
+  }
+
+  #turn(): void {
+    const number = Math.floor(this.#clock.now().getTime() / this.#length)
+    if (number === this.#number) return
+    this.#number = number
+    this.#counts.clear()
+  }
+}

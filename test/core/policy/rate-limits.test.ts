@@ -1,0 +1,315 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { authenticate, operator } from '../../../src/core/identity/actor.ts'
+import { createKey } from '../../../src/core/identity/keys.ts'
+import { infer } from '../../../src/core/inference/infer.ts'
+import type { Answer } from '../../../src/core/inference/settle.ts'
+import { randomIds } from '../../../src/core/kernel/ids.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { describedRoutes } from '../../../src/server/openapi.ts'
+import { textCall } from '../../support/call.ts'
+import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { startUpstream, status } from '../../support/upstream.ts'
+
+const messages = [{ role: 'user', content: 'Hi' }]
+const FREE = { id: 'acme/tiny:free', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
+const PAID = { id: 'acme/tiny', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
+
+/** A gateway with these limits, on a clock that stands at 05:06:07, and its keys. */
+async function limited(limits: object, more: { config?: object; data?: string; clock?: TestClock } = {}) {
+  const { config, clock = new TestClock(), ...rest } = more
+  const gateway = await testGateway({ clock, config: { limits, models: [FREE, PAID], ...config }, ...rest })
+  const app = createApp(gateway)
+  const keys = await testKeys(gateway)
+  const post = (path: string, body: object, key = keys.inference) => {
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
+    return app.handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))
+  }
+  const chat = (body: object = {}, key?: string) => post('/chat/completions', { model: 'acme/tiny', messages, ...body }, key)
+  const describeKey = async (key = keys.inference) => {
+    const request = new Request('http://localhost/api/v1/key', { headers: { authorization: `Bearer ${key}` } })
+    return ((await (await app.handle(request)).json()) as { data: Record<string, unknown> }).data
+  }
+  return { gateway, app, clock, keys, post, chat, describeKey }
+}
+
+const anotherKey = async (gateway: Gateway) => (await createKey(gateway, operator(gateway), { name: 'another' })).key
+
+const statuses = async (answers: (Response | Promise<Response>)[]) => (await Promise.all(answers)).map(({ status }) => status)
+
+const limitHeaders = ({ headers }: Response) =>
+  Object.fromEntries([...headers].filter(([name]) => name === 'retry-after' || name.startsWith('x-ratelimit')))
+
+/** One good body of every operation that calls a model. */
+const BODIES: Record<string, object> = {
+  sendChatCompletionRequest: { messages },
+  sendCompletionRequest: { prompt: 'Hi' },
+  createMessages: { model: 'sandbox/echo', max_tokens: 50, messages },
+  createEmbeddings: { model: 'sandbox/embed', input: 'Hi' },
+}
+
+const inference = describedRoutes(createApp(await testGateway())).filter(
+  ({ method, operation: { statuses: known } }) => method === 'post' && known.includes(402),
+)
+
+test('every operation that calls a model has a body here', () => {
+  expect(Object.keys(BODIES).sort()).toEqual(inference.map(({ operation }) => operation.id).sort())
+})
+
+describe.each(inference.map(({ path, operation: { id } }) => [id, path.replace('/api/v1', '')] as const))('%s', (id, path) => {
+  test('answers 429 to one call too many in a minute, with what the limit is and when there is room again', async () => {
+    const { post, clock } = await limited({ requests_per_minute: 2 })
+    const good = [await post(path, BODIES[id] ?? {}), await post(path, BODIES[id] ?? {})]
+    expect(await statuses(good)).toEqual([200, 200])
+    expect(good.map(limitHeaders)).toEqual([{}, {}])
+    const refused = await post(path, BODIES[id] ?? {})
+    expect(refused.status).toBe(429)
+    const reset = String(Date.parse('2026-03-04T05:07:00.000Z'))
+    expect(limitHeaders(refused)).toEqual({
+      'retry-after': '53',
+      'x-ratelimit-limit': '2',
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-reset': reset,
+    })
+    const body = (await refused.json()) as { error: { message: string; metadata?: object }; metadata?: object }
+    expect(body.error.message).toBe('Rate limit exceeded: requests-per-min')
+    expect(body.error.metadata ?? body.metadata).toMatchObject({
+      headers: { 'X-RateLimit-Limit': '2', 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': reset },
+      provider_name: null,
+    })
+    clock.pass(52_999)
+    expect((await post(path, BODIES[id] ?? {})).status).toBe(429)
+    clock.pass(1)
+    expect((await post(path, BODIES[id] ?? {})).status).toBe(200)
+  })
+})
+
+describe('the calls of a minute', () => {
+  test('are not limited unless the config says so', async () => {
+    const { chat, describeKey } = await limited({})
+    expect(new Set(await statuses(Array.from({ length: 300 }, () => chat())))).toEqual(new Set([200]))
+    expect((await describeKey()).rate_limit).toMatchObject({ requests: -1, interval: '1m' })
+  })
+
+  test('are counted exactly, however many come at once', async () => {
+    const { chat } = await limited({ requests_per_minute: 50 })
+    const all = await statuses(Array.from({ length: 200 }, (_, i) => chat({ stream: i % 2 === 0 })))
+    expect([all.filter(one => one === 200).length, all.filter(one => one === 429).length]).toEqual([50, 150])
+  })
+
+  test('are counted for each key by itself, and its own description tells how many there are', async () => {
+    const { gateway, chat, describeKey } = await limited({ requests_per_minute: 1 })
+    const key = await anotherKey(gateway)
+    expect([await statuses([chat(), chat()]), await statuses([chat({}, key), chat({}, key)])]).toEqual([
+      [200, 429],
+      [200, 429],
+    ])
+    expect((await describeKey(key)).rate_limit).toMatchObject({ requests: 1, interval: '1m' })
+  })
+
+  test('are those that may be made: a management key’s, a stopping gateway’s and a body’s that cannot be read are none', async () => {
+    const { gateway, chat, keys } = await limited({ requests_per_minute: 1 })
+    expect((await chat({}, keys.management)).status).toBe(403)
+    expect((await chat({ temperature: 5 })).status).toBe(400)
+    Object.defineProperty(gateway.recorder, 'healthy', { value: false, configurable: true })
+    expect((await chat()).status).toBe(503)
+    Object.defineProperty(gateway.recorder, 'healthy', { value: true })
+    expect(await statuses([chat(), chat()])).toEqual([200, 429])
+  })
+
+  test('a stream that is refused is a plain error', async () => {
+    const { chat } = await limited({ requests_per_minute: 1 })
+    await chat()
+    const refused = await chat({ stream: true })
+    expect([refused.status, refused.headers.get('content-type')]).toEqual([429, 'application/json;charset=utf-8'])
+    expect(refused.headers.get('x-generation-id')).toStartWith('gen-')
+  })
+})
+
+describe('the calls of a key that run at once', () => {
+  async function started(limits: object = { concurrent_requests: 2 }, config: object = {}) {
+    const all = await limited(limits, { config })
+    let calls = 0
+    const start = (model = 'acme/tiny', key = all.keys.inference) => {
+      const call = textCall({ id: `gen-${++calls}`, models: [model] })
+      return infer(all.gateway, authenticate(all.gateway, `Bearer ${key}`), 'text', call, new AbortController().signal)
+    }
+    /** How one more call fails; undefined where it does not. */
+    const refused = (key?: string, model?: string) =>
+      start(model, key).then(
+        () => undefined,
+        (error: GatewayError) => error,
+      )
+    return { ...all, start, refused }
+  }
+
+  const readToItsEnd = async (answer: Answer<'text'>) => {
+    for (;;) if ((await answer.parts.next()).done) return
+  }
+
+  test('are as many as the limit says: one more is refused at once and told to wait a moment', async () => {
+    const { start, refused, clock } = await started()
+    await Promise.all([start(), start()])
+    expect(await refused()).toMatchObject({
+      status: 429,
+      message: 'Rate limit exceeded: concurrent-requests',
+      retryAfter: 1,
+      metadata: { headers: { 'X-RateLimit-Limit': '2', 'X-RateLimit-Reset': String(clock.now().getTime() + 1_000) } },
+    })
+  })
+
+  test('make room when they are read to their end, and when they are left', async () => {
+    const { start, refused } = await started()
+    const [first, second] = await Promise.all([start(), start()])
+    expect((await refused())?.status).toBe(429)
+    await readToItsEnd(first)
+    await start()
+    expect((await refused())?.status).toBe(429)
+    await second.parts.return?.()
+    await start()
+    expect((await refused())?.status).toBe(429)
+  })
+
+  test('do not count those that never began, or that no provider answered', async () => {
+    const upstream = await startUpstream()
+    const gone = { id: 'acme/gone', endpoints: [{ provider: 'gone', model: 'x' }] }
+    const { start, refused } = await started(
+      { concurrent_requests: 1 },
+      {
+        models: [FREE, PAID, gone],
+        providers: { gone: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'x' } },
+      },
+    )
+    upstream.plan(status(500))
+    for (let i = 0; i < 3; i++) {
+      expect((await refused(undefined, 'acme/nobody'))?.status).toBe(400)
+      expect((await refused(undefined, 'acme/gone'))?.status).toBe(502)
+    }
+    await start()
+    expect((await refused())?.status).toBe(429)
+    await upstream.close()
+  })
+
+  test('are counted for each key by itself: the others go on', async () => {
+    const { gateway, start, refused } = await started({ concurrent_requests: 1 })
+    const key = await anotherKey(gateway)
+    await start()
+    expect((await refused())?.status).toBe(429)
+    await start('acme/tiny', key)
+    expect((await refused(key))?.status).toBe(429)
+  })
+
+  test('leave nothing behind: a thousand calls, ten at a time, and then the limit is whole', async () => {
+    const { chat, start, refused } = await started({ concurrent_requests: 10 })
+    for (let i = 0; i < 100; i++) {
+      const answers = await Promise.all(Array.from({ length: 10 }, () => chat({ stream: i % 2 === 0 })))
+      expect(new Set(answers.map(answer => answer.status))).toEqual(new Set([200]))
+      await Promise.all(answers.map(answer => answer.text()))
+    }
+    await Promise.all(Array.from({ length: 10 }, () => start()))
+    expect((await refused())?.status).toBe(429)
+  })
+})
+
+describe('free models', () => {
+  const free = { model: FREE.id }
+  const used = async (describeKey: () => Promise<Record<string, unknown>>) => (await describeKey()).free_model_daily_requests
+
+  test('are limited for all keys together, in a minute and in a day of UTC, and others are not', async () => {
+    const { gateway, chat, clock, describeKey } = await limited({ free_models: { requests_per_minute: 2, requests_per_day: 3 } })
+    const key = await anotherKey(gateway)
+    expect(await statuses([chat(free), chat(free, key), chat(free)])).toEqual([200, 200, 429])
+    expect(await statuses([chat(), chat({ models: ['acme/tiny'] })])).toEqual([200, 200])
+    expect(await used(describeKey)).toEqual({ limit: 3, remaining: 1, used: 2 })
+    clock.pass(60_000)
+    expect((await chat(free)).status).toBe(200)
+    const refused = await chat(free)
+    expect([refused.status, ((await refused.json()) as { error: { message: string } }).error.message]).toEqual([
+      429,
+      'Rate limit exceeded: free-models-per-day',
+    ])
+    const midnight = Date.parse('2026-03-05T00:00:00.000Z')
+    expect(limitHeaders(refused)).toMatchObject({ 'x-ratelimit-reset': String(midnight), 'x-ratelimit-limit': '3' })
+    expect(refused.headers.get('retry-after')).toBe(String((midnight - clock.now().getTime()) / 1000))
+    expect(await used(describeKey)).toEqual({ limit: 3, remaining: 0, used: 3 })
+    clock.pass(midnight - clock.now().getTime())
+    expect(await used(describeKey)).toEqual({ limit: 3, remaining: 3, used: 0 })
+    expect((await chat(free)).status).toBe(200)
+  })
+
+  test('are counted where one is among the fallbacks', async () => {
+    const { chat } = await limited({ free_models: { requests_per_day: 1 } })
+    expect(await statuses([chat({ models: ['acme/tiny', FREE.id] }), chat({ models: ['acme/tiny', FREE.id] }), chat()])).toEqual([
+      200, 429, 200,
+    ])
+  })
+
+  test('what one limit refuses is not counted by another', async () => {
+    const { chat, clock, describeKey } = await limited({
+      requests_per_minute: 3,
+      free_models: { requests_per_minute: 1, requests_per_day: 10 },
+    })
+    expect(await statuses([chat(free), chat(free), chat(free)])).toEqual([200, 429, 429])
+    expect(await used(describeKey)).toEqual({ limit: 10, remaining: 9, used: 1 })
+    expect(await statuses([chat(), chat(), chat()])).toEqual([200, 200, 429])
+    clock.pass(60_000)
+    expect(await statuses([chat(), chat(), chat(), chat(free)])).toEqual([200, 200, 200, 429])
+    expect(await used(describeKey)).toEqual({ limit: 10, remaining: 9, used: 1 })
+  })
+
+  test('are not limited unless the config says so, and then nothing is said to be used up', async () => {
+    for (const limits of [{}, { free_models: false }, { free_models: {} }]) {
+      const { chat, describeKey } = await limited(limits)
+      expect(new Set(await statuses(Array.from({ length: 30 }, () => chat(free))))).toEqual(new Set([200]))
+      expect(await used(describeKey)).toEqual({ limit: Number.MAX_SAFE_INTEGER, remaining: Number.MAX_SAFE_INTEGER, used: 0 })
+    }
+  })
+
+  test('a restart forgets neither the calls of the day nor that the last day is over', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+    const open = async (clock: TestClock) => {
+      const config = { limits: { free_models: { requests_per_day: 3 } }, models: [FREE] }
+      const gateway = await testGateway({ clock, data, config, ids: randomIds })
+      const key = await anotherKey(gateway)
+      const app = createApp(gateway)
+      const init = { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: JSON.stringify({ ...free, messages }) }
+      return { gateway, ask: () => app.handle(new Request('http://localhost/api/v1/chat/completions', init)) }
+    }
+    const first = await open(new TestClock('2026-03-04T23:00:00.000Z'))
+    expect(await statuses([first.ask(), first.ask()])).toEqual([200, 200])
+    await first.gateway.close()
+    const again = await open(new TestClock('2026-03-04T23:30:00.000Z'))
+    expect(again.gateway.rateLimits.freeToday()).toEqual({ limit: 3, used: 2 })
+    expect([(await again.ask()).status, (await again.ask()).status]).toEqual([200, 429])
+    await again.gateway.close()
+    const nextDay = await open(new TestClock('2026-03-05T00:00:00.000Z'))
+    expect(nextDay.gateway.rateLimits.freeToday()).toEqual({ limit: 3, used: 0 })
+    await nextDay.gateway.close()
+    rmSync(data, { recursive: true })
+  })
+})
+
+test('a provider’s own 429 is not dressed as a limit of ours', async () => {
+  const upstream = await startUpstream()
+  upstream.plan(status(429, '{}', { 'x-ratelimit-limit': '7', 'x-ratelimit-reset': '1' }))
+  const busy = { id: 'acme/busy', endpoints: [{ provider: 'busy', model: 'x' }] }
+  const providers = { busy: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'x' } }
+  const { chat } = await limited({ requests_per_minute: 5 }, { config: { models: [busy, PAID], providers } })
+  const answer = await chat({ model: 'acme/busy' })
+  expect([answer.status, Object.keys(limitHeaders(answer))]).toEqual([429, []])
+  expect(await answer.text()).not.toContain('RateLimit')
+  await upstream.close()
+})
+
+test.each([
+  [{ requests_per_minute: 0 }, 'limits.requests_per_minute'],
+  [{ concurrent_requests: 1.5 }, 'limits.concurrent_requests'],
+  [{ free_models: { requests_per_day: -1 } }, 'limits.free_models.requests_per_day'],
+  [{ free_models: true }, 'limits.free_models'],
+])('a config with %j is refused, naming the setting', async (limits, field) => {
+  expect(testGateway({ config: { limits } })).rejects.toThrow(`${field}: expected`)
+})
