@@ -3,6 +3,7 @@ import { printable } from '../core/kernel/words.ts'
 import { auditCommand } from './commands/audit.ts'
 import { byokCommand } from './commands/byok.ts'
 import { configCommand } from './commands/config.ts'
+import { creditsCommand } from './commands/credits.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { generationsCommand } from './commands/generations.ts'
 import { initCommand } from './commands/init.ts'
@@ -26,6 +27,7 @@ export function program(): Command {
     .addCommand(keysCommand())
     .addCommand(presetsCommand())
     .addCommand(byokCommand())
+    .addCommand(creditsCommand())
     .addCommand(auditCommand())
     .addCommand(modelsCommand())
     .addCommand(providersCommand())

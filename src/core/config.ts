@@ -108,6 +108,10 @@ export const Config = Type.Object(
           description:
             'The output that is set aside for, and sent along under a limit, where neither the caller nor the endpoint bounds it',
         }),
+        credits: Type.Boolean({
+          default: false,
+          description: 'Nothing is spent through the gateway’s own credentials but what was paid in (gateway credits add)',
+        }),
         requests_per_minute: Type.Optional(Most('The calls that one API key may make in a minute')),
         concurrent_requests: Type.Optional(Most('The calls of one API key that may run at once')),
         free_models: Type.Union(

@@ -16,9 +16,10 @@ import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
 import type { LedgerHead } from './ledger/chain.ts'
+import { reloadCredits } from './ledger/credits.ts'
 import { type Ledger, openLedger } from './ledger/ledger.ts'
-import { type Budget, openBudgets, reloadBudgets } from './policy/budgets.ts'
 import { midnight } from './ledger/periods.ts'
+import { type Budget, openBudgets, reloadBudgets } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
 import { openRateLimits, type RateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
@@ -33,6 +34,8 @@ import { type Egress, openEgress, type Resolve, resolveHost } from './upstream/e
 /** The gateway itself: everything a core function may reach for, in one place, so that a test may replace any of it. */
 export interface Gateway {
   config: Config
+  /** Where users find this gateway: what the config says, or where it listens. */
+  siteUrl: string
   catalog: Catalog
   /** Remembers. */
   store: Store
@@ -58,6 +61,8 @@ export interface Gateway {
   ledger: Ledger
   /** Where the ledger ended when it was last written down, beside the store. */
   head: { read(): LedgerHead | null; write(head: LedgerHead): void }
+  /** What was paid in, in nano-dollars. */
+  credits: bigint
   recorder: Recorder
   /** The calls that run. */
   calls: Calls
@@ -110,22 +115,22 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   let version = store.version()
   const gateway: Gateway = {
     config,
+    siteUrl: config.server.site_url ?? `http://${config.server.host}:${config.server.port}`,
     catalog,
     store,
     keys: await openKeys(store.keys),
     byok: new OpenedKeys(),
-    seal: sealer(data, replace.secret),
-    workspaces: await openWorkspaces(store.workspaces),
-    budgets: await openBudgets(store.budgets),
     seal,
     fingerprint: text => fingerprint()(text),
-    workspaces: await openWorkspaces(store),
+    workspaces: await openWorkspaces(store.workspaces),
+    budgets: await openBudgets(store.budgets),
     presets: await openPresets(store.presets),
     owner,
     policies: new Map(),
     rateLimits: openRateLimits(config, clock, await freeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
     head: data === undefined ? NO_HEAD : { read: () => readHead(data), write: head => writeHead(data, head) },
+    credits: await store.credits.total(),
     recorder,
     calls: openCalls(),
     tokenizers,
@@ -143,6 +148,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       await reloadWorkspaces(gateway)
       await reloadBudgets(gateway)
       await reloadPresets(gateway)
+      await reloadCredits(gateway)
       gateway.policies.clear()
       version = now
       return true
@@ -168,9 +174,6 @@ function openStore(data: string | undefined, durability: Config['storage']['dura
 /** What is kept in memory ends with it. */
 const NO_HEAD = { read: () => null, write: () => undefined }
 
-/** The seal, made when the first key is sealed or opened. */
-function sealer(data: string | undefined, secret: string | undefined): () => Seal {
-  let made: Seal | undefined
 // Only where they are limited: then a restart gives nobody another day's worth.
 function freeToday({ generations }: Store, { limits: { free_models } }: Config, clock: Clock): Promise<number> | number {
   return free_models && free_models.requests_per_day !== undefined ? generations.freeSince(midnight(clock.now())) : 0

@@ -5,10 +5,11 @@ import { isGuarded } from './access.ts'
 import { errorResponse } from './errors.ts'
 import { requestIdOf } from './headers.ts'
 import { type DescribedRoute, describedRoutes } from './openapi.ts'
-import { budgets } from './routes/budgets.ts'
 import { audit } from './routes/audit.ts'
+import { budgets } from './routes/budgets.ts'
 import { byok } from './routes/byok.ts'
 import { chat } from './routes/chat.ts'
+import { credits } from './routes/credits.ts'
 import { description } from './routes/description.ts'
 import { embeddings } from './routes/embeddings.ts'
 import { generation } from './routes/generation.ts'
@@ -40,6 +41,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(workspaces(gateway))
         .use(budgets(gateway))
         .use(audit(gateway))
+        .use(credits(gateway))
         .use(generation(gateway))
         .use(models(gateway, siteUrl))
         .use(providers(gateway)),

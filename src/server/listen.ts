@@ -32,6 +32,7 @@ export function listen(gateway: Gateway, host: string, port: number): Listening 
     },
     error: thrown => errorResponse(thrown, gateway.ids.uuid()),
   })
+  gateway.siteUrl = gateway.config.server.site_url ?? address + server.port
   return {
     url: address + server.port,
     async stop(drainMilliseconds) {

@@ -27,6 +27,7 @@ const MEANINGS: Record<number, string> = {
   404: 'Resource not found',
   408: 'The request took too long to arrive',
   409: 'Changed by another at the same moment',
+  410: 'Gone',
   413: 'Request payload too large',
   422: 'Unprocessable request',
   429: 'Rate limit exceeded',

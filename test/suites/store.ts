@@ -320,6 +320,18 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       expect(await store.keys.all()).toEqual([keyOf()])
     })
 
+    test('credits are what was paid in, the newest first, and add up to the last nano-dollar', async () => {
+      const created_at = '2026-03-04T05:06:07.000Z'
+      const paid = { id: 'c1', created_at, amount: 1_000_000_000_000_000_001n, note: 'it’s “𝄞”', user_id: 'user_1' }
+      const taken = { id: 'c2', created_at, amount: -2n, note: null, user_id: 'user_1' }
+      expect([await store.credits.total(), await store.credits.page(0, 10)]).toEqual([0n, { credits: [], count: 0 }])
+      for (const credit of [paid, taken]) await store.credits.insert(credit, told())
+      expect(await store.credits.total()).toBe(999_999_999_999_999_999n)
+      expect(await store.credits.page(0, 10)).toEqual({ credits: [taken, paid], count: 2 })
+      expect(await store.credits.page(1, 1)).toEqual({ credits: [paid], count: 2 })
+      expect(await typeOf(store.credits.insert(paid, told()))).toBe('conflict')
+    })
+
     test('a text that is SQL is a text', async () => {
       const name = `'; drop table keys; --`
       await store.keys.insert(keyOf({ name, hash: name }), told())

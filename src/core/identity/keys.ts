@@ -193,7 +193,8 @@ export function describeKey(gateway: Gateway, actor: Actor) {
   return {
     data: {
       ...shown,
-      is_free_tier: false,
+      // Whoever has never paid in: wire reference B.2.
+      is_free_tier: gateway.config.limits.credits && gateway.credits === 0n,
       is_management_key: key.kind === 'management',
       is_provisioning_key: key.kind === 'management',
       allowed_data_regions: ['global', 'europe', 'us'],

@@ -1,6 +1,7 @@
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { keyBounds } from '../identity/keys.ts'
+import { creditBounds } from '../ledger/credits.ts'
 import type { Bound } from '../ledger/ledger.ts'
 import { workspaceBounds } from './budgets.ts'
 
@@ -21,5 +22,5 @@ export function policyFor(gateway: Gateway, actor: Actor): Policy {
 }
 
 const policyOf = (gateway: Gateway, actor: Actor): Policy => ({
-  bounds: [...workspaceBounds(gateway, actor.workspace_id), ...keyBounds(gateway, actor)],
+  bounds: [...keyBounds(gateway, actor), ...workspaceBounds(gateway, actor.workspace_id), ...creditBounds(gateway)],
 })

@@ -5,6 +5,7 @@ import byok from './migrations/003-byok.sql' with { type: 'text' }
 import audit from './migrations/004-audit.sql' with { type: 'text' }
 import workspaces from './migrations/005-workspaces.sql' with { type: 'text' }
 import ledger from './migrations/009-ledger.sql' with { type: 'text' }
+import credits from './migrations/010-credits.sql' with { type: 'text' }
 
 /** Every migration, in order. A released one is never changed; the version is how many have been applied. */
 const MIGRATIONS: string[] = [
@@ -14,6 +15,7 @@ const MIGRATIONS: string[] = [
   audit,
   workspaces,
   ledger,
+  credits,
 ]
 
 /** Brings the database to this program's version, each step whole or not at all. Throws when it was written by a newer one. */

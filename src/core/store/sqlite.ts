@@ -1,9 +1,10 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces.ts'
-import { budgetStore } from './budgets.ts'
 import { auditStore } from './audit.ts'
+import { budgetStore } from './budgets.ts'
 import { byokStore } from './byok.ts'
+import { creditStore } from './credits.ts'
 import { generationStore } from './generations.ts'
 import { keyStore } from './keys.ts'
 import { ledgerStore } from './ledger.ts'
@@ -46,9 +47,9 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     members: memberStore(kysely, write),
     budgets: budgetStore(kysely, write),
     presets: presetStore(kysely, write),
-    ledger: ledgerStore(kysely, db),
     audit: auditStore(kysely),
-    ledger: ledgerStore(kysely),
+    credits: creditStore(kysely, write),
+    ledger: ledgerStore(kysely, db),
     generations: generationStore(kysely, db),
     owner: candidate => ownerOf(kysely, candidate),
     version: versionReader(db),

@@ -4,6 +4,7 @@ import type { AuditStore } from '../identity/audit.ts'
 import type { KeyStore } from '../identity/keys.ts'
 import type { MemberStore } from '../identity/members.ts'
 import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
+import type { CreditStore } from '../ledger/credits.ts'
 import type { LedgerStore } from '../ledger/ledger.ts'
 import type { BudgetStore } from '../policy/budgets.ts'
 import type { GenerationStore } from '../telemetry/generations.ts'
@@ -17,6 +18,7 @@ export interface Store {
   budgets: BudgetStore
   presets: PresetStore
   audit: AuditStore
+  credits: CreditStore
   ledger: LedgerStore
   generations: GenerationStore
   /** The owner of this memory; the candidate becomes it when there is none yet. */

@@ -6,6 +6,7 @@ import type { Key } from '../identity/keys.ts'
 import type { Member, WorkspaceMember } from '../identity/members.ts'
 import type { Workspace } from '../identity/workspaces.ts'
 import type { LedgerRow } from '../ledger/chain.ts'
+import type { Credit } from '../ledger/credits.ts'
 import type { DaySpend, HeldCall } from '../ledger/ledger.ts'
 import type { Budget } from '../policy/budgets.ts'
 import type { Generation } from '../telemetry/generations.ts'
@@ -22,6 +23,7 @@ export interface Tables {
   preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }
   byok: ByokTable
   audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & { sequence: Generated<number>; before: string | null; after: string | null }
+  credits: Columns<Credit> & { sequence: Generated<number> }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow>

@@ -43,7 +43,7 @@ async function ask(path: string, key: string | null = keys.management) {
 /** A second workspace, and a management key of its own. */
 async function otherWorkspace() {
   const workspace = { ...firstWorkspace(OTHER, 'user_2', clock.now()), slug: 'other', is_default: false }
-  await gateway.store.workspaces.insert(workspace)
+  await gateway.store.workspaces.first(workspace)
   gateway.workspaces.set(OTHER, workspace)
   return createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')
 }

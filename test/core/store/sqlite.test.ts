@@ -54,15 +54,18 @@ describe('SQLite in a file', () => {
     db.close()
   })
 
-  test('what was changed can be neither changed nor removed, by no statement', async () => {
+  test('what was changed and what was paid in can be neither changed nor removed, by no statement', async () => {
     const path = newPath()
     const store = await open(path)
     await store.keys.remove('nobody', told())
+    await store.credits.insert({ id: 'c', created_at: '', amount: 1n, note: null, user_id: 'u' }, told())
     store.close()
     const db = new Database(path)
     for (const statement of ['delete from audit', "update audit set actor = 'x'", "update audit set before = '{}'"])
       expect(() => db.run(statement)).toThrow('stays on record')
-    expect(db.query('select count(*) as count from audit').get()).toEqual({ count: 1 })
+    for (const statement of ['delete from credits', 'update credits set amount = 1'])
+      expect(() => db.run(statement)).toThrow('stays on record')
+    expect(db.query('select count(*) as count from audit').get()).toEqual({ count: 2 })
     db.close()
   })
 

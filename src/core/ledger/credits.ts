@@ -1,0 +1,91 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { invalid } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Actor } from '../identity/actor.ts'
+import { type AuditEntry, auditEntry } from '../identity/audit.ts'
+import { mustManageAll } from '../identity/management.ts'
+import type { Bound } from './ledger.ts'
+import { nanosOf, usdOf } from './money.ts'
+
+/** An amount that was paid in, or taken back: a correction is another one. Money in nano-dollars, times in ISO 8601. */
+export interface Credit {
+  id: string
+  created_at: string
+  amount: bigint
+  note: string | null
+  user_id: string
+}
+
+/** Remembers credits. They are added, and neither changed nor removed. */
+export interface CreditStore {
+  insert(credit: Credit, entry: AuditEntry): Promise<void>
+  /** What all of them come to. */
+  total(): Promise<bigint>
+  /** Some of them, the newest first, and how many there are. */
+  page(offset: number, limit: number): Promise<{ credits: Credit[]; count: number }>
+}
+
+/** What the terminal takes: credits are added nowhere else. */
+export const NewCredit = Type.Object({
+  amount: Type.Number({ minimum: -1_000_000_000, maximum: 1_000_000_000, description: 'USD; negative to correct' }),
+  note: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
+})
+export type NewCredit = Static<typeof NewCredit>
+
+/** Which of them the terminal lists. */
+export const CreditQuery = Type.Object({
+  offset: Type.Optional(Type.Integer({ minimum: 0 })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+})
+export type CreditQuery = Static<typeof CreditQuery>
+
+const PAGE = 50
+/** All of them together, up or down: a sum of nano-dollars then fits 64 bits, even when two terminals add at once. */
+const MOST = nanosOf(4_000_000_000)
+
+/** What was paid in and what was spent of it, in USD: `GET /credits`. Throws 403 for whoever manages one workspace only. */
+export function getCredits(gateway: Gateway, actor: Actor) {
+  mustManageAll(gateway, actor)
+  return { data: { total_credits: usdOf(gateway.credits), total_usage: usdOf(gateway.ledger.spent('all', null, false)) } }
+}
+
+/** Pays in, or corrects. Throws 400 for an amount of nothing or one with which the sum is no longer plausible, 403 as `getCredits` does. */
+export async function addCredit(gateway: Gateway, actor: Actor, { amount: usd, note }: NewCredit) {
+  mustManageAll(gateway, actor)
+  const amount = nanosOf(usd)
+  if (amount === 0n) throw invalid('amount: expected at least a nano-dollar', 'amount')
+  const created_at = gateway.clock.now().toISOString()
+  if (isTooMuch((await gateway.store.credits.total()) + amount)) throw invalid('amount: expected one that leaves a plausible sum', 'amount')
+  const credit: Credit = { id: gateway.ids.uuid(), created_at, amount, note: note ?? null, user_id: actor.user_id }
+  const entry = auditEntry(gateway, actor, 'credits.create', { id: credit.id, workspace_id: null }, null, credit)
+  await gateway.store.credits.insert(credit, entry)
+  await reloadCredits(gateway)
+  return { data: shownCredit(credit) }
+}
+
+const isTooMuch = (sum: bigint) => sum > MOST || sum < -MOST
+
+/** What was paid in, the newest first. Throws 403 as `getCredits` does. */
+export async function listCredits(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: CreditQuery) {
+  mustManageAll(gateway, actor)
+  const { credits, count } = await gateway.store.credits.page(offset, limit)
+  return { data: credits.map(shownCredit), total_count: count }
+}
+
+/**
+ * What was paid in bounds everything that is spent through the gateway's own credentials, where the config counts in credits. With less than
+ * nothing left it stops what is free too (wire reference K.9).
+ */
+export function creditBounds({ config, credits, siteUrl }: Gateway): Bound[] {
+  if (!config.limits.credits) return []
+  const message = `Insufficient credits. Add more using ${siteUrl.replace(/\/$/, '')}/credits`
+  return [{ account: 'all', period: null, limit: credits, byok: false, message }]
+}
+
+/** What was paid in, read anew. */
+export async function reloadCredits(gateway: Gateway): Promise<void> {
+  gateway.credits = await gateway.store.credits.total()
+  gateway.policies.clear()
+}
+
+const shownCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: usdOf(amount) })
