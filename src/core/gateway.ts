@@ -79,6 +79,7 @@ export interface Gateway {
   clock: Clock
   ids: Ids
   /** Takes over what another process has changed since, keys, provider keys, workspaces, budgets and presets, and says whether there was anything. */
+  /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and credits, and says whether there was anything. */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
