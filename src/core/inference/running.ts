@@ -1,3 +1,4 @@
+import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
@@ -62,7 +63,7 @@ export function begin<K extends Kind>(
     actor,
     kind,
     call,
-    plan,
+    plan: hold ? { ...plan, endpoints: plan.endpoints.filter(endpoint => isPayable(hold, endpoint)) } : plan,
     hold,
     held: null,
     isBounded: bounds.length > 0,
@@ -92,6 +93,9 @@ function holdFor<K extends Kind>(
   if (key_hash === null) return null
   return gateway.ledger.reserve({ key_hash, user_id, workspace_id }, needOf(gateway, kind, call, endpoints), bounds)
 }
+
+/** Whether a limit lets the call go there. */
+const isPayable = ({ amounts }: Hold, { is_byok }: Endpoint) => (is_byok ? amounts.byok : amounts.own) !== null
 
 /** What is written down of it before it goes out. A call that costs nothing leaves nothing to be found. */
 function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { payer, amounts }: Hold): HeldCall | null {

@@ -103,7 +103,7 @@ export interface LedgerStore {
 export interface Ledger {
   /**
    * Sets money aside in all accounts of the payer, or in none. Between the most and the least that is needed it takes what every bound
-   * has left. Throws 402 with the message of the first bound that has not even the least.
+   * has left. A way that cannot be paid is closed: its amount is null. Throws 402 with the message of the first bound that stops the last.
    */
   reserve(payer: Payer, need: Need, bounds: Bound[]): Hold
   /** Turns a hold into spending. A hold settles once: a second time changes nothing. */
@@ -170,21 +170,25 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
 
 const way = (byok: boolean): 'own' | 'byok' => (byok ? 'byok' : 'own')
 
-/** What every bound lets the call have, each way for itself. Throws 402. */
+/** What every bound lets the call have, each way for itself. A way that cannot be paid is closed; throws 402 where none is left. */
 function granted({ most, least }: Need, bounds: Bound[], left: (bound: Bound) => bigint): Amounts {
   const amounts = { ...most }
+  let refusing: Bound | undefined
   for (const bound of bounds) {
     const available = left(bound)
-    if (amounts.own !== null) amounts.own = within(amounts.own, least.own, available, bound)
-    if (bound.byok && amounts.byok !== null) amounts.byok = within(amounts.byok, least.byok, available, bound)
+    const before = { ...amounts }
+    amounts.own = within(amounts.own, least.own, available)
+    if (bound.byok) amounts.byok = within(amounts.byok, least.byok, available)
+    if (amounts.own === null && before.own !== null) refusing ??= bound
+    if (amounts.byok === null && before.byok !== null) refusing ??= bound
   }
+  if (refusing && amounts.own === null && amounts.byok === null) throw new GatewayError('payment_required', refusing.message)
   return amounts
 }
 
-function within(most: bigint, least: bigint | null, available: bigint, { message }: Bound): bigint {
-  if (most <= available) return most
-  if (least === null || least > available) throw new GatewayError('payment_required', message)
-  return available
+function within(most: bigint | null, least: bigint | null, available: bigint): bigint | null {
+  if (most === null || most <= available) return most
+  return least === null || least > available ? null : available
 }
 
 /** What one account has spent, ever and on each day that a window may still hold. */

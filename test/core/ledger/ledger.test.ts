@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { type Account, type DaySpend, type Ledger, openLedger } from '../../../src/core/ledger/ledger.ts'
+import { type Account, type Amounts, type Bound, type DaySpend, type Ledger, openLedger } from '../../../src/core/ledger/ledger.ts'
 import { dayOf, type Period } from '../../../src/core/ledger/periods.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { boundOf, chargeOn, exactly, own, payer, remembering, spend } from '../../support/ledger.ts'
@@ -133,8 +133,24 @@ describe('a bound', () => {
     expect(ask(true, own(10n))).toBe(true)
     expect(ask(false, { own: null, byok: 1_000n })).toBe(true)
     expect(ask(true, { own: null, byok: 11n })).toBe(false)
-    expect(ask(true, { own: 1n, byok: 11n })).toBe(false)
+    expect(ask(true, { own: 11n, byok: 11n })).toBe(false)
     expect(ask(false, { own: 1n, byok: 11n })).toBe(true)
+  })
+
+  test('closes the way that cannot be paid, and lets the call go the other', async () => {
+    const clock = new TestClock()
+    const ledger = await openLedger(remembering(), clock)
+    spend(ledger, clock, 90n)
+    const grant = (amounts: Amounts, more: Partial<Bound>) => {
+      const hold = ledger.reserve(payer(), exactly(amounts), [boundOf({ limit: 100n, ...more })])
+      ledger.release(hold)
+      return hold.amounts
+    }
+    expect(grant({ own: 11n, byok: 500n }, { byok: false })).toEqual({ own: null, byok: 500n })
+    expect(grant({ own: 11n, byok: 10n }, { byok: true })).toEqual({ own: null, byok: 10n })
+    expect(grant({ own: 10n, byok: 11n }, { byok: true })).toEqual({ own: 10n, byok: null })
+    expect(() => grant({ own: 11n, byok: 11n }, { byok: true })).toThrow('Key limit exceeded')
+    expect(() => grant(own(11n), { byok: true })).toThrow('Key limit exceeded')
   })
 
   test('gives a call that can do with less what it has left', async () => {

@@ -58,17 +58,12 @@ class Reference {
     )
   held = (account: Account, byok: boolean): bigint =>
     [...this.holds.values()].reduce((sum, one) => sum + (isOf(account, one) ? amountOf(one, byok) : 0n), 0n)
-  fits = ({ account, period, byok, limit }: Bound, need: Held, now: Date): boolean =>
-    !counts(need, byok) ||
-    this.spent(account, period, false, now) +
-      (byok ? this.spent(account, period, true, now) : 0n) +
-      this.held(account, byok) +
-      amountOf(need, byok) <=
-      limit
+  fits = ({ account, period, byok, limit }: Bound, nanos: bigint, now: Date): boolean =>
+    this.spent(account, period, false, now) + (byok ? this.spent(account, period, true, now) : 0n) + this.held(account, byok) + nanos <=
+    limit
 }
 
 const amountOf = ({ own, byok }: Held, isCounted: boolean) => (isCounted && (byok ?? 0n) > (own ?? 0n) ? (byok ?? 0n) : (own ?? 0n))
-const counts = ({ own, byok }: Held, isCounted: boolean) => own !== null || (isCounted && byok !== null)
 
 /** What a careless hand might have written. */
 const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
@@ -151,13 +146,22 @@ async function differenceIn(
     const way = random(4)
     const amounts = { own: way === 0 ? null : BigInt(random(400)), byok: way < 2 ? BigInt(random(400)) : null }
     const bounds = boundsOf(payer)
-    const expected = bounds.every(one => reference.fits(one, { ...payer, ...amounts }, clock.now()))
+    const fitting = (nanos: bigint | null, those: Bound[]) =>
+      nanos !== null && those.every(one => reference.fits(one, nanos, clock.now())) ? nanos : null
+    const granted = {
+      own: fitting(amounts.own, bounds),
+      byok: fitting(
+        amounts.byok,
+        bounds.filter(one => one.byok),
+      ),
+    }
+    const expected = granted.own !== null || granted.byok !== null || (amounts.own === null && amounts.byok === null)
     try {
       const hold = ledger.reserve(payer, exactly(amounts), bounds)
       if (!expected) return `${id} was let in`
       open.set(id, { hold, payer })
-      reference.holds.set(id, { ...payer, ...amounts })
-      store.generations.record([{ held: heldCall(id, payer, amounts.own ?? amounts.byok ?? 0n) }])
+      reference.holds.set(id, { ...payer, ...granted })
+      store.generations.record([{ held: heldCall(id, payer, granted.own ?? granted.byok ?? 0n) }])
     } catch (thrown) {
       if (expected) return `${id} was refused`
       if (GatewayError.from(thrown).status !== 402) throw thrown
