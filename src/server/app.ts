@@ -15,6 +15,7 @@ import { embeddings } from './routes/embeddings.ts'
 import { generation } from './routes/generation.ts'
 import { key } from './routes/key.ts'
 import { keys } from './routes/keys.ts'
+import { members } from './routes/members.ts'
 import { messages } from './routes/messages.ts'
 import { models } from './routes/models.ts'
 import { presets } from './routes/presets.ts'
@@ -39,6 +40,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(presets(gateway))
         .use(byok(gateway))
         .use(workspaces(gateway))
+        .use(members(gateway))
         .use(budgets(gateway))
         .use(audit(gateway))
         .use(credits(gateway))

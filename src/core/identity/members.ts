@@ -51,10 +51,18 @@ export interface MemberStore {
   inWorkspace(workspace_id: string): Promise<WorkspaceMember[]>
   /** The membership of one, whether he is active or not. */
   workspaceMember(workspace_id: string, user_id: string): Promise<WorkspaceMember | undefined>
-  /** Puts somebody into a workspace, or changes how he is in it. Throws 409 where that is no longer as it was `before`. */
-  setWorkspaceMember(member: WorkspaceMember, before: WorkspaceMember | undefined, entry: AuditEntry): Promise<void>
-  /** Takes somebody out of a workspace. Throws 409 where he is no longer in it as given. */
-  removeWorkspaceMember(member: WorkspaceMember, entry: AuditEntry): Promise<void>
+  /**
+   * Puts people into a workspace, takes them out of it or changes how they are in it, all or none. Throws 409 where one is no longer in it
+   * as he was `before`, and 400 where it is gone.
+   */
+  changeWorkspaceMembers(changes: Membership[]): Promise<void>
+}
+
+/** A change of how somebody is in a workspace; null: not at all. */
+export interface Membership {
+  before: WorkspaceMember | null
+  after: WorkspaceMember | null
+  entry: AuditEntry
 }
 
 const Name = Type.Union([Type.String({ minLength: 1, maxLength: 255 }), Type.Null()])
@@ -155,18 +163,19 @@ export async function setWorkspaceMember(
   role: WorkspaceMember['role'],
   source: WorkspaceMember['source'],
 ): Promise<WorkspaceMember> {
-  const before = await gateway.store.members.workspaceMember(workspace_id, user_id)
+  const before = (await gateway.store.members.workspaceMember(workspace_id, user_id)) ?? null
   if (before && isKept(before, role, source)) return before
-  const member = { ...(before ?? newWorkspaceMember(gateway, workspace_id, user_id)), role, source }
-  const action = before ? 'workspace_members.update' : 'workspace_members.add'
-  await gateway.store.members.setWorkspaceMember(member, before, workspaceMemberEntry(gateway, actor, action, before ?? null, member))
-  return member
+  const after = { ...(before ?? newWorkspaceMember(gateway, workspace_id, user_id)), role, source }
+  await gateway.store.members.changeWorkspaceMembers([membership(gateway, actor, before, after)])
+  return after
 }
 
-const isKept = (before: WorkspaceMember, role: WorkspaceMember['role'], source: WorkspaceMember['source']) =>
+/** Whether how somebody is in a workspace stays as it is when this is given. */
+export const isKept = (before: WorkspaceMember, role: WorkspaceMember['role'], source: WorkspaceMember['source']) =>
   (before.source === 'manual' && source === 'scim') || (before.source === source && before.role === role)
 
-const newWorkspaceMember = ({ clock, ids }: Gateway, workspace_id: string, user_id: string) => ({
+/** Somebody new in a workspace, but for how he is in it. */
+export const newWorkspaceMember = ({ clock, ids }: Gateway, workspace_id: string, user_id: string) => ({
   id: ids.uuid(),
   workspace_id,
   user_id,
@@ -175,10 +184,15 @@ const newWorkspaceMember = ({ clock, ids }: Gateway, workspace_id: string, user_
 
 /** Takes a member out of a workspace, whatever keys he has there, and says whether he was in it. */
 export async function removeWorkspaceMember(gateway: Gateway, actor: Actor, workspace_id: string, user_id: string): Promise<boolean> {
-  const member = await gateway.store.members.workspaceMember(workspace_id, user_id)
-  if (!member) return false
-  await gateway.store.members.removeWorkspaceMember(member, workspaceMemberEntry(gateway, actor, 'workspace_members.remove', member, null))
-  return true
+  const before = await gateway.store.members.workspaceMember(workspace_id, user_id)
+  if (before) await gateway.store.members.changeWorkspaceMembers([membership(gateway, actor, before, null)])
+  return before !== undefined
+}
+
+/** A change of a workspace's members with the entry that tells of it. */
+export function membership(gateway: Gateway, actor: Actor, before: WorkspaceMember | null, after: WorkspaceMember | null): Membership {
+  const verb = before === null ? 'add' : after === null ? 'remove' : 'update'
+  return { before, after, entry: workspaceMemberEntry(gateway, actor, `workspace_members.${verb}`, before, after) }
 }
 
 /** The entry of a change of a workspace's members. */
@@ -193,5 +207,6 @@ export function workspaceMemberEntry(
   return auditEntry(gateway, actor, action, { id, workspace_id }, before, after)
 }
 
-const memberEntry = (gateway: Gateway, actor: Actor, action: string, before: Member | null, after: Member): AuditEntry =>
+/** The entry of a change of a member. */
+export const memberEntry = (gateway: Gateway, actor: Actor, action: string, before: Member | null, after: Member): AuditEntry =>
   auditEntry(gateway, actor, action, { id: after.id, workspace_id: null }, before, after)

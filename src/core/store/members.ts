@@ -1,9 +1,10 @@
 import type { Compilable, Kysely, Selectable } from 'kysely'
 import { conflict } from '../errors.ts'
 import type { Disabling } from '../identity/keys.ts'
-import type { Member, MemberStore, WorkspaceMember } from '../identity/members.ts'
+import type { Member, MemberStore, Membership, WorkspaceMember } from '../identity/members.ts'
 import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Members in SQL. */
@@ -40,10 +41,7 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
         .orderBy('workspace_members.id')
         .execute(),
     workspaceMember: (workspace_id, user_id) => membership(kysely, { workspace_id, user_id }).executeTakeFirst(),
-    setWorkspaceMember: (member, before, entry) =>
-      write(isStill(kysely, member, before), workspaceMemberUpsert(kysely, member), auditInsert(kysely, entry)),
-    removeWorkspaceMember: (member, entry) =>
-      write(isStill(kysely, member, member), workspaceMemberDelete(kysely, member), auditInsert(kysely, entry)),
+    changeWorkspaceMembers: changes => write(...changes.flatMap(change => workspaceMemberChange(kysely, change))),
   }
 }
 
@@ -73,6 +71,13 @@ function sameOrConflict(expected: Set<string>, found: Set<string>): void {
   if (expected.symmetricDifference(found).size > 0) throw conflict('A key of this member was changed at the same moment. Please try again.')
 }
 
+/** The statements that change how somebody is in a workspace, with their entry. 409 where he is no longer in it as he was before. */
+export function workspaceMemberChange(kysely: Kysely<Tables>, { before, after, entry }: Membership): Statement[] {
+  const told = auditInsert(kysely, entry)
+  if (after) return [isLive(kysely, after.workspace_id), isStill(kysely, after, before), workspaceMemberUpsert(kysely, after), told]
+  return before ? [isStill(kysely, before, before), workspaceMemberDelete(kysely, before), told] : []
+}
+
 /** The statement that puts a member into a workspace; one who is there already keeps his id. */
 export const workspaceMemberUpsert = (kysely: Kysely<Tables>, { role, source, ...member }: WorkspaceMember): Compilable =>
   kysely
@@ -89,7 +94,7 @@ export const workspaceMemberDelete = (kysely: Kysely<Tables>, { workspace_id, us
 const membership = (kysely: Kysely<Tables>, { workspace_id, user_id }: Place) =>
   kysely.selectFrom('workspace_members').selectAll().where('workspace_id', '=', workspace_id).where('user_id', '=', user_id)
 
-const isStill = (kysely: Kysely<Tables>, place: Place, before: WorkspaceMember | undefined): Check =>
+const isStill = (kysely: Kysely<Tables>, place: Place, before: WorkspaceMember | null): Check =>
   check(membership(kysely, place), ([now]) => {
     if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source) throw conflict()
   })
