@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { printable } from '../core/kernel/words.ts'
 import { auditCommand } from './commands/audit.ts'
+import { budgetsCommand } from './commands/budgets.ts'
 import { byokCommand } from './commands/byok.ts'
 import { configCommand } from './commands/config.ts'
 import { creditsCommand } from './commands/credits.ts'
@@ -8,10 +9,12 @@ import { doctorCommand } from './commands/doctor.ts'
 import { generationsCommand } from './commands/generations.ts'
 import { initCommand } from './commands/init.ts'
 import { keysCommand } from './commands/keys.ts'
+import { membersCommand } from './commands/members.ts'
 import { modelsCommand } from './commands/models.ts'
 import { presetsCommand } from './commands/presets.ts'
 import { providersCommand } from './commands/providers.ts'
 import { serveCommand } from './commands/serve.ts'
+import { workspacesCommand } from './commands/workspaces.ts'
 import { fail } from './output.ts'
 import { VERSION } from './version.ts'
 
@@ -25,6 +28,9 @@ export function program(): Command {
     .addCommand(serveCommand())
     .addCommand(initCommand())
     .addCommand(keysCommand())
+    .addCommand(workspacesCommand())
+    .addCommand(membersCommand())
+    .addCommand(budgetsCommand())
     .addCommand(presetsCommand())
     .addCommand(byokCommand())
     .addCommand(creditsCommand())

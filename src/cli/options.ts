@@ -25,6 +25,12 @@ export function numeric(text: string): number {
   return value
 }
 
+/** Yes or no on the command line. */
+export function yesOrNo(text: string): boolean {
+  if (text !== 'yes' && text !== 'no') throw new InvalidArgumentError('expected yes or no')
+  return text === 'yes'
+}
+
 /** Flags as the API's own input. Throws `invalid_request` with the same sentence that the API gives. */
 export function inputOf<T extends TSchema>(schema: T, flags: Record<string, unknown>): Static<T> {
   const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))

@@ -32,6 +32,9 @@ describe('help', () => {
       'keys update',
       'byok create',
       'byok update',
+      'workspaces delete',
+      'members add',
+      'budgets set',
       'models list',
       'models endpoints',
       'presets create',
@@ -290,6 +293,122 @@ describe('keys', () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
     for (const { stdout } of shown) expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f]/)
     expect(shown[0]?.stdout).not.toMatch(/[\u009b\u202e]/)
+  })
+})
+
+describe('workspaces, members and budgets', () => {
+  let data: string
+  const run = (...args: string[]) => gateway([...args, '--data', data])
+  const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
+  const create = (slug: string, ...more: string[]) => json('workspaces', 'create', '--name', 'Team', '--slug', slug, ...more)
+
+  beforeAll(async () => {
+    data = emptyDirectory()
+    await gateway(['init', '--data', data])
+  })
+
+  test('a workspace is created, listed, shown, changed and deleted', async () => {
+    const flags = ['--text-model', 'sandbox/echo', '--provider-sort', 'price', '--broadcast', 'yes', '--io-logging-rate', '0.5']
+    const { data: made } = await create('team', ...flags, '--disabled-tools', 'gateway:bash,gateway:shell', '--description', 'Ours')
+    expect(made).toMatchObject({
+      ...{ slug: 'team', default_text_model: 'sandbox/echo', default_provider_sort: 'price', description: 'Ours' },
+      ...{
+        is_observability_broadcast_enabled: true,
+        io_logging_sampling_rate: 0.5,
+        disabled_server_tools: ['gateway:bash', 'gateway:shell'],
+      },
+    })
+    expect(await json('workspaces', 'get', 'team')).toEqual({ data: made })
+    expect((await json('workspaces', 'list', '--offset', '1')).data).toEqual([made])
+    expect((await run('workspaces', 'list')).stdout).toMatch(/^SLUG +NAME +TEXT MODEL +CREATED +ID\n(.*\n)*team +Team +sandbox\/echo /)
+    const change = ['--slug', 'crew', '--text-model', 'none', '--broadcast', 'no', '--disabled-tools', 'none', '--description', 'none']
+    const { data: changed } = await json('workspaces', 'update', 'team', ...change)
+    expect(changed).toMatchObject({ slug: 'crew', default_text_model: null, is_observability_broadcast_enabled: false })
+    expect(changed).toMatchObject({ disabled_server_tools: null, description: null, default_provider_sort: 'price' })
+    expect((await run('workspaces', 'get', 'crew')).stdout).toMatch(/^slug +crew$/m)
+    expect(await json('workspaces', 'delete', 'crew')).toEqual({ deleted: true })
+    for (const verb of ['get', 'update', 'delete']) expect(refusal(await run('workspaces', verb, 'crew'))).toEqual(refused(3))
+  })
+
+  test('a workspace that is in use, taken or misspelled is refused with 2, and so is the default one unless it is confirmed', async () => {
+    await create('used')
+    await json('keys', 'create', '--name', 'x', '--workspace', 'used')
+    for (const args of [
+      ['delete', 'used'],
+      ['delete', 'default'],
+      ['create', '--name', 'x', '--slug', 'used'],
+      ['create', '--name', 'x', '--slug', 'A B'],
+      ['create', '--name', 'x', '--slug', 'b', '--broadcast', 'maybe'],
+      ['create', '--name', 'x', '--slug', 'b', '--text-model', 'acme/none'],
+      ['list', '--limit', '0'],
+    ])
+      expect([args, refusal(await run('workspaces', ...args))]).toEqual([args, refused(2)])
+  })
+
+  test('members come, change, are put into a workspace, and go with their keys', async () => {
+    await create('place')
+    const person = ['--email', 'ada@acme.example', '--first-name', 'Ada', '--role', 'admin']
+    const { data: ada } = await json('members', 'create', ...person)
+    expect(ada).toEqual({ id: expect.any(String), email: 'ada@acme.example', first_name: 'Ada', last_name: null, role: 'org:admin' })
+    expect(refusal(await run('members', 'create', ...person))).toEqual(refused(4))
+    const { data: changed } = await json('members', 'update', ada.id, '--last-name', 'L', '--first-name', 'none', '--role', 'member')
+    expect(changed).toEqual({ ...ada, first_name: null, last_name: 'L', role: 'org:member' })
+    expect((await json('members', 'list')).data).toContainEqual(changed)
+    expect((await run('members', 'list')).stdout).toContain('ada@acme.example')
+
+    expect((await json('members', 'add', ada.id, '--workspace', 'place')).data).toMatchObject([{ user_id: ada.id, role: 'member' }])
+    expect((await run('members', 'add', ada.id, '--workspace', 'place')).stdout).toBe('Added 0 to place\n')
+    expect((await json('members', 'list', '--workspace', 'place')).total_count).toBe(1)
+    expect((await run('members', 'list', '--workspace', 'place')).stdout).toMatch(new RegExp(`^USER +ROLE +SINCE\\n${ada.id} +member `))
+    expect(await json('members', 'remove', ada.id, '--workspace', 'place')).toEqual({ removed_count: 1 })
+    expect((await run('members', 'deactivate', ada.id)).stdout).toBe(`Deactivated ${ada.id}\n`)
+    expect(refusal(await run('members', 'add', ada.id, '--workspace', 'place'))).toEqual(refused(2))
+    expect((await json('members', 'update', ada.id, '--activate')).data).toEqual(changed)
+  })
+
+  test('members of whom nobody knows are not found, and no address is none', async () => {
+    for (const args of [
+      ['update', 'nobody', '--role', 'admin'],
+      ['deactivate', 'nobody'],
+      ['list', '--workspace', 'nowhere'],
+    ])
+      expect([args, refusal(await run('members', ...args))]).toEqual([args, refused(3)])
+    for (const args of [
+      ['create'],
+      ['create', '--email', 'ada'],
+      ['create', '--email', 'a@b', '--role', 'king'],
+      ['add', 'x'],
+      ['add', '--workspace', 'default'],
+    ])
+      expect([args, refusal(await run('members', ...args))]).toEqual([args, refused(2)])
+  })
+
+  test('budgets are set, listed, shown and deleted, of the default workspace or another', async () => {
+    await create('spender')
+    const { data: made, include_byok_in_budgets } = await json('budgets', 'set', 'monthly', '--limit', '500', '--include-byok', 'yes')
+    expect([made.limit_usd, made.reset_interval, include_byok_in_budgets]).toEqual([500, 'monthly', true])
+    await json('budgets', 'set', 'lifetime', '--limit', '0.5', '--workspace', 'spender')
+    expect((await json('budgets', 'get', 'lifetime', '--workspace', 'spender')).data).toMatchObject({
+      limit_usd: 0.5,
+      reset_interval: null,
+    })
+    expect((await json('budgets', 'list')).data).toEqual([made])
+    expect((await run('budgets', 'list')).stdout).toMatch(/^INTERVAL +LIMIT +OWN PROVIDER KEYS +SET\nmonthly +\$500\.00 +count +\S+\n$/)
+    expect((await run('budgets', 'get', 'monthly')).stdout).toMatch(/^limit_usd +500$/m)
+    expect(refusal(await run('budgets', 'set', 'weekly', '--limit', '600'))).toEqual(refused(2))
+    expect(refusal(await run('budgets', 'get', 'yearly'))).toEqual(refused(2))
+    expect(refusal(await run('budgets', 'get', 'daily'))).toEqual(refused(3))
+    expect(refusal(await run('budgets', 'list', '--workspace', 'nowhere'))).toEqual(refused(3))
+    expect((await run('budgets', 'delete', 'monthly')).stdout).toBe('Deleted the monthly budget\n')
+    expect(await json('budgets', 'delete', 'monthly')).toEqual({ deleted: true })
+    expect((await json('budgets', 'list')).data).toEqual([])
+  })
+
+  test('the default workspace goes where that is confirmed', async () => {
+    expect((await run('workspaces', 'delete', 'default', '--confirm-default')).stdout).toBe('Deleted default\n')
+    expect(refusal(await run('keys', 'list'))).toEqual(refused(2))
+    expect(refusal(await run('budgets', 'list'))).toEqual(refused(3))
+    expect(await json('keys', 'create', '--name', 'again', '--management')).toMatchObject({ data: { disabled: false } })
   })
 })
 

@@ -1,0 +1,161 @@
+import { Command } from 'commander'
+import { type CommonOptions, common, inputOf, numeric } from '../options.ts'
+import { output, print, printFields, printTable } from '../output.ts'
+import { withGateway } from '../with-gateway.ts'
+
+interface PersonOptions extends CommonOptions {
+  email?: string
+  firstName?: string
+  lastName?: string
+  role?: string
+}
+
+interface UpdateOptions extends PersonOptions {
+  activate?: boolean
+}
+
+interface ListOptions extends CommonOptions {
+  workspace?: string
+  offset?: number
+  limit?: number
+}
+
+interface PlaceOptions extends CommonOptions {
+  workspace: string
+}
+
+/** `gateway members`: the organization's people and who of them is in which workspace, by the same functions and rules as over HTTP. */
+export const membersCommand = () =>
+  new Command('members')
+    .description('the organization’s people, and the workspaces’')
+    .addCommand(listCommand())
+    .addCommand(createCommand())
+    .addCommand(updateCommand())
+    .addCommand(deactivateCommand())
+    .addCommand(addCommand())
+    .addCommand(removeCommand())
+
+const listCommand = () =>
+  common(new Command('list').description('list the organization’s members, or a workspace’s'))
+    .option('--workspace <id>', 'of this workspace, by id or slug')
+    .option('--offset <n>', 'how many to skip', numeric)
+    .option('--limit <n>', 'how many at most (50)', numeric)
+    .action(list)
+
+const createCommand = () =>
+  person(common(new Command('create').description('add a member to the organization')))
+    .requiredOption('--email <address>', 'the e-mail address')
+    .action(create)
+
+const updateCommand = () =>
+  person(common(new Command('update').description('change a member').argument('<id>', 'the user’s id')))
+    .option('--email <address>', 'the e-mail address')
+    .option('--activate', 'take back who left; the keys stay disabled')
+    .action(update)
+
+const deactivateCommand = () =>
+  common(
+    new Command('deactivate')
+      .description('take a member out of the organization and disable every key that he made')
+      .argument('<id>', 'the user’s id'),
+  ).action(deactivate)
+
+const addCommand = () =>
+  common(new Command('add').description('put members into a workspace').argument('<ids...>', 'the users’ ids'))
+    .requiredOption('--workspace <id>', 'the workspace, by id or slug')
+    .action(add)
+
+const removeCommand = () =>
+  common(new Command('remove').description('take members out of a workspace').argument('<ids...>', 'the users’ ids'))
+    .requiredOption('--workspace <id>', 'the workspace, by id or slug')
+    .action(remove)
+
+const person = (command: Command): Command =>
+  command
+    .option('--first-name <name>', 'the first name; none for none')
+    .option('--last-name <name>', 'the last name; none for none')
+    .option('--role <role>', 'admin or member')
+
+async function list(options: ListOptions): Promise<void> {
+  const { listMembers, listWorkspaceMembers, MemberQuery } = await import('../../core/identity/workspace-members.ts')
+  const { operator } = await import('../../core/identity/actor.ts')
+  const query = inputOf(MemberQuery, { offset: options.offset, limit: options.limit })
+  const { workspace } = options
+  await withGateway(options, async gateway => {
+    if (workspace !== undefined)
+      return output(options.json, await listWorkspaceMembers(gateway, operator(gateway), workspace, query), ({ data }) =>
+        printTable(
+          ['USER', 'ROLE', 'SINCE'],
+          data.map(one => [one.user_id, one.role, one.created_at]),
+        ),
+      )
+    output(options.json, await listMembers(gateway, operator(gateway), query), ({ data }) =>
+      printTable(
+        ['E-MAIL', 'FIRST NAME', 'LAST NAME', 'ROLE', 'ID'],
+        data.map(one => [one.email, one.first_name, one.last_name, one.role, one.id]),
+      ),
+    )
+  })
+}
+
+async function create(options: PersonOptions): Promise<void> {
+  const { addMember, NewMember } = await import('../../core/identity/members.ts')
+  const { shownMember } = await import('../../core/identity/workspace-members.ts')
+  const { operator } = await import('../../core/identity/actor.ts')
+  const input = inputOf(NewMember, fieldsOf(options))
+  await withGateway(options, async gateway => {
+    const data = shownMember(await addMember(gateway, operator(gateway), input))
+    output(options.json, { data }, () => printFields(data))
+  })
+}
+
+async function update(id: string, options: UpdateOptions): Promise<void> {
+  const { MemberChange, updateMember } = await import('../../core/identity/members.ts')
+  const { shownMember } = await import('../../core/identity/workspace-members.ts')
+  const { operator } = await import('../../core/identity/actor.ts')
+  const change = inputOf(MemberChange, { ...fieldsOf(options), active: options.activate })
+  await withGateway(options, async gateway => {
+    const data = shownMember(await updateMember(gateway, operator(gateway), id, change))
+    output(options.json, { data }, () => printFields(data))
+  })
+}
+
+async function deactivate(id: string, options: CommonOptions): Promise<void> {
+  const { deactivateMember } = await import('../../core/identity/members.ts')
+  const { operator } = await import('../../core/identity/actor.ts')
+  await withGateway(options, async gateway => {
+    await deactivateMember(gateway, operator(gateway), id)
+    output(options.json, { deactivated: true }, () => print(`Deactivated ${id}`))
+  })
+}
+
+async function add(user_ids: string[], options: PlaceOptions): Promise<void> {
+  const { addWorkspaceMembers, MemberIds } = await import('../../core/identity/workspace-members.ts')
+  const { operator } = await import('../../core/identity/actor.ts')
+  const input = inputOf(MemberIds, { user_ids })
+  await withGateway(options, async gateway =>
+    output(options.json, await addWorkspaceMembers(gateway, operator(gateway), options.workspace, input), ({ added_count }) =>
+      print(`Added ${added_count} to ${options.workspace}`),
+    ),
+  )
+}
+
+async function remove(user_ids: string[], options: PlaceOptions): Promise<void> {
+  const { MemberIds, removeWorkspaceMembers } = await import('../../core/identity/workspace-members.ts')
+  const { operator } = await import('../../core/identity/actor.ts')
+  const input = inputOf(MemberIds, { user_ids })
+  await withGateway(options, async gateway =>
+    output(options.json, await removeWorkspaceMembers(gateway, operator(gateway), options.workspace, input), ({ removed_count }) =>
+      print(`Removed ${removed_count} from ${options.workspace}`),
+    ),
+  )
+}
+
+const fieldsOf = ({ email, firstName, lastName, role }: PersonOptions) => ({
+  email,
+  first_name: orNull(firstName),
+  last_name: orNull(lastName),
+  role: role === 'admin' || role === 'member' ? `org:${role}` : role,
+})
+
+const orNull = (text: string | undefined) => (text === 'none' ? null : text)
