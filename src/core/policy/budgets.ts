@@ -50,8 +50,8 @@ export function listBudgets(gateway: Gateway, actor: Actor, idOrSlug: string) {
 
 /** A workspace's budget for one interval. Throws 400 for what is no interval, and 404. */
 export function getBudget(gateway: Gateway, actor: Actor, idOrSlug: string, said: string) {
-  const interval = intervalOf(said)
   const { id, include_byok_in_budgets } = reachedWorkspace(gateway, actor, idOrSlug)
+  const interval = intervalOf(said)
   const budget = budgetsOf(gateway, id).find(one => one.interval === interval)
   if (!budget) throw notFound('Budget not found')
   return { data: shownBudget(budget), include_byok_in_budgets }
@@ -62,8 +62,8 @@ export function getBudget(gateway: Gateway, actor: Actor, idOrSlug: string, said
  * Throws 404, and 400 for what is no interval and for limits that do not decrease as the intervals narrow.
  */
 export async function setBudget(gateway: Gateway, actor: Actor, idOrSlug: string, said: string, input: BudgetInput) {
-  const interval = intervalOf(said)
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
+  const interval = intervalOf(said)
   const limit_usd = nanosOf(input.limit_usd)
   if (limit_usd === 0n) throw invalid('limit_usd: expected at least a nano-dollar', 'limit_usd')
   const before = budgetsOf(gateway, workspace.id).find(one => one.interval === interval)
@@ -87,8 +87,8 @@ const BUDGETS = 'c1f0f6de-51a5-5f0e-8b7e-2d1c94f1a3b8'
 
 /** Removes a workspace's budget for one interval, if it has one. Throws 400 for what is no interval, and 404 for the workspace. */
 export async function deleteBudget(gateway: Gateway, actor: Actor, idOrSlug: string, said: string) {
-  const interval = intervalOf(said)
   const { id } = reachedWorkspace(gateway, actor, idOrSlug)
+  const interval = intervalOf(said)
   const before = budgetsOf(gateway, id).find(one => one.interval === interval)
   if (before) {
     await gateway.store.budgets.remove(before.id, entryOf(gateway, actor, before, null))
