@@ -4,6 +4,10 @@ import type { Gateway } from '../../src/core/gateway.ts'
 import { operator } from '../../src/core/identity/actor.ts'
 import { type AuditEntry, listAudit } from '../../src/core/identity/audit.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
+import { addMember } from '../../src/core/identity/members.ts'
+import { addWorkspaceMembers } from '../../src/core/identity/workspace-members.ts'
+import { createWorkspace } from '../../src/core/identity/workspaces.ts'
+import { setBudget } from '../../src/core/policy/budgets.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
 import { testGateway, testKeys } from '../support/gateway.ts'
@@ -14,6 +18,20 @@ type Example = (gateway: Gateway) => Promise<{ action: string; params?: Record<s
 const keyOf = async (gateway: Gateway) => (await createKey(gateway, operator(gateway), { name: 'ci' })).data
 const byokKeyOf = async (gateway: Gateway) =>
   (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: 'sk-canary-1' })).data
+
+const workspaceOf = async (gateway: Gateway) => (await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })).data
+const memberOf = (gateway: Gateway) => addMember(gateway, operator(gateway), { email: 'ada@acme.example' })
+
+/** A request for a workspace that has a member and a budget. */
+const inWorkspace =
+  (action: string, more: (user_id: string) => { params?: Record<string, string>; body?: object }): Example =>
+  async gateway => {
+    const [{ id }, member, other] = [await workspaceOf(gateway), await memberOf(gateway), gateway.owner.user_id]
+    await setBudget(gateway, operator(gateway), id, 'monthly', { limit_usd: 5 })
+    await addWorkspaceMembers(gateway, operator(gateway), id, { user_ids: [other] })
+    const { params, body } = more(action === 'workspace_members.remove' ? other : member.id)
+    return { action, params: { id, ...params }, ...(body ? { body } : {}) }
+  }
 
 const presetFrom =
   (body: object): Example =>
@@ -28,6 +46,13 @@ const EXAMPLES: Record<string, Example> = {
   createBYOKKey: async () => ({ action: 'byok.create', body: { provider: 'openai', key: 'sk-canary-1' } }),
   updateBYOKKey: async gateway => ({ action: 'byok.update', params: { id: (await byokKeyOf(gateway)).id }, body: { key: 'sk-canary-2' } }),
   deleteBYOKKey: async gateway => ({ action: 'byok.delete', params: { id: (await byokKeyOf(gateway)).id } }),
+  createWorkspace: async () => ({ action: 'workspaces.create', body: { name: 'Team', slug: 'team' } }),
+  updateWorkspace: inWorkspace('workspaces.update', () => ({ body: { name: 'Crew' } })),
+  deleteWorkspace: inWorkspace('workspaces.delete', () => ({})),
+  bulkAddWorkspaceMembers: inWorkspace('workspace_members.add', user_id => ({ body: { user_ids: [user_id] } })),
+  bulkRemoveWorkspaceMembers: inWorkspace('workspace_members.remove', user_id => ({ body: { user_ids: [user_id] } })),
+  upsertWorkspaceBudget: inWorkspace('budgets.create', () => ({ params: { interval: 'daily' }, body: { limit_usd: 1 } })),
+  deleteWorkspaceBudget: inWorkspace('budgets.delete', () => ({ params: { interval: 'monthly' } })),
   createPresetsChatCompletions: presetFrom({ messages, temperature: 0 }),
   createPresetsMessages: presetFrom({ model: 'sandbox/echo', max_tokens: 5, messages }),
   createPresetsResponses: presetFrom({ input: 'Hi', temperature: 0 }),
@@ -102,7 +127,7 @@ describe.each(changing.map(route => [route.operation.id, route] as const))('%s',
     const before = await entries()
     expect(await ask(route, { ...asking, key: null })).toBe(401)
     expect(await ask(route, { ...asking, key: wrongKey })).toBe(403)
-    if (route.operation.statuses.includes(400)) expect(await ask(route, { ...asking, key, body: '{"' })).toBe(400)
+    if (route.operation.body) expect(await ask(route, { ...asking, key, body: '{"' })).toBe(400)
     if (route.operation.params && key === keys.management)
       expect(await ask(route, { ...asking, key, params: Object.fromEntries(Object.keys(asking.params ?? {}).map(isUnknown)) })).toBe(404)
     expect(await entries()).toEqual(before)
