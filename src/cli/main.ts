@@ -7,6 +7,7 @@ import { configCommand } from './commands/config.ts'
 import { creditsCommand } from './commands/credits.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { generationsCommand } from './commands/generations.ts'
+import { guardrailsCommand } from './commands/guardrails.ts'
 import { initCommand } from './commands/init.ts'
 import { keysCommand } from './commands/keys.ts'
 import { membersCommand } from './commands/members.ts'
@@ -35,6 +36,7 @@ export function program(): Command {
     .addCommand(byokCommand())
     .addCommand(creditsCommand())
     .addCommand(auditCommand())
+    .addCommand(guardrailsCommand())
     .addCommand(modelsCommand())
     .addCommand(providersCommand())
     .addCommand(generationsCommand())

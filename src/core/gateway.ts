@@ -19,8 +19,10 @@ import type { LedgerHead } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type Ledger, openLedger } from './ledger/ledger.ts'
 import { midnight } from './ledger/periods.ts'
+import { type Assignment, openAssignments, reloadAssignments } from './policy/assignments.ts'
 import { type Budget, openBudgets, reloadBudgets } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
+import { type Guardrail, openGuardrails, reloadGuardrails } from './policy/guardrails.ts'
 import { openRateLimits, type RateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import { readHead, writeHead } from './store/ledger-head.ts'
@@ -53,6 +55,10 @@ export interface Gateway {
   budgets: Map<string, Budget[]>
   /** Every preset as it is used, by its workspace and slug, in memory. */
   presets: Map<string, DesignatedPreset>
+  /** Every guardrail by its id, in memory. */
+  guardrails: Map<string, Guardrail>
+  /** Who has which of them, by the account, in memory. */
+  assignments: Map<string, Assignment>
   owner: Owner
   /** What the keys' calls are held to, as far as it was asked for since anything changed. */
   policies: Map<string, Policy>
@@ -80,6 +86,7 @@ export interface Gateway {
   ids: Ids
   /** Takes over what another process has changed since, keys, provider keys, workspaces, budgets and presets, and says whether there was anything. */
   /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and credits, and says whether there was anything. */
+  /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and guardrails, and says whether there was anything. */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -126,6 +133,8 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     workspaces: await openWorkspaces(store.workspaces),
     budgets: await openBudgets(store.budgets),
     presets: await openPresets(store.presets),
+    guardrails: await openGuardrails(store.guardrails),
+    assignments: await openAssignments(store.assignments),
     owner,
     policies: new Map(),
     rateLimits: openRateLimits(config, clock, await freeToday(store, config, clock)),
@@ -150,6 +159,9 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       await reloadBudgets(gateway)
       await reloadPresets(gateway)
       await reloadCredits(gateway)
+      // In this order, so that nobody is assigned what is not there yet.
+      await reloadAssignments(gateway)
+      await reloadGuardrails(gateway)
       gateway.policies.clear()
       version = now
       return true

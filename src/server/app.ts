@@ -13,6 +13,7 @@ import { credits } from './routes/credits.ts'
 import { description } from './routes/description.ts'
 import { embeddings } from './routes/embeddings.ts'
 import { generation } from './routes/generation.ts'
+import { guardrails } from './routes/guardrails.ts'
 import { key } from './routes/key.ts'
 import { keys } from './routes/keys.ts'
 import { members } from './routes/members.ts'
@@ -44,6 +45,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(budgets(gateway))
         .use(audit(gateway))
         .use(credits(gateway))
+        .use(guardrails(gateway))
         .use(generation(gateway))
         .use(models(gateway, siteUrl))
         .use(providers(gateway)),

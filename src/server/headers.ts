@@ -1,6 +1,7 @@
 import type { Gateway } from '../core/gateway.ts'
 import type { Origin } from '../core/inference/call.ts'
 import { printable } from '../core/kernel/words.ts'
+import { regionOf } from '../core/policy/regions.ts'
 
 /** An id that the client gave its request, if it is plainly one; the fallback otherwise. */
 export function requestIdOf(request: Request, fallback: string): string {
@@ -19,6 +20,7 @@ export function originOf(request: Request, requestId: string, { config }: Gatewa
     http_referer: header('http-referer') ?? header('referer'),
     title: header(`x-${config.service_name}-title`) ?? header('x-gateway-title') ?? header('x-openrouter-title') ?? header('x-title'),
     user_agent: header('user-agent'),
+    region: regionOf(config, request.headers.get('host')),
   }
 }
 

@@ -1,62 +1,11 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
-import { createByokKey } from '../../src/core/catalog/byok.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { operator } from '../../src/core/identity/actor.ts'
 import { type AuditEntry, listAudit } from '../../src/core/identity/audit.ts'
-import { createKey } from '../../src/core/identity/keys.ts'
-import { addMember } from '../../src/core/identity/members.ts'
-import { addWorkspaceMembers } from '../../src/core/identity/workspace-members.ts'
-import { createWorkspace } from '../../src/core/identity/workspaces.ts'
-import { setBudget } from '../../src/core/policy/budgets.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
 import { testGateway, testKeys } from '../support/gateway.ts'
-
-/** One request that changes something, made possible first. `key` is the kind of key it takes, where that is not a management key. */
-type Example = (gateway: Gateway) => Promise<{ action: string; params?: Record<string, string>; body?: object; key?: 'inference' }>
-
-const keyOf = async (gateway: Gateway) => (await createKey(gateway, operator(gateway), { name: 'ci' })).data
-const byokKeyOf = async (gateway: Gateway) =>
-  (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: 'sk-canary-1' })).data
-
-const workspaceOf = async (gateway: Gateway) => (await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })).data
-const memberOf = (gateway: Gateway) => addMember(gateway, operator(gateway), { email: 'ada@acme.example' })
-
-/** A request for a workspace that has a member and a budget. */
-const inWorkspace =
-  (action: string, more: (user_id: string) => { params?: Record<string, string>; body?: object }): Example =>
-  async gateway => {
-    const [{ id }, member, other] = [await workspaceOf(gateway), await memberOf(gateway), gateway.owner.user_id]
-    await setBudget(gateway, operator(gateway), id, 'monthly', { limit_usd: 5 })
-    await addWorkspaceMembers(gateway, operator(gateway), id, { user_ids: [other] })
-    const { params, body } = more(action === 'workspace_members.remove' ? other : member.id)
-    return { action, params: { id, ...params }, ...(body ? { body } : {}) }
-  }
-
-const presetFrom =
-  (body: object): Example =>
-  async () => ({ action: 'presets.create', params: { slug: 'brief' }, body, key: 'inference' })
-const messages = [{ role: 'user', content: 'Hi' }]
-
-/** One good request of every operation that changes something, by its id. */
-const EXAMPLES: Record<string, Example> = {
-  createKeys: async () => ({ action: 'keys.create', body: { name: 'ci' } }),
-  updateKeys: async gateway => ({ action: 'keys.update', params: { hash: (await keyOf(gateway)).hash }, body: { name: 'other' } }),
-  deleteKeys: async gateway => ({ action: 'keys.delete', params: { hash: (await keyOf(gateway)).hash } }),
-  createBYOKKey: async () => ({ action: 'byok.create', body: { provider: 'openai', key: 'sk-canary-1' } }),
-  updateBYOKKey: async gateway => ({ action: 'byok.update', params: { id: (await byokKeyOf(gateway)).id }, body: { key: 'sk-canary-2' } }),
-  deleteBYOKKey: async gateway => ({ action: 'byok.delete', params: { id: (await byokKeyOf(gateway)).id } }),
-  createWorkspace: async () => ({ action: 'workspaces.create', body: { name: 'Team', slug: 'team' } }),
-  updateWorkspace: inWorkspace('workspaces.update', () => ({ body: { name: 'Crew' } })),
-  deleteWorkspace: inWorkspace('workspaces.delete', () => ({})),
-  bulkAddWorkspaceMembers: inWorkspace('workspace_members.add', user_id => ({ body: { user_ids: [user_id] } })),
-  bulkRemoveWorkspaceMembers: inWorkspace('workspace_members.remove', user_id => ({ body: { user_ids: [user_id] } })),
-  upsertWorkspaceBudget: inWorkspace('budgets.create', () => ({ params: { interval: 'daily' }, body: { limit_usd: 1 } })),
-  deleteWorkspaceBudget: inWorkspace('budgets.delete', () => ({ params: { interval: 'monthly' } })),
-  createPresetsChatCompletions: presetFrom({ messages, temperature: 0 }),
-  createPresetsMessages: presetFrom({ model: 'sandbox/echo', max_tokens: 5, messages }),
-  createPresetsResponses: presetFrom({ input: 'Hi', temperature: 0 }),
-}
+import { EXAMPLES } from '../support/operations.ts'
 
 // What may answer 402 is a call, which leaves a generation instead.
 const changing = describedRoutes(createApp(await testGateway())).filter(

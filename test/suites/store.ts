@@ -4,6 +4,8 @@ import type { DesignatedPreset } from '../../src/core/catalog/presets.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Key } from '../../src/core/identity/keys.ts'
 import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
+import type { Assignment } from '../../src/core/policy/assignments.ts'
+import type { Guardrail } from '../../src/core/policy/guardrails.ts'
 import type { Store } from '../../src/core/store/store.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { told } from '../support/audit.ts'
@@ -85,6 +87,47 @@ const byokKeyOf = (more: Partial<ByokKey> = {}): ByokKey => ({
   ...more,
 })
 
+const guardrailOf = (more: Partial<Guardrail> = {}): Guardrail => ({
+  id: 'g1',
+  workspace_id: WORKSPACE,
+  name: 'rules “𝄞”',
+  description: "it's",
+  allowed_data_regions: ['europe', 'us'],
+  allowed_models: ['acme/small'],
+  allowed_providers: ['openai', "o'hara"],
+  ignored_models: ['acme/large'],
+  ignored_providers: ['azure'],
+  content_filter_builtins: [{ slug: 'email', action: 'redact' }],
+  content_filters: [{ pattern: '\\d+“', action: 'block', label: null }],
+  filterOutput: true,
+  enable_free_model_publication: true,
+  enable_free_model_training: false,
+  enable_paid_model_training: null,
+  enforce_zdr: true,
+  enforce_zdr_anthropic: false,
+  enforce_zdr_google: null,
+  enforce_zdr_openai: true,
+  enforce_zdr_other: false,
+  enforce_zdr_xai: true,
+  limit_usd: LARGEST,
+  reset_interval: 'monthly',
+  include_byok_in_budgets: true,
+  revision: 1,
+  created_at: CREATED,
+  updated_at: null,
+  ...more,
+})
+
+const assignmentOf = (more: Partial<Assignment> = {}): Assignment => ({
+  id: 'a1',
+  guardrail_id: 'g1',
+  kind: 'key',
+  assignee: 'h1',
+  assigned_by: 'user_1',
+  created_at: CREATED,
+  ...more,
+})
+
 /** What every store must satisfy. `open` gives an empty one. */
 export function storeSuite(name: string, open: () => Promise<Store>): void {
   describe(`store: ${name}`, () => {
@@ -136,6 +179,54 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       for (const key of keys) await store.byok.insert(key, told())
       expect((await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(keys)
       expect(store.byok.insert(byokKeyOf(), told())).rejects.toThrow()
+    })
+
+    test('a guardrail is what was inserted, to the last field, and its id is unique', async () => {
+      const nothing = Object.fromEntries(Object.keys(guardrailOf()).map(name => [name, null]))
+      const { id, workspace_id, name, revision, created_at } = guardrailOf({ id: 'g2' })
+      const known = { id, workspace_id, name, revision, created_at, filterOutput: false, include_byok_in_budgets: false }
+      const guardrails = [guardrailOf(), { ...(nothing as unknown as Guardrail), ...known }]
+      for (const guardrail of guardrails) await store.guardrails.insert(guardrail, told())
+      expect((await store.guardrails.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(guardrails)
+      expect(await typeOf(store.guardrails.insert(guardrailOf(), told()))).toBe('conflict')
+    })
+
+    test('a guardrail is replaced by its next revision and by no other', async () => {
+      await store.guardrails.insert(guardrailOf(), told())
+      await store.guardrails.insert(guardrailOf({ id: 'g2' }), told())
+      const next = guardrailOf({
+        revision: 2,
+        name: 'next',
+        limit_usd: null,
+        reset_interval: null,
+        allowed_models: null,
+        enforce_zdr: null,
+      })
+      await store.guardrails.replace(next, told())
+      expect(await typeOf(store.guardrails.replace({ ...next, name: 'late' }, told()))).toBe('conflict')
+      expect(await typeOf(store.guardrails.replace({ ...next, revision: 4 }, told()))).toBe('conflict')
+      expect(await typeOf(store.guardrails.replace({ ...next, id: 'none', revision: 3 }, told()))).toBe('conflict')
+      expect((await store.guardrails.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual([next, guardrailOf({ id: 'g2' })])
+    })
+
+    test('a key and a member have one guardrail each, which goes with it and with the key', async () => {
+      for (const id of ['g1', 'g2']) await store.guardrails.insert(guardrailOf({ id }), told())
+      for (const hash of ['h1', 'h2']) await store.keys.insert(keyOf({ hash }), told())
+      const all = async () => (await store.assignments.all()).sort((a, b) => (a.id < b.id ? -1 : 1))
+      const [key, other] = [assignmentOf(), assignmentOf({ id: 'a2', assignee: 'h2' })]
+      const member = assignmentOf({ id: 'a3', kind: 'member', assignee: 'h1', assigned_by: null })
+      await store.assignments.assign([key, other, member], told())
+      expect(await all()).toEqual([key, other, member])
+      const moved = assignmentOf({ id: 'a4', guardrail_id: 'g2' })
+      await store.assignments.assign([moved], told())
+      expect(await all()).toEqual([other, member, moved])
+      await store.assignments.unassign([member, key], told())
+      expect(await all()).toEqual([other, moved])
+      await store.keys.remove('h2', told())
+      await store.guardrails.remove('g2', told())
+      expect(await all()).toEqual([])
+      expect(await typeOf(store.assignments.assign([moved], told()))).toBe('conflict')
+      expect(await typeOf(store.assignments.assign([other], told()))).toBe('conflict')
     })
 
     test('a change and a removal touch one provider key', async () => {

@@ -1,6 +1,7 @@
 import type { ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
+import { isAllowed, type Rule } from '../policy/rules.ts'
 import { readBuiltIn } from './models/built-in.ts'
 import { LazyModels } from './models/lazy.ts'
 import { type CountQuery, keepsNothing, type ModelQuery, matching, type PageQuery } from './models/query.ts'
@@ -119,10 +120,14 @@ const unspoken = (path: string, protocols: string[]) => invalid(`${path}: expect
 
 /** The model under this slug or alias. Throws 404. */
 export function getModel(gateway: Gateway, id: string): Model {
-  const model = gateway.catalog.models.get(id) ?? gateway.catalog.models.get(withoutVariant(id))
+  const model = modelCalled(gateway, id)
   if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
   return model
 }
+
+/** The model that somebody means by this name, if there is one. */
+export const modelCalled = ({ catalog: { models } }: Gateway, id: string): Model | undefined =>
+  models.get(id) ?? models.get(withoutVariant(id))
 
 // Variants that say how to choose an endpoint, not what is called. `:free` is another model.
 const withoutVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|thinking)$/, '')
@@ -143,14 +148,14 @@ export function listModels(gateway: Gateway, query: ModelQuery = {}) {
   return pageOf(matching(gateway.catalog.models.values(), query, gateway.clock.now()), query, '/api/v1/models')
 }
 
-/** What this gateway can call, with the endpoints that it can call only, as `GET /models/user` shows it. */
-export function listCallableModels(gateway: Gateway, query: ModelQuery = {}) {
-  return pageOf(matching(callable(gateway.catalog.models.values()), query, gateway.clock.now()), query, '/api/v1/models/user')
+/** What this gateway can call under these rules, with the endpoints that it can call only, as `GET /models/user` shows it. */
+export function listCallableModels(gateway: Gateway, query: ModelQuery = {}, rules: Rule[] = []) {
+  return pageOf(matching(callable(gateway.catalog.models.values(), rules), query, gateway.clock.now()), query, '/api/v1/models/user')
 }
 
-function* callable(models: Iterable<Model>): Iterable<Model> {
+function* callable(models: Iterable<Model>, rules: Rule[]): Iterable<Model> {
   for (const model of models) {
-    const endpoints = model.endpoints.filter(endpoint => endpoint.provider.configured)
+    const endpoints = model.endpoints.filter(endpoint => endpoint.provider.configured && isAllowed(rules, endpoint))
     if (endpoints.length > 0) yield { ...model, endpoints }
   }
 }

@@ -40,7 +40,7 @@ function draftIn(dialect: Dialect, body: unknown): Draft {
 }
 
 const NOBODY: CallContext = {
-  origin: { request_id: '', http_referer: null, title: null, user_agent: null },
+  origin: { request_id: '', http_referer: null, title: null, user_agent: null, region: 'global' },
   id: '',
   session_id: null,
   betas: [],

@@ -5,6 +5,7 @@ import { withChanges } from '../kernel/changes.ts'
 import type { Bound } from '../ledger/ledger.ts'
 import { nanosOf, usdOf } from '../ledger/money.ts'
 import type { Period } from '../ledger/periods.ts'
+import type { Policy } from '../policy/effective.ts'
 import type { Actor } from './actor.ts'
 import { type AuditEntry, auditEntry } from './audit.ts'
 import { managedWorkspace, managesAll, reaches } from './management.ts'
@@ -186,8 +187,8 @@ export function disableKeys(gateway: Gateway, { hashes, updated_at }: Disabling)
   gateway.policies.clear()
 }
 
-/** What a key may know of itself: `GET /key`. Throws 404 for the operator, who has none. */
-export function describeKey(gateway: Gateway, actor: Actor) {
+/** What a key may know of itself and of its policy: `GET /key`. Throws 404 for the operator, who has none. */
+export function describeKey(gateway: Gateway, actor: Actor, { regions }: Pick<Policy, 'regions'>) {
   const key = keyOf(gateway, actor.key_hash ?? '')
   const { hash: _, name: __, disabled: ___, created_at: ____, updated_at: _____, external_user: ______, ...shown } = shownKey(gateway, key)
   return {
@@ -197,7 +198,7 @@ export function describeKey(gateway: Gateway, actor: Actor) {
       is_free_tier: gateway.config.limits.credits && gateway.credits === 0n,
       is_management_key: key.kind === 'management',
       is_provisioning_key: key.kind === 'management',
-      allowed_data_regions: ['global', 'europe', 'us'],
+      allowed_data_regions: regions,
       free_model_daily_requests: freeModelDailyRequests(gateway),
       organization_id: null,
       rate_limit: { requests: gateway.config.limits.requests_per_minute ?? -1, interval: '1m', note: RATE_LIMIT_NOTE },

@@ -2,6 +2,8 @@ import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { withChanges } from '../kernel/changes.ts'
+import { defaultGuardrailId } from '../policy/default-guardrail.ts'
+import { forgetGuardrailsOf } from '../policy/guardrails.ts'
 import { type Actor, operator } from './actor.ts'
 import { type AuditEntry, auditEntry } from './audit.ts'
 import { createKey, type Disabling, disableKeys, disablingOf, type Key } from './keys.ts'
@@ -129,11 +131,6 @@ export const firstWorkspace = (id: string, user_id: string, now: Date): Workspac
   is_default: true,
 })
 
-/** The id that the default guardrail of a workspace has, also before there is one: a UUID of version 5 (RFC 9562) in a namespace of ours. */
-export const defaultGuardrailId = (workspace_id: string): string => Bun.randomUUIDv5(workspace_id, DEFAULT_GUARDRAILS)
-
-const DEFAULT_GUARDRAILS = '6f1c1e0e-3b0a-5d55-9a54-8e9f6a3f2c17'
-
 /** One management key and one inference key, for a data directory that has none yet; undefined where keys exist. Shown once. */
 export async function firstKeys(gateway: Gateway) {
   if (gateway.keys.size > 0) return undefined
@@ -223,6 +220,7 @@ const goesWith = ({ id, is_default }: Workspace, key: Key) =>
 function forget(gateway: Gateway, { id }: Workspace): void {
   gateway.workspaces.delete(id)
   gateway.budgets.delete(id)
+  forgetGuardrailsOf(gateway, id)
   for (const [name, preset] of gateway.presets) if (preset.workspace_id === id) gateway.presets.delete(name)
   for (const { key } of gateway.byok.of(id)) gateway.byok.delete(key.id)
   gateway.policies.clear()

@@ -1,20 +1,22 @@
-import { denied, unavailable } from '../errors.ts'
+import { denied, GatewayError, unavailable } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
+import type { Policy } from '../policy/effective.ts'
 import type { CallBase } from './call.ts'
 
 /** Says nothing, or throws what stops the call. */
-type Check = (gateway: Gateway, actor: Actor) => void
+type Check = (gateway: Gateway, actor: Actor, call: CallBase, policy: Policy) => void
 
 /** Everything that may stop a call before it is planned. */
-const CHECKS: Check[] = [mayInfer, isOpen, canRecord]
+const CHECKS: Check[] = [mayInfer, isOpen, canRecord, mayComeThisWay]
 
 /**
- * Whether this call may be made at all, and now: gives back how to tell that it has ended. Throws 403 for a management key, 503 while the
- * gateway stops or cannot write, 429 for one call too many. The counting comes last: what is refused is not counted.
+ * Whether this call may be made at all, and now: gives back how to tell that it has ended. Throws 403 for a management key and for a way in
+ * that a guardrail does not allow, 503 while the gateway stops or cannot write, 429 for one call too many. The counting comes last: what is
+ * refused is not counted.
  */
-export function admit(gateway: Gateway, actor: Actor, call: CallBase): () => void {
-  for (const check of CHECKS) check(gateway, actor)
+export function admit(gateway: Gateway, actor: Actor, call: CallBase, policy: Policy): () => void {
+  for (const check of CHECKS) check(gateway, actor, call, policy)
   return gateway.rateLimits.enter(actor, call)
 }
 
@@ -28,4 +30,12 @@ function isOpen(gateway: Gateway): void {
 
 function canRecord(gateway: Gateway): void {
   if (!gateway.recorder.healthy) throw unavailable('The gateway cannot record calls at the moment')
+}
+
+function mayComeThisWay(_: Gateway, __: Actor, { origin: { region } }: CallBase, { regions }: Policy): void {
+  if (regions.includes(region)) return
+  const expected = regions.length === 0 ? 'none' : regions.join(' or ')
+  throw new GatewayError('permission_denied', `allowed_data_regions of guardrails: expected ${expected}, found the ${region} region`, {
+    metadata: { excluded_by: ['data_region'], availability: { code: 'region_restricted', retryable: false } },
+  })
 }

@@ -1,6 +1,7 @@
 /** The neutral language between clients' dialects and providers' protocols: what is asked (a call) and what comes back (parts). */
 
 import type { GatewayError } from '../errors.ts'
+import type { Region } from '../policy/regions.ts'
 
 /** The kinds of work. A new kind of work is one line here. */
 export interface Work {
@@ -33,6 +34,8 @@ export interface Origin {
   http_referer: string | null
   title: string | null
   user_agent: string | null
+  /** By which way into the gateway it came. */
+  region: Region
 }
 
 export interface TextCall extends CallBase {

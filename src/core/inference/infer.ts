@@ -2,6 +2,7 @@ import { byokKeysFor } from '../catalog/byok.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
+import { policyFor } from '../policy/effective.ts'
 import { admit } from './admit.ts'
 import { attemptInOrder } from './attempt.ts'
 import type { Kind, Work } from './call.ts'
@@ -30,9 +31,10 @@ export async function infer<K extends Kind>(
 
 /** Admits, plans and begins a call. Its place is free again when it is forgotten, or at once where it does not begin. */
 function start<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call'], signal: AbortSignal): Running<K> {
-  const leave = admit(gateway, actor, call)
+  const policy = policyFor(gateway, actor)
+  const leave = admit(gateway, actor, call, policy)
   try {
-    const plan = planRoute(gateway, kind, call, byokKeysFor(gateway, actor))
+    const plan = planRoute(gateway, kind, call, byokKeysFor(gateway, actor), policy.rules)
     const running = begin(gateway, actor, kind, call, plan, signal)
     const { forget } = running
     running.forget = () => {

@@ -3,6 +3,7 @@ import type { Endpoint, Model } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { attosPerToken } from '../ledger/money.ts'
+import type { Rule } from '../policy/rules.ts'
 import { protocols } from '../protocols/registry.ts'
 import { BYOK_ONLY, turnsOf } from './byok.ts'
 import type { CallBase, Kind, RoutingPreferences, Work } from './call.ts'
@@ -18,6 +19,8 @@ export interface Dropped {
   endpoint: Endpoint
   /** The word for it in `error.availability.excluded_by` (wire reference L.3). */
   by: string
+  /** What of which guardrail has dropped it, if one has. */
+  rule?: Rule
 }
 
 /** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
@@ -28,15 +31,23 @@ const FILTERS: Filter[] = [canBeCalled, chosenByCaller, keepsNoData, withinPrice
 
 /**
  * Who may serve the call: the models in the order wanted, each with its endpoints in the caller's order; `own` are the provider keys that
- * may be used for it, which have their turn before the gateway's.
- * Throws 400 for a model that is not in the catalogue or does another kind of work, and 404 when a wish excludes the last
- * endpoint, naming the wish.
+ * may be used for it, which have their turn before the gateway's, and no endpoint is among them that one of the `rules` excludes.
+ * Throws 400 for a model that is not in the catalogue or does another kind of work, and 404 when a wish or a
+ * guardrail excludes the last endpoint, naming it.
  */
-export function planRoute<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], own: OpenedKey[] = []): Plan {
+export function planRoute<K extends Kind>(
+  gateway: Gateway,
+  kind: K,
+  call: Work[K]['call'],
+  own: OpenedKey[] = [],
+  rules: Rule[] = [],
+): Plan {
   const models = call.models.map(slug => modelOf(gateway, kind, slug))
   const dropped: Dropped[] = []
   const endpoints = models.flatMap(model => {
-    const turns = turnsOf(gateway, model, own, dropped).map(endpoints => ordered(allowed(endpoints, kind, call, dropped), call.routing))
+    const turns = turnsOf(gateway, model, own, dropped).map(endpoints =>
+      ordered(allowed(endpoints, kind, call, rules, dropped), call.routing),
+    )
     return picked(turns.flat(), call.routing)
   })
   if (endpoints.length === 0) throw nobodyLeft(kind, call, dropped)
@@ -73,12 +84,22 @@ function unknownModel({ catalog }: Gateway, slug: string): GatewayError {
 /** No more of it is repeated. */
 const LONGEST_SLUG = 200
 
-function allowed<K extends Kind>(endpoints: Endpoint[], kind: K, call: Work[K]['call'], dropped: Dropped[]): Endpoint[] {
+function allowed<K extends Kind>(endpoints: Endpoint[], kind: K, call: Work[K]['call'], rules: Rule[], dropped: Dropped[]): Endpoint[] {
   return endpoints.filter(endpoint => {
     const by = forbidding(endpoint, kind, call)
     if (by !== undefined) dropped.push({ endpoint, by })
-    return by === undefined
+    return by === undefined && isAllowedBy(rules, endpoint, dropped)
   })
+}
+
+// After the caller's own wishes, so that a guardrail is named exactly where the call would have gone somewhere without it.
+function isAllowedBy(rules: Rule[], endpoint: Endpoint, dropped: Dropped[]): boolean {
+  for (const rule of rules) {
+    if (!rule.excludes(endpoint)) continue
+    dropped.push({ endpoint, by: rule.by, rule })
+    return false
+  }
+  return true
 }
 
 /** How the endpoint's provider speaks may have no words for this kind of work. */
@@ -150,12 +171,21 @@ function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): GatewayErro
   if (dropped.length > 0 && dropped.every(({ by }) => by === WRONG_ENDPOINT))
     return wrongEndpoint(slug, `is at no provider that can be asked for ${kinds[kind].gives}`)
   const excluded_by = [...new Set(dropped.map(one => one.by))]
+  const rules = [...new Set(dropped.flatMap(({ rule }) => rule ?? []))]
+  if (rules.length > 0) return withheld(slug, rules, excluded_by)
   const last = Object.keys(WISHES).findLast(word => excluded_by.includes(word))
   if (last === undefined) return new GatewayError('not_found', unservedBy(call, dropped), { metadata: { excluded_by } })
   const message = `No endpoints found for ${call.models[0]}: ${WISHES[last] ?? last}${last === 'allowed_providers' ? served(dropped) : ''}.`
   const outOfRange = excluded_by.length === 1 && last === 'context_length'
   if (outOfRange) return new GatewayError('max_tokens_exceeded', message, { metadata: { field: 'max_tokens', excluded_by } })
   return new GatewayError('not_found', message, { metadata: { excluded_by } })
+}
+
+function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
+  const fields = [...new Set(rules.map(({ field }) => field))].join(' and ')
+  const guardrails = rules.map(({ guardrail_id, field }) => ({ guardrail_id, field }))
+  const message = `No endpoints found for ${slug}: excluded by ${fields} of ${rules.length === 1 ? 'a guardrail' : 'guardrails'}.`
+  return new GatewayError('not_found', message, { metadata: { excluded_by, guardrails } })
 }
 
 // Who was asked for may be misspelled, or not be configured.

@@ -2,13 +2,26 @@ import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { keyBounds } from '../identity/keys.ts'
 import { creditBounds } from '../ledger/credits.ts'
-import type { Bound } from '../ledger/ledger.ts'
+import type { Account, Bound } from '../ledger/ledger.ts'
+import { dollarsOf } from '../ledger/money.ts'
+import { assignedTo } from './assignments.ts'
 import { workspaceBounds } from './budgets.ts'
+import { defaultGuardrailId } from './default-guardrail.ts'
+import type { FilterRule } from './guardrails/filters.ts' // To be the engine's: './filters.ts'.
+import type { Guardrail } from './guardrails.ts'
+import { REGIONS, type Region } from './regions.ts'
+import { type Rule, rulesOf } from './rules.ts'
 
 /** Everything that an actor's calls are held to, as one. Made once for a key, and dropped when anything changes that it is made of. */
 export interface Policy {
   /** What may be spent. Each is counted by itself. */
   bounds: Bound[]
+  /** Where a call may go: to the endpoints that none of these excludes. */
+  rules: Rule[]
+  /** By which ways it may come in. */
+  regions: Region[]
+  /** What is looked for in what is said: every filter of every guardrail. Of those for one and the same thing the strictest holds. */
+  filters: FilterRule[]
 }
 
 /** The policy of this actor, from memory alone. */
@@ -21,6 +34,60 @@ export function policyFor(gateway: Gateway, actor: Actor): Policy {
   return made
 }
 
-const policyOf = (gateway: Gateway, actor: Actor): Policy => ({
-  bounds: [...keyBounds(gateway, actor), ...workspaceBounds(gateway, actor.workspace_id), ...creditBounds(gateway)],
-})
+function policyOf(gateway: Gateway, actor: Actor): Policy {
+  const applied = appliedTo(gateway, actor)
+  const guardrails = [...new Set(applied.map(({ guardrail }) => guardrail))]
+  return {
+    bounds: boundsOf(gateway, actor, applied),
+    rules: guardrails.flatMap(guardrail => rulesOf(gateway, guardrail)),
+    regions: REGIONS.filter(region => guardrails.every(({ allowed_data_regions: allowed }) => allowed?.includes(region) ?? true)),
+    filters: applied.flatMap(filterRules),
+  }
+}
+
+// Whoever is stopped by several hears of the first.
+const boundsOf = (gateway: Gateway, actor: Actor, applied: Applied[]): Bound[] => [
+  ...keyBounds(gateway, actor),
+  ...applied.flatMap(guardrailBounds),
+  ...workspaceBounds(gateway, actor.workspace_id),
+  ...creditBounds(gateway),
+]
+
+/** A guardrail that holds for an actor, and whose spending it counts. */
+interface Applied {
+  scope: 'workspace' | 'member' | 'key'
+  guardrail: Guardrail
+  account: Account
+}
+
+/** The guardrails that hold for an actor: his workspace's default one, the one of who made his key, and the key's own (wire reference H.4). */
+function appliedTo(gateway: Gateway, { workspace_id, user_id, key_hash }: Actor): Applied[] {
+  const named = {
+    workspace: defaultGuardrailId(workspace_id),
+    member: assignedTo(gateway, 'member', user_id),
+    key: assignedTo(gateway, 'key', key_hash ?? ''),
+  }
+  const applied = (scope: Applied['scope'], id: string | undefined, account: Account): Applied[] => {
+    const guardrail = gateway.guardrails.get(id ?? '')
+    return guardrail ? [{ scope, guardrail, account }] : []
+  }
+  return [
+    ...applied('workspace', named.workspace, `workspace ${workspace_id}`),
+    ...applied('member', named.member?.guardrail_id, `member ${user_id}`),
+    ...applied('key', named.key?.guardrail_id, `key ${key_hash}`),
+  ]
+}
+
+function guardrailBounds({
+  guardrail: { limit_usd: limit, reset_interval: period, include_byok_in_budgets: byok },
+  account,
+}: Applied): Bound[] {
+  if (limit === null) return []
+  const message = `Guardrail ${period} budget of ${dollarsOf(limit)} exceeded. Contact your org admin.`
+  return [{ account, period, limit, byok, message }]
+}
+
+function filterRules({ scope, guardrail }: Applied): FilterRule[] {
+  const { id: guardrail_id, filterOutput: output, content_filter_builtins, content_filters } = guardrail
+  return [...(content_filter_builtins ?? []), ...(content_filters ?? [])].map(one => ({ guardrail_id, scope, output, ...one }))
+}

@@ -4,6 +4,7 @@ import presets from './migrations/002-presets.sql' with { type: 'text' }
 import byok from './migrations/003-byok.sql' with { type: 'text' }
 import audit from './migrations/004-audit.sql' with { type: 'text' }
 import workspaces from './migrations/005-workspaces.sql' with { type: 'text' }
+import guardrails from './migrations/006-guardrails.sql' with { type: 'text' }
 import ledger from './migrations/009-ledger.sql' with { type: 'text' }
 import credits from './migrations/010-credits.sql' with { type: 'text' }
 
@@ -14,6 +15,7 @@ const MIGRATIONS: string[] = [
   byok,
   audit,
   workspaces,
+  guardrails,
   ledger,
   credits,
 ]

@@ -1,11 +1,13 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
 import type { Owner } from '../identity/workspaces.ts'
+import { assignmentStore } from './assignments.ts'
 import { auditStore } from './audit.ts'
 import { budgetStore } from './budgets.ts'
 import { byokStore } from './byok.ts'
 import { creditStore } from './credits.ts'
 import { generationStore } from './generations.ts'
+import { guardrailStore } from './guardrails.ts'
 import { keyStore } from './keys.ts'
 import { ledgerStore } from './ledger.ts'
 import { memberStore } from './members.ts'
@@ -49,6 +51,8 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     presets: presetStore(kysely, write),
     audit: auditStore(kysely),
     credits: creditStore(kysely, write),
+    guardrails: guardrailStore(kysely, write),
+    assignments: assignmentStore(kysely, write),
     ledger: ledgerStore(kysely, db),
     generations: generationStore(kysely, db),
     owner: candidate => ownerOf(kysely, candidate),

@@ -6,7 +6,9 @@ import type { MemberStore } from '../identity/members.ts'
 import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
 import type { CreditStore } from '../ledger/credits.ts'
 import type { LedgerStore } from '../ledger/ledger.ts'
+import type { AssignmentStore } from '../policy/assignments.ts'
 import type { BudgetStore } from '../policy/budgets.ts'
+import type { GuardrailStore } from '../policy/guardrails.ts'
 import type { GenerationStore } from '../telemetry/generations.ts'
 
 /** Everything that is remembered, one property per noun. A method is one transaction. */
@@ -19,6 +21,8 @@ export interface Store {
   presets: PresetStore
   audit: AuditStore
   credits: CreditStore
+  guardrails: GuardrailStore
+  assignments: AssignmentStore
   ledger: LedgerStore
   generations: GenerationStore
   /** The owner of this memory; the candidate becomes it when there is none yet. */

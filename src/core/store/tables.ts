@@ -8,7 +8,9 @@ import type { Workspace } from '../identity/workspaces.ts'
 import type { LedgerRow } from '../ledger/chain.ts'
 import type { Credit } from '../ledger/credits.ts'
 import type { DaySpend, HeldCall } from '../ledger/ledger.ts'
+import type { Assignment } from '../policy/assignments.ts'
 import type { Budget } from '../policy/budgets.ts'
+import type { Guardrail } from '../policy/guardrails.ts'
 import type { Generation } from '../telemetry/generations.ts'
 
 /** The tables as Kysely sees them: the nouns' own types, with the three that SQL has not (boolean, bigint, lists). */
@@ -24,6 +26,9 @@ export interface Tables {
   byok: ByokTable
   audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & { sequence: Generated<number>; before: string | null; after: string | null }
   credits: Columns<Credit> & { sequence: Generated<number> }
+  guardrails: Columns<Guardrail>
+  guardrail_keys: AssignmentTable & { key_hash: string }
+  guardrail_members: AssignmentTable & { user_id: string }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow>
@@ -41,7 +46,9 @@ export type ByokTable = Omit<Columns<ByokKey>, Flags | Lists | 'sealed'> &
 type Flags = 'disabled' | 'is_fallback' | 'is_byok_only' | 'is_required' | 'declared_zdr'
 type Lists = 'allowed_models' | 'allowed_api_key_hashes' | 'allowed_user_ids'
 
+type AssignmentTable = Omit<Assignment, 'kind' | 'assignee'>
+
 type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
-type Column<V> = boolean extends V ? number : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V
+type Column<V> = boolean extends V ? number | Extract<V, null> : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V
 // Read as text and written as a bigint: a driver that reads a 64-bit column as a double rounds it.
 type Money<V> = ColumnType<V extends null ? string | null : string, V, V>

@@ -91,7 +91,8 @@ export const isActive = (now: string) => sql<boolean>`disabled = 0 and (expires_
 function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string): Statement[] {
   const presets = kysely.selectFrom('presets').select('id').where('workspace_id', '=', id)
   return [
-    // The workspace's guardrails and their assignments go here.
+    // Their assignments go with them.
+    kysely.deleteFrom('guardrails').where('workspace_id', '=', id),
     kysely.deleteFrom('budgets').where('workspace_id', '=', id),
     kysely.deleteFrom('workspace_members').where('workspace_id', '=', id),
     kysely.deleteFrom('preset_versions').where('preset_id', 'in', presets),

@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
 import { describeKey } from '../../core/identity/keys.ts'
+import { policyFor } from '../../core/policy/effective.ts'
 import { anyKey } from '../access.ts'
 import { operation } from '../operation.ts'
 
@@ -10,6 +11,6 @@ export const key = (gateway: Gateway) =>
     .use(anyKey(gateway))
     .get(
       '/',
-      ({ actor }) => describeKey(gateway, actor),
+      ({ actor }) => describeKey(gateway, actor, policyFor(gateway, actor)),
       operation({ id: 'getCurrentKey', tag: 'API keys', summary: 'Get the current API key', statuses: [200, 401, 500] }),
     )

@@ -10,6 +10,7 @@ import {
   showModel,
 } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
+import { policyFor } from '../../core/policy/effective.ts'
 import { anyKey, nobody } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { modelsFeed } from '../models-feed.ts'
@@ -68,7 +69,7 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
 const userModels = (gateway: Gateway) =>
   new Elysia().use(anyKey(gateway)).get(
     '/models/user',
-    ({ request }) => listCallableModels(gateway, readQuery(request.url, CallableQuery)),
+    ({ actor, request }) => listCallableModels(gateway, readQuery(request.url, CallableQuery), policyFor(gateway, actor).rules),
     modelsOperation({
       id: 'listModelsUser',
       summary: 'List the models that can be called',

@@ -12,13 +12,13 @@ import { createKey, deleteKey, listKeys, updateKey } from '../../../src/core/ide
 import { setWorkspaceMember } from '../../../src/core/identity/members.ts'
 import {
   createWorkspace,
-  defaultGuardrailId,
   deleteWorkspace,
   getWorkspace,
   type NewWorkspace,
   updateWorkspace,
 } from '../../../src/core/identity/workspaces.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
+import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { apiOf, refusal, trailOf } from '../../support/api.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 

@@ -1,0 +1,94 @@
+import type { Endpoint } from '../catalog/models.ts'
+import { slugsOfCalled } from '../catalog/providers/called.ts'
+import type { Gateway } from '../gateway.ts'
+import type { Guardrail } from './guardrails.ts'
+import { isRetained, ZDR_GROUPS } from './zdr.ts'
+
+/** One field of one guardrail that keeps calls away from endpoints. */
+export interface Rule {
+  guardrail_id: string
+  field: keyof Guardrail
+  /** The word for it in `error.availability.excluded_by` (wire reference L.3). */
+  by: string
+  excludes(endpoint: Endpoint): boolean
+}
+
+/**
+ * What a guardrail says of endpoints. One may be used that no rule excludes: so the strictest of several guardrails holds, their
+ * allowlists intersect and their ignore lists unite (wire reference H.4). Made once for a guardrail: one that changes is another object.
+ */
+export function rulesOf(gateway: Gateway, guardrail: Guardrail): Rule[] {
+  const known = made.get(guardrail) ?? [...listRules(gateway, guardrail), ...zdrRules(guardrail), ...trainingRules(guardrail)]
+  made.set(guardrail, known)
+  return known
+}
+
+const made = new WeakMap<Guardrail, Rule[]>()
+
+/** Whether no rule excludes the endpoint. */
+export const isAllowed = (rules: Rule[], endpoint: Endpoint): boolean => !rules.some(rule => rule.excludes(endpoint))
+
+/** Ours, not the public list's: there the word for models is the one for providers. */
+const ALLOWED_MODELS = 'allowed_models'
+const ALLOWED_PROVIDERS = 'allowed_providers'
+
+function* listRules(gateway: Gateway, { id: guardrail_id, ...guardrail }: Guardrail): Iterable<Rule> {
+  const rule = (field: keyof Guardrail, by: string, excludes: Rule['excludes']): Rule => ({ guardrail_id, field, by, excludes })
+  const { allowed_models, ignored_models, allowed_providers, ignored_providers } = guardrail
+  if (allowed_models) {
+    const slugs = modelSlugs(gateway, allowed_models)
+    yield rule('allowed_models', ALLOWED_MODELS, ({ model }) => !slugs.has(model))
+  }
+  if (ignored_models) {
+    const slugs = modelSlugs(gateway, ignored_models)
+    yield rule('ignored_models', ALLOWED_MODELS, ({ model }) => slugs.has(model) || slugs.has(withoutVariant(model)))
+  }
+  if (allowed_providers) {
+    const slugs = providerSlugs(gateway, allowed_providers)
+    yield rule('allowed_providers', ALLOWED_PROVIDERS, ({ provider }) => !slugs.has(provider.slug))
+  }
+  if (ignored_providers) {
+    const slugs = providerSlugs(gateway, ignored_providers)
+    yield rule('ignored_providers', ALLOWED_PROVIDERS, ({ provider }) => slugs.has(provider.slug))
+  }
+}
+
+// A model may have got another slug since it was listed, and be known by the old one still.
+const modelSlugs = ({ catalog }: Gateway, said: string[]) => new Set(said.map(slug => catalog.models.get(slug)?.id ?? slug))
+
+const providerSlugs = ({ catalog }: Gateway, said: string[]) =>
+  new Set(said.flatMap(name => slugsOfCalled(catalog.providers.values(), name)))
+
+// Who ignores a model ignores its variants; who allows one allows nothing that he has not named.
+const withoutVariant = (slug: string): string => slug.replace(/:[^:]*$/, '')
+
+const zdrRules = (guardrail: Guardrail): Rule[] =>
+  ZDR_GROUPS.filter(({ field }) => guardrail[field]).map(group => ({
+    guardrail_id: guardrail.id,
+    field: group.field,
+    by: 'data_policy:zdr',
+    excludes: endpoint => isRetained(group, endpoint),
+  }))
+
+/** What is forbidden by a `false`. Where a price is not known an endpoint may be either. Whoever trains on prompts counts as one who publishes them: the catalogue knows no more. */
+const TRAINING = [
+  { field: 'enable_free_model_training', isMeant: mayBeFree },
+  { field: 'enable_free_model_publication', isMeant: mayBeFree },
+  { field: 'enable_paid_model_training', isMeant: mayBePaid },
+] as const
+
+const trainingRules = (guardrail: Guardrail): Rule[] =>
+  TRAINING.filter(({ field }) => guardrail[field] === false).map(({ field, isMeant }) => ({
+    guardrail_id: guardrail.id,
+    field,
+    by: 'data_policy:training',
+    excludes: endpoint => endpoint.data_policy.training && isMeant(endpoint),
+  }))
+
+function mayBeFree({ prices }: Endpoint): boolean {
+  return prices === null || (prices.prompt === 0n && prices.completion === 0n && (prices.request ?? 0n) === 0n)
+}
+
+function mayBePaid(endpoint: Endpoint): boolean {
+  return endpoint.prices === null || !mayBeFree(endpoint)
+}

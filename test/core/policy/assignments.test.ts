@@ -1,0 +1,251 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { createKey, deleteKey } from '../../../src/core/identity/keys.ts'
+import { addMember, deactivateMember } from '../../../src/core/identity/members.ts'
+import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
+import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+
+const OTHER = '019aa000-0000-7000-8000-0000000000aa'
+
+let gateway: Gateway
+let keys: Awaited<ReturnType<typeof testKeys>>
+let app: ReturnType<typeof createApp>
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  keys = await testKeys(gateway)
+  app = createApp(gateway)
+})
+
+async function ask(method: string, path: string, { body, key = keys.management }: { body?: unknown; key?: string } = {}) {
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
+  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
+  return { status: response.status, json: await response.json() }
+}
+
+const create = async (more: object = {}) => (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
+const newKey = async (more: object = {}) => (await createKey(gateway, operator(gateway), { name: 'k', ...more })).data
+const newMember = async (email: string) => (await addMember(gateway, operator(gateway), { email })).id
+
+/** A second workspace, and a management key of its own. */
+async function otherWorkspace(): Promise<string> {
+  const workspace = { ...firstWorkspace(OTHER, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
+  await gateway.store.workspaces.first(workspace)
+  gateway.workspaces.set(OTHER, workspace)
+  return (await createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')).key
+}
+
+const stored = async () => (await gateway.store.assignments.all()).map(one => [one.kind, one.assignee, one.guardrail_id]).toSorted()
+
+describe('assigning keys', () => {
+  test('says how many changed hands, and a key has one guardrail at most', async () => {
+    const [first, second] = [await create(), await create()]
+    const [a, b] = [await newKey(), await newKey()]
+    const assign = async (id: string, ...key_hashes: string[]) =>
+      (await ask('POST', `/guardrails/${id}/assignments/keys`, { body: { key_hashes } })).json
+    expect(await assign(first, a.hash, b.hash, a.hash)).toEqual({ assigned_count: 2 })
+    expect(await assign(first, a.hash)).toEqual({ assigned_count: 0 })
+    expect(await assign(second, a.hash, b.hash)).toEqual({ assigned_count: 2 })
+    expect(await assign(first, b.hash)).toEqual({ assigned_count: 1 })
+    const expected = [
+      ['key', a.hash, second],
+      ['key', b.hash, first],
+    ].toSorted()
+    expect(await stored()).toEqual(expected)
+    expect([...gateway.assignments.values()].map(one => [one.kind, one.assignee, one.guardrail_id]).toSorted()).toEqual(expected)
+  })
+
+  test('of which one is unknown assigns none, and says how many are', async () => {
+    const id = await create()
+    await otherWorkspace()
+    const theirs = await newKey({ workspace_id: OTHER })
+    const body = { key_hashes: [keys.hash, '0'.repeat(64), theirs.hash] }
+    const { status, json } = await ask('POST', `/guardrails/${id}/assignments/keys`, { body })
+    expect([status, json.error.message]).toEqual([400, 'key_hashes: expected API keys of the guardrail’s workspace; 2 of 3 are none'])
+    expect(json.error.metadata.field).toBe('key_hashes')
+    expect(await stored()).toEqual([])
+  })
+
+  test.each([
+    {},
+    { key_hashes: [] },
+    { key_hashes: [''] },
+    { key_hashes: [1] },
+    { key_hashes: 'a' },
+    { key_hashes: Array(1001).fill('a') },
+  ])('refuses %j', async body => {
+    const id = await create()
+    expect((await ask('POST', `/guardrails/${id}/assignments/keys`, { body })).status).toBe(400)
+    expect((await ask('POST', `/guardrails/${id}/assignments/keys/remove`, { body })).status).toBe(400)
+  })
+
+  test('a thousand at once', async () => {
+    const id = await create()
+    const key_hashes: string[] = []
+    for (let i = 0; i < 1000; i++) key_hashes.push((await newKey()).hash)
+    expect((await ask('POST', `/guardrails/${id}/assignments/keys`, { body: { key_hashes } })).json).toEqual({ assigned_count: 1000 })
+    expect((await ask('POST', `/guardrails/${id}/assignments/keys/remove`, { body: { key_hashes } })).json).toEqual({
+      unassigned_count: 1000,
+    })
+  })
+
+  test('ends with the key', async () => {
+    const id = await create()
+    const { hash } = await newKey()
+    await assignKeys(gateway, operator(gateway), id, { key_hashes: [hash] })
+    await deleteKey(gateway, operator(gateway), hash)
+    expect(await stored()).toEqual([])
+    expect((await ask('GET', '/guardrails/assignments/keys')).json).toEqual({ data: [], total_count: 0 })
+  })
+
+  test('is a 409 when the guardrail goes at the same moment, and 500 when the store fails', async () => {
+    const id = await create()
+    const { assign } = gateway.store.assignments
+    gateway.store.assignments.assign = async (assignments, entry) => {
+      await gateway.store.guardrails.remove(id, { ...entry, id: 'another' })
+      await assign(assignments, entry)
+    }
+    const body = { key_hashes: [keys.hash] }
+    expect((await ask('POST', `/guardrails/${id}/assignments/keys`, { body })).status).toBe(409)
+    gateway.store.assignments.assign = () => Promise.reject(new Error('disk'))
+    expect((await ask('POST', `/guardrails/${id}/assignments/keys`, { body })).status).toBe(500)
+    expect(gateway.assignments.size).toBe(0)
+  })
+})
+
+describe('taking keys', () => {
+  test('says how many had it; others and unknown ones count nothing', async () => {
+    const [first, second] = [await create(), await create()]
+    const [a, b] = [await newKey(), await newKey()]
+    await assignKeys(gateway, operator(gateway), first, { key_hashes: [a.hash] })
+    await assignKeys(gateway, operator(gateway), second, { key_hashes: [b.hash] })
+    const body = { key_hashes: [a.hash, a.hash, b.hash, 'nobody'] }
+    const take = async () => (await ask('POST', `/guardrails/${first}/assignments/keys/remove`, { body })).json
+    expect(await take()).toEqual({ unassigned_count: 1 })
+    expect(await take()).toEqual({ unassigned_count: 0 })
+    expect(await stored()).toEqual([['key', b.hash, second]])
+  })
+})
+
+describe('members', () => {
+  const path = (id: string, more = '') => `/guardrails/${id}/assignments/members${more}`
+
+  test('are given one guardrail each, and it can be taken', async () => {
+    const [first, second] = [await create(), await create()]
+    const [ada, bob] = [await newMember('ada@example.com'), await newMember('bob@example.com')]
+    const member_user_ids = [ada, bob, gateway.owner.user_id]
+    expect((await ask('POST', path(first), { body: { member_user_ids } })).json).toEqual({ assigned_count: 3 })
+    expect((await ask('POST', path(second), { body: { member_user_ids: [ada] } })).json).toEqual({ assigned_count: 1 })
+    expect((await ask('POST', path(first, '/remove'), { body: { member_user_ids } })).json).toEqual({ unassigned_count: 2 })
+    expect(await stored()).toEqual([['member', ada, second]])
+  })
+
+  test('who are none, or no longer, are refused with how many', async () => {
+    const id = await create()
+    const [ada, gone] = [await newMember('ada@example.com'), await newMember('gone@example.com')]
+    await deactivateMember(gateway, operator(gateway), gone)
+    const { status, json } = await ask('POST', path(id), { body: { member_user_ids: [ada, gone, 'user_nobody'] } })
+    expect([status, json.error.message]).toEqual([400, 'member_user_ids: expected members of the organization; 2 of 3 are none'])
+    expect(await stored()).toEqual([])
+    for (const body of [{}, { member_user_ids: [] }, { member_user_ids: [7] }]) {
+      expect((await ask('POST', path(id), { body })).status).toBe(400)
+      expect((await ask('POST', path(id, '/remove'), { body })).status).toBe(400)
+    }
+  })
+
+  test('are the whole organization’s: a key of another workspace may not give them its rules', async () => {
+    const key = await otherWorkspace()
+    const id = await create({ workspace_id: OTHER })
+    const body = { member_user_ids: [gateway.owner.user_id] }
+    expect((await ask('POST', path(id), { body, key })).status).toBe(403)
+    expect((await ask('POST', path(id, '/remove'), { body, key })).status).toBe(403)
+    expect((await ask('POST', path(id), { body })).json).toEqual({ assigned_count: 1 })
+    expect((await ask('GET', path(id), { key })).json.total_count).toBe(1)
+  })
+})
+
+describe('the lists', () => {
+  test('page through keys, by guardrail and all together, the first assigned first', async () => {
+    const [first, second] = [await create(), await create()]
+    const made = [await newKey({ name: 'a' }), await newKey({ name: 'b' }), await newKey({ name: 'c' })]
+    for (const [i, { hash }] of made.entries()) {
+      await assignKeys(gateway, operator(gateway), i === 1 ? second : first, { key_hashes: [hash] })
+      ;(gateway.clock as TestClock).pass(1000)
+    }
+    const { json } = await ask('GET', `/guardrails/${first}/assignments/keys`)
+    expect(json).toEqual({
+      data: [0, 2].map(i => ({
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        guardrail_id: first,
+        key_hash: made[i]?.hash,
+        key_name: made[i]?.name,
+        key_label: made[i]?.label,
+        assigned_by: gateway.owner.user_id,
+        created_at: `2026-03-04T05:06:0${7 + i}.000Z`,
+      })),
+      total_count: 2,
+    })
+    const names = async (query: string) =>
+      (await ask('GET', `/guardrails/assignments/keys${query}`)).json.data.map((one: { key_name: string }) => one.key_name)
+    expect([await names(''), await names('?offset=1&limit=1'), await names('?offset=5')]).toEqual([['a', 'b', 'c'], ['b'], []])
+    for (const query of ['limit=0', 'limit=101', 'offset=-1', 'offset=x'])
+      for (const path of ['/guardrails/assignments/keys', '/guardrails/assignments/members', `/guardrails/${first}/assignments/keys`])
+        expect((await ask('GET', `${path}?${query}`)).status).toBe(400)
+  })
+
+  test('tell of members, with their organization', async () => {
+    const id = await create()
+    await assignMembers(gateway, operator(gateway), id, { member_user_ids: [gateway.owner.user_id] })
+    const expected = {
+      data: [
+        {
+          id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+          guardrail_id: id,
+          user_id: gateway.owner.user_id,
+          organization_id: expect.any(String),
+          assigned_by: gateway.owner.user_id,
+          created_at: '2026-03-04T05:06:07.000Z',
+        },
+      ],
+      total_count: 1,
+    }
+    expect((await ask('GET', '/guardrails/assignments/members')).json).toEqual(expected)
+    expect((await ask('GET', `/guardrails/${id}/assignments/members`)).json).toEqual(expected)
+    expect((await ask('GET', `/guardrails/${id}/assignments/keys`)).json).toEqual({ data: [], total_count: 0 })
+  })
+
+  test('show a key of another workspace its own only', async () => {
+    const key = await otherWorkspace()
+    const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
+    const other = await newKey({ workspace_id: OTHER })
+    await assignKeys(gateway, operator(gateway), ours, { key_hashes: [keys.hash] })
+    await assignKeys(gateway, operator(gateway), theirs, { key_hashes: [other.hash] })
+    const listed = async (more: object) => (await ask('GET', '/guardrails/assignments/keys', more)).json.total_count
+    expect([await listed({}), await listed({ key })]).toEqual([2, 1])
+  })
+})
+
+test('what another process assigns and takes is taken over', async () => {
+  const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  const server = await openGateway({ data })
+  const { data: key } = await createKey(server, operator(server), { name: 'k' })
+  const terminal = await openGateway({ data })
+  const { data: made } = await createGuardrail(terminal, operator(terminal), { name: 'rules' })
+  const assigned = () => [...server.assignments.values()].map(one => one.assignee)
+  await assignKeys(terminal, operator(terminal), made.id, { key_hashes: [key.hash] })
+  await server.catchUp()
+  expect(assigned()).toEqual([key.hash])
+  await unassignKeys(terminal, operator(terminal), made.id, { key_hashes: [key.hash] })
+  await server.catchUp()
+  expect(assigned()).toEqual([])
+  await Promise.all([server.close(), terminal.close()])
+  rmSync(data, { recursive: true })
+})

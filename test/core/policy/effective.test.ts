@@ -1,0 +1,161 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
+import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
+import { addMember } from '../../../src/core/identity/members.ts'
+import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
+import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
+import { type Policy, policyFor } from '../../../src/core/policy/effective.ts'
+import { createGuardrail, deleteGuardrail, type NewGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
+import type { Rule } from '../../../src/core/policy/rules.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+const OTHER = '019aa000-0000-7000-8000-0000000000aa'
+
+let gateway: Gateway
+let ada: string
+let actor: Actor
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  ada = (await addMember(gateway, operator(gateway), { email: 'ada@example.com' })).id
+  actor = await actorOf({ creator_user_id: ada })
+})
+
+async function actorOf(more: object = {}, of = gateway): Promise<Actor> {
+  const { data } = await createKey(of, operator(of), { name: 'k', ...more })
+  return { kind: 'inference', user_id: data.creator_user_id ?? '', workspace_id: data.workspace_id, key_hash: data.hash }
+}
+
+const create = async (more: Partial<NewGuardrail>) =>
+  (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
+const setDefault = (more: object) => updateGuardrail(gateway, operator(gateway), defaultGuardrailId(gateway.owner.workspace_id), more)
+const giveKey = (id: string, { key_hash }: Actor) => assignKeys(gateway, operator(gateway), id, { key_hashes: [key_hash ?? ''] })
+const giveMember = (id: string, user_id: string) => assignMembers(gateway, operator(gateway), id, { member_user_ids: [user_id] })
+const fields = (of = actor) => policyFor(gateway, of).rules.map(rule => rule.field)
+
+describe('which guardrails hold', () => {
+  test('none where none is assigned, whatever there is', async () => {
+    await create({ ignored_providers: ['azure'], allowed_data_regions: ['us'], limit_usd: 1, reset_interval: 'daily' })
+    expect(policyFor(gateway, actor)).toEqual({ bounds: [], rules: [], regions: ['global', 'europe', 'us'], filters: [] })
+  })
+
+  test('the workspace’s default one for all its keys, a member’s for his, a key’s for itself', async () => {
+    await setDefault({ ignored_providers: ['azure'] })
+    await giveMember(await create({ ignored_models: ['openai/gpt-4o'] }), ada)
+    await giveKey(await create({ enforce_zdr_openai: true }), actor)
+    const [sister, stranger] = [await actorOf({ creator_user_id: ada }), await actorOf()]
+    expect(fields()).toEqual(['ignored_providers', 'ignored_models', 'enforce_zdr_openai'])
+    expect(fields(sister)).toEqual(['ignored_providers', 'ignored_models'])
+    expect(fields(stranger)).toEqual(['ignored_providers'])
+  })
+
+  test('a member’s for his keys in every workspace, a default one in its own only', async () => {
+    const workspace = { ...firstWorkspace(OTHER, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
+    await gateway.store.workspaces.first(workspace)
+    gateway.workspaces.set(OTHER, workspace)
+    await setDefault({ ignored_providers: ['azure'] })
+    await giveMember(await create({ ignored_models: ['openai/gpt-4o'] }), ada)
+    expect(fields(await actorOf({ creator_user_id: ada, workspace_id: OTHER }))).toEqual(['ignored_models'])
+  })
+
+  test('one that is assigned twice is asked once', async () => {
+    const id = await create({ ignored_providers: ['azure'] })
+    await giveMember(id, ada)
+    await giveKey(id, actor)
+    expect(fields()).toEqual(['ignored_providers'])
+  })
+})
+
+describe('what they come to', () => {
+  test('regions are those that all allow', async () => {
+    await setDefault({ allowed_data_regions: ['europe', 'us'] })
+    expect(policyFor(gateway, actor).regions).toEqual(['europe', 'us'])
+    await giveKey(await create({ allowed_data_regions: ['us', 'global'] }), actor)
+    expect(policyFor(gateway, actor).regions).toEqual(['us'])
+    await giveMember(await create({ allowed_data_regions: ['europe'] }), ada)
+    expect(policyFor(gateway, actor).regions).toEqual([])
+  })
+
+  test('every budget is a bound by itself, of the account that it counts', async () => {
+    await updateKey(gateway, operator(gateway), actor.key_hash ?? '', { limit: 9 })
+    await setDefault({ limit_usd: 500, reset_interval: 'monthly', include_byok_in_budgets: true })
+    await giveMember(await create({ limit_usd: 0.075, reset_interval: 'weekly' }), ada)
+    await giveKey(await create({ limit_usd: 5, reset_interval: 'daily' }), actor)
+    const message = (said: string) => `Guardrail ${said} exceeded. Contact your org admin.`
+    expect(policyFor(gateway, actor).bounds).toEqual([
+      { account: `key ${actor.key_hash}`, period: null, limit: 9_000_000_000n, byok: false, message: 'Key limit exceeded (total limit)' },
+      {
+        account: `workspace ${gateway.owner.workspace_id}`,
+        period: 'monthly',
+        limit: 500_000_000_000n,
+        byok: true,
+        message: message('monthly budget of $500.00'),
+      },
+      { account: `member ${ada}`, period: 'weekly', limit: 75_000_000n, byok: false, message: message('weekly budget of $0.075') },
+      { account: `key ${actor.key_hash}`, period: 'daily', limit: 5_000_000_000n, byok: false, message: message('daily budget of $5.00') },
+    ])
+  })
+
+  test('filters are all of them, each with whose it is and whether answers are scanned', async () => {
+    await setDefault({ content_filter_builtins: [{ slug: 'email', action: 'flag' }] })
+    const id = await create({ content_filters: [{ pattern: 'a+', action: 'block', label: 'A' }], filterOutput: true })
+    await giveKey(id, actor)
+    expect(policyFor(gateway, actor).filters).toEqual([
+      { guardrail_id: defaultGuardrailId(gateway.owner.workspace_id), scope: 'workspace', output: false, slug: 'email', action: 'flag' },
+      { guardrail_id: id, scope: 'key', output: true, pattern: 'a+', action: 'block', label: 'A' },
+    ])
+  })
+})
+
+describe('it is made once', () => {
+  test('and again after every change of what it is made of', async () => {
+    const policies = [policyFor(gateway, actor)]
+    expect(policyFor(gateway, actor)).toBe(policies[0] as Policy)
+    const changed = async (change: () => unknown) => {
+      await change()
+      const policy = policyFor(gateway, actor)
+      expect(policies).not.toContain(policy)
+      expect(policyFor(gateway, actor)).toBe(policy)
+      policies.push(policy)
+    }
+    let id = ''
+    await changed(async () => {
+      id = await create({ ignored_providers: ['azure'] })
+    })
+    await changed(() => giveKey(id, actor))
+    await changed(() => updateGuardrail(gateway, operator(gateway), id, { ignored_providers: ['openai'] }))
+    await changed(() => updateKey(gateway, operator(gateway), actor.key_hash ?? '', { limit: 1 }))
+    await changed(() => unassignKeys(gateway, operator(gateway), id, { key_hashes: [actor.key_hash ?? ''] }))
+    await changed(() => giveMember(id, ada))
+    await changed(() => setDefault({ allowed_data_regions: ['us'] }))
+    await changed(() => deleteGuardrail(gateway, operator(gateway), id))
+    expect(fields()).toEqual([])
+  })
+
+  test('its rules once for a guardrail, not for each key', async () => {
+    await setDefault({ allowed_models: ['sandbox/echo'] })
+    const [mine, theirs] = [policyFor(gateway, actor), policyFor(gateway, await actorOf())]
+    expect(mine.rules).toHaveLength(1)
+    expect(mine.rules[0]).toBe(theirs.rules[0] as Rule)
+  })
+
+  test('and again when another process has changed it', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+    const server = await openGateway({ data })
+    const key = await actorOf({}, server)
+    expect(policyFor(server, key).rules).toEqual([])
+    const terminal = await openGateway({ data })
+    await updateGuardrail(terminal, operator(terminal), defaultGuardrailId(terminal.owner.workspace_id), {
+      allowed_models: ['sandbox/echo'],
+    })
+    await server.catchUp()
+    expect(policyFor(server, key).rules.map(rule => rule.field)).toEqual(['allowed_models'])
+    await Promise.all([server.close(), terminal.close()])
+    rmSync(data, { recursive: true })
+  })
+})

@@ -1,0 +1,521 @@
+import { Database } from 'bun:sqlite'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { createKey } from '../../../src/core/identity/keys.ts'
+import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { assignKeys } from '../../../src/core/policy/assignments.ts'
+import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
+import {
+  createGuardrail,
+  deleteGuardrail,
+  forgetGuardrailsOf,
+  type NewGuardrail,
+  updateGuardrail,
+} from '../../../src/core/policy/guardrails.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+
+const OTHER = '019aa000-0000-7000-8000-0000000000aa'
+const UNKNOWN = '019aa000-0000-7000-8000-0000000000ff'
+
+let gateway: Gateway
+let keys: Awaited<ReturnType<typeof testKeys>>
+let app: ReturnType<typeof createApp>
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  keys = await testKeys(gateway)
+  app = createApp(gateway)
+})
+
+/** Asks the API with the management key, or another; null for none. */
+async function ask(method: string, path: string, { body, key = keys.management }: { body?: unknown; key?: string | null } = {}) {
+  const headers: Record<string, string> = { 'content-type': 'application/json' }
+  if (key !== null) headers.authorization = `Bearer ${key}`
+  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
+  return { status: response.status, json: await response.json() }
+}
+
+const create = async (input: Partial<NewGuardrail> = {}) =>
+  (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...input })).data
+
+/** A second workspace, and a management key of its own. */
+async function otherWorkspace(): Promise<string> {
+  const workspace = { ...firstWorkspace(OTHER, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
+  await gateway.store.workspaces.first(workspace)
+  gateway.workspaces.set(OTHER, workspace)
+  return (await createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')).key
+}
+
+const NOTHING = {
+  description: null,
+  allowed_data_regions: null,
+  allowed_models: null,
+  allowed_providers: null,
+  ignored_models: null,
+  ignored_providers: null,
+  content_filter_builtins: null,
+  content_filters: null,
+  enable_free_model_publication: null,
+  enable_free_model_training: null,
+  enable_paid_model_training: null,
+  enforce_zdr: null,
+  enforce_zdr_anthropic: null,
+  enforce_zdr_google: null,
+  enforce_zdr_openai: null,
+  enforce_zdr_other: null,
+  enforce_zdr_xai: null,
+  limit_usd: null,
+  reset_interval: null,
+  include_byok_in_budgets: false,
+}
+
+const EVERYTHING = {
+  description: 'For tests',
+  allowed_data_regions: ['europe', 'global'],
+  allowed_models: ['sandbox/echo', 'anthropic/claude-opus-4.5'],
+  allowed_providers: ['sandbox', 'google-vertex', 'Anthropic', 'ai21'],
+  ignored_models: ['openai/gpt-4o'],
+  ignored_providers: ['azure'],
+  content_filters: [{ pattern: 'SECRET-\\d+', action: 'redact', label: '[S]' }],
+  enable_free_model_publication: false,
+  enable_free_model_training: false,
+  enable_paid_model_training: true,
+  enforce_zdr: null,
+  enforce_zdr_anthropic: true,
+  enforce_zdr_google: false,
+  enforce_zdr_openai: true,
+  enforce_zdr_other: null,
+  enforce_zdr_xai: true,
+  limit_usd: 12.5,
+  reset_interval: 'weekly',
+  include_byok_in_budgets: true,
+}
+
+describe('E5 POST /guardrails', () => {
+  test('answers 201 with every field, null where nothing was said', async () => {
+    const { status, json } = await ask('POST', '/guardrails', { body: { name: 'rules' } })
+    expect(status).toBe(201)
+    expect(json).toEqual({
+      data: {
+        ...NOTHING,
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        name: 'rules',
+        workspace_id: gateway.owner.workspace_id,
+        created_at: '2026-03-04T05:06:07.000Z',
+        updated_at: null,
+      },
+    })
+  })
+
+  test('keeps every field that it takes, and ignores those that it does not know', async () => {
+    const { status, json } = await ask('POST', '/guardrails', { body: { name: 'all', ...EVERYTHING, id: UNKNOWN, revision: 9, extra: 1 } })
+    expect([status, json.data]).toEqual([201, expect.objectContaining({ name: 'all', ...EVERYTHING })])
+    expect(json.data.extra).toBeUndefined()
+    expect(json.data.id).not.toBe(UNKNOWN)
+    expect((await ask('GET', `/guardrails/${json.data.id}`)).json).toEqual(json)
+  })
+
+  test('builtin filters have labels of their own, whatever is said', async () => {
+    const content_filter_builtins = [
+      { slug: 'email', action: 'redact', label: 'mine', extra: 1 },
+      { slug: 'regex-prompt-injection', action: 'block', scan_scope: 'user_only' },
+    ]
+    const { json } = await ask('POST', '/guardrails', { body: { name: 'f', content_filter_builtins } })
+    expect(json.data.content_filter_builtins).toEqual([
+      { slug: 'email', action: 'redact', label: '[EMAIL]' },
+      { slug: 'regex-prompt-injection', action: 'block', scan_scope: 'user_only', label: '[PROMPT_INJECTION]' },
+    ])
+  })
+
+  test('filterOutput, which is ours, is shown where it is true', async () => {
+    const shown = async (filterOutput: boolean) =>
+      (await ask('POST', '/guardrails', { body: { name: 'f', filterOutput } })).json.data.filterOutput
+    expect([await shown(true), await shown(false)]).toEqual([true, undefined])
+  })
+
+  test('knows models by every name that they have, and shows their slug', async () => {
+    const { json } = await ask('POST', '/guardrails', {
+      body: {
+        name: 'm',
+        allowed_models: [
+          'anthropic/claude-opus-4-5-20251101',
+          '~anthropic/claude-opus-latest',
+          'anthropic/claude-opus-4.5',
+          'anthropic/claude-opus-4.5:nitro',
+        ],
+      },
+    })
+    expect(json.data.allowed_models).toEqual(['anthropic/claude-opus-4.5', gateway.catalog.models.get('~anthropic/claude-opus-latest')?.id])
+  })
+
+  test('enforce_zdr is copied into every group that is not given', async () => {
+    const { json } = await ask('POST', '/guardrails', {
+      body: { name: 'z', enforce_zdr: true, enforce_zdr_google: false, enforce_zdr_xai: null },
+    })
+    expect(json.data).toMatchObject({
+      enforce_zdr: true,
+      enforce_zdr_anthropic: true,
+      enforce_zdr_openai: true,
+      enforce_zdr_other: true,
+      enforce_zdr_google: false,
+      enforce_zdr_xai: null,
+    })
+  })
+
+  test('a name may have 200 characters and a description 1000', async () => {
+    const body = { name: 'x'.repeat(200), description: 'y'.repeat(1000) }
+    expect((await ask('POST', '/guardrails', { body })).status).toBe(201)
+  })
+
+  test.each([
+    ['no name', { name: undefined }, 'name'],
+    ['an empty name', { name: '' }, 'name'],
+    ['a name of 201 characters', { name: 'x'.repeat(201) }, 'name'],
+    ['a description of 1001', { description: 'x'.repeat(1001) }, 'description'],
+    ['an empty list of regions', { allowed_data_regions: [] }, 'allowed_data_regions'],
+    ['a region that is none', { allowed_data_regions: ['mars'] }, 'allowed_data_regions.0'],
+    ['an empty list of allowed models', { allowed_models: [] }, 'allowed_models'],
+    ['an empty list of ignored models', { ignored_models: [] }, 'ignored_models'],
+    ['an empty list of allowed providers', { allowed_providers: [] }, 'allowed_providers'],
+    ['an empty list of ignored providers', { ignored_providers: [] }, 'ignored_providers'],
+    ['a list that is a text', { allowed_models: 'openai/gpt-4o' }, 'allowed_models'],
+    ['a misspelt model in an allowlist', { allowed_models: ['sandbox/echo', 'openai/gpt-4oh'] }, 'allowed_models.1'],
+    ['a misspelt model in an ignore list', { ignored_models: ['openai/gpt-4oh'] }, 'ignored_models.0'],
+    ['a misspelt provider in an allowlist', { allowed_providers: ['opneai'] }, 'allowed_providers.0'],
+    ['a misspelt provider in an ignore list', { ignored_providers: ['opneai'] }, 'ignored_providers.0'],
+    ['a provider that every object has', { ignored_providers: ['constructor'] }, 'ignored_providers.0'],
+    ['a limit without an interval', { limit_usd: 5 }, 'reset_interval'],
+    ['an interval without a limit', { reset_interval: 'daily' }, 'limit_usd'],
+    ['a limit with an interval of null', { limit_usd: 5, reset_interval: null }, 'reset_interval'],
+    ['a limit below zero', { limit_usd: -1, reset_interval: 'daily' }, 'limit_usd'],
+    ['a limit that is a text', { limit_usd: '5', reset_interval: 'daily' }, 'limit_usd'],
+    ['an interval that is none', { limit_usd: 5, reset_interval: 'yearly' }, 'reset_interval'],
+    ['a flag that is a text', { enforce_zdr: 'yes' }, 'enforce_zdr'],
+    ['include_byok_in_budgets of null', { include_byok_in_budgets: null }, 'include_byok_in_budgets'],
+    [
+      'a builtin filter that is none',
+      { content_filter_builtins: [{ slug: 'shoe-size', action: 'block' }] },
+      'content_filter_builtins.0.slug',
+    ],
+    ['an action that is none', { content_filter_builtins: [{ slug: 'email', action: 'eat' }] }, 'content_filter_builtins.0.action'],
+    ['a filter without a pattern', { content_filters: [{ action: 'block' }] }, 'content_filters.0.pattern'],
+    ['an empty pattern', { content_filters: [{ action: 'block', pattern: '' }] }, 'content_filters.0.pattern'],
+    [
+      'a label of 101 characters',
+      { content_filters: [{ action: 'block', pattern: 'a', label: 'x'.repeat(101) }] },
+      'content_filters.0.label',
+    ],
+    ['101 patterns', { content_filters: Array.from({ length: 101 }, () => ({ action: 'block', pattern: 'a' })) }, 'content_filters'],
+    ['a workspace that does not exist', { workspace_id: UNKNOWN }, 'workspace_id'],
+    ['a workspace that is no id', { workspace_id: 'default' }, 'workspace_id'],
+  ])('refuses %s with 400 and names the field', async (_, more, field) => {
+    const { status, json } = await ask('POST', '/guardrails', { body: { name: 'rules', ...more } })
+    expect([status, json.error.metadata.field]).toEqual([400, field])
+    expect(gateway.guardrails.size).toBe(0)
+  })
+
+  test.each(['(?=a)', '(?<!a)b', '(a)\\1', '(', 'a{2,1}'])('refuses the pattern %p with 400 invalid_regex_pattern', async pattern => {
+    const body = {
+      name: 'p',
+      content_filters: [
+        { pattern: 'fine', action: 'flag' },
+        { pattern, action: 'block' },
+      ],
+    }
+    const { status, json } = await ask('POST', '/guardrails', { body })
+    expect([status, json.error.metadata]).toEqual([
+      400,
+      expect.objectContaining({ code: 'invalid_regex_pattern', field: 'content_filters.1.pattern' }),
+    ])
+  })
+
+  test('says which model or provider nobody is called', async () => {
+    const { json } = await ask('POST', '/guardrails', { body: { name: 'm', ignored_models: ['openai/gpt-4oh'] } })
+    expect(json.error.message).toBe('ignored_models.0: expected a model of this gateway, found "openai/gpt-4oh"')
+  })
+})
+
+describe('GET /guardrails', () => {
+  test('pages through those of a workspace, the oldest first', async () => {
+    await otherWorkspace()
+    const made: string[] = []
+    for (const name of ['a', 'b', 'c']) {
+      made.push((await create({ name })).id)
+      ;(gateway.clock as TestClock).pass(1000)
+    }
+    const theirs = await create({ workspace_id: OTHER })
+    const idsOf = async (query: string) => {
+      const { json } = await ask('GET', `/guardrails${query}`)
+      return [json.total_count, ...json.data.map((one: { id: string }) => one.id)]
+    }
+    expect(await idsOf('')).toEqual([3, ...made])
+    expect(await idsOf('?offset=1&limit=1')).toEqual([3, made[1]])
+    expect(await idsOf('?offset=9')).toEqual([3])
+    expect(await idsOf(`?workspace_id=${OTHER}`)).toEqual([1, theirs.id])
+  })
+
+  test.each(['limit=0', 'limit=101', 'limit=x', 'offset=-1', 'workspace_id=default', `workspace_id=${UNKNOWN}`])(
+    '?%s is a 400',
+    async query => {
+      expect((await ask('GET', `/guardrails?${query}`)).status).toBe(400)
+    },
+  )
+})
+
+describe('PATCH /guardrails/{id}', () => {
+  test('changes what is given and nothing else; null clears, lists are replaced', async () => {
+    const made = await create({ name: 'all', ...(EVERYTHING as object) })
+    ;(gateway.clock as TestClock).pass(1000)
+    const body = { allowed_models: ['sandbox/echo'], ignored_models: null, description: null, name: 'new', content_filters: null, extra: 1 }
+    const { status, json } = await ask('PATCH', `/guardrails/${made.id}`, { body })
+    const { extra: _, ...changes } = body
+    expect([status, json.data]).toEqual([200, { ...made, ...changes, updated_at: '2026-03-04T05:06:08.000Z' }])
+    expect((await ask('GET', `/guardrails/${made.id}`)).json).toEqual(json)
+  })
+
+  test('enforce_zdr is copied as at the creation, over what was there', async () => {
+    const { id } = await create({ enforce_zdr_openai: true, enforce_zdr_xai: true })
+    const { json } = await ask('PATCH', `/guardrails/${id}`, { body: { enforce_zdr: false, enforce_zdr_xai: true } })
+    expect(json.data).toMatchObject({ enforce_zdr: false, enforce_zdr_openai: false, enforce_zdr_xai: true, enforce_zdr_other: false })
+  })
+
+  test('a limit and its interval come and go together', async () => {
+    const { id } = await create({ limit_usd: 5, reset_interval: 'daily' })
+    const changed = async (body: object) => (await ask('PATCH', `/guardrails/${id}`, { body })).status
+    expect(await changed({ limit_usd: 7 })).toBe(200)
+    expect(await changed({ reset_interval: 'monthly' })).toBe(200)
+    expect(await changed({ limit_usd: null })).toBe(400)
+    expect(await changed({ reset_interval: null })).toBe(400)
+    expect(await changed({ limit_usd: null, reset_interval: null })).toBe(200)
+    expect(await changed({ limit_usd: 1 })).toBe(400)
+  })
+
+  test('refuses what POST refuses', async () => {
+    const { id } = await create()
+    for (const body of [
+      { allowed_models: ['nobody/none'] },
+      { allowed_data_regions: [] },
+      { content_filters: [{ pattern: '(', action: 'flag' }] },
+      { name: '' },
+    ])
+      expect((await ask('PATCH', `/guardrails/${id}`, { body })).status).toBe(400)
+    expect(gateway.guardrails.get(id)?.revision).toBe(1)
+  })
+
+  test('of two changes at the same moment one is a 409, and nothing of it is kept', async () => {
+    const { id } = await create()
+    const change = (name: string) => updateGuardrail(gateway, operator(gateway), id, { name, allowed_models: ['sandbox/echo'] })
+    const settled = await Promise.allSettled([change('a'), change('b'), change('c')])
+    const statuses = settled.map(one => (one.status === 'fulfilled' ? 200 : GatewayError.from(one.reason).status))
+    expect(statuses.toSorted()).toEqual([200, 409, 409])
+    const winner = ['a', 'b', 'c'][statuses.indexOf(200)]
+    expect((await gateway.store.guardrails.all()).map(one => [one.name, one.revision])).toEqual([[winner ?? '', 2]])
+  })
+
+  test('of one that was changed elsewhere in between is a 409 over HTTP', async () => {
+    const { id } = await create()
+    const stored = gateway.store.guardrails
+    const [before] = await stored.all()
+    if (!before) throw new Error('It is there')
+    gateway.store.guardrails = {
+      ...stored,
+      async replace(guardrail, entry) {
+        await stored.replace({ ...before, name: 'theirs', revision: 2 }, { ...entry, id: 'another' })
+        await stored.replace(guardrail, entry)
+      },
+    }
+    expect((await ask('PATCH', `/guardrails/${id}`, { body: { name: 'ours' } })).status).toBe(409)
+    expect((await stored.all()).map(one => one.name)).toEqual(['theirs'])
+  })
+})
+
+describe('the default guardrail of a workspace', () => {
+  const id = () => defaultGuardrailId(gateway.owner.workspace_id)
+
+  test('is a 404 before its first change, which makes it, under a name that stays', async () => {
+    expect((await ask('GET', `/guardrails/${id()}`)).status).toBe(404)
+    expect((await ask('DELETE', `/guardrails/${id()}`)).status).toBe(404)
+    const { status, json } = await ask('PATCH', `/guardrails/${id()}`, { body: { ignored_providers: ['azure'] } })
+    expect([status, json.data]).toEqual([
+      200,
+      {
+        ...NOTHING,
+        id: id(),
+        name: `Workspace ${gateway.owner.workspace_id} Default`,
+        workspace_id: gateway.owner.workspace_id,
+        ignored_providers: ['azure'],
+        created_at: '2026-03-04T05:06:07.000Z',
+        updated_at: null,
+      },
+    ])
+    expect((await ask('GET', `/guardrails/${id()}`)).json).toEqual(json)
+    expect((await ask('GET', '/guardrails')).json).toEqual({ data: [json.data], total_count: 1 })
+  })
+
+  test('cannot be renamed, neither while it is made nor after', async () => {
+    const rename = async (name: string) => (await ask('PATCH', `/guardrails/${id()}`, { body: { name } })).status
+    expect(await rename('mine')).toBe(400)
+    expect(gateway.guardrails.size).toBe(0)
+    expect(await rename(`Workspace ${gateway.owner.workspace_id} Default`)).toBe(200)
+    expect(await rename('mine')).toBe(400)
+  })
+
+  test('is the same id for the same workspace, a UUID, and another for another', () => {
+    expect(id()).toBe(defaultGuardrailId(gateway.owner.workspace_id))
+    expect(id()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+    expect(defaultGuardrailId(OTHER)).not.toBe(id())
+  })
+
+  test('made twice at the same moment is made once', async () => {
+    const make = () => updateGuardrail(gateway, operator(gateway), id(), { description: 'x' })
+    const settled = await Promise.allSettled([make(), make()])
+    expect(settled.map(one => (one.status === 'fulfilled' ? 200 : GatewayError.from(one.reason).status)).toSorted()).toEqual([200, 409])
+  })
+
+  test('of another workspace is made by that workspace, and by nobody else’s key', async () => {
+    const key = await otherWorkspace()
+    const theirs = defaultGuardrailId(OTHER)
+    expect((await ask('PATCH', `/guardrails/${id()}`, { body: {}, key })).status).toBe(404)
+    expect((await ask('PATCH', `/guardrails/${theirs}`, { body: {}, key })).json.data.workspace_id).toBe(OTHER)
+    expect((await ask('PATCH', `/guardrails/${theirs}`, { body: {} })).status).toBe(200)
+  })
+
+  test('can be deleted, and made again', async () => {
+    await ask('PATCH', `/guardrails/${id()}`, { body: { description: 'first' } })
+    expect((await ask('DELETE', `/guardrails/${id()}`)).json).toEqual({ deleted: true })
+    expect((await ask('GET', `/guardrails/${id()}`)).status).toBe(404)
+    expect((await ask('PATCH', `/guardrails/${id()}`, { body: {} })).json.data.description).toBeNull()
+  })
+})
+
+describe('DELETE /guardrails/{id}', () => {
+  test('takes it from who had it', async () => {
+    const { id } = await create()
+    await assignKeys(gateway, operator(gateway), id, { key_hashes: [keys.hash] })
+    expect((await ask('DELETE', `/guardrails/${id}`)).json).toEqual({ deleted: true })
+    expect([await gateway.store.assignments.all(), gateway.assignments.size]).toEqual([[], 0])
+    expect((await ask('DELETE', `/guardrails/${id}`)).status).toBe(404)
+  })
+
+  test('forgets those of a workspace that goes', async () => {
+    await otherWorkspace()
+    const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
+    forgetGuardrailsOf(gateway, OTHER)
+    expect([gateway.guardrails.has(ours.id), gateway.guardrails.has(theirs.id)]).toEqual([true, false])
+  })
+})
+
+const ID = `/guardrails/${UNKNOWN}`
+const OPERATIONS: [method: string, path: string, body?: object][] = [
+  ['GET', '/guardrails'],
+  ['POST', '/guardrails', { name: 'a' }],
+  ['GET', ID],
+  ['PATCH', ID, { name: 'a' }],
+  ['DELETE', ID],
+  ['GET', '/guardrails/assignments/keys'],
+  ['GET', '/guardrails/assignments/members'],
+  ['GET', `${ID}/assignments/keys`],
+  ['GET', `${ID}/assignments/members`],
+  ['POST', `${ID}/assignments/keys`, { key_hashes: ['a'] }],
+  ['POST', `${ID}/assignments/keys/remove`, { key_hashes: ['a'] }],
+  ['POST', `${ID}/assignments/members`, { member_user_ids: ['a'] }],
+  ['POST', `${ID}/assignments/members/remove`, { member_user_ids: ['a'] }],
+]
+
+describe('who may', () => {
+  test.each(OPERATIONS)('%s %s is 401 without a key, 403 with one that infers, and 500 without a store', async (method, path, body) => {
+    const more = body ? { body } : {}
+    expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
+    expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
+    expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
+    gateway.guardrails = undefined as never
+    gateway.assignments = undefined as never
+    gateway.store.guardrails = undefined as never
+    const broken = await ask(method, path, more)
+    expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
+  })
+
+  test.each(OPERATIONS.filter(([, path]) => path.startsWith(ID)))(
+    '%s %s is a 404 for an id that nobody has',
+    async (method, path, body) => {
+      expect((await ask(method, path, body ? { body } : {})).status).toBe(404)
+    },
+  )
+
+  test.each(OPERATIONS.filter(([, path]) => path.startsWith(ID)))(
+    '%s %s tells nothing of another workspace’s',
+    async (method, path, body) => {
+      const key = await otherWorkspace()
+      const { id } = await create()
+      const more = body ? { body, key } : { key }
+      const [foreign, unknown] = [await ask(method, path.replace(UNKNOWN, id), more), await ask(method, path, more)]
+      const { request_id: _, ...metadata } = foreign.json.error.metadata
+      expect([foreign.status, foreign.json.error.message]).toEqual([404, unknown.json.error.message])
+      expect(metadata).toEqual({ error_type: 'not_found' })
+    },
+  )
+
+  test('a key of another workspace creates and lists there, and names no other', async () => {
+    const key = await otherWorkspace()
+    await create()
+    const made = await ask('POST', '/guardrails', { body: { name: 'theirs' }, key })
+    expect(made.json.data.workspace_id).toBe(OTHER)
+    expect((await ask('GET', '/guardrails', { key })).json).toEqual({ data: [made.json.data], total_count: 1 })
+    expect((await ask('GET', `/guardrails?workspace_id=${gateway.owner.workspace_id}`, { key })).status).toBe(400)
+    expect((await ask('POST', '/guardrails', { body: { name: 'x', workspace_id: gateway.owner.workspace_id }, key })).status).toBe(400)
+  })
+})
+
+describe('what is told', () => {
+  const told = async () => {
+    const db = new Database(join(data, 'gateway.db'))
+    const rows = db.query('select action, resource_id, before, after from audit order by rowid').all() as Record<string, string | null>[]
+    db.close()
+    return rows
+  }
+  let data: string
+
+  beforeEach(() => {
+    data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  })
+  afterEach(() => rmSync(data, { recursive: true }))
+
+  test('is every change, as it was and as it is, with money in dollars', async () => {
+    const gateway = await openGateway({ data })
+    const { data: made } = await createGuardrail(gateway, operator(gateway), { name: 'a', limit_usd: 5, reset_interval: 'daily' })
+    await updateGuardrail(gateway, operator(gateway), made.id, { limit_usd: 7 })
+    await deleteGuardrail(gateway, operator(gateway), made.id)
+    await gateway.close()
+    const rows = (await told()).map(row => ({ ...row, before: JSON.parse(row.before ?? 'null'), after: JSON.parse(row.after ?? 'null') }))
+    expect(rows).toMatchObject([
+      { action: 'guardrails.create', resource_id: made.id, before: null, after: { name: 'a', limit_usd: 5 } },
+      { action: 'guardrails.update', before: { limit_usd: 5 }, after: { limit_usd: 7 } },
+      { action: 'guardrails.delete', before: { limit_usd: 7 }, after: null },
+    ])
+  })
+
+  test('what another process adds, changes and deletes is taken over, and what this one does meanwhile is kept', async () => {
+    const [server, terminal] = [await openGateway({ data }), await openGateway({ data })]
+    const { data: theirs } = await createGuardrail(terminal, operator(terminal), { name: 'theirs' })
+    const { data: gone } = await createGuardrail(server, operator(server), { name: 'gone' })
+    const catching = server.catchUp()
+    const mine = createGuardrail(server, operator(server), { name: 'mine' })
+    const deleted = deleteGuardrail(server, operator(server), gone.id)
+    await Promise.all([catching, mine, deleted])
+    expect([...server.guardrails.values()].map(one => one.name).toSorted()).toEqual(['mine', 'theirs'])
+    await updateGuardrail(terminal, operator(terminal), theirs.id, { name: 'changed' })
+    await server.catchUp()
+    expect(server.guardrails.get(theirs.id)?.name).toBe('changed')
+    await deleteGuardrail(terminal, operator(terminal), theirs.id)
+    await server.catchUp()
+    expect(server.guardrails.has(theirs.id)).toBe(false)
+    await Promise.all([server.close(), terminal.close()])
+  })
+})

@@ -1,0 +1,204 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { Endpoint } from '../../../src/core/catalog/models.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import type { Actor } from '../../../src/core/identity/actor.ts'
+import type { RoutingPreferences } from '../../../src/core/inference/call.ts'
+import { type Plan, planRoute } from '../../../src/core/inference/plan.ts'
+import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
+import { policyFor } from '../../../src/core/policy/effective.ts'
+import { fieldsOf, NOTHING } from '../../../src/core/policy/guardrails/fields.ts'
+import { textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+const COMBINATIONS = 10_000
+const CATALOGUES = 25
+
+/** Providers by the names under which a list may have them, in the oracle's own words. */
+const PROVIDERS: Record<string, string[]> = {
+  anthropic: ['anthropic', 'Anthropic'],
+  openai: ['openai', 'OPENAI'],
+  azure: ['azure'],
+  google: ['google-ai-studio', 'google'],
+  xai: ['xai', 'xAI'],
+  one: ['one'],
+  two: ['two'],
+}
+/** Models by the names under which a call or a list may have them. */
+const MODELS: Record<string, string[]> = {
+  'anthropic/claude-opus-4.5': ['anthropic/claude-opus-4.5', 'anthropic/claude-opus-4-5', 'anthropic/claude-opus-4-5-20251101'],
+  'openai/gpt-x': ['openai/gpt-x'],
+  'openai/gpt-x:free': ['openai/gpt-x:free'],
+  'google/gem': ['google/gem'],
+  'x-ai/grok-x': ['x-ai/grok-x'],
+  'acme/small': ['acme/small'],
+  'acme/small:free': ['acme/small:free'],
+}
+const slugOf = (table: Record<string, string[]>, name: string) => Object.keys(table).find(slug => table[slug]?.includes(name)) ?? 'none'
+
+const someOf = (names: string[]) => fc.subarray(names, { minLength: 1 })
+const listOf = (table: Record<string, string[]>) => fc.option(someOf(Object.values(table).flat()), { freq: 2 })
+const flag = fc.constantFrom(null, null, true, false)
+const ZDR = { anthropic: 'anthropic', openai: 'openai', google: 'google', xai: 'x-ai' } as const
+
+const guardrail = fc.record({
+  allowed_models: listOf(MODELS),
+  ignored_models: fc.option(fc.subarray(Object.values(MODELS).flat(), { minLength: 1, maxLength: 3 }), { freq: 2 }),
+  allowed_providers: listOf(PROVIDERS),
+  ignored_providers: fc.option(fc.subarray(Object.values(PROVIDERS).flat(), { minLength: 1, maxLength: 3 }), { freq: 2 }),
+  enable_free_model_training: flag,
+  enable_free_model_publication: flag,
+  enable_paid_model_training: flag,
+  enforce_zdr_anthropic: flag,
+  enforce_zdr_openai: flag,
+  enforce_zdr_google: flag,
+  enforce_zdr_xai: flag,
+  enforce_zdr_other: flag,
+})
+type Given = typeof guardrail extends fc.Arbitrary<infer T> ? T : never
+
+const catalogue = fc.tuple(
+  ...Object.keys(MODELS).map(id =>
+    fc
+      .uniqueArray(
+        fc.record({
+          provider: fc.constantFrom(...Object.keys(PROVIDERS)),
+          price: fc.constantFrom(undefined, 0, 0, 1),
+          training: fc.boolean(),
+          retention_days: fc.constantFrom(undefined, 0, 0, 30),
+        }),
+        { minLength: 1, maxLength: 5, selector: one => one.provider },
+      )
+      .map(endpoints => ({
+        id,
+        endpoints: endpoints.map(({ provider, price, ...data_policy }) => ({
+          provider,
+          model: 'up',
+          data_policy: JSON.parse(JSON.stringify(data_policy)),
+          ...(price === undefined ? {} : { usd_per_million_tokens: { prompt: price, completion: price } }),
+        })),
+      })),
+  ),
+)
+
+const combination = fc.record({
+  catalogue: fc.nat(CATALOGUES - 1),
+  // The workspace's default one, the member's and the key's.
+  guardrails: fc.tuple(fc.option(guardrail), fc.option(guardrail), fc.option(guardrail)),
+  models: fc.uniqueArray(fc.constantFrom(...Object.values(MODELS).flat()), { minLength: 1, maxLength: 4 }),
+  routing: fc.record(
+    {
+      zdr: fc.constant(true),
+      data_collection: fc.constant('deny' as const),
+      ignore: fc.subarray(Object.keys(PROVIDERS), { maxLength: 2 }),
+    },
+    { requiredKeys: [] },
+  ),
+})
+
+const openCatalogue = (models: object[]) => {
+  const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
+  return testGateway({ config: { providers: Object.fromEntries(Object.keys(PROVIDERS).map(slug => [slug, provider])), models } })
+}
+
+/** The guardrails put into force, as if they were read from the store. */
+async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]): Promise<void> {
+  gateway.guardrails.clear()
+  gateway.assignments.clear()
+  gateway.policies.clear()
+  const ids = [defaultGuardrailId(actor.workspace_id), 'of-the-member', 'of-the-key']
+  for (const [i, one] of given.entries()) {
+    if (!one) continue
+    const record = { id: ids[i] ?? '', workspace_id: actor.workspace_id, name: 'g', revision: 1, created_at: '', updated_at: null }
+    gateway.guardrails.set(record.id, { ...NOTHING, ...(await fieldsOf(gateway, one)), ...record })
+  }
+  const assigned = (kind: 'key' | 'member', assignee: string, guardrail_id: string) =>
+    gateway.assignments.set(`${kind} ${assignee}`, { id: guardrail_id, guardrail_id, kind, assignee, assigned_by: null, created_at: '' })
+  assigned('member', actor.user_id, 'of-the-member')
+  assigned('key', actor.key_hash ?? '', 'of-the-key')
+}
+
+// The oracle: what wire reference H.4 says of several guardrails, united and intersected by hand, over the catalogue's plain facts.
+
+const intersection = (lists: (string[] | null)[]) =>
+  lists.filter(list => list !== null).reduce<string[] | null>((all, list) => (all ? all.filter(one => list.includes(one)) : list), null)
+const union = (lists: (string[] | null)[]) => lists.flatMap(list => list ?? [])
+
+function oracle(given: Given[]) {
+  const slugs = (table: Record<string, string[]>, list: string[] | null) => list?.map(name => slugOf(table, name)) ?? null
+  const models = intersection(given.map(one => slugs(MODELS, one.allowed_models)))
+  const providers = intersection(given.map(one => slugs(PROVIDERS, one.allowed_providers)))
+  const noModels = union(given.map(one => slugs(MODELS, one.ignored_models)))
+  const noProviders = union(given.map(one => slugs(PROVIDERS, one.ignored_providers)))
+  const any = (name: keyof Given, value: boolean) => given.some(one => one[name] === value)
+  const noFree = any('enable_free_model_training', false) || any('enable_free_model_publication', false)
+  const noPaid = any('enable_paid_model_training', false)
+
+  return ({ model, provider: { slug }, prices, data_policy: { training, retention_days } }: Endpoint): boolean => {
+    if (models && !models.includes(model)) return true
+    if (providers && !providers.includes(slug)) return true
+    if (noModels.includes(model) || noModels.includes(model.split(':')[0] ?? '') || noProviders.includes(slug)) return true
+    if (training && noFree && (!prices || prices.prompt === 0n)) return true
+    if (training && noPaid && (!prices || prices.prompt > 0n)) return true
+    if (retention_days === 0) return false
+    const author = model.split('/')[0]
+    const group = Object.entries(ZDR).find(([, of]) => of === author)?.[0] ?? 'other'
+    return any(`enforce_zdr_${group}` as keyof Given, true) && !(group === 'openai' && slug === 'azure')
+  }
+}
+
+const wished =
+  ({ zdr, data_collection, ignore = [] }: RoutingPreferences) =>
+  ({ provider: { slug, configured }, data_policy }: Endpoint) =>
+    configured &&
+    !ignore.includes(slug) &&
+    !(zdr && data_policy.retention_days !== 0) &&
+    !(data_collection === 'deny' && data_policy.training)
+
+const nameOf = ({ model, provider, upstreamModel }: Endpoint) => `${model} ${provider.slug} ${upstreamModel}`
+
+function attempted(plan: () => Plan): Plan | GatewayError {
+  try {
+    return plan()
+  } catch (thrown) {
+    return GatewayError.from(thrown)
+  }
+}
+
+test(`in ${COMBINATIONS} combinations a plan has exactly the endpoints that no guardrail excludes, and no other is dropped for one`, async () => {
+  const gateways = await Promise.all(fc.sample(catalogue, CATALOGUES).map(openCatalogue))
+  let refused = 0
+  let planned = 0
+  await fc.assert(
+    fc.asyncProperty(combination, async ({ catalogue, guardrails, models, routing }) => {
+      const gateway = gateways[catalogue] as Gateway
+      const actor: Actor = { kind: 'inference', user_id: 'ada', workspace_id: gateway.owner.workspace_id, key_hash: 'k' }
+      await enforce(gateway, actor, guardrails)
+      const { rules } = policyFor(gateway, actor)
+      const outcome = attempted(() => planRoute(gateway, 'text', textCall({ models, routing }), [], rules))
+
+      const isExcluded = oracle(guardrails.filter(one => one !== null))
+      const all = models.flatMap(name => gateway.catalog.models.get(name)?.endpoints ?? [])
+      const wanted = all.filter(wished(routing))
+      const expected = wanted.filter(endpoint => !isExcluded(endpoint))
+
+      if (outcome instanceof GatewayError) {
+        refused += 1
+        expect(expected.map(nameOf)).toEqual([])
+        expect([outcome.status, 'guardrails' in outcome.metadata]).toEqual([404, wanted.length > 0])
+        return
+      }
+      planned += 1
+      expect(outcome.endpoints.map(nameOf)).toEqual(expected.map(nameOf))
+      expect([...outcome.endpoints, ...outcome.dropped.map(one => one.endpoint)].map(nameOf).sort()).toEqual(all.map(nameOf).sort())
+      for (const { endpoint, rule } of outcome.dropped) {
+        if (!rule) expect(wished(routing)(endpoint)).toBe(false)
+        else expect(isExcluded(endpoint)).toBe(true)
+      }
+    }),
+    { numRuns: COMBINATIONS },
+  )
+  // Neither half is empty, or nothing would have been shown.
+  expect(Math.min(refused, planned)).toBeGreaterThan(COMBINATIONS / 20)
+})

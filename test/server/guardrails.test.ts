@@ -1,0 +1,203 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { chat, eventually, routesConfig, textOf } from '../support/chat.ts'
+import { request } from '../support/raw-client.ts'
+import { gateway, type Server, startServer } from '../support/server.ts'
+import { completion, startUpstream, stream, type Upstream } from '../support/upstream.ts'
+
+let server: Server
+let first: Upstream
+let second: Upstream
+let key: string
+let hash: string
+let guardrail: string
+
+beforeAll(async () => {
+  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
+  const config = routesConfig({
+    'acme/small': { first: first.url, second: second.url },
+    'anthropic/claude-opus-4.5': { first: first.url },
+    'acme/plain': { second: second.url },
+  })
+  server = await startServer({
+    config: { ...config, regions: { europe: ['eu.example.com'], us: ['us.example.com'] }, default_model: 'acme/plain' },
+  })
+  const made = (await (await server.fetch('/keys', { key: server.management_key, json: { name: 'held' } })).json()) as Created
+  key = made.key
+  hash = made.data.hash
+  guardrail = (await manage('POST', '/guardrails', { name: 'rules' })).data.id
+  await manage('POST', `/guardrails/${guardrail}/assignments/keys`, { key_hashes: [hash] })
+})
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await Promise.all([first.close(), second.close()])
+})
+
+beforeEach(() => {
+  for (const upstream of [first, second]) {
+    upstream.hits.length = 0
+    upstream.answer(({ json }) => ((json as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello')))
+  }
+})
+
+interface Created {
+  key: string
+  data: { hash: string }
+}
+
+async function manage(method: string, path: string, json?: object) {
+  const response = await server.fetch(path, { method, key: server.management_key, ...(json ? { json } : {}) })
+  return (await response.json()) as { data: { id: string } }
+}
+
+const CLEAR = { allowed_models: null, ignored_models: null, allowed_providers: null, ignored_providers: null, allowed_data_regions: null }
+
+/** Lets the guardrail of the key say this and nothing else. */
+const rule = (change: object) => manage('PATCH', `/guardrails/${guardrail}`, { ...CLEAR, ...change })
+
+const ask = (body: object = {}, headers: Record<string, string> = {}, path = '/chat/completions') =>
+  chat(server, body, { key, headers, path }).outcome()
+
+const hits = () => [first.hits.length, second.hits.length]
+
+describe('a rule about models', () => {
+  const NAMES = ['anthropic/claude-opus-4.5', 'anthropic/claude-opus-4-5', 'anthropic/claude-opus-4-5-20251101']
+  const messages = [{ role: 'user', content: 'Hi' }]
+  /** Every way of asking, by the path, with a body that asks for this model. */
+  const WAYS: [path: string, body: (model: string) => object][] = [
+    ['/chat/completions', model => ({ model })],
+    ['/chat/completions', model => ({ model, stream: true })],
+    ['/chat/completions', model => ({ model: undefined, models: [model] })],
+    ['/completions', model => ({ model, messages: undefined, prompt: 'Hi' })],
+    ['/messages', model => ({ model, max_tokens: 9, messages })],
+    ['/messages', model => ({ model, max_tokens: 9, messages, stream: true })],
+  ]
+
+  test.each(WAYS)('holds at %s under every name that the model has', async (path, body) => {
+    await rule({ ignored_models: ['anthropic/claude-opus-4.5'] })
+    for (const name of NAMES) {
+      const { status, body: text } = await ask(body(name), {}, path)
+      expect([status, text]).toEqual([404, expect.stringContaining('excluded by ignored_models of a guardrail')])
+    }
+    expect(hits()).toEqual([0, 0])
+    await rule({ allowed_models: ['anthropic/claude-opus-4-5'] })
+    for (const name of NAMES) expect((await ask(body(name), {}, path)).status).toBe(200)
+    expect(hits()).toEqual([NAMES.length, 0])
+  })
+
+  test('holds for fallbacks, for presets and for the default model', async () => {
+    await rule({ ignored_models: ['acme/small', 'acme/plain'] })
+    const fallback = await ask({ model: 'acme/small', models: ['anthropic/claude-opus-4.5', 'acme/plain'] })
+    expect([textOf(fallback), JSON.parse(fallback.body).model, hits()]).toEqual(['Hello', 'anthropic/claude-opus-4.5', [1, 0]])
+    await ask({ model: 'acme/small' }, {}, '/presets/held/chat/completions')
+    expect((await ask({ model: '@preset/held' })).status).toBe(404)
+    expect((await ask({ model: 'anthropic/claude-opus-4.5@preset/held' })).status).toBe(200)
+    expect((await ask({ model: undefined })).status).toBe(404)
+  })
+
+  test('holds for vectors', async () => {
+    const embed = () => ask({ model: 'sandbox/embed', messages: undefined, input: 'Hi' }, {}, '/embeddings')
+    await rule({ ignored_models: ['sandbox/embed'] })
+    expect((await embed()).status).toBe(404)
+    await rule({})
+    expect((await embed()).status).toBe(200)
+  })
+
+  test('keeps the models that are called out of GET /models/user', async () => {
+    await rule({ allowed_models: ['acme/small'] })
+    const { data } = (await (await server.fetch('/models/user', { key })).json()) as { data: { id: string }[] }
+    expect(data.map(model => model.id)).toEqual(['acme/small'])
+  })
+
+  test('is nobody else’s', async () => {
+    await rule({ ignored_models: ['acme/small'] })
+    expect((await chat(server).outcome()).status).toBe(200)
+  })
+})
+
+describe('a rule about providers', () => {
+  test('leaves the others', async () => {
+    await rule({ ignored_providers: ['first'] })
+    expect((await ask()).status).toBe(200)
+    expect(hits()).toEqual([0, 1])
+  })
+
+  test('says in the answer what was excluded by what', async () => {
+    await rule({ allowed_providers: ['sandbox'] })
+    const { status, body } = await ask()
+    expect([status, JSON.parse(body).error]).toEqual([
+      404,
+      {
+        code: 404,
+        message: 'No endpoints found for acme/small: excluded by allowed_providers of a guardrail.',
+        metadata: expect.objectContaining({
+          error_type: 'not_found',
+          excluded_by: ['allowed_providers'],
+          guardrails: [{ guardrail_id: guardrail, field: 'allowed_providers' }],
+        }),
+      },
+    ])
+  })
+})
+
+describe('a rule about regions', () => {
+  const from = (host: string, more: Record<string, string> = {}, path?: string, body = {}) => ask(body, { host, ...more }, path)
+
+  test('refuses with 403 what comes in another way, and no header but Host says which', async () => {
+    await rule({ allowed_data_regions: ['europe'] })
+    expect((await from('eu.example.com')).status).toBe(200)
+    expect((await from('EU.example.com:8443')).status).toBe(200)
+    for (const forwarded of ['x-forwarded-host', 'forwarded', 'x-host', 'x-original-host'])
+      expect(
+        (await from('gateway.example.com', { [forwarded]: forwarded === 'forwarded' ? 'host=eu.example.com' : 'eu.example.com' })).status,
+      ).toBe(403)
+    const { status, body } = await from('us.example.com')
+    expect([status, JSON.parse(body).error]).toEqual([
+      403,
+      {
+        code: 403,
+        message: 'allowed_data_regions of guardrails: expected europe, found the us region',
+        metadata: expect.objectContaining({
+          error_type: 'permission_denied',
+          excluded_by: ['data_region'],
+          availability: { code: 'region_restricted', retryable: false },
+        }),
+      },
+    ])
+    expect(hits()).toEqual([2, 0])
+  })
+
+  test('refuses in Anthropic’s form, streams and vectors too', async () => {
+    await rule({ allowed_data_regions: ['us'] })
+    const messages = await from('gateway.example.com', {}, '/messages', { max_tokens: 9 })
+    expect([messages.status, JSON.parse(messages.body).error.type]).toEqual([403, 'permission_error'])
+    expect((await from('gateway.example.com', {}, undefined, { stream: true })).status).toBe(403)
+    expect((await from('gateway.example.com', {}, '/embeddings', { model: 'sandbox/embed', input: 'Hi' })).status).toBe(403)
+  })
+
+  test('is told by GET /key, wherever it is asked from', async () => {
+    const regions = async () => {
+      const { data } = JSON.parse((await request(`${server.base}/key`, { headers: { authorization: `Bearer ${key}` } }).outcome()).body)
+      return data.allowed_data_regions
+    }
+    await rule({ allowed_data_regions: ['us', 'europe'] })
+    expect(await regions()).toEqual(['europe', 'us'])
+    await rule({})
+    expect(await regions()).toEqual(['global', 'europe', 'us'])
+  })
+})
+
+test('what the terminal changes beside the server binds the calls after it', async () => {
+  await rule({})
+  const run = (args: string[]) => gateway(['guardrails', ...args, '--data', server.data, '--json'])
+  expect((await ask()).status).toBe(200)
+  const changed = await run(['update', guardrail, '--ignore-models', 'acme/small'])
+  expect(JSON.parse(changed.stdout).data.ignored_models).toEqual(['acme/small'])
+  await eventually(async () => (await ask()).status === 404)
+  await run(['unassign', guardrail, '--keys', hash])
+  await eventually(async () => (await ask()).status === 200)
+  await run(['update', 'default', '--allow-models', 'sandbox/echo'])
+  await eventually(async () => (await ask()).status === 404)
+  await run(['update', 'default', '--allow-models', 'none'])
+  await eventually(async () => (await ask()).status === 200)
+})

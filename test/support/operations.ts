@@ -1,0 +1,79 @@
+import { createByokKey } from '../../src/core/catalog/byok.ts'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import { createKey } from '../../src/core/identity/keys.ts'
+import { addMember } from '../../src/core/identity/members.ts'
+import { addWorkspaceMembers } from '../../src/core/identity/workspace-members.ts'
+import { createWorkspace } from '../../src/core/identity/workspaces.ts'
+import { assignKeys, assignMembers } from '../../src/core/policy/assignments.ts'
+import { setBudget } from '../../src/core/policy/budgets.ts'
+import { createGuardrail } from '../../src/core/policy/guardrails.ts'
+
+/** One request that changes something, made possible first. `key` is the kind of key it takes, where that is not a management key. */
+export type Example = (gateway: Gateway) => Promise<{ action: string; params?: Record<string, string>; body?: object; key?: 'inference' }>
+
+const keyOf = async (gateway: Gateway) => (await createKey(gateway, operator(gateway), { name: 'ci' })).data
+const byokKeyOf = async (gateway: Gateway) =>
+  (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: 'sk-canary-1' })).data
+
+const workspaceOf = async (gateway: Gateway) => (await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })).data
+const memberOf = (gateway: Gateway) => addMember(gateway, operator(gateway), { email: 'ada@acme.example' })
+
+/** A request for a workspace that has a member and a budget. */
+const inWorkspace =
+  (action: string, more: (user_id: string) => { params?: Record<string, string>; body?: object }): Example =>
+  async gateway => {
+    const [{ id }, member, other] = [await workspaceOf(gateway), await memberOf(gateway), gateway.owner.user_id]
+    await setBudget(gateway, operator(gateway), id, 'monthly', { limit_usd: 5 })
+    await addWorkspaceMembers(gateway, operator(gateway), id, { user_ids: [other] })
+    const { params, body } = more(action === 'workspace_members.remove' ? other : member.id)
+    return { action, params: { id, ...params }, ...(body ? { body } : {}) }
+  }
+
+/** A request for a guardrail that one key and one member have, and another key and member have not. */
+const ofGuardrail =
+  (
+    action: string,
+    bodyOf: (names: { key: string; member: string; otherKey: string; otherMember: string }) => object | undefined,
+  ): Example =>
+  async gateway => {
+    const [actor, key, otherKey] = [operator(gateway), (await keyOf(gateway)).hash, (await keyOf(gateway)).hash]
+    const [member, otherMember] = [gateway.owner.user_id, (await memberOf(gateway)).id]
+    const { id } = (await createGuardrail(gateway, actor, { name: 'Rules' })).data
+    await assignKeys(gateway, actor, id, { key_hashes: [key] })
+    await assignMembers(gateway, actor, id, { member_user_ids: [member] })
+    const body = bodyOf({ key, member, otherKey, otherMember })
+    return { action, params: { id }, ...(body ? { body } : {}) }
+  }
+
+const presetFrom =
+  (body: object): Example =>
+  async () => ({ action: 'presets.create', params: { slug: 'brief' }, body, key: 'inference' })
+const messages = [{ role: 'user', content: 'Hi' }]
+
+/** One good request of every operation that changes something, by its id. */
+export const EXAMPLES: Record<string, Example> = {
+  createKeys: async () => ({ action: 'keys.create', body: { name: 'ci' } }),
+  updateKeys: async gateway => ({ action: 'keys.update', params: { hash: (await keyOf(gateway)).hash }, body: { name: 'other' } }),
+  deleteKeys: async gateway => ({ action: 'keys.delete', params: { hash: (await keyOf(gateway)).hash } }),
+  createBYOKKey: async () => ({ action: 'byok.create', body: { provider: 'openai', key: 'sk-canary-1' } }),
+  updateBYOKKey: async gateway => ({ action: 'byok.update', params: { id: (await byokKeyOf(gateway)).id }, body: { key: 'sk-canary-2' } }),
+  deleteBYOKKey: async gateway => ({ action: 'byok.delete', params: { id: (await byokKeyOf(gateway)).id } }),
+  createWorkspace: async () => ({ action: 'workspaces.create', body: { name: 'Team', slug: 'team' } }),
+  updateWorkspace: inWorkspace('workspaces.update', () => ({ body: { name: 'Crew' } })),
+  deleteWorkspace: inWorkspace('workspaces.delete', () => ({})),
+  bulkAddWorkspaceMembers: inWorkspace('workspace_members.add', user_id => ({ body: { user_ids: [user_id] } })),
+  bulkRemoveWorkspaceMembers: inWorkspace('workspace_members.remove', user_id => ({ body: { user_ids: [user_id] } })),
+  upsertWorkspaceBudget: inWorkspace('budgets.create', () => ({ params: { interval: 'daily' }, body: { limit_usd: 1 } })),
+  deleteWorkspaceBudget: inWorkspace('budgets.delete', () => ({ params: { interval: 'monthly' } })),
+  createGuardrail: async () => ({ action: 'guardrails.create', body: { name: 'Rules', limit_usd: 5, reset_interval: 'daily' } }),
+  updateGuardrail: ofGuardrail('guardrails.update', () => ({ name: 'Others' })),
+  deleteGuardrail: ofGuardrail('guardrails.delete', () => undefined),
+  bulkAssignKeysToGuardrail: ofGuardrail('guardrails.assign', ({ otherKey }) => ({ key_hashes: [otherKey] })),
+  bulkUnassignKeysFromGuardrail: ofGuardrail('guardrails.unassign', ({ key }) => ({ key_hashes: [key] })),
+  bulkAssignMembersToGuardrail: ofGuardrail('guardrails.assign', ({ otherMember }) => ({ member_user_ids: [otherMember] })),
+  bulkUnassignMembersFromGuardrail: ofGuardrail('guardrails.unassign', ({ member }) => ({ member_user_ids: [member] })),
+  createPresetsChatCompletions: presetFrom({ messages, temperature: 0 }),
+  createPresetsMessages: presetFrom({ model: 'sandbox/echo', max_tokens: 5, messages }),
+  createPresetsResponses: presetFrom({ input: 'Hi', temperature: 0 }),
+}
