@@ -123,7 +123,7 @@ describe('a workspace', () => {
     const running = chat(server, { stream: true, max_tokens: TOKENS })
     await running.sees('Hel')
     await run('workspaces', 'delete', 'default', '--confirm-default')
-    await eventually(async () => (await ask()).status === 401)
+    await eventually(async () => (await server.fetch('/key')).status === 401)
     upstream.open('more')
     const outcome = await running.outcome()
     expect([outcome.status, outcome.complete, textOf(outcome)]).toEqual([200, true, 'Hello'])
