@@ -1,9 +1,10 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { defaultGuardrailId } from '../../src/core/policy/default-guardrail.ts'
 import { chat, eventually, keyState, limitedKey, metric, routesConfig, usageOf } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { gateway, type Server, startServer } from '../support/server.ts'
 import { completion, delta, done, finish, type Script, sseHead, startUpstream, type Upstream, usage } from '../support/upstream.ts'
 
 /** A dollar for a million tokens of output, and nothing for input: a call of this bound costs at most ten cents. */
@@ -109,6 +110,65 @@ describe('A-01 a limit of one dollar', () => {
     expect(nanosOf(limit_remaining ?? Number.NaN)).toBe(1e9 - nanosOf(spent))
     expect(spent).toBeLessThan(0.001)
   })
+})
+
+describe('A-03 limits within limits', () => {
+  const management = async (method: string, path: string, json: object): Promise<{ id: string; hash: string }> => {
+    const response = await server.fetch(path, { key: server.management_key, method, json })
+    const answer = (await response.json()) as { data: { id: string; hash: string }; key?: string }
+    if (response.status >= 300) throw new Error(JSON.stringify(answer))
+    return { ...answer.data, ...(answer.key ? { hash: answer.key } : {}) }
+  }
+
+  const guardrail = (workspace_id: string, limit_usd: number) =>
+    management('POST', '/guardrails', { name: 'Rules', workspace_id, limit_usd, reset_interval: 'daily' })
+
+  /** Two keys of one member in one workspace, with all of these limits on the first. */
+  async function nested(limits: Record<'key' | 'guardrail' | 'member' | 'default' | 'workspace', number>) {
+    const member = JSON.parse((await gateway(['members', 'create', '--email', 'ada@acme.example', '--json', '--data', server.data])).stdout)
+      .data.id
+    const { id: workspace_id } = await management('POST', '/workspaces', { name: 'Team', slug: 'team' })
+    const of = { workspace_id, creator_user_id: member }
+    const { hash: key } = await management('POST', '/keys', { name: 'first', limit: limits.key, ...of })
+    const { hash: other } = await management('POST', '/keys', { name: 'second', ...of })
+    const hash = Bun.CryptoHasher.hash('sha256', key, 'hex')
+    const [onKey, onMember] = [await guardrail(workspace_id, limits.guardrail), await guardrail(workspace_id, limits.member)]
+    await management('POST', `/guardrails/${onKey.id}/assignments/keys`, { key_hashes: [hash] })
+    await management('POST', `/guardrails/${onMember.id}/assignments/members`, { member_user_ids: [member] })
+    await management('PATCH', `/guardrails/${defaultGuardrailId(workspace_id)}`, { limit_usd: limits.default, reset_interval: 'weekly' })
+    await management('PUT', `/workspaces/${workspace_id}/budgets/monthly`, { limit_usd: limits.workspace })
+    return { key, other }
+  }
+
+  const WIDE = { key: 9, guardrail: 9, member: 9, default: 9, workspace: 9 }
+  const SAID = {
+    key: 'Key limit exceeded (total limit)',
+    guardrail: 'Guardrail daily budget of $0.60 exceeded. Contact your org admin.',
+    member: 'Guardrail daily budget of $0.60 exceeded. Contact your org admin.',
+    default: 'Guardrail weekly budget of $0.60 exceeded. Contact your org admin.',
+    workspace: 'Workspace monthly budget of $0.60 exceeded. Contact your org admin.',
+  }
+  /** Which of them count what another key of the same member in the same workspace spends. */
+  const SHARED = ['member', 'default', 'workspace']
+
+  for (const scope of Object.keys(SAID) as (keyof typeof SAID)[]) {
+    test(`the smallest binds: ${scope}`, async () => {
+      const { key, other } = await nested({ ...WIDE, [scope]: 0.6 })
+      const before = SHARED.includes(scope) ? await atOnce(3, other) : []
+      const outcomes = await atOnce(100, key)
+      const answered = outcomes.filter(({ status }) => status === 200)
+      const refused = outcomes.filter(({ status }) => status === 402)
+      expect(answered.length + refused.length).toBe(100)
+      expect(upstream.hits.length).toBe(before.length + answered.length)
+      const spent = spentBy([...before, ...answered])
+      expect(spent).toBeLessThanOrEqual(0.6e9)
+      expect(spent).toBeGreaterThanOrEqual(0.3e9)
+      expect(new Set(refused.map(({ body }) => JSON.parse(body).error.message))).toEqual(new Set([SAID[scope]]))
+      await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
+      const { code } = await gateway(['doctor', '--data', server.data])
+      expect(code).toBe(0)
+    }, 60_000)
+  }
 })
 
 describe('A-18 a call without a bound', () => {
