@@ -4,7 +4,7 @@ import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { mustManageAll, reaches } from '../identity/management.ts'
-import { caughtUp } from '../kernel/caught-up.ts'
+import { withChanges } from '../kernel/changes.ts'
 import { byAge, type Guardrail, type GuardrailPage, managedGuardrail, PAGE } from './guardrails.ts'
 
 /** A guardrail of a key's own, or of a member's: for all keys that he made. Times in ISO 8601. */
@@ -116,11 +116,12 @@ function assignmentsOf(gateway: Gateway, actor: Actor, kind: Assignment['kind'],
 async function assign(gateway: Gateway, actor: Actor, guardrail: Guardrail, kind: Assignment['kind'], names: string[]): Promise<number> {
   const others = distinct(names).filter(name => assignedTo(gateway, kind, name)?.guardrail_id !== guardrail.id)
   if (others.length === 0) return 0
+  const before = others.map(name => [name, assignedTo(gateway, kind, name)?.guardrail_id ?? null] as const)
   const created_at = gateway.clock.now().toISOString()
   const made = others.map(assignee => {
     return { id: gateway.ids.uuid(), guardrail_id: guardrail.id, kind, assignee, assigned_by: actor.user_id, created_at }
   })
-  await gateway.store.assignments.assign(made, entryOf(gateway, actor, 'guardrails.assign', guardrail, null, { [kind]: others }))
+  await gateway.store.assignments.assign(made, entryOf(gateway, actor, 'guardrails.assign', guardrail, before, guardrail.id))
   for (const one of made) gateway.assignments.set(accountOf(one), one)
   gateway.policies.clear()
   return made.length
@@ -131,15 +132,25 @@ async function unassign(gateway: Gateway, actor: Actor, guardrail: Guardrail, ki
     .flatMap(name => assignedTo(gateway, kind, name) ?? [])
     .filter(one => one.guardrail_id === guardrail.id)
   if (had.length === 0) return 0
-  const told = { [kind]: had.map(one => one.assignee) }
-  await gateway.store.assignments.unassign(had, entryOf(gateway, actor, 'guardrails.unassign', guardrail, told, null))
+  const before = had.map(one => [one.assignee, guardrail.id] as const)
+  await gateway.store.assignments.unassign(had, entryOf(gateway, actor, 'guardrails.unassign', guardrail, before, null))
   for (const one of had) if (gateway.assignments.get(accountOf(one)) === one) gateway.assignments.delete(accountOf(one))
   gateway.policies.clear()
   return had.length
 }
 
-const entryOf = (gateway: Gateway, actor: Actor, action: string, guardrail: Guardrail, before: object | null, after: object | null) =>
-  auditEntry(gateway, actor, action, guardrail, before, after)
+/** Tells who had which guardrail before, by key or member, and who has which after. */
+function entryOf(
+  gateway: Gateway,
+  actor: Actor,
+  action: string,
+  guardrail: Guardrail,
+  before: (readonly [assignee: string, guardrail_id: string | null])[],
+  after: string | null,
+): AuditEntry {
+  const now = before.map(([assignee]) => [assignee, after])
+  return auditEntry(gateway, actor, action, guardrail, Object.fromEntries(before), Object.fromEntries(now))
+}
 
 /** The guardrail of this key's or this member's own, if it has one. */
 export const assignedTo = ({ assignments }: Gateway, kind: Assignment['kind'], assignee: string): Assignment | undefined =>
@@ -160,5 +171,5 @@ export async function openAssignments(store: AssignmentStore): Promise<Map<strin
 /** Who has which guardrail, read anew, for what another process has changed. */
 export async function reloadAssignments(gateway: Gateway): Promise<void> {
   const before = new Map(gateway.assignments)
-  gateway.assignments = caughtUp(await openAssignments(gateway.store.assignments), before, gateway.assignments)
+  gateway.assignments = withChanges(await openAssignments(gateway.store.assignments), before, gateway.assignments)
 }

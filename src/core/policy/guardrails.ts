@@ -6,7 +6,7 @@ import type { AuditEntry } from '../identity/audit.ts'
 import { auditEntry } from '../identity/audit.ts'
 import { managedWorkspace, reaches } from '../identity/management.ts'
 import type { Workspace } from '../identity/workspaces.ts'
-import { caughtUp } from '../kernel/caught-up.ts'
+import { withChanges } from '../kernel/changes.ts'
 import { usdOf } from '../ledger/money.ts'
 import type { Period } from '../ledger/periods.ts'
 import { defaultGuardrailId } from './default-guardrail.ts'
@@ -168,7 +168,7 @@ export async function openGuardrails(store: GuardrailStore): Promise<Map<string,
 /** Every guardrail read anew, for what another process has changed. */
 export async function reloadGuardrails(gateway: Gateway): Promise<void> {
   const before = new Map(gateway.guardrails)
-  gateway.guardrails = caughtUp(await openGuardrails(gateway.store.guardrails), before, gateway.guardrails)
+  gateway.guardrails = withChanges(await openGuardrails(gateway.store.guardrails), before, gateway.guardrails)
 }
 
 /** A guardrail that the actor may manage. Throws 404. */

@@ -3,6 +3,7 @@ import { conflict } from '../errors.ts'
 import type { Guardrail, GuardrailStore } from '../policy/guardrails.ts'
 import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
 import { type Check, check, type Write } from './write.ts'
 
 /** Guardrails in SQL. Who has one goes with it. */
@@ -16,7 +17,8 @@ export function guardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailS
         .execute()
       return rows.map(guardrailOf)
     },
-    insert: (guardrail, entry) => write(kysely.insertInto('guardrails').values(rowOf(guardrail)), auditInsert(kysely, entry)),
+    insert: (guardrail, entry) =>
+      write(isLive(kysely, guardrail.workspace_id), kysely.insertInto('guardrails').values(rowOf(guardrail)), auditInsert(kysely, entry)),
     replace(guardrail, entry) {
       const update = kysely.updateTable('guardrails').set(rowOf(guardrail)).where('id', '=', guardrail.id)
       return write(isStill(kysely, guardrail), update, auditInsert(kysely, entry))

@@ -6,17 +6,11 @@ import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
-import { createKey } from '../../../src/core/identity/keys.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
-import { assignKeys } from '../../../src/core/policy/assignments.ts'
+import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
+import { createWorkspace, deleteWorkspace, firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
 import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
-import {
-  createGuardrail,
-  deleteGuardrail,
-  forgetGuardrailsOf,
-  type NewGuardrail,
-  updateGuardrail,
-} from '../../../src/core/policy/guardrails.ts'
+import { createGuardrail, deleteGuardrail, type NewGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 
@@ -404,11 +398,36 @@ describe('DELETE /guardrails/{id}', () => {
     expect((await ask('DELETE', `/guardrails/${id}`)).status).toBe(404)
   })
 
-  test('forgets those of a workspace that goes', async () => {
-    await otherWorkspace()
-    const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
-    forgetGuardrailsOf(gateway, OTHER)
-    expect([gateway.guardrails.has(ours.id), gateway.guardrails.has(theirs.id)]).toEqual([true, false])
+  test('E13 comes with the workspace, for who had one of its own too', async () => {
+    const { data: workspace } = await createWorkspace(gateway, operator(gateway), { name: 'Going', slug: 'going' })
+    const [ours, theirs] = [await create(), await create({ workspace_id: workspace.id })]
+    await updateGuardrail(gateway, operator(gateway), workspace.default_guardrail_id, { description: 'its default one' })
+    await assignMembers(gateway, operator(gateway), theirs.id, { member_user_ids: [gateway.owner.user_id] })
+    await deleteWorkspace(gateway, operator(gateway), 'going', {})
+    expect((await gateway.store.guardrails.all()).map(one => one.id)).toEqual([ours.id])
+    expect([...gateway.guardrails.keys()]).toEqual([ours.id])
+    expect(await gateway.store.assignments.all()).toEqual([])
+    expect((await ask('GET', '/guardrails/assignments/members')).json.total_count).toBe(0)
+    expect((await ask('PATCH', `/guardrails/${workspace.default_guardrail_id}`, { body: {} })).status).toBe(404)
+  })
+
+  test('E5 without a default workspace a guardrail names its own', async () => {
+    const { data: workspace } = await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })
+    await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
+    const confirm_default_workspace_deletion = 'true'
+    await deleteWorkspace(gateway, operator(gateway), gateway.owner.workspace_id, { confirm_default_workspace_deletion })
+    expect((await ask('POST', '/guardrails', { body: { name: 'nowhere' } })).status).toBe(400)
+    expect((await ask('POST', '/guardrails', { body: { name: 'there', workspace_id: workspace.id } })).status).toBe(201)
+  })
+
+  test('a guardrail is not made in a workspace that goes at the same moment', async () => {
+    const { data: workspace } = await createWorkspace(gateway, operator(gateway), { name: 'Going', slug: 'going' })
+    const settled = await Promise.allSettled([
+      deleteWorkspace(gateway, operator(gateway), 'going', {}),
+      create({ workspace_id: workspace.id }),
+    ])
+    const kept = (await gateway.store.guardrails.all()).length
+    expect([settled[0]?.status, kept, gateway.guardrails.size]).toEqual(['fulfilled', 0, 0])
   })
 })
 
@@ -491,12 +510,18 @@ describe('what is told', () => {
     const gateway = await openGateway({ data })
     const { data: made } = await createGuardrail(gateway, operator(gateway), { name: 'a', limit_usd: 5, reset_interval: 'daily' })
     await updateGuardrail(gateway, operator(gateway), made.id, { limit_usd: 7 })
+    const { hash } = (await createKey(gateway, operator(gateway), { name: 'k' })).data
+    await assignKeys(gateway, operator(gateway), made.id, { key_hashes: [hash] })
+    await unassignKeys(gateway, operator(gateway), made.id, { key_hashes: [hash] })
     await deleteGuardrail(gateway, operator(gateway), made.id)
     await gateway.close()
     const rows = (await told()).map(row => ({ ...row, before: JSON.parse(row.before ?? 'null'), after: JSON.parse(row.after ?? 'null') }))
     expect(rows).toMatchObject([
       { action: 'guardrails.create', resource_id: made.id, before: null, after: { name: 'a', limit_usd: 5 } },
       { action: 'guardrails.update', before: { limit_usd: 5 }, after: { limit_usd: 7 } },
+      { action: 'keys.create' },
+      { action: 'guardrails.assign', resource_id: made.id, before: { [hash]: null }, after: { [hash]: made.id } },
+      { action: 'guardrails.unassign', resource_id: made.id, before: { [hash]: made.id }, after: { [hash]: null } },
       { action: 'guardrails.delete', before: { limit_usd: 7 }, after: null },
     ])
   })
