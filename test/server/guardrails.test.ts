@@ -9,6 +9,7 @@ let first: Upstream
 let second: Upstream
 let key: string
 let hash: string
+let owner: string
 let guardrail: string
 
 beforeAll(async () => {
@@ -24,6 +25,7 @@ beforeAll(async () => {
   const made = (await (await server.fetch('/keys', { key: server.management_key, json: { name: 'held' } })).json()) as Created
   key = made.key
   hash = made.data.hash
+  owner = made.data.creator_user_id
   guardrail = (await manage('POST', '/guardrails', { name: 'rules' })).data.id
   await manage('POST', `/guardrails/${guardrail}/assignments/keys`, { key_hashes: [hash] })
 })
@@ -42,7 +44,7 @@ beforeEach(() => {
 
 interface Created {
   key: string
-  data: { hash: string }
+  data: { hash: string; creator_user_id: string }
 }
 
 async function manage(method: string, path: string, json?: object) {
@@ -50,7 +52,15 @@ async function manage(method: string, path: string, json?: object) {
   return (await response.json()) as { data: { id: string } }
 }
 
-const CLEAR = { allowed_models: null, ignored_models: null, allowed_providers: null, ignored_providers: null, allowed_data_regions: null }
+const CLEAR = {
+  allowed_models: null,
+  ignored_models: null,
+  allowed_providers: null,
+  ignored_providers: null,
+  allowed_data_regions: null,
+  limit_usd: null,
+  reset_interval: null,
+}
 
 /** Lets the guardrail of the key say this and nothing else. */
 const rule = (change: object) => manage('PATCH', `/guardrails/${guardrail}`, { ...CLEAR, ...change })
@@ -184,6 +194,30 @@ describe('a rule about regions', () => {
     expect(await regions()).toEqual(['europe', 'us'])
     await rule({})
     expect(await regions()).toEqual(['global', 'europe', 'us'])
+  })
+})
+
+describe('a budget', () => {
+  const OVER = 'Guardrail daily budget of $0.000001 exceeded. Contact your org admin.'
+
+  test('of the key’s guardrail refuses with 402 before anybody is asked, and counts this key alone', async () => {
+    await rule({ limit_usd: 0.000001, reset_interval: 'daily' })
+    const { status, body } = await ask()
+    expect([status, JSON.parse(body).error.message, hits()]).toEqual([402, OVER, [0, 0]])
+    expect((await chat(server).outcome()).status).toBe(200)
+    await rule({ limit_usd: 1, reset_interval: 'daily' })
+    expect((await ask()).status).toBe(200)
+  })
+
+  test('of a member’s guardrail counts every key that he made', async () => {
+    await rule({})
+    const { data } = await manage('POST', '/guardrails', { name: 'small', limit_usd: 0.000001, reset_interval: 'daily' })
+    const member_user_ids = [owner]
+    await manage('POST', `/guardrails/${data.id}/assignments/members`, { member_user_ids })
+    for (const outcome of [await ask(), await chat(server).outcome()])
+      expect([outcome.status, JSON.parse(outcome.body).error.message]).toEqual([402, OVER])
+    await manage('POST', `/guardrails/${data.id}/assignments/members/remove`, { member_user_ids })
+    expect((await ask()).status).toBe(200)
   })
 })
 
