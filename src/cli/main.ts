@@ -14,6 +14,7 @@ import { membersCommand } from './commands/members.ts'
 import { modelsCommand } from './commands/models.ts'
 import { presetsCommand } from './commands/presets.ts'
 import { providersCommand } from './commands/providers.ts'
+import { scimCommand } from './commands/scim.ts'
 import { serveCommand } from './commands/serve.ts'
 import { workspacesCommand } from './commands/workspaces.ts'
 import { fail } from './output.ts'
@@ -37,6 +38,7 @@ export function program(): Command {
     .addCommand(creditsCommand())
     .addCommand(auditCommand())
     .addCommand(guardrailsCommand())
+    .addCommand(scimCommand())
     .addCommand(modelsCommand())
     .addCommand(providersCommand())
     .addCommand(generationsCommand())

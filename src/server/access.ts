@@ -2,6 +2,7 @@ import { Elysia } from 'elysia'
 import { denied } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { type Actor, identify } from '../core/identity/actor.ts'
+import { identifyScim } from '../core/identity/scim/tokens.ts'
 
 type Guard = (context: { request: Request }) => Promise<{ actor: Actor }>
 
@@ -27,6 +28,10 @@ export const managementKey = (gateway: Gateway) =>
     if (actor.kind !== 'management') throw denied('Only management keys can perform this operation')
     return { actor }
   })
+
+/** The token of an identity provider, which opens nothing else. Throws 401, or 403 for any good key. */
+export const scimToken = (gateway: Gateway) =>
+  guarded(async ({ request }) => ({ actor: await identifyScim(gateway, request.headers.get('authorization')) }))
 
 const actorOf = (gateway: Gateway, request: Request) => identify(gateway, request.headers.get('authorization'))
 

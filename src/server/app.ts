@@ -21,6 +21,8 @@ import { messages } from './routes/messages.ts'
 import { models } from './routes/models.ts'
 import { presets } from './routes/presets.ts'
 import { providers } from './routes/providers.ts'
+import { provisioning } from './routes/scim/provisioning.ts'
+import { scim } from './routes/scim.ts'
 import { site } from './routes/site.ts'
 import { workspaces } from './routes/workspaces.ts'
 
@@ -40,6 +42,8 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
         .use(key(gateway))
         .use(presets(gateway))
         .use(byok(gateway))
+        .use(scim(gateway))
+        .use(provisioning(gateway, siteUrl))
         .use(workspaces(gateway))
         .use(members(gateway))
         .use(budgets(gateway))
@@ -65,7 +69,8 @@ function refused(app: AnyElysia, error: unknown, request: Request, id: string): 
   const routes = routesAt(app, pathOf(request))
   const refusal = routes.find(route => route.method === request.method)?.operation.refusal
   const envelope = refusal && ((failure: GatewayError) => refusal.envelope(failure, null))
-  return errorResponse(explained(routes, error, request), requestIdOf(request, id), {}, envelope)
+  const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
+  return errorResponse(explained(routes, error, request), requestIdOf(request, id), headers, envelope)
 }
 
 const routesAt = (app: AnyElysia, path: string) =>

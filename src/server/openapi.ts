@@ -20,6 +20,9 @@ export function describedRoutes(app: AnyElysia): DescribedRoute[] {
 const MEANINGS: Record<number, string> = {
   200: 'Done',
   201: 'Created',
+  202: 'Begun',
+  204: 'Done, with nothing to say',
+  304: 'Not changed since',
   400: 'Invalid request parameters',
   401: 'Authentication missing or invalid',
   402: 'Insufficient credits',
@@ -28,6 +31,7 @@ const MEANINGS: Record<number, string> = {
   408: 'The request took too long to arrive',
   409: 'Changed by another at the same moment',
   410: 'Gone',
+  412: 'Changed since',
   413: 'Request payload too large',
   422: 'Unprocessable request',
   429: 'Rate limit exceeded',
@@ -114,10 +118,14 @@ const queryParameters = (query: TSchema | undefined) =>
 function responseObject(status: number, produces: string[] = [], refusal?: Refusal) {
   const description = MEANINGS[status] ?? 'Answer'
   const error = { $ref: `#/components/schemas/${refusal?.name ?? 'Error'}` }
-  if (status >= 400) return { description, content: { 'application/json': { schema: error } } }
-  const types = produces.includes('text/plain') ? produces : ['application/json', ...produces]
+  if (status === 204 || status === 304) return { description }
+  if (status >= 400) return { description, content: { [refusal?.contentType ?? 'application/json']: { schema: error } } }
+  const types = produces.some(type => ONLY.includes(type)) ? produces : ['application/json', ...produces]
   return { description, content: Object.fromEntries(types.map(type => [type, { schema: {} }])) }
 }
+
+// What produces one of these gives no plain JSON.
+const ONLY = ['text/plain', 'application/scim+json']
 
 // TypeBox keeps its own marks under symbols, which JSON does not know.
 const plain = (schema: TSchema): unknown => JSON.parse(JSON.stringify(schema))

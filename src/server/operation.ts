@@ -26,6 +26,8 @@ export interface Operation {
 export interface Refusal {
   name: string
   schema: object
+  /** Its media type, where it is not JSON’s. */
+  contentType?: string
   envelope(error: GatewayError, id: string | null): unknown
 }
 

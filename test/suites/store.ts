@@ -3,6 +3,8 @@ import type { ByokKey } from '../../src/core/catalog/byok.ts'
 import type { DesignatedPreset } from '../../src/core/catalog/presets.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Key } from '../../src/core/identity/keys.ts'
+import type { Member, WorkspaceMember } from '../../src/core/identity/members.ts'
+import type { Difference } from '../../src/core/identity/scim/memberships.ts'
 import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
 import type { Assignment } from '../../src/core/policy/assignments.ts'
 import type { Guardrail } from '../../src/core/policy/guardrails.ts'
@@ -294,6 +296,66 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       }
       await store.presets.insert(preset, told())
       expect(JSON.stringify((await store.presets.all())[0]?.designated_version.config)).toBe('{"audio":{"id":900719925474099312}}')
+    })
+
+    test('a user, a group and a mapping of an identity provider are what was inserted, to the last field', async () => {
+      const { users, groups, mappings, tokens, jobs } = store.scim
+      const member: Member = {
+        ...{ id: 'user_2', email: 'ada@acme.example', first_name: 'Ada', last_name: null },
+        ...{ role: 'org:member', active: true, created_at: CREATED, updated_at: null },
+      }
+      const times = { version: 1, created_at: CREATED, updated_at: CREATED }
+      const resource = { userName: 'Ada “𝄞”', externalId: 'x', active: true, name: { givenName: `'; drop table scim_users; --` } }
+      const user = { id: 'u1', user_id: 'user_2', resource, ...times }
+      await users.insert(member.email, found => {
+        expect(found).toEqual([])
+        return { user, member: { before: null, after: member, keys: null, entries: [told()] } }
+      })
+      for (const known of [
+        { by: 'id', value: 'u1' },
+        { by: 'name', value: 'ada “𝄞”' },
+        { by: 'externalId', value: 'x' },
+        undefined,
+      ] as const)
+        expect(await users.find(known)).toEqual([user])
+      expect(await users.find({ by: 'name', value: 'Ada “𝄞”' })).toEqual([])
+      const group = { id: 'g1', display_name: 'E', external_id: null, ...times }
+      await groups.insert(group, ['u1'], told())
+      expect([await groups.byId('g1'), await groups.page(0, 1), await groups.count()]).toEqual([group, [group], 1])
+      expect(await groups.membersOf(['g1', 'g2'])).toEqual([{ group_id: 'g1', scim_user_id: 'u1', resource }])
+      expect(await users.groupsOf(['u1'])).toEqual([{ scim_user_id: 'u1', group_id: 'g1', display_name: 'E' }])
+      const mapping = {
+        id: 'm1',
+        scim_group_id: 'g1',
+        workspace_id: WORKSPACE,
+        role: 'admin' as const,
+        created_at: CREATED,
+        updated_at: CREATED,
+      }
+      const place: WorkspaceMember = {
+        id: 'p1',
+        workspace_id: WORKSPACE,
+        user_id: 'user_2',
+        role: 'admin',
+        created_at: CREATED,
+        source: 'scim',
+      }
+      const move = (difference: Difference) => {
+        expect(difference).toEqual({ workspace_id: WORKSPACE, user_id: 'user_2', granted: 'admin', current: null })
+        return { after: place, entry: told() }
+      }
+      await mappings.insert(mapping, () => ({ mapping, entry: told() }), move)
+      expect([await mappings.byId('m1'), await mappings.page(0, 9), await mappings.count()]).toEqual([mapping, [mapping], 1])
+      expect(await store.members.workspaceMember(WORKSPACE, 'user_2')).toEqual(place)
+      const token = { id: 't1', name: 'a', label: 'b', hash: 'c', created_by: 'd', created_at: CREATED }
+      await tokens.insert(token, told())
+      expect([await tokens.byHash('c'), await tokens.byHash('C'), await tokens.all()]).toEqual([token, undefined, [token]])
+      const counts = { synced_groups: null, deleted_groups: 0, error_message: null, started_at: null, finished_at: null }
+      await jobs.insert({ id: 'j1', status: 'queued', created_at: CREATED, ...counts }, told())
+      await jobs.update('j1', { status: 'succeeded', synced_groups: 3 })
+      await jobs.update('j1', { status: 'failed' })
+      expect(await jobs.byId('j1')).toEqual({ id: 'j1', status: 'succeeded', created_at: CREATED, ...counts, synced_groups: 3 })
+      expect(await jobs.workspaces()).toEqual([WORKSPACE])
     })
 
     test('a generation is what was recorded, to the last field', async () => {

@@ -3,14 +3,23 @@ import type { Gateway } from '../../src/core/gateway.ts'
 import { operator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { addMember } from '../../src/core/identity/members.ts'
+import { createGroupMapping } from '../../src/core/identity/scim/group-mappings.ts'
+import { createScimGroup } from '../../src/core/identity/scim/groups.ts'
 import { addWorkspaceMembers } from '../../src/core/identity/workspace-members.ts'
 import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers } from '../../src/core/policy/assignments.ts'
 import { setBudget } from '../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
+import { GROUP_ID } from './scim.ts'
 
 /** One request that changes something, made possible first. `key` is the kind of key it takes, where that is not a management key. */
-export type Example = (gateway: Gateway) => Promise<{ action: string; params?: Record<string, string>; body?: object; key?: 'inference' }>
+export type Example = (gateway: Gateway) => Promise<{
+  action: string
+  params?: Record<string, string>
+  query?: string
+  body?: object
+  key?: 'inference'
+}>
 
 const keyOf = async (gateway: Gateway) => (await createKey(gateway, operator(gateway), { name: 'ci' })).data
 const byokKeyOf = async (gateway: Gateway) =>
@@ -46,6 +55,18 @@ const ofGuardrail =
     return { action, params: { id }, ...(body ? { body } : {}) }
   }
 
+const groupOf = async (gateway: Gateway) =>
+  (await createScimGroup(gateway, operator(gateway), { schemas: [GROUP_ID], displayName: 'Engineers' })).id
+
+/** A request for a mapping of a group. */
+const mapped =
+  (action: string, more: { body?: object; query?: string }): Example =>
+  async gateway => {
+    const input = { scim_group_id: await groupOf(gateway), workspace_id: gateway.owner.workspace_id, role: 'member' as const }
+    const { data } = await createGroupMapping(gateway, operator(gateway), input)
+    return { action, params: { id: data.id }, ...more }
+  }
+
 const presetFrom =
   (body: object): Example =>
   async () => ({ action: 'presets.create', params: { slug: 'brief' }, body, key: 'inference' })
@@ -73,6 +94,13 @@ export const EXAMPLES: Record<string, Example> = {
   bulkUnassignKeysFromGuardrail: ofGuardrail('guardrails.unassign', ({ key }) => ({ key_hashes: [key] })),
   bulkAssignMembersToGuardrail: ofGuardrail('guardrails.assign', ({ otherMember }) => ({ member_user_ids: [otherMember] })),
   bulkUnassignMembersFromGuardrail: ofGuardrail('guardrails.unassign', ({ member }) => ({ member_user_ids: [member] })),
+  createScimGroupMapping: async gateway => ({
+    action: 'scim_group_mappings.create',
+    body: { scim_group_id: await groupOf(gateway), workspace_id: gateway.owner.workspace_id, role: 'admin' },
+  }),
+  updateScimGroupMapping: mapped('scim_group_mappings.update', { body: { role: 'admin' } }),
+  deleteScimGroupMapping: mapped('scim_group_mappings.delete', { query: 'keep_members=true' }),
+  createScimSyncJob: async () => ({ action: 'scim_sync_jobs.create' }),
   createPresetsChatCompletions: presetFrom({ messages, temperature: 0 }),
   createPresetsMessages: presetFrom({ model: 'sandbox/echo', max_tokens: 5, messages }),
   createPresetsResponses: presetFrom({ input: 'Hi', temperature: 0 }),

@@ -2,9 +2,9 @@ import { unauthenticated } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { hashOf, isUsable } from './keys.ts'
 
-/** Who is asking. Over HTTP it is an API key; at the terminal it is the operator. */
+/** Who is asking. Over HTTP it is an API key, or the token of an identity provider; at the terminal it is the operator. */
 export interface Actor {
-  kind: 'operator' | 'management' | 'inference'
+  kind: 'operator' | 'management' | 'inference' | 'scim'
   user_id: string
   workspace_id: string
   key_hash: string | null
@@ -12,13 +12,16 @@ export interface Actor {
 
 const BEARER = /^bearer +(\S+) *$/i
 
+/** The secret in an `Authorization` header; empty where there is none. */
+export const bearerOf = (authorization: string): string => BEARER.exec(authorization)?.[1] ?? ''
+
 /**
  * The actor behind an `Authorization` header, from memory alone.
  * Throws 401 with one and the same sentence for every key that is not good: unknown, disabled or expired.
  */
 export function authenticate(gateway: Gateway, authorization: string | null): Actor {
   if (authorization === null || authorization === '') throw unauthenticated('Missing Authentication header')
-  const key = gateway.keys.get(hashOf(BEARER.exec(authorization)?.[1] ?? ''))
+  const key = gateway.keys.get(hashOf(bearerOf(authorization)))
   if (!key || !isUsable(key, gateway.clock.now())) throw unauthenticated('Invalid API key')
   return { kind: key.kind, user_id: key.creator_user_id ?? gateway.owner.user_id, workspace_id: key.workspace_id, key_hash: key.hash }
 }

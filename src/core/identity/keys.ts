@@ -243,13 +243,13 @@ export const hashOf = (plaintext: string): string => Bun.CryptoHasher.hash('sha2
 /** Whether a key opens anything at this moment. */
 export const isUsable = (key: Key, now: Date): boolean => !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
 
-// The last eight digits are a checksum of the rest, so that a secret scanner can tell a key from a look-alike.
-function newPlaintext(gateway: Gateway): string {
-  const secret = `gw-v1-${gateway.ids.secret()}`
-  return secret + Bun.hash.crc32(secret).toString(16).padStart(8, '0')
-}
+const newPlaintext = (gateway: Gateway) => withChecksum(`gw-v1-${gateway.ids.secret()}`)
 
-const masked = (plaintext: string) => `${plaintext.slice(0, 9)}...${plaintext.slice(-3)}`
+/** A secret with eight digits at its end that are a checksum of the rest: so a secret scanner can tell it from a look-alike. */
+export const withChecksum = (secret: string): string => secret + Bun.hash.crc32(secret).toString(16).padStart(8, '0')
+
+/** What of a secret may be shown, to know it again. */
+export const masked = (plaintext: string) => `${plaintext.slice(0, 9)}...${plaintext.slice(-3)}`
 
 function keyOf(gateway: Gateway, hash: string): Key {
   const key = gateway.keys.get(hash)

@@ -4,6 +4,7 @@ import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { mustManageAll, reaches } from '../identity/management.ts'
+import { organizationId } from '../identity/workspaces.ts'
 import { withChanges } from '../kernel/changes.ts'
 import { byAge, type Guardrail, type GuardrailPage, managedGuardrail, PAGE } from './guardrails.ts'
 
@@ -90,7 +91,7 @@ export function listKeyAssignments(gateway: Gateway, actor: Actor, page: Guardra
 
 /** The same of the members that have one. Throws 404. */
 export function listMemberAssignments(gateway: Gateway, actor: Actor, page: GuardrailPage, id?: string) {
-  const organization_id = gateway.owner.user_id
+  const organization_id = organizationId(gateway)
   const own = assignmentsOf(gateway, actor, 'member', id).map(({ kind: _, assignee: user_id, ...shown }) => ({
     ...shown,
     user_id,

@@ -99,6 +99,7 @@ const isStill = (kysely: Kysely<Tables>, place: Place, before: WorkspaceMember |
     if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source) throw conflict()
   })
 
-const memberOf = (row: Selectable<Tables['members']>): Member => ({ ...row, active: row.active === 1 })
+/** A row as a member. */
+export const memberOf = (row: Selectable<Tables['members']>): Member => ({ ...row, active: row.active === 1 })
 
 const rowOf = (member: Member) => ({ ...member, active: Number(member.active) })

@@ -5,6 +5,7 @@ import byok from './migrations/003-byok.sql' with { type: 'text' }
 import audit from './migrations/004-audit.sql' with { type: 'text' }
 import workspaces from './migrations/005-workspaces.sql' with { type: 'text' }
 import guardrails from './migrations/006-guardrails.sql' with { type: 'text' }
+import scim from './migrations/007-scim.sql' with { type: 'text' }
 import ledger from './migrations/009-ledger.sql' with { type: 'text' }
 import credits from './migrations/010-credits.sql' with { type: 'text' }
 
@@ -16,6 +17,7 @@ const MIGRATIONS: string[] = [
   audit,
   workspaces,
   guardrails,
+  scim,
   ledger,
   credits,
 ]

@@ -13,6 +13,7 @@ import { ledgerStore } from './ledger.ts'
 import { memberStore } from './members.ts'
 import { migrate } from './migrations.ts'
 import { presetStore } from './presets.ts'
+import { scimStore } from './scim.ts'
 import type { Store } from './store.ts'
 import type { Tables } from './tables.ts'
 import { workspaceStore } from './workspaces.ts'
@@ -47,6 +48,7 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     byok: byokStore(kysely, write),
     workspaces: workspaceStore(kysely, write),
     members: memberStore(kysely, write),
+    scim: scimStore(kysely, write),
     budgets: budgetStore(kysely, write),
     presets: presetStore(kysely, write),
     audit: auditStore(kysely),

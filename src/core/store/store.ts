@@ -3,6 +3,7 @@ import type { PresetStore } from '../catalog/presets.ts'
 import type { AuditStore } from '../identity/audit.ts'
 import type { KeyStore } from '../identity/keys.ts'
 import type { MemberStore } from '../identity/members.ts'
+import type { ScimStore } from '../identity/scim.ts'
 import type { Owner, WorkspaceStore } from '../identity/workspaces.ts'
 import type { CreditStore } from '../ledger/credits.ts'
 import type { LedgerStore } from '../ledger/ledger.ts'
@@ -17,6 +18,7 @@ export interface Store {
   byok: ByokStore
   workspaces: WorkspaceStore
   members: MemberStore
+  scim: ScimStore
   budgets: BudgetStore
   presets: PresetStore
   audit: AuditStore

@@ -4,6 +4,11 @@ import type { Preset, PresetVersion } from '../catalog/presets.ts'
 import type { AuditEntry } from '../identity/audit.ts'
 import type { Key } from '../identity/keys.ts'
 import type { Member, WorkspaceMember } from '../identity/members.ts'
+import type { GroupMapping } from '../identity/scim/group-mappings.ts'
+import type { ScimGroup } from '../identity/scim/groups.ts'
+import type { SyncJob } from '../identity/scim/sync-jobs.ts'
+import type { ScimToken } from '../identity/scim/tokens.ts'
+import type { ScimUser } from '../identity/scim/users.ts'
 import type { Workspace } from '../identity/workspaces.ts'
 import type { LedgerRow } from '../ledger/chain.ts'
 import type { Credit } from '../ledger/credits.ts'
@@ -20,6 +25,12 @@ export interface Tables {
   budgets: Columns<Budget>
   members: Columns<Member>
   workspace_members: Columns<WorkspaceMember>
+  scim_tokens: Columns<ScimToken>
+  scim_users: Columns<Omit<ScimUser, 'resource'>> & { resource: string; name_key: string; external_id: string | null }
+  scim_groups: Columns<ScimGroup> & { name_key: string }
+  scim_group_members: { group_id: string; scim_user_id: string }
+  scim_group_mappings: Columns<GroupMapping>
+  scim_sync_jobs: Columns<SyncJob>
   keys: Columns<Key>
   presets: Columns<Preset>
   preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }

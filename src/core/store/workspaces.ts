@@ -94,6 +94,7 @@ function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: strin
     // Their assignments go with them.
     kysely.deleteFrom('guardrails').where('workspace_id', '=', id),
     kysely.deleteFrom('budgets').where('workspace_id', '=', id),
+    kysely.deleteFrom('scim_group_mappings').where('workspace_id', '=', id),
     kysely.deleteFrom('workspace_members').where('workspace_id', '=', id),
     kysely.deleteFrom('preset_versions').where('preset_id', 'in', presets),
     kysely.deleteFrom('presets').where('workspace_id', '=', id),

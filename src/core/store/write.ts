@@ -9,7 +9,7 @@ import { conflict, unavailable } from '../errors.ts'
 export type Write = (...statements: Statement[]) => Promise<void>
 
 /** A step of a transaction. */
-export type Statement = Compilable | Check
+export type Statement = Compilable | Check | Consequence
 
 /** A look at the store in the middle of a transaction, where nobody can change what it sees. */
 export interface Check {
@@ -20,6 +20,19 @@ export interface Check {
 
 /** A check of what a query gives. */
 export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void): Check => ({ query, judge: judge as Check['judge'] })
+
+/** A look at the store in the middle of a transaction that says how it goes on. */
+export interface Consequence {
+  query: Compilable
+  /** Asked again when the transaction is. Throws for what stands in the way: then nothing of it is done. */
+  follow(rows: unknown[]): Statement[]
+}
+
+/** What follows from what a query gives. */
+export const follow = <Row>(query: Compilable<Row>, then: (rows: Row[]) => Statement[]): Consequence => ({
+  query,
+  follow: then as Consequence['follow'],
+})
 
 const PATIENCE = 2_000
 const FIRST_PAUSE = 2
@@ -34,9 +47,10 @@ export function writer(db: Database): Write {
     const { sql, parameters } = statement.compile()
     return [db.query(sql), parameters as never[]] as const
   }
-  const run = (statement: Statement) => {
+  const run = (statement: Statement): void => {
     const [query, values] = prepared('query' in statement ? statement.query : statement)
     if ('judge' in statement) statement.judge(query.all(...values))
+    else if ('follow' in statement) statement.follow(query.all(...values) as unknown[]).forEach(run)
     else query.run(...values)
   }
   const transaction = db.transaction((statements: Statement[]) => statements.forEach(run))

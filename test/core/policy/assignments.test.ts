@@ -6,7 +6,7 @@ import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey } from '../../../src/core/identity/keys.ts'
 import { addMember, deactivateMember } from '../../../src/core/identity/members.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { firstWorkspace, organizationId } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { createApp } from '../../../src/server/app.ts'
@@ -210,7 +210,7 @@ describe('the lists', () => {
           id: expect.stringMatching(/^[0-9a-f-]{36}$/),
           guardrail_id: id,
           user_id: gateway.owner.user_id,
-          organization_id: expect.any(String),
+          organization_id: organizationId(gateway),
           assigned_by: gateway.owner.user_id,
           created_at: '2026-03-04T05:06:07.000Z',
         },

@@ -1,0 +1,124 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { conflict, notFound } from '../../errors.ts'
+import type { Gateway } from '../../gateway.ts'
+import type { Actor } from '../actor.ts'
+import { type AuditEntry, auditEntry } from '../audit.ts'
+import { mustManageAll } from '../management.ts'
+import type { WorkspaceMember } from '../members.ts'
+import { PAGE, type ScimPage } from '../scim.ts'
+import { organizationId } from '../workspaces.ts'
+import { keeperFor, type Mover, moverFor } from './memberships.ts'
+
+/** That whoever is in a group is in a workspace, in a role. Times in ISO 8601. */
+export interface GroupMapping {
+  id: string
+  scim_group_id: string
+  workspace_id: string
+  role: WorkspaceMember['role']
+  created_at: string
+  updated_at: string
+}
+
+/** Remembers mappings, one for a group and a workspace. What changes one is one transaction with what it does to memberships. */
+export interface GroupMappingStore {
+  byId(id: string): Promise<GroupMapping | undefined>
+  /** One page, the oldest first. */
+  page(offset: number, limit: number): Promise<GroupMapping[]>
+  count(): Promise<number>
+  /**
+   * A new one, or the one that is there: `decide` says so, and its entry is null where there is one. Throws what `decide` throws, and 404
+   * where the group or the workspace does not exist.
+   */
+  insert(mapping: GroupMapping, decide: (there: GroupMapping | undefined) => Created, move: Mover): Promise<Created>
+  /** Changes its role. Throws 404. */
+  update(mapping: GroupMapping, entry: AuditEntry, move: Mover): Promise<void>
+  /** Takes it away. With `keep`, who was in the workspace by this group is left there by hand; without, only another mapping keeps him. */
+  remove(mapping: GroupMapping, entry: AuditEntry, move: Mover, keep: ((current: WorkspaceMember) => AuditEntry) | null): Promise<void>
+}
+
+/** What comes of asking for a mapping. */
+export interface Created {
+  mapping: GroupMapping
+  entry: AuditEntry | null
+}
+
+const Role = Type.Union([Type.Literal('admin'), Type.Literal('member')])
+const Id = Type.String({ format: 'uuid' })
+
+/** The body of E1, `POST /scim/group-mappings`. */
+export const NewGroupMapping = Type.Object({ scim_group_id: Id, workspace_id: Id, role: Role })
+export type NewGroupMapping = Static<typeof NewGroupMapping>
+
+/** The body of `PATCH /scim/group-mappings/{id}`. */
+export const GroupMappingChange = Type.Object({ role: Role })
+export type GroupMappingChange = Static<typeof GroupMappingChange>
+
+/** The query of `DELETE /scim/group-mappings/{id}`: what becomes of the members has to be said. */
+export const GroupMappingDeletion = Type.Object({ keep_members: Type.Union([Type.Literal('true'), Type.Literal('false')]) })
+export type GroupMappingDeletion = Static<typeof GroupMappingDeletion>
+
+/**
+ * E1: puts everybody of a group into a workspace. A mapping that is there already with this role is applied again. Throws 403 for who
+ * manages one workspace only, 404 for a group or a workspace that does not exist, and 409 where the group has another role there.
+ */
+export async function createGroupMapping(gateway: Gateway, actor: Actor, input: NewGroupMapping) {
+  mustManageAll(gateway, actor)
+  const { scim_group_id, workspace_id, role } = input
+  const now = gateway.clock.now().toISOString()
+  const mapping = { id: gateway.ids.uuid(), scim_group_id, workspace_id, role, created_at: now, updated_at: now }
+  const entry = entryOf(gateway, actor, 'scim_group_mappings.create', null, mapping)
+  const decide = (there: GroupMapping | undefined): Created => {
+    if (there && there.role !== role) throw conflict('This group already has another role in this workspace')
+    return there ? { mapping: there, entry: null } : { mapping, entry }
+  }
+  const created = await gateway.store.scim.mappings.insert(mapping, decide, moverFor(gateway, actor))
+  return { data: shown(gateway, created.mapping) }
+}
+
+/** One page of the mappings, the oldest first. Throws 403. */
+export async function listGroupMappings(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: ScimPage) {
+  mustManageAll(gateway, actor)
+  const { mappings } = gateway.store.scim
+  const page = await mappings.page(offset, limit)
+  return { data: page.map(mapping => shown(gateway, mapping)), total_count: await mappings.count() }
+}
+
+/** One mapping. Throws 403, and 404. */
+export const getGroupMapping = async (gateway: Gateway, actor: Actor, id: string) => ({
+  data: shown(gateway, await mappingOf(gateway, actor, id)),
+})
+
+/** Gives a group another role in its workspace. Throws 403, and 404. */
+export async function updateGroupMapping(gateway: Gateway, actor: Actor, id: string, { role }: GroupMappingChange) {
+  const mapping = await mappingOf(gateway, actor, id)
+  const changed = { ...mapping, role, updated_at: gateway.clock.now().toISOString() }
+  const entry = entryOf(gateway, actor, 'scim_group_mappings.update', mapping, changed)
+  await gateway.store.scim.mappings.update(changed, entry, moverFor(gateway, actor))
+  return { data: shown(gateway, changed) }
+}
+
+/**
+ * Takes a mapping away. With `keep_members` those whom it has put into the workspace stay there as if by hand; without, they are out
+ * unless another mapping puts them there. Throws 403, and 404.
+ */
+export async function deleteGroupMapping(gateway: Gateway, actor: Actor, id: string, { keep_members }: GroupMappingDeletion) {
+  const mapping = await mappingOf(gateway, actor, id)
+  const entry = entryOf(gateway, actor, 'scim_group_mappings.delete', mapping, null)
+  const keep = keep_members === 'true' ? keeperFor(gateway, actor) : null
+  await gateway.store.scim.mappings.remove(mapping, entry, moverFor(gateway, actor), keep)
+  return { deleted: true as const }
+}
+
+async function mappingOf(gateway: Gateway, actor: Actor, id: string): Promise<GroupMapping> {
+  mustManageAll(gateway, actor)
+  const mapping = await gateway.store.scim.mappings.byId(id)
+  if (!mapping) throw notFound('SCIM group mapping not found')
+  return mapping
+}
+
+const shown = (gateway: Gateway, mapping: GroupMapping) => ({ ...mapping, organization_id: organizationId(gateway) })
+
+function entryOf(gateway: Gateway, actor: Actor, action: string, before: GroupMapping | null, after: GroupMapping | null): AuditEntry {
+  const { id = '', workspace_id = null } = after ?? before ?? {}
+  return auditEntry(gateway, actor, action, { id, workspace_id }, before, after)
+}

@@ -1,0 +1,164 @@
+import { notFound } from '../../errors.ts'
+import type { Gateway } from '../../gateway.ts'
+import { type Json, objects, text } from '../../kernel/json.ts'
+import type { Actor } from '../actor.ts'
+import { type AuditEntry, auditEntry } from '../audit.ts'
+import { mustManageAll } from '../management.ts'
+import { PAGE, type ScimPage } from '../scim.ts'
+import { organizationId } from '../workspaces.ts'
+import { type Mover, moverFor } from './memberships.ts'
+import { operationsOf, patched } from './patch.ts'
+import type { Known } from './query.ts'
+import { refused } from './refusal.ts'
+import { resourceOf } from './resource.ts'
+import { GROUP } from './schemas.data.ts'
+import { mustBeCurrent, type Precondition } from './version.ts'
+
+/** A group of the identity provider's. Times in ISO 8601. */
+export interface ScimGroup {
+  id: string
+  display_name: string
+  external_id: string | null
+  /** Grows with every change, also of who is in it. */
+  version: number
+  created_at: string
+  updated_at: string
+}
+
+/** A user who is in a group, as groups show him. */
+export interface MemberOfGroup {
+  group_id: string
+  scim_user_id: string
+  resource: Json
+}
+
+/** What becomes of a group and who is in it, null when it goes. Without an entry nothing changes. */
+export interface GroupChange<Group extends ScimGroup | null = ScimGroup | null> {
+  group: Group
+  /** Users’ ids. */
+  members: string[]
+  entry: AuditEntry | null
+}
+
+/** Remembers groups and who is in them. A change is one transaction with what it does to memberships, as with users. */
+export interface ScimGroupStore {
+  byId(id: string): Promise<ScimGroup | undefined>
+  /** Those that are so known, or all, the oldest first. */
+  find(known?: Known): Promise<ScimGroup[]>
+  /** One page, the oldest first. */
+  page(offset: number, limit: number): Promise<ScimGroup[]>
+  count(): Promise<number>
+  /** Who is in these groups. */
+  membersOf(ids: string[]): Promise<MemberOfGroup[]>
+  /** A new one. Throws 400 where one of its members does not exist. */
+  insert(group: ScimGroup, members: string[], entry: AuditEntry): Promise<void>
+  /** Changes one. Throws 404, and 400 as above. */
+  change<Change extends GroupChange>(id: string, decide: (group: ScimGroup, members: string[]) => Change, move: Mover): Promise<Change>
+}
+
+/** Makes a group. Names may be there twice: the id tells them apart. Throws 400 for what does not fit. */
+export async function createScimGroup(gateway: Gateway, actor: Actor, body: unknown): Promise<ScimGroup> {
+  const resource = resourceOf(GROUP, body)
+  const now = gateway.clock.now().toISOString()
+  const group = { id: gateway.ids.uuid(), ...namesOf(resource), version: 1, created_at: now, updated_at: now }
+  const members = memberIds(resource)
+  await gateway.store.scim.groups.insert(group, members, entryOf(gateway, actor, 'scim_groups.create', null, told(group, [], members)))
+  return group
+}
+
+/** One group. Throws 404. */
+export async function getScimGroup({ store }: Gateway, id: string): Promise<ScimGroup> {
+  const group = await store.scim.groups.byId(id)
+  if (!group) throw notFound('Group not found')
+  return group
+}
+
+/** Puts another resource in a group’s place, its members too. Throws 400, 404 and 412. */
+export function replaceScimGroup(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimGroup> {
+  const resource = resourceOf(GROUP, body)
+  return changeGroup(gateway, actor, id, when, () => resource)
+}
+
+/** Changes a group step by step, all or none: whoever comes or goes is moved in and out of workspaces with it. Throws 400, 404 and 412. */
+export function patchScimGroup(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimGroup> {
+  const operations = operationsOf(body)
+  return changeGroup(gateway, actor, id, when, before => patched(GROUP, before, operations))
+}
+
+async function changeGroup(
+  gateway: Gateway,
+  actor: Actor,
+  id: string,
+  when: Precondition,
+  next: (before: Json) => Json,
+): Promise<ScimGroup> {
+  const decide = (before: ScimGroup, members: string[]): GroupChange<ScimGroup> => {
+    mustBeCurrent(when, before)
+    const resource = next(groupResource(before, members))
+    const after = memberIds(resource)
+    if (isSame(before, members, resource, after)) return { group: before, members, entry: null }
+    const group = { ...before, ...namesOf(resource), version: before.version + 1, updated_at: gateway.clock.now().toISOString() }
+    return { group, members: after, entry: entryOf(gateway, actor, 'scim_groups.update', before, told(group, members, after)) }
+  }
+  return (await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))).group
+}
+
+const isSame = (before: ScimGroup, members: string[], resource: Json, after: string[]): boolean => {
+  const { display_name, external_id } = namesOf(resource)
+  return (
+    display_name === before.display_name &&
+    external_id === before.external_id &&
+    new Set(members).symmetricDifference(new Set(after)).size === 0
+  )
+}
+
+/** Takes a group away, its mappings and what they gave. Throws 404 and 412. */
+export async function deleteScimGroup(gateway: Gateway, actor: Actor, id: string, when: Precondition): Promise<void> {
+  const decide = (before: ScimGroup, members: string[]): GroupChange<null> => {
+    mustBeCurrent(when, before)
+    return { group: null, members: [], entry: entryOf(gateway, actor, 'scim_groups.delete', told(before, members, []), null) }
+  }
+  await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))
+}
+
+/** One page of the groups, the oldest first, as the management API shows them: `GET /scim/groups`. Throws 403. */
+export async function listScimGroups(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: ScimPage) {
+  mustManageAll(gateway, actor)
+  const { groups } = gateway.store.scim
+  const organization_id = organizationId(gateway)
+  const data = (await groups.page(offset, limit)).map(({ version: _, ...group }) => ({ ...group, organization_id }))
+  return { data, total_count: await groups.count() }
+}
+
+/** A group under the names of the schema, as patches change it. */
+export const groupResource = ({ display_name, external_id }: ScimGroup, members: string[]): Json => ({
+  displayName: display_name,
+  ...(external_id === null ? {} : { externalId: external_id }),
+  ...(members.length === 0 ? {} : { members: members.map(value => ({ value })) }),
+})
+
+const namesOf = ({ displayName, externalId }: Json) => ({ display_name: text(displayName) ?? '', external_id: text(externalId) })
+
+/** Who is meant, each once. */
+function memberIds({ members }: Json): string[] {
+  const ids = objects(members).flatMap(({ value }) => text(value) ?? [])
+  if (ids.length > MOST_MEMBERS) throw refused('invalidValue', `members: expected at most ${MOST_MEMBERS}`)
+  return [...new Set(ids)]
+}
+
+const MOST_MEMBERS = 100_000
+
+// Who came and who went: a group of ten thousand is not written down for each of them.
+const told = (group: ScimGroup, before: string[], after: string[]) => ({
+  ...group,
+  members_added: after.filter(isMissingIn(before)),
+  members_removed: before.filter(isMissingIn(after)),
+})
+
+const isMissingIn = (ids: string[]) => {
+  const there = new Set(ids)
+  return (id: string) => !there.has(id)
+}
+
+const entryOf = (gateway: Gateway, actor: Actor, action: string, before: ScimGroup | null, after: ScimGroup | null): AuditEntry =>
+  auditEntry(gateway, actor, action, { id: (after ?? before)?.id ?? '', workspace_id: null }, before, after)

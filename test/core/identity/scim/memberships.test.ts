@@ -1,0 +1,302 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { Gateway } from '../../../../src/core/gateway.ts'
+import { type Actor, operator } from '../../../../src/core/identity/actor.ts'
+import { removeWorkspaceMember, setWorkspaceMember, type WorkspaceMember } from '../../../../src/core/identity/members.ts'
+import { createGroupMapping, deleteGroupMapping, updateGroupMapping } from '../../../../src/core/identity/scim/group-mappings.ts'
+import { createScimGroup, deleteScimGroup, patchScimGroup } from '../../../../src/core/identity/scim/groups.ts'
+import { finishSyncJob } from '../../../../src/core/identity/scim/sync-jobs.ts'
+import { createScimUser, deleteScimUser, patchScimUser } from '../../../../src/core/identity/scim/users.ts'
+import { createWorkspace, deleteWorkspace } from '../../../../src/core/identity/workspaces.ts'
+import { testGateway } from '../../../support/gateway.ts'
+import { GROUP_ID, PATCH_OP, USER_ID } from '../../../support/scim.ts'
+
+const ALWAYS = { ifMatch: null }
+
+let gateway: Gateway
+let actor: Actor
+let other: string
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  actor = { ...operator(gateway), kind: 'scim' }
+  other = await newWorkspace()
+})
+
+const newWorkspace = async () => (await createWorkspace(gateway, actor, { name: 'Other', slug: 'other' })).data.id
+const newUser = (userName: string) => createScimUser(gateway, actor, { schemas: [USER_ID], userName })
+const newGroup = async (displayName: string) => (await createScimGroup(gateway, actor, { schemas: [GROUP_ID], displayName })).id
+const map = async (scim_group_id: string, workspace_id: string, role: WorkspaceMember['role']) =>
+  (await createGroupMapping(gateway, actor, { scim_group_id, workspace_id, role })).data.id
+
+const setMembers = (group: string, ids: string[]) =>
+  patchScimGroup(
+    gateway,
+    actor,
+    group,
+    { schemas: [PATCH_OP], Operations: [{ op: 'replace', path: 'members', value: ids.map(value => ({ value })) }] },
+    ALWAYS,
+  )
+
+/** How a member is in a workspace: `admin scim`, or nothing. */
+async function held(workspace_id: string, user_id: string): Promise<string> {
+  const found = await gateway.store.members.workspaceMember(workspace_id, user_id)
+  return found ? `${found.role} ${found.source}` : ''
+}
+
+const statusOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => undefined,
+    thrown => GatewayError.from(thrown).status,
+  )
+
+describe('a mapping', () => {
+  test('puts everybody of the group into the workspace, and whoever comes later, and takes out who leaves', async () => {
+    const [ada, bob] = [await newUser('ada'), await newUser('bob')]
+    const group = await newGroup('E')
+    await setMembers(group, [ada.id])
+    await map(group, other, 'admin')
+    expect([await held(other, ada.user_id), await held(other, bob.user_id)]).toEqual(['admin scim', ''])
+    await setMembers(group, [bob.id])
+    expect([await held(other, ada.user_id), await held(other, bob.user_id)]).toEqual(['', 'admin scim'])
+  })
+
+  test('with the higher role wins, whichever came first, and its end leaves the other', async () => {
+    const ada = await newUser('ada')
+    const [one, two] = [await newGroup('1'), await newGroup('2')]
+    for (const group of [one, two]) await setMembers(group, [ada.id])
+    const admin = await map(one, other, 'admin')
+    await map(two, other, 'member')
+    expect(await held(other, ada.user_id)).toBe('admin scim')
+    await deleteGroupMapping(gateway, actor, admin, { keep_members: 'false' })
+    expect(await held(other, ada.user_id)).toBe('member scim')
+  })
+
+  test('made again with its role is applied again, and with another is a conflict that changes nothing', async () => {
+    const ada = await newUser('ada')
+    const group = await newGroup('E')
+    await setMembers(group, [ada.id])
+    const first = await map(group, other, 'member')
+    await removeWorkspaceMember(gateway, actor, other, ada.user_id)
+    expect(await map(group, other, 'member')).toBe(first)
+    expect(await held(other, ada.user_id)).toBe('member scim')
+    expect(await statusOf(map(group, other, 'admin'))).toBe(409)
+    expect(await held(other, ada.user_id)).toBe('member scim')
+    expect(await gateway.store.scim.mappings.count()).toBe(1)
+  })
+
+  test('that goes leaves its members by hand when they shall stay, with the role that they had', async () => {
+    const ada = await newUser('ada')
+    const group = await newGroup('E')
+    await setMembers(group, [ada.id])
+    await deleteGroupMapping(gateway, actor, await map(group, other, 'admin'), { keep_members: 'true' })
+    expect(await held(other, ada.user_id)).toBe('admin manual')
+    await map(group, other, 'member')
+    await setMembers(group, [])
+    expect(await held(other, ada.user_id)).toBe('admin manual')
+  })
+
+  test('keeps the membership that it changes: its id and its time stay', async () => {
+    const ada = await newUser('ada')
+    const group = await newGroup('E')
+    await setMembers(group, [ada.id])
+    const id = await map(group, other, 'member')
+    const before = await gateway.store.members.workspaceMember(other, ada.user_id)
+    await updateGroupMapping(gateway, actor, id, { role: 'admin' })
+    expect(await gateway.store.members.workspaceMember(other, ada.user_id)).toEqual({ ...before, role: 'admin' } as WorkspaceMember)
+  })
+})
+
+describe('who was put there by hand', () => {
+  test('is touched by no mapping, whether it comes or goes', async () => {
+    const ada = await newUser('ada')
+    const group = await newGroup('E')
+    await setWorkspaceMember(gateway, actor, other, ada.user_id, 'member', 'manual')
+    await setMembers(group, [ada.id])
+    const id = await map(group, other, 'admin')
+    expect(await held(other, ada.user_id)).toBe('member manual')
+    await deleteGroupMapping(gateway, actor, id, { keep_members: 'false' })
+    await deleteScimUser(gateway, actor, ada.id, ALWAYS)
+    expect(await held(other, ada.user_id)).toBe('member manual')
+  })
+})
+
+describe('a workspace that is deleted', () => {
+  test('takes its mappings along, and nobody is put into it again', async () => {
+    const ada = await newUser('ada')
+    const group = await newGroup('E')
+    const id = await map(group, other, 'member')
+    await deleteWorkspace(gateway, actor, other, {})
+    await setMembers(group, [ada.id])
+    expect(await held(other, ada.user_id)).toBe('')
+    expect(await statusOf(updateGroupMapping(gateway, actor, id, { role: 'admin' }))).toBe(404)
+    expect(await statusOf(map(group, other, 'member'))).toBe(404)
+  })
+})
+
+describe('what was half done', () => {
+  test('is not: a change that fails at its last step moves nobody', async () => {
+    const ada = await newUser('ada')
+    const group = await newGroup('E')
+    await map(group, other, 'member')
+    const { change } = gateway.store.scim.groups
+    gateway.store.scim.groups.change = (id, decide, move) =>
+      change(id, decide, difference => {
+        throw new Error(`${move(difference).entry.action}`)
+      })
+    await expect(setMembers(group, [ada.id])).rejects.toThrow('workspace_members.add')
+    gateway.store.scim.groups.change = change
+    expect((await gateway.store.scim.groups.membersOf([group])).length).toBe(0)
+    expect(await held(other, ada.user_id)).toBe('')
+  })
+})
+
+type Step =
+  | { do: 'members'; group: number; users: number[] }
+  | { do: 'map'; group: number; workspace: number; role: WorkspaceMember['role'] }
+  | { do: 'role'; group: number; workspace: number; role: WorkspaceMember['role'] }
+  | { do: 'unmap'; group: number; workspace: number; keep: boolean }
+  | { do: 'put'; user: number; workspace: number; role: WorkspaceMember['role'] }
+  | { do: 'take'; user: number; workspace: number }
+  | { do: 'drop'; group: number }
+  | { do: 'delete'; user: number }
+  | { do: 'active'; user: number; active: boolean }
+  | { do: 'sync' }
+
+const index = fc.nat({ max: 2 })
+const role = fc.constantFrom('admin' as const, 'member' as const)
+const workspace = fc.nat({ max: 1 })
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { arbitrary: fc.record({ do: fc.constant('members' as const), group: index, users: fc.uniqueArray(index) }), weight: 4 },
+  { arbitrary: fc.record({ do: fc.constant('map' as const), group: index, workspace, role }), weight: 3 },
+  fc.record({ do: fc.constant('role' as const), group: index, workspace, role }),
+  { arbitrary: fc.record({ do: fc.constant('unmap' as const), group: index, workspace, keep: fc.boolean() }), weight: 2 },
+  fc.record({ do: fc.constant('put' as const), user: index, workspace, role }),
+  fc.record({ do: fc.constant('take' as const), user: index, workspace }),
+  fc.record({ do: fc.constant('drop' as const), group: index }),
+  fc.record({ do: fc.constant('delete' as const), user: index }),
+  fc.record({ do: fc.constant('active' as const), user: index, active: fc.boolean() }),
+  fc.constant({ do: 'sync' as const }),
+)
+
+/** What is mapped, who is in which group, and who was put where by hand, as the test counts it. */
+class Reference {
+  readonly members = new Map<number, number[]>()
+  readonly mappings = new Map<string, WorkspaceMember['role']>()
+  readonly manual = new Map<string, WorkspaceMember['role']>()
+
+  /** The rule itself: by hand first, else the highest role that the groups give, else nothing. */
+  held(user: number, workspace: number): string {
+    const byHand = this.manual.get(`${user} ${workspace}`)
+    if (byHand) return `${byHand} manual`
+    const given = [0, 1, 2]
+      .filter(group => this.members.get(group)?.includes(user))
+      .map(group => this.mappings.get(`${group} ${workspace}`))
+    return given.includes('admin') ? 'admin scim' : given.includes('member') ? 'member scim' : ''
+  }
+}
+
+test('after any changes everybody is in the workspaces as five lines say', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
+      gateway = await testGateway()
+      actor = operator(gateway)
+      const workspaces = [gateway.owner.workspace_id, await newWorkspace()]
+      const users = await Promise.all(['ada', 'bob', 'cy'].map(newUser))
+      const groups = await Promise.all(['1', '2', '3'].map(newGroup))
+      const ids = new Map<string, string>()
+      const reference = new Reference()
+      const gone = new Set<number>()
+      for (const one of steps) await take(one)
+      await gateway.close()
+
+      async function take(one: Step): Promise<void> {
+        if ('user' in one && gone.has(one.user)) return
+        switch (one.do) {
+          case 'members': {
+            const left = one.users.filter(user => !gone.has(user))
+            await setMembers(
+              groups[one.group] ?? '',
+              left.map(user => users[user]?.id ?? ''),
+            )
+            reference.members.set(one.group, left)
+            break
+          }
+          case 'map': {
+            const key = `${one.group} ${one.workspace}`
+            const there = reference.mappings.get(key)
+            const made = map(groups[one.group] ?? '', workspaces[one.workspace] ?? '', one.role)
+            if (there && there !== one.role) expect(await statusOf(made)).toBe(409)
+            else ids.set(key, await made)
+            reference.mappings.set(key, there ?? one.role)
+            break
+          }
+          case 'role': {
+            const key = `${one.group} ${one.workspace}`
+            const id = ids.get(key)
+            if (!id) break
+            await updateGroupMapping(gateway, actor, id, { role: one.role })
+            reference.mappings.set(key, one.role)
+            break
+          }
+          case 'unmap': {
+            const key = `${one.group} ${one.workspace}`
+            const id = ids.get(key)
+            if (!id) break
+            if (one.keep) keep(one.group, one.workspace)
+            await deleteGroupMapping(gateway, actor, id, { keep_members: one.keep ? 'true' : 'false' })
+            ids.delete(key)
+            reference.mappings.delete(key)
+            break
+          }
+          case 'put':
+            await setWorkspaceMember(gateway, actor, workspaces[one.workspace] ?? '', users[one.user]?.user_id ?? '', one.role, 'manual')
+            reference.manual.set(`${one.user} ${one.workspace}`, one.role)
+            break
+          case 'take':
+            // By hand only what was given by hand is taken; what a group gives comes back with the next change.
+            if (!reference.manual.delete(`${one.user} ${one.workspace}`)) break
+            await removeWorkspaceMember(gateway, actor, workspaces[one.workspace] ?? '', users[one.user]?.user_id ?? '')
+            await finishSyncJob(gateway, actor)
+            break
+          case 'drop': {
+            await deleteScimGroup(gateway, actor, groups[one.group] ?? '', ALWAYS)
+            groups[one.group] = await newGroup('again')
+            reference.members.delete(one.group)
+            for (const at of [0, 1]) ids.delete(`${one.group} ${at}`)
+            for (const at of [0, 1]) reference.mappings.delete(`${one.group} ${at}`)
+            break
+          }
+          case 'delete':
+            await deleteScimUser(gateway, actor, users[one.user]?.id ?? '', ALWAYS)
+            gone.add(one.user)
+            for (const [group, members] of reference.members)
+              reference.members.set(
+                group,
+                members.filter(user => user !== one.user),
+              )
+            break
+          case 'active': {
+            const Operations = [{ op: 'replace', value: { active: one.active } }]
+            await patchScimUser(gateway, actor, users[one.user]?.id ?? '', { schemas: [PATCH_OP], Operations }, ALWAYS)
+            break
+          }
+          case 'sync':
+            expect((await finishSyncJob(gateway, actor)).data).toMatchObject({ status: 'succeeded', synced_groups: 3 })
+        }
+        for (const [user, { user_id }] of users.entries())
+          for (const [at, id] of workspaces.entries())
+            expect([one, user, at, await held(id, user_id)]).toEqual([one, user, at, reference.held(user, at)])
+      }
+
+      function keep(group: number, at: number): void {
+        for (const user of reference.members.get(group) ?? []) {
+          const [role, source] = reference.held(user, at).split(' ')
+          if (source === 'scim') reference.manual.set(`${user} ${at}`, role as WorkspaceMember['role'])
+        }
+      }
+    }),
+    { numRuns: 60 },
+  )
+}, 60_000)

@@ -1,0 +1,203 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { listAudit } from '../../../src/core/identity/audit.ts'
+import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
+import { setWorkspaceMember, updateMember } from '../../../src/core/identity/members.ts'
+import { createGroupMapping, updateGroupMapping } from '../../../src/core/identity/scim/group-mappings.ts'
+import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { testGateway } from '../../support/gateway.ts'
+import { ENTERPRISE, GROUP_ID, type IdentityProvider, identityProvider, USER_ID } from '../../support/scim.ts'
+
+let gateway: Gateway
+let idp: IdentityProvider
+let workspace_id: string
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  idp = await identityProvider(gateway)
+  workspace_id = (await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })).data.id
+})
+
+const map = async (scim_group_id: string, role: 'admin' | 'member') =>
+  (await createGroupMapping(gateway, operator(gateway), { scim_group_id, workspace_id, role })).data.id
+
+const memberOf = async (id: string) => {
+  const user = await gateway.store.scim.users.byId(id)
+  const [member] = await gateway.store.members.byIds([user?.user_id ?? ''])
+  if (!member) throw new Error(`${id} is no member`)
+  return member
+}
+
+/** Who is active in the workspace, by his address, and how. */
+async function inWorkspace(): Promise<string[]> {
+  const rows = await gateway.store.members.inWorkspace(workspace_id)
+  const members = await gateway.store.members.byIds(rows.map(one => one.user_id))
+  return rows.map(row => `${members.find(one => one.id === row.user_id)?.email} ${row.role} ${row.source}`).sort()
+}
+
+/** What a key opens. */
+async function opens(key: string): Promise<number> {
+  const request = new Request('http://gateway.test/api/v1/key', { headers: { authorization: `Bearer ${key}` } })
+  return (await createApp(gateway).handle(request)).status
+}
+
+test('Okta: a user is assigned, pushed with a group, mapped, promoted, taken out, deactivated, and comes back', async () => {
+  // Is he there already?
+  const looked = await idp.ask(
+    'GET',
+    `/Users?${new URLSearchParams({ filter: 'userName eq "isaac@acme.example"', startIndex: '1', count: '100' })}`,
+  )
+  expect(looked.body).toMatchObject({ totalResults: 0, Resources: [] })
+  const created = await idp.ask('POST', '/Users', {
+    schemas: [USER_ID],
+    userName: 'isaac@acme.example',
+    name: { givenName: 'Isaac', familyName: 'Brock' },
+    emails: [{ primary: true, value: 'isaac@acme.example', type: 'work' }],
+    displayName: 'Isaac Brock',
+    locale: 'en-US',
+    externalId: '00ujl29u0le5T6Aj10h7',
+    groups: [],
+    password: '1mz050nq',
+    active: true,
+  })
+  expect(created.status).toBe(201)
+  const { id } = created.body
+  expect(await memberOf(id)).toMatchObject({ email: 'isaac@acme.example', first_name: 'Isaac', last_name: 'Brock', active: true })
+
+  // Group push: the group empty, then its members.
+  const group = (await idp.ask('POST', '/Groups', { schemas: [GROUP_ID], displayName: 'Engineers', members: [] })).body.id
+  const mapping = await map(group, 'member')
+  const pushed = await idp.patch(`/Groups/${group}`, { op: 'add', path: 'members', value: [{ value: id, display: 'isaac@acme.example' }] })
+  expect(pushed.body.members).toMatchObject([{ value: id, display: 'Isaac Brock' }])
+  expect(await inWorkspace()).toEqual(['isaac@acme.example member scim'])
+  await updateGroupMapping(gateway, operator(gateway), mapping, { role: 'admin' })
+  expect(await inWorkspace()).toEqual(['isaac@acme.example admin scim'])
+
+  // The group has another name: Okta says its id again.
+  await idp.patch(`/Groups/${group}`, { op: 'replace', value: { id: group, displayName: 'Builders' } })
+  expect((await idp.ask('GET', `/Groups/${group}`)).body).toMatchObject({ displayName: 'Builders', members: [{ value: id }] })
+  await idp.patch(`/Groups/${group}`, { op: 'remove', path: `members[value eq "${id}"]` })
+  expect(await inWorkspace()).toEqual([])
+  await idp.patch(`/Groups/${group}`, { op: 'add', path: 'members', value: [{ value: id }] })
+
+  // He is unassigned, and assigned again: his keys stay shut.
+  const { key, data } = await createKey(gateway, operator(gateway), { name: 'his', creator_user_id: (await memberOf(id)).id })
+  expect(await opens(key)).toBe(200)
+  expect((await idp.patch(`/Users/${id}`, { op: 'replace', value: { active: false } })).body.active).toBe(false)
+  expect([await opens(key), await inWorkspace(), (await memberOf(id)).active]).toEqual([401, [], false])
+  const whole = (await idp.ask('GET', `/Users/${id}`)).body
+  expect((await idp.ask('PUT', `/Users/${id}`, { ...whole, active: true })).status).toBe(200)
+  expect([await opens(key), await inWorkspace(), (await memberOf(id)).active]).toEqual([401, ['isaac@acme.example admin scim'], true])
+  await updateKey(gateway, operator(gateway), data.hash, { disabled: false })
+  expect(await opens(key)).toBe(200)
+
+  expect((await idp.ask('DELETE', `/Groups/${group}`)).status).toBe(204)
+  expect([await inWorkspace(), await gateway.store.scim.mappings.count()]).toEqual([[], 0])
+})
+
+test('Entra ID: the same in its own words, and a user who is deleted and made again', async () => {
+  const created = await idp.ask('POST', '/Users', {
+    schemas: [USER_ID, ENTERPRISE],
+    externalId: '0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef',
+    userName: 'Test_User_ab6490ee@acme.example',
+    active: true,
+    emails: [{ primary: true, type: 'work', value: 'test.user@acme.example' }],
+    meta: { resourceType: 'User' },
+    name: { formatted: 'givenName familyName', familyName: 'familyName', givenName: 'givenName' },
+    roles: [],
+    [ENTERPRISE]: { department: 'IT' },
+  })
+  expect(created.status).toBe(201)
+  const { id } = created.body
+  const found = await idp.ask('GET', `/Users?${new URLSearchParams({ filter: 'externalId eq "0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef"' })}`)
+  expect(found.body.Resources[0].id).toBe(id)
+
+  const changes = [
+    { op: 'Replace', path: 'emails[type eq "work"].value', value: 'updated@acme.example' },
+    { op: 'Replace', path: 'name.familyName', value: 'updatedFamilyName' },
+    { op: 'Add', path: 'phoneNumbers[type eq "mobile"].value', value: '+1 555' },
+    { op: 'Add', path: `${ENTERPRISE}:manager`, value: id },
+  ]
+  const changed = await idp.patch(`/Users/${id}`, ...changes)
+  expect(changed.body).toMatchObject({
+    name: { familyName: 'updatedFamilyName' },
+    emails: [{ type: 'work', primary: true, value: 'updated@acme.example' }],
+    phoneNumbers: [{ type: 'mobile', value: '+1 555' }],
+    [ENTERPRISE]: { department: 'IT', manager: { value: id } },
+  })
+  expect(await memberOf(id)).toMatchObject({ email: 'updated@acme.example', last_name: 'updatedFamilyName' })
+
+  const group = (
+    await idp.ask('POST', '/Groups', {
+      schemas: [GROUP_ID],
+      externalId: '8aa1a0c0',
+      displayName: 'displayName',
+      meta: { resourceType: 'Group' },
+    })
+  ).body.id
+  await map(group, 'admin')
+  const query = new URLSearchParams({ excludedAttributes: 'members', filter: 'displayName eq "displayName"' })
+  expect((await idp.ask('GET', `/Groups?${query}`)).body.Resources).toMatchObject([{ id: group, displayName: 'displayName' }])
+  await idp.patch(`/Groups/${group}`, { op: 'Add', path: 'members', value: [{ $ref: null, value: id }] })
+  expect(await inWorkspace()).toEqual(['updated@acme.example admin scim'])
+  await idp.patch(`/Groups/${group}`, { op: 'Remove', path: 'members', value: [{ $ref: null, value: id }] })
+  expect(await inWorkspace()).toEqual([])
+  await idp.patch(`/Groups/${group}`, { op: 'Add', path: 'members', value: [{ value: id }] })
+
+  await setWorkspaceMember(gateway, operator(gateway), gateway.owner.workspace_id, (await memberOf(id)).id, 'admin', 'manual')
+  const before = await memberOf(id)
+  const { key } = await createKey(gateway, operator(gateway), { name: 'his', creator_user_id: before.id })
+  expect((await idp.patch(`/Users/${id}`, { op: 'Replace', path: 'active', value: 'False' })).body.active).toBe(false)
+  expect([await opens(key), (await memberOf(id)).active]).toEqual([401, false])
+  expect((await idp.ask('DELETE', `/Users/${id}`)).status).toBe(204)
+  expect(await inWorkspace()).toEqual([])
+
+  // Made again, he is the member that he was; what groups gave him is gone, what was given by hand is there, and his keys stay shut.
+  const again = await idp.user('updated@acme.example')
+  expect([again === id, (await memberOf(again)).id]).toEqual([false, before.id])
+  expect([await opens(key), await inWorkspace()]).toEqual([401, []])
+  expect(await gateway.store.members.workspaceMember(gateway.owner.workspace_id, before.id)).toMatchObject({
+    role: 'admin',
+    source: 'manual',
+  })
+})
+
+describe('a member who was here before', () => {
+  test('becomes known to the identity provider by his address, and keeps his role', async () => {
+    await updateMember(gateway, operator(gateway), gateway.owner.user_id, { email: 'Owner@acme.example' })
+    const id = await idp.user('owner@acme.example', { name: { givenName: 'O' } })
+    expect(await memberOf(id)).toMatchObject({ id: gateway.owner.user_id, role: 'org:admin', first_name: 'O', email: 'owner@acme.example' })
+  })
+
+  test('and owns the data directory cannot be deactivated, and stays a member when his user is deleted', async () => {
+    await updateMember(gateway, operator(gateway), gateway.owner.user_id, { email: 'owner@acme.example' })
+    expect((await idp.ask('POST', '/Users', { schemas: [USER_ID], userName: 'owner@acme.example', active: false })).body.scimType).toBe(
+      'mutability',
+    )
+    const id = await idp.user('owner@acme.example')
+    expect(await idp.patch(`/Users/${id}`, { op: 'replace', value: { active: false } })).toMatchObject({
+      status: 400,
+      body: { scimType: 'mutability' },
+    })
+    expect((await idp.ask('DELETE', `/Users/${id}`)).status).toBe(204)
+    expect(await gateway.store.members.byIds([gateway.owner.user_id])).toMatchObject([{ active: true }])
+  })
+})
+
+test('everything that an identity provider changes is told of, as his', async () => {
+  const [ada, group] = [await idp.user('ada@acme.example'), await idp.group('E')]
+  await map(group, 'member')
+  await idp.patch(`/Groups/${group}`, { op: 'add', path: 'members', value: [{ value: ada }] })
+  await idp.patch(`/Users/${ada}`, { op: 'replace', path: 'title', value: 'Dr' })
+  await idp.patch(`/Users/${ada}`, { op: 'replace', path: 'title', value: 'Dr' })
+  await idp.ask('DELETE', `/Users/${ada}`)
+  const { data } = await listAudit(gateway, operator(gateway), { limit: 100 })
+  const his = data.filter(one => one.actor === 'scim').map(one => one.action)
+  expect(his.reverse()).toEqual([
+    ...['scim_users.create', 'members.create', 'scim_groups.create', 'scim_groups.update', 'workspace_members.add'],
+    ...['scim_users.update', 'scim_users.delete', 'members.deactivate', 'workspace_members.remove'],
+  ])
+  expect(JSON.stringify(data)).not.toContain(idp.token)
+})
