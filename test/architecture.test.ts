@@ -12,6 +12,7 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^(?!src\/core\/store\/)/, /^(bun:sqlite|kysely)/],
   [/^(?!src\/core\/(gateway\.ts|store\/)|src\/cli\/commands\/serve\.ts)/, /^src\/core\/store\//],
   [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
+  [/^(?!src\/core\/policy\/(filters|patterns))/, /^(re2js|libphonenumber-js|validator)/],
 ]
 
 /** Every way in which this platform opens a connection. A method that is called `fetch` is none. */

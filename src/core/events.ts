@@ -1,7 +1,7 @@
 import type { ByokKey } from './catalog/byok.ts'
 import type { Endpoint } from './catalog/models.ts'
 import type { GatewayError } from './errors.ts'
-import type { Generation } from './telemetry/generations.ts'
+import type { Finding, Generation } from './telemetry/generations.ts'
 
 /** What the gateway tells about itself. */
 export interface EventMap {
@@ -11,6 +11,8 @@ export interface EventMap {
   'price.missing': { endpoint: Endpoint }
   /** A caller's provider key was sealed with another secret: it is not used. */
   'byok.unreadable': Pick<ByokKey, 'id' | 'provider'>
+  /** A content filter found something in a finished call. */
+  'filter.matched': { generation_id: string } & Finding
   'store.failing': { error: unknown }
 }
 

@@ -41,6 +41,7 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
   user_agent: null,
   error_type: null,
   preset_id: 'preset-1',
+  contentFilters: [],
   ...more,
 })
 

@@ -1,9 +1,13 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { Prices } from '../catalog/prices.ts'
+import type { GatewayError } from '../errors.ts'
+import type { Screen } from '../policy/filters/screen.ts'
 import type { Kind, Usage, Work } from './call.ts'
+import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
 import { text } from './kinds/text.ts'
 import type { Named } from './media.ts'
+import type { Reword } from './passage.ts'
 
 /** Watches the parts of one answer as they pass: what the provider counted, and what was delivered in case it counts nothing. */
 export interface Meter<Part> {
@@ -57,6 +61,20 @@ export interface KindOfWork<K extends Kind> {
   /** Atto-dollars for each token of the output bound, whatever kind of output it becomes. */
   outputRate(call: Work[K]['call'], prices: Prices): bigint
   meter(call: Work[K]['call']): Meter<Work[K]['part']>
+  /** The call with other words in the place of its texts: what content filters look at. Throws 403 for what they cannot read. */
+  reworded(call: Work[K]['call'], reword: Reword): Promise<Work[K]['call']>
+  /** Looks at what is answered, where there are words in it. */
+  answerFilter?(call: Work[K]['call'], filtering: Filtering, screen: Screen): AnswerFilter<Work[K]['part']>
+}
+
+/** What content filters leave of the parts of one answer. */
+export interface AnswerFilter<Part> {
+  /** What may go out now. */
+  read(parts: Part[]): Promise<Part[]>
+  /** What is left when nothing more will come. */
+  end(): Promise<Part[]>
+  /** Why nothing more may go out: 403. */
+  readonly blocked: GatewayError | null
 }
 
 /** Every kind of work. */

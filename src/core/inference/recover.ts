@@ -49,6 +49,7 @@ const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: D
   title: null,
   user_agent: null,
   preset_id: null,
+  contentFilters: [],
 })
 
 /**

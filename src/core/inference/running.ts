@@ -7,6 +7,7 @@ import type { Bound, HeldCall, Hold } from '../ledger/ledger.ts'
 import { policyFor } from '../policy/effective.ts'
 import type { ProviderResponse } from '../telemetry/generations.ts'
 import type { Kind, Work } from './call.ts'
+import type { Filtering } from './filters/filtering.ts'
 import { kinds } from './kinds.ts'
 import { needOf, promptNanos } from './need.ts'
 import type { Plan } from './plan.ts'
@@ -27,6 +28,8 @@ export interface Running<K extends Kind> {
   /** Ends the call from outside: the client left, or the gateway stops. */
   cancellation: Cancellation
   attempts: ProviderResponse[]
+  /** What content filters see in it; null where nothing looks. */
+  filtering: Filtering | null
   /** What was fetched for it, by URL, as data URLs. */
   media: Map<string, string>
   created: Date
@@ -45,7 +48,7 @@ export const clientLeft = () => new GatewayError('unmapped', 'The client closed 
 /** Whether the call ended because its client left. */
 export const isAbandoned = ({ cancellation }: Running<Kind>): boolean => cancellation.reason?.status === CLIENT_CLOSED_REQUEST
 
-/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten. Throws 402 where a limit has not enough left. */
+/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten, which `leave` hears of. Throws 402 where a limit has not enough left. */
 export function begin<K extends Kind>(
   gateway: Gateway,
   actor: Actor,
@@ -53,6 +56,7 @@ export function begin<K extends Kind>(
   call: Work[K]['call'],
   plan: Plan,
   signal: AbortSignal,
+  leave: () => void = () => undefined,
 ): Running<K> {
   const cancellation = new Cancellation()
   if (signal.aborted) cancellation.cancel(clientLeft())
@@ -70,6 +74,7 @@ export function begin<K extends Kind>(
     soFar: null,
     cancellation,
     attempts: [],
+    filtering: null,
     media: new Map(),
     created: gateway.clock.now(),
     began: gateway.clock.ticks(),
@@ -77,7 +82,11 @@ export function begin<K extends Kind>(
     forget: () => undefined,
   }
   running.held = hold && heldFor(running, hold)
-  running.forget = gateway.calls.add(running)
+  const unlisted = gateway.calls.add(running)
+  running.forget = () => {
+    unlisted()
+    leave()
+  }
   return running
 }
 

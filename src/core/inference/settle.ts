@@ -8,6 +8,7 @@ import { dayOf } from '../ledger/periods.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { Begun } from './attempt.ts'
 import { type AnswerPart, type CommonPart, inputTokens, type Kind, outputTokens, type Receipt, textUsage, type Usage } from './call.ts'
+import { filteredAnswer } from './filters/answer.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
 import { clientLeft, isAbandoned, type Running } from './running.ts'
@@ -32,8 +33,11 @@ export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, be
   const meter = kinds[running.kind].meter(running.call)
   const { endpoint } = begun
   running.soFar = () => soFar(running, endpoint, meter)
-  const parts = watch<AnswerPart<K>[]>(begun, {
-    each: batch => meter.read(batch),
+  const filtered = filteredAnswer(running, begun, batch => meter.read(batch))
+  const parts = watch<AnswerPart<K>[]>(filtered ?? begun, {
+    each: batch => {
+      if (!filtered) meter.read(batch)
+    },
     ended: ending => close(gateway, running, endpoint, meter, ending),
   })
   const created = Math.floor(running.created.getTime() / 1000)
@@ -136,6 +140,8 @@ function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Pro
   const charge = chargeFor(running, outcome.receipt, settled)
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   running.forget()
+  for (const finding of running.filtering?.findings ?? [])
+    gateway.events.publish('filter.matched', { generation_id: running.call.id, ...finding })
   return gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge, held: running.held !== null })
 }
 
@@ -197,5 +203,6 @@ function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): 
     user_agent: call.origin.user_agent,
     error_type: error?.type ?? null,
     preset_id: call.preset_id,
+    contentFilters: running.filtering?.findings ?? [],
   }
 }

@@ -7,7 +7,7 @@ import { dollarsOf } from '../ledger/money.ts'
 import { assignedTo } from './assignments.ts'
 import { workspaceBounds } from './budgets.ts'
 import { defaultGuardrailId } from './default-guardrail.ts'
-import type { FilterRule } from './guardrails/filters.ts' // To be the engine's: './filters.ts'.
+import { type FilterRule, type Filters, openFilters } from './filters.ts'
 import type { Guardrail } from './guardrails.ts'
 import { REGIONS, type Region } from './regions.ts'
 import { type Rule, rulesOf } from './rules.ts'
@@ -20,8 +20,8 @@ export interface Policy {
   rules: Rule[]
   /** By which ways it may come in. */
   regions: Region[]
-  /** What is looked for in what is said: every filter of every guardrail. Of those for one and the same thing the strictest holds. */
-  filters: FilterRule[]
+  /** What its calls and their answers are looked at for; absent where there is nothing to look for. */
+  filters?: Promise<Filters>
 }
 
 /** The policy of this actor, from memory alone. */
@@ -37,11 +37,12 @@ export function policyFor(gateway: Gateway, actor: Actor): Policy {
 function policyOf(gateway: Gateway, actor: Actor): Policy {
   const applied = appliedTo(gateway, actor)
   const guardrails = [...new Set(applied.map(({ guardrail }) => guardrail))]
+  const filters = applied.flatMap(filterRules)
   return {
     bounds: boundsOf(gateway, actor, applied),
     rules: guardrails.flatMap(guardrail => rulesOf(gateway, guardrail)),
     regions: REGIONS.filter(region => guardrails.every(({ allowed_data_regions: allowed }) => allowed?.includes(region) ?? true)),
-    filters: applied.flatMap(filterRules),
+    ...(filters.length > 0 ? { filters: openFilters(filters) } : {}),
   }
 }
 

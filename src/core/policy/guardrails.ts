@@ -10,7 +10,7 @@ import { withChanges } from '../kernel/changes.ts'
 import { usdOf } from '../ledger/money.ts'
 import type { Period } from '../ledger/periods.ts'
 import { defaultGuardrailId } from './default-guardrail.ts'
-import { BUILTINS } from './guardrails/builtins.data.ts'
+import { LABELS } from './filters/labels.data.ts'
 import { FIELDS, type Fields, fieldsOf, NOTHING } from './guardrails/fields.ts'
 import type { Region } from './regions.ts'
 
@@ -30,7 +30,7 @@ export interface Guardrail {
   /** Providers as they were called. */
   allowed_providers: string[] | null
   ignored_providers: string[] | null
-  content_filter_builtins: { slug: keyof typeof BUILTINS; action: FilterAction; scan_scope?: 'user_only' | 'all_messages' }[] | null
+  content_filter_builtins: { slug: keyof typeof LABELS; action: FilterAction; scan_scope?: 'user_only' | 'all_messages' }[] | null
   content_filters: { pattern: string; action: FilterAction; label: string | null }[] | null
   /** Whether they scan what models say as well. */
   filterOutput: boolean
@@ -201,7 +201,7 @@ function kept(gateway: Gateway, guardrail: Guardrail) {
 function shownGuardrail({ revision: _, filterOutput, limit_usd, content_filter_builtins: builtins, ...shown }: Guardrail) {
   return {
     ...shown,
-    content_filter_builtins: builtins?.map(one => ({ ...one, label: BUILTINS[one.slug] })) ?? null,
+    content_filter_builtins: builtins?.map(one => ({ ...one, label: LABELS[one.slug] })) ?? null,
     limit_usd: limit_usd === null ? null : usdOf(limit_usd),
     // Ours, and told only where it says something.
     ...(filterOutput ? { filterOutput } : {}),

@@ -44,6 +44,7 @@ const COLUMNS: { [Name in keyof Generation]: (one: Generation) => Value } = {
   user_agent: one => one.user_agent,
   error_type: one => one.error_type,
   preset_id: one => one.preset_id,
+  contentFilters: one => (one.contentFilters.length === 0 ? '[]' : JSON.stringify(one.contentFilters)),
 }
 
 const NAMES = Object.keys(COLUMNS)
@@ -148,6 +149,7 @@ type Row = Awaited<ReturnType<ReturnType<typeof rows>['execute']>>[number]
 const generationOf = (row: Row): Generation => ({
   ...row,
   provider_responses: JSON.parse(row.provider_responses),
+  contentFilters: JSON.parse(row.contentFilters),
   streamed: row.streamed === 1,
   cancelled: row.cancelled === 1,
   is_byok: row.is_byok === 1,

@@ -6,6 +6,7 @@ import audit from './migrations/004-audit.sql' with { type: 'text' }
 import workspaces from './migrations/005-workspaces.sql' with { type: 'text' }
 import guardrails from './migrations/006-guardrails.sql' with { type: 'text' }
 import scim from './migrations/007-scim.sql' with { type: 'text' }
+import contentFilters from './migrations/008-content-filters.sql' with { type: 'text' }
 import ledger from './migrations/009-ledger.sql' with { type: 'text' }
 import credits from './migrations/010-credits.sql' with { type: 'text' }
 
@@ -18,6 +19,7 @@ const MIGRATIONS: string[] = [
   workspaces,
   guardrails,
   scim,
+  contentFilters,
   ledger,
   credits,
 ]

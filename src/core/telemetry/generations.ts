@@ -15,6 +15,16 @@ export interface ProviderResponse {
   status: number | null
 }
 
+/** What one content filter found in a call, or in its answer: how often, and what was done. Never the words. */
+export interface Finding {
+  guardrail_id: string
+  /** The builtin's slug, or the label of the pattern; `pattern` where it has none. */
+  filter: string
+  action: 'block' | 'redact' | 'flag'
+  where: 'input' | 'output'
+  count: number
+}
+
 /**
  * The record of a call. Field by field the public one (wire reference B.4), plus whose it was and how its cost is known.
  * Money in nano-dollars, times in milliseconds.
@@ -56,6 +66,8 @@ export interface Generation {
   user_agent: string | null
   error_type: string | null
   preset_id: string | null
+  /** What content filters found. */
+  contentFilters: Finding[]
 }
 
 /**

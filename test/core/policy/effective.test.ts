@@ -10,6 +10,7 @@ import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
 import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { type Policy, policyFor } from '../../../src/core/policy/effective.ts'
+import type { Screen } from '../../../src/core/policy/filters/screen.ts'
 import { createGuardrail, deleteGuardrail, type NewGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
 import { testGateway } from '../../support/gateway.ts'
@@ -41,7 +42,7 @@ const fields = (of = actor) => policyFor(gateway, of).rules.map(rule => rule.fie
 describe('which guardrails hold', () => {
   test('none where none is assigned, whatever there is', async () => {
     await create({ ignored_providers: ['azure'], allowed_data_regions: ['us'], limit_usd: 1, reset_interval: 'daily' })
-    expect(policyFor(gateway, actor)).toEqual({ bounds: [], rules: [], regions: ['global', 'europe', 'us'], filters: [] })
+    expect(policyFor(gateway, actor)).toEqual({ bounds: [], rules: [], regions: ['global', 'europe', 'us'] })
   })
 
   test('the workspace’s default one for all its keys, a member’s for his, a key’s for itself', async () => {
@@ -105,10 +106,15 @@ describe('what they come to', () => {
     await setDefault({ content_filter_builtins: [{ slug: 'email', action: 'flag' }] })
     const id = await create({ content_filters: [{ pattern: 'a+', action: 'block', label: 'A' }], filterOutput: true })
     await giveKey(id, actor)
-    expect(policyFor(gateway, actor).filters).toEqual([
-      { guardrail_id: defaultGuardrailId(gateway.owner.workspace_id), scope: 'workspace', output: false, slug: 'email', action: 'flag' },
-      { guardrail_id: id, scope: 'key', output: true, pattern: 'a+', action: 'block', label: 'A' },
-    ])
+    const filters = await policyFor(gateway, actor).filters
+    const told = (screen?: Screen | null) =>
+      screen?.rules.map(({ guardrail_id, scope, filter, action }) => [guardrail_id, scope, filter, action])
+    const [ofDefault, ofKey] = [
+      [defaultGuardrailId(gateway.owner.workspace_id), 'workspace', 'email', 'flag'],
+      [id, 'key', 'A', 'block'],
+    ]
+    expect(told(filters?.asked('user'))).toEqual([ofDefault, ofKey])
+    expect(told(filters?.answered)).toEqual([ofKey])
   })
 })
 

@@ -102,7 +102,7 @@ describe('SQLite in a file', () => {
     const old = new Database(path, { create: true })
     old.run(await Bun.file(join(import.meta.dir, '../../../src/core/store/migrations/001-first.sql')).text())
     old.run('pragma user_version = 1')
-    const { preset_id: _, provider_responses, ...known } = generationWith({ id: 'a' })
+    const { preset_id: _, contentFilters: __, provider_responses, ...known } = generationWith({ id: 'a' })
     const row = { ...known, provider_responses: JSON.stringify(provider_responses) }
     const names = Object.keys(row)
     old.query(`insert into generations (${names}) values (${names.map(() => '?')})`).run(...(Object.values(row) as never[]))

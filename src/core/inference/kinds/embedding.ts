@@ -1,5 +1,6 @@
 import { type EmbeddingCall, type EmbeddingInput, type EmbeddingPart, textUsage, type Usage } from '../call.ts'
 import type { Counter, ExpectedInput, KindOfWork, Meter } from '../kinds.ts'
+import { reworded } from './embedding/passages.ts'
 import { namedBy, withUrl } from './text/media.ts'
 import { contentBound, contentEstimate } from './text/prompt.ts'
 
@@ -20,6 +21,7 @@ export const embedding: KindOfWork<'embedding'> = {
   withOutputBound: call => call,
   outputRate: () => 0n,
   meter: call => new EmbeddingMeter(call),
+  reworded,
 }
 
 function withUrls(call: EmbeddingCall, urls: Map<string, string>): EmbeddingCall {

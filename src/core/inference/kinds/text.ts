@@ -2,9 +2,11 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { namesInText, type TextCall, type TextPart, textUsage, type Usage } from '../call.ts'
 import type { Counter, KindOfWork, Meter } from '../kinds.ts'
 import { fitted, unsupportedBy } from '../parameters.ts'
+import { TextFilter } from './text/answer-filter.ts'
 import { Delivered } from './text/delivered.ts'
 import { named, withUrls } from './text/media.ts'
 import { leastOutput, outputBound, outputRate, withOutputBound } from './text/output.ts'
+import { reworded } from './text/passages.ts'
 import { promptBound, promptEstimate } from './text/prompt.ts'
 
 /** Conversations and completions: text in, text out, whatever else comes with it. */
@@ -24,6 +26,8 @@ export const text: KindOfWork<'text'> = {
   withOutputBound,
   outputRate,
   meter: call => new TextMeter(call),
+  reworded,
+  answerFilter: (call, filtering, screen) => new TextFilter(call, filtering, screen),
 }
 
 function serves(call: TextCall, endpoint: Endpoint): string | true {

@@ -6,10 +6,10 @@ import { invalid } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
 import { nanosOf } from '../../ledger/money.ts'
 import { PERIODS } from '../../ledger/periods.ts'
+import { LABELS } from '../filters/labels.data.ts'
+import { checkPattern } from '../filters.ts'
 import type { Guardrail } from '../guardrails.ts'
 import { REGIONS } from '../regions.ts'
-import { BUILTINS } from './builtins.data.ts'
-import { checkPattern } from './filters.ts' // To be the engine's: '../filters.ts'.
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
 const oneOf = <const Words extends readonly string[]>(words: Words) =>
@@ -24,7 +24,7 @@ const Action = oneOf(['redact', 'block', 'flag'])
 const Label = Type.String({ maxLength: 100 })
 
 const Builtin = Type.Object({
-  slug: oneOf(Object.keys(BUILTINS) as (keyof typeof BUILTINS)[]),
+  slug: oneOf(Object.keys(LABELS) as (keyof typeof LABELS)[]),
   action: Action,
   label: Type.Optional(Label),
   scan_scope: Type.Optional(oneOf(['user_only', 'all_messages'])),

@@ -1,5 +1,5 @@
-/** The content filters that are built in, and what they put in the place of what they find (wire reference H.2). */
-export const BUILTINS = {
+/** What stands in the place of what a built-in content filter has found (wire reference H.2), by its slug. */
+export const LABELS = {
   email: '[EMAIL]',
   phone: '[PHONE]',
   ssn: '[SSN]',

@@ -1,0 +1,37 @@
+import isCreditCard from 'validator/es/lib/isCreditCard.js'
+import type { Span } from '../patterns/machine.ts'
+import type { Builtin } from './builtin.ts'
+import { LABELS } from './labels.data.ts'
+
+/** Numbers of payment cards: 13 to 19 digits, in groups or not, with a network's beginning and the right check digit (ISO/IEC 7812, Luhn). */
+export const creditCard: Builtin = {
+  label: LABELS['credit-card'],
+  name: 'Credit card number',
+  // All numbers that follow each other are taken together: a date before a card must not hide it.
+  patterns: [{ pattern: '\\b\\d(?:[ .\\x{A0}-]?\\d){12,}\\b', spans: cardsIn }],
+}
+
+const LONGEST = 19
+const SHORTEST = 13
+
+/** The cards among these groups of digits: each begins and ends with a group. */
+function cardsIn(found: string): Span[] {
+  const groups = [...found.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({ digits, start: index, end: index + digits.length }))
+  const cards: Span[] = []
+  for (let i = 0; i < groups.length; ) {
+    const last = lastOfCard(groups, i)
+    if (last !== undefined) cards.push({ start: groups[i]?.start ?? 0, end: groups[last]?.end ?? 0 })
+    i = (last ?? i) + 1
+  }
+  return cards
+}
+
+/** The group with which a card ends that begins with this one. */
+function lastOfCard(groups: { digits: string }[], first: number): number | undefined {
+  let digits = ''
+  for (let i = first; i < groups.length && digits.length < LONGEST; i++) {
+    digits += groups[i]?.digits ?? ''
+    if (digits.length >= SHORTEST && digits.length <= LONGEST && isCreditCard(digits)) return i
+  }
+  return undefined
+}

@@ -1,0 +1,53 @@
+import { byPlace } from './lane.ts'
+import type { Match } from './rule.ts'
+
+/** A piece of a text that something else shall stand for. Pieces do not overlap. */
+interface Replacement {
+  start: number
+  end: number
+  label: string
+}
+
+/** What is to be replaced: where matches overlap they are one, by the label of that which begins first, and of several the longest. */
+export function replacementsOf(matches: Match[]): Replacement[] {
+  const found: Replacement[] = []
+  for (const { start, end, rule } of matches.filter(({ rule }) => rule.action === 'redact').toSorted(byPlace)) {
+    const last = found.at(-1)
+    if (last && start < last.end) last.end = Math.max(last.end, end)
+    else found.push({ start, end, label: rule.label })
+  }
+  return found
+}
+
+/** The text with labels where it was redacted. */
+export function redacted(text: string, matches: Match[]): string {
+  let result = ''
+  let from = 0
+  for (const { start, end, label } of replacementsOf(matches)) {
+    result += text.slice(from, start) + label
+    from = end
+  }
+  return result + text.slice(from)
+}
+
+/** The pieces of a text, redacted as one: a label stands in the piece in which the match begins. */
+export function redactedPieces(pieces: string[], matches: Match[]): string[] {
+  const replacements = replacementsOf(matches)
+  let at = 0
+  return pieces.map(piece => {
+    const from = at
+    at += piece.length
+    return replacements.length === 0 ? piece : pieceOf(piece, from, replacements)
+  })
+}
+
+function pieceOf(piece: string, at: number, replacements: Replacement[]): string {
+  let result = ''
+  let from = at
+  for (const { start, end, label } of replacements) {
+    if (end <= at || start >= at + piece.length) continue
+    result += piece.slice(from - at, Math.max(start, from) - at) + (start >= at ? label : '')
+    from = end
+  }
+  return result + piece.slice(Math.max(0, from - at))
+}

@@ -1,0 +1,103 @@
+import { RE2JS, RE2JSException, RE2JSSyntaxException } from 're2js'
+import { GatewayError } from '../errors.ts'
+import { type Program, programOf } from './patterns/program.ts'
+
+/** The longest pattern. The public service takes 100,000 characters; nobody could read one, and each instruction costs every character of every text. */
+export const LONGEST_PATTERN = 1_000
+
+/** The largest program, in instructions: what one character of a text may cost at most. */
+export const LARGEST_PROGRAM = 1_000
+
+/**
+ * The program of a pattern as a user writes it, in JavaScript's syntax. Patterns are compiled once and the newest of them kept, since
+ * many keys share them. Throws 400 for one that cannot be.
+ *
+ * It runs on RE2, in time that grows with the text alone, so nested quantifiers are fine here, which the public service refuses. What is
+ * different from JavaScript: a pattern sees characters, not UTF-16 units; `.` takes a carriage return too; `\S` within brackets takes
+ * spaces that are not ASCII; `\A`, `\z`, `\Q…\E`, `\a` and `(?i)` are RE2's. Upper and lower case differ, unless `(?i)` stands in front.
+ */
+export function patternProgram(pattern: string, field = 'content_filters'): Program {
+  const known = compiled.get(pattern)
+  if (known) return known
+  const program = compile(pattern, field)
+  const oldest = compiled.size >= MOST_KEPT ? compiled.keys().next().value : undefined
+  if (oldest !== undefined) compiled.delete(oldest)
+  compiled.set(pattern, program)
+  return program
+}
+
+const compiled = new Map<string, Program>()
+const MOST_KEPT = 1_000
+
+function compile(pattern: string, field: string): Program {
+  if (pattern.length > LONGEST_PATTERN) throw refused(`expected a pattern of at most ${LONGEST_PATTERN} characters`, field)
+  const unknown = notInRe2(pattern)
+  if (unknown) throw refused(unknown, field)
+  const program = understood(pattern, field)
+  if (program.size > LARGEST_PROGRAM)
+    throw refused(
+      `the pattern is too large: its counted repetitions come to ${program.size} steps, and ${LARGEST_PROGRAM} are allowed`,
+      field,
+    )
+  return program
+}
+
+function understood(pattern: string, field: string): Program {
+  try {
+    return programOf(withWideSpaces(RE2JS.translateRegExp(pattern)))
+  } catch (error) {
+    throw error instanceof RE2JSException ? refused(reasonOf(error), field, error) : error
+  }
+}
+
+const refused = (why: string, field: string, cause?: unknown) =>
+  new GatewayError('invalid_request', `${field}: ${why}`, { metadata: { field, code: 'invalid_regex_pattern' }, cause })
+
+/** RE2's own words for what is wrong, which are few; the pattern itself is not repeated. */
+function reasonOf(error: RE2JSException): string {
+  const words = error instanceof RE2JSSyntaxException ? error.error : ''
+  if (/repeat count/.test(words)) return 'a counted repetition goes from a smaller to a larger number, and comes to at most 1000'
+  return `the pattern is not a valid regular expression${/^[a-z()[\] ]{1,60}$/i.test(words) ? ` (${words})` : ''}`
+}
+
+/** What JavaScript knows and nothing can find in linear time. In brackets, and behind a backslash, the same characters are plain ones. */
+function notInRe2(pattern: string): string | undefined {
+  for (const { token, inBrackets } of tokens(pattern)) {
+    if (inBrackets) continue
+    if (/^\\(?:[1-9]|k<)/.test(token)) return 'back-references are not supported: no pattern with them can be matched in linear time'
+    if (/^\(\?<?[=!]/.test(token)) return 'look-ahead and look-behind are not supported: no pattern with them can be matched in linear time'
+  }
+  return undefined
+}
+
+/** JavaScript's `\s` takes every space of Unicode, RE2's only those of ASCII; a filter that takes too little is none. */
+function withWideSpaces(pattern: string): string {
+  let wide = ''
+  for (const { token, inBrackets } of tokens(pattern)) {
+    if (token === '\\s') wide += inBrackets ? SPACES : `[${SPACES}]`
+    else wide += token === '\\S' && !inBrackets ? `[^${SPACES}]` : token
+  }
+  return wide
+}
+
+const SPACES = '\\s\\v\\p{Z}\\x{FEFF}'
+
+interface Token {
+  token: string
+  inBrackets: boolean
+}
+
+/** The pattern in pieces: what stands behind a backslash together with it, how a group begins as one, everything else by itself. */
+function tokens(pattern: string): Token[] {
+  const found: Token[] = []
+  let inBrackets = false
+  for (const [token] of pattern.matchAll(TOKEN)) {
+    if (token === '[' && !inBrackets) inBrackets = true
+    else if (token === ']') inBrackets = false
+    found.push({ token, inBrackets })
+  }
+  return found
+}
+
+// At most six characters of each: nothing here can take long.
+const TOKEN = /\\k<|\\[\s\S]|\(\?<?[=!]|\\|[^\\]/gu

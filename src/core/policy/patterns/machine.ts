@@ -1,0 +1,195 @@
+import type { Program } from './program.ts'
+
+/** A piece of a text, from `start` to before `end`, in UTF-16 units. */
+export interface Span {
+  start: number
+  end: number
+}
+
+/** Calls `found` for each match, in the order of their starts. */
+type Found = (start: number, end: number) => void
+
+/**
+ * Follows one text and tells every match of a pattern in it, however the text is cut. It finds what a search that begins anew behind
+ * each match would find (leftmost first, as JavaScript prefers; no empty ones), but reads each character once: all beginnings are
+ * followed at the same time, of two that have come to the same place the earlier one, so that the work for a character is never more
+ * than the size of the program. A search that begins anew takes the square of a text's length where long matches almost succeed.
+ */
+export class Machine {
+  /** How many instructions were looked at: what a text has cost. */
+  steps = 0
+  readonly #program: Program
+  readonly #found: Found
+  readonly #patience: number
+  /** What may still become a match: where each goes on, and where it began. In the order of preference, so earlier beginnings first. */
+  #threads: number[] = []
+  #starts: number[] = []
+  #nextThreads: number[] = []
+  #nextStarts: number[] = []
+  /** Matches that an earlier beginning may still swallow, or a better way from the same one replace. */
+  #candidates: Span[] = []
+  #position = 0
+  #before = NOTHING
+  #high = NOTHING
+  /** Beginnings before this one are inside a match. */
+  #cut = 0
+
+  /** A match that began more than `patience` units ago is told although something longer might come of it. */
+  constructor(program: Program, found: Found, patience = Number.POSITIVE_INFINITY) {
+    this.#program = program
+    this.#found = found
+    this.#patience = patience
+  }
+
+  /** Where the earliest thing begins that may still become a match; the end of what was read if nothing may. */
+  get open(): number {
+    return Math.min(this.#starts[0] ?? this.#position, this.#candidates[0]?.start ?? this.#position)
+  }
+
+  /** Reads on. */
+  feed(text: string): void {
+    const { begins, beginsBeyond } = this.#program
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i)
+      // Most of a text cannot begin a match: that is passed over.
+      if (this.#threads.length === 0 && this.#high === NOTHING && (code < ASCII ? begins[code] === 0 : !beginsBeyond)) {
+        this.#before = code
+        this.#position += 1
+      } else this.#unit(code)
+    }
+  }
+
+  /** There is no more. */
+  end(): void {
+    if (this.#high !== NOTHING) this.#rune(this.#high, 1)
+    this.#high = NOTHING
+    this.#step(NOTHING)
+  }
+
+  // Two halves of a character may come in two pieces.
+  #unit(code: number): void {
+    const high = this.#high
+    this.#high = NOTHING
+    const isWhole = high !== NOTHING && isLow(code)
+    if (high !== NOTHING && !isWhole) this.#rune(high, 1)
+    if (isWhole) this.#rune(((high - 0xd800) << 10) + (code - 0xdc00) + 0x10000, 2)
+    else if (isHigh(code)) this.#high = code
+    else this.#rune(code, 1)
+  }
+
+  #rune(rune: number, width: number): void {
+    this.#step(rune)
+    this.#position += width
+    this.#before = rune
+  }
+
+  /** Every thread goes on over this character, which is the next one, or ends here. */
+  #step(rune: number): void {
+    const program = this.#program
+    const threads = this.#threads
+    const starts = this.#starts
+    const context = program.looksAround ? contextOf(this.#before, rune) : 0
+    const visit = program.newVisit()
+    this.#cut = 0
+    for (let i = 0; i < threads.length; i++) this.#follow(threads[i] ?? 0, starts[i] ?? 0, rune, context, visit)
+    if (rune >= 0 && rune < ASCII) this.#begin(program.beginning(rune, context))
+    else this.#follow(program.start, this.#position, rune, context, visit)
+    this.#turn()
+    if (this.#candidates.length > 0) this.#settle()
+  }
+
+  // What a character may begin is known from the last time. Where somebody else has come to the same place, it is dropped in the next step.
+  #begin(threads: number[]): void {
+    this.steps += 1 + threads.length
+    for (let i = 0; i < threads.length; i++) {
+      this.#nextThreads.push(threads[i] ?? 0)
+      this.#nextStarts.push(this.#position)
+    }
+  }
+
+  #turn(): void {
+    const threads = this.#threads
+    const starts = this.#starts
+    this.#threads = this.#nextThreads
+    this.#starts = this.#nextStarts
+    threads.length = 0
+    starts.length = 0
+    this.#nextThreads = threads
+    this.#nextStarts = starts
+  }
+
+  #follow(at: number, start: number, rune: number, context: number, visit: number): void {
+    const { op, out, arg, visited } = this.#program
+    for (let pc = at; ; ) {
+      if (start < this.#cut || visited[pc] === visit) return
+      visited[pc] = visit
+      this.steps += 1
+      switch (op[pc]) {
+        case OP.either:
+          this.#follow(out[pc] ?? 0, start, rune, context, visit)
+          pc = arg[pc] ?? 0
+          continue
+        case OP.nothing:
+          pc = out[pc] ?? 0
+          continue
+        case OP.between:
+          if (((arg[pc] ?? 0) & ~context) !== 0) return
+          pc = out[pc] ?? 0
+          continue
+        case OP.match:
+          if (start < this.#position) this.#matched(start)
+          return
+        case OP.rune:
+          if (rune !== NOTHING && this.#program.takes(pc, rune)) {
+            this.#nextThreads.push(out[pc] ?? 0)
+            this.#nextStarts.push(start)
+          }
+          return
+        default:
+          return
+      }
+    }
+  }
+
+  // What is less preferred from the same beginning, and what begins inside, is given up.
+  #matched(start: number): void {
+    const candidates = this.#candidates
+    for (let last = candidates.at(-1); last && last.start >= start; last = candidates.at(-1)) candidates.pop()
+    candidates.push({ start, end: this.#position })
+    this.#cut = this.#position
+  }
+
+  #settle(): void {
+    const earliest = this.#starts[0] ?? Number.POSITIVE_INFINITY
+    const late = this.#position - this.#patience
+    let settled = 0
+    for (const { start, end } of this.#candidates) {
+      if (start >= earliest && start >= late) break
+      settled += 1
+      this.#found(start, end)
+    }
+    if (settled > 0) this.#candidates = this.#candidates.slice(settled)
+  }
+}
+
+/** What an instruction does. */
+export const OP = { fail: 0, either: 1, nothing: 2, between: 3, match: 4, rune: 5 } as const
+
+const NOTHING = -1
+const ASCII = 128
+
+const isHigh = (code: number) => code >= 0xd800 && code < 0xdc00
+const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
+
+/** What `^`, `$`, `\b` and the like may ask of the place between two characters: the bits of RE2's programs. */
+function contextOf(before: number, after: number): number {
+  const edges = (before === NOTHING ? BEGIN_TEXT : 0) | (after === NOTHING ? END_TEXT : 0)
+  const lines = (before === NOTHING || before === LINE_FEED ? BEGIN_LINE : 0) | (after === NOTHING || after === LINE_FEED ? END_LINE : 0)
+  return edges | lines | (isWord(before) === isWord(after) ? NO_WORD_BOUNDARY : WORD_BOUNDARY)
+}
+
+const [BEGIN_LINE, END_LINE, BEGIN_TEXT, END_TEXT, WORD_BOUNDARY, NO_WORD_BOUNDARY] = [1, 2, 4, 8, 16, 32]
+const LINE_FEED = 0x0a
+
+const isWord = (code: number) =>
+  (code >= 0x61 && code <= 0x7a) || (code >= 0x41 && code <= 0x5a) || (code >= 0x30 && code <= 0x39) || code === 0x5f

@@ -1,0 +1,29 @@
+import { expect, test } from 'bun:test'
+import { join, normalize, resolve } from 'node:path'
+
+const ROOT = resolve(import.meta.dir, '../../..')
+const transpiler = new Bun.Transpiler({ loader: 'ts' })
+
+/** Every file and package that is loaded with this file, before anything is asked for. */
+async function loadedWith(start: string): Promise<Set<string>> {
+  const loaded = new Set<string>()
+  const waiting = [start]
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    if (loaded.has(path)) continue
+    loaded.add(path)
+    if (!path.endsWith('.ts')) continue
+    const imports = transpiler.scanImports(await Bun.file(join(ROOT, path)).text())
+    for (const { kind, path: to } of imports)
+      if (kind === 'import-statement') waiting.push(to.startsWith('.') ? normalize(join(path, '..', to)) : to)
+  }
+  return loaded
+}
+
+test('a server without content filters loads neither the engine nor a builtin', async () => {
+  const loaded = [...(await loadedWith('src/server/listen.ts')), ...(await loadedWith('src/core/gateway.ts'))]
+  expect(loaded).toContain('src/core/inference/infer.ts')
+  expect(loaded).toContain('elysia')
+  expect(
+    loaded.filter(path => /^src\/core\/policy\/(filters\/(?!labels)|patterns)|^(re2js|libphonenumber-js|validator)/.test(path)),
+  ).toEqual([])
+})

@@ -1,0 +1,240 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { LONGEST_HELD } from '../../../../src/core/policy/filters/lane.ts'
+import { redacted } from '../../../../src/core/policy/filters/redact.ts'
+import type { Match } from '../../../../src/core/policy/filters/rule.ts'
+import type { Screen } from '../../../../src/core/policy/filters/screen.ts'
+import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
+
+const rule = (more: Partial<FilterRule>): FilterRule => ({ guardrail_id: 'g', scope: 'key', action: 'redact', output: true, ...more })
+
+async function screenOf(...rules: Partial<FilterRule>[]): Promise<Screen> {
+  const { answered } = await openFilters(rules.map(rule))
+  if (!answered) throw new Error('There is no screen')
+  return answered
+}
+
+/** What comes out of a text that comes in these pieces, at once as far as it may; and what was found. */
+function through(screen: Screen, pieces: string[]) {
+  const matches: Match[] = []
+  const lane = screen.lane(match => matches.push(match))
+  const out: string[] = []
+  let mostHeld = 0
+  for (const piece of pieces) {
+    lane.feed(piece)
+    out.push(lane.take(lane.clear))
+    mostHeld = Math.max(mostHeld, lane.length - lane.clear)
+  }
+  lane.end()
+  out.push(lane.take(lane.clear))
+  return { text: out.join(''), out, mostHeld, found: matches.map(({ rule, start, end }) => `${rule.filter} ${start}-${end}`).toSorted() }
+}
+
+const cut = (text: string, places: number[]): string[] => {
+  const ordered = [0, ...places.map(place => place % (text.length + 1)).toSorted((a, b) => a - b), text.length]
+  return ordered.slice(1).map((to, i) => text.slice(ordered[i], to))
+}
+
+const WORDS = [
+  'Hello',
+  ' ',
+  ' ',
+  '.',
+  ',',
+  '\n',
+  'bob@example.com',
+  '914-309-4996',
+  '4111 1111 1111 1111',
+  '123-45-6789',
+  '10.0.0.1',
+  '::1',
+  'John Smith',
+  '12 Oak Street',
+  'AKIAIOSFODNN7EXAMPLE',
+  'password=',
+  'h8kQ2zLp0w',
+  '"a',
+  'b"',
+  'aaaa',
+  'z',
+  '1',
+  '-',
+  '@',
+  '😀',
+  '\ud83d',
+  'é',
+  ':',
+  'sk-',
+  'eyJ',
+]
+const words = fc.array(fc.oneof(fc.constantFrom(...WORDS), fc.string({ maxLength: 4 })), { maxLength: 30 }).map(parts => parts.join(''))
+const EVERY: Partial<FilterRule>[] = [
+  ...(['email', 'phone', 'ssn', 'credit-card', 'ip-address', 'person-name', 'address', 'secrets'] as const).map(slug => ({ slug })),
+  { pattern: '".*?"', label: '[QUOTED]' },
+  { pattern: 'a[^z]*z|a', label: '[A]' },
+  { pattern: '(a+)+$', action: 'flag' },
+]
+
+describe('a text that comes in pieces', () => {
+  test('comes out as one that comes at once, and the same is found', async () => {
+    const screen = await screenOf(...EVERY)
+    fc.assert(
+      fc.property(words, fc.array(fc.nat(), { maxLength: 6 }), (text, places) => {
+        const whole = through(screen, [text])
+        const { text: pieces, found } = through(screen, cut(text, places))
+        const units = through(screen, text.split(''))
+        expect([pieces, found]).toEqual([whole.text, whole.found])
+        expect([units.text, units.found]).toEqual([whole.text, whole.found])
+        // What is asked is looked at as a whole: it comes to the same.
+        expect(redacted(text, screen.find(text))).toBe(whole.text)
+      }),
+      { numRuns: 1_500, seed: 7 },
+    )
+  })
+
+  test('is let through at once as far as nothing in it can be a match', async () => {
+    const screen = await screenOf({ pattern: 'SECRET-\\d+' })
+    expect(through(screen, ['Good morning. ', 'SEC', 'OND, SECRET-', '12', '34 ok', '']).out).toEqual([
+      'Good morning. ',
+      '',
+      'SECOND, ',
+      '',
+      '[REDACTED] ok',
+      '',
+      '',
+    ])
+  })
+
+  test('is held back for no more than 4,096 units', async () => {
+    const screen = await screenOf({ pattern: 'a.*z' })
+    const pieces = Array.from({ length: 100 }, () => 'a'.repeat(100))
+    const { text, mostHeld } = through(screen, pieces)
+    expect(text).toBe('a'.repeat(10_000))
+    expect(mostHeld).toBe(LONGEST_HELD)
+  })
+
+  test('loses the last 4,096 units of a longer match, wherever it is cut', async () => {
+    const screen = await screenOf({ pattern: 'a[^z]*z', label: '[A]' })
+    const text = `${'a'.repeat(6_000)}z!`
+    const whole = through(screen, [text])
+    expect(whole.text).toBe(`${'a'.repeat(6_001 - LONGEST_HELD)}[A]!`)
+    for (const size of [1, 7, 1_000, 4_095, 4_097]) {
+      const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, i) => text.slice(i * size, (i + 1) * size))
+      expect(through(screen, pieces).text).toBe(whole.text)
+    }
+  })
+
+  test('what a long match that never ends keeps open hides nothing shorter', async () => {
+    const screen = await screenOf({ pattern: 'a.*z' }, { pattern: 'b[^z]*z|cc', label: '[C]' })
+    const text = `ab${'-'.repeat(50)}cc${'-'.repeat(9_000)}`
+    const whole = through(screen, [text])
+    expect(whole.text).toContain('[C]')
+    expect(whole.text).not.toContain('cc')
+    expect(through(screen, text.split('')).text).toBe(whole.text)
+  })
+})
+
+describe('where matches overlap', () => {
+  test.each([
+    [
+      [
+        { pattern: 'ab', label: '[1]' },
+        { pattern: 'bc', label: '[2]' },
+      ],
+      'xabcx',
+      'x[1]x',
+    ],
+    [
+      [
+        { pattern: 'b', label: '[1]' },
+        { pattern: 'abc', label: '[2]' },
+      ],
+      'xabcx',
+      'x[2]x',
+    ],
+    [
+      [
+        { pattern: 'ab', label: '[1]' },
+        { pattern: 'abc', label: '[2]' },
+      ],
+      'xabcx',
+      'x[2]x',
+    ],
+    [
+      [
+        { pattern: 'ab', label: '[1]' },
+        { pattern: 'cd', label: '[2]' },
+      ],
+      'abcd',
+      '[1][2]',
+    ],
+    [
+      [
+        { pattern: 'ab', label: '[1]' },
+        { pattern: 'bc', label: '[2]' },
+        { pattern: 'cd', label: '[3]' },
+      ],
+      'abcde',
+      '[1]e',
+    ],
+  ])('%j of %p leaves %p', async (rules, text, expected) => {
+    const screen = await screenOf(...rules)
+    expect(through(screen, [text]).text).toBe(expected)
+    expect(through(screen, text.split('')).text).toBe(expected)
+    expect(redacted(text, screen.find(text))).toBe(expected)
+  })
+})
+
+describe('several rules for one thing', () => {
+  test('are the strictest of them', async () => {
+    const { asked } = await openFilters([
+      rule({ slug: 'email', action: 'flag', guardrail_id: 'a' }),
+      rule({ slug: 'email', action: 'block', guardrail_id: 'b' }),
+      rule({ slug: 'email', action: 'redact', guardrail_id: 'c' }),
+    ])
+    expect(asked('user')?.rules.map(({ guardrail_id, action }) => [guardrail_id, action])).toEqual([['b', 'block']])
+  })
+
+  test('count only where they look', async () => {
+    const { asked, answered } = await openFilters([
+      rule({ slug: 'regex-prompt-injection', action: 'block', scan_scope: 'user_only', guardrail_id: 'a' }),
+      rule({ slug: 'regex-prompt-injection', action: 'flag', guardrail_id: 'b' }),
+      rule({ slug: 'email', action: 'block', guardrail_id: 'c', output: false }),
+      rule({ slug: 'email', action: 'flag', guardrail_id: 'd', scan_scope: 'user_only' }),
+    ])
+    const whose = (screen: Screen | null) => screen?.rules.map(({ guardrail_id, action }) => `${guardrail_id} ${action}`)
+    expect([whose(asked('user')), whose(asked('tool')), whose(answered)]).toEqual([
+      ['a block', 'c block'],
+      ['b flag', 'c block'],
+      ['d flag'],
+    ])
+  })
+
+  test('that look nowhere are no screen', async () => {
+    const { asked, answered } = await openFilters([rule({ slug: 'regex-prompt-injection', scan_scope: 'user_only' })])
+    expect([asked('user') === null, asked('system'), answered]).toEqual([false, null, null])
+  })
+
+  test('with a pattern that cannot be are refused', async () => {
+    expect(openFilters([rule({ pattern: '(?=a)' })])).rejects.toMatchObject({ status: 400, metadata: { code: 'invalid_regex_pattern' } })
+  })
+})
+
+describe('F1 and P11', () => {
+  test.each([10_000, 100_000])('padding of %p characters changes no verdict', async size => {
+    const screen = await screenOf({ pattern: '(a+)+c|SECRET-\\d+' }, { pattern: '(a+)+$', label: '[END]' })
+    const text = `${'a'.repeat(size)} SECRET-1234`
+    expect(redacted(text, screen.find(text)).slice(size)).toBe(' [REDACTED]')
+    expect(redacted(`x${'a'.repeat(size)}`, screen.find(`x${'a'.repeat(size)}`))).toBe('x[END]')
+    expect(through(screen, cut(text, [size, size + 3, size + 5])).text.slice(size)).toBe(' [REDACTED]')
+  })
+
+  test('others have their turn while a long text is looked at', async () => {
+    const screen = await screenOf({ pattern: '.{0,300}x' })
+    let turns = 0
+    const timer = setInterval(() => turns++, 0)
+    await screen.search('a'.repeat(100_000))
+    clearInterval(timer)
+    expect(turns).toBeGreaterThan(3)
+  })
+})

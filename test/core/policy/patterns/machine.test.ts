@@ -1,0 +1,97 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { RE2JS } from 're2js'
+import { Machine } from '../../../../src/core/policy/patterns/machine.ts'
+import { programOf } from '../../../../src/core/policy/patterns/program.ts'
+
+const found = (pattern: string, pieces: string[]) => {
+  const spans: [number, number][] = []
+  const machine = new Machine(programOf(pattern), (start, end) => spans.push([start, end]))
+  for (const piece of pieces) machine.feed(piece)
+  machine.end()
+  return { spans, steps: machine.steps }
+}
+
+const asRe2 = (pattern: string, text: string): [number, number][] =>
+  [...RE2JS.compile(pattern).matchAll(text)].map(({ 0: match, index = 0 }) => [index, index + match.length])
+
+const ATOMS = ['a', 'b', 'c', '[ab]', '[^a]', '.', '(?:ab)', '(a|ab)', '(ab|a)', '(a|b)', '(?i:B)', 'é', '\\s', '😀']
+const EDGES = ['\\b', '\\B', '^', '$', '(?m:^)', '(?m:$)']
+const MORE = ['', '', '', '*', '+', '?', '*?', '+?', '??', '{1,3}', '{2}', '{0,2}?']
+
+const atom = fc.tuple(fc.constantFrom(...ATOMS), fc.constantFrom(...MORE)).map(([one, more]) => one + more)
+const branch = fc.array(fc.oneof({ weight: 5, arbitrary: atom }, fc.constantFrom(...EDGES)), { minLength: 1, maxLength: 5 })
+const pattern = fc.array(branch, { minLength: 1, maxLength: 3 }).map(branches => branches.map(parts => parts.join('')).join('|'))
+const text = fc
+  .array(fc.constantFrom('a', 'a', 'b', 'B', 'c', ' ', '\n', 'é', '😀', '\ud83d'), { maxLength: 16 })
+  .map(units => units.join(''))
+
+describe('a machine', () => {
+  test('finds what RE2 finds that begins anew behind each match, and the same unit by unit', () => {
+    let compared = 0
+    fc.assert(
+      fc.property(pattern, text, (pattern, text) => {
+        const whole = found(pattern, [text]).spans
+        expect(found(pattern, text.split('')).spans).toEqual(whole)
+        const expected = asRe2(pattern, text)
+        // RE2 counts empty matches and goes on behind them, which is nothing to look for here.
+        if (expected.some(([start, end]) => start === end)) return
+        compared += 1
+        expect(whole).toEqual(expected)
+      }),
+      { numRuns: 5_000, seed: 42 },
+    )
+    expect(compared).toBeGreaterThan(2_000)
+  })
+
+  test.each([
+    ['(a+)+$', 0],
+    ['(a+)+c|SECRET-\\d+', 1],
+    ['(a|aa)+$', 0],
+    ['(.*a){10}x', 0],
+    // A search that begins anew behind each match reads the rest of the text each time.
+    ['a[^z]*z|a', 1],
+    ['.*x', 0],
+    ['\\w+@\\w+\\.com', 0],
+  ])('X-47 %p costs the same for each character of 10 kB, 100 kB and 1 MB', (pattern, least) => {
+    const [small = 0, medium = 0, large = 0] = [10_000, 100_000, 1_000_000].map(size => {
+      const { steps, spans } = found(pattern, [`${'a'.repeat(size)} SECRET-1234`])
+      expect(spans.length).toBeGreaterThanOrEqual(least)
+      return steps / size
+    })
+    expect(medium).toBeLessThan(small * 1.5)
+    expect(large).toBeLessThan(small * 1.5)
+  })
+
+  test('a counted repetition costs no more for a character than its size', () => {
+    const program = programOf('.{0,300}x')
+    const { steps } = found('.{0,300}x', ['a'.repeat(20_000)])
+    expect(steps / 20_000).toBeLessThan(program.size)
+  })
+
+  test('F1 the text that makes other engines give up is found', () => {
+    expect(found('(a+)+c|SECRET-\\d+', [`${'a'.repeat(40)} SECRET-1234`]).spans).toEqual([[41, 52]])
+  })
+
+  test('tells where the earliest thing begins that may still become a match', () => {
+    const machine = new Machine(programOf('sk-[a-z]{4}\\b|\\d+x'), () => {})
+    const openAfter = (text: string) => {
+      machine.feed(text)
+      return machine.open
+    }
+    expect(openAfter('words, word')).toBe(11)
+    expect(openAfter(' s')).toBe(12)
+    expect(openAfter('k-ab')).toBe(12)
+    expect(openAfter('! 12')).toBe(19)
+    expect(openAfter(' ')).toBe(22)
+  })
+
+  test('a match that begins too long ago is told although more may come', () => {
+    const told: number[] = []
+    const machine = new Machine(programOf('a.*z|bc'), start => told.push(start), 10)
+    machine.feed('a bc')
+    expect(told).toEqual([])
+    machine.feed('-'.repeat(12))
+    expect(told).toEqual([2])
+  })
+})
