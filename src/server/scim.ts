@@ -13,6 +13,21 @@ export const scimBase = (siteUrl: string, { url }: Request): string =>
 /** What every body of SCIM has. The rest is for the schemas that it names. */
 export const ScimBody = Type.Object({ schemas: Type.Array(Type.String()) })
 
+const Names = Type.Optional(Type.String({ description: 'Names of attributes, with commas between' }))
+
+/** What may be asked of an answer (RFC 7644, 3.9). */
+export const ScimProjection = Type.Object({ attributes: Names, excludedAttributes: Names })
+
+/** What may be asked of a list (RFC 7644, 3.4.2), for the description: it is read with SCIM’s own refusals. */
+export const ScimQuery = Type.Object({
+  filter: Type.Optional(Type.String({ description: 'As in RFC 7644, 3.4.2.2' })),
+  startIndex: Type.Optional(Type.Integer({ description: 'From 1' })),
+  count: Type.Optional(Type.Integer({ description: '100, at most 200' })),
+  sortBy: Type.Optional(Type.String()),
+  sortOrder: Type.Optional(Type.Union([Type.Literal('ascending'), Type.Literal('descending')])),
+  ...ScimProjection.properties,
+})
+
 /** An answer in SCIM's media type. */
 export const scimResponse = (body: Json, status = 200, headers: Record<string, string> = {}): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': SCIM_JSON, ...headers } })

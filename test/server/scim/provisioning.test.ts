@@ -48,6 +48,7 @@ describe('a user', () => {
     expect([status, headers.get('etag')]).toEqual([200, 'W/"2"'])
     expect(body).toMatchObject({ id, userName: 'ada', title: 'Dr', active: false })
     expect(body).not.toHaveProperty('nickName')
+    expect((await idp.patch(`/Users/${id}`, { op: 'remove', path: 'active' })).body.active).toBe(false)
   })
 
   test('is changed by a step, keeps his version where nothing changes, and is gone after DELETE', async () => {

@@ -102,10 +102,10 @@ export function replaceScimUser(gateway: Gateway, actor: Actor, id: string, body
   return changeUser(gateway, actor, id, when, before => active(resource, before.active !== false))
 }
 
-/** Changes a user step by step, all or none. Throws 400, 404, 409 and 412. */
+/** Changes a user step by step, all or none. Whether he is active can be changed and not taken away. Throws 400, 404, 409 and 412. */
 export function patchScimUser(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimUser> {
   const operations = operationsOf(body)
-  return changeUser(gateway, actor, id, when, before => active(patched(USER, before, operations), true))
+  return changeUser(gateway, actor, id, when, before => active(patched(USER, before, operations), before.active !== false))
 }
 
 async function changeUser(gateway: Gateway, actor: Actor, id: string, when: Precondition, next: (before: Json) => Json): Promise<ScimUser> {

@@ -26,7 +26,16 @@ import type { Precondition } from '../../../core/identity/scim/version.ts'
 import type { Json } from '../../../core/kernel/json.ts'
 import { scimToken } from '../../access.ts'
 import { readBody } from '../../body.ts'
-import { preconditionOf, resourceResponse, ScimBody, scimBase, scimResponse, scimV2Operation } from '../../scim.ts'
+import {
+  preconditionOf,
+  resourceResponse,
+  ScimBody,
+  ScimProjection,
+  ScimQuery,
+  scimBase,
+  scimResponse,
+  scimV2Operation,
+} from '../../scim.ts'
 
 /** What is done to one kind of resources. */
 interface Kind<One extends { id: string; version: number }> {
@@ -83,7 +92,12 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
     .get(
       '/',
       async ({ request }) => scimResponse(await kind.search(gateway, scimBase(siteUrl, request), queryOf(parametersOf(request)))),
-      scimV2Operation({ id: `listScim${type.name}Resources`, summary: `Find ${type.name}s`, statuses: [200, 400, 401, 403, 500] }),
+      scimV2Operation({
+        id: `listScim${type.name}Resources`,
+        summary: `Find ${type.name}s`,
+        query: ScimQuery,
+        statuses: [200, 400, 401, 403, 500],
+      }),
     )
     .post(
       '/.search',
@@ -102,6 +116,7 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
       scimV2Operation({
         id: `createScim${type.name}Resource`,
         summary: `Make a ${type.name}`,
+        query: ScimProjection,
         body: ScimBody,
         statuses: [201, 400, 401, 403, 409, 413, 500],
       }),
@@ -113,6 +128,7 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
         id: `getScim${type.name}Resource`,
         summary: `Get a ${type.name}`,
         params: id,
+        query: ScimProjection,
         statuses: [200, 304, 400, 401, 403, 404, 500],
       }),
     )
@@ -126,6 +142,7 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
         id: `replaceScim${type.name}Resource`,
         summary: `Put another resource in a ${type.name}’s place`,
         params: id,
+        query: ScimProjection,
         body: ScimBody,
         statuses: [200, 400, 401, 403, 404, 409, 412, 413, 500],
       }),
@@ -140,6 +157,7 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
         id: `patchScim${type.name}Resource`,
         summary: `Change a ${type.name}`,
         params: id,
+        query: ScimProjection,
         body: ScimBody,
         statuses: [200, 400, 401, 403, 404, 409, 412, 413, 500],
       }),
