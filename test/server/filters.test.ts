@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
 import type { Json } from '../../src/core/kernel/json.ts'
+import { policyFor } from '../../src/core/policy/effective.ts'
 import { type FilterRule, openFilters } from '../../src/core/policy/filters.ts'
-import { REGIONS } from '../../src/core/policy/regions.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { createApp } from '../../src/server/app.ts'
 import { testGateway, testKeys } from '../support/gateway.ts'
@@ -141,12 +142,13 @@ beforeEach(() => {
   events = []
 })
 
-const FREE = { bounds: [], rules: [], regions: [...REGIONS] }
+/** The key's policy as it is without guardrails. */
+const openPolicy = () => policyFor(gateway, { ...operator(gateway), key_hash: 'nobody' })
 
 /** Puts these rules in force for the key. */
 function guard(...rules: Partial<FilterRule>[]): void {
   const filters = openFilters(rules.map(rule => ({ guardrail_id: 'g-1', scope: 'key', action: 'redact', ...rule })))
-  gateway.policies.set(keys.hash, { ...FREE, filters })
+  gateway.policies.set(keys.hash, { ...openPolicy(), filters })
 }
 
 async function ask(path: string, body: object) {
@@ -344,7 +346,7 @@ describe('what is asked', () => {
   })
 
   test('is sent as it came where there are no filters', async () => {
-    gateway.policies.set(keys.hash, FREE)
+    gateway.policies.clear()
     await ask('/chat/completions', say(EMAIL))
     expect(askedText()).toContain(EMAIL)
     expect(finished).toMatchObject([{ contentFilters: [] }])
@@ -482,6 +484,59 @@ describe('what is answered', () => {
     await sayer.left.promise
     await gateway.recorder.flush()
     expect([finished.length, gateway.calls.size]).toEqual([1, 0])
+  })
+})
+
+describe('a guardrail', () => {
+  const manage = async (method: string, path: string, body: object) => {
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${keys.management}` }
+    const response = await app.handle(new Request(`http://localhost/api/v1${path}`, { method, headers, body: JSON.stringify(body) }))
+    return { status: response.status, json: (await response.json()) as Json & { data: { id: string }; error: Json } }
+  }
+
+  test('filters what is asked and answered under the keys that it is assigned to, from the next call on', async () => {
+    gateway.policies.clear()
+    const fields = {
+      name: 'Filters',
+      content_filter_builtins: [{ slug: 'email', action: 'redact' }],
+      content_filters: [{ pattern: '(?:falcon)+-\\d', action: 'block', label: 'Project' }],
+      filterOutput: true,
+    }
+    const { json } = await manage('POST', '/guardrails', fields)
+    const id = json.data.id
+    await manage('POST', `/guardrails/${id}/assignments/keys`, { key_hashes: [keys.hash] })
+    sayer.pieces = ['Ask eve@', 'example.com']
+    expect(wordsOf((await ask('/chat/completions', say('I am bob@example.com'))).text)).toBe('Ask [EMAIL]')
+    expect(askedText()).toContain('I am [EMAIL]')
+    expect(finished[0]?.contentFilters).toEqual([
+      { guardrail_id: id, filter: 'email', action: 'redact', where: 'input', count: 1 },
+      { guardrail_id: id, filter: 'email', action: 'redact', where: 'output', count: 1 },
+    ])
+    const refused = (await ask('/chat/completions', say('falconfalcon-1'))).json()
+    expect(refused.error.message).toBe('Request blocked by content filter: Project')
+    await manage('PATCH', `/guardrails/${id}`, { content_filters: null, content_filter_builtins: null })
+    expect((await ask('/chat/completions', say('bob@example.com falcon-1'))).status).toBe(200)
+    expect(askedText()).toContain('bob@example.com falcon-1')
+  })
+
+  test('with a pattern that cannot be is refused', async () => {
+    const { status, json } = await manage('POST', '/guardrails', { name: 'x', content_filters: [{ pattern: '(?=a)', action: 'flag' }] })
+    expect([status, json.error.metadata]).toEqual([
+      400,
+      expect.objectContaining({ field: 'content_filters.0.pattern', code: 'invalid_regex_pattern' }),
+    ])
+  })
+
+  test('blocks a call whose limit is used up, and takes nothing for it', async () => {
+    gateway.policies.clear()
+    const { json } = await manage('POST', '/guardrails', { name: 'y', content_filter_builtins: [{ slug: 'ssn', action: 'block' }] })
+    await manage('POST', `/guardrails/${json.data.id}/assignments/keys`, { key_hashes: [keys.hash] })
+    await manage('PATCH', `/keys/${keys.hash}`, { limit: 0 })
+    expect([(await ask('/chat/completions', say('123-45-6789'))).status, (await ask('/chat/completions', say('Hi'))).status]).toEqual([
+      403, 402,
+    ])
+    await manage('PATCH', `/keys/${keys.hash}`, { limit: null })
+    expect(finished).toMatchObject([{ error_type: 'permission_denied', total_cost: 0n }])
   })
 })
 

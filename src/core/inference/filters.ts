@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors.ts'
 import type { Match, OpenedRule } from '../policy/filters/rule.ts'
+import type { Filters } from '../policy/filters.ts'
 import type { Kind, Work } from './call.ts'
-import type { Filtering } from './filters/filtering.ts'
+import { Filtering } from './filters/filtering.ts'
 import { type KindOfWork, kinds } from './kinds.ts'
 import type { Passage } from './passage.ts'
 
@@ -9,17 +10,24 @@ import type { Passage } from './passage.ts'
 export interface Filtered<K extends Kind> {
   call: Work[K]['call']
   error: GatewayError | null
+  filtering: Filtering | null
 }
 
-/** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. */
-export async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filtering: Filtering): Promise<Filtered<K>> {
+/** A call at which nothing looks. */
+export const asItIs = <K extends Kind>(call: Work[K]['call']): Filtered<K> => ({ call, error: null, filtering: null })
+
+/** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Never throws. */
+export async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filters: Promise<Filters>): Promise<Filtered<K>> {
   const { reworded }: KindOfWork<K> = kinds[kind]
   const blocking: Blocking[] = []
+  let filtering: Filtering | null = null
   try {
-    const left = await reworded(call, passage => rewordedPassage(passage, filtering, blocking))
-    return { call: left, error: blocking.length > 0 ? blocked(blocking) : null }
+    const noted = new Filtering(await filters)
+    filtering = noted
+    const left = await reworded(call, passage => rewordedPassage(passage, noted, blocking))
+    return { call: left, error: blocking.length > 0 ? blocked(blocking) : null, filtering }
   } catch (thrown) {
-    return { call, error: GatewayError.from(thrown) }
+    return { call, error: GatewayError.from(thrown), filtering }
   }
 }
 

@@ -90,7 +90,7 @@ export function begin<K extends Kind>(
   return running
 }
 
-/** Set aside for a key's call. Throws 402 where a limit has not enough left. */
+/** Set aside for a key's call, where it is to be sent at all. Throws 402 where a limit has not enough left. */
 function holdFor<K extends Kind>(
   gateway: Gateway,
   { key_hash, user_id, workspace_id }: Actor,
@@ -99,7 +99,7 @@ function holdFor<K extends Kind>(
   { endpoints }: Plan,
   bounds: Bound[],
 ): Hold | null {
-  if (key_hash === null) return null
+  if (key_hash === null || endpoints.length === 0) return null
   return gateway.ledger.reserve({ key_hash, user_id, workspace_id }, needOf(gateway, kind, call, endpoints), bounds)
 }
 

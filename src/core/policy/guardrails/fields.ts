@@ -7,7 +7,7 @@ import type { Gateway } from '../../gateway.ts'
 import { nanosOf } from '../../ledger/money.ts'
 import { PERIODS } from '../../ledger/periods.ts'
 import { LABELS } from '../filters/labels.data.ts'
-import { checkPattern } from '../filters.ts'
+import { checkPattern, MOST_PATTERNS } from '../filters.ts'
 import type { Guardrail } from '../guardrails.ts'
 import { REGIONS } from '../regions.ts'
 
@@ -17,7 +17,6 @@ const oneOf = <const Words extends readonly string[]>(words: Words) =>
 
 /** More than anybody lists by hand, and little enough to be looked through. */
 const LONGEST = 1_000
-const MOST_FILTERS = 100
 const List = nullable(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: LONGEST }))
 const Flag = nullable(Type.Boolean())
 const Action = oneOf(['redact', 'block', 'flag'])
@@ -40,8 +39,8 @@ export const FIELDS = {
   allowed_providers: List,
   ignored_models: List,
   ignored_providers: List,
-  content_filter_builtins: nullable(Type.Array(Builtin, { maxItems: MOST_FILTERS })),
-  content_filters: nullable(Type.Array(Pattern, { maxItems: MOST_FILTERS })),
+  content_filter_builtins: nullable(Type.Array(Builtin, { maxItems: MOST_PATTERNS })),
+  content_filters: nullable(Type.Array(Pattern, { maxItems: MOST_PATTERNS })),
   filterOutput: Type.Optional(Type.Boolean({ description: 'Scan what models say as well' })),
   enable_free_model_publication: Flag,
   enable_free_model_training: Flag,
