@@ -120,8 +120,8 @@ test(`A-06 killed at random points ${KILLS} times, a limit of one dollar stays o
     await expectSound(directory)
     expect(countIn(directory, 'holds')).toBe(0)
     // Both happened, or the rounds have proven nothing: answers that were given, and calls of which only their hold was left.
-    expect(countIn(directory, "ledger where source = 'exact'")).toBeGreaterThan(KILLS)
-    expect(countIn(directory, "ledger where source = 'estimated'")).toBeGreaterThan(KILLS)
+    expect(countIn(directory, "ledger where source = 'exact'")).toBeGreaterThan(KILLS / 4)
+    expect(countIn(directory, "ledger where source = 'estimated'")).toBeGreaterThan(KILLS / 4)
   } finally {
     if (server.process.exitCode === null) await server.kill()
     rmSync(directory, { recursive: true, force: true })

@@ -149,6 +149,7 @@ function logger(format: string, gateway: Gateway): Log {
   gateway.events.on('byok.unreadable', ({ id, provider }) =>
     log('byok.unreadable', { id, provider, consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key): it is not used' }),
   )
+  gateway.events.on('filter.matched', finding => log('filter.matched', { ...finding }))
   gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
   return log
 }

@@ -140,8 +140,6 @@ function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Pro
   const charge = chargeFor(running, outcome.receipt, settled)
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   running.forget()
-  for (const finding of running.filtering?.findings ?? [])
-    gateway.events.publish('filter.matched', { generation_id: running.call.id, ...finding })
   return gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge, held: running.held !== null })
 }
 

@@ -101,7 +101,7 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
 
   function done({ entry, resolve }: Waiting): void {
     resolve()
-    if ('generation' in entry) events.publish('generation.finished', entry.generation)
+    if ('generation' in entry) tell(events, entry.generation)
   }
 
   // A record keeps its place in the queue; only whoever waits for it is told that it may not be safe yet. A call whose word could not be
@@ -130,6 +130,11 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
       await running
     },
   }
+}
+
+function tell(events: Events, generation: Generation): void {
+  events.publish('generation.finished', generation)
+  for (const finding of generation.contentFilters) events.publish('filter.matched', { generation_id: generation.id, ...finding })
 }
 
 const isWord = ({ entry }: Waiting) => !('generation' in entry)
