@@ -89,5 +89,5 @@ export const denied = (message: string) => new GatewayError('permission_denied',
 export const tooLarge = (message = 'Request payload too large') => new GatewayError('payload_too_large', message)
 
 /** The gateway itself cannot take work now. 503, with a hint when to try again. */
-export const unavailable = (message = 'Service temporarily unavailable', retryAfter = 5) =>
-  new GatewayError('unavailable', message, { retryAfter })
+export const unavailable = (message = 'Service temporarily unavailable', retryAfter = 5, cause?: unknown) =>
+  new GatewayError('unavailable', message, { retryAfter, cause })

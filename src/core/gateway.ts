@@ -17,7 +17,7 @@ import { type Ids, randomIds } from './kernel/ids.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
 import type { LedgerHead } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
-import { type Ledger, openLedger } from './ledger/ledger.ts'
+import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
 import { midnight } from './ledger/periods.ts'
 import { type Assignment, openAssignments, reloadAssignments } from './policy/assignments.ts'
 import { type Budget, openBudgets, reloadBudgets } from './policy/budgets.ts'
@@ -25,6 +25,7 @@ import type { Policy } from './policy/effective.ts'
 import { type Guardrail, openGuardrails, reloadGuardrails } from './policy/guardrails.ts'
 import { openRateLimits, type RateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
+import { openHoldJournal } from './store/hold-journal.ts'
 import { readHead, writeHead } from './store/ledger-head.ts'
 import { dataSecret } from './store/secret.ts'
 import { openSqlite } from './store/sqlite.ts'
@@ -65,6 +66,8 @@ export interface Gateway {
   /** How often they may be made. */
   rateLimits: RateLimits
   ledger: Ledger
+  /** Word of the calls that run, beside the store. */
+  holds: HoldJournal
   /** Where the ledger ended when it was last written down, beside the store. */
   head: { read(): LedgerHead | null; write(head: LedgerHead): void }
   /** What was paid in, in nano-dollars. */
@@ -139,6 +142,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     policies: new Map(),
     rateLimits: openRateLimits(config, clock, await freeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
+    holds: data === undefined ? noHolds() : openHoldJournal(data),
     head: data === undefined ? NO_HEAD : { read: () => readHead(data), write: head => writeHead(data, head) },
     credits: await store.credits.total(),
     recorder,
@@ -185,6 +189,13 @@ function openStore(data: string | undefined, durability: Config['storage']['dura
 }
 
 /** What is kept in memory ends with it. */
+const noHolds = (): HoldJournal => ({
+  open: () => undefined,
+  progress: () => undefined,
+  close: () => undefined,
+  left: () => [],
+  clear: () => undefined,
+})
 const NO_HEAD = { read: () => null, write: () => undefined }
 
 // Only where they are limited: then a restart gives nobody another day's worth.

@@ -163,7 +163,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       await store.keys.insert(keyOf({ limit: LARGEST }), told())
       store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])
       store.generations.record([
-        { generation: generationWith({ id: 'gen-2', total_cost: LARGEST, upstream_inference_cost: null }), charge: null, held: false },
+        { generation: generationWith({ id: 'gen-2', total_cost: LARGEST, upstream_inference_cost: null }), charge: null },
       ])
       expect((await store.keys.all())[0]?.limit).toBe(LARGEST)
       expect((await store.ledger.totals())[0]?.nanos).toBe(LARGEST - 1n)
@@ -370,8 +370,8 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         cancelled: true,
       })
       store.generations.record([
-        { generation: whole, charge: null, held: false },
-        { generation: bare, charge: null, held: false },
+        { generation: whole, charge: null },
+        { generation: bare, charge: null },
       ])
       expect(await store.generations.byId('gen-1')).toEqual(whole)
       expect(await store.generations.byId('gen-2')).toEqual(bare)
@@ -395,7 +395,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         { id: 'second', model, created_at: noon, settled_at: noon },
       ]
       expect(await store.generations.freeSince(midnight)).toBe(0)
-      for (const call of calls) store.generations.record([{ generation: generationWith(call), charge: null, held: false }])
+      for (const call of calls) store.generations.record([{ generation: generationWith(call), charge: null }])
       expect(await store.generations.freeSince(midnight)).toBe(2)
       expect(await store.generations.freeSince(new Date('2026-03-03T00:00:00.000Z'))).toBe(4)
       expect(await store.generations.freeSince(new Date('2026-03-05T00:00:00.000Z'))).toBe(0)
@@ -432,7 +432,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
 
     const refusalOf = (generation: Generation) => {
       try {
-        store.generations.record([{ generation, charge: null, held: false }])
+        store.generations.record([{ generation, charge: null }])
         return undefined
       } catch (thrown) {
         return GatewayError.from(thrown).type

@@ -55,5 +55,4 @@ export const chargeWith = (more: Partial<Charge> = {}): Charge => ({ ...PAYER, d
 export const entryOf = (id: string, charge: Partial<Charge> = {}): Entry => ({
   generation: generationWith({ id }),
   charge: chargeWith(charge),
-  held: false,
 })

@@ -9,8 +9,8 @@ export const doctorCommand = () =>
 
 async function doctor(options: CommonOptions): Promise<void> {
   const { examine } = await import('../../core/ledger/doctor.ts')
-  await withGateway(options, gateway => {
-    const { data } = examine(gateway)
+  await withGateway(options, async gateway => {
+    const { data } = await examine(gateway)
     output(options.json, { data }, () =>
       printTable(
         ['CHECK', 'STATE', 'FOUND'],

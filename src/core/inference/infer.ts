@@ -8,7 +8,7 @@ import { attemptInOrder } from './attempt.ts'
 import type { Kind, Work } from './call.ts'
 import { asItIs, type Filtered, filteredCall } from './filters.ts'
 import { type Plan, planRoute } from './plan.ts'
-import { begin, type Running, writeDown } from './running.ts'
+import { begin, type Running } from './running.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
 
 /** The life of one call, in the order it happens. Every inference endpoint comes through here. */
@@ -23,7 +23,6 @@ export async function infer<K extends Kind>(
   const leave = admit(gateway, actor, call, policy)
   const filtered = policy.filters ? await filteredCall(kind, call, policy.filters) : asItIs<K>(call)
   const running = start(gateway, actor, kind, filtered, policy, signal, leave)
-  if (running.held) await writeDown(gateway, running, running.held)
   try {
     if (filtered.error) throw filtered.error
     return settle(gateway, running, await attemptInOrder(gateway, running))

@@ -8,16 +8,23 @@ import type { Generation } from '../telemetry/generations.ts'
  * it was known to have delivered, and its record says `estimated`. Only for who holds the lock of the data directory. Returns how many there were.
  */
 export async function recover(gateway: Gateway): Promise<number> {
-  const left = await gateway.store.ledger.holds()
+  const left = await deadCalls(gateway)
   await Promise.all(left.map(held => settleDead(gateway, held)))
+  gateway.holds.clear()
   return left.length
+}
+
+/** The calls of which there is word and no record. */
+export async function deadCalls({ holds, store }: Gateway): Promise<HeldCall[]> {
+  const left = await Promise.all(holds.left().map(async held => ((await store.generations.byId(held.id)) ? [] : held)))
+  return left.flat()
 }
 
 async function settleDead(gateway: Gateway, held: HeldCall): Promise<void> {
   const { key_hash, user_id, workspace_id, byok, spent: nanos } = held
   const settled = gateway.clock.now()
   const charge: Charge = { key_hash, user_id, workspace_id, byok, nanos, day: dayOf(settled) }
-  await gateway.recorder.record({ generation: deadGeneration(held, settled), charge, held: true })
+  await gateway.recorder.record({ generation: deadGeneration(held, settled), charge })
   gateway.ledger.charge(charge)
 }
 
@@ -52,17 +59,13 @@ const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: D
   contentFilters: [],
 })
 
-/**
- * Writes down what the running answers have come to, so that a dead process leaves word of it, and where the ledger ends. While the store is
- * locked it is left for the next time.
- */
+/** Writes down what the running answers have come to, so that a dead process leaves word of it, and where the ledger ends. */
 export function checkpoint(gateway: Gateway): void {
   try {
-    const progress = gateway.calls.progress()
-    if (progress.length > 0) gateway.store.ledger.checkpoint(progress)
+    gateway.holds.progress(gateway.calls.progress())
     markEnd(gateway)
   } catch {
-    // The recorder tells of a store that fails.
+    // The recorder tells of a disk that fails.
   }
 }
 

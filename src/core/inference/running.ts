@@ -48,7 +48,7 @@ export const clientLeft = () => new GatewayError('unmapped', 'The client closed 
 /** Whether the call ended because its client left. */
 export const isAbandoned = ({ cancellation }: Running<Kind>): boolean => cancellation.reason?.status === CLIENT_CLOSED_REQUEST
 
-/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten, which `leave` hears of. Throws 402 where a limit has not enough left. */
+/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten, which `leave` hears of. Throws 402 where a limit has not enough left, 503 where word of it cannot be left. */
 export function begin<K extends Kind>(
   gateway: Gateway,
   actor: Actor,
@@ -82,6 +82,7 @@ export function begin<K extends Kind>(
     forget: () => undefined,
   }
   running.held = hold && heldFor(running, hold)
+  if (hold && running.held) writeDown(gateway, hold, running.held)
   const unlisted = gateway.calls.add(running)
   running.forget = () => {
     unlisted()
@@ -126,12 +127,11 @@ function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { pa
 }
 
 /** Leaves word of the call before it goes out, so that a dead process cannot forget it. Throws 503, with everything given back, when that cannot be done. */
-export async function writeDown({ recorder, ledger }: Gateway, { hold, forget }: Running<Kind>, held: HeldCall): Promise<void> {
+function writeDown({ holds, ledger }: Gateway, hold: Hold, held: HeldCall): void {
   try {
-    await recorder.hold(held)
+    holds.open(held)
   } catch (thrown) {
-    if (hold) ledger.release(hold)
-    forget()
+    ledger.release(hold)
     throw thrown
   }
 }

@@ -140,7 +140,8 @@ function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Pro
   const charge = chargeFor(running, outcome.receipt, settled)
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   running.forget()
-  return gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge, held: running.held !== null })
+  const recorded = gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge })
+  return running.held ? recorded.then(() => gateway.holds.close(running.call.id)) : recorded
 }
 
 function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {

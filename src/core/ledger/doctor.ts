@@ -1,5 +1,6 @@
 import { unreadableKeys } from '../catalog/byok.ts'
 import type { Gateway } from '../gateway.ts'
+import { deadCalls } from '../inference/recover.ts'
 import { chained, type LedgerHead, type LedgerRow } from './chain.ts'
 import type { DaySpend, LedgerBooks } from './ledger.ts'
 import { usdOf } from './money.ts'
@@ -16,9 +17,10 @@ export interface Finding {
  * Looks at everything that money depends on, at one moment, also while a server runs: the database's own structure, the chain of the ledger
  * and its end, every counter added up anew, and that every charge has its call and every call its charge.
  */
-export function examine(gateway: Gateway): { data: Finding[] } {
-  const data = gateway.store.ledger.inspect(books => [structure(books), ...ledger(books, gateway.head.read()), calls(books), holds(books)])
-  return { data: [...data, providerKeys(gateway)] }
+export async function examine(gateway: Gateway): Promise<{ data: Finding[] }> {
+  const head = gateway.head.read()
+  const data = gateway.store.ledger.inspect(books => [structure(books), ...ledger(books, head), calls(books)])
+  return { data: [...data, await holds(gateway), providerKeys(gateway)] }
 }
 
 const finding = (check: string, faults: string[], fine: string): Finding => ({
@@ -84,8 +86,10 @@ const calls = ({ unmatched }: LedgerBooks) =>
 
 const shown = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${usdOf(nanos)}`)
 
-const holds = ({ held }: LedgerBooks) =>
-  finding('holds', [], held === 0 ? 'no call runs' : `${held} calls run, or are settled when the server starts`)
+async function holds(gateway: Gateway): Promise<Finding> {
+  const { length } = await deadCalls(gateway)
+  return finding('holds', [], length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`)
+}
 
 const providerKeys = (gateway: Gateway) =>
   finding(

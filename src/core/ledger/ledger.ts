@@ -70,6 +70,20 @@ export interface HeldCall extends Payer {
   spent: bigint
 }
 
+/** Remembers the calls that run, for the process that comes after this one. Only whoever serves writes there. */
+export interface HoldJournal {
+  /** Leaves word of a call. What has returned outlives the process. Throws 503 when it cannot be written. */
+  open(held: HeldCall): void
+  /** What running calls have come to by now. */
+  progress(calls: Pick<HeldCall, 'id' | 'spent'>[]): void
+  /** The call is on record: there is no more to be remembered. */
+  close(id: string): void
+  /** Every call of which there is word, also of those that are on record. */
+  left(): HeldCall[]
+  /** Forgets all but those that run. */
+  clear(): void
+}
+
 /** All that money depends on, as it is kept. */
 export interface LedgerBooks {
   /** What the database says of its own structure. */
@@ -79,11 +93,9 @@ export interface LedgerBooks {
   spend: DaySpend[]
   /** Charges and calls that do not fit each other. Null: there is none. */
   unmatched: { id: string; charged: bigint | null; recorded: bigint | null }[]
-  /** Calls that run. */
-  held: number
 }
 
-/** Remembers spending: all time in `totals`, and each day from `since` on. Every row in the order of settling; every call that runs. */
+/** Remembers spending: all time in `totals`, and each day from `since` on. Every row in the order of settling. */
 export interface LedgerStore {
   days(since: number): Promise<DaySpend[]>
   totals(): Promise<Omit<DaySpend, 'day'>[]>
@@ -91,9 +103,6 @@ export interface LedgerStore {
   head(): LedgerHead | null
   /** Shows everything at one moment, whatever others write meanwhile. */
   inspect<Seen>(look: (books: LedgerBooks) => Seen): Seen
-  holds(): Promise<HeldCall[]>
-  /** Writes down what running calls have come to. Throws when the store is locked: the next one says it again. */
-  checkpoint(calls: Pick<HeldCall, 'id' | 'spent'>[]): void
 }
 
 /**

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { GatewayError } from '../errors.ts'
 import type { Charge, DaySpend } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from '../telemetry/generations.ts'
-import type { Entry, Written } from '../telemetry/recorder.ts'
+import type { Entry } from '../telemetry/recorder.ts'
 import { ledgerWriter } from './ledger.ts'
 import type { Tables } from './tables.ts'
 
@@ -92,14 +92,8 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
 function recorder(db: Database) {
   const generation = db.query(`insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`)
   const ledger = ledgerWriter(db)
-  return db.transaction((batch: Written[]) => {
-    for (const one of batch) {
-      if (!('generation' in one)) ledger.hold(one.held)
-      else {
-        generation.run(...valuesOf(one.generation))
-        if (one.held) ledger.release(one.generation.id)
-      }
-    }
+  return db.transaction((batch: Entry[]) => {
+    for (const one of batch) generation.run(...valuesOf(one.generation))
     const charged = batch.filter(isCharged)
     if (charged.length > 0) ledger.append(charged.map(rowOf))
     for (const sum of perDay(charged)) ledger.count(sum)
@@ -108,7 +102,7 @@ function recorder(db: Database) {
 
 type Charged = Entry & { charge: Charge }
 
-const isCharged = (one: Written): one is Charged => 'generation' in one && one.charge !== null && one.charge.nanos !== 0n
+const isCharged = (one: Entry): one is Charged => one.charge !== null && one.charge.nanos !== 0n
 
 function rowOf({ generation: { id, settled_at, usageSource: source }, charge }: Charged) {
   const { key_hash, user_id, workspace_id, byok, nanos } = charge

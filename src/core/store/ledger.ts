@@ -1,16 +1,12 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
 import { chained, type LedgerHead, type LedgerRow } from '../ledger/chain.ts'
-import type { Charge, DaySpend, HeldCall, LedgerBooks, LedgerStore } from '../ledger/ledger.ts'
+import type { Charge, DaySpend, LedgerBooks, LedgerStore } from '../ledger/ledger.ts'
 import type { Tables } from './tables.ts'
 
 /** Spending in SQL. It is written together with the generations it belongs to: see `generations.ts`. */
 export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
   const head = db.query<LedgerHead, []>('select seq, hash from ledger where hash is not null order by seq desc limit 1')
-  const checkpoint = db.query('update holds set spent = ? where id = ?')
-  const checkpoints = db.transaction((calls: Pick<HeldCall, 'id' | 'spent'>[]) => {
-    for (const { id, spent } of calls) checkpoint.run(spent, id)
-  })
   return {
     async days(since) {
       const rows = await kysely.selectFrom('spend').selectAll().select(textOf('nanos')).where('day', '>=', since).execute()
@@ -22,18 +18,8 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
       const rows = await kysely.selectFrom('spend').select(payer).select(sum).groupBy(payer).execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
-    async holds() {
-      const rows = await kysely
-        .selectFrom('holds')
-        .selectAll()
-        .select([textOf('nanos'), textOf('spent')])
-        .execute()
-      const flags = (row: { byok: number; streamed: number }) => ({ byok: row.byok === 1, streamed: row.streamed === 1 })
-      return rows.map(row => ({ ...row, ...flags(row), nanos: BigInt(row.nanos), spent: BigInt(row.spent) }))
-    },
     head: () => head.get(),
     inspect: look => db.transaction(() => look(booksOf(db)))(),
-    checkpoint: calls => void checkpoints.immediate(calls),
   }
 }
 
@@ -52,7 +38,6 @@ function booksOf(db: Database): LedgerBooks {
     unmatched: (db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]).map(
       ({ id, charged, recorded }) => ({ id, charged: moneyOf(charged), recorded: moneyOf(recorded) }),
     ),
-    held: (db.query('select count(*) as count from holds').get() as { count: number }).count,
   }
 }
 
@@ -84,8 +69,6 @@ export function ledgerWriter(db: Database) {
     'insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash) values (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   )
   const spend = db.query('insert into spend values (?, ?, ?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos')
-  const hold = db.query('insert into holds values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
-  const release = db.query('delete from holds where id = ?')
 
   /** The hash that the next row follows. */
   function head(): string {
@@ -109,9 +92,5 @@ export function ledgerWriter(db: Database) {
     count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {
       spend.run(key_hash, user_id, workspace_id, day, Number(byok), nanos)
     },
-    hold({ id, request_id, created_at, key_hash, user_id, workspace_id, api_type, model, streamed, byok, nanos, spent }: HeldCall): void {
-      hold.run(id, request_id, created_at, key_hash, user_id, workspace_id, api_type, model, Number(streamed), Number(byok), nanos, spent)
-    },
-    release: (id: string) => void release.run(id),
   }
 }

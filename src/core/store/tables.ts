@@ -12,7 +12,7 @@ import type { ScimUser } from '../identity/scim/users.ts'
 import type { Workspace } from '../identity/workspaces.ts'
 import type { LedgerRow } from '../ledger/chain.ts'
 import type { Credit } from '../ledger/credits.ts'
-import type { DaySpend, HeldCall } from '../ledger/ledger.ts'
+import type { DaySpend } from '../ledger/ledger.ts'
 import type { Assignment } from '../policy/assignments.ts'
 import type { Budget } from '../policy/budgets.ts'
 import type { Guardrail } from '../policy/guardrails.ts'
@@ -43,7 +43,6 @@ export interface Tables {
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow>
-  holds: Columns<HeldCall>
 }
 
 /** A row stays when its workspace is deleted, for what points to it. */

@@ -3,7 +3,7 @@ import { notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { usdOf } from '../ledger/money.ts'
-import type { Written } from './recorder.ts'
+import type { Entry } from './recorder.ts'
 
 /** One try at one endpoint, as the record tells it. Latency in milliseconds; a status of null means no answer came. */
 export interface ProviderResponse {
@@ -71,11 +71,11 @@ export interface Generation {
 }
 
 /**
- * Remembers generations. `record` is one transaction, all or nothing: word of calls that begin; and of those that ended the row, the ledger's
- * row, the day's spending, and no more word of them. It throws 409 for a row that can never be kept.
+ * Remembers generations. `record` is one transaction, all or nothing: the rows, those of the ledger and the days' spending. It throws 409 for a
+ * row that can never be kept.
  */
 export interface GenerationStore {
-  record(batch: Written[]): void
+  record(batch: Entry[]): void
   byId(id: string): Promise<Generation | undefined>
   recent(limit: number): Promise<Generation[]>
   /** How many calls of free models began then or later. */

@@ -1,23 +1,16 @@
 import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
-import type { Charge, HeldCall } from '../ledger/ledger.ts'
+import type { Charge } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from './generations.ts'
 
 /** A finished call and what it cost. Null: nothing may be charged to a key. */
 export interface Entry {
   generation: Generation
   charge: Charge | null
-  /** Whether word of it was written when it began. */
-  held: boolean
 }
 
-/** Word of a call that begins, or a call that has ended. */
-export type Written = Entry | { held: HeldCall }
-
-/** Writes calls in batches: word of them before they go out, and the record when they have ended. */
+/** Writes finished calls in batches. */
 export interface Recorder {
-  /** Resolves when word of the call outlives this process. Throws 503 when it could not be written in time: it will not be. */
-  hold(held: HeldCall): Promise<void>
   /** Resolves when the entry outlives this process. Throws 503 when it could not be written in time; it is still tried. */
   record(entry: Entry): Promise<void>
   /** Whether new work can be recorded. */
@@ -27,7 +20,7 @@ export interface Recorder {
 }
 
 interface Waiting {
-  entry: Written
+  entry: Entry
   resolve(): void
   reject(error: unknown): void
   since: number
@@ -47,7 +40,7 @@ const LONGEST_PAUSE = 500
  * admission to take no more. A call that the store will never take is given up alone.
  */
 export function openRecorder(store: GenerationStore, events: Events, ticks: () => number): Recorder {
-  let waiting: Waiting[] = []
+  const waiting: Waiting[] = []
   let failing = false
   let running: Promise<void> | undefined
 
@@ -101,27 +94,21 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
 
   function done({ entry, resolve }: Waiting): void {
     resolve()
-    if ('generation' in entry) tell(events, entry.generation)
+    tell(events, entry.generation)
   }
 
-  // A record keeps its place in the queue; only whoever waits for it is told that it may not be safe yet. A call whose word could not be
-  // written is not made, so the word is not needed any more.
+  // The entry keeps its place in the queue; only whoever waits for it is told that it may not be safe yet.
   function giveUpOnPatience(): void {
     const limit = ticks() - PATIENCE
-    const late = waiting.filter(one => one.since < limit)
-    for (const one of late) one.reject(unavailable('The call could not be recorded'))
-    if (late.some(isWord)) waiting = waiting.filter(one => one.since >= limit || !isWord(one))
+    for (const one of waiting) if (one.since < limit) one.reject(unavailable('The call could not be recorded'))
   }
 
-  const written = (entry: Written): Promise<void> =>
-    new Promise((resolve, reject) => {
-      waiting.push({ entry, resolve, reject, since: ticks() })
-      running ??= drain()
-    })
-
   return {
-    hold: held => written({ held }),
-    record: written,
+    record: entry =>
+      new Promise((resolve, reject) => {
+        waiting.push({ entry, resolve, reject, since: ticks() })
+        running ??= drain()
+      }),
     get healthy() {
       const oldest = waiting[0]
       return waiting.length < MOST_WAITING && (oldest === undefined || ticks() - oldest.since < ALARM)
@@ -136,8 +123,6 @@ function tell(events: Events, generation: Generation): void {
   events.publish('generation.finished', generation)
   for (const finding of generation.contentFilters) events.publish('filter.matched', { generation_id: generation.id, ...finding })
 }
-
-const isWord = ({ entry }: Waiting) => !('generation' in entry)
 
 const isRefusal = (error: unknown) => error instanceof GatewayError && error.type === 'conflict'
 

@@ -28,7 +28,6 @@ async function charged(): Promise<string> {
       {
         generation: generationWith({ id: `gen-${i}`, settled_at: settled.toISOString(), upstream_inference_cost: nanos, is_byok: byok }),
         charge: chargeWith({ key_hash: `k${i % 2}`, day: Math.floor(settled.getTime() / DAY), byok, nanos }),
-        held: false,
       },
     ])
   }
@@ -47,7 +46,7 @@ async function wrongAfter(tampering: string): Promise<string[]> {
   db.run(tampering)
   db.close()
   const gateway = await opened(data)
-  const wrong = examine(gateway).data.filter(({ ok }) => !ok)
+  const wrong = (await examine(gateway)).data.filter(({ ok }) => !ok)
   await gateway.close()
   return wrong.map(({ check }) => check)
 }
@@ -55,7 +54,7 @@ async function wrongAfter(tampering: string): Promise<string[]> {
 describe('gateway doctor', () => {
   test('finds nothing wrong where nothing is', async () => {
     const gateway = await opened(await charged())
-    expect(examine(gateway).data.filter(({ ok }) => !ok)).toEqual([])
+    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     mustBeWhole(gateway)
     await gateway.close()
   })
@@ -102,9 +101,9 @@ describe('gateway doctor', () => {
       nanos: 5n,
       spent: 1n,
     }
-    one.store.generations.record([{ held: { ...payer, ...call } }])
-    expect(examine(other).data.filter(({ ok }) => !ok)).toEqual([])
-    expect(examine(other).data.find(({ check }) => check === 'holds')?.found).toContain('1 calls run')
+    one.holds.open({ ...payer, ...call })
+    expect((await examine(other)).data.filter(({ ok }) => !ok)).toEqual([])
+    expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain('1 calls run')
     await Promise.all([one.close(), other.close()])
   })
 
@@ -145,7 +144,7 @@ describe('spending of a time before the chain', () => {
     db.close()
     rmSync(join(data, 'ledger.head'))
     const gateway = await opened(data)
-    expect(examine(gateway).data.filter(({ ok }) => !ok)).toEqual([])
+    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     gateway.store.generations.record(
       [entryOf('gen-new', { day: 20_516 })].map(one => ({
         ...one,
@@ -157,11 +156,7 @@ describe('spending of a time before the chain', () => {
     tampered.run("update ledger set user_id = 'somebody' where seq = 2")
     tampered.close()
     const after = await opened(data)
-    expect(
-      examine(after)
-        .data.filter(({ ok }) => !ok)
-        .map(({ check }) => check),
-    ).toContain('chain')
+    expect((await examine(after)).data.filter(({ ok }) => !ok).map(({ check }) => check)).toContain('chain')
     await after.close()
   })
 })

@@ -1,7 +1,19 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { type Account, type Bound, type Hold, type Ledger, openLedger, type Payer } from '../../../src/core/ledger/ledger.ts'
+import {
+  type Account,
+  type Bound,
+  type Hold,
+  type HoldJournal,
+  type Ledger,
+  openLedger,
+  type Payer,
+} from '../../../src/core/ledger/ledger.ts'
 import { dayOf, firstDayOf, type Period } from '../../../src/core/ledger/periods.ts'
+import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import { TestClock } from '../../support/gateway.ts'
@@ -11,6 +23,9 @@ import { exactly } from '../../support/ledger.ts'
 /** A run of one's own: `SEED=7 bun test model`. */
 const SEED = Number(process.env.SEED ?? 20_261_121)
 const OPERATIONS = 10_000
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-model-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
 const PAYERS: Payer[] = [
   { key_hash: 'a', user_id: 'm', workspace_id: 'w' },
@@ -102,6 +117,7 @@ async function differenceIn(
   const random = chance(seed)
   const clock = new TestClock('2026-02-20T22:00:00.000Z')
   const store = await openSqlite({ path: ':memory:', durability: 'normal', patience: 0 })
+  const journal = openHoldJournal(mkdtempSync(join(directory, 'run-')))
   const reference = new Reference()
   const open = new Map<string, { hold: Hold; payer: Payer }>()
   let ledger = planted(await openLedger(store.ledger, clock))
@@ -114,7 +130,7 @@ async function differenceIn(
           clock.pass((random(20) === 0 ? -1 : 1) * random(16) * 3_600_000)
           break
         case 1:
-          if (random(40) === 0) ledger = planted(await reopened(store, clock, reference, open))
+          if (random(40) === 0) ledger = planted(await reopened(store, journal, clock, reference, open))
           break
         case 2:
         case 3:
@@ -127,7 +143,7 @@ async function differenceIn(
         case 6:
           ledger.release(taken(chosen ?? '').hold)
           store.generations.record([
-            { ...entryOf(`${chosen} released`), charge: null, held: true, generation: { ...entryOf(chosen ?? '').generation } },
+            { ...entryOf(`${chosen} released`), charge: null, generation: { ...entryOf(chosen ?? '').generation } },
           ])
           break
         default:
@@ -161,7 +177,7 @@ async function differenceIn(
       if (!expected) return `${id} was let in`
       open.set(id, { hold, payer })
       reference.holds.set(id, { ...payer, ...granted })
-      store.generations.record([{ held: heldCall(id, payer, granted.own ?? granted.byok ?? 0n) }])
+      journal.open(heldCall(id, payer, granted.own ?? granted.byok ?? 0n))
     } catch (thrown) {
       if (expected) return `${id} was refused`
       if (GatewayError.from(thrown).status !== 402) throw thrown
@@ -171,6 +187,7 @@ async function differenceIn(
   function taken(id: string) {
     const one = open.get(id)
     open.delete(id)
+    journal.close(id)
     reference.holds.delete(id)
     if (!one) throw new Error('Nothing was chosen')
     return one
@@ -185,7 +202,7 @@ async function differenceIn(
     // A timer and the end of a stream may both come: the second changes nothing.
     if (random(3) === 0) ledger.settle(hold, charge)
     reference.charges.push(charge)
-    store.generations.record([{ ...entryOf(id), charge, held: true }])
+    store.generations.record([{ ...entryOf(id), charge }])
   }
 
   function difference(): string | undefined {
@@ -214,13 +231,22 @@ const heldCall = (id: string, payer: Payer, nanos: bigint) => ({
 })
 
 /** The process died: what it held is charged with what it had come to, and the ledger is opened anew. */
-async function reopened(store: Store, clock: TestClock, reference: Reference, open: Map<string, unknown>): Promise<Ledger> {
-  for (const { id, spent: nanos, key_hash, user_id, workspace_id } of await store.ledger.holds()) {
+async function reopened(
+  store: Store,
+  journal: HoldJournal,
+  clock: TestClock,
+  reference: Reference,
+  open: Map<string, unknown>,
+): Promise<Ledger> {
+  for (const { id, spent: nanos, key_hash, user_id, workspace_id } of journal.left()) {
+    if (await store.generations.byId(id)) continue
     const charge = { key_hash, user_id, workspace_id, byok: false, nanos, day: dayOf(clock.now()) }
-    store.generations.record([{ ...entryOf(id), charge, held: true }])
+    store.generations.record([{ ...entryOf(id), charge }])
+    journal.close(id)
     reference.charges.push(charge)
   }
-  expect(await store.ledger.holds()).toEqual([])
+  journal.clear()
+  expect(journal.left()).toEqual([])
   reference.holds.clear()
   open.clear()
   return openLedger(store.ledger, clock)

@@ -2,20 +2,18 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { openEvents } from '../../../src/core/events.ts'
 import type { Generation, GenerationStore } from '../../../src/core/telemetry/generations.ts'
-import { openRecorder, type Written } from '../../../src/core/telemetry/recorder.ts'
+import { type Entry, openRecorder } from '../../../src/core/telemetry/recorder.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { entryOf, generationWith } from '../../support/generation.ts'
-
-const nameOf = (one: Written) => ('generation' in one ? one.generation.id : `word of ${one.held.id}`)
 
 /** A recorder over a store that refuses while `fault` is set, and all that was told of it. */
 function bench({ clock }: { clock?: TestClock } = {}) {
   const state = { fault: null as Error | null, batches: [] as string[][], tries: 0, failures: 0 }
   const store: GenerationStore = {
-    record(batch: Written[]) {
+    record(batch: Entry[]) {
       state.tries += 1
       if (state.fault) throw state.fault
-      state.batches.push(batch.map(nameOf))
+      state.batches.push(batch.map(one => one.generation.id))
     },
     byId: async () => undefined,
     recent: async () => [],
@@ -131,9 +129,9 @@ describe('recorder', () => {
     const taken: string[] = []
     const refused = new GatewayError('conflict', 'This call cannot be recorded')
     const store: GenerationStore = {
-      record(batch: Written[]) {
-        if (batch.map(nameOf).includes('poison')) throw refused
-        taken.push(...batch.map(nameOf))
+      record(batch: Entry[]) {
+        if (batch.map(one => one.generation.id).includes('poison')) throw refused
+        taken.push(...batch.map(one => one.generation.id))
       },
       byId: async () => undefined,
       recent: async (): Promise<Generation[]> => [],
@@ -141,7 +139,7 @@ describe('recorder', () => {
     }
     const recorder = openRecorder(store, openEvents(), () => performance.now())
     const poisoned = recorder
-      .record({ generation: generationWith({ id: 'poison' }), charge: null, held: false })
+      .record({ generation: generationWith({ id: 'poison' }), charge: null })
       .catch(thrown => GatewayError.from(thrown).type)
     const recording = Promise.all(['a', 'b'].map(id => recorder.record(entryOf(id))))
     await Promise.race([recording, Bun.sleep(500)])

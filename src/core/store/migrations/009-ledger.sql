@@ -13,22 +13,6 @@ create table ledger (
   hash text
 ) strict;
 
--- Money set aside for the calls that run, so that a dead process leaves word of them. `spent` is what a call has come to so far.
-create table holds (
-  id text primary key,
-  request_id text not null,
-  created_at text not null,
-  key_hash text not null,
-  user_id text not null,
-  workspace_id text not null,
-  api_type text not null,
-  model text not null,
-  streamed integer not null,
-  byok integer not null,
-  nanos integer not null,
-  spent integer not null
-) strict, without rowid;
-
 -- Spending is counted by member and workspace too.
 alter table spend rename to spend_by_key;
 

@@ -1,0 +1,55 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError, unavailable } from '../../../src/core/errors.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { createKey } from '../../../src/core/identity/keys.ts'
+import { infer } from '../../../src/core/inference/infer.ts'
+import type { HeldCall } from '../../../src/core/ledger/ledger.ts'
+import { textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+const CONFIG = {
+  providers: { local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:1/v1', api_key: 'mock' } },
+  models: [
+    {
+      id: 'acme/small',
+      endpoints: [{ provider: 'local', model: 'm', max_completion_tokens: 100, usd_per_million_tokens: { prompt: 1, completion: 1 } }],
+    },
+  ],
+}
+
+async function calling() {
+  const gateway = await testGateway({ config: CONFIG })
+  const { data } = await createKey(gateway, operator(gateway), { name: 'ci', limit: 1 })
+  const actor = { ...operator(gateway), kind: 'inference' as const, key_hash: data.hash }
+  const word: string[] = []
+  gateway.holds.open = ({ id }: HeldCall) => void word.push(`open ${id}`)
+  gateway.holds.close = id => void word.push(`close ${id}`)
+  const call = () => infer(gateway, actor, 'text', textCall(), new AbortController().signal).catch(thrown => GatewayError.from(thrown))
+  return { gateway, hash: data.hash, call, word }
+}
+
+describe('word of a call', () => {
+  test('is left before it goes out, and taken back when it is on record', async () => {
+    const { gateway, hash, call, word } = await calling()
+    const { id } = textCall()
+    expect(await call()).toMatchObject({ status: 502 })
+    expect(word).toEqual([`open ${id}`, `close ${id}`])
+    expect((await gateway.store.generations.byId(id))?.finish_reason).toBe('error')
+    expect(gateway.ledger.held(`key ${hash}`, true)).toBe(0n)
+    await gateway.close()
+  })
+
+  test('that cannot be left stops the call: nobody is asked, and its money is back', async () => {
+    const { gateway, hash, call } = await calling()
+    let asked = 0
+    gateway.events.on('attempt.failed', () => {
+      asked += 1
+    })
+    gateway.holds.open = () => {
+      throw unavailable('The call could not be recorded')
+    }
+    expect(await call()).toMatchObject({ status: 503 })
+    expect([asked, gateway.ledger.held(`key ${hash}`, true), gateway.calls.size]).toEqual([0, 0n, 0])
+    await gateway.close()
+  })
+})
