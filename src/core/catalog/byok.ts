@@ -225,14 +225,15 @@ function sealedAs(gateway: Gateway, id: string, provider: string, given: string)
   return { sealed: gateway.seal().seal(text, id, nonce), label: labelOf(text) }
 }
 
-function check(gateway: Gateway, { is_fallback, is_byok_only }: ByokKey, { allowed_api_key_hashes }: ByokChange): void {
+function check(gateway: Gateway, { is_fallback, is_byok_only, workspace_id }: ByokKey, { allowed_api_key_hashes }: ByokChange): void {
   if (is_fallback && is_byok_only) throw invalid('is_fallback: expected false where is_byok_only is true', 'is_fallback')
+  // One of another workspace is none: it could not use this key, and nobody shall learn here that it exists.
   const isLive = (hash: string) => {
     const key = gateway.keys.get(hash)
-    return key !== undefined && isUsable(key, gateway.clock.now())
+    return key?.workspace_id === workspace_id && isUsable(key, gateway.clock.now())
   }
   if (allowed_api_key_hashes && !allowed_api_key_hashes.every(isLive))
-    throw invalid('allowed_api_key_hashes: expected API keys that exist', 'allowed_api_key_hashes')
+    throw invalid('allowed_api_key_hashes: expected API keys that exist in its workspace', 'allowed_api_key_hashes')
 }
 
 function nextPlace({ byok }: Gateway, workspace_id: string, provider: string): number {

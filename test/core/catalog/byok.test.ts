@@ -144,6 +144,18 @@ describe('POST /byok', () => {
       400,
     )
   })
+
+  test('an API key of another workspace is none either, and is refused in the same words', async () => {
+    await otherWorkspace()
+    const { data } = await createKey(gateway, operator(gateway), { name: 'theirs', workspace_id: OTHER })
+    const refusal = async (hash: string) => {
+      const { status, json } = await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, allowed_api_key_hashes: [hash] } })
+      return [status, json.error.message, json.error.metadata.field]
+    }
+    expect(await refusal(data.hash)).toEqual(await refusal('0'.repeat(64)))
+    expect((await refusal(data.hash))[0]).toBe(400)
+    expect(gateway.byok.values()).toEqual([])
+  })
 })
 
 describe('GET /byok', () => {
