@@ -9,6 +9,7 @@ import type { Policy } from '../policy/effective.ts'
 import type { Actor } from './actor.ts'
 import { type AuditEntry, auditEntry } from './audit.ts'
 import { managedWorkspace, managesAll, reaches } from './management.ts'
+import { organizationId } from './organization.ts'
 
 /** An API key as it is kept: never the secret, only its hash. Money in nano-dollars, times in ISO 8601. */
 export interface Key {
@@ -200,7 +201,7 @@ export function describeKey(gateway: Gateway, actor: Actor, { regions }: Pick<Po
       is_provisioning_key: key.kind === 'management',
       allowed_data_regions: regions,
       free_model_daily_requests: freeModelDailyRequests(gateway),
-      organization_id: null,
+      organization_id: organizationId(gateway),
       rate_limit: { requests: gateway.config.limits.requests_per_minute ?? -1, interval: '1m', note: RATE_LIMIT_NOTE },
     },
   }

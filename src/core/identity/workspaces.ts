@@ -56,9 +56,6 @@ export interface Owner {
   workspace_id: string
 }
 
-/** The id of the organization that a gateway serves: one for good, since its owner's is. */
-export const organizationId = ({ owner }: Pick<Gateway, 'owner'>): string => `org_${owner.user_id.replace(/^user_/, '')}`
-
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
 const Name = Type.String({ minLength: 1, maxLength: 100 })
 const Slug = Type.String({ minLength: 1, maxLength: 50, pattern: '^[a-z0-9]+(?:-[a-z0-9]+)*$' })

@@ -4,7 +4,7 @@ import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { mustManageAll, reaches } from '../identity/management.ts'
-import { organizationId } from '../identity/workspaces.ts'
+import { organizationId } from '../identity/organization.ts'
 import { withChanges } from '../kernel/changes.ts'
 import { byAge, type Guardrail, type GuardrailPage, managedGuardrail, PAGE } from './guardrails.ts'
 

@@ -5,8 +5,8 @@ import type { Actor } from '../actor.ts'
 import { type AuditEntry, auditEntry } from '../audit.ts'
 import { mustManageAll } from '../management.ts'
 import type { WorkspaceMember } from '../members.ts'
+import { organizationId } from '../organization.ts'
 import { PAGE, type ScimPage } from '../scim.ts'
-import { organizationId } from '../workspaces.ts'
 import { keeperFor, type Mover, moverFor } from './memberships.ts'
 
 /** That whoever is in a group is in a workspace, in a role. Times in ISO 8601. */
