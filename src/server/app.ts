@@ -1,7 +1,7 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
-import { isGuarded } from './access.ts'
+import { guardOf } from './access.ts'
 import { errorResponse } from './errors.ts'
 import { requestIdOf } from './headers.ts'
 import { type DescribedRoute, describedRoutes } from './openapi.ts'
@@ -60,7 +60,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
 
 function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]): void {
   const described = (hooks as { detail?: { 'x-operation'?: { open?: boolean } } }).detail?.['x-operation']
-  if (described && (described.open === true) !== isGuarded(hooks)) return
+  if (described && (described.open === true) === (guardOf(hooks) === undefined)) return
   throw new Error(`${method} ${path} does not declare who may use it`)
 }
 

@@ -1,5 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
+import { guardOf, type Opens } from './access.ts'
 import type { Operation, Refusal } from './operation.ts'
 
 /** One route of the app with what it tells of itself. */
@@ -7,13 +8,16 @@ export interface DescribedRoute {
   method: string
   path: string
   operation: Operation
+  /** What its guard opens to; undefined: it is open to everybody. */
+  opens: Opens | undefined
 }
 
 /** Every route that describes itself. */
 export function describedRoutes(app: AnyElysia): DescribedRoute[] {
   return app.routes.flatMap(({ method, path, hooks }) => {
     const described = (hooks as { detail?: { 'x-operation'?: Operation } } | undefined)?.detail?.['x-operation']
-    return described ? [{ method: method.toLowerCase(), path: path.replace(/(?<=.)\/$/, ''), operation: described }] : []
+    if (!described) return []
+    return [{ method: method.toLowerCase(), path: path.replace(/(?<=.)\/$/, ''), operation: described, opens: guardOf(hooks) }]
   })
 }
 

@@ -49,7 +49,7 @@ const textOf = (body: object | string) => (typeof body === 'string' ? body : JSO
 
 /** The operation's example as it is asked, and the action that it leaves. */
 async function exampleOf({ operation: { id } }: DescribedRoute) {
-  const { key, ...example } = (await EXAMPLES[id]?.(gateway)) ?? { action: 'none' }
+  const { key, ...example } = (await EXAMPLES[id]?.(gateway, operator(gateway))) ?? { action: 'none' }
   const wrongKey = key === 'inference' ? keys.management : keys.inference
   return { ...example, key: key === 'inference' ? keys.inference : keys.management, wrongKey }
 }

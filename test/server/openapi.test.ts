@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { anyKey, isGuarded, managementKey, nobody } from '../../src/server/access.ts'
+import { anyKey, guardOf, managementKey, nobody } from '../../src/server/access.ts'
 import { createApp } from '../../src/server/app.ts'
 import { describedRoutes } from '../../src/server/openapi.ts'
 import { operation } from '../../src/server/operation.ts'
@@ -148,9 +148,9 @@ describe('a route that does not declare who may use it', () => {
 
   test('the guard of one group does not reach another', () => {
     const two = new Elysia().use(new Elysia().use(anyKey(gateway)).get('/a', () => 'a')).use(new Elysia().get('/b', () => 'b'))
-    expect(two.routes.map(({ path, hooks }) => [path, isGuarded(hooks)])).toEqual([
-      ['/a', true],
-      ['/b', false],
+    expect(two.routes.map(({ path, hooks }) => [path, guardOf(hooks)])).toEqual([
+      ['/a', 'key'],
+      ['/b', undefined],
     ])
   })
 })

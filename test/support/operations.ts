@@ -1,7 +1,8 @@
 import { createByokKey } from '../../src/core/catalog/byok.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
-import { operator } from '../../src/core/identity/actor.ts'
+import { type Actor, operator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
+import { managesAll } from '../../src/core/identity/management.ts'
 import { addMember } from '../../src/core/identity/members.ts'
 import { createGroupMapping } from '../../src/core/identity/scim/group-mappings.ts'
 import { createScimGroup } from '../../src/core/identity/scim/groups.ts'
@@ -12,27 +13,35 @@ import { setBudget } from '../../src/core/policy/budgets.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { GROUP_ID } from './scim.ts'
 
-/** One request that changes something, made possible first. `key` is the kind of key it takes, where that is not a management key. */
-export type Example = (gateway: Gateway) => Promise<{
-  action: string
+/** What is asked of an operation: the members of its path, its query and its body. */
+export interface Asked {
   params?: Record<string, string>
   query?: string
   body?: object
-  key?: 'inference'
-}>
+}
 
-const keyOf = async (gateway: Gateway) => (await createKey(gateway, operator(gateway), { name: 'ci' })).data
-const byokKeyOf = async (gateway: Gateway) =>
-  (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: 'sk-canary-1' })).data
+/** One good request, made possible first. What it is about belongs to whom `actor` manages: the default workspace, or his own. */
+export type Asking = (gateway: Gateway, actor: Actor) => Promise<Asked>
 
-const workspaceOf = async (gateway: Gateway) => (await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })).data
-const memberOf = (gateway: Gateway) => addMember(gateway, operator(gateway), { email: 'ada@acme.example' })
+/** One good request that changes something. `key` is the kind of key it takes, where that is not a management key. */
+export type Example = (gateway: Gateway, actor: Actor) => Promise<Asked & { action: string; key?: 'inference' }>
+
+export const keyOf = async (gateway: Gateway, actor: Actor) => (await createKey(gateway, actor, { name: 'ci' })).data
+export const byokKeyOf = async (gateway: Gateway, actor: Actor) =>
+  (await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-1' })).data
+export const memberOf = (gateway: Gateway) => addMember(gateway, operator(gateway), { email: 'ada@acme.example' })
+
+/** The id of a workspace that the actor manages and that is not the default one. */
+export async function workspaceOf(gateway: Gateway, actor: Actor): Promise<string> {
+  if (!managesAll(gateway, actor)) return actor.workspace_id
+  return (await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })).data.id
+}
 
 /** A request for a workspace that has a member and a budget. */
 const inWorkspace =
   (action: string, more: (user_id: string) => { params?: Record<string, string>; body?: object }): Example =>
-  async gateway => {
-    const [{ id }, member, other] = [await workspaceOf(gateway), await memberOf(gateway), gateway.owner.user_id]
+  async (gateway, actor) => {
+    const [id, member, other] = [await workspaceOf(gateway, actor), await memberOf(gateway), gateway.owner.user_id]
     await setBudget(gateway, operator(gateway), id, 'monthly', { limit_usd: 5 })
     await addWorkspaceMembers(gateway, operator(gateway), id, { user_ids: [other] })
     const { params, body } = more(action === 'workspace_members.remove' ? other : member.id)
@@ -45,17 +54,17 @@ const ofGuardrail =
     action: string,
     bodyOf: (names: { key: string; member: string; otherKey: string; otherMember: string }) => object | undefined,
   ): Example =>
-  async gateway => {
-    const [actor, key, otherKey] = [operator(gateway), (await keyOf(gateway)).hash, (await keyOf(gateway)).hash]
+  async (gateway, actor) => {
+    const [key, otherKey] = [(await keyOf(gateway, actor)).hash, (await keyOf(gateway, actor)).hash]
     const [member, otherMember] = [gateway.owner.user_id, (await memberOf(gateway)).id]
     const { id } = (await createGuardrail(gateway, actor, { name: 'Rules' })).data
     await assignKeys(gateway, actor, id, { key_hashes: [key] })
-    await assignMembers(gateway, actor, id, { member_user_ids: [member] })
+    await assignMembers(gateway, operator(gateway), id, { member_user_ids: [member] })
     const body = bodyOf({ key, member, otherKey, otherMember })
     return { action, params: { id }, ...(body ? { body } : {}) }
   }
 
-const groupOf = async (gateway: Gateway) =>
+export const groupOf = async (gateway: Gateway) =>
   (await createScimGroup(gateway, operator(gateway), { schemas: [GROUP_ID], displayName: 'Engineers' })).id
 
 /** A request for a mapping of a group. */
@@ -75,11 +84,19 @@ const messages = [{ role: 'user', content: 'Hi' }]
 /** One good request of every operation that changes something, by its id. */
 export const EXAMPLES: Record<string, Example> = {
   createKeys: async () => ({ action: 'keys.create', body: { name: 'ci' } }),
-  updateKeys: async gateway => ({ action: 'keys.update', params: { hash: (await keyOf(gateway)).hash }, body: { name: 'other' } }),
-  deleteKeys: async gateway => ({ action: 'keys.delete', params: { hash: (await keyOf(gateway)).hash } }),
+  updateKeys: async (gateway, actor) => ({
+    action: 'keys.update',
+    params: { hash: (await keyOf(gateway, actor)).hash },
+    body: { name: 'other' },
+  }),
+  deleteKeys: async (gateway, actor) => ({ action: 'keys.delete', params: { hash: (await keyOf(gateway, actor)).hash } }),
   createBYOKKey: async () => ({ action: 'byok.create', body: { provider: 'openai', key: 'sk-canary-1' } }),
-  updateBYOKKey: async gateway => ({ action: 'byok.update', params: { id: (await byokKeyOf(gateway)).id }, body: { key: 'sk-canary-2' } }),
-  deleteBYOKKey: async gateway => ({ action: 'byok.delete', params: { id: (await byokKeyOf(gateway)).id } }),
+  updateBYOKKey: async (gateway, actor) => ({
+    action: 'byok.update',
+    params: { id: (await byokKeyOf(gateway, actor)).id },
+    body: { key: 'sk-canary-2' },
+  }),
+  deleteBYOKKey: async (gateway, actor) => ({ action: 'byok.delete', params: { id: (await byokKeyOf(gateway, actor)).id } }),
   createWorkspace: async () => ({ action: 'workspaces.create', body: { name: 'Team', slug: 'team' } }),
   updateWorkspace: inWorkspace('workspaces.update', () => ({ body: { name: 'Crew' } })),
   deleteWorkspace: inWorkspace('workspaces.delete', () => ({})),
