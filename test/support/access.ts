@@ -1,0 +1,222 @@
+import { Database } from 'bun:sqlite'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { type Actor, authenticate, operator } from '../../src/core/identity/actor.ts'
+import { createKey, deleteKey, type Key, type NewKey, updateKey } from '../../src/core/identity/keys.ts'
+import { addMember, deactivateMember } from '../../src/core/identity/members.ts'
+import { createScimToken, revokeScimToken } from '../../src/core/identity/scim/tokens.ts'
+import { createWorkspace } from '../../src/core/identity/workspaces.ts'
+import { createApp } from '../../src/server/app.ts'
+import type { DescribedRoute } from '../../src/server/openapi.ts'
+import { countedIds, TestClock, testGateway } from './gateway.ts'
+import { CALLS } from './operations/calls.ts'
+import { PROVISIONING } from './operations/provisioning.ts'
+import { READINGS } from './operations/readings.ts'
+import { type Asked, type Asking, EXAMPLES } from './operations.ts'
+import { localConfig } from './server.ts'
+
+/** One good request of every operation, by its id. */
+export const REQUESTS: Record<string, Asking> = { ...READINGS, ...CALLS, ...PROVISIONING, ...EXAMPLES }
+
+/** How a request says who asks. */
+export interface Credential {
+  headers?: [name: string, value: string][]
+  query?: string
+}
+
+/** Whom a credential that is good stands for. A stranger's and a neighbour's are of another workspace than the default one. */
+export const LIVE = [
+  ...['inference key', 'stranger’s inference key', 'management key', 'neighbour’s management key', 'SCIM token'],
+  ...['inference key in x-api-key', 'management key in x-api-key'],
+] as const
+export type Live = (typeof LIVE)[number]
+
+const bearer = (secret: string): Credential => ({ headers: [['authorization', `Bearer ${secret}`]] })
+const inHeader = (secret: string): Credential => ({ headers: [['x-api-key', secret]] })
+
+/** A gateway over a data directory of its own, with three workspaces and every kind of credential. */
+export class World {
+  readonly gateway: Gateway
+  readonly live: Record<Live, Credential>
+  readonly dead: Record<string, Credential>
+  /** Who manages the default workspace, and with it all; who manages another; and who manages a third. */
+  readonly actors: { operator: Actor; neighbour: Actor; third: Actor }
+  readonly #app: ReturnType<typeof createApp>
+  readonly #data: string
+
+  constructor(data: string, gateway: Gateway, made: Made) {
+    this.#data = data
+    this.#app = createApp(gateway)
+    this.gateway = gateway
+    this.live = made.live
+    this.dead = made.dead
+    this.actors = made.actors
+  }
+
+  /** The answer of a route. Asked twice for the same, the two differ in no byte: the request brings its own id. */
+  async ask({ method, path }: Pick<DescribedRoute, 'method' | 'path'>, credential: Credential, { params = {}, query, body }: Asked = {}) {
+    const at = path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? 'unknown'))
+    const headers = new Headers({ 'content-type': 'application/json', 'x-request-id': 'asked' })
+    for (const [name, value] of credential.headers ?? []) headers.append(name, value)
+    const asked = [query, credential.query].filter(Boolean).join('&')
+    const init = { method: method.toUpperCase(), headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+    const response = await this.#app.handle(new Request(`http://localhost${at}${asked && `?${asked}`}`, init))
+    return { status: response.status, headers: headersOf(response), body: await response.text() }
+  }
+
+  /** Everything that the store keeps, of every noun, with the trail of what was changed. */
+  kept(): Record<string, unknown[]> {
+    const db = new Database(join(this.#data, 'gateway.db'), { readonly: true })
+    const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as { name: string }[]
+    const rows = tables.map(({ name }) => [name, db.query(`select * from "${name}"`).values()])
+    db.close()
+    return Object.fromEntries(rows)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.gateway.close()
+    rmSync(this.#data, { recursive: true, force: true })
+  }
+}
+
+// The id of a call is new each time.
+const headersOf = ({ headers }: Response) => Object.fromEntries([...headers].filter(([name]) => name !== 'x-generation-id'))
+
+type Made = Pick<World, 'live' | 'dead' | 'actors'>
+
+/** Makes one. `upstream` is where its models are. The caller disposes of it (`await using`). */
+export async function openWorld(upstream: string): Promise<World> {
+  const data = mkdtempSync(join(tmpdir(), 'gateway-access-'))
+  const clock = new TestClock()
+  const gateway = await testGateway({ data, clock, ids: countedIds(), config: localConfig(upstream) })
+  return new World(data, gateway, await credentialsOf(gateway, clock))
+}
+
+async function credentialsOf(gateway: Gateway, clock: TestClock): Promise<Made> {
+  const owner = operator(gateway)
+  const make = async (kind: Key['kind'], more: Partial<NewKey> = {}) => createKey(gateway, owner, { name: kind, ...more }, kind)
+  const workspace = async (slug: string) => (await createWorkspace(gateway, owner, { name: slug, slug })).data.id
+  const [next, third] = [await workspace('next'), await workspace('third')]
+  const theirs = { workspace_id: next, creator_user_id: 'user_neighbour' }
+  const [inference, management, manager] = [await make('inference'), await make('management'), await make('management', theirs)]
+  const live: World['live'] = {
+    'inference key': bearer(inference.key),
+    'stranger’s inference key': bearer((await make('inference', theirs)).key),
+    'management key': bearer(management.key),
+    'neighbour’s management key': bearer(manager.key),
+    'SCIM token': bearer((await createScimToken(gateway, owner, { name: 'live' })).token),
+    'inference key in x-api-key': inHeader(inference.key),
+    'management key in x-api-key': inHeader(management.key),
+  }
+  const dead = { ...badly(management.key), ...(await gone(gateway, clock, make)) }
+  const neighbour = authenticate(gateway, `Bearer ${manager.key}`)
+  return { live, dead, actors: { operator: owner, neighbour, third: { ...neighbour, workspace_id: third } } }
+}
+
+/** Ways in which a good key is none. */
+const badly = (key: string): Record<string, Credential> => ({
+  nothing: {},
+  'an empty header': { headers: [['authorization', '']] },
+  garbage: bearer('gw-v1-garbage'),
+  'the key alone': { headers: [['authorization', key]] },
+  'the key as Basic': { headers: [['authorization', `Basic ${btoa(`key:${key}`)}`]] },
+  'the key’s hash': bearer(new Bun.CryptoHasher('sha256').update(key).digest('hex')),
+  'the key twice': { headers: [...(bearer(key).headers ?? []), ...(bearer(key).headers ?? [])] },
+  'another header before the key’s': { headers: [['authorization', 'Bearer x'], ...(bearer(key).headers ?? [])] },
+  'the key in the query': { query: `api_key=${key}&key=${key}&access_token=${key}` },
+  'the key in a cookie': { headers: [['cookie', `authorization=Bearer ${key}; api_key=${key}`]] },
+})
+
+type Make = (kind: Key['kind'], more?: Partial<NewKey>) => ReturnType<typeof createKey>
+
+/** Credentials that were good once. */
+async function gone(gateway: Gateway, clock: TestClock, make: Make): Promise<Record<string, Credential>> {
+  const owner = operator(gateway)
+  const leaver = await addMember(gateway, owner, { email: 'leaver@acme.example' })
+  const keys: Record<string, Credential> = {}
+  for (const kind of ['management', 'inference'] as const) {
+    const disabled = await make(kind)
+    await updateKey(gateway, owner, disabled.data.hash, { disabled: true })
+    const deleted = await make(kind)
+    await deleteKey(gateway, owner, deleted.data.hash)
+    const expired = await make(kind, { expires_at: new Date(clock.now().getTime() + 1).toISOString() })
+    const left = await make(kind, { creator_user_id: leaver.id })
+    for (const [how, { key }] of Object.entries({ disabled, deleted, expired, left })) keys[`${how}, ${kind}`] = bearer(key)
+  }
+  clock.pass(1)
+  await deactivateMember(gateway, owner, leaver.id)
+  const revoked = await createScimToken(gateway, owner, { name: 'revoked' })
+  await revokeScimToken(gateway, owner, revoked.data.id)
+  return { ...keys, 'revoked SCIM token': bearer(revoked.token) }
+}
+
+type Rule = (route: DescribedRoute) => number
+
+const good: Rule = ({ operation }) => operation.statuses[0] ?? 0
+const unknown: Rule = () => 401
+const denied: Rule = () => 403
+/** Management keys may read what a workspace has for its calls, and neither call nor keep how to. */
+const reading: Rule = route => (route.method === 'get' ? good(route) : 403)
+/** What the path or the query names is not his, and so there is no such thing. */
+const own: Rule = route => (namesThing(route) ? 404 : good(route))
+/** As `own`; what the path names in any other request is what it shall be called. */
+const ownIfRead: Rule = route => (route.method === 'get' ? own(route) : good(route))
+const ownReading: Rule = route => (route.method === 'get' ? own(route) : 403)
+/** What is the organization's is for who manages all of it. */
+const ownOfWorkspace: Rule = route => (isOrganizations(route) ? 403 : own(route))
+
+/** What a route answers to a good request: by what its guard opens to, and who asks. What the request is about is in the default workspace. */
+export const RULES: Record<NonNullable<DescribedRoute['opens']>, Record<Live, Rule>> = {
+  key: {
+    'inference key': good,
+    'stranger’s inference key': ownIfRead,
+    'management key': reading,
+    'neighbour’s management key': ownReading,
+    'SCIM token': unknown,
+    'inference key in x-api-key': unknown,
+    'management key in x-api-key': unknown,
+  },
+  'key-in-either-header': {
+    'inference key': good,
+    'stranger’s inference key': ownIfRead,
+    'management key': reading,
+    'neighbour’s management key': ownReading,
+    'SCIM token': unknown,
+    'inference key in x-api-key': good,
+    'management key in x-api-key': reading,
+  },
+  management: {
+    'inference key': denied,
+    'stranger’s inference key': denied,
+    'management key': good,
+    'neighbour’s management key': ownOfWorkspace,
+    'SCIM token': unknown,
+    'inference key in x-api-key': unknown,
+    'management key in x-api-key': unknown,
+  },
+  scim: {
+    'inference key': denied,
+    'stranger’s inference key': denied,
+    'management key': denied,
+    'neighbour’s management key': denied,
+    'SCIM token': good,
+    'inference key in x-api-key': unknown,
+    'management key in x-api-key': unknown,
+  },
+}
+
+/** What a route answers to a good request of who has this credential; null: one that is not good. */
+export function expected(route: DescribedRoute, who: Live | null): number {
+  if (!route.opens) return good(route)
+  return who === null ? 401 : RULES[route.opens][who](route)
+}
+
+/** Whether a route's path or its query names a thing that somebody has made. */
+export const namesThing = ({ path, operation: { query } }: DescribedRoute): boolean =>
+  path.includes(':') || ((query?.required as string[] | undefined) ?? []).includes('id')
+
+/** Whether what a route is about belongs to the organization, and to no workspace. */
+export const isOrganizations = ({ method, path }: Pick<DescribedRoute, 'method' | 'path'>): boolean =>
+  /^\/api\/v1\/(organization|scim|credits)\b/.test(path) || (method === 'post' && path === '/api/v1/workspaces')
