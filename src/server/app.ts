@@ -67,11 +67,14 @@ function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]):
 // A route may have its own form of refusals, for what goes wrong before it too: a key that is not good.
 function refused(app: AnyElysia, error: unknown, request: Request, id: string): Response {
   const routes = routesAt(app, pathOf(request))
-  const refusal = routes.find(route => route.method === request.method)?.operation.refusal
+  const refusal = routes.find(route => route.method === methodOf(request))?.operation.refusal
   const envelope = refusal && ((failure: GatewayError) => refusal.envelope(failure, null))
   const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
   return errorResponse(explained(routes, error, request), requestIdOf(request, id), headers, envelope)
 }
+
+// A HEAD is answered as the GET would be, without the body (RFC 9110, 9.3.2).
+const methodOf = ({ method }: Request) => (method === 'HEAD' ? 'GET' : method)
 
 const routesAt = (app: AnyElysia, path: string) =>
   describedRoutes(app)

@@ -1,7 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { defaultGuardrailId } from '../../src/core/policy/default-guardrail.ts'
 import { createApp } from '../../src/server/app.ts'
-import { describedRoutes } from '../../src/server/openapi.ts'
-import { expected, LIVE, type Live, openWorld, REQUESTS, type World } from '../support/access.ts'
+import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
+import { NAMED, nowhere, otherThan, thingsOf } from '../support/access/foreign.ts'
+import {
+  type Credential,
+  expected,
+  isOrganizations,
+  LIVE,
+  type Live,
+  namesThing,
+  openWorld,
+  REQUESTS,
+  type World,
+} from '../support/access.ts'
 import { testGateway } from '../support/gateway.ts'
 import type { Asked } from '../support/operations.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
@@ -26,6 +38,12 @@ const requestOf = async (id: string, world: World, actor: keyof World['actors'] 
   return asked
 }
 
+const routeOf = (id: string): DescribedRoute => {
+  const route = routes.find(({ operation }) => operation.id === id)
+  if (!route) throw new Error(`No operation is called ${id}`)
+  return route
+}
+
 test('every operation has a good request here, and no request is of another', () => {
   expect(Object.keys(REQUESTS).sort()).toEqual(routes.map(({ operation }) => operation.id).sort())
 })
@@ -47,13 +65,211 @@ describe.each(named)('%s', (id, route) => {
   })
 
   test('answers whom it must', async () => {
-    for (const who of LIVE.filter(isGood)) {
+    for (const some of changes ? LIVE.filter(isGood).map(who => [who]) : [LIVE.filter(isGood)]) {
       await using world = await openWorld(upstream.url)
       const asked = await requestOf(id, world)
-      const before = changes ? undefined : trace(world).kept
-      const { status, body } = await world.ask(route, world.live[who], asked)
-      expect([who, status, status < 500 || body]).toEqual([who, expected(route, who), true])
-      if (before) expect(trace(world).kept).toEqual(before)
+      const before = world.kept()
+      for (const who of some) expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([who, expected(route, who)])
+      if (!changes) expect(world.kept()).toEqual(before)
     }
   })
 })
+
+/** Routes that are about things of a workspace, by who asks for them from another one. */
+const foreign = routes
+  .filter(namesThing)
+  .flatMap(route => askersOf(route).map(([who, whose]) => [route.operation.id, who, whose, route] as const))
+
+function askersOf({ opens, method }: DescribedRoute): [who: Live, whose: keyof World['actors']][] {
+  if (opens === 'management') return (['operator', 'third'] as const).map(whose => ['neighbour’s management key', whose])
+  if (opens !== 'key' || method !== 'get') return []
+  const strangers = ['stranger’s inference key', 'neighbour’s management key'] as const
+  const ofDefault = ['inference key', 'management key'] as const
+  return [
+    ...strangers.map(who => [who, 'operator'] as [Live, 'operator']),
+    ...[...strangers, ...ofDefault].map(who => [who, 'third'] as [Live, 'third']),
+  ]
+}
+
+describe('what is in another workspace is answered for, byte by byte, as what is nowhere:', () => {
+  test.each(foreign)('%s, by a %s, of the %s', async (id, who, whose, route) => {
+    await using world = await openWorld(upstream.url)
+    const asked = await requestOf(id, world, whose)
+    const before = trace(world)
+    const answer = await world.ask(route, world.live[who], asked)
+    expect(answer.status).toBe(isOrganizations(route) ? 403 : 404)
+    expect(answer).toEqual(await world.ask(route, world.live[who], nowhere(asked)))
+    expect(trace(world)).toEqual(before)
+  })
+
+  const bySlug = routes.filter(({ path }) => path.startsWith('/api/v1/workspaces/:id')).map(route => [route.operation.id, route] as const)
+
+  test.each(bySlug)('%s, by the slug', async (id, route) => {
+    await using world = await openWorld(upstream.url)
+    const asked = await requestOf(id, world)
+    const before = trace(world)
+    for (const slug of ['default', 'third', 'team']) {
+      const named = { ...asked, params: { ...asked.params, id: slug } }
+      const answer = await world.ask(route, world.live['neighbour’s management key'], named)
+      expect(answer.status).toBe(404)
+      expect(answer).toEqual(await world.ask(route, world.live['neighbour’s management key'], nowhere(named)))
+    }
+    expect(trace(world)).toEqual(before)
+  })
+
+  test.each(NAMED)('%s, with the %s in its body or its query', async (id, thing, say, status) => {
+    await using world = await openWorld(upstream.url)
+    const route = routeOf(id)
+    const who = route.opens === 'management' ? 'neighbour’s management key' : 'stranger’s inference key'
+    const asked = await requestOf(id, world, 'neighbour')
+    const theirs = (await thingsOf(world))[thing]
+    const before = trace(world)
+    const answer = await world.ask(route, world.live[who], { ...asked, ...say(theirs) })
+    expect([answer.status, answer.body]).toEqual([status, expect.not.stringContaining(theirs)])
+    expect(answer).toEqual(await world.ask(route, world.live[who], { ...asked, ...say(otherThan(theirs)) }))
+    expect(trace(world)).toEqual(before)
+  })
+
+  test('the default guardrail of a workspace, which its first change makes', async () => {
+    await using world = await openWorld(upstream.url)
+    const id = defaultGuardrailId(world.actors.third.workspace_id)
+    const before = trace(world)
+    for (const one of ['getGuardrail', 'updateGuardrail', 'deleteGuardrail', 'listGuardrailKeyAssignments']) {
+      const asked = { params: { id }, ...(one === 'updateGuardrail' ? { body: { enforce_zdr: true } } : {}) }
+      const answer = await world.ask(routeOf(one), world.live['neighbour’s management key'], asked)
+      expect([one, answer.status]).toEqual([one, 404])
+      expect(answer).toEqual(await world.ask(routeOf(one), world.live['neighbour’s management key'], nowhere(asked)))
+    }
+    expect(trace(world)).toEqual(before)
+  })
+
+  test('lists and counts are as before it was made', async () => {
+    await using world = await openWorld(upstream.url)
+    const lists = routes.filter(route => route.method === 'get' && route.opens && !namesThing(route))
+    const read = async () => {
+      const answers: Record<string, unknown> = {}
+      for (const who of ['stranger’s inference key', 'neighbour’s management key'] as const)
+        for (const route of lists) answers[`${route.path}, ${who}`] = await world.ask(route, world.live[who])
+      return answers
+    }
+    const before = await read()
+    await thingsOf(world)
+    expect(await read()).toEqual(before)
+  })
+})
+
+describe('who manages one workspace', () => {
+  /** What he may not do in his own: its members are the organization's to rule, and he has a key in it himself. */
+  const NOT_HIS: Record<string, number> = { bulkAssignMembersToGuardrail: 403, bulkUnassignMembersFromGuardrail: 403, deleteWorkspace: 400 }
+  const his = named.filter(([, route]) => route.opens === 'management' && !isOrganizations(route) && namesThing(route))
+
+  test.each(his)('%s, of his own', async (id, route) => {
+    await using world = await openWorld(upstream.url)
+    const asked = await requestOf(id, world, 'neighbour')
+    const { status } = await world.ask(route, world.live['neighbour’s management key'], asked)
+    expect(status).toBe(NOT_HIS[id] ?? expected(route, 'management key'))
+  })
+
+  test.each(his)('%s, by who manages all', async (id, route) => {
+    await using world = await openWorld(upstream.url)
+    const { status } = await world.ask(route, world.live['management key'], await requestOf(id, world, 'third'))
+    expect(status).toBe(expected(route, 'management key'))
+  })
+})
+
+describe('a management key', () => {
+  const calls = named.filter(([, { operation }]) => operation.statuses.includes(402))
+
+  test.each(calls)('does not infer: %s, whole or streamed, whatever it names', async (id, route) => {
+    await using world = await openWorld(upstream.url)
+    const { body } = await requestOf(id, world)
+    const before = trace(world)
+    for (const more of [{}, { stream: true }, { model: 'sandbox/echo' }, { model: 'acme/unknown' }, { models: ['acme/small'] }])
+      for (const who of ['management key', 'neighbour’s management key'] as const)
+        expect((await world.ask(route, world.live[who], { body: { ...body, ...more } })).status).toBe(403)
+    expect(trace(world)).toEqual(before)
+  })
+
+  test('there are calls to look at', () => {
+    expect(calls.map(([id]) => id)).toContain('sendChatCompletionRequest')
+  })
+})
+
+describe('a guarded path', () => {
+  const guarded = routes.filter(({ opens }) => opens !== undefined)
+  const paths = [...new Set(guarded.map(({ path }) => path))]
+  const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
+  let world: World
+
+  beforeAll(async () => {
+    world = await openWorld(upstream.url)
+  })
+  afterAll(() => world[Symbol.asyncDispose]())
+
+  // Which methods a path has stands in the description, which everybody may read.
+  test.each(paths)('%s tells by another method which ones it has, and no more, whoever asks', async path => {
+    const own = routes.filter(route => isAt(route.path, path)).map(({ method }) => method.toUpperCase())
+    const before = trace(world)
+    for (const method of METHODS.filter(method => !own.includes(method) && !(method === 'HEAD' && own.includes('GET')))) {
+      const answers = await Promise.all([{}, world.live['management key']].map(who => world.ask({ method, path }, who)))
+      expect([method, ...answers.map(({ status }) => status)]).toEqual([method, 405, 405])
+      expect(answers[0]).toEqual(answers[1])
+      expect(answers[0]?.headers.allow?.split(', ').toSorted()).toEqual([...new Set(own)].toSorted())
+    }
+    expect(trace(world)).toEqual(before)
+  })
+
+  test.each(guarded.filter(({ method }) => method === 'get').map(route => [route.path, route] as const))(
+    '%s answers HEAD as GET, without a body',
+    async (_, route) => {
+      for (const who of [{}, ...Object.values(world.live)]) {
+        const { status, headers } = await world.ask(route, who)
+        const head = await world.ask({ ...route, method: 'HEAD' }, who)
+        expect([head.status, head.body, head.headers['content-type']]).toEqual([status, '', headers['content-type']])
+      }
+    },
+  )
+
+  /** Other ways to write a path that somebody might take for the same. */
+  const WAYS: [name: string, way: (path: string) => string][] = [
+    ['a slash at its end', path => `${path}/`],
+    ['two slashes at its end', path => `${path}//`],
+    ['two slashes in it', path => path.replace('/v1/', '/v1//')],
+    ['two slashes before it', path => `/${path}`],
+    ['a letter in hexadecimal', path => path.replace(/(?<=\/v1\/).*?(?=\/|$)/, part => hexadecimal(part[0]) + part.slice(1))],
+    ['the last letter in hexadecimal', path => path.slice(0, -1) + hexadecimal(path.at(-1))],
+    ['a slash in hexadecimal', path => path.replace('/v1/', '/v1%2f')],
+    ['the last slash in hexadecimal', path => path.replace(/\/(?=[^/]*$)/, '%2F')],
+    ['capitals', path => path.replace(/(?<=\/v1\/)[^:]*/, part => part.toUpperCase())],
+    ['a parameter in it', path => path.replace('/v1/', '/v1;x=1/')],
+    ['a dot in it', path => path.replace('/v1/', '/v1/./')],
+    ['dots in it', path => path.replace('/v1/', '/v1/models/../')],
+    ['dots in hexadecimal', path => path.replace('/v1/', '/v1/models/%2e%2e/')],
+    ['a backslash', path => path.replace('/v1/', '/v1\\')],
+    ['a space at its end', path => `${path}%20`],
+    ['a NUL at its end', path => `${path}%00`],
+    ['what is no UTF-8 at its end', path => `${path}%ff`],
+    ['a broken escape at its end', path => `${path}%zz`],
+    ['a suffix', path => `${path}.json`],
+  ]
+
+  test.each(WAYS)('with %s opens to nobody else', async (_, way) => {
+    const before = trace(world)
+    for (const { path, ...route } of guarded) {
+      const [wrong, refused] = route.opens === 'management' ? (['inference key', 403] as const) : (['SCIM token', 401] as const)
+      const ask = async (who: Credential) => (await world.ask({ ...route, path: way(path) }, who)).status
+      expect([path, [401, 404, 405]]).toEqual([path, expect.arrayContaining([await ask({})])])
+      if (route.opens !== 'scim')
+        expect([path, [401, refused, 404, 405]]).toEqual([path, expect.arrayContaining([await ask(world.live[wrong])])])
+    }
+    expect(trace(world)).toEqual(before)
+  })
+})
+
+const hexadecimal = (letter = '') => `%${letter.charCodeAt(0).toString(16)}`
+
+/** Whether a route's path is this one, which may be another's pattern: what its members are named does not matter. */
+const isAt = (pattern: string, path: string): boolean => {
+  const [wanted, given] = [pattern.split('/'), path.split('/')]
+  return wanted.length === given.length && wanted.every((part, i) => part.startsWith(':') || part === given[i])
+}

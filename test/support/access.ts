@@ -55,7 +55,7 @@ export class World {
     this.actors = made.actors
   }
 
-  /** The answer of a route. Asked twice for the same, the two differ in no byte: the request brings its own id. */
+  /** The answer of a route. Two to the same request differ in no byte: it brings its own id, and a call's, which is new, is left out. */
   async ask({ method, path }: Pick<DescribedRoute, 'method' | 'path'>, credential: Credential, { params = {}, query, body }: Asked = {}) {
     const at = path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? 'unknown'))
     const headers = new Headers({ 'content-type': 'application/json', 'x-request-id': 'asked' })
@@ -63,7 +63,9 @@ export class World {
     const asked = [query, credential.query].filter(Boolean).join('&')
     const init = { method: method.toUpperCase(), headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
     const response = await this.#app.handle(new Request(`http://localhost${at}${asked && `?${asked}`}`, init))
-    return { status: response.status, headers: headersOf(response), body: await response.text() }
+    const { 'x-generation-id': call, ...rest } = Object.fromEntries(response.headers)
+    const text = await response.text()
+    return { status: response.status, headers: rest, body: call === undefined ? text : text.replaceAll(call, 'this call') }
   }
 
   /** Everything that the store keeps, of every noun, with the trail of what was changed. */
@@ -80,9 +82,6 @@ export class World {
     rmSync(this.#data, { recursive: true, force: true })
   }
 }
-
-// The id of a call is new each time.
-const headersOf = ({ headers }: Response) => Object.fromEntries([...headers].filter(([name]) => name !== 'x-generation-id'))
 
 type Made = Pick<World, 'live' | 'dead' | 'actors'>
 
@@ -125,6 +124,8 @@ const badly = (key: string): Record<string, Credential> => ({
   'the key’s hash': bearer(new Bun.CryptoHasher('sha256').update(key).digest('hex')),
   'the key twice': { headers: [...(bearer(key).headers ?? []), ...(bearer(key).headers ?? [])] },
   'another header before the key’s': { headers: [['authorization', 'Bearer x'], ...(bearer(key).headers ?? [])] },
+  'another header after the key’s': { headers: [...(bearer(key).headers ?? []), ['authorization', 'Bearer x']] },
+  'another header beside x-api-key': { headers: [['authorization', 'Bearer x'], ...(inHeader(key).headers ?? [])] },
   'the key in the query': { query: `api_key=${key}&key=${key}&access_token=${key}` },
   'the key in a cookie': { headers: [['cookie', `authorization=Bearer ${key}; api_key=${key}`]] },
 })

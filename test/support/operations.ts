@@ -29,7 +29,7 @@ export type Example = (gateway: Gateway, actor: Actor) => Promise<Asked & { acti
 export const keyOf = async (gateway: Gateway, actor: Actor) => (await createKey(gateway, actor, { name: 'ci' })).data
 export const byokKeyOf = async (gateway: Gateway, actor: Actor) =>
   (await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-1' })).data
-export const memberOf = (gateway: Gateway) => addMember(gateway, operator(gateway), { email: 'ada@acme.example' })
+export const memberOf = (gateway: Gateway, email = 'ada@acme.example') => addMember(gateway, operator(gateway), { email })
 
 /** The id of a workspace that the actor manages and that is not the default one. */
 export async function workspaceOf(gateway: Gateway, actor: Actor): Promise<string> {

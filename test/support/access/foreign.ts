@@ -1,0 +1,88 @@
+import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
+import type { World } from '../access.ts'
+import { presetOf } from '../operations/readings.ts'
+import { type Asked, byokKeyOf, groupOf, keyOf, memberOf } from '../operations.ts'
+
+/** Things of a workspace that is nobody's who asks, by the names that requests have for them. */
+export interface Things {
+  workspace: string
+  key: string
+  member: string
+  group: string
+  guardrail: string
+  'provider key': string
+  preset: string
+}
+
+/** Makes one of each, in the third workspace. */
+export async function thingsOf({ gateway, actors: { third } }: World): Promise<Things> {
+  return {
+    workspace: third.workspace_id,
+    key: (await keyOf(gateway, third)).hash,
+    member: (await memberOf(gateway, 'eve@acme.example')).id,
+    group: await groupOf(gateway),
+    guardrail: (await createGuardrail(gateway, third, { name: 'Theirs' })).data.id,
+    'provider key': (await byokKeyOf(gateway, third)).id,
+    preset: await presetOf(gateway, third, 'theirs'),
+  }
+}
+
+const UUID = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
+
+/** A name of the same form that nothing has. */
+export function otherThan(name: string): string {
+  if (/^[0-9a-f-]{36}$/.test(name)) return UUID
+  if (/^[0-9a-f]{64}$/.test(name)) return 'f'.repeat(64)
+  if (name.startsWith('gen-')) return name.replace(/\d/g, '9')
+  return 'nowhere'
+}
+
+/** The same request for things that are nowhere. An interval and a version are no names. */
+export const nowhere = ({ params = {}, query, body }: Asked): Asked => ({
+  params: Object.fromEntries(Object.entries(params).map(([name, value]) => [name, isName(name) ? otherThan(value) : value])),
+  ...(query === undefined ? {} : { query: query.replace(/(?<=^id=).*/, otherThan) }),
+  ...(body === undefined ? {} : { body }),
+})
+
+const isName = (param: string) => param !== 'interval' && param !== 'version'
+
+type Named = [id: string, thing: keyof Things, say: (name: string) => Asked, status: number]
+
+const query =
+  (field: string) =>
+  (name: string): Asked => ({ query: `${field}=${name}` })
+const body =
+  (bodyOf: (name: string) => object) =>
+  (name: string): Asked => ({ body: bodyOf(name) })
+
+const PROVIDER_KEY = { provider: 'openai', key: 'sk-canary-1' }
+const messages = [{ role: 'user', content: 'Hi' }]
+
+/** Where requests name things besides their path, and what is answered where the thing is another workspace's. */
+export const NAMED: Named[] = [
+  ['createKeys', 'workspace', body(workspace_id => ({ name: 'ci', workspace_id })), 400],
+  ['list', 'workspace', query('workspace_id'), 400],
+  ['createBYOKKey', 'workspace', body(workspace_id => ({ ...PROVIDER_KEY, workspace_id })), 400],
+  ['createBYOKKey', 'key', body(hash => ({ ...PROVIDER_KEY, allowed_api_key_hashes: [hash] })), 400],
+  ['updateBYOKKey', 'key', body(hash => ({ allowed_api_key_hashes: [hash] })), 400],
+  ['listBYOKKeys', 'workspace', query('workspace_id'), 400],
+  ['createGuardrail', 'workspace', body(workspace_id => ({ name: 'Rules', workspace_id })), 400],
+  ['listGuardrails', 'workspace', query('workspace_id'), 400],
+  ['bulkAssignKeysToGuardrail', 'key', body(hash => ({ key_hashes: [hash] })), 400],
+  ['bulkUnassignKeysFromGuardrail', 'key', body(hash => ({ key_hashes: [hash] })), 200],
+  ['bulkAssignMembersToGuardrail', 'member', body(id => ({ member_user_ids: [id] })), 403],
+  ['bulkUnassignMembersFromGuardrail', 'member', body(id => ({ member_user_ids: [id] })), 403],
+  ['createScimGroupMapping', 'workspace', body(workspace_id => ({ scim_group_id: UUID, workspace_id, role: 'admin' })), 403],
+  ['createScimGroupMapping', 'group', body(scim_group_id => ({ scim_group_id, workspace_id: UUID, role: 'admin' })), 403],
+  ['listAudit', 'workspace', query('workspace_id'), 200],
+  ['listAudit', 'key', query('resource_id'), 200],
+  ['listAudit', 'key', query('key_hash'), 200],
+  ['listAudit', 'guardrail', query('resource_id'), 200],
+  ['listAudit', 'provider key', query('resource_id'), 200],
+  ['sendChatCompletionRequest', 'preset', body(preset => ({ model: 'acme/small', messages, preset })), 404],
+  ['sendChatCompletionRequest', 'preset', body(slug => ({ model: `@preset/${slug}`, messages })), 404],
+  ['sendChatCompletionRequest', 'preset', body(slug => ({ model: `acme/small@preset/${slug}`, messages, stream: true })), 404],
+  ['sendCompletionRequest', 'preset', body(slug => ({ model: `@preset/${slug}`, prompt: 'Hi' })), 404],
+  ['createMessages', 'preset', body(slug => ({ model: `@preset/${slug}`, max_tokens: 5, messages })), 404],
+  ['createMessages', 'preset', body(preset => ({ model: 'acme/small', max_tokens: 5, messages, preset })), 404],
+]
