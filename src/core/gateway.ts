@@ -48,9 +48,9 @@ export interface Gateway {
   byok: OpenedKeys
   /** What they are sealed with. Throws where the secret cannot be read. */
   seal: () => Seal
-  /** Every workspace by its id, in memory. */
   /** Stands for a secret where that may not. */
   fingerprint: Fingerprint
+  /** Every workspace by its id, in memory. */
   workspaces: Map<string, Workspace>
   /** The budgets of the workspaces that have any, by the workspace's id, the broadest first, in memory. */
   budgets: Map<string, Budget[]>
@@ -87,9 +87,7 @@ export interface Gateway {
   accessTokens: AccessTokens
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed since, keys, provider keys, workspaces, budgets and presets, and says whether there was anything. */
-  /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and credits, and says whether there was anything. */
-  /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and guardrails, and says whether there was anything. */
+  /** Takes over what another process has changed since, of everything that is in memory, and says whether there was anything. */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { addWorkspaceMembers } from '../../src/core/identity/workspace-members.ts'
 import { defaultGuardrailId } from '../../src/core/policy/default-guardrail.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
@@ -6,6 +7,7 @@ import { NAMED, nowhere, otherThan, thingsOf } from '../support/access/foreign.t
 import {
   type Credential,
   expected,
+  GUARDED,
   isOrganizations,
   LIVE,
   type Live,
@@ -46,6 +48,13 @@ const routeOf = (id: string): DescribedRoute => {
 
 test('every operation has a good request here, and no request is of another', () => {
   expect(Object.keys(REQUESTS).sort()).toEqual(routes.map(({ operation }) => operation.id).sort())
+})
+
+test('every path has the guard that its kind of path has', () => {
+  const wanted = ({ path }: DescribedRoute) => GUARDED.find(([paths]) => paths.test(path))?.[1] ?? null
+  const isListed = ({ path }: DescribedRoute) => GUARDED.some(([paths]) => paths.test(path))
+  expect(routes.filter(route => !isListed(route)).map(({ path }) => path)).toEqual([])
+  expect(routes.map(route => [route.operation.id, route.opens ?? null])).toEqual(routes.map(route => [route.operation.id, wanted(route)]))
 })
 
 describe.each(named)('%s', (id, route) => {
@@ -141,6 +150,24 @@ describe('what is in another workspace is answered for, byte by byte, as what is
       expect(answer).toEqual(await world.ask(routeOf(one), world.live['neighbour’s management key'], nowhere(asked)))
     }
     expect(trace(world)).toEqual(before)
+  })
+
+  test('members are the organization’s: any may be put into a workspace, of none is more told than an id, and no other workspace loses one', async () => {
+    await using world = await openWorld(upstream.url)
+    const { gateway, actors, live } = world
+    const { member } = await thingsOf(world)
+    await addWorkspaceMembers(gateway, actors.third, 'third', { user_ids: [member] })
+    const asked = { params: { id: 'next' }, body: { user_ids: [member] } }
+    const before = trace(world)
+    const removed = await world.ask(routeOf('bulkRemoveWorkspaceMembers'), live['neighbour’s management key'], asked)
+    expect([removed.status, removed.body]).toEqual([200, '{"removed_count":0}'])
+    expect(trace(world)).toEqual(before)
+    const added = await world.ask(routeOf('bulkAddWorkspaceMembers'), live['neighbour’s management key'], asked)
+    expect(JSON.parse(added.body)).toMatchObject({
+      added_count: 1,
+      data: [{ user_id: member, workspace_id: actors.neighbour.workspace_id }],
+    })
+    expect(added.body).not.toContain('eve@')
   })
 
   test('lists and counts are as before it was made', async () => {

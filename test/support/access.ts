@@ -153,6 +153,17 @@ async function gone(gateway: Gateway, clock: TestClock, make: Make): Promise<Rec
   return { ...keys, 'revoked SCIM token': bearer(revoked.token) }
 }
 
+/** Which guard stands where: the first row whose paths these are. A path that is in none has to be put into one. */
+export const GUARDED: [paths: RegExp, opens: DescribedRoute['opens']][] = [
+  [/^\/(health|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))$/, undefined],
+  [/^\/api\/v1\/models\/user$/, 'key'],
+  [/^\/api\/v1\/(models|model|embeddings\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/, undefined],
+  [/^\/api\/v1\/(chat\/completions|completions|embeddings|generation|key|presets)(\/|$)/, 'key'],
+  [/^\/api\/v1\/messages$/, 'key-in-either-header'],
+  [/^\/api\/v1\/scim\/v2\//, 'scim'],
+  [/^\/api\/v1\/(audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/, 'management'],
+]
+
 type Rule = (route: DescribedRoute) => number
 
 const good: Rule = ({ operation }) => operation.statuses[0] ?? 0
