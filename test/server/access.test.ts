@@ -57,6 +57,12 @@ test('every path has the guard that its kind of path has', () => {
   expect(routes.map(route => [route.operation.id, route.opens ?? null])).toEqual(routes.map(route => [route.operation.id, wanted(route)]))
 })
 
+test('every status that refuses somebody is one that the operation says it has', () => {
+  for (const route of routes)
+    for (const who of [...LIVE, null])
+      expect([route.operation.id, route.operation.statuses]).toEqual([route.operation.id, expect.arrayContaining([expected(route, who)])])
+})
+
 describe.each(named)('%s', (id, route) => {
   const isGood = (who: Live) => expected(route, who) < 400 || !route.opens
   const changes = route.opens !== undefined && route.method !== 'get'
