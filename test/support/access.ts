@@ -1,5 +1,5 @@
 import { Database } from 'bun:sqlite'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -68,13 +68,14 @@ export class World {
     return { status: response.status, headers: rest, body: call === undefined ? text : text.replaceAll(call, 'this call') }
   }
 
-  /** Everything that the store keeps, of every noun, with the trail of what was changed. */
-  kept(): Record<string, unknown[]> {
+  /** Everything that is kept in the data directory: of every noun, the trail of what was changed, and the files beside the store. */
+  kept(): Record<string, unknown> {
     const db = new Database(join(this.#data, 'gateway.db'), { readonly: true })
     const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as { name: string }[]
     const rows = tables.map(({ name }) => [name, db.query(`select * from "${name}"`).values()])
     db.close()
-    return Object.fromEntries(rows)
+    const beside = readdirSync(this.#data).filter(name => !name.startsWith('gateway.db'))
+    return Object.fromEntries([...rows, ...beside.map(name => [name, readFileSync(join(this.#data, name), 'latin1')])])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
