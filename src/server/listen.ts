@@ -22,6 +22,8 @@ export function listen(gateway: Gateway, host: string, port: number): Listening 
     hostname: host,
     port,
     development: false,
+    // Without this, Bun lets a second server of the same user listen on the port too, and the kernel deals the connections out between them.
+    reusePort: false,
     idleTimeout: IDLE_SECONDS,
     // Bun's own refusal has no body. Ours has, and counts for itself: see body.ts.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,

@@ -96,6 +96,12 @@ describe('serve', () => {
     expect(`${failed.stdout}${next.printed}`.match(KEYS)).toHaveLength(2)
   })
 
+  test('a port on which another gateway serves is taken too', async () => {
+    await using server = await startServer()
+    const { code, stderr } = await gateway(['serve', '--port', new URL(server.url).port], { cwd: emptyDirectory() })
+    expect([code, /^gateway: [^\n]+\n$/.test(stderr)]).toEqual([1, true])
+  })
+
   test('a wrong GATEWAY_PORT is wrong usage', async () => {
     const { code, stderr } = await gateway(['serve'], { cwd: emptyDirectory(), env: { GATEWAY_PORT: 'eighty' } })
     expect([code, stderr.trimEnd().split('\n').length]).toEqual([2, 1])
