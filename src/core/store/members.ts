@@ -1,4 +1,4 @@
-import type { Compilable, Kysely, Selectable } from 'kysely'
+import { type Compilable, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../errors.ts'
 import type { Disabling } from '../identity/keys.ts'
 import type { Member, MemberStore, Membership, WorkspaceMember } from '../identity/members.ts'
@@ -27,8 +27,9 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
       return (await query.where('active', '=', 1).executeTakeFirstOrThrow()).count
     },
     byIds: async ids => (await kysely.selectFrom('members').selectAll().where('id', 'in', ids).execute()).map(memberOf),
-    insert: (member, entry) => write(memberInsert(kysely, member), auditInsert(kysely, entry)),
-    update: (id, change, entry) => write(memberUpdate(kysely, id, change), auditInsert(kysely, entry)),
+    insert: (member, entry) => write(...isAddressFree(kysely, member.id, member), memberInsert(kysely, member), auditInsert(kysely, entry)),
+    update: (id, change, entry) =>
+      write(...isAddressFree(kysely, id, change), memberUpdate(kysely, id, change), auditInsert(kysely, entry)),
     deactivate: (id, keys, entry) => write(...deactivation(kysely, id, keys), auditInsert(kysely, entry)),
     inWorkspace: workspace_id =>
       kysely
@@ -43,6 +44,18 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
     workspaceMember: (workspace_id, user_id) => membership(kysely, { workspace_id, user_id }).executeTakeFirst(),
     changeWorkspaceMembers: changes => write(...changes.flatMap(change => workspaceMemberChange(kysely, change))),
   }
+}
+
+// The index refuses a second one too, and cannot say why. Who comes back without another address has the one that he had.
+function isAddressFree(kysely: Kysely<Tables>, id: string, { email, active }: Partial<Member>): Check[] {
+  if (email === undefined && active === undefined) return []
+  const own = kysely.selectFrom('members as own').select('own.email').where('own.id', '=', id)
+  const others = kysely.selectFrom('members').select('id').where('active', '=', 1).where('id', '!=', id)
+  return [check(others.where(sql`lower(email)`, '=', sql`lower(${email ?? own})`), noneOrConflict)]
+}
+
+function noneOrConflict(members: unknown[]): void {
+  if (members.length > 0) throw conflict('A member of the organization has this e-mail address')
 }
 
 /** The statement that keeps a new member. */
