@@ -54,4 +54,9 @@ const shown = (value: unknown): string =>
   value === null || value === undefined ? '-' : printable(typeof value === 'object' ? JSON.stringify(value) : String(value))
 
 /** Dollars as a table shows them: cents, or as many places as the sum needs. */
-export const dollars = (usd: number | null): string => (usd === null ? '-' : `$${usd.toFixed(9).replace(/0{1,7}$/, '')}`)
+export const dollars = (usd: number | null): string =>
+  usd === null
+    ? '-'
+    : `${usd < 0 ? '-' : ''}$${Math.abs(usd)
+        .toFixed(9)
+        .replace(/0{1,7}$/, '')}`

@@ -260,6 +260,8 @@ describe('keys', () => {
     const { data: unlimited } = await keysJson('update', made.hash, '--limit', 'none', '--limit-reset', 'none', '--disable')
     expect(unlimited).toMatchObject({ name: 'after', limit: null, limit_reset: null, disabled: true })
     expect((await keysJson('update', made.hash, '--enable')).data.disabled).toBe(false)
+    expect((await keysJson('update', made.hash, '--byok-in-limit')).data.include_byok_in_limit).toBe(true)
+    expect((await keysJson('update', made.hash, '--no-byok-in-limit')).data.include_byok_in_limit).toBe(false)
   })
 
   test('list leaves disabled keys out unless all are asked for', async () => {
@@ -350,7 +352,8 @@ describe('workspaces, members and budgets', () => {
     const person = ['--email', 'ada@acme.example', '--first-name', 'Ada', '--role', 'admin']
     const { data: ada } = await json('members', 'create', ...person)
     expect(ada).toEqual({ id: expect.any(String), email: 'ada@acme.example', first_name: 'Ada', last_name: null, role: 'org:admin' })
-    expect(refusal(await run('members', 'create', ...person))).toEqual(refused(4))
+    const twice = await run('members', 'create', ...person)
+    expect([refusal(twice), twice.stderr]).toEqual([refused(4), 'gateway: A member of the organization has this e-mail address\n'])
     const { data: changed } = await json('members', 'update', ada.id, '--last-name', 'L', '--first-name', 'none', '--role', 'member')
     expect(changed).toEqual({ ...ada, first_name: null, last_name: 'L', role: 'org:member' })
     expect((await json('members', 'list')).data).toContainEqual(changed)

@@ -125,6 +125,18 @@ describe('guardrails', () => {
     expect(codeOf(await run('update', 'default', '--name', 'mine'))).toBe(2)
   })
 
+  test('get and delete take the workspace’s name for its default one too', async () => {
+    const { data: made } = await json('update', 'default', '--ignore-providers', 'azure')
+    expect((await json('get', 'default')).data.id).toBe(made.id)
+    expect((await run('delete', 'default')).code).toBe(0)
+    expect(codeOf(await run('get', 'default'))).toBe(3)
+  })
+
+  test('an error names the option', async () => {
+    expect((await run('create', '--name', 'x', '--zdr', 'nobody')).stderr).toStartWith('gateway: zdr: expected anthropic, ')
+    expect((await run('create', '--name', 'x', '--training', 'some')).stderr).toBe('gateway: training: expected free, paid, all or none\n')
+  })
+
   test('assign, unassign and assignments are of keys or of members', async () => {
     const { id } = await create()
     expect(await json('assign', id, '--keys', hash)).toEqual({ assigned_count: 1 })

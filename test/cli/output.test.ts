@@ -75,7 +75,7 @@ describe('tables', () => {
 
 describe('dollars', () => {
   test('are shown with cents, or not at all where they are not known', () => {
-    expect([dollars(null), dollars(0), dollars(5), dollars(0.7)]).toEqual(['-', '$0.00', '$5.00', '$0.70'])
+    expect([null, 0, 5, 0.7, -5].map(dollars)).toEqual(['-', '$0.00', '$5.00', '$0.70', '-$5.00'])
   })
 
   test('never hide a part of the sum that matters', () => {

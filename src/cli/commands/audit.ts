@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, numeric } from '../options.ts'
+import { type CommonOptions, common, inputOf, paged } from '../options.ts'
 import { output, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -19,7 +19,7 @@ interface ListOptions extends CommonOptions {
 export const auditCommand = () => new Command('audit').description('what was changed, and by whom').addCommand(listCommand())
 
 const listCommand = () =>
-  common(new Command('list').description('list the changes, the newest first'))
+  paged(common(new Command('list').description('list the changes, the newest first')))
     .option('--action <noun.verb>', 'one kind of change, as keys.create')
     .option('--resource <id>', 'the changes of one thing, by its id or hash')
     .option('--user <id>', 'what this user did')
@@ -27,8 +27,6 @@ const listCommand = () =>
     .option('--workspace <id>', 'the changes in one workspace, by id or slug; by id if it is gone')
     .option('--since <time>', 'from this moment on, ISO 8601 in UTC with seconds')
     .option('--until <time>', 'before this moment')
-    .option('--offset <n>', 'leave out so many', numeric)
-    .option('--limit <n>', 'how many, 100 at most', numeric)
     .action(list)
 
 async function list({ action, resource, user, key, workspace, since, until, offset, limit, ...options }: ListOptions): Promise<void> {

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { invalid } from '../../core/errors.ts'
-import { type CommonOptions, common, inputOf, numeric, workspaceId } from '../options.ts'
+import { type CommonOptions, common, inputOf, listed, paged, workspaceId } from '../options.ts'
 import { output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -60,11 +60,9 @@ const createCommand = () =>
     .action(create)
 
 const listCommand = () =>
-  common(new Command('list').description('list the provider keys of a workspace'))
+  paged(common(new Command('list').description('list the provider keys of a workspace')))
     .option('--provider <slug>', 'of one provider')
     .option('--workspace <id>', 'another workspace, by id or slug')
-    .option('--offset <n>', 'how many to skip', numeric)
-    .option('--limit <n>', 'how many at most (50)', numeric)
     .action(list)
 
 const getCommand = () => common(new Command('get').description('show a provider key, never its secret').argument('<id>')).action(get)
@@ -156,8 +154,6 @@ const fieldsOf = (options: KeyOptions) => ({
   allowed_api_key_hashes: listed(options.keys),
   allowed_user_ids: listed(options.users),
 })
-
-const listed = (text: string | undefined) => (text === 'none' ? null : text?.split(',').map(one => one.trim()))
 
 function declared(text: string | undefined): boolean | null | undefined {
   if (text === undefined || text === 'none') return text && null

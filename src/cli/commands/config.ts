@@ -20,10 +20,12 @@ async function check(file: string | undefined, options: CommonOptions): Promise<
   const providers = [...catalog.providers.values()].filter(provider => provider.configured)
   const unpriced = models.filter(model => model.endpoints.some(isUnpriced)).map(model => model.id)
   output(options.json, { file: found.file, models: models.length, providers: providers.length, unpriced }, () => {
-    print(`${found.file ?? 'No config file: the defaults'}: ${models.length} models at ${providers.length} providers`)
+    print(`${found.file ?? 'No config file: the defaults'}: ${counted(models.length, 'model')} at ${counted(providers.length, 'provider')}`)
     for (const id of unpriced) print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)
   })
 }
+
+const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 const isUnpriced = ({ provider, prices }: Endpoint) => provider.configured && prices === null
 

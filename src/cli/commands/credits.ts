@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, numeric } from '../options.ts'
+import { type CommonOptions, common, inputOf, numeric, paged } from '../options.ts'
 import { dollars, output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -17,11 +17,7 @@ const addCommand = () =>
     .option('--note <text>', 'what it is')
     .action(add)
 
-const listCommand = () =>
-  common(new Command('list').description('list what was paid in, the newest first'))
-    .option('--offset <n>', 'leave out so many', numeric)
-    .option('--limit <n>', 'how many, 100 at most', numeric)
-    .action(list)
+const listCommand = () => paged(common(new Command('list').description('list what was paid in, the newest first'))).action(list)
 
 async function add({ amount, note, ...options }: CommonOptions & { amount: number; note?: string }): Promise<void> {
   const { addCredit, getCredits, NewCredit } = await import('../../core/ledger/credits.ts')

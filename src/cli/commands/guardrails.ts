@@ -1,7 +1,8 @@
 import { Command } from 'commander'
 import { invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
 import { parseObject } from '../../core/kernel/json.ts'
-import { type CommonOptions, common, inputOf, numeric, workspaceId } from '../options.ts'
+import { type CommonOptions, common, inputOf, listed, orNull, paged, usdOrNone, workspaceId } from '../options.ts'
 import { dollars, output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -57,6 +58,8 @@ export const guardrailsCommand = () =>
     .addCommand(assignCommand('unassign', 'take a guardrail from keys or members', unassign))
     .addCommand(assignmentsCommand())
 
+const ID = 'its id; a workspace’s id or slug for the default one there'
+
 const createCommand = () =>
   rules(common(new Command('create').description('create a guardrail, which holds for nobody until it is assigned')))
     .option('--workspace <id>', 'its workspace, by id or slug')
@@ -67,21 +70,19 @@ const listCommand = () =>
     .option('--workspace <id>', 'another workspace, by id or slug')
     .action(list)
 
-const getCommand = () => common(new Command('get').description('show a guardrail').argument('<id>')).action(get)
+const getCommand = () => common(new Command('get').description('show a guardrail').argument('<id>', ID)).action(get)
 
 const updateCommand = () =>
   rules(
     common(
-      new Command('update')
-        .description('change a guardrail. A workspace’s default one, by the workspace’s id or slug, is made by its first change')
-        .argument('<id>'),
+      new Command('update').description('change a guardrail. A workspace’s default one is made by its first change').argument('<id>', ID),
     ),
   )
     .option('--no-byok-in-budgets', 'do not count spending through own provider keys')
     .option('--no-filter-output', 'do not scan what models say')
     .action(update)
 
-const deleteCommand = () => common(new Command('delete').description('delete a guardrail').argument('<id>')).action(remove)
+const deleteCommand = () => common(new Command('delete').description('delete a guardrail').argument('<id>', ID)).action(remove)
 
 const assignCommand = (verb: string, description: string, action: (id: string, options: AssignOptions) => Promise<void>) =>
   common(new Command(verb).description(description).argument('<id>'))
@@ -93,9 +94,6 @@ const assignmentsCommand = () =>
   paged(common(new Command('assignments').description('list who has a guardrail of their own: this one, or any').argument('[id]')))
     .option('--members', 'members, not keys')
     .action(assignments)
-
-const paged = (command: Command): Command =>
-  command.option('--offset <n>', 'how many to skip', numeric).option('--limit <n>', 'how many at most (50)', numeric)
 
 const rules = (command: Command): Command =>
   command
@@ -114,7 +112,7 @@ const rules = (command: Command): Command =>
     .option('--training <kinds>', 'who may train on prompts, and nobody else: free, paid')
     .option('--filters <list>', 'built-in content filters and what they do: email=redact,phone=block')
     .option('--filter-output', 'scan what models say as well')
-    .option('--limit <usd>', 'budget in USD, or none', text => (text === 'none' ? text : numeric(text)))
+    .option('--limit <usd>', 'budget in USD, or none', usdOrNone)
     .option('--reset <interval>', 'daily, weekly, monthly, or none')
     .option('--byok-in-budgets', 'count spending through own provider keys')
 
@@ -147,17 +145,17 @@ async function list(options: ListOptions): Promise<void> {
 async function get(id: string, options: CommonOptions): Promise<void> {
   const { getGuardrail } = await import('../../core/policy/guardrails.ts')
   const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, gateway => output(options.json, getGuardrail(gateway, operator(gateway), id), ({ data }) => printFields(data)))
+  await withGateway(options, async gateway =>
+    output(options.json, getGuardrail(gateway, operator(gateway), await guardrailId(gateway, id)), ({ data }) => printFields(data)),
+  )
 }
 
 async function update(id: string, options: RuleOptions): Promise<void> {
   const { GuardrailChange, updateGuardrail } = await import('../../core/policy/guardrails.ts')
-  const { defaultGuardrailId } = await import('../../core/policy/default-guardrail.ts')
   const { operator } = await import('../../core/identity/actor.ts')
   const change = inputOf(GuardrailChange, await fieldsOf(options))
   await withGateway(options, async gateway => {
-    const workspace = [...gateway.workspaces.values()].find(one => one.id === id || one.slug === id)
-    const changed = await updateGuardrail(gateway, operator(gateway), workspace ? defaultGuardrailId(workspace.id) : id, change)
+    const changed = await updateGuardrail(gateway, operator(gateway), await guardrailId(gateway, id), change)
     output(options.json, changed, ({ data }) => printFields(data))
   })
 }
@@ -166,7 +164,7 @@ async function remove(id: string, options: CommonOptions): Promise<void> {
   const { deleteGuardrail } = await import('../../core/policy/guardrails.ts')
   const { operator } = await import('../../core/identity/actor.ts')
   await withGateway(options, async gateway =>
-    output(options.json, await deleteGuardrail(gateway, operator(gateway), id), () => print(`Deleted ${id}`)),
+    output(options.json, await deleteGuardrail(gateway, operator(gateway), await guardrailId(gateway, id)), () => print(`Deleted ${id}`)),
   )
 }
 
@@ -217,6 +215,13 @@ async function assignments(id: string | undefined, options: AssignmentsOptions):
   })
 }
 
+/** The id of the guardrail that an argument names; a workspace's id or slug names its default one. */
+async function guardrailId(gateway: Gateway, name: string): Promise<string> {
+  const { defaultGuardrailId } = await import('../../core/policy/default-guardrail.ts')
+  const workspace = [...gateway.workspaces.values()].find(one => one.id === name || one.slug === name)
+  return workspace ? defaultGuardrailId(workspace.id) : name
+}
+
 /** Keys or members, one of the two. */
 async function assigneesOf({ keys, members }: AssignOptions) {
   const { KeyNames, MemberNames } = await import('../../core/policy/assignments.ts')
@@ -235,8 +240,8 @@ async function fieldsOf(options: RuleOptions): Promise<Record<string, unknown>> 
     allowed_providers: listed(options.allowProviders),
     ignored_providers: listed(options.ignoreProviders),
     allowed_data_regions: listed(options.regions),
-    ...switched(options.zdr, ZDR),
-    ...switched(options.training, TRAINING),
+    ...switched('zdr', options.zdr, ZDR),
+    ...switched('training', options.training, TRAINING),
     content_filter_builtins: listed(options.filters)?.map(filterOf) ?? (options.filters === undefined ? undefined : null),
     filterOutput: options.filterOutput,
     limit_usd: orNull(options.limit),
@@ -257,11 +262,11 @@ const ZDR = {
 const TRAINING = { free: ['enable_free_model_training', 'enable_free_model_publication'], paid: ['enable_paid_model_training'] }
 
 /** A switch for every word of the table: on for those that are said. */
-function switched(said: string | undefined, table: Record<string, string[]>): Record<string, boolean> {
+function switched(option: string, said: string | undefined, table: Record<string, string[]>): Record<string, boolean> {
   if (said === undefined) return {}
   const words = said === 'all' ? Object.keys(table) : (listed(said) ?? [])
   const strange = words.find(word => !Object.hasOwn(table, word))
-  if (strange !== undefined) throw invalid(`expected ${Object.keys(table).join(', ')}, all or none`)
+  if (strange !== undefined) throw invalid(`${option}: expected ${Object.keys(table).join(', ')}, all or none`)
   return Object.fromEntries(Object.entries(table).flatMap(([word, fields]) => fields.map(field => [field, words.includes(word)])))
 }
 
@@ -269,11 +274,6 @@ function filterOf(said: string): { slug: string; action: string } {
   const [slug = '', action = ''] = said.split('=')
   return { slug, action }
 }
-
-const listed = (text: string | undefined) => (text === 'none' ? null : text?.split(',').map(one => one.trim()))
-
-// Commander makes an empty text of a parser's null.
-const orNull = <T>(value: T | 'none'): T | null => (value === 'none' ? null : value)
 
 async function objectIn(file: string): Promise<Record<string, unknown>> {
   const text = await Bun.file(file)

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, numeric, workspaceId } from '../options.ts'
+import { type CommonOptions, common, inputOf, orNull, usdOrNone, workspaceId } from '../options.ts'
 import { dollars, output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -58,18 +58,16 @@ const updateCommand = () =>
     .option('--name <name>', 'what it is for')
     .option('--disable', 'open nothing any more')
     .option('--enable', 'open again')
+    .option('--no-byok-in-limit', 'do not count spending through own provider keys')
     .action(update)
 
 const deleteCommand = () => common(new Command('delete').description('delete a key').argument('<hash>')).action(remove)
 
 const limits = (command: Command): Command =>
   command
-    .option('--limit <usd>', 'spending limit in USD, or none', text => (text === 'none' ? text : numeric(text)))
+    .option('--limit <usd>', 'spending limit in USD, or none', usdOrNone)
     .option('--limit-reset <period>', 'daily, weekly, monthly, or none')
     .option('--byok-in-limit', 'count spending through own provider keys')
-
-// Commander makes an empty text of a parser's null.
-const orNull = <T>(value: T | 'none'): T | null => (value === 'none' ? null : value)
 
 async function create(options: CreateOptions): Promise<void> {
   const { createKey, NewKey } = await import('../../core/identity/keys.ts')

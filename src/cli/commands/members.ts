@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, numeric } from '../options.ts'
+import { type CommonOptions, common, inputOf, orNull, paged } from '../options.ts'
 import { output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -36,10 +36,8 @@ export const membersCommand = () =>
     .addCommand(removeCommand())
 
 const listCommand = () =>
-  common(new Command('list').description('list the organization’s members, or a workspace’s'))
+  paged(common(new Command('list').description('list the organization’s members, or a workspace’s')))
     .option('--workspace <id>', 'of this workspace, by id or slug')
-    .option('--offset <n>', 'how many to skip', numeric)
-    .option('--limit <n>', 'how many at most (50)', numeric)
     .action(list)
 
 const createCommand = () =>
@@ -157,5 +155,3 @@ const fieldsOf = ({ email, firstName, lastName, role }: PersonOptions) => ({
   last_name: orNull(lastName),
   role: role === 'admin' || role === 'member' ? `org:${role}` : role,
 })
-
-const orNull = (text: string | undefined) => (text === 'none' ? null : text)

@@ -4,7 +4,7 @@ import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import type { Dialect } from '../../core/inference/call.ts'
 import { type Json, parseObject } from '../../core/kernel/json.ts'
-import { type CommonOptions, common, inputOf, numeric } from '../options.ts'
+import { type CommonOptions, common, inputOf, paged } from '../options.ts'
 import { output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -27,7 +27,7 @@ export const presetsCommand = () =>
   new Command('presets')
     .description('configurations by name')
     .addCommand(createCommand())
-    .addCommand(page(preset('list', 'list the presets of a workspace')).action(list))
+    .addCommand(paged(preset('list', 'list the presets of a workspace')).action(list))
     .addCommand(preset('get', 'show a preset as it is used').argument('<slug>').action(get))
     .addCommand(versionsCommand())
     .addCommand(updateCommand())
@@ -40,7 +40,7 @@ const createCommand = () =>
     .action(create)
 
 const versionsCommand = () =>
-  page(preset('versions', 'list the versions of a preset, or show one'))
+  paged(preset('versions', 'list the versions of a preset, or show one'))
     .argument('<slug>')
     .argument('[version]', 'its number')
     .action(versions)
@@ -53,9 +53,6 @@ const updateCommand = () =>
 
 const preset = (name: string, description: string) =>
   common(new Command(name).description(description)).option('--workspace <id>', 'another workspace, by id or slug')
-
-const page = (command: Command) =>
-  command.option('--limit <n>', 'as many, at most 100', numeric).option('--offset <n>', 'after so many', numeric)
 
 async function create(slug: string, options: CreateOptions): Promise<void> {
   const { createPreset } = await import('../../core/catalog/presets.ts')

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, numeric, workspaceId } from '../options.ts'
+import { type CommonOptions, common, inputOf, paged, workspaceId } from '../options.ts'
 import { output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -72,9 +72,6 @@ const mappingsCommand = () =>
         .option('--remove-members', 'they leave it, unless another mapping puts them there')
         .action(deleteMapping),
     )
-
-const paged = (command: Command): Command =>
-  command.option('--offset <n>', 'how many to skip', numeric).option('--limit <n>', 'how many at most (50)', numeric)
 
 async function createToken(options: TokenOptions): Promise<void> {
   const { createScimToken, NewScimToken } = await import('../../core/identity/scim/tokens.ts')

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, numeric, yesOrNo } from '../options.ts'
+import { type CommonOptions, common, inputOf, listed, numeric, orNull, paged, yesOrNo } from '../options.ts'
 import { output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -41,11 +41,7 @@ const createCommand = () =>
     .requiredOption('--slug <slug>', 'its name in addresses: small letters and digits, with hyphens between')
     .action(create)
 
-const listCommand = () =>
-  common(new Command('list').description('list the workspaces'))
-    .option('--offset <n>', 'how many to skip', numeric)
-    .option('--limit <n>', 'how many at most (50)', numeric)
-    .action(list)
+const listCommand = () => paged(common(new Command('list').description('list the workspaces'))).action(list)
 
 const getCommand = () => common(new Command('get').description('show a workspace').argument('<id>', 'its id or slug')).action(get)
 
@@ -130,7 +126,3 @@ const fieldsOf = (options: WorkspaceOptions) => ({
   is_observability_io_logging_enabled: options.ioLogging,
   io_logging_sampling_rate: options.ioLoggingRate,
 })
-
-const orNull = (text: string | undefined) => (text === 'none' ? null : text)
-
-const listed = (text: string | undefined) => (text === 'none' ? null : text?.split(',').map(one => one.trim()))

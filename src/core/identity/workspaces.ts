@@ -58,7 +58,12 @@ export interface Owner {
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
 const Name = Type.String({ minLength: 1, maxLength: 100 })
-const Slug = Type.String({ minLength: 1, maxLength: 50, pattern: '^[a-z0-9]+(?:-[a-z0-9]+)*$' })
+const Slug = Type.String({
+  title: 'small letters and digits, with hyphens between',
+  minLength: 1,
+  maxLength: 50,
+  pattern: '^[a-z0-9]+(?:-[a-z0-9]+)*$',
+})
 const SORTS = ['price', 'throughput', 'latency', 'exacto'] as const
 const SERVER_TOOLS = [
   ...['advisor', 'apply_patch', 'bash', 'datetime', 'fusion', 'image_generation', 'experimental__search_models'],

@@ -40,9 +40,11 @@ export function misfit(schema: TSchema, value: unknown): Misfit | undefined {
 export function describe(schema: TSchema): string {
   if (schema.anyOf) return list((schema.anyOf as TSchema[]).map(describe))
   if (schema.const !== undefined) return JSON.stringify(schema.const)
+  if (schema.format === 'utc-time') return 'time in ISO 8601, in UTC and with seconds'
   if (schema.format) return `${schema.type} in the form ${schema.format}`
   if (schema.type === 'number' || schema.type === 'integer') return `${schema.type}${range(schema)}`
-  if (schema.type === 'string') return `string${length(schema.minLength, schema.maxLength, 'characters')}`
+  if (schema.type === 'string')
+    return `string${length(schema.minLength, schema.maxLength, 'characters')}${schema.title ? `: ${schema.title}` : ''}`
   if (schema.type === 'array') return `array${length(schema.minItems, schema.maxItems, 'items')}`
   return typeof schema.type === 'string' ? schema.type : 'valid value'
 }

@@ -126,6 +126,8 @@ describe('words', () => {
     expect(describeSchema(Type.Array(Type.String(), { maxItems: 4 }))).toBe('array of at most 4 items')
     expect(describeSchema(Type.String({ minLength: 1, maxLength: 64 }))).toBe('string of 1 to 64 characters')
     expect(describeSchema(Type.String({ format: 'uuid' }))).toBe('string in the form uuid')
+    expect(describeSchema(Type.String({ format: 'utc-time' }))).toBe('time in ISO 8601, in UTC and with seconds')
+    expect(describeSchema(Type.String({ title: 'small letters', maxLength: 5 }))).toBe('string of at most 5 characters: small letters')
   })
 
   test('a value is described without its contents, but for numbers, booleans and null', () => {
