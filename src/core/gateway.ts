@@ -88,6 +88,7 @@ export interface Gateway {
   clock: Clock
   ids: Ids
   /** Takes over what another process has changed since, of everything that is in memory, and says whether there was anything. */
+  /** Takes over what another process has changed since, of all that is in memory, and says whether there was anything. */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
+import { SHARED } from './shared.ts'
 
-/** Answers of real providers, which are not kept in this repository. `GATEWAY_SHARED` says where, when not beside it. */
-const SHARED = resolve(process.env.GATEWAY_SHARED ?? join(import.meta.dir, '../../../shared'))
+/** Answers of real providers. */
 const RECORDINGS = join(SHARED, 'recordings')
 
 /** Whether the recordings are on this machine. */

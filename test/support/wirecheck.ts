@@ -1,10 +1,10 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import type { Subprocess } from 'bun'
+import { SHARED } from './shared.ts'
 
-const SHARED = resolve(process.env.GATEWAY_SHARED ?? join(import.meta.dir, '../../../shared'))
 const CHECKER = join(SHARED, 'tools/wirecheck.js')
 const SPEC = join(SHARED, 'contract/openapi.json')
 

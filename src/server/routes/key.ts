@@ -12,5 +12,5 @@ export const key = (gateway: Gateway) =>
     .get(
       '/',
       ({ actor }) => describeKey(gateway, actor, policyFor(gateway, actor)),
-      operation({ id: 'getCurrentKey', tag: 'API keys', summary: 'Get the current API key', statuses: [200, 401, 500] }),
+      operation({ id: 'getCurrentKey', tag: 'API Keys', summary: 'Get the current API key', statuses: [200, 401, 500] }),
     )

@@ -5,7 +5,7 @@ import { managementKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'
 
-const keysOperation = (described: Omit<Operation, 'tag'>) => operation({ tag: 'API keys', ...described })
+const keysOperation = (described: Omit<Operation, 'tag'>) => operation({ tag: 'API Keys', ...described })
 const hash = { hash: 'The key’s hash: lowercase hexadecimal SHA-256 of the key' }
 
 /** API keys: specification E2 and the rest of the resource. */

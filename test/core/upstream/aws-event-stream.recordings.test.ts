@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import type { Frame } from '../../../src/core/protocols/protocol.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
 import { awsEvent } from '../../support/aws-event-stream.ts'
+import { SHARED } from '../../support/shared.ts'
 
 /** Answers of real providers, which are not kept in this repository. `GATEWAY_SHARED` says where, when not beside it. */
-const SHARED = resolve(process.env.GATEWAY_SHARED ?? join(import.meta.dir, '../../../../shared'))
 const RECORDINGS = join(SHARED, 'recordings/bedrock-converse')
 const found = existsSync(RECORDINGS)
 

@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'bun:test'
+import { createApp } from '../../src/server/app.ts'
+import { describedRoutes } from '../../src/server/openapi.ts'
+import { contract } from '../support/contract.ts'
+import { testGateway } from '../support/gateway.ts'
+
+interface Operation {
+  operationId: string
+  tags: string[]
+  responses: Record<string, unknown>
+  parameters?: { name: string; in: string }[]
+}
+
+/** The nouns of which every operation of the public contract is served. */
+const NOUNS = /^\/(keys?|guardrails|workspaces|credits|organization|scim)(\/|$)/
+
+const described = new Map(
+  describedRoutes(createApp(await testGateway())).map(({ method, path, operation }) => [
+    `${method} ${path.replace('/api/v1', '').replace(/:(\w+)/g, '{$1}')}`,
+    operation,
+  ]),
+)
+
+const NOT_LIMITED = 'Requests that manage are not limited: who has such a key runs the gateway.'
+const ALWAYS_THERE = 'It names nothing that there might not be: there is always one organization.'
+
+/** What the contract lists and this gateway never answers, and why. */
+const NEVER: Record<string, string> = {
+  'list 429': NOT_LIMITED,
+  'createKeys 429': NOT_LIMITED,
+  'getKey 429': NOT_LIMITED,
+  'updateKeys 429': NOT_LIMITED,
+  'deleteKeys 429': NOT_LIMITED,
+  'listOrganizationMembers 404': ALWAYS_THERE,
+  'listScimGroupMappings 404': ALWAYS_THERE,
+  'listScimGroups 404': ALWAYS_THERE,
+  'createCoinbaseCharge 200': 'That door is closed for good: 410.',
+}
+
+describe.skipIf(!contract)('the public contract (from GATEWAY_SHARED)', () => {
+  const paths = Object.entries((contract?.paths ?? {}) as Record<string, Record<string, Operation>>)
+  const operations = paths
+    .filter(([path]) => NOUNS.test(path))
+    .flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => [`${method} ${path}`, operation] as const))
+    .filter(([, { operationId }]) => operationId)
+
+  test.each(operations)('%s is described by the same name, tag and query', (at, { operationId, tags, parameters = [] }) => {
+    const { id, tag, query } = described.get(at) ?? {}
+    const names = parameters.filter(one => one.in === 'query').map(one => one.name)
+    expect([id, tag, Object.keys(query?.properties ?? {}).sort()]).toEqual([operationId, tags[0], names.sort()])
+  })
+
+  test('no status is left out without a reason, and no reason is given for nothing', () => {
+    const left = operations.flatMap(([at, { operationId, responses }]) =>
+      Object.keys(responses).flatMap(status => (described.get(at)?.statuses.includes(Number(status)) ? [] : `${operationId} ${status}`)),
+    )
+    expect(left.sort()).toEqual(Object.keys(NEVER).sort())
+  })
+})

@@ -1,0 +1,138 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import type { AuditEntry } from '../../src/core/identity/audit.ts'
+import { createGroupMapping, type NewGroupMapping } from '../../src/core/identity/scim/group-mappings.ts'
+import { finishSyncJob } from '../../src/core/identity/scim/sync-jobs.ts'
+import { createApp } from '../../src/server/app.ts'
+import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
+import { testGateway, testKeys } from '../support/gateway.ts'
+import { EXAMPLES } from '../support/operations.ts'
+
+// Every operation of these nouns, and one case for each status that it is described with. A status that is described and that nothing here
+// produces is a failing test.
+const TAGS = ['API Keys', 'Guardrails', 'Workspaces', 'Credits', 'Organization', 'SCIM']
+const routes = describedRoutes(createApp(await testGateway())).filter(({ operation }) => TAGS.includes(operation.tag))
+const cases = routes.flatMap(route => route.operation.statuses.map(status => [route.operation.id, status, route] as const))
+
+let gateway: Gateway
+let keys: Awaited<ReturnType<typeof testKeys>>
+let app: ReturnType<typeof createApp>
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  keys = await testKeys(gateway)
+  app = createApp(gateway)
+})
+
+interface Asking {
+  params?: Record<string, string>
+  query?: string
+  body?: object | string
+  key?: string | null
+}
+
+async function ask({ method, path }: DescribedRoute, { params = {}, query = '', body, key = keys.management }: Asking) {
+  const at = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? UNKNOWN)
+  const headers = { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
+  const text = typeof body === 'object' ? JSON.stringify(body) : body
+  const init = { method: method.toUpperCase(), headers, ...(text === undefined ? {} : { body: text }) }
+  const response = await app.handle(new Request(`http://localhost${at}?${query}`, init))
+  return { status: response.status, answer: await response.json() }
+}
+
+const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
+
+/** Whose example has the names of something that can be read by this operation. */
+const LIKE: Record<string, string> = {
+  getKey: 'updateKeys',
+  getGuardrail: 'updateGuardrail',
+  listGuardrailKeyAssignments: 'updateGuardrail',
+  listGuardrailMemberAssignments: 'updateGuardrail',
+  getWorkspace: 'updateWorkspace',
+  listWorkspaceBudgets: 'updateWorkspace',
+  getWorkspaceBudget: 'deleteWorkspaceBudget',
+  listWorkspaceMembers: 'updateWorkspace',
+  getScimGroupMapping: 'updateScimGroupMapping',
+}
+
+/** A good request of this operation, made possible first. */
+async function goodRequest({ method, operation: { id } }: DescribedRoute): Promise<Asking> {
+  if (id === 'getScimSyncJob') return { params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id } }
+  const example = await EXAMPLES[LIKE[id] ?? id]?.(gateway)
+  if (method !== 'get') return { ...example, key: keys.management }
+  return example?.params ? { params: example.params } : {}
+}
+
+/** What makes a good request a bad one: its body, its page, or what its path or query says. */
+function badRequest({ operation: { id, body, query } }: DescribedRoute, good: Asking): Asking {
+  if (id === 'deleteWorkspace') return { params: { id: 'default' } }
+  if (id === 'deleteScimGroupMapping') return { ...good, query: 'keep_members=perhaps' }
+  if (id.endsWith('WorkspaceBudget')) return { ...good, params: { ...good.params, interval: 'yearly' } }
+  if (body) return { ...good, body: '{"' }
+  return query ? { ...good, query: 'offset=-1' } : good
+}
+
+/** What somebody else does at the same moment, or did a moment ago. */
+const RIVALS: Record<string, (good: Asking) => unknown> = {
+  updateGuardrail({ params }) {
+    const { replace } = gateway.store.guardrails
+    gateway.store.guardrails.replace = (one, entry) => isGone(params?.id, entry).then(() => replace(one, entry))
+  },
+  bulkAssignKeysToGuardrail: losesItsGuardrail,
+  bulkAssignMembersToGuardrail: losesItsGuardrail,
+  createScimGroupMapping: ({ body }) => createGroupMapping(gateway, operator(gateway), { ...(body as NewGroupMapping), role: 'member' }),
+}
+
+function losesItsGuardrail({ params }: Asking): void {
+  const { assign } = gateway.store.assignments
+  gateway.store.assignments.assign = (all, entry) => isGone(params?.id, entry).then(() => assign(all, entry))
+}
+
+const isGone = (id = '', entry: AuditEntry) => gateway.store.guardrails.remove(id, { ...entry, id: UNKNOWN })
+
+/** Nothing that is remembered can be had any more, on disk or in memory; who asks is still known. */
+function breakDown(): void {
+  const isBroken = (): never => {
+    throw new Error('The disk is gone')
+  }
+  const nouns = Object.values(gateway.store).filter(noun => typeof noun === 'object')
+  for (const noun of [...nouns, ...Object.values(gateway.store.scim)])
+    for (const name of Object.keys(noun)) if (typeof noun[name] === 'function') Object.assign(noun, { [name]: async () => isBroken() })
+  for (const memory of [gateway.workspaces, gateway.budgets, gateway.guardrails, gateway.assignments])
+    Object.assign(memory, { get: isBroken, values: isBroken })
+  Object.assign(gateway.keys, { values: isBroken })
+  Object.assign(gateway.ledger, { spent: isBroken })
+}
+
+/** Makes the operation answer so, where it can. */
+async function produce(route: DescribedRoute, status: number): Promise<{ status: number; answer: unknown }> {
+  const good = await goodRequest(route)
+  if (status === 400) return ask(route, badRequest(route, good))
+  if (status === 401) return ask(route, { ...good, key: null })
+  if (status === 403) return ask(route, { ...good, key: keys.inference })
+  if (status === 404) return ask(route, ofNothing(route, good))
+  if (status === 409) await RIVALS[route.operation.id]?.(good)
+  if (status === 500) breakDown()
+  return ask(route, good)
+}
+
+/** The same request for what there is not. */
+function ofNothing({ operation: { id } }: DescribedRoute, good: Asking): Asking {
+  if (id === 'createScimGroupMapping') return { ...good, body: { ...(good.body as NewGroupMapping), scim_group_id: UNKNOWN } }
+  return { ...good, params: { ...good.params, ...(good.params?.hash ? { hash: UNKNOWN } : { id: UNKNOWN }) } }
+}
+
+test('the operations of these nouns are described', () => {
+  expect(routes.length).toBeGreaterThanOrEqual(40)
+  expect(new Set(routes.map(({ operation }) => operation.tag))).toEqual(new Set(TAGS))
+})
+
+describe('each status that is described is produced', () => {
+  test.each(cases)('%s %d', async (_, status, route) => {
+    const { status: produced, answer } = await produce(route, status)
+    expect(produced).toBe(status)
+    if (status >= 400) expect(answer).toMatchObject({ error: { code: status, message: expect.any(String) } })
+    expect(JSON.stringify(answer)).not.toContain('The disk is gone')
+  })
+})
