@@ -4,7 +4,7 @@ import type { Json } from '../core/kernel/json.ts'
 import { type Operation, operation, type Refusal } from './operation.ts'
 
 /** The media type of everything that SCIM says (RFC 7644, 8.1). */
-export const SCIM_JSON = 'application/scim+json'
+const SCIM_JSON = 'application/scim+json'
 
 /** Where SCIM is: under the site's address, or under the one that was asked where the site has none. */
 export const scimBase = (siteUrl: string, { url }: Request): string =>
@@ -44,7 +44,7 @@ export function resourceResponse(request: Request, body: Json, versioned: { vers
 export const preconditionOf = ({ headers }: Request): Precondition => ({ ifMatch: headers.get('if-match') })
 
 /** How SCIM refuses (RFC 7644, 3.12): the status is a text. */
-export const scimRefusal: Refusal = {
+const scimRefusal: Refusal = {
   name: 'ScimError',
   contentType: SCIM_JSON,
   schema: {

@@ -5,9 +5,6 @@ import type { Screen } from './filters/screen.ts'
 
 export type { Action } from './filters/rule.ts'
 
-/** So many patterns may one guardrail have. */
-export const MOST_PATTERNS = 100
-
 /** One entry of a guardrail's `content_filter_builtins` (with a `slug`) or `content_filters` (with a `pattern`), as it applies to somebody's calls. */
 export interface FilterRule {
   guardrail_id: string

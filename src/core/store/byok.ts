@@ -1,6 +1,7 @@
 import type { Kysely, Selectable } from 'kysely'
 import type { ByokKey, ByokStore } from '../catalog/byok.ts'
 import { auditInsert } from './audit.ts'
+import { columnsOf, listOf } from './columns.ts'
 import type { ByokTable, Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
 import type { Write } from './write.ts'
@@ -15,13 +16,15 @@ export function byokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
     insert: (key, entry) =>
       write(isLive(kysely, key.workspace_id), kysely.insertInto('byok').values(rowOf(key)), auditInsert(kysely, entry)),
     update: (id, change, entry) =>
-      write(kysely.updateTable('byok').set(columnsOf(change)).where('id', '=', id), auditInsert(kysely, entry)),
+      write(kysely.updateTable('byok').set(columnsOf<Partial<Row>>(change)).where('id', '=', id), auditInsert(kysely, entry)),
     remove: (id, deleted_at, entry) =>
       write(kysely.updateTable('byok').set({ sealed: null, deleted_at }).where('id', '=', id), auditInsert(kysely, entry)),
   }
 }
 
-function keyOf({ deleted_at: _, ...row }: Selectable<ByokTable>): ByokKey {
+type Row = Selectable<ByokTable>
+
+function keyOf({ deleted_at: _, ...row }: Row): ByokKey {
   return {
     ...row,
     sealed: row.sealed ?? '',
@@ -36,13 +39,4 @@ function keyOf({ deleted_at: _, ...row }: Selectable<ByokTable>): ByokKey {
   }
 }
 
-const listOf = (text: string | null): string[] | null => (text === null ? null : JSON.parse(text))
-
-// What SQL has not: booleans are 0 and 1, lists are JSON.
-const columnOf = (value: unknown) =>
-  typeof value === 'boolean' ? Number(value) : Array.isArray(value) ? JSON.stringify(value) : (value as string | number | null)
-
-const columnsOf = (change: Partial<ByokKey>) =>
-  Object.fromEntries(Object.entries(change).map(([name, value]) => [name, columnOf(value)])) as Partial<Selectable<ByokTable>>
-
-const rowOf = (key: ByokKey) => ({ ...columnsOf(key), deleted_at: null }) as Selectable<ByokTable>
+const rowOf = (key: ByokKey) => ({ ...columnsOf<Row>(key), deleted_at: null })

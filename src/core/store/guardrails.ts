@@ -1,7 +1,8 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../errors.ts'
 import type { Guardrail, GuardrailStore } from '../policy/guardrails.ts'
 import { auditInsert } from './audit.ts'
+import { columnsOf, listOf } from './columns.ts'
 import type { Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
 import { type Check, check, type Write } from './write.ts'
@@ -60,13 +61,12 @@ const FLAGS = [
 
 const guardrailOf = (row: Row): Guardrail => ({
   ...row,
-  ...mapped(row, LISTS, text => JSON.parse(text as string)),
-  ...mapped(row, FLAGS, flag => flag === 1),
+  ...mapped(row, LISTS, text => listOf(text as string | null)),
+  ...mapped(row, FLAGS, flag => (flag === null ? null : flag === 1)),
   limit_usd: row.limit_usd === null ? null : BigInt(row.limit_usd),
 })
 
-const rowOf = (guardrail: Guardrail) => ({ ...guardrail, ...mapped(guardrail, LISTS, JSON.stringify), ...mapped(guardrail, FLAGS, Number) })
+const rowOf = (guardrail: Guardrail) => columnsOf<Insertable<Tables['guardrails']>>(guardrail)
 
-// What is null stays null.
 const mapped = <Name extends string>(of: Record<Name, unknown>, names: readonly Name[], map: (value: unknown) => unknown) =>
-  Object.fromEntries(names.map(name => [name, of[name] === null ? null : map(of[name])])) as Record<Name, never>
+  Object.fromEntries(names.map(name => [name, map(of[name])])) as Record<Name, never>

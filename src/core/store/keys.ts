@@ -1,7 +1,8 @@
-import { type Kysely, sql } from 'kysely'
+import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
 import { invalid } from '../errors.ts'
 import type { Key, KeyStore } from '../identity/keys.ts'
 import { auditInsert } from './audit.ts'
+import { columnsOf } from './columns.ts'
 import type { Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
@@ -19,9 +20,14 @@ export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
         limit: row.limit === null ? null : BigInt(row.limit),
       }))
     },
-    insert: (key, entry) => write(...isWelcome(kysely, key), kysely.insertInto('keys').values(rowOf(key)), auditInsert(kysely, entry)),
+    insert: (key, entry) =>
+      write(
+        ...isWelcome(kysely, key),
+        kysely.insertInto('keys').values(columnsOf<Insertable<Tables['keys']>>(key)),
+        auditInsert(kysely, entry),
+      ),
     update(hash, change, entry) {
-      const update = kysely.updateTable('keys').set(columnsOf(change)).where('hash', '=', hash)
+      const update = kysely.updateTable('keys').set(columnsOf<Updateable<Tables['keys']>>(change)).where('hash', '=', hash)
       const opens = change.disabled === false ? [mayOpen(kysely, hash)] : []
       return write(...opens, update, auditInsert(kysely, entry))
     },
@@ -53,17 +59,3 @@ const mayOpen = (kysely: Kysely<Tables>, hash: string): Check =>
         throw invalid('disabled: expected true, since the key’s workspace was deleted or its creator has left', 'disabled')
     },
   )
-
-const rowOf = (key: Key) => ({
-  ...key,
-  disabled: Number(key.disabled),
-  isUnscoped: Number(key.isUnscoped),
-  include_byok_in_limit: Number(key.include_byok_in_limit),
-})
-
-const columnsOf = ({ disabled, isUnscoped, include_byok_in_limit, ...rest }: Partial<Key>) => ({
-  ...rest,
-  ...(disabled === undefined ? {} : { disabled: Number(disabled) }),
-  ...(isUnscoped === undefined ? {} : { isUnscoped: Number(isUnscoped) }),
-  ...(include_byok_in_limit === undefined ? {} : { include_byok_in_limit: Number(include_byok_in_limit) }),
-})

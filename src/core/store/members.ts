@@ -1,4 +1,4 @@
-import { type Compilable, type Kysely, type Selectable, sql } from 'kysely'
+import { type Compilable, type Expression, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../errors.ts'
 import type { Disabling } from '../identity/keys.ts'
 import type { Member, MemberStore, Membership, WorkspaceMember } from '../identity/members.ts'
@@ -50,9 +50,17 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
 function isAddressFree(kysely: Kysely<Tables>, id: string, { email, active }: Partial<Member>): Check[] {
   if (email === undefined && active === undefined) return []
   const own = kysely.selectFrom('members as own').select('own.email').where('own.id', '=', id)
-  const others = kysely.selectFrom('members').select('id').where('active', '=', 1).where('id', '!=', id)
-  return [check(others.where(sql`lower(email)`, '=', sql`lower(${email ?? own})`), noneOrConflict)]
+  return [check(othersAt(kysely, id, email ?? own), noneOrConflict)]
 }
+
+/** The active members but this one who have the e-mail address, in any case. */
+export const othersAt = (kysely: Kysely<Tables>, id: string, email: string | Expression<unknown>) =>
+  kysely
+    .selectFrom('members')
+    .select('id')
+    .where('active', '=', 1)
+    .where('id', '!=', id)
+    .where(sql`lower(email)`, '=', sql`lower(${email})`)
 
 function noneOrConflict(members: unknown[]): void {
   if (members.length > 0) throw conflict('A member of the organization has this e-mail address')
@@ -85,7 +93,7 @@ function sameOrConflict(expected: Set<string>, found: Set<string>): void {
 }
 
 /** The statements that change how somebody is in a workspace, with their entry. 409 where he is no longer in it as he was before. */
-export function workspaceMemberChange(kysely: Kysely<Tables>, { before, after, entry }: Membership): Statement[] {
+function workspaceMemberChange(kysely: Kysely<Tables>, { before, after, entry }: Membership): Statement[] {
   const told = auditInsert(kysely, entry)
   if (after) return [isLive(kysely, after.workspace_id), isStill(kysely, after, before), workspaceMemberUpsert(kysely, after), told]
   return before ? [isStill(kysely, before, before), workspaceMemberDelete(kysely, before), told] : []

@@ -3,6 +3,7 @@ import { conflict, invalid, notFound } from '../errors.ts'
 import type { Disabling } from '../identity/keys.ts'
 import type { Workspace, WorkspaceStore } from '../identity/workspaces.ts'
 import { auditInsert } from './audit.ts'
+import { columnsOf, listOf } from './columns.ts'
 import type { Tables, WorkspaceTable } from './tables.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
@@ -26,7 +27,7 @@ export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceS
       return write(isFree(kysely, workspace), insert, auditInsert(kysely, entry))
     },
     update(id, change, entry) {
-      const update = kysely.updateTable('workspaces').set(columnsOf(change)).where('id', '=', id)
+      const update = kysely.updateTable('workspaces').set(columnsOf<Partial<Row>>(change)).where('id', '=', id)
       return write(isThere(kysely, id), isFree(kysely, { id, ...change }), update, auditInsert(kysely, entry))
     },
     remove(workspace, keys, entry) {
@@ -85,7 +86,7 @@ function hasNoActiveKeys(kysely: Kysely<Tables>, { id, is_default }: Workspace, 
 }
 
 /** Of keys: whether it opens anything at this moment. A time may have fractions of a second or not, so its text does not compare. */
-export const isActive = (now: string) => sql<boolean>`disabled = 0 and (expires_at is null or julianday(expires_at) > julianday(${now}))`
+const isActive = (now: string) => sql<boolean>`disabled = 0 and (expires_at is null or julianday(expires_at) > julianday(${now}))`
 
 /** Everything that is in a workspace and goes with it. What was sealed is forgotten. */
 function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string): Statement[] {
@@ -109,7 +110,9 @@ const farewell = (kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string)
     .set({ deleted_at, slug: `deleted ${id}` })
     .where('id', '=', id)
 
-function workspaceOf({ deleted_at: _, ...row }: Selectable<WorkspaceTable>): Workspace {
+type Row = Selectable<WorkspaceTable>
+
+function workspaceOf({ deleted_at: _, ...row }: Row): Workspace {
   return {
     ...row,
     is_default: row.is_default === 1,
@@ -122,13 +125,4 @@ function workspaceOf({ deleted_at: _, ...row }: Selectable<WorkspaceTable>): Wor
   }
 }
 
-const listOf = (text: string | null) => (text === null ? null : JSON.parse(text))
-
-// What SQL has not: booleans are 0 and 1, lists are JSON.
-const columnOf = (value: unknown) =>
-  typeof value === 'boolean' ? Number(value) : Array.isArray(value) ? JSON.stringify(value) : (value as string | number | null)
-
-const columnsOf = (change: Partial<Workspace>) =>
-  Object.fromEntries(Object.entries(change).map(([name, value]) => [name, columnOf(value)])) as Partial<Selectable<WorkspaceTable>>
-
-const rowOf = (workspace: Workspace) => ({ ...columnsOf(workspace), deleted_at: null }) as Selectable<WorkspaceTable>
+const rowOf = (workspace: Workspace) => ({ ...columnsOf<Row>(workspace), deleted_at: null })

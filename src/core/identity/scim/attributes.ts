@@ -48,7 +48,7 @@ export const attribute = (name: string, description: string, rest: Rest & { type
 })
 
 /** What every resource has besides its schema's (RFC 7643, 3.1). They are in no schema's list. */
-export const COMMON: Attribute[] = [
+const COMMON: Attribute[] = [
   attribute('schemas', 'The schemas of what is in it', { multiValued: true, caseExact: true, mutability: 'readOnly', returned: 'always' }),
   attribute('id', 'Its identifier here', { caseExact: true, mutability: 'readOnly', returned: 'always', uniqueness: 'server' }),
   attribute('externalId', 'Its identifier at the identity provider', { caseExact: true }),

@@ -16,7 +16,7 @@ export interface Query extends Projection {
 }
 
 /** A page has this many where nobody says, and at most. */
-export const USUAL_COUNT = 100
+const USUAL_COUNT = 100
 export const MOST_RESULTS = 200
 
 /** What a resource is known by, where the store can find it by that alone. Names are without their case. */

@@ -6,7 +6,7 @@ import { taken } from '../../identity/scim/refusal.ts'
 import type { MemberChange, ScimUser, ScimUserStore, UserChange } from '../../identity/scim/users.ts'
 import { parseObject, text } from '../../kernel/json.ts'
 import { auditInsert } from '../audit.ts'
-import { deactivation, memberInsert, memberOf, memberUpdate } from '../members.ts'
+import { deactivation, memberInsert, memberOf, memberUpdate, othersAt } from '../members.ts'
 import type { Tables } from '../tables.ts'
 import { type Check, check, follow, type Statement, type Write } from '../write.ts'
 import { decided } from './decided.ts'
@@ -104,17 +104,9 @@ const hasFreeName = (kysely: Kysely<Tables>, user: ScimUser): Check =>
   })
 
 const hasFreeAddress = (kysely: Kysely<Tables>, { id, email }: Member): Check =>
-  check(
-    kysely
-      .selectFrom('members')
-      .select('id')
-      .where(sql`lower(email)`, '=', sql`lower(${email})`)
-      .where('active', '=', 1)
-      .where('id', '!=', id),
-    ([other]) => {
-      if (other) throw taken('emails: expected an address that no other member has')
-    },
-  )
+  check(othersAt(kysely, id, email), ([other]) => {
+    if (other) throw taken('emails: expected an address that no other member has')
+  })
 
 const nameKey = ({ resource }: ScimUser): string => (text(resource.userName) ?? '').toLowerCase()
 
