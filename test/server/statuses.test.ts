@@ -59,7 +59,7 @@ const LIKE: Record<string, string> = {
 /** A good request of this operation, made possible first. */
 async function goodRequest({ method, operation: { id } }: DescribedRoute): Promise<Asking> {
   if (id === 'getScimSyncJob') return { params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id } }
-  const example = await EXAMPLES[LIKE[id] ?? id]?.(gateway)
+  const example = await EXAMPLES[LIKE[id] ?? id]?.(gateway, operator(gateway))
   if (method !== 'get') return { ...example, key: keys.management }
   return example?.params ? { params: example.params } : {}
 }

@@ -3,6 +3,9 @@ import type { BuiltinSlug } from './filters/builtins.ts'
 import type { Action } from './filters/rule.ts'
 import type { Screen } from './filters/screen.ts'
 
+/** So many patterns may one guardrail have, and so many builtins. */
+export const MOST_PATTERNS = 100
+
 /** One entry of a guardrail's `content_filter_builtins` (with a `slug`) or `content_filters` (with a `pattern`), as it applies to somebody's calls. */
 export interface FilterRule {
   guardrail_id: string
