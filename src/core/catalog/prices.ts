@@ -84,5 +84,17 @@ export function pricesFor(prices: Prices, inputTokens: number): Prices {
   return prices.tiers?.findLast(tier => inputTokens > tier.above)?.prices ?? prices
 }
 
+/** Of each price the dearest that a call may be counted at whose input has at most so many tokens: fewer may be in another tier. */
+export function dearestFor(prices: Prices, mostInputTokens: number): Prices {
+  const tiers = prices.tiers?.filter(tier => mostInputTokens > tier.above) ?? []
+  return tiers.reduce((dearest, tier) => dearer(dearest, tier.prices), prices)
+}
+
+function dearer({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): Prices {
+  const dearest: Prices = { ...one }
+  for (const [name, price] of Object.entries(other) as [Rated, bigint][]) if (price > (dearest[name] ?? 0n)) dearest[name] = price
+  return dearest
+}
+
 /** The prices of an endpoint that costs nothing. */
 export const FREE: Prices = { prompt: 0n, completion: 0n }

@@ -50,16 +50,22 @@ export interface KindOfWork<K extends Kind> {
   named(call: Work[K]['call']): Named[]
   /** The call with other URLs for these. */
   withUrls(call: Work[K]['call'], urls: Map<string, string>): Work[K]['call']
-  /** The tokens that the prompt is expected to be, at once and rather too many: what is set aside for it. */
+  /** The tokens that the prompt is expected to be, at once and rather too many. */
   expectedInput(call: Work[K]['call']): ExpectedInput
+  /** The most that it may be, with what travels unread and what is only named: what is set aside for it. */
+  largestInput(call: Work[K]['call']): ExpectedInput
   /** The tokens of output beyond which the endpoint does not go for this call. Null: nobody bounds it. */
   outputBound(call: Work[K]['call'], endpoint: Endpoint): number | null
   /** The least output with which the call is worth making; all of it where it cannot be bounded. */
   leastOutput(call: Work[K]['call'], endpoint: Endpoint): number
+  /** Whether the call lets the endpoint give more than its `outputBound`, unless it is told. */
+  asksForMore(call: Work[K]['call'], endpoint: Endpoint): boolean
   /** The call with no more output than this. */
   withOutputBound(call: Work[K]['call'], tokens: number): Work[K]['call']
   /** Atto-dollars for each token of the output bound, whatever kind of output it becomes. */
   outputRate(call: Work[K]['call'], prices: Prices): bigint
+  /** Atto-dollars for what is neither its prompt nor its output: searches, and predictions that do not come true. */
+  surcharge(call: Work[K]['call'], prices: Prices): bigint
   meter(call: Work[K]['call']): Meter<Work[K]['part']>
   /** The call with other words in the place of its texts: what content filters look at. Throws 403 for what they cannot read. */
   reworded(call: Work[K]['call'], reword: Reword): Promise<Work[K]['call']>

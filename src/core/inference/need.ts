@@ -1,14 +1,15 @@
 import type { Endpoint } from '../catalog/models.ts'
-import { type Prices, pricesFor } from '../catalog/prices.ts'
+import { dearestFor, type Prices } from '../catalog/prices.ts'
 import type { Gateway } from '../gateway.ts'
 import { costOf } from '../ledger/cost.ts'
 import type { Amounts, Hold, Need } from '../ledger/ledger.ts'
-import { attosOf, roundToNanos } from '../ledger/money.ts'
+import { attosOf, upToNanos } from '../ledger/money.ts'
 import { type Kind, textUsage, type Usage, type Work } from './call.ts'
 import { type ExpectedInput, kinds } from './kinds.ts'
 
 /** What a call may come to at one endpoint: atto-dollars for the prompt and for each token of the output, and the tokens of it. */
 interface Quote {
+  /** With all that does not depend on the output. */
   prompt: bigint
   perToken: bigint
   /** All the output that it may have, and the least that makes sense. */
@@ -17,16 +18,16 @@ interface Quote {
 }
 
 /**
- * What a call may come to at the endpoints that it may be sent to: its prompt as estimated and all the output that it may have, each at the
- * dearest price that it may be counted at. With `limits.strict` a smaller output will do.
+ * What a call may come to at the endpoints that it may be sent to: the largest that its prompt may be and all the output that it may have, each
+ * at the dearest price that it may be counted at. With `limits.strict` a smaller output will do.
  */
 export function needOf<K extends Kind>({ config }: Gateway, kind: K, call: Work[K]['call'], endpoints: Endpoint[]): Need {
-  const input = kinds[kind].expectedInput(call)
+  const input = kinds[kind].largestInput(call)
   const need: Need = { most: { own: null, byok: null }, least: { own: null, byok: null } }
   for (const endpoint of endpoints) {
     const { prompt, perToken, most, least } = quoteOf(config, kind, call, input, endpoint)
-    raise(need.most, endpoint, roundToNanos(prompt + BigInt(most) * perToken))
-    raise(need.least, endpoint, roundToNanos(prompt + BigInt(config.limits.strict ? least : most) * perToken))
+    raise(need.most, endpoint, upToNanos(prompt + BigInt(most) * perToken))
+    raise(need.least, endpoint, upToNanos(prompt + BigInt(config.limits.strict ? least : most) * perToken))
   }
   return need
 }
@@ -36,8 +37,8 @@ export const promptNanos = <K extends Kind>(kind: K, call: Work[K]['call'], { pr
   costOf(usageOf(kinds[kind].expectedInput(call)), prices).cost ?? 0n
 
 /**
- * The call with no more output than was set aside for it. Where nobody bounds the output, a call under a limit is sent with the bound that
- * its hold is made of: a limit that the provider does not hear of is none.
+ * The call with no more output than was set aside for it. Where nobody bounds the output, or only the endpoint does and the call asks for
+ * more, a call under a limit is sent with the bound that its hold is made of: a limit that the provider does not hear of is none.
  */
 export function withinHold<K extends Kind>(
   { config }: Gateway,
@@ -48,11 +49,11 @@ export function withinHold<K extends Kind>(
 ): Work[K]['call'] {
   const held = endpoint.is_byok ? amounts.byok : amounts.own
   if (held === null) return call
-  const { prompt, perToken, most, least } = quoteOf(config, kind, call, kinds[kind].expectedInput(call), endpoint)
+  const { prompt, perToken, most, least } = quoteOf(config, kind, call, kinds[kind].largestInput(call), endpoint)
   if (perToken === 0n) return call
   const payable = (attosOf(held) - prompt) / perToken
   if (payable < BigInt(most)) return kinds[kind].withOutputBound(call, Math.max(Number(payable), least))
-  return kinds[kind].outputBound(call, endpoint) === null ? kinds[kind].withOutputBound(call, most) : call
+  return kinds[kind].asksForMore(call, endpoint) ? kinds[kind].withOutputBound(call, most) : call
 }
 
 const FREE: Quote = { prompt: 0n, perToken: 0n, most: 0, least: 0 }
@@ -65,22 +66,36 @@ function quoteOf<K extends Kind>(
   endpoint: Endpoint,
 ): Quote {
   if (!endpoint.prices) return FREE
-  const rates = pricesFor(endpoint.prices, input.text + input.audio + input.video)
+  const within = withinContext(input, endpoint)
+  const rates = dearestFor(endpoint.prices, within.text + within.audio + within.video)
   const most = kinds[kind].outputBound(call, endpoint) ?? limits.max_tokens
   const least = Math.min(kinds[kind].leastOutput(call, endpoint), most)
-  return { prompt: promptCost(input, rates), perToken: kinds[kind].outputRate(call, rates), most, least }
+  const prompt = promptCost(within, rates) + kinds[kind].surcharge(call, rates)
+  return { prompt, perToken: kinds[kind].outputRate(call, rates), most, least }
 }
 
-// Whether it will be read from a cache, or written to one, is not known before.
-function promptCost({ text, audio, video }: ExpectedInput, { prompt, cache_write, cache_write_1h, audio: sound, request }: Prices): bigint {
-  const dearest = [cache_write, cache_write_1h].reduce<bigint>((most, rate) => (rate !== undefined && rate > most ? rate : most), prompt)
-  return BigInt(text + video) * dearest + BigInt(audio) * (sound ?? prompt) + (request ?? 0n)
+// No prompt is larger than that, whatever it names.
+function withinContext({ text, audio, video }: ExpectedInput, { context_length }: Endpoint): ExpectedInput {
+  const most = context_length ?? Number.POSITIVE_INFINITY
+  return { text: Math.min(text, most), audio: Math.min(audio, most), video: Math.min(video, most) }
 }
+
+// Whether it will be read from a cache, or written to one, is not known before, nor whether sounds are counted apart.
+function promptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
+  const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, request } = rates
+  const dearest = [cache_read, cache_write, cache_write_1h].reduce<bigint>((most, rate) => larger(most, rate ?? 0n), prompt)
+  return BigInt(text + video) * dearest + BigInt(audio) * larger(sound ?? 0n, dearest) + (request ?? 0n)
+}
+
+const larger = (a: bigint, b: bigint) => (a > b ? a : b)
+const smaller = (a: bigint, b: bigint) => (a < b ? a : b)
+
+/** No limit is so high; more would not fit the 64 bits in which a hold is written down. */
+const MOST_NANOS = 2n ** 62n
 
 function raise(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {
   const way = is_byok ? 'byok' : 'own'
-  const before = amounts[way]
-  if (before === null || nanos > before) amounts[way] = nanos
+  amounts[way] = larger(amounts[way] ?? 0n, smaller(nanos, MOST_NANOS))
 }
 
 function usageOf(input: ExpectedInput): Usage {

@@ -27,6 +27,9 @@ export const attosOfUsd = (usd: number): bigint => decimal(usd, 18)
 /** Atto-dollars → nano-dollars, rounded half up. The one rounding of a charge. */
 export const roundToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO / 2n) / ATTO_PER_NANO
 
+/** Atto-dollars → nano-dollars, rounded up: what is set aside is never less than what it is for. */
+export const upToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO - 1n) / ATTO_PER_NANO
+
 /** Atto-dollars per token → the decimal string of USD per token that `/models` shows. */
 export function usdPerTokenText(attos: bigint): string {
   const digits = attos.toString().padStart(19, '0')

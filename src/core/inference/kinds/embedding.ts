@@ -2,7 +2,7 @@ import { type EmbeddingCall, type EmbeddingInput, type EmbeddingPart, textUsage,
 import type { Counter, ExpectedInput, KindOfWork, Meter } from '../kinds.ts'
 import { reworded } from './embedding/passages.ts'
 import { namedBy, withUrl } from './text/media.ts'
-import { contentBound, contentEstimate } from './text/prompt.ts'
+import { contentBound, contentEstimate, largestContent } from './text/prompt.ts'
 
 /** Vectors of texts and of whatever else a model has vectors for. It costs what is read: nothing is written. */
 export const embedding: KindOfWork<'embedding'> = {
@@ -16,10 +16,13 @@ export const embedding: KindOfWork<'embedding'> = {
   named: call => blocksOf(call).flatMap(block => namedBy(block) ?? []),
   withUrls,
   expectedInput,
+  largestInput,
   outputBound: () => 0,
   leastOutput: () => 0,
+  asksForMore: () => false,
   withOutputBound: call => call,
   outputRate: () => 0n,
+  surcharge: () => 0n,
   meter: call => new EmbeddingMeter(call),
   reworded,
 }
@@ -32,6 +35,11 @@ function withUrls(call: EmbeddingCall, urls: Map<string, string>): EmbeddingCall
 
 function expectedInput(call: EmbeddingCall): ExpectedInput {
   const { text, ...rest } = contentBound(blocksOf(call))
+  return { text: text + tokensOf(call), ...rest }
+}
+
+function largestInput(call: EmbeddingCall): ExpectedInput {
+  const { text, ...rest } = largestContent(blocksOf(call))
   return { text: text + tokensOf(call), ...rest }
 }
 

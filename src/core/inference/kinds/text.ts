@@ -1,13 +1,14 @@
 import type { Endpoint } from '../../catalog/models.ts'
+import { isObject } from '../../kernel/json.ts'
 import { namesInText, type TextCall, type TextPart, textUsage, type Usage } from '../call.ts'
 import type { Counter, KindOfWork, Meter } from '../kinds.ts'
 import { fitted, unsupportedBy } from '../parameters.ts'
 import { TextFilter } from './text/answer-filter.ts'
-import { Delivered } from './text/delivered.ts'
+import { Delivered, picturesIn, soundIn } from './text/delivered.ts'
 import { named, withUrls } from './text/media.ts'
-import { leastOutput, outputBound, outputRate, withOutputBound } from './text/output.ts'
+import { asksForMore, leastOutput, outputBound, outputRate, surcharge, withOutputBound } from './text/output.ts'
 import { reworded } from './text/passages.ts'
-import { promptBound, promptEstimate } from './text/prompt.ts'
+import { largestPrompt, promptBound, promptEstimate } from './text/prompt.ts'
 
 /** Conversations and completions: text in, text out, whatever else comes with it. */
 export const text: KindOfWork<'text'> = {
@@ -21,10 +22,13 @@ export const text: KindOfWork<'text'> = {
   named,
   withUrls,
   expectedInput: promptBound,
+  largestInput: largestPrompt,
   outputBound,
   leastOutput,
+  asksForMore,
   withOutputBound,
   outputRate,
+  surcharge,
   meter: call => new TextMeter(call),
   reworded,
   answerFilter: (call, filtering, screen) => new TextFilter(call, filtering, screen),
@@ -55,6 +59,9 @@ class TextMeter implements Meter<TextPart> {
   readonly #call: TextCall
   readonly #said = new Delivered()
   readonly #thought = new Delivered()
+  #pictures = 0
+  /** Characters of base64. */
+  #sound = 0
 
   constructor(call: TextCall) {
     this.#call = call
@@ -65,11 +72,12 @@ class TextMeter implements Meter<TextPart> {
   }
 
   get delivered(): boolean {
-    return !this.#said.isEmpty || !this.#thought.isEmpty
+    return !this.#said.isEmpty || !this.#thought.isEmpty || this.#pictures > 0 || this.#sound > 0
   }
 
   get soFar(): number {
-    return Math.ceil((this.#said.characters + this.#thought.characters) / CHARACTERS_PER_TOKEN)
+    const { image, audio } = this.#shown
+    return Math.ceil((this.#said.characters + this.#thought.characters) / CHARACTERS_PER_TOKEN) + image + audio
   }
 
   async estimate(count: Counter): Promise<Usage> {
@@ -79,7 +87,13 @@ class TextMeter implements Meter<TextPart> {
       this.#thought.count(count),
     ])
     const usage = textUsage(input.text, text)
-    return { ...usage, input: { ...usage.input, ...input }, output: { ...usage.output, reasoning } }
+    return { ...usage, input: { ...usage.input, ...input }, output: { ...usage.output, reasoning, ...this.#shown } }
+  }
+
+  /** What was given that is no text, in tokens. */
+  get #shown() {
+    const { audio } = this.#call.params
+    return { image: picturesIn(this.#pictures), audio: soundIn(this.#sound, isObject(audio) ? audio.format : undefined) }
   }
 
   #see(part: TextPart): void {
@@ -105,6 +119,13 @@ class TextMeter implements Meter<TextPart> {
         break
       case 'tool-call-delta':
         this.#said.add(part.choice, part.input)
+        break
+      case 'image':
+        this.#pictures += 1
+        break
+      case 'audio-delta':
+        this.#said.add(part.choice, part.audio.transcript ?? '')
+        this.#sound += part.audio.data?.length ?? 0
         break
     }
   }

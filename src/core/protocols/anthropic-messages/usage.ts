@@ -34,8 +34,8 @@ function inputOf(given: Json): Usage['input'] {
   }
 }
 
-const inputTotal = (given: Json): number => summed(runsOf(given), 'input_tokens') ?? count(given.input_tokens) ?? 0
-const outputTotal = (given: Json): number | undefined => summed(runsOf(given), 'output_tokens') ?? count(given.output_tokens)
+const inputTotal = (given: Json): number => count(summed(runsOf(given), 'input_tokens')) ?? count(given.input_tokens) ?? 0
+const outputTotal = (given: Json): number | undefined => count(summed(runsOf(given), 'output_tokens')) ?? count(given.output_tokens)
 
 /**
  * The runs of the model that the totals leave out: they name the last one only where a conversation was summed up on the way.

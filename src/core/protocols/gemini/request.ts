@@ -23,9 +23,9 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   return { path: pathOf(call, endpoint), ...tier(call, endpoint, body), body }
 }
 
-// Its `n` has a place of its own.
+// Its `n` has a place of its own, and so has its config. Google reads that by either name, and there shall be one only.
 function unknown(call: TextCall): Json {
-  const { n: _, generationConfig: __, ...rest } = forwarded(call, 'chat')
+  const { n: _, generationConfig: __, generation_config: ___, ...rest } = forwarded(call, 'chat')
   return rest
 }
 

@@ -54,6 +54,22 @@ describe('the estimate of an answer', () => {
     expect(outputTokens(usage) - kept).toBe((400 * piece.length - kept) / 'word '.length)
   })
 
+  test('counts pictures, and sounds by their seconds with what is said in them', async () => {
+    const second = 'A'.repeat(64_000)
+    const { usage, delivered } = await estimate(
+      textCall({ params: { modalities: ['text', 'audio'], audio: { format: 'pcm16' } } }),
+      { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' },
+      { type: 'audio-delta', choice: 0, audio: { data: second, transcript: 'Hello' } },
+      { type: 'audio-delta', choice: 0, audio: { data: second } },
+    )
+    expect([delivered, usage.output]).toEqual([true, { text: 5, reasoning: 0, audio: 50, image: 1_290 }])
+  })
+
+  test('takes compressed sound for more seconds', async () => {
+    const sound = { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } } as const
+    expect((await estimate(textCall({ params: { audio: { format: 'mp3' } } }), sound)).usage.output.audio).toBe(75)
+  })
+
   test('of nothing delivered is nothing', async () => {
     const { usage, delivered } = await estimate(textCall(), said(''))
     expect([delivered, outputTokens(usage)]).toEqual([false, 0])

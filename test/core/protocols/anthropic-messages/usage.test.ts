@@ -45,6 +45,8 @@ describe('usage', () => {
     expect(totals({ ...last, iterations: [run('message', 5, 6), run('advisor_message', 900, 90)] })).toEqual([5, 6])
     expect(totals({ ...last, iterations: [run('message', 4, 0), run('fallback_message', 5, 6)] })).toEqual([5, 6])
     expect(totals({ ...last, iterations: [] })).toEqual([5, 6])
+    // A sum that no answer can have counts as little as a single number of that kind.
+    expect(totals({ ...last, iterations: Array.from({ length: 3 }, () => run('message', 9e8, 9e8)) })).toEqual([5, 6])
   })
 
   test.each([

@@ -53,6 +53,7 @@ describe('the whole of it', () => {
       labels: { a: 'b' },
       contents: 'no',
       generationConfig: { mediaResolution: 'LOW', topK: 1 },
+      generation_config: { maxOutputTokens: 65_536 },
       toolConfig: { retrievalConfig: {} },
       n: 2,
     }
@@ -61,7 +62,7 @@ describe('the whole of it', () => {
     expect(body.contents).toEqual([{ role: 'user', parts: [{ text: 'Hi' }] }])
     expect(body.generationConfig).toEqual({ mediaResolution: 'LOW', topK: 5, candidateCount: 2 })
     expect(body.toolConfig).toEqual({ retrievalConfig: {}, functionCallingConfig: { mode: 'AUTO' } })
-    expect(body).not.toHaveProperty('n')
+    for (const name of ['n', 'generation_config']) expect(body).not.toHaveProperty(name)
     expect(Object.keys(sent({ extra, dialect: 'messages' }))).toEqual(['contents'])
   })
 

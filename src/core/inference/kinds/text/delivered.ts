@@ -6,6 +6,22 @@ const MOST_KEPT = 1024 * 1024
 /** What goes beyond is counted in pieces of this many. */
 const PIECE = 4096
 
+// Google's guide, "Image generation": 1,290 tokens for a picture of up to 1024 by 1024 pixels.
+const PICTURE = 1_290
+// Google's guide, "Speech generation": 25 tokens a second; OpenAI's are 20. A second is 48 KB of PCM, 24 kHz and 16 bits, or 16 KB of anything compressed.
+const PER_SECOND = 25
+const PCM_BYTES = 48_000
+const COMPRESSED_BYTES = 16_000
+
+/** The tokens that so many pictures probably were. */
+export const picturesIn = (count: number): number => count * PICTURE
+
+/** The tokens that so many characters of base64 probably were, `format` being what the caller asked for. */
+export function soundIn(characters: number, format: unknown): number {
+  const isCompressed = typeof format === 'string' && format !== 'wav' && !format.startsWith('pcm')
+  return Math.ceil(((characters * 3) / 4 / (isCompressed ? COMPRESSED_BYTES : PCM_BYTES)) * PER_SECOND)
+}
+
 /** What a client was given, as it came: joined only where it has to be counted. */
 export class Delivered {
   readonly #choices = new Map<number, string[]>()

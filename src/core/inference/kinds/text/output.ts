@@ -1,7 +1,9 @@
 import type { Endpoint } from '../../../catalog/models.ts'
 import type { Prices } from '../../../catalog/prices.ts'
+import { isObject } from '../../../kernel/json.ts'
 import type { TextCall } from '../../call.ts'
 import { unsupportedBy } from '../../parameters.ts'
+import { tokensIn } from './prompt.ts'
 
 /** No model makes use of less, and some refuse it. */
 const LEAST = 16
@@ -11,11 +13,15 @@ const LEAST_THINKING = 1024
 
 /** The most that an answer may have: what the caller asked for or the model gives, and beside it what thinking may take. */
 export function outputBound(call: TextCall, endpoint: Endpoint): number | null {
-  const { max_tokens } = call.params
-  const asked = max_tokens === undefined || !takesBound(call, endpoint) ? null : max_tokens + thinkingOf(call)
+  const isSaid = call.params.max_tokens !== undefined && takesBound(call, endpoint)
+  const asked = isSaid ? Math.max(highestBound(call), LEAST) + thinkingOf(call) : null
   const most = endpoint.max_completion_tokens
   return asked === null || most === null ? (asked ?? most) : Math.min(asked, most)
 }
+
+/** Whether nobody bounds the answer, or the call asks for more than the endpoint is known to give. */
+export const asksForMore = (call: TextCall, { max_completion_tokens: most }: Endpoint): boolean =>
+  most === null ? call.params.max_tokens === undefined : highestBound(call) > most
 
 /** What a call needs to be worth making: all of it where the endpoint takes no bound. */
 export const leastOutput = (call: TextCall, endpoint: Endpoint): number =>
@@ -26,14 +32,22 @@ export function withOutputBound(call: TextCall, tokens: number): TextCall {
   const thinking = Math.min(thinkingOf(call), Math.max(tokens - LEAST, 0))
   const { reasoning } = call.params
   const budget = reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
-  return { ...call, params: { ...call.params, ...budget, max_tokens: Math.max(tokens - thinking, 1) } }
+  const params = { ...call.params, ...budget, max_tokens: Math.max(tokens - thinking, 1) }
+  return { ...call, params, extra: withoutBounds(call.extra) }
 }
 
 /** The dearest that a token of the answer may be, as often as there are answers. */
 export function outputRate(call: TextCall, { completion, reasoning, audio_output, image_output }: Prices): bigint {
-  const asked = call.params.modalities ?? []
-  const rates = [completion, reasoning, asked.includes('audio') ? audio_output : 0n, asked.includes('image') ? image_output : 0n]
+  // Models that draw do so unasked; none speaks unasked.
+  const rates = [completion, reasoning, image_output, call.params.modalities?.includes('audio') ? audio_output : 0n]
   return BigInt(choicesOf(call)) * rates.reduce<bigint>((most, rate) => (rate !== undefined && rate > most ? rate : most), 0n)
+}
+
+/** What is charged besides: searches, and what was predicted and not said, which OpenAI charges as if it had been. */
+export function surcharge(call: TextCall, prices: Prices): bigint {
+  const { prediction } = call.params
+  const predicted = prediction === undefined ? 0 : tokensIn(JSON.stringify(prediction))
+  return BigInt(searchesOf(call)) * (prices.web_search ?? 0n) + BigInt(predicted) * outputRate(call, prices)
 }
 
 const takesBound = (call: TextCall, endpoint: Endpoint) =>
@@ -44,8 +58,43 @@ function thinkingOf({ params: { reasoning } }: TextCall): number {
   return Math.max(reasoning.max_tokens ?? 0, LEAST_THINKING)
 }
 
-// We have no word for several answers at once, but a provider of OpenAI's speech has, and charges each.
-function choicesOf({ extra: { n, best_of } }: TextCall): number {
-  const asked = [n, best_of].filter(one => typeof one === 'number' && Number.isSafeInteger(one)) as number[]
-  return Math.max(1, ...asked)
+// We have no word for several answers at once, but providers have, and charge each. Some read numbers in texts too.
+function choicesOf({ extra }: TextCall): number {
+  const config = isObject(extra.generationConfig) ? extra.generationConfig : {}
+  return Math.max(1, ...COUNTS.flatMap(name => [extra[name], config[name]].map(wholeOf)))
+}
+
+const COUNTS = ['n', 'best_of', 'num_generations', 'num_return_sequences', 'candidate_count', 'candidateCount']
+
+/** Other servers' names for `max_tokens`. Theirs may rule over it. */
+const BOUNDS = new Set(['max_output_tokens', 'maxOutputTokens', 'max_new_tokens', 'max_tokens_to_sample', 'n_predict', 'num_predict'])
+
+/** The bound of the call, under whatever name it is the highest; 0 where it has none. */
+function highestBound({ params: { max_tokens: most = 0 }, extra }: TextCall): number {
+  for (const name in extra) if (BOUNDS.has(name)) most = Math.max(most, wholeOf(extra[name]))
+  return most
+}
+
+function withoutBounds(extra: TextCall['extra']): TextCall['extra'] {
+  const isBounded = Object.keys(extra).some(name => BOUNDS.has(name))
+  return isBounded ? Object.fromEntries(Object.entries(extra).filter(([name]) => !BOUNDS.has(name))) : extra
+}
+
+/** The whole number in it; 0 where there is none. */
+function wholeOf(value: unknown): number {
+  const number = typeof value === 'string' ? Number(value) : value
+  return typeof number === 'number' && Number.isSafeInteger(number) ? number : 0
+}
+
+/** The searches that a tool of the provider's may make where nobody says how many. */
+const SEARCHES = 10
+
+function searchesOf({ tools, params }: TextCall): number {
+  const made = tools.map(tool => (tool.type === 'other' ? searchesBy(tool.value) : 0))
+  return made.reduce((sum, one) => sum + one, params.web_search_options === undefined ? 0 : 1)
+}
+
+function searchesBy(tool: unknown): number {
+  if (!isObject(tool) || !String(tool.type).includes('search')) return 0
+  return wholeOf(tool.max_uses) || SEARCHES
 }

@@ -19,7 +19,7 @@ export async function contentEstimate(blocks: Block[], count: Counter, beside: s
   return { text: tokens + sum(pictureOrFile), audio: sum(sound), video: sum(film) }
 }
 
-/** What a prompt comes to at the most, but for texts that are chosen to be many tokens: at once, from the lengths of its texts. */
+/** What a prompt probably comes to, and rather more: at once, from the lengths of its texts. */
 export function promptBound({ turns, tools }: TextCall): ExpectedInput {
   const { text, ...rest } = contentBound(turns.flatMap(turn => turn.blocks))
   const described = tools.length > 0 ? tokensIn(JSON.stringify(tools)) : 0
@@ -37,9 +37,65 @@ export function contentBound(blocks: Block[]): ExpectedInput {
   return bound
 }
 
+/**
+ * What a prompt comes to at the most, but for texts that are chosen to be many tokens: from the lengths of everything that travels, also of
+ * what nobody here reads, and as much as there may be of what is only named.
+ */
+export function largestPrompt({ turns, tools, extra, params: { response_format, web_search_options } }: TextCall): ExpectedInput {
+  const { text, ...rest } = largestContent(turns.flatMap(turn => turn.blocks))
+  const beside = turns.reduce((sum, { name = '', extra }) => sum + tokensIn(name) + tokensInJson(extra) + PER_TURN, PER_ANSWER)
+  const described = [tools, extra, response_format, web_search_options].reduce<number>((sum, one) => sum + tokensInJson(one), 0)
+  return { text: text + beside + described, ...rest }
+}
+
+/** The same of these blocks. */
+export function largestContent(blocks: Block[]): ExpectedInput {
+  const largest = { text: 0, audio: 0, video: 0 }
+  for (const block of blocks) {
+    largest.text += largestText(block)
+    if (block.type === 'audio') largest.audio += Math.ceil((bytesOf(block.data) / LEAST_SOUND_BYTES) * PER_SECOND)
+    if (block.type === 'video') largest.video += Math.ceil(FILM_PER_SECOND * longest(block.url))
+  }
+  return largest
+}
+
+function largestText(block: Block): number {
+  if (block.type === 'other') return tokensInJson(block.value)
+  if (block.type === 'reasoning') return Math.max(tokensIn(block.text ?? ''), tokensInJson(block.details))
+  const beside = 'extra' in block ? tokensInJson(block.extra) : 0
+  if (block.type === 'image') return beside + (block.detail === 'low' ? PICTURE_IN_LOW_DETAIL : LARGEST_PICTURE)
+  return beside + (block.type === 'file' ? largestFile(block.file.file_data) : tokensIn(textOf(block)))
+}
+
+// Anthropic's guide, "Vision": the most that a picture comes to.
+const LARGEST_PICTURE = 4_784
+
+// What is elsewhere may be as large as it likes, up to what providers take. Text is text in a file too.
+function largestFile(data = ''): number {
+  const most = MOST_PAGES * LARGEST_PAGE
+  if (!data.startsWith('data:')) return most
+  const tokens = Math.ceil(bytesOf(data) / BYTES_PER_TOKEN)
+  return data.startsWith('data:text/') ? tokens : Math.min(tokens, most)
+}
+
+// Speech is understood in a codec for telephones; films that hardly move take little more. Google takes an hour of film at most.
+const LEAST_SOUND_BYTES = 2_000
+const LEAST_FILM_BYTES = 50_000
+const LONGEST_FILM = 3_600
+
+const longest = (url: string) =>
+  url.startsWith('data:') ? Math.min(Math.max(bytesOf(url) / LEAST_FILM_BYTES, LEAST_SECONDS), LONGEST_FILM) : LONGEST_FILM
+
 // Ordinary text has four bytes and more to a token, code and most other scripts three.
 const BYTES_PER_TOKEN = 3
-const tokensIn = (text: string): number => Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN)
+/** The tokens that a text probably has, and rather more. */
+export const tokensIn = (text: string): number => Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN)
+
+// Most calls have nothing of what this is asked for.
+function tokensInJson(value: unknown): number {
+  for (const _ in value as object) return tokensIn(JSON.stringify(value))
+  return 0
+}
 
 // OpenAI's cookbook, "How to count tokens": every message is framed by three tokens, and so is the beginning of the answer.
 const PER_TURN = 3
@@ -62,6 +118,7 @@ function pictureOrFile(block: Block): number {
 
 // Anthropic's guide, "PDF support": 1,500 to 3,000 tokens a page, and no more than 100 pages. A page is taken for 50 KB.
 const PER_PAGE = 1_500
+const LARGEST_PAGE = 3_000
 const PAGE_BYTES = 50_000
 const MOST_PAGES = 100
 
