@@ -1,0 +1,204 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { booksOf, faultsIn, locked, nanosOf } from '../support/books.ts'
+import { eventually, keyState, limitedKey, metric } from '../support/chat.ts'
+import { type RawCall, request } from '../support/raw-client.ts'
+import { type Server, startServer } from '../support/server.ts'
+import { completion, delta, done, finish, json, type Script, sseHead, startUpstream, type Upstream, usage } from '../support/upstream.ts'
+
+/** A dollar for a thousand tokens in or out, so that a single one shows. */
+const PRICES = { prompt: 1_000, completion: 1_000 }
+/** What ten tokens in and five out cost; of vectors the ten in. */
+const WHOLE = 15_000_000
+const VECTORS = 10_000_000
+const LIMIT = 1
+
+let server: Server
+let upstream: Upstream
+
+beforeAll(async () => {
+  upstream = await startUpstream()
+  const provider = (base_url: string) => ({ protocol: 'openai-chat', base_url, api_key: 'mock' })
+  const model = (id: string, provider: string, more: object = {}) => ({
+    id,
+    context_length: 128_000,
+    endpoints: [{ provider, model: 'm', usd_per_million_tokens: PRICES }],
+    ...more,
+  })
+  const vectors = { output_modalities: ['embeddings'] }
+  server = await startServer({
+    config: {
+      providers: { local: provider(upstream.url), closed: provider('http://127.0.0.1:1/v1') },
+      models: [
+        model('acme/text', 'local'),
+        model('acme/text-closed', 'closed'),
+        model('acme/vectors', 'local', vectors),
+        model('acme/vectors-closed', 'closed', vectors),
+      ],
+      limits: { max_tokens: 100 },
+    },
+  })
+})
+
+afterAll(async () => {
+  expect(await faultsIn(server.data)).toBeNull()
+  await server[Symbol.asyncDispose]()
+  await upstream.close()
+})
+
+afterEach(() => upstream.emptied())
+
+/** A way to ask: the route, the body, and how its provider answers. */
+interface Way {
+  path: string
+  body: { model: string; stream?: boolean; [name: string]: unknown }
+  kind: 'stream' | 'whole' | 'vectors'
+}
+
+const MESSAGES = [{ role: 'user', content: 'Hi' }]
+const ways = (model: string, path: string, more: object): [name: string, way: Way][] => [
+  [`${path}, whole`, { path, body: { model, max_tokens: 50, ...more }, kind: 'whole' }],
+  [`${path}, streamed`, { path, body: { model, max_tokens: 50, stream: true, ...more }, kind: 'stream' }],
+]
+
+const WAYS: [name: string, way: Way][] = [
+  ...ways('acme/text', '/chat/completions', { messages: MESSAGES }),
+  ...ways('acme/text', '/completions', { prompt: 'Hi' }),
+  ...ways('acme/text', '/messages', { messages: MESSAGES }),
+  ['/embeddings', { path: '/embeddings', body: { model: 'acme/vectors', input: 'Hi' }, kind: 'vectors' }],
+]
+
+const ask = ({ path, body }: Way, key: string, more: object = {}): RawCall =>
+  request(server.base + path, { json: { ...body, ...more }, headers: { authorization: `Bearer ${key}` } })
+
+const ANSWERS: Record<Way['kind'], () => Script> = {
+  stream: () => [sseHead(), delta('Hel'), delta('lo'), finish('stop', usage()), done(), '0\r\n\r\n'],
+  whole: () => completion('Hello'),
+  vectors: () =>
+    json({ object: 'list', data: [{ object: 'embedding', index: 0, embedding: [1] }], usage: { prompt_tokens: 10, total_tokens: 10 } }),
+}
+
+const costOf = ({ kind }: Way) => (kind === 'vectors' ? VECTORS : WHOLE)
+
+/** What a provider says until it breaks off, and what that costs: nothing, something, or all. */
+const BREAKS: [name: string, said: (kind: Way['kind']) => Script, cost: (way: Way) => 'nothing' | 'something' | number][] = [
+  ['with its connection, before it answers', () => [], () => 'nothing'],
+  ['within its head', () => 'HTTP/1.1 200 OK\r\ncontent-', () => 'nothing'],
+  ['after its head', kind => (kind === 'stream' ? sseHead() : headOf(kind)), () => 'nothing'],
+  [
+    'after an empty word',
+    kind => (kind === 'stream' ? [sseHead(), delta({ role: 'assistant', content: '' })] : headOf(kind)),
+    () => 'nothing',
+  ],
+  [
+    'in the middle',
+    kind => (kind === 'stream' ? [sseHead(), delta('Hel')] : halfOf(kind)),
+    ({ kind }) => (kind === 'stream' ? 'something' : 'nothing'),
+  ],
+  ['with an error for a status', () => 'HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n', () => 'nothing'],
+  [
+    'when all is said and nothing has ended',
+    kind => (kind === 'stream' ? [sseHead(), delta('Hello'), finish('stop', usage()), done()] : ANSWERS[kind]()),
+    costOf,
+  ],
+]
+
+const textOf = (kind: Way['kind']) => String(ANSWERS[kind]())
+const headOf = (kind: Way['kind']) => `${textOf(kind).split('\r\n\r\n', 1)[0]}\r\n\r\n`
+const halfOf = (kind: Way['kind']) => textOf(kind).slice(0, -40)
+
+/** Expects that nothing is held any more, and that everything which tells of money tells the same. */
+async function expectSettled(key: string, cost: 'nothing' | 'something' | number): Promise<void> {
+  await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
+  await eventually(async () => booksOf(server.data, key).held === 0)
+  const { ledger, counted, recorded } = booksOf(server.data, key)
+  const { usage: spent, limit_remaining } = await keyState(server, key)
+  expect([counted, recorded, nanosOf(spent), 1e9 * LIMIT - nanosOf(limit_remaining ?? Number.NaN)]).toEqual(Array(4).fill(ledger))
+  if (cost === 'something') expect(ledger).toBeWithin(1, WHOLE + 1)
+  else expect(ledger).toBe(cost === 'nothing' ? 0 : cost)
+}
+
+describe.each(WAYS)('A-04 %s:', (_, way) => {
+  test.each(BREAKS)('a provider that breaks off %s', async (_, said, cost) => {
+    upstream.plan([said(way.kind), { end: 'rst' }])
+    const key = await limitedKey(server, LIMIT)
+    await ask(way, key).outcome()
+    await expectSettled(key, cost(way))
+    expect(booksOf(server.data, key).calls).toBe(1)
+  })
+
+  test('a provider that cannot be reached', async () => {
+    const key = await limitedKey(server, LIMIT)
+    expect((await ask(way, key, { model: `${way.body.model}-closed` }).outcome()).status).toBe(502)
+    await expectSettled(key, 'nothing')
+  })
+
+  test('a call that is refused before money is set aside, or for want of it', async () => {
+    const key = await limitedKey(server, LIMIT)
+    const poor = await limitedKey(server, 0)
+    const asked = upstream.hits.length
+    expect((await ask(way, key, { model: 'acme/nothing' }).outcome()).status).toBe(400)
+    expect((await ask(way, key, { provider: { only: ['nobody'] } }).outcome()).status).toBeWithin(400, 405)
+    expect((await ask(way, poor).outcome()).status).toBe(402)
+    expect(upstream.hits.length).toBe(asked)
+    await expectSettled(key, 'nothing')
+    expect(booksOf(server.data, poor)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held: 0 })
+  })
+
+  for (const how of ['fin', 'rst'] as const)
+    test(`a client that leaves by ${how} while it waits, and when it has begun to read`, async () => {
+      const key = await limitedKey(server, LIMIT)
+      upstream.plan({ wait: 'never' })
+      const before = upstream.hits.length
+      const waiting = ask(way, key)
+      await upstream.hit(before + 1)
+      waiting.hangUp(how)
+      await expectSettled(key, 'nothing')
+      upstream.plan([way.kind === 'stream' ? [sseHead(), delta('Hel')] : halfOf(way.kind), { wait: 'never' }])
+      const reading = ask(way, key)
+      await upstream.hit(before + 2)
+      if (way.kind === 'stream') await reading.sees('Hel')
+      reading.hangUp(how)
+      await expectSettled(key, way.kind === 'stream' ? 'something' : 'nothing')
+    })
+
+  test('an answer costs what it costs, once', async () => {
+    upstream.plan(ANSWERS[way.kind]())
+    const key = await limitedKey(server, LIMIT)
+    expect(await ask(way, key).outcome()).toMatchObject({ status: 200, complete: true })
+    await expectSettled(key, costOf(way))
+  })
+})
+
+describe('A-04 while another process holds the store', () => {
+  const keys = () => Promise.all(WAYS.map(() => limitedKey(server, LIMIT)))
+
+  test('for longer than a call waits with its hold, on every route: refused, nobody was asked, nothing is held', async () => {
+    const [all, asked] = [await keys(), upstream.hits.length]
+    const unlock = locked(server)
+    const outcomes = await Promise.all(WAYS.map(([, way], i) => ask(way, all[i] ?? '').outcome()))
+    unlock()
+    expect(outcomes.map(({ status }) => status)).toEqual(WAYS.map(() => 503))
+    expect(upstream.hits.length).toBe(asked)
+    for (const key of all) await expectSettled(key, 'nothing')
+  }, 30_000)
+
+  test('for longer than an answer waits with its record, on every route: the charge lands once when it may', async () => {
+    const all = await keys()
+    const answers = new Map(WAYS.map(([, { path, kind }]) => [`${path} ${kind}`, kind]))
+    upstream.answer(hit => [{ wait: 'locked' }, ANSWERS[kindOf(hit.path, hit.json)]()])
+    const before = upstream.hits.length
+    const calls = WAYS.map(([, way], i) => ask(way, all[i] ?? ''))
+    await upstream.hit(before + answers.size)
+    const unlock = locked(server)
+    upstream.open('locked')
+    const outcomes = await Promise.all(calls.map(call => call.outcome()))
+    // Whoever is answered with an error all the same pays for what his provider gave.
+    expect(outcomes.map(({ status }) => status).every(status => status === 200 || status === 503)).toBe(true)
+    unlock()
+    await eventually(async () => (await ask(WAYS[0]?.[1] as Way, server.inference_key).outcome()).status === 200)
+    for (const [i, [, way]] of WAYS.entries()) await expectSettled(all[i] ?? '', costOf(way))
+  }, 30_000)
+})
+
+const kindOf = (path: string, body: unknown): Way['kind'] =>
+  path.endsWith('/embeddings') ? 'vectors' : (body as { stream?: boolean }).stream ? 'stream' : 'whole'
