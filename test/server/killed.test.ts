@@ -1,0 +1,162 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { booksOf, countIn, faultsIn, nanosOf } from '../support/books.ts'
+import { chat, eventually, keyState, limitedKey } from '../support/chat.ts'
+import { gateway, type Server, startServer } from '../support/server.ts'
+import { completion, delta, done, finish, type Script, sseHead, startUpstream, status, type Upstream, usage } from '../support/upstream.ts'
+
+/** A dollar for a thousand tokens of the first provider, two of the second. */
+const PRICE = 1_000_000
+/** What "Hi" is expected to be: a token, and what frames it. */
+const PROMPT = 7
+/** Forty characters are ten tokens by the rule of thumb. */
+const WORDS = 'word '.repeat(8)
+
+let first: Upstream
+let second: Upstream
+let data: string
+let server: Server
+let key: string
+
+beforeEach(async () => {
+  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
+  data = mkdtempSync(join(tmpdir(), 'gateway-killed-'))
+  server = await started()
+  key = await limitedKey(server, 1)
+})
+
+afterEach(async () => {
+  if (server.process.exitCode === null) await server.kill()
+  await Promise.all([first.close(), second.close()])
+  rmSync(data, { recursive: true, force: true })
+})
+
+const started = () => {
+  const provider = (base_url: string) => ({ protocol: 'openai-chat', base_url, api_key: 'mock' })
+  const endpoint = (provider: string, price: number) => ({
+    provider,
+    model: 'm',
+    usd_per_million_tokens: { prompt: price, completion: price },
+  })
+  return startServer({
+    data,
+    config: {
+      providers: { first: provider(first.url), second: provider(second.url) },
+      models: [{ id: 'acme/small', context_length: 128_000, endpoints: [endpoint('first', 1_000), endpoint('second', 2_000)] }],
+    },
+  })
+}
+
+const ask = (fields: object = { stream: true }) => chat(server, { max_tokens: 50, ...fields }, { key })
+
+/** Kills the server, starts it twice, and expects that the first start settles the call at so much and the second finds nothing. */
+async function expectRecovered(nanos: number): Promise<void> {
+  await server.kill()
+  expect(booksOf(data, key)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held: 1 })
+  for (let start = 1; start <= 2; start++) {
+    server = await started()
+    await eventually(async () => countIn(data, 'holds') === 0)
+    expect(booksOf(data, key)).toEqual({ ledger: nanos, counted: nanos, recorded: nanos, calls: 1, held: 0 })
+    const { usage: spent, limit_remaining } = await keyState(server, key)
+    expect([nanosOf(spent), nanosOf(limit_remaining ?? Number.NaN)]).toEqual([nanos, 1e9 - nanos])
+    await server.kill()
+  }
+  expect(countIn(data, "generations where usageSource = 'estimated' and finish_reason = 'error'")).toBe(1)
+  expect(await faultsIn(data)).toBeNull()
+}
+
+/** When the last checkpoint has seen what was delivered. */
+const checkpointed = () => eventually(async () => countIn(data, `holds where spent > ${PROMPT * PRICE * 2}`) === 1)
+
+const gate = { wait: 'never' }
+const BARRIERS: [name: string, fields: object, script: () => Script, seen: string | null, tokens: number][] = [
+  ['before its provider has answered', { stream: true }, () => gate, null, 0],
+  ['a whole answer, before its provider has answered', {}, () => gate, null, 0],
+  ['a whole answer, in the middle', {}, () => [completion(WORDS).slice(0, -40), gate], null, 0],
+  ['after the head', { stream: true }, () => [sseHead(), gate], null, 0],
+  ['after the first word', { stream: true }, () => [sseHead(), delta(WORDS), gate], 'word', 10],
+  ['in the middle', { stream: true }, () => [sseHead(), delta(WORDS), delta(WORDS), gate], 'word', 20],
+  ['before [DONE]', { stream: true }, () => [sseHead(), delta(WORDS), finish('stop', usage(10, 5)), gate], '"stop"', 10],
+]
+
+describe('A-06 kill -9', () => {
+  test.each(BARRIERS)(
+    '%s: the prompt is paid, and what was delivered by the last checkpoint',
+    async (_, fields, script, seen, tokens) => {
+      first.plan(script())
+      const call = ask(fields)
+      await first.hit()
+      if (seen) await call.sees(seen)
+      if (tokens > 0) await checkpointed()
+      await expectRecovered((PROMPT + tokens) * PRICE)
+    },
+    30_000,
+  )
+
+  test('while a fallback is asked: the prompt is paid once, at the price of whoever was to answer first', async () => {
+    first.plan(status(500, 'No'))
+    second.plan(gate)
+    ask()
+    await second.hit()
+    await expectRecovered(PROMPT * PRICE)
+  }, 30_000)
+
+  test('while a fallback answers: at its own price', async () => {
+    first.plan(status(500, 'No'))
+    second.plan([sseHead(), delta(WORDS), gate])
+    const call = ask()
+    await call.sees('word')
+    await checkpointed()
+    await expectRecovered((PROMPT + 10) * 2 * PRICE)
+  }, 30_000)
+
+  test('after an answer: it is charged as it was counted, and nothing more', async () => {
+    first.plan([sseHead(), delta('Hel'), finish('stop', usage(10, 5)), done(), '0\r\n\r\n'])
+    const outcome = await ask().outcome()
+    await server.kill()
+    expect(outcome.complete).toBe(true)
+    server = await started()
+    expect(booksOf(data, key)).toEqual({ ledger: 15 * PRICE, counted: 15 * PRICE, recorded: 15 * PRICE, calls: 1, held: 0 })
+    expect(await faultsIn(data)).toBeNull()
+  }, 30_000)
+
+  test('of many calls at once leaves no way to spend what they have spent again', async () => {
+    first.plan(gate)
+    const asked = Array.from({ length: 8 }, () => ask())
+    await first.hit(asked.length)
+    expect((await ask().outcome()).status).toBe(402)
+    await server.kill()
+    server = await started()
+    await eventually(async () => countIn(data, 'holds') === 0)
+    const spent = 8 * PROMPT * PRICE
+    expect(nanosOf((await keyState(server, key)).usage)).toBe(spent)
+    expect(await faultsIn(data)).toBeNull()
+  }, 30_000)
+})
+
+test('S-05 a second server on the same directory does not start, and settles nothing of the first one', async () => {
+  first.plan(gate)
+  ask()
+  await first.hit()
+  const failure = await started().then(
+    () => '',
+    thrown => String(thrown),
+  )
+  expect(failure).toContain('did not start')
+  expect(booksOf(data, key)).toMatchObject({ ledger: 0, calls: 0, held: 1 })
+  await expectRecovered(PROMPT * PRICE)
+}, 30_000)
+
+test('a terminal that writes while calls hold and settle loses nothing, and neither do they', async () => {
+  first.answer(() => [sseHead(), delta('Hello'), finish('stop', usage(1, 1)), done(), '0\r\n\r\n'])
+  const writing = Array.from({ length: 4 }, (_, i) => gateway(['keys', 'create', '--name', `k${i}`, '--json', '--data', data]))
+  const asked = Array.from({ length: 100 }, () => chat(server, { stream: true, max_tokens: 1 }, { key: server.inference_key }))
+  const outcomes = await Promise.all(asked.map(call => call.outcome()))
+  expect((await Promise.all(writing)).map(({ code }) => code)).toEqual([0, 0, 0, 0])
+  expect(new Set(outcomes.map(({ status, complete }) => `${status} ${complete}`))).toEqual(new Set(['200 true']))
+  const nanos = 100 * 2 * PRICE
+  expect(booksOf(data, server.inference_key)).toEqual({ ledger: nanos, counted: nanos, recorded: nanos, calls: 100, held: 0 })
+  expect(await faultsIn(data)).toBeNull()
+}, 30_000)
