@@ -1,6 +1,7 @@
-import { denied, GatewayError, unavailable } from '../errors.ts'
+import { denied, GatewayError, unauthenticated, unavailable } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
+import { isUsable } from '../identity/keys.ts'
 import type { Policy } from '../policy/effective.ts'
 import type { CallBase } from './call.ts'
 
@@ -8,12 +9,12 @@ import type { CallBase } from './call.ts'
 type Check = (gateway: Gateway, actor: Actor, call: CallBase, policy: Policy) => void
 
 /** Everything that may stop a call before it is planned. */
-const CHECKS: Check[] = [mayInfer, isOpen, canRecord, mayComeThisWay]
+const CHECKS: Check[] = [mayInfer, mayStill, isOpen, canRecord, mayComeThisWay]
 
 /**
  * Whether this call may be made at all, and now: gives back how to tell that it has ended. Throws 403 for a management key and for a way in
- * that a guardrail does not allow, 503 while the gateway stops or cannot write, 429 for one call too many. The counting comes last: what is
- * refused is not counted.
+ * that a guardrail does not allow, 401 for a key that is gone by now, 503 while the gateway stops or cannot write, 429 for one call too many.
+ * The counting comes last: what is refused is not counted.
  */
 export function admit(gateway: Gateway, actor: Actor, call: CallBase, policy: Policy): () => void {
   for (const check of CHECKS) check(gateway, actor, call, policy)
@@ -22,6 +23,13 @@ export function admit(gateway: Gateway, actor: Actor, call: CallBase, policy: Po
 
 function mayInfer(_: Gateway, actor: Actor): void {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
+}
+
+// A body may be sent slowly, and its key be gone when it has come: with the key went its limit.
+function mayStill({ keys, clock }: Gateway, { key_hash }: Actor): void {
+  if (key_hash === null) return
+  const key = keys.get(key_hash)
+  if (!key || !isUsable(key, clock.now())) throw unauthenticated('Invalid API key')
 }
 
 function isOpen(gateway: Gateway): void {

@@ -1,0 +1,173 @@
+import { expect, test } from 'bun:test'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import { createKey, hashOf } from '../../src/core/identity/keys.ts'
+import { addMember } from '../../src/core/identity/members.ts'
+import { createWorkspace } from '../../src/core/identity/workspaces.ts'
+import { addCredit } from '../../src/core/ledger/credits.ts'
+import { examine } from '../../src/core/ledger/doctor.ts'
+import { type Account, type Bound, openLedger } from '../../src/core/ledger/ledger.ts'
+import { nanosOf } from '../../src/core/ledger/money.ts'
+import type { Period } from '../../src/core/ledger/periods.ts'
+import { assignKeys, assignMembers } from '../../src/core/policy/assignments.ts'
+import { setBudget } from '../../src/core/policy/budgets.ts'
+import { policyFor } from '../../src/core/policy/effective.ts'
+import { createGuardrail } from '../../src/core/policy/guardrails.ts'
+import { type Egress, incomingOf } from '../../src/core/upstream/egress.ts'
+import { createApp } from '../../src/server/app.ts'
+import { testGateway } from '../support/gateway.ts'
+import { completion, delta, done, finish, usage } from '../support/upstream.ts'
+
+/** A run of one's own: `SEED=7 bun test race`. */
+const SEED = Number(process.env.SEED ?? 20_261_123)
+const CALLS = 1_000
+const CLIENTS = 100
+/** A dollar for a million tokens of output: a call holds ten cents, and costs from nothing to all of that. */
+const BOUND = 100_000
+
+let state = SEED
+const random = (below: number) => {
+  state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0
+  return ((state ^ (state >>> 13)) >>> 0) % below
+}
+const soon = () => Bun.sleep(random(8))
+
+/** The body of a scripted answer, without its head and its framing. */
+const said = (...events: Buffer[]) => events.map(one => one.toString().replace(/^[0-9a-f]+\r\n|\r\n$/g, ''))
+
+/** A provider that answers, fails, breaks off or falls silent for a while, by chance. */
+const provider: Egress = async ({ body }) => {
+  await soon()
+  const fate = random(10)
+  if (fate === 0) throw new Error('The connection was refused')
+  if (fate === 1) return incomingOf(new Response('{}', { status: 500 }))
+  const counts = usage(1, random(BOUND) + 1)
+  if (!(JSON.parse(body) as { stream?: boolean }).stream) return incomingOf(Response.json(wholeWith(counts)))
+  const events = fate === 2 ? said(delta('Hel')) : said(delta('Hel'), delta('lo'), finish('stop', counts), done())
+  return incomingOf(new Response(spoken(events, fate === 2), { headers: { 'content-type': 'text/event-stream' } }))
+}
+
+const wholeWith = (counts: object) => JSON.parse(completion('Hello', { usage: counts }).split('\r\n\r\n')[1] ?? '')
+
+const spoken = (events: string[], isCut: boolean) =>
+  new ReadableStream({
+    async pull(controller) {
+      await soon()
+      const next = events.shift()
+      if (next !== undefined) controller.enqueue(Buffer.from(next))
+      else if (isCut) controller.error(new Error('The connection was reset'))
+      else controller.close()
+    },
+  })
+
+const config = {
+  providers: { local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:1/v1', api_key: 'mock' } },
+  models: [
+    {
+      id: 'acme/small',
+      context_length: 1_000_000,
+      endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 1 } }],
+    },
+  ],
+  limits: { credits: true },
+}
+
+/** Ten keys of three members in two workspaces, with a limit wherever there can be one. */
+async function tenKeys(gateway: Gateway): Promise<string[]> {
+  const boss = operator(gateway)
+  const members = await Promise.all(['ada', 'bob', 'cy'].map(name => addMember(gateway, boss, { email: `${name}@acme.example` })))
+  const spaces = await Promise.all(['red', 'blue'].map(name => createWorkspace(gateway, boss, { name, slug: name })))
+  await addCredit(gateway, boss, { amount: 10 })
+  const keys: string[] = []
+  for (let i = 0; i < 10; i++) {
+    const [member, space] = [members[i % 3]?.id, spaces[i % 2]?.data.id]
+    const limit = i < 8 ? { limit: 1 + i / 2, limit_reset: (['daily', 'weekly', 'monthly', null] as const)[i % 4] ?? null } : {}
+    keys.push((await createKey(gateway, boss, { name: `k${i}`, creator_user_id: member ?? '', workspace_id: space ?? '', ...limit })).key)
+  }
+  await setBudget(gateway, boss, 'red', 'daily', { limit_usd: 4 })
+  await setBudget(gateway, boss, 'blue', 'lifetime', { limit_usd: 7 })
+  const guardrail = async (space: number, limit_usd: number) =>
+    (
+      await createGuardrail(gateway, boss, {
+        name: 'Rules',
+        workspace_id: spaces[space]?.data.id ?? '',
+        limit_usd,
+        reset_interval: 'daily',
+      })
+    ).data.id
+  await assignKeys(gateway, boss, await guardrail(0, 0.7), { key_hashes: [hashOf(keys[8] ?? '')] })
+  await assignMembers(gateway, boss, await guardrail(1, 3), { member_user_ids: [members[0]?.id ?? ''] })
+  return keys
+}
+
+/** Asks, and reads on, leaves at once or leaves in between, by chance. Gives the status; 0 for who left. */
+async function ask(handle: (request: Request) => Response | Promise<Response>, key: string): Promise<number> {
+  await soon()
+  const client = new AbortController()
+  const fate = random(8)
+  const json = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], max_tokens: BOUND, stream: random(2) === 0 }
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const request = new Request('http://localhost/api/v1/chat/completions', {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(json),
+    signal: client.signal,
+  })
+  if (fate === 0) setTimeout(() => client.abort(), random(10))
+  const response = await handle(request)
+  if (fate !== 1 || !json.stream) await response.text()
+  else await response.body?.cancel()
+  return fate <= 1 ? 0 : response.status
+}
+
+const PERIODS: (Period | null)[] = ['daily', 'weekly', 'monthly', null]
+
+test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of every kind: none is broken at any moment, and nothing is left held (seed ${SEED})`, async () => {
+  const gateway = await testGateway({ config, egress: provider })
+  const keys = await tenKeys(gateway)
+  const actors = keys.map(key => {
+    const {
+      hash: key_hash,
+      creator_user_id,
+      workspace_id,
+    } = gateway.keys.get(hashOf(key)) ?? { hash: '', creator_user_id: '', workspace_id: '' }
+    return { kind: 'inference' as const, key_hash, user_id: creator_user_id ?? '', workspace_id }
+  })
+  const bounds = new Map(actors.flatMap(actor => policyFor(gateway, actor).bounds).map(bound => [JSON.stringify(bound, texts), bound]))
+  const left = ({ account, period, limit }: Bound) =>
+    limit - gateway.ledger.spent(account, period, false) - gateway.ledger.held(account, false)
+  const broken = new Set<string>()
+  const look = () => {
+    for (const [name, bound] of bounds) if (left(bound) < 0n) broken.add(name)
+  }
+  gateway.events.on('generation.finished', look)
+  gateway.events.on('attempt.failed', look)
+  const app = createApp(gateway)
+  const statuses: number[] = []
+  const client = async (key: string) => {
+    for (let i = 0; i < CALLS / CLIENTS; i++) statuses.push(await ask(request => app.handle(request), key))
+  }
+  await Promise.all(Array.from({ length: CLIENTS }, (_, i) => client(keys[i % keys.length] ?? '')))
+  while (gateway.calls.size > 0) await Bun.sleep(5)
+  await gateway.recorder.flush()
+  look()
+
+  expect([...broken]).toEqual([])
+  const accounts = [
+    ...new Set<Account>(
+      actors.flatMap(one => [`key ${one.key_hash}`, `member ${one.user_id}`, `workspace ${one.workspace_id}`, 'all'] as const),
+    ),
+  ]
+  expect(accounts.filter(account => gateway.ledger.held(account, true) !== 0n)).toEqual([])
+  expect(await gateway.store.ledger.holds()).toEqual([])
+  expect(examine(gateway).data.filter(one => !one.ok)).toEqual([])
+  const anew = await openLedger(gateway.store.ledger, gateway.clock)
+  const seen = (ledger: typeof anew) => accounts.map(account => PERIODS.map(period => ledger.spent(account, period, false)))
+  expect(seen(gateway.ledger)).toEqual(seen(anew))
+  // All of it happened, or nothing has been proven: answers, failures, leavers, refusals, and limits that were used up to less than a call.
+  expect(new Set(statuses)).toEqual(new Set([0, 200, 402, 502]))
+  expect([...bounds.values()].filter(bound => left(bound) < nanosOf(0.1)).length).toBeGreaterThan(0)
+  await gateway.close()
+}, 60_000)
+
+const texts = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value)
