@@ -1,0 +1,43 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { createKey, deleteKey, hashOf, updateKey } from '../../../src/core/identity/keys.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { TestClock, testGateway } from '../../support/gateway.ts'
+
+let gateway: Gateway
+let clock: TestClock
+let key: string
+
+beforeEach(async () => {
+  clock = new TestClock()
+  gateway = await testGateway({ clock })
+  const expires_at = new Date(clock.now().getTime() + 60_000).toISOString()
+  key = (await createKey(gateway, operator(gateway), { name: 'slow', limit: 0, expires_at })).key
+})
+
+afterEach(() => gateway.close())
+
+/** Asks with a body that comes only when something else has happened: what it is read for first. */
+async function askAfter(happening: () => unknown): Promise<number> {
+  const json = JSON.stringify({ model: 'sandbox/echo', messages: [{ role: 'user', content: 'Hi' }] })
+  const body = new ReadableStream({
+    async pull(controller) {
+      await happening()
+      controller.enqueue(Buffer.from(json))
+      controller.close()
+    },
+  })
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const request = new Request('http://localhost/api/v1/chat/completions', { method: 'POST', headers, body })
+  return (await createApp(gateway).handle(request)).status
+}
+
+test.each<[how: string, status: number, happening: () => unknown]>([
+  ['as it was', 200, () => undefined],
+  ['deleted', 401, () => deleteKey(gateway, operator(gateway), hashOf(key))],
+  ['disabled', 401, () => updateKey(gateway, operator(gateway), hashOf(key), { disabled: true })],
+  ['expired', 401, () => clock.pass(60_000)],
+])('a call whose body has come when its key is %s gets %d: with a key its limit goes', async (_, status, happening) => {
+  expect(await askAfter(happening)).toBe(status)
+})
