@@ -55,7 +55,7 @@ describe('what a call may come to', () => {
 
   test.each<[name: string, more: Partial<TextCall>, searches: bigint]>([
     ['none without a tool for it', {}, 0n],
-    ['one that the options ask for', { params: { max_tokens: 16, web_search_options: {} } }, 1n],
+    ['ten that the options ask for', { params: { max_tokens: 16, web_search_options: {} } }, 10n],
     ['as many as the tool says', { tools: [tool({ type: 'web_search_20250305', max_uses: 3 })] }, 3n],
     ['ten where it says nothing', { tools: [tool({ type: 'web_search' })] }, 10n],
     ['ten where it says what is no number', { tools: [tool({ type: 'web_search', max_uses: 'many' })] }, 10n],
@@ -83,6 +83,18 @@ describe('what a call may come to', () => {
   test('is the dearest of the endpoints that it may be sent to', () => {
     const call = textCall({ params: { max_tokens: 100 } })
     expect(heldFor(call, at(OUTPUT), at({ prompt: 0, completion: 7 }), at({ prompt: 0, completion: 3 }))).toBe(700n * TOKEN)
+  })
+
+  test('is what is left at each endpoint’s own price, where it is less than all', () => {
+    const call = textCall({ params: { max_tokens: 10_000 } })
+    const [cheap, dear] = [at(OUTPUT), at({ prompt: 0, completion: 10 })]
+    const sent = (endpoint: Endpoint) =>
+      withinHold(strict, 'text', call, endpoint, { payer: payer(), amounts: { own: 5_000n * TOKEN, byok: null } }).params.max_tokens
+    expect([sent(cheap), sent(dear)]).toEqual([5_000, 500])
+    expect(needOf(strict, 'text', call, [cheap, dear])).toEqual({
+      most: { own: 100_000n * TOKEN, byok: null },
+      least: { own: 160n * TOKEN, byok: null },
+    })
   })
 
   test('is rounded up: a price far below a nano-dollar is not nothing, and does not shorten the call', () => {

@@ -151,13 +151,14 @@ describe('trap 90: an answer that broke off after its provider had counted the p
 
 describe('a client who leaves with what was given, before it is counted,', () => {
   test.each<[name: string, part: TextPart, cost: bigint]>([
-    ['pays for a picture', { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' }, 38_700_000n],
-    ['pays for a sound', { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } }, 2_000_000n],
+    ['pays for a picture', { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' }, 38_707_000n],
+    ['pays the prompt for what the provider has found', { type: 'other', choice: 0, dialect: 'messages', value: {} }, 7_000n],
+    ['pays for a sound', { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } }, 2_007_000n],
   ])('%s', async (_, part, cost) => {
     const gateway = await testGateway()
     const finished: Generation[] = []
     gateway.events.on('generation.finished', generation => finished.push(generation))
-    const endpoint = endpointOf({ prices: pricesOf({ prompt: 0, completion: 2, image_output: 30, audio_output: 80 }) })
+    const endpoint = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }) })
     const client = new AbortController()
     const running = begin(gateway, operator(gateway), 'text', textCall(), { endpoints: [endpoint], dropped: [] }, client.signal)
     const answer = settle(gateway, running, { endpoint, first: [part], rest: null })

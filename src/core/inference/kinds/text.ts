@@ -62,6 +62,8 @@ class TextMeter implements Meter<TextPart> {
   #pictures = 0
   /** Characters of base64. */
   #sound = 0
+  /** Whether a client has seen what has no tokens of its own: what the provider found, and where. */
+  #hasFound = false
 
   constructor(call: TextCall) {
     this.#call = call
@@ -72,7 +74,7 @@ class TextMeter implements Meter<TextPart> {
   }
 
   get delivered(): boolean {
-    return !this.#said.isEmpty || !this.#thought.isEmpty || this.#pictures > 0 || this.#sound > 0
+    return !this.#said.isEmpty || !this.#thought.isEmpty || this.#pictures > 0 || this.#sound > 0 || this.#hasFound
   }
 
   get soFar(): number {
@@ -119,6 +121,10 @@ class TextMeter implements Meter<TextPart> {
         break
       case 'tool-call-delta':
         this.#said.add(part.choice, part.input)
+        break
+      case 'annotation':
+      case 'other':
+        this.#hasFound = true
         break
       case 'image':
         this.#pictures += 1

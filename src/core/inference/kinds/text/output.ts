@@ -86,12 +86,12 @@ function wholeOf(value: unknown): number {
   return typeof number === 'number' && Number.isSafeInteger(number) ? number : 0
 }
 
-/** The searches that a tool of the provider's may make where nobody says how many. */
+/** The searches that a provider may make where nobody says how many. */
 const SEARCHES = 10
 
 function searchesOf({ tools, params }: TextCall): number {
   const made = tools.map(tool => (tool.type === 'other' ? searchesBy(tool.value) : 0))
-  return made.reduce((sum, one) => sum + one, params.web_search_options === undefined ? 0 : 1)
+  return made.reduce((sum, one) => sum + one, params.web_search_options === undefined ? 0 : SEARCHES)
 }
 
 function searchesBy(tool: unknown): number {
