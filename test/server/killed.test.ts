@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { booksOf, countIn, faultsIn, nanosOf } from '../support/books.ts'
+import { booksOf, countIn, faultsIn, heldIn, nanosOf } from '../support/books.ts'
 import { chat, eventually, keyState, limitedKey } from '../support/chat.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
 import { completion, delta, done, finish, type Script, sseHead, startUpstream, status, type Upstream, usage } from '../support/upstream.ts'
@@ -57,7 +57,7 @@ async function expectRecovered(nanos: number): Promise<void> {
   expect(booksOf(data, key)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held: 1 })
   for (let start = 1; start <= 2; start++) {
     server = await started()
-    await eventually(async () => countIn(data, 'holds') === 0)
+    await eventually(async () => heldIn(data).length === 0)
     expect(booksOf(data, key)).toEqual({ ledger: nanos, counted: nanos, recorded: nanos, calls: 1, held: 0 })
     const { usage: spent, limit_remaining } = await keyState(server, key)
     expect([nanosOf(spent), nanosOf(limit_remaining ?? Number.NaN)]).toEqual([nanos, 1e9 - nanos])
@@ -68,7 +68,7 @@ async function expectRecovered(nanos: number): Promise<void> {
 }
 
 /** When the last checkpoint has seen what was delivered. */
-const checkpointed = () => eventually(async () => countIn(data, `holds where spent > ${PROMPT * PRICE * 2}`) === 1)
+const checkpointed = () => eventually(async () => heldIn(data).filter(({ spent }) => spent > PROMPT * PRICE * 2).length === 1)
 
 const gate = { wait: 'never' }
 const BARRIERS: [name: string, fields: object, script: () => Script, seen: string | null, tokens: number][] = [
@@ -129,7 +129,7 @@ describe('A-06 kill -9', () => {
     expect((await ask().outcome()).status).toBe(402)
     await server.kill()
     server = await started()
-    await eventually(async () => countIn(data, 'holds') === 0)
+    await eventually(async () => heldIn(data).length === 0)
     const spent = 8 * PROMPT * PRICE
     expect(nanosOf((await keyState(server, key)).usage)).toBe(spent)
     expect(await faultsIn(data)).toBeNull()

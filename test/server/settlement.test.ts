@@ -172,16 +172,6 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
 describe('A-04 while another process holds the store', () => {
   const keys = () => Promise.all(WAYS.map(() => limitedKey(server, LIMIT)))
 
-  test('for longer than a call waits with its hold, on every route: refused, nobody was asked, nothing is held', async () => {
-    const [all, asked] = [await keys(), upstream.hits.length]
-    const unlock = locked(server)
-    const outcomes = await Promise.all(WAYS.map(([, way], i) => ask(way, all[i] ?? '').outcome()))
-    unlock()
-    expect(outcomes.map(({ status }) => status)).toEqual(WAYS.map(() => 503))
-    expect(upstream.hits.length).toBe(asked)
-    for (const key of all) await expectSettled(key, 'nothing')
-  }, 30_000)
-
   test('for longer than an answer waits with its record, on every route: the charge lands once when it may', async () => {
     const all = await keys()
     const answers = new Map(WAYS.map(([, { path, kind }]) => [`${path} ${kind}`, kind]))

@@ -29,7 +29,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  expect(examine(gateway).data.filter(one => !one.ok)).toEqual([])
+  expect((await examine(gateway)).data.filter(one => !one.ok)).toEqual([])
   await gateway.close()
   await upstream.close()
   rmSync(data, { recursive: true, force: true })

@@ -1,9 +1,11 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { hashOf } from '../../src/core/identity/keys.ts'
+import type { HeldCall } from '../../src/core/ledger/ledger.ts'
+import { openHoldJournal } from '../../src/core/store/hold-journal.ts'
 import { gateway, type Server } from './server.ts'
 
-/** What the database of a data directory says of one key: three sums that must be the same, and the calls that it sets money aside for. */
+/** What a data directory says of one key: three sums that must be the same, and the calls that it sets money aside for. */
 export interface Books {
   ledger: number
   counted: number
@@ -16,13 +18,22 @@ const SUMS = `select
   (select coalesce(sum(nanos), 0) from ledger where key_hash = $key) as ledger,
   (select coalesce(sum(nanos), 0) from spend where key_hash = $key) as counted,
   (select coalesce(sum(upstream_inference_cost), 0) from generations where key_hash = $key) as recorded,
-  (select count(*) from generations where key_hash = $key) as calls,
-  (select count(*) from holds where key_hash = $key) as held`
+  (select count(*) from generations where key_hash = $key) as calls`
 
 /** The books of a key, by its plaintext. Money in nano-dollars. */
 export function booksOf(data: string, key: string): Books {
-  return reading(data, db => db.query(SUMS).get({ key: hashOf(key) }) as Books)
+  const sums = reading(data, db => db.query(SUMS).get({ key: hashOf(key) }) as Omit<Books, 'held'>)
+  return { ...sums, held: heldIn(data).filter(one => one.key_hash === hashOf(key)).length }
 }
+
+/** The calls of which there is word and no record. */
+export const heldIn = (data: string): HeldCall[] =>
+  reading(data, db => {
+    const record = db.query('select 1 from generations where id = ?')
+    return openHoldJournal(data)
+      .left()
+      .filter(({ id }) => record.get(id) === null)
+  })
 
 /** How many rows there are, of which a condition may say more. */
 export const countIn = (data: string, rows: string): number =>
