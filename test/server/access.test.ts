@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { deactivateMember } from '../../src/core/identity/members.ts'
 import { addWorkspaceMembers } from '../../src/core/identity/workspace-members.ts'
+import { assignMembers } from '../../src/core/policy/assignments.ts'
 import { defaultGuardrailId } from '../../src/core/policy/default-guardrail.ts'
+import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
 import { NAMED, nowhere, otherThan, thingsOf } from '../support/access/foreign.ts'
@@ -17,7 +20,7 @@ import {
   type World,
 } from '../support/access.ts'
 import { testGateway } from '../support/gateway.ts'
-import type { Asked } from '../support/operations.ts'
+import { type Asked, memberOf } from '../support/operations.ts'
 import { completion, startUpstream, type Upstream } from '../support/upstream.ts'
 
 const routes = describedRoutes(createApp(await testGateway()))
@@ -174,6 +177,33 @@ describe('what is in another workspace is answered for, byte by byte, as what is
       data: [{ user_id: member, workspace_id: actors.neighbour.workspace_id }],
     })
     expect(added.body).not.toContain('eve@')
+  })
+
+  test('a key is made in the name of a member of the workspace, and of no other: not of one who has left either', async () => {
+    await using world = await openWorld(upstream.url)
+    const { gateway, actors, live } = world
+    const [{ member }, left] = [await thingsOf(world), (await memberOf(gateway)).id]
+    await deactivateMember(gateway, actors.operator, left)
+    const make = (creator_user_id: string | null) =>
+      world.ask(routeOf('createKeys'), live['neighbour’s management key'], { body: { name: 'ci', creator_user_id } })
+    const refused = await make('nobody')
+    expect(refused.status).toBe(400)
+    for (const other of [member, left, gateway.owner.user_id]) expect(await make(other)).toEqual(refused)
+    await addWorkspaceMembers(gateway, actors.neighbour, 'next', { user_ids: [member] })
+    for (const one of [member, actors.neighbour.user_id, null]) expect((await make(one)).status).toBe(201)
+  })
+
+  test('which guardrail a member had there before he was given this one', async () => {
+    await using world = await openWorld(upstream.url)
+    const { gateway, actors, live } = world
+    const [{ member, guardrail }, own] = [
+      await thingsOf(world),
+      (await createGuardrail(gateway, actors.neighbour, { name: 'Own' })).data.id,
+    ]
+    const before = await world.ask(routeOf('listAudit'), live['neighbour’s management key'])
+    for (const id of [guardrail, own]) await assignMembers(gateway, actors.operator, id, { member_user_ids: [member] })
+    expect(await world.ask(routeOf('listAudit'), live['neighbour’s management key'])).toEqual(before)
+    expect((await world.ask(routeOf('listAudit'), live['management key'])).body).toContain(`"before":{"${member}":"${guardrail}"}`)
   })
 
   test('lists and counts are as before it was made', async () => {

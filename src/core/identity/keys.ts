@@ -87,39 +87,49 @@ const PAGE = 100
 
 /**
  * Creates an API key. The plaintext leaves here once and is never stored: only its hash is.
- * Throws 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has left.
+ * Throws 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has left or whom this actor may not name.
  */
 export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, kind: Key['kind'] = 'inference') {
   const now = gateway.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now) throw invalid('expires_at: expected a time to come', 'expires_at')
+  const workspace_id = homeOf(gateway, actor, input.workspace_id, kind)
+  const creator_user_id = input.creator_user_id ?? actor.user_id
+  await mustStandFor(gateway, actor, workspace_id, creator_user_id)
   const plaintext = newPlaintext(gateway)
-  const key: Key = {
-    hash: hashOf(plaintext),
-    name: input.name,
-    label: masked(plaintext),
-    kind,
-    workspace_id: homeOf(gateway, actor, input.workspace_id, kind),
-    isUnscoped: input.workspace_id === undefined && managesAll(gateway, actor),
-    creator_user_id: input.creator_user_id ?? actor.user_id,
-    external_user: input.external?.user ?? null,
-    external_api_key_hash: input.external?.api_key ? hashOf(input.external.api_key) : null,
-    disabled: false,
-    limit: input.limit == null ? null : nanosOf(input.limit),
-    limit_reset: input.limit_reset ?? null,
-    include_byok_in_limit: input.include_byok_in_limit ?? false,
-    expires_at: input.expires_at ?? null,
-    created_at: now.toISOString(),
-    updated_at: null,
-  }
+  const isUnscoped = input.workspace_id === undefined && managesAll(gateway, actor)
+  const key: Key = { ...keyFor(plaintext, input, now), kind, workspace_id, isUnscoped, creator_user_id }
   await gateway.store.keys.insert(key, entryOf(gateway, actor, 'keys.create', null, key))
   gateway.keys.set(key.hash, key)
   return { data: shownKey(gateway, key), key: plaintext }
 }
 
+/** What a new key is by itself, whosever it is. */
+const keyFor = (plaintext: string, input: NewKey, now: Date) => ({
+  hash: hashOf(plaintext),
+  name: input.name,
+  label: masked(plaintext),
+  external_user: input.external?.user ?? null,
+  external_api_key_hash: input.external?.api_key ? hashOf(input.external.api_key) : null,
+  disabled: false,
+  limit: input.limit == null ? null : nanosOf(input.limit),
+  limit_reset: input.limit_reset ?? null,
+  include_byok_in_limit: input.include_byok_in_limit ?? false,
+  expires_at: input.expires_at ?? null,
+  created_at: now.toISOString(),
+  updated_at: null,
+})
+
 // What manages the organization needs no workspace: it is made also where the default one is gone.
 function homeOf(gateway: Gateway, actor: Actor, workspace_id: string | undefined, kind: Key['kind']): string {
   const isOfAll = kind === 'management' && workspace_id === undefined && managesAll(gateway, actor)
   return isOfAll ? gateway.owner.workspace_id : managedWorkspace(gateway, actor, workspace_id)
+}
+
+// A key counts for who made it, wherever he has others: so who manages one workspace names himself, or one of its members.
+async function mustStandFor(gateway: Gateway, actor: Actor, workspace_id: string, creator: string): Promise<void> {
+  if (managesAll(gateway, actor) || creator === actor.user_id) return
+  if (await gateway.store.members.workspaceMember(workspace_id, creator)) return
+  throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
 }
 
 /** One page of a workspace's keys, the newest first. Disabled ones only when asked for. */

@@ -122,7 +122,7 @@ async function assign(gateway: Gateway, actor: Actor, guardrail: Guardrail, kind
   const made = others.map(assignee => {
     return { id: gateway.ids.uuid(), guardrail_id: guardrail.id, kind, assignee, assigned_by: actor.user_id, created_at }
   })
-  await gateway.store.assignments.assign(made, entryOf(gateway, actor, 'guardrails.assign', guardrail, before, guardrail.id))
+  await gateway.store.assignments.assign(made, entryOf(gateway, actor, 'guardrails.assign', guardrail, kind, before, guardrail.id))
   for (const one of made) gateway.assignments.set(accountOf(one), one)
   gateway.policies.clear()
   return made.length
@@ -134,23 +134,28 @@ async function unassign(gateway: Gateway, actor: Actor, guardrail: Guardrail, ki
     .filter(one => one.guardrail_id === guardrail.id)
   if (had.length === 0) return 0
   const before = had.map(one => [one.assignee, guardrail.id] as const)
-  await gateway.store.assignments.unassign(had, entryOf(gateway, actor, 'guardrails.unassign', guardrail, before, null))
+  await gateway.store.assignments.unassign(had, entryOf(gateway, actor, 'guardrails.unassign', guardrail, kind, before, null))
   for (const one of had) if (gateway.assignments.get(accountOf(one)) === one) gateway.assignments.delete(accountOf(one))
   gateway.policies.clear()
   return had.length
 }
 
-/** Tells who had which guardrail before, by key or member, and who has which after. */
+/**
+ * Tells who had which guardrail before, by key or member, and who has which after. A member may have had another workspace's, so what is
+ * changed of members is of no workspace: only who manages all reads it.
+ */
 function entryOf(
   gateway: Gateway,
   actor: Actor,
   action: string,
-  guardrail: Guardrail,
+  { id, workspace_id }: Guardrail,
+  kind: Assignment['kind'],
   before: (readonly [assignee: string, guardrail_id: string | null])[],
   after: string | null,
 ): AuditEntry {
   const now = before.map(([assignee]) => [assignee, after])
-  return auditEntry(gateway, actor, action, guardrail, Object.fromEntries(before), Object.fromEntries(now))
+  const audited = { id, workspace_id: kind === 'member' ? null : workspace_id }
+  return auditEntry(gateway, actor, action, audited, Object.fromEntries(before), Object.fromEntries(now))
 }
 
 /** The guardrail of this key's or this member's own, if it has one. */

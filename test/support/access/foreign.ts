@@ -61,6 +61,7 @@ const messages = [{ role: 'user', content: 'Hi' }]
 /** Where requests name things besides their path, and what is answered where the thing is another workspace's. */
 export const NAMED: Named[] = [
   ['createKeys', 'workspace', body(workspace_id => ({ name: 'ci', workspace_id })), 400],
+  ['createKeys', 'member', body(creator_user_id => ({ name: 'ci', creator_user_id })), 400],
   ['list', 'workspace', query('workspace_id'), 400],
   ['createBYOKKey', 'workspace', body(workspace_id => ({ ...PROVIDER_KEY, workspace_id })), 400],
   ['createBYOKKey', 'key', body(hash => ({ ...PROVIDER_KEY, allowed_api_key_hashes: [hash] })), 400],
