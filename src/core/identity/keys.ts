@@ -87,7 +87,7 @@ const PAGE = 100
 
 /**
  * Creates an API key. The plaintext leaves here once and is never stored: only its hash is.
- * Throws 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has left or whom this actor may not name.
+ * Throws 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has left or is not for him to name.
  */
 export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, kind: Key['kind'] = 'inference') {
   const now = gateway.clock.now()
