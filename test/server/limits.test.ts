@@ -10,6 +10,7 @@ import { completion, delta, done, finish, type Script, sseHead, startUpstream, t
 /** A dollar for a million tokens of output, and nothing for input: a call of this bound costs at most ten cents. */
 const BOUND = 100_000
 const PRICED = { prompt: 0, completion: 1 }
+const READS = { prompt: 1, completion: 0 }
 
 let upstream: Upstream
 let server: Server
@@ -30,6 +31,7 @@ const config = (more: Record<string, unknown> = {}) => ({
   providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
   models: [
     { id: 'acme/small', context_length: 1_000_000, endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: PRICED }] },
+    { id: 'acme/reader', context_length: 1_000_000, endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: READS }] },
     { id: 'acme/free', endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 0 } }] },
   ],
   ...more,
@@ -210,6 +212,51 @@ describe('A-18 a call without a bound', () => {
     expect(upstream.hits[0]?.json).toMatchObject({ max_tokens: 500 })
     const empty = await limitedKey(server, 0.000_01)
     expect((await chat(server, { max_tokens: 500 }, { key: empty }).outcome()).status).toBe(402)
+  })
+})
+
+describe('A-18 what a call brings along', () => {
+  const LONG = 'lorem ipsum '.repeat(20_000)
+  const said = (content: object[]) => ({ messages: [{ role: 'user', content }] })
+
+  const WAYS: [name: string, body: object][] = [
+    ['in its words', { messages: [{ role: 'user', content: LONG }] }],
+    ['in a parameter that nobody here knows', { documents: [{ text: LONG }] }],
+    ['in a member of a message', { messages: [{ role: 'user', content: 'Hi', context: LONG }] }],
+    ['in a name', { messages: [{ role: 'user', content: 'Hi', name: LONG }] }],
+    ['in a file', said([{ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } }])],
+    ['in a tool', { tools: [{ type: 'function', function: { name: 'f', description: LONG } }] }],
+    ['in the form of its answer', { response_format: { type: 'grammar', grammar: LONG } }],
+  ]
+
+  test.each(WAYS)('%s is set aside for: together they spend no more than the limit', async (_, body) => {
+    // Ordinary text has four bytes to a token.
+    upstream.answer(hit => completion('Hello', { usage: usage(Math.ceil(hit.body.length / 4), 1) }))
+    const key = await limitedKey(server, 0.2)
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, () => chat(server, { model: 'acme/reader', max_tokens: 16, ...body }, { key }).outcome()),
+    )
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set([200, 402]))
+    expect((await keyState(server, key)).usage).toBeLessThanOrEqual(0.2)
+  })
+
+  test('under the name of a preset is set aside for: its instructions, and its bound', async () => {
+    const preset = (slug: string, body: object) =>
+      server.fetch(`/presets/${slug}/chat/completions`, {
+        json: { model: 'acme/reader', messages: [{ role: 'user', content: 'x' }], ...body },
+      })
+    await preset('long', { messages: [{ role: 'system', content: LONG }] })
+    await preset('wide', { model: 'acme/small', max_tokens: BOUND })
+    const key = await limitedKey(server, 0.05)
+    for (const model of ['@preset/long', '@preset/wide']) expect((await chat(server, { model }, { key }).outcome()).status).toBe(402)
+    expect(upstream.hits.length).toBe(0)
+  })
+
+  test('as a fallback is set aside for at the dearest price', async () => {
+    const key = await limitedKey(server, 0.01)
+    const call = chat(server, { model: undefined, models: ['acme/free', 'acme/small'], max_tokens: BOUND }, { key })
+    expect((await call.outcome()).status).toBe(402)
+    expect(upstream.hits.length).toBe(0)
   })
 })
 
