@@ -60,13 +60,19 @@ function thinkingOf({ params: { reasoning } }: TextCall): number {
 
 // We have no word for several answers at once, but providers have, and charge each. Some read numbers in texts too.
 function choicesOf({ extra }: TextCall): number {
-  const config = isObject(extra.generationConfig) ? extra.generationConfig : {}
-  return Math.max(1, ...COUNTS.flatMap(name => [extra[name], config[name]].map(wholeOf)))
+  let most = 1
+  for (const name in extra) most = Math.max(most, answersUnder(name, extra[name]))
+  return most
 }
 
-const COUNTS = ['n', 'best_of', 'num_generations', 'num_return_sequences', 'candidate_count', 'candidateCount']
+function answersUnder(name: string, value: unknown): number {
+  if (name === 'generationConfig' && isObject(value)) return wholeOf(value.candidateCount)
+  return COUNTS.has(name) ? wholeOf(value) : 0
+}
 
-/** Other servers' names for `max_tokens`. Theirs may rule over it. */
+const COUNTS = new Set(['n', 'best_of', 'num_generations', 'num_return_sequences', 'candidate_count'])
+
+/** Other servers’ names for `max_tokens`. Theirs may rule over it. */
 const BOUNDS = new Set(['max_output_tokens', 'maxOutputTokens', 'max_new_tokens', 'max_tokens_to_sample', 'n_predict', 'num_predict'])
 
 /** The bound of the call, under whatever name it is the highest; 0 where it has none. */

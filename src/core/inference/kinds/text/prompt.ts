@@ -43,9 +43,9 @@ export function contentBound(blocks: Block[]): ExpectedInput {
  */
 export function largestPrompt({ turns, tools, extra, params: { response_format, web_search_options } }: TextCall): ExpectedInput {
   const { text, ...rest } = largestContent(turns.flatMap(turn => turn.blocks))
-  const beside = turns.reduce((sum, { name = '', extra }) => sum + tokensIn(name) + tokensInJson(extra) + PER_TURN, PER_ANSWER)
-  const described = [tools, extra, response_format, web_search_options].reduce<number>((sum, one) => sum + tokensInJson(one), 0)
-  return { text: text + beside + described, ...rest }
+  let beside = PER_ANSWER + tokensInJson(tools) + tokensInJson(extra) + tokensInJson(response_format) + tokensInJson(web_search_options)
+  for (const turn of turns) beside += PER_TURN + tokensIn(turn.name ?? '') + tokensInJson(turn.extra)
+  return { text: text + beside, ...rest }
 }
 
 /** The same of these blocks. */

@@ -1,0 +1,144 @@
+import { describe, expect, test } from 'bun:test'
+import { pricesOf } from '../../../src/core/catalog/prices.ts'
+import type { Usage } from '../../../src/core/inference/call.ts'
+import { costOf } from '../../../src/core/ledger/cost.ts'
+import { usageOf as anthropic } from '../../../src/core/protocols/anthropic-messages/usage.ts'
+import { usageOf as bedrock } from '../../../src/core/protocols/bedrock-converse/usage.ts'
+import { usageOf as cohere } from '../../../src/core/protocols/cohere-chat/usage.ts'
+import { usageOf as gemini } from '../../../src/core/protocols/gemini/usage.ts'
+import { usageOf as openai } from '../../../src/core/protocols/openai-chat/usage.ts'
+import { usageOf as responses } from '../../../src/core/protocols/openai-responses/usage.ts'
+
+/** What stands where a count should be. */
+const HOSTILE: unknown[] = [
+  0,
+  1,
+  -1,
+  -0,
+  0.5,
+  1e9,
+  1e9 + 1,
+  2 ** 31,
+  2 ** 53,
+  2 ** 63,
+  1e308,
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+  '10',
+  '-10',
+  null,
+  undefined,
+  true,
+  [],
+  [5],
+  {},
+  { valueOf: 7 },
+]
+
+/** Everything that a provider's usage may hold, by the readers of each family; `x` is replaced by what is hostile. */
+const x = Symbol('count')
+const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape: object][] = [
+  [
+    'openai-chat',
+    openai,
+    {
+      prompt_tokens: x,
+      completion_tokens: x,
+      total_tokens: x,
+      prompt_tokens_details: { cached_tokens: x, cache_write_tokens: x, audio_tokens: x, video_tokens: x },
+      completion_tokens_details: { reasoning_tokens: x, audio_tokens: x, image_tokens: x, accepted_prediction_tokens: x },
+    },
+  ],
+  [
+    'anthropic-messages',
+    anthropic,
+    {
+      input_tokens: x,
+      output_tokens: x,
+      cache_creation_input_tokens: x,
+      cache_read_input_tokens: x,
+      cache_creation: { ephemeral_1h_input_tokens: x },
+      output_tokens_details: { thinking_tokens: x },
+      server_tool_use: { web_search_requests: x },
+      iterations: Array.from({ length: 1_000 }, () => ({ type: 'message', input_tokens: x, output_tokens: x })),
+    },
+  ],
+  [
+    'gemini',
+    given => gemini(given, 3),
+    {
+      promptTokenCount: x,
+      candidatesTokenCount: x,
+      thoughtsTokenCount: x,
+      toolUsePromptTokenCount: x,
+      cachedContentTokenCount: x,
+      promptTokensDetails: [{ modality: 'AUDIO', tokenCount: x }],
+      cacheTokensDetails: [{ modality: 'AUDIO', tokenCount: x }],
+      candidatesTokensDetails: [{ modality: 'IMAGE', tokenCount: x }],
+    },
+  ],
+  [
+    'bedrock-converse',
+    bedrock,
+    {
+      inputTokens: x,
+      outputTokens: x,
+      cacheReadInputTokens: x,
+      cacheWriteInputTokens: x,
+      cacheDetails: [{ ttl: '1h', inputTokens: x }],
+    },
+  ],
+  [
+    'cohere-chat',
+    cohere,
+    { billed_units: { input_tokens: x, output_tokens: x }, tokens: { input_tokens: x, output_tokens: x }, cached_tokens: x },
+  ],
+  [
+    'openai-responses',
+    given => responses(given, 3),
+    {
+      input_tokens: x,
+      output_tokens: x,
+      input_tokens_details: { cached_tokens: x, cache_write_tokens: x, audio_tokens: x },
+      output_tokens_details: { reasoning_tokens: x, audio_tokens: x, image_tokens: x },
+    },
+  ],
+]
+
+/** The shape with a value in each place. */
+function filled(shape: unknown, value: () => unknown): unknown {
+  if (shape === x) return value()
+  if (typeof shape !== 'object' || shape === null) return shape
+  if (Array.isArray(shape)) return shape.map(one => filled(one, value))
+  return Object.fromEntries(Object.entries(shape).map(([name, one]) => [name, filled(one, value)]))
+}
+
+/** No price is higher: so what fits at this one fits at all. */
+const DEAREST = pricesOf({ prompt: 10_000, completion: 10_000, cache_write_1h: 10_000, request: 1, web_search: 1 })
+const ROUNDS = 300
+
+const chance = (seed: number) => {
+  let state = seed
+  return (below: number) => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0
+    return ((state ^ (state >>> 13)) >>> 0) % below
+  }
+}
+
+describe('A-15 whatever a provider counts', () => {
+  test.each(READERS)('%s: costs nothing less than nothing, and what a column of 64 bits takes', (_, read, shape) => {
+    const random = chance(20_261_124)
+    let counted = 0
+    for (let round = 0; round < ROUNDS; round++) {
+      // Each value in all places first, then all of them mixed.
+      const all = HOSTILE[round]
+      const usage = read(filled(shape, () => (round < HOSTILE.length ? all : HOSTILE[random(HOSTILE.length)])))
+      if (!usage) continue
+      counted += 1
+      const { cost, cost_details } = costOf(usage, DEAREST)
+      const amounts = [cost, cost_details?.prompt, cost_details?.completion].map(nanos => nanos ?? -1n)
+      if (amounts.some(nanos => nanos < 0n || nanos !== BigInt.asIntN(64, nanos))) expect({ usage, amounts }).toBeUndefined()
+    }
+    expect(counted).toBeGreaterThan(5)
+  })
+})
