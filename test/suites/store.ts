@@ -159,6 +159,16 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       expect((await store.keys.all()).sort((a, b) => (a.hash < b.hash ? -1 : 1))).toEqual(keys)
     })
 
+    test('money of more than 64 bits is refused, instead of becoming less than nothing', async () => {
+      for (const nanos of [LARGEST + 1n, 2n ** 64n + 1n, -(2n ** 63n) - 1n])
+        expect(() => store.generations.record([entryOf('gen-1', { nanos })])).toThrow(GatewayError)
+      // Also where only the sum is too much.
+      store.generations.record([entryOf('gen-1', { nanos: LARGEST })])
+      expect(() => store.generations.record([entryOf('gen-2', { nanos: 1n })])).toThrow(GatewayError)
+      expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([LARGEST])
+      expect(await store.generations.byId('gen-2')).toBeUndefined()
+    })
+
     test('money of 64 bits loses nothing', async () => {
       await store.keys.insert(keyOf({ limit: LARGEST }), told())
       store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])

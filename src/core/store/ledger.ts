@@ -62,6 +62,12 @@ const UNMATCHED = `
   ) as g on g.id = l.id
   where l.nanos is distinct from g.upstream_inference_cost`
 
+/** The amount. Throws a TypeError for one that no column takes: the driver would write it down as another, and as less than nothing. */
+function fitting(nanos: bigint): bigint {
+  if (nanos !== BigInt.asIntN(64, nanos)) throw new TypeError('An amount of money does not fit 64 bits')
+  return nanos
+}
+
 /** The statements of the ledger that are part of recording a call. They run inside the recorder's transaction, and nowhere else. */
 export function ledgerWriter(db: Database) {
   const last = db.query<{ hash: string | null }, []>('select hash from ledger order by seq desc limit 1')
@@ -86,11 +92,11 @@ export function ledgerWriter(db: Database) {
       for (const one of rows) {
         hash = chained(hash, one)
         const { id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = one
-        row.run(id, settled_at, key_hash, user_id, workspace_id, Number(byok), nanos, source, hash)
+        row.run(id, settled_at, key_hash, user_id, workspace_id, Number(byok), fitting(nanos), source, hash)
       }
     },
     count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {
-      spend.run(key_hash, user_id, workspace_id, day, Number(byok), nanos)
+      spend.run(key_hash, user_id, workspace_id, day, Number(byok), fitting(nanos))
     },
   }
 }
