@@ -36,6 +36,9 @@ const sources: Source[] = await Promise.all(
     .map(async path => ({ path, text: await Bun.file(join(ROOT, path)).text() })),
 )
 
+/** The wings of which every file stands in the tree by its name. In the store it does where it is no noun's. */
+const TOLD = /^src\/core\/(?:identity(?:\/scim)?|policy|inference|ledger|telemetry|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
+
 const transpilers = { ts: new Bun.Transpiler({ loader: 'ts' }), tsx: new Bun.Transpiler({ loader: 'tsx' }) }
 
 /** What a file imports by value, now or later, as a path from the root or a package's name. */
@@ -87,6 +90,14 @@ describe('architecture', () => {
       .map(({ path }) => circleFrom(path, graph))
       .filter(circle => circle !== undefined && circle[0] === circle.toSorted()[0])
     expect(circles).toEqual([])
+  })
+
+  test('every file of the wings is found in the tree that ARCHITECTURE.md draws', async () => {
+    const [, tree = ''] = (await Bun.file(join(ROOT, 'ARCHITECTURE.md')).text()).split(/^## (?:The tree|A call, .*)$/m)
+    const words = new Set(tree.match(/[a-z]+(?:-[a-z]+)*/g))
+    const names = sources.flatMap(({ path }) => TOLD.exec(path)?.[1] ?? [])
+    expect(names.length).toBeGreaterThan(50)
+    expect(names.filter(name => !words.has(name))).toEqual([])
   })
 
   test('core/identity/keys.ts, planted with an import of the server, is found', () => {
