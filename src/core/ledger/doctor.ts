@@ -64,7 +64,11 @@ function ledger({ rows, spend }: LedgerBooks, head: LedgerHead | null): Finding[
       meetsHead ? [] : [`rows are missing at the end: ${head?.seq} were written, the last is ${last}`],
       'no row is missing at the end',
     ),
-    finding('counters', differences(sums, spend), `${spend.length === 1 ? '1 counter is what its' : `${spend.length} counters are what their`} rows add up to`),
+    finding(
+      'counters',
+      differences(sums, spend),
+      `${spend.length === 1 ? '1 counter is what its' : `${spend.length} counters are what their`} rows add up to`,
+    ),
   ]
 }
 
