@@ -31,12 +31,11 @@ const listCommand = () =>
 
 async function list({ action, resource, user, key, workspace, since, until, offset, limit, ...options }: ListOptions): Promise<void> {
   const { AuditQuery, listAudit } = await import('../../core/identity/audit.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     const bySlug = [...gateway.workspaces.values()].find(({ slug }) => slug === workspace)?.id
     const about = { action, resource_id: resource, user_id: user, key_hash: key, workspace_id: bySlug ?? workspace }
     const query = inputOf(AuditQuery, { ...about, since, until, offset, limit })
-    output(options.json, await listAudit(gateway, operator(gateway), query), ({ data }) =>
+    output(options.json, await listAudit(gateway, actor, query), ({ data }) =>
       printTable(
         ['WHEN', 'ACTION', 'RESOURCE', 'CHANGED', 'BY', 'WITH KEY'],
         data.map(one => [one.created_at, one.action, one.resource_id, one.changed.join(' '), one.user_id, one.key_hash ?? one.actor]),

@@ -48,9 +48,8 @@ const deleteCommand = () =>
 
 async function list(options: BudgetOptions): Promise<void> {
   const { listBudgets } = await import('../../core/policy/budgets.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, gateway =>
-    output(options.json, listBudgets(gateway, operator(gateway), placeOf(gateway, options)), ({ data, include_byok_in_budgets }) =>
+  await withGateway(options, (gateway, actor) =>
+    output(options.json, listBudgets(gateway, actor, placeOf(gateway, options)), ({ data, include_byok_in_budgets }) =>
       printTable(
         ['INTERVAL', 'LIMIT', 'OWN PROVIDER KEYS', 'SET'],
         data.map(one => [
@@ -66,9 +65,8 @@ async function list(options: BudgetOptions): Promise<void> {
 
 async function get(interval: string, options: BudgetOptions): Promise<void> {
   const { getBudget } = await import('../../core/policy/budgets.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, gateway =>
-    output(options.json, getBudget(gateway, operator(gateway), placeOf(gateway, options), interval), ({ data, include_byok_in_budgets }) =>
+  await withGateway(options, (gateway, actor) =>
+    output(options.json, getBudget(gateway, actor, placeOf(gateway, options), interval), ({ data, include_byok_in_budgets }) =>
       printFields({ ...data, include_byok_in_budgets }),
     ),
   )
@@ -76,22 +74,18 @@ async function get(interval: string, options: BudgetOptions): Promise<void> {
 
 async function set(interval: string, options: SetOptions): Promise<void> {
   const { BudgetInput, setBudget } = await import('../../core/policy/budgets.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const input = inputOf(BudgetInput, { limit_usd: options.limit, include_byok_in_budgets: options.includeByok })
-  await withGateway(options, async gateway =>
-    output(
-      options.json,
-      await setBudget(gateway, operator(gateway), placeOf(gateway, options), interval, input),
-      ({ data, include_byok_in_budgets }) => printFields({ ...data, include_byok_in_budgets }),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await setBudget(gateway, actor, placeOf(gateway, options), interval, input), ({ data, include_byok_in_budgets }) =>
+      printFields({ ...data, include_byok_in_budgets }),
     ),
   )
 }
 
 async function remove(interval: string, options: BudgetOptions): Promise<void> {
   const { deleteBudget } = await import('../../core/policy/budgets.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, await deleteBudget(gateway, operator(gateway), placeOf(gateway, options), interval), () =>
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await deleteBudget(gateway, actor, placeOf(gateway, options), interval), () =>
       print(`Deleted the ${interval} budget`),
     ),
   )

@@ -94,22 +94,20 @@ const settings = (command: Command): Command =>
 
 async function create(options: CreateOptions): Promise<void> {
   const { createByokKey, NewByokKey } = await import('../../core/catalog/byok.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const key = await keyGiven(options, true)
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     const workspace_id = await workspaceId(gateway, options.workspace)
     const input = inputOf(NewByokKey, { ...fieldsOf(options), key, provider: options.provider, disabled: options.disabled, workspace_id })
-    output(options.json, await createByokKey(gateway, operator(gateway), input), ({ data }) => printFields(data))
+    output(options.json, await createByokKey(gateway, actor, input), ({ data }) => printFields(data))
   })
 }
 
 async function list(options: ListOptions): Promise<void> {
   const { ByokQuery, listByokKeys, stateOf } = await import('../../core/catalog/byok.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     const { provider, offset, limit } = options
     const query = inputOf(ByokQuery, { provider, offset, limit, workspace_id: await workspaceId(gateway, options.workspace) })
-    output(options.json, listByokKeys(gateway, operator(gateway), query), ({ data }) =>
+    output(options.json, listByokKeys(gateway, actor, query), ({ data }) =>
       printTable(
         ['PROVIDER', 'NAME', 'LABEL', 'TURN', 'STATE', 'ID'],
         data.map(key => [key.provider, key.name, key.label, key.is_fallback ? 'fallback' : 'first', stateOf(gateway, key.id), key.id]),
@@ -120,27 +118,24 @@ async function list(options: ListOptions): Promise<void> {
 
 async function get(id: string, options: CommonOptions): Promise<void> {
   const { getByokKey, stateOf } = await import('../../core/catalog/byok.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, gateway =>
-    output(options.json, getByokKey(gateway, operator(gateway), id), ({ data }) => printFields({ ...data, state: stateOf(gateway, id) })),
+  await withGateway(options, (gateway, actor) =>
+    output(options.json, getByokKey(gateway, actor, id), ({ data }) => printFields({ ...data, state: stateOf(gateway, id) })),
   )
 }
 
 async function update(id: string, options: UpdateOptions): Promise<void> {
   const { ByokChange, updateByokKey } = await import('../../core/catalog/byok.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const disabled = options.disable ? true : options.enable ? false : undefined
   const change = inputOf(ByokChange, { ...fieldsOf(options), key: await keyGiven(options, options.keyStdin === true), disabled })
-  await withGateway(options, async gateway =>
-    output(options.json, await updateByokKey(gateway, operator(gateway), id, change), ({ data }) => printFields(data)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await updateByokKey(gateway, actor, id, change), ({ data }) => printFields(data)),
   )
 }
 
 async function remove(id: string, options: CommonOptions): Promise<void> {
   const { deleteByokKey } = await import('../../core/catalog/byok.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, await deleteByokKey(gateway, operator(gateway), id), () => print(`Deleted ${id}`)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await deleteByokKey(gateway, actor, id), () => print(`Deleted ${id}`)),
   )
 }
 

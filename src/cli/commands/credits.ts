@@ -21,12 +21,11 @@ const listCommand = () => paged(common(new Command('list').description('list wha
 
 async function add({ amount, note, ...options }: CommonOptions & { amount: number; note?: string }): Promise<void> {
   const { addCredit, getCredits, NewCredit } = await import('../../core/ledger/credits.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const input = inputOf(NewCredit, { amount, note })
-  await withGateway(options, async gateway => {
-    const added = await addCredit(gateway, operator(gateway), input)
+  await withGateway(options, async (gateway, actor) => {
+    const added = await addCredit(gateway, actor, input)
     output(options.json, added, ({ data }) => {
-      print(`Added ${dollars(data.amount)}; ${dollars(getCredits(gateway, operator(gateway)).data.total_credits)} in all`)
+      print(`Added ${dollars(data.amount)}; ${dollars(getCredits(gateway, actor).data.total_credits)} in all`)
       if (!gateway.config.limits.credits) print('The config does not count in credits: limits.credits is off')
     })
   })
@@ -34,16 +33,14 @@ async function add({ amount, note, ...options }: CommonOptions & { amount: numbe
 
 async function show(options: CommonOptions): Promise<void> {
   const { getCredits } = await import('../../core/ledger/credits.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, gateway => output(options.json, getCredits(gateway, operator(gateway)), ({ data }) => printFields(data)))
+  await withGateway(options, (gateway, actor) => output(options.json, getCredits(gateway, actor), ({ data }) => printFields(data)))
 }
 
 async function list({ offset, limit, ...options }: CommonOptions & { offset?: number; limit?: number }): Promise<void> {
   const { CreditQuery, listCredits } = await import('../../core/ledger/credits.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const query = inputOf(CreditQuery, { offset, limit })
-  await withGateway(options, async gateway =>
-    output(options.json, await listCredits(gateway, operator(gateway), query), ({ data }) =>
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await listCredits(gateway, actor, query), ({ data }) =>
       printTable(
         ['WHEN', 'AMOUNT', 'NOTE', 'BY', 'ID'],
         data.map(one => [one.created_at, dollars(one.amount), one.note, one.user_id, one.id]),

@@ -35,8 +35,7 @@ async function list(options: CommonOptions & { limit?: number }): Promise<void> 
 
 async function get(id: string, options: CommonOptions): Promise<void> {
   const { getGeneration } = await import('../../core/telemetry/generations.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, await getGeneration(gateway, operator(gateway), id), ({ data }) => printFields(data)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await getGeneration(gateway, actor, id), ({ data }) => printFields(data)),
   )
 }

@@ -118,22 +118,20 @@ const rules = (command: Command): Command =>
 
 async function create(options: CreateOptions): Promise<void> {
   const { createGuardrail, NewGuardrail } = await import('../../core/policy/guardrails.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const fields = await fieldsOf(options)
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     const workspace = await workspaceId(gateway, options.workspace)
     const input = inputOf(NewGuardrail, workspace === undefined ? fields : { ...fields, workspace_id: workspace })
-    output(options.json, await createGuardrail(gateway, operator(gateway), input), ({ data }) => printFields(data))
+    output(options.json, await createGuardrail(gateway, actor, input), ({ data }) => printFields(data))
   })
 }
 
 async function list(options: ListOptions): Promise<void> {
   const { GuardrailQuery, listGuardrails } = await import('../../core/policy/guardrails.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     const { offset, limit } = options
     const query = inputOf(GuardrailQuery, { offset, limit, workspace_id: await workspaceId(gateway, options.workspace) })
-    output(options.json, listGuardrails(gateway, operator(gateway), query), ({ data }) =>
+    output(options.json, listGuardrails(gateway, actor, query), ({ data }) =>
       printTable(
         ['NAME', 'BUDGET', 'ID'],
         data.map(one => [one.name, one.limit_usd === null ? null : `${dollars(one.limit_usd)} ${one.reset_interval}`, one.id]),
@@ -144,50 +142,41 @@ async function list(options: ListOptions): Promise<void> {
 
 async function get(id: string, options: CommonOptions): Promise<void> {
   const { getGuardrail } = await import('../../core/policy/guardrails.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, getGuardrail(gateway, operator(gateway), await guardrailId(gateway, id)), ({ data }) => printFields(data)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, getGuardrail(gateway, actor, await guardrailId(gateway, id)), ({ data }) => printFields(data)),
   )
 }
 
 async function update(id: string, options: RuleOptions): Promise<void> {
   const { GuardrailChange, updateGuardrail } = await import('../../core/policy/guardrails.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const change = inputOf(GuardrailChange, await fieldsOf(options))
-  await withGateway(options, async gateway => {
-    const changed = await updateGuardrail(gateway, operator(gateway), await guardrailId(gateway, id), change)
+  await withGateway(options, async (gateway, actor) => {
+    const changed = await updateGuardrail(gateway, actor, await guardrailId(gateway, id), change)
     output(options.json, changed, ({ data }) => printFields(data))
   })
 }
 
 async function remove(id: string, options: CommonOptions): Promise<void> {
   const { deleteGuardrail } = await import('../../core/policy/guardrails.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, await deleteGuardrail(gateway, operator(gateway), await guardrailId(gateway, id)), () => print(`Deleted ${id}`)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await deleteGuardrail(gateway, actor, await guardrailId(gateway, id)), () => print(`Deleted ${id}`)),
   )
 }
 
 async function assign(id: string, options: AssignOptions): Promise<void> {
   const { assignKeys, assignMembers } = await import('../../core/policy/assignments.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const { keys, members } = await assigneesOf(options)
-  await withGateway(options, async gateway => {
-    const answer = keys
-      ? await assignKeys(gateway, operator(gateway), id, keys)
-      : await assignMembers(gateway, operator(gateway), id, members)
+  await withGateway(options, async (gateway, actor) => {
+    const answer = keys ? await assignKeys(gateway, actor, id, keys) : await assignMembers(gateway, actor, id, members)
     output(options.json, answer, ({ assigned_count }) => print(`Assigned ${assigned_count}`))
   })
 }
 
 async function unassign(id: string, options: AssignOptions): Promise<void> {
   const { unassignKeys, unassignMembers } = await import('../../core/policy/assignments.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const { keys, members } = await assigneesOf(options)
-  await withGateway(options, async gateway => {
-    const answer = keys
-      ? await unassignKeys(gateway, operator(gateway), id, keys)
-      : await unassignMembers(gateway, operator(gateway), id, members)
+  await withGateway(options, async (gateway, actor) => {
+    const answer = keys ? await unassignKeys(gateway, actor, id, keys) : await unassignMembers(gateway, actor, id, members)
     output(options.json, answer, ({ unassigned_count }) => print(`Unassigned ${unassigned_count}`))
   })
 }
@@ -195,18 +184,17 @@ async function unassign(id: string, options: AssignOptions): Promise<void> {
 async function assignments(id: string | undefined, options: AssignmentsOptions): Promise<void> {
   const { listKeyAssignments, listMemberAssignments } = await import('../../core/policy/assignments.ts')
   const { GuardrailPage } = await import('../../core/policy/guardrails.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const page = inputOf(GuardrailPage, { offset: options.offset, limit: options.limit })
-  await withGateway(options, gateway => {
+  await withGateway(options, (gateway, actor) => {
     if (options.members)
-      output(options.json, listMemberAssignments(gateway, operator(gateway), page, id), ({ data }) =>
+      output(options.json, listMemberAssignments(gateway, actor, page, id), ({ data }) =>
         printTable(
           ['MEMBER', 'GUARDRAIL'],
           data.map(one => [one.user_id, one.guardrail_id]),
         ),
       )
     else
-      output(options.json, listKeyAssignments(gateway, operator(gateway), page, id), ({ data }) =>
+      output(options.json, listKeyAssignments(gateway, actor, page, id), ({ data }) =>
         printTable(
           ['KEY', 'LABEL', 'GUARDRAIL', 'HASH'],
           data.map(one => [one.key_name, one.key_label, one.guardrail_id, one.key_hash]),

@@ -71,8 +71,7 @@ const limits = (command: Command): Command =>
 
 async function create(options: CreateOptions): Promise<void> {
   const { createKey, NewKey } = await import('../../core/identity/keys.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     const input = inputOf(NewKey, {
       name: options.name,
       limit: orNull(options.limit),
@@ -81,7 +80,7 @@ async function create(options: CreateOptions): Promise<void> {
       expires_at: options.expiresAt,
       workspace_id: await workspaceId(gateway, options.workspace),
     })
-    const created = await createKey(gateway, operator(gateway), input, options.management ? 'management' : 'inference')
+    const created = await createKey(gateway, actor, input, options.management ? 'management' : 'inference')
     output(options.json, created, ({ key, data }) => {
       print(key)
       print(`This key is shown once. Its hash is ${data.hash}`)
@@ -91,10 +90,9 @@ async function create(options: CreateOptions): Promise<void> {
 
 async function list(options: ListOptions): Promise<void> {
   const { KeyQuery, listKeys } = await import('../../core/identity/keys.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     const query = { include_disabled: options.all ? 'true' : undefined, workspace_id: await workspaceId(gateway, options.workspace) }
-    output(options.json, listKeys(gateway, operator(gateway), inputOf(KeyQuery, query)), ({ data }) =>
+    output(options.json, listKeys(gateway, actor, inputOf(KeyQuery, query)), ({ data }) =>
       printTable(
         ['NAME', 'LABEL', 'USED', 'LIMIT', 'STATE', 'HASH'],
         data.map(key => [key.name, key.label, dollars(key.usage), dollars(key.limit), key.disabled ? 'disabled' : 'active', key.hash]),
@@ -105,13 +103,11 @@ async function list(options: ListOptions): Promise<void> {
 
 async function get(hash: string, options: CommonOptions): Promise<void> {
   const { getKey } = await import('../../core/identity/keys.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, gateway => output(options.json, getKey(gateway, operator(gateway), hash), ({ data }) => printFields(data)))
+  await withGateway(options, (gateway, actor) => output(options.json, getKey(gateway, actor, hash), ({ data }) => printFields(data)))
 }
 
 async function update(hash: string, options: UpdateOptions): Promise<void> {
   const { KeyChange, updateKey } = await import('../../core/identity/keys.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const change = inputOf(KeyChange, {
     name: options.name,
     limit: orNull(options.limit),
@@ -119,15 +115,14 @@ async function update(hash: string, options: UpdateOptions): Promise<void> {
     include_byok_in_limit: options.byokInLimit,
     disabled: options.disable ? true : options.enable ? false : undefined,
   })
-  await withGateway(options, async gateway =>
-    output(options.json, await updateKey(gateway, operator(gateway), hash, change), ({ data }) => printFields(data)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await updateKey(gateway, actor, hash, change), ({ data }) => printFields(data)),
   )
 }
 
 async function remove(hash: string, options: CommonOptions): Promise<void> {
   const { deleteKey } = await import('../../core/identity/keys.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, await deleteKey(gateway, operator(gateway), hash), () => print(`Deleted ${hash}`)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await deleteKey(gateway, actor, hash), () => print(`Deleted ${hash}`)),
   )
 }

@@ -76,18 +76,17 @@ const person = (command: Command): Command =>
 
 async function list(options: ListOptions): Promise<void> {
   const { listMembers, listWorkspaceMembers, MemberQuery } = await import('../../core/identity/workspace-members.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const query = inputOf(MemberQuery, { offset: options.offset, limit: options.limit })
   const { workspace } = options
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     if (workspace !== undefined)
-      return output(options.json, await listWorkspaceMembers(gateway, operator(gateway), workspace, query), ({ data }) =>
+      return output(options.json, await listWorkspaceMembers(gateway, actor, workspace, query), ({ data }) =>
         printTable(
           ['USER', 'ROLE', 'SINCE'],
           data.map(one => [one.user_id, one.role, one.created_at]),
         ),
       )
-    output(options.json, await listMembers(gateway, operator(gateway), query), ({ data }) =>
+    output(options.json, await listMembers(gateway, actor, query), ({ data }) =>
       printTable(
         ['E-MAIL', 'FIRST NAME', 'LAST NAME', 'ROLE', 'ID'],
         data.map(one => [one.email, one.first_name, one.last_name, one.role, one.id]),
@@ -99,10 +98,9 @@ async function list(options: ListOptions): Promise<void> {
 async function create(options: PersonOptions): Promise<void> {
   const { addMember, NewMember } = await import('../../core/identity/members.ts')
   const { shownMember } = await import('../../core/identity/workspace-members.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const input = inputOf(NewMember, fieldsOf(options))
-  await withGateway(options, async gateway => {
-    const data = shownMember(await addMember(gateway, operator(gateway), input))
+  await withGateway(options, async (gateway, actor) => {
+    const data = shownMember(await addMember(gateway, actor, input))
     output(options.json, { data }, () => printFields(data))
   })
 }
@@ -110,29 +108,26 @@ async function create(options: PersonOptions): Promise<void> {
 async function update(id: string, options: UpdateOptions): Promise<void> {
   const { MemberChange, updateMember } = await import('../../core/identity/members.ts')
   const { shownMember } = await import('../../core/identity/workspace-members.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const change = inputOf(MemberChange, { ...fieldsOf(options), active: options.activate })
-  await withGateway(options, async gateway => {
-    const data = shownMember(await updateMember(gateway, operator(gateway), id, change))
+  await withGateway(options, async (gateway, actor) => {
+    const data = shownMember(await updateMember(gateway, actor, id, change))
     output(options.json, { data }, () => printFields(data))
   })
 }
 
 async function deactivate(id: string, options: CommonOptions): Promise<void> {
   const { deactivateMember } = await import('../../core/identity/members.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway => {
-    await deactivateMember(gateway, operator(gateway), id)
+  await withGateway(options, async (gateway, actor) => {
+    await deactivateMember(gateway, actor, id)
     output(options.json, { deactivated: true }, () => print(`Deactivated ${id}`))
   })
 }
 
 async function add(user_ids: string[], options: PlaceOptions): Promise<void> {
   const { addWorkspaceMembers, MemberIds } = await import('../../core/identity/workspace-members.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const input = inputOf(MemberIds, { user_ids })
-  await withGateway(options, async gateway =>
-    output(options.json, await addWorkspaceMembers(gateway, operator(gateway), options.workspace, input), ({ added_count }) =>
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await addWorkspaceMembers(gateway, actor, options.workspace, input), ({ added_count }) =>
       print(`Added ${added_count} to ${options.workspace}`),
     ),
   )
@@ -140,10 +135,9 @@ async function add(user_ids: string[], options: PlaceOptions): Promise<void> {
 
 async function remove(user_ids: string[], options: PlaceOptions): Promise<void> {
   const { MemberIds, removeWorkspaceMembers } = await import('../../core/identity/workspace-members.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const input = inputOf(MemberIds, { user_ids })
-  await withGateway(options, async gateway =>
-    output(options.json, await removeWorkspaceMembers(gateway, operator(gateway), options.workspace, input), ({ removed_count }) =>
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await removeWorkspaceMembers(gateway, actor, options.workspace, input), ({ removed_count }) =>
       print(`Removed ${removed_count} from ${options.workspace}`),
     ),
   )

@@ -123,11 +123,10 @@ async function update(slug: string, options: PresetOptions & { status: string })
 
 /** Runs something as the operator in a workspace: the first, or the one that is named. */
 async function acting(options: PresetOptions, use: (gateway: Gateway, actor: Actor) => void | Promise<void>): Promise<void> {
-  const { operator } = await import('../../core/identity/actor.ts')
   const { workspaceBy } = await import('../../core/identity/workspaces.ts')
-  await withGateway(options, gateway => {
+  await withGateway(options, (gateway, actor) => {
     const { workspace } = options
     const elsewhere = workspace === undefined ? {} : { workspace_id: workspaceBy(gateway, workspace).id }
-    return use(gateway, { ...operator(gateway), ...elsewhere })
+    return use(gateway, { ...actor, ...elsewhere })
   })
 }

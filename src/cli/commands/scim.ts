@@ -75,10 +75,9 @@ const mappingsCommand = () =>
 
 async function createToken(options: TokenOptions): Promise<void> {
   const { createScimToken, NewScimToken } = await import('../../core/identity/scim/tokens.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const input = inputOf(NewScimToken, { name: options.name })
-  await withGateway(options, async gateway =>
-    output(options.json, await createScimToken(gateway, operator(gateway), input), ({ token, data }) => {
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await createScimToken(gateway, actor, input), ({ token, data }) => {
       print(token)
       print(`This token is shown once. Its id is ${data.id}`)
     }),
@@ -87,9 +86,8 @@ async function createToken(options: TokenOptions): Promise<void> {
 
 async function listTokens(options: CommonOptions): Promise<void> {
   const { listScimTokens } = await import('../../core/identity/scim/tokens.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, await listScimTokens(gateway, operator(gateway)), ({ data }) =>
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await listScimTokens(gateway, actor), ({ data }) =>
       printTable(
         ['NAME', 'LABEL', 'CREATED', 'ID'],
         data.map(token => [token.name, token.label, token.created_at, token.id]),
@@ -100,19 +98,17 @@ async function listTokens(options: CommonOptions): Promise<void> {
 
 async function revokeToken(id: string, options: CommonOptions): Promise<void> {
   const { revokeScimToken } = await import('../../core/identity/scim/tokens.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, await revokeScimToken(gateway, operator(gateway), id), () => print(`Revoked ${id}`)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await revokeScimToken(gateway, actor, id), () => print(`Revoked ${id}`)),
   )
 }
 
 async function listGroups({ offset, limit, ...options }: PageOptions): Promise<void> {
   const { listScimGroups } = await import('../../core/identity/scim/groups.ts')
   const { ScimPage } = await import('../../core/identity/scim.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const page = inputOf(ScimPage, { offset, limit })
-  await withGateway(options, async gateway =>
-    output(options.json, await listScimGroups(gateway, operator(gateway), page), ({ data }) =>
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await listScimGroups(gateway, actor, page), ({ data }) =>
       printTable(
         ['NAME', 'EXTERNAL ID', 'ID'],
         data.map(group => [group.display_name, group.external_id, group.id]),
@@ -123,20 +119,18 @@ async function listGroups({ offset, limit, ...options }: PageOptions): Promise<v
 
 async function createMapping({ group, workspace, role, ...options }: MappingOptions): Promise<void> {
   const { createGroupMapping, NewGroupMapping } = await import('../../core/identity/scim/group-mappings.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway => {
+  await withGateway(options, async (gateway, actor) => {
     const input = inputOf(NewGroupMapping, { scim_group_id: group, workspace_id: await workspaceId(gateway, workspace), role })
-    output(options.json, await createGroupMapping(gateway, operator(gateway), input), ({ data }) => printFields(data))
+    output(options.json, await createGroupMapping(gateway, actor, input), ({ data }) => printFields(data))
   })
 }
 
 async function listMappings({ offset, limit, ...options }: PageOptions): Promise<void> {
   const { listGroupMappings } = await import('../../core/identity/scim/group-mappings.ts')
   const { ScimPage } = await import('../../core/identity/scim.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const page = inputOf(ScimPage, { offset, limit })
-  await withGateway(options, async gateway =>
-    output(options.json, await listGroupMappings(gateway, operator(gateway), page), ({ data }) =>
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await listGroupMappings(gateway, actor, page), ({ data }) =>
       printTable(
         ['GROUP', 'WORKSPACE', 'ROLE', 'ID'],
         data.map(mapping => [mapping.scim_group_id, mapping.workspace_id, mapping.role, mapping.id]),
@@ -147,37 +141,33 @@ async function listMappings({ offset, limit, ...options }: PageOptions): Promise
 
 async function getMapping(id: string, options: CommonOptions): Promise<void> {
   const { getGroupMapping } = await import('../../core/identity/scim/group-mappings.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway =>
-    output(options.json, await getGroupMapping(gateway, operator(gateway), id), ({ data }) => printFields(data)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await getGroupMapping(gateway, actor, id), ({ data }) => printFields(data)),
   )
 }
 
 async function updateMapping(id: string, { role, ...options }: RoleOptions): Promise<void> {
   const { GroupMappingChange, updateGroupMapping } = await import('../../core/identity/scim/group-mappings.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const change = inputOf(GroupMappingChange, { role })
-  await withGateway(options, async gateway =>
-    output(options.json, await updateGroupMapping(gateway, operator(gateway), id, change), ({ data }) => printFields(data)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await updateGroupMapping(gateway, actor, id, change), ({ data }) => printFields(data)),
   )
 }
 
 async function deleteMapping(id: string, { keepMembers, removeMembers, ...options }: DeleteOptions): Promise<void> {
   const { deleteGroupMapping, GroupMappingDeletion } = await import('../../core/identity/scim/group-mappings.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const { invalid } = await import('../../core/errors.ts')
   if (keepMembers === removeMembers) throw invalid('expected --keep-members or --remove-members')
   const deletion = inputOf(GroupMappingDeletion, { keep_members: keepMembers ? 'true' : 'false' })
-  await withGateway(options, async gateway =>
-    output(options.json, await deleteGroupMapping(gateway, operator(gateway), id, deletion), () => print(`Deleted ${id}`)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await deleteGroupMapping(gateway, actor, id, deletion), () => print(`Deleted ${id}`)),
   )
 }
 
 async function sync(options: CommonOptions): Promise<void> {
   const { finishSyncJob } = await import('../../core/identity/scim/sync-jobs.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, async gateway => {
-    const finished = await finishSyncJob(gateway, operator(gateway))
+  await withGateway(options, async (gateway, actor) => {
+    const finished = await finishSyncJob(gateway, actor)
     output(options.json, finished, ({ data }) => printFields({ ...data }))
     if (finished.data.status === 'failed') process.exitCode = 1
   })

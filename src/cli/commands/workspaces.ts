@@ -69,19 +69,17 @@ const settings = (command: Command): Command =>
 
 async function create(options: WorkspaceOptions): Promise<void> {
   const { createWorkspace, NewWorkspace } = await import('../../core/identity/workspaces.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const input = inputOf(NewWorkspace, fieldsOf(options))
-  await withGateway(options, async gateway =>
-    output(options.json, await createWorkspace(gateway, operator(gateway), input), ({ data }) => printFields(data)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await createWorkspace(gateway, actor, input), ({ data }) => printFields(data)),
   )
 }
 
 async function list(options: ListOptions): Promise<void> {
   const { listWorkspaces, WorkspaceQuery } = await import('../../core/identity/workspaces.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const query = inputOf(WorkspaceQuery, { offset: options.offset, limit: options.limit })
-  await withGateway(options, gateway =>
-    output(options.json, listWorkspaces(gateway, operator(gateway), query), ({ data }) =>
+  await withGateway(options, (gateway, actor) =>
+    output(options.json, listWorkspaces(gateway, actor, query), ({ data }) =>
       printTable(
         ['SLUG', 'NAME', 'TEXT MODEL', 'CREATED', 'ID'],
         data.map(one => [one.slug, one.name, one.default_text_model, one.created_at, one.id]),
@@ -92,25 +90,22 @@ async function list(options: ListOptions): Promise<void> {
 
 async function get(id: string, options: CommonOptions): Promise<void> {
   const { getWorkspace } = await import('../../core/identity/workspaces.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
-  await withGateway(options, gateway => output(options.json, getWorkspace(gateway, operator(gateway), id), ({ data }) => printFields(data)))
+  await withGateway(options, (gateway, actor) => output(options.json, getWorkspace(gateway, actor, id), ({ data }) => printFields(data)))
 }
 
 async function update(id: string, options: WorkspaceOptions): Promise<void> {
   const { updateWorkspace, WorkspaceChange } = await import('../../core/identity/workspaces.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const change = inputOf(WorkspaceChange, fieldsOf(options))
-  await withGateway(options, async gateway =>
-    output(options.json, await updateWorkspace(gateway, operator(gateway), id, change), ({ data }) => printFields(data)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await updateWorkspace(gateway, actor, id, change), ({ data }) => printFields(data)),
   )
 }
 
 async function remove(id: string, options: DeleteOptions): Promise<void> {
   const { deleteWorkspace } = await import('../../core/identity/workspaces.ts')
-  const { operator } = await import('../../core/identity/actor.ts')
   const query = options.confirmDefault ? { confirm_default_workspace_deletion: 'true' as const } : {}
-  await withGateway(options, async gateway =>
-    output(options.json, await deleteWorkspace(gateway, operator(gateway), id, query), () => print(`Deleted ${id}`)),
+  await withGateway(options, async (gateway, actor) =>
+    output(options.json, await deleteWorkspace(gateway, actor, id, query), () => print(`Deleted ${id}`)),
   )
 }
 
