@@ -2,12 +2,12 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { operator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
-import { removeWorkspaceMember } from '../../src/core/identity/members.ts'
 import { createSyncJob } from '../../src/core/identity/scim/sync-jobs.ts'
 import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import { TestClock, testGateway, testKeys } from '../support/gateway.ts'
 import { type IdentityProvider, identityProvider } from '../support/scim.ts'
+import { removeWorkspaceMember } from '../support/workspace-members.ts'
 
 const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
 

@@ -151,25 +151,6 @@ export async function deactivateMember(gateway: Gateway, actor: Actor, id: strin
   return changed
 }
 
-/**
- * Puts a member into a workspace, or changes his role there. What an administrator has given stays as it is when a mapping gives it too.
- * Whether the two exist is for the caller to know.
- */
-export async function setWorkspaceMember(
-  gateway: Gateway,
-  actor: Actor,
-  workspace_id: string,
-  user_id: string,
-  role: WorkspaceMember['role'],
-  source: WorkspaceMember['source'],
-): Promise<WorkspaceMember> {
-  const before = (await gateway.store.members.workspaceMember(workspace_id, user_id)) ?? null
-  if (before && isKept(before, role, source)) return before
-  const after = { ...(before ?? newWorkspaceMember(gateway, workspace_id, user_id)), role, source }
-  await gateway.store.members.changeWorkspaceMembers([membership(gateway, actor, before, after)])
-  return after
-}
-
 /** Whether how somebody is in a workspace stays as it is when this is given. */
 export const isKept = (before: WorkspaceMember, role: WorkspaceMember['role'], source: WorkspaceMember['source']) =>
   (before.source === 'manual' && source === 'scim') || (before.source === source && before.role === role)
@@ -181,13 +162,6 @@ export const newWorkspaceMember = ({ clock, ids }: Gateway, workspace_id: string
   user_id,
   created_at: clock.now().toISOString(),
 })
-
-/** Takes a member out of a workspace, whatever keys he has there, and says whether he was in it. */
-export async function removeWorkspaceMember(gateway: Gateway, actor: Actor, workspace_id: string, user_id: string): Promise<boolean> {
-  const before = await gateway.store.members.workspaceMember(workspace_id, user_id)
-  if (before) await gateway.store.members.changeWorkspaceMembers([membership(gateway, actor, before, null)])
-  return before !== undefined
-}
 
 /** A change of a workspace's members with the entry that tells of it. */
 export function membership(gateway: Gateway, actor: Actor, before: WorkspaceMember | null, after: WorkspaceMember | null): Membership {

@@ -5,17 +5,11 @@ import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
-import {
-  addMember,
-  deactivateMember,
-  memberOf,
-  removeWorkspaceMember,
-  setWorkspaceMember,
-  updateMember,
-} from '../../../src/core/identity/members.ts'
+import { addMember, deactivateMember, memberOf, updateMember } from '../../../src/core/identity/members.ts'
 import { refusal, trailOf } from '../../support/api.ts'
 import { told } from '../../support/audit.ts'
 import { countedIds, TestClock } from '../../support/gateway.ts'
+import { removeWorkspaceMember, setWorkspaceMember } from '../../support/workspace-members.ts'
 
 let data: string
 let clock: TestClock

@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { addMember, deactivateMember, setWorkspaceMember, updateMember } from '../../../src/core/identity/members.ts'
+import { addMember, deactivateMember, updateMember } from '../../../src/core/identity/members.ts'
 import { addWorkspaceMembers, removeWorkspaceMembers } from '../../../src/core/identity/workspace-members.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { apiOf, refusal, trailOf } from '../../support/api.ts'
 import { countedIds, TestClock, testKeys } from '../../support/gateway.ts'
+import { setWorkspaceMember } from '../../support/workspace-members.ts'
 
 let data: string
 let clock: TestClock

@@ -9,7 +9,6 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey, listKeys, updateKey } from '../../../src/core/identity/keys.ts'
-import { setWorkspaceMember } from '../../../src/core/identity/members.ts'
 import {
   createWorkspace,
   deleteWorkspace,
@@ -21,6 +20,7 @@ import { setBudget } from '../../../src/core/policy/budgets.ts'
 import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { apiOf, refusal, trailOf } from '../../support/api.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { setWorkspaceMember } from '../../support/workspace-members.ts'
 
 const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
 

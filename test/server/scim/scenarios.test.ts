@@ -3,12 +3,13 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { listAudit } from '../../../src/core/identity/audit.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { setWorkspaceMember, updateMember } from '../../../src/core/identity/members.ts'
+import { updateMember } from '../../../src/core/identity/members.ts'
 import { createGroupMapping, updateGroupMapping } from '../../../src/core/identity/scim/group-mappings.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { ENTERPRISE, GROUP_ID, type IdentityProvider, identityProvider, USER_ID } from '../../support/scim.ts'
+import { setWorkspaceMember } from '../../support/workspace-members.ts'
 
 let gateway: Gateway
 let idp: IdentityProvider

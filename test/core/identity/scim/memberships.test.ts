@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../../src/core/identity/actor.ts'
-import { removeWorkspaceMember, setWorkspaceMember, type WorkspaceMember } from '../../../../src/core/identity/members.ts'
+import type { WorkspaceMember } from '../../../../src/core/identity/members.ts'
 import { createGroupMapping, deleteGroupMapping, updateGroupMapping } from '../../../../src/core/identity/scim/group-mappings.ts'
 import { createScimGroup, deleteScimGroup, patchScimGroup } from '../../../../src/core/identity/scim/groups.ts'
 import { finishSyncJob } from '../../../../src/core/identity/scim/sync-jobs.ts'
@@ -11,6 +11,7 @@ import { createScimUser, deleteScimUser, patchScimUser } from '../../../../src/c
 import { createWorkspace, deleteWorkspace } from '../../../../src/core/identity/workspaces.ts'
 import { testGateway } from '../../../support/gateway.ts'
 import { GROUP_ID, PATCH_OP, USER_ID } from '../../../support/scim.ts'
+import { removeWorkspaceMember, setWorkspaceMember } from '../../../support/workspace-members.ts'
 
 const ALWAYS = { ifMatch: null }
 
