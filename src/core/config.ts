@@ -63,6 +63,7 @@ const ModelConfig = Type.Object(
     context_length: Type.Optional(Type.Integer({ minimum: 1 })),
     input_modalities: Type.Optional(Type.Array(oneOf(INPUT_MODALITIES), { minItems: 1 })),
     output_modalities: Type.Optional(Type.Array(oneOf(OUTPUT_MODALITIES), { minItems: 1 })),
+    distillable: Type.Optional(Type.Boolean({ description: 'Whether its author allows its texts to train other models' })),
     endpoints: Type.Array(EndpointConfig, { minItems: 1 }),
   },
   closed,
@@ -91,6 +92,24 @@ export const Config = Type.Object(
     default_model: Type.String({ default: 'sandbox/echo', minLength: 1, description: 'The model of a call that names none' }),
     providers: Type.Record(Type.String(), ProviderConfig, { default: {}, description: 'Who can be called' }),
     models: Type.Array(ModelConfig, { default: [], description: 'Added to the built-in catalogue, or laid over its model of the same id' }),
+    routing: Type.Object(
+      {
+        choice: Type.Union([Type.Literal('weighted'), Type.Literal('listed')], {
+          default: 'weighted',
+          description:
+            'Who is asked first of those that serve a model: one at random, the cheaper the likelier, or whoever is listed first',
+        }),
+        failures: Type.Integer({
+          default: 5,
+          minimum: 0,
+          maximum: 1_000_000,
+          description:
+            'After so many failures in a row, or when half of twice as many calls fail within 30 seconds, an endpoint rests; 0: never',
+        }),
+        pause_seconds: Seconds(5, 'How long it rests; twice as long each time it fails again, to five minutes'),
+      },
+      { ...closed, default: {} },
+    ),
     security: Type.Object(
       { allow_private_urls: Type.Array(Type.String(), { default: [], description: 'Private hosts that a caller’s URL may name' }) },
       { ...closed, default: {} },

@@ -10,6 +10,9 @@ import { type Key, openKeys, reloadKeys } from './identity/keys.ts'
 import { firstMember } from './identity/members.ts'
 import { firstWorkspace, type Owner, openWorkspaces, reloadWorkspaces, type Workspace } from './identity/workspaces.ts'
 import { type Calls, openCalls } from './inference/calls.ts'
+import { Health } from './inference/health.ts'
+import { Retries } from './inference/retries.ts'
+import { Sessions } from './inference/sessions.ts'
 import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
@@ -75,6 +78,12 @@ export interface Gateway {
   recorder: Recorder
   /** The calls that run. */
   calls: Calls
+  /** How many of them may be tried again at once. */
+  retries: Retries
+  /** How the endpoints are that they go to. */
+  health: Health
+  /** Where the conversations are that they belong to. */
+  sessions: Sessions
   /** Counts what providers did not count. */
   tokenizers: Tokenizers
   /** Tells. */
@@ -87,6 +96,11 @@ export interface Gateway {
   accessTokens: AccessTokens
   clock: Clock
   ids: Ids
+  /** A number from 0 up to 1, without it. */
+  random: () => number
+  /** Takes over what another process has changed since, keys, provider keys, workspaces, budgets and presets, and says whether there was anything. */
+  /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and credits, and says whether there was anything. */
+  /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and guardrails, and says whether there was anything. */
   /** Takes over what another process has changed since, of everything that is in memory, and says whether there was anything. */
   /** Takes over what another process has changed since, of all that is in memory, and says whether there was anything. */
   catchUp(): Promise<boolean>
@@ -105,6 +119,7 @@ export interface Parts {
   patience: number
   clock: Clock
   ids: Ids
+  random: () => number
   egress: Egress
   resolve: Resolve
   tokenizers: Tokenizers
@@ -122,6 +137,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const secret = once(() => secretOf(data, replace.secret))
   const seal = once(() => openSeal(secret(), 'byok'))
   const fingerprint = once(() => fingerprintWith(secret))
+  const calls = openCalls()
   let version = store.version()
   const gateway: Gateway = {
     config,
@@ -145,7 +161,10 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     head: data === undefined ? NO_HEAD : { read: () => readHead(data), write: head => writeHead(data, head) },
     credits: await store.credits.total(),
     recorder,
-    calls: openCalls(),
+    calls,
+    retries: new Retries(calls),
+    health: new Health(config.routing, clock),
+    sessions: new Sessions(clock),
     tokenizers,
     events,
     egress,
@@ -153,6 +172,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     accessTokens: openAccessTokens(egress, clock),
     clock,
     ids,
+    random: replace.random ?? Math.random,
     async catchUp() {
       const now = store.version()
       if (now === version) return false

@@ -1,5 +1,5 @@
 import { Elysia } from 'elysia'
-import { denied } from '../core/errors.ts'
+import { denied, GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import { type Actor, identify } from '../core/identity/actor.ts'
 import { identifyScim } from '../core/identity/scim/tokens.ts'
@@ -39,6 +39,13 @@ export const scimToken = (gateway: Gateway) =>
   guarded('scim', async ({ request }) => ({ actor: await identifyScim(gateway, request.headers.get('authorization')) }))
 
 const actorOf = (gateway: Gateway, request: Request) => identify(gateway, request.headers.get('authorization'))
+
+/** Who asks at a door that is open to all; null for whoever has no good key. */
+export const anybody = (gateway: Gateway, request: Request): Promise<Actor | null> =>
+  actorOf(gateway, request).catch(thrown => {
+    if (GatewayError.from(thrown).type === 'authentication') return null
+    throw thrown
+  })
 
 /** Everybody. A group that may be read without a key says so. */
 export const nobody = () => new Elysia()

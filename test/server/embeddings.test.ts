@@ -22,6 +22,7 @@ beforeAll(async () => {
   })
   server = await startServer({
     config: {
+      routing: { choice: 'listed', failures: 0 },
       providers: { first: provider(first.url), second: provider(second.url), google: { base_url: first.url, api_key: 'mock' } },
       models: [
         model('acme/embed', ['first', 'second']),

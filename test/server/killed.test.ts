@@ -43,6 +43,7 @@ const started = () => {
   return startServer({
     data,
     config: {
+      routing: { choice: 'listed', failures: 0 },
       providers: { first: provider(first.url), second: provider(second.url) },
       models: [{ id: 'acme/small', context_length: 128_000, endpoints: [endpoint('first', 1_000), endpoint('second', 2_000)] }],
     },

@@ -75,6 +75,7 @@ export const endpointOf = (more: Partial<Endpoint> = {}): Endpoint => ({
   data_policy: { training: true, retention_days: null },
   region: null,
   quantization: 'unknown',
+  distillable: false,
   is_byok: false,
   ...more,
 })

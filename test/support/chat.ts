@@ -137,7 +137,10 @@ export async function eventually(isSo: () => Promise<boolean>, seconds = 5): Pro
 
 const PRICES = { prompt: 0.15, completion: 0.6 }
 
-/** A config with models whose endpoints are providers at base URLs: `{ 'acme/small': { first: url, second: url } }`. All priced alike. */
+/**
+ * A config with models whose endpoints are providers at base URLs: `{ 'acme/small': { first: url, second: url } }`. All priced alike, tried
+ * as they are listed, and never at rest, so that each test finds them as the first did.
+ */
 export function routesConfig(routes: Record<string, Record<string, string>>, more: Record<string, unknown> = {}) {
   const providers = Object.assign({}, ...Object.values(routes))
   return {
@@ -147,6 +150,7 @@ export function routesConfig(routes: Record<string, Record<string, string>>, mor
       context_length: 128_000,
       endpoints: Object.keys(endpoints).map(provider => ({ provider, model: 'test-model', usd_per_million_tokens: PRICES })),
     })),
+    routing: { choice: 'listed', failures: 0 },
     ...more,
   }
 }

@@ -33,11 +33,11 @@ export function countedIds() {
   }
 }
 
-/** A gateway in memory with a clock that stands still, counted ids and the sandbox. Anything may be replaced. */
+/** A gateway in memory with a clock that stands still, counted ids, no luck (endpoints are tried as they are listed) and the sandbox. Anything may be replaced. */
 export async function testGateway(replace: Partial<Omit<Parts, 'config'>> & { config?: Record<string, unknown> } = {}): Promise<Gateway> {
   const { config, ...rest } = replace
   const parsed: { config?: Config } = config ? { config: parseConfig(JSON.stringify(config), {}) } : {}
-  return openGateway({ clock: new TestClock(), ids: countedIds(), ...rest, ...parsed })
+  return openGateway({ clock: new TestClock(), ids: countedIds(), random: () => 0, ...rest, ...parsed })
 }
 
 /** A fresh key of each kind, as plaintext. */

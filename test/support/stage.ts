@@ -97,6 +97,7 @@ function configOf(mock: LLMock, scripted: Upstream) {
   })
   // The public schema knows providers by a closed list of names, so these borrow theirs from it.
   return {
+    routing: { choice: 'listed' },
     providers: {
       local: bought({ name: 'Together' }),
       spare: bought({ name: 'Groq' }),

@@ -76,7 +76,7 @@ async function get(slug: string, options: CommonOptions): Promise<void> {
 async function endpoints(slug: string, options: CommonOptions): Promise<void> {
   const { listEndpoints } = await import('../../core/catalog/models.ts')
   await withGateway(options, gateway =>
-    output(options.json, listEndpoints(gateway, slug), ({ data }) =>
+    output(options.json, listEndpoints(gateway, slug, null), ({ data }) =>
       printTable(
         ['PROVIDER', 'STATE', 'CONTEXT', 'PROMPT $/M', 'COMPLETION $/M'],
         data.endpoints.map(one => [one.tag, stateOf(gateway.catalog.providers.get(one.tag)), one.context_length, ...pricesOf(one)]),

@@ -1,6 +1,8 @@
 import type { ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
+import type { Actor } from '../identity/actor.ts'
+import type { Measured } from '../inference/health.ts'
 import { isAllowed, type Rule } from '../policy/rules.ts'
 import { readBuiltIn } from './models/built-in.ts'
 import { LazyModels } from './models/lazy.ts'
@@ -27,6 +29,8 @@ export interface Endpoint {
   data_policy: { training: boolean; retention_days: number | null }
   region: string | null
   quantization: string
+  /** The model's author is known to allow that its texts train other models. */
+  distillable: boolean
   /** With a caller's own credential instead of the gateway's. */
   is_byok: boolean
 }
@@ -140,8 +144,18 @@ export function showModel(gateway: Gateway, id: string) {
   return { data: isAlias ? { ...shown, id, alias_target: { slug: model.id, name: model.name } } : shown }
 }
 
-/** A model and who serves it, as `GET /models/{author}/{slug}/endpoints` shows it. Throws 404. */
-export const listEndpoints = (gateway: Gateway, id: string) => ({ data: shownEndpoints(getModel(gateway, id)) })
+/**
+ * A model and who serves it, as `GET /models/{author}/{slug}/endpoints` shows it. How quick they are is for those who have a key
+ * (wire reference A.13). Throws 404.
+ */
+export function listEndpoints(gateway: Gateway, id: string, actor: Actor | null) {
+  return { data: shownEndpoints(getModel(gateway, id), endpoint => measured(gateway, endpoint, actor)) }
+}
+
+function measured({ health }: Gateway, endpoint: Endpoint, actor: Actor | null): Measured {
+  const all = health.shown(endpoint)
+  return actor ? all : { ...all, latency_last_30m: null, throughput_last_30m: null }
+}
 
 /** The models that the query asks for, as `GET /models` shows them: a page of them, or all where it names no page. */
 export function listModels(gateway: Gateway, query: ModelQuery = {}) {
@@ -174,7 +188,11 @@ export function countModels(gateway: Gateway, query: CountQuery = {}) {
 /** Every endpoint that keeps nothing of what it is sent, as `GET /endpoints/zdr` shows them. The sandbox has nobody to keep it. */
 export function listZdrEndpoints(gateway: Gateway) {
   const models = [...gateway.catalog.models.values()].filter(model => SANDBOX.every(({ id }) => id !== model.id))
-  return { data: models.flatMap(model => model.endpoints.filter(keepsNothing).map(endpoint => shownEndpoint(model, endpoint))) }
+  return {
+    data: models.flatMap(model =>
+      model.endpoints.filter(keepsNothing).map(endpoint => shownEndpoint(model, endpoint, measured(gateway, endpoint, null))),
+    ),
+  }
 }
 
 function pageOf(models: Model[], query: ModelQuery, path: string) {

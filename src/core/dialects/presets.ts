@@ -66,7 +66,8 @@ export const withPresets =
     return {
       ...call,
       preset_id: id,
-      routing: body.provider == null ? under.routing : call.routing,
+      // Of a call without preferences there is only what `route` says, and the workspace's own sort.
+      routing: body.provider == null ? { ...under.routing, ...call.routing } : call.routing,
       turns: [...under.turns, ...call.turns],
       tools: united(
         under.tools.map(tool => saidIn(call.dialect, tool)),

@@ -4,16 +4,16 @@ import { GatewayError, invalid } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { defaultModel } from '../identity/workspaces.ts'
-import type { CallBase, Origin, RoutingPreferences } from '../inference/call.ts'
+import { type CallBase, type Cutoffs, type Origin, PERCENTILES, type RoutingPreferences } from '../inference/call.ts'
 import { hashedUser } from '../inference/parameters.ts'
 import { Anything, oneOf, open, optional } from './schema.ts'
 
 /** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */
 
 const Price = Type.Union([Type.Number({ minimum: 0 }), Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,12})?$' })])
-const Cutoffs = Type.Union([
+const Cutoff = Type.Union([
   Type.Number({ minimum: 0 }),
-  Type.Object(Object.fromEntries(['p50', 'p75', 'p90', 'p99'].map(p => [p, optional(Type.Number({ minimum: 0 }))])), open),
+  Type.Object(Object.fromEntries(PERCENTILES.map(p => [p, optional(Type.Number({ minimum: 0 }))])), open),
 ])
 const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
 
@@ -35,8 +35,8 @@ const ProviderPreferences = Type.Object(
     max_price: Type.Optional(
       Type.Object(Object.fromEntries(['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)])), open),
     ),
-    preferred_min_throughput: optional(Cutoffs),
-    preferred_max_latency: optional(Cutoffs),
+    preferred_min_throughput: optional(Cutoff),
+    preferred_max_latency: optional(Cutoff),
   },
   open,
 )
@@ -74,7 +74,7 @@ export function callBase(gateway: Gateway, actor: Actor, body: Routing, { id, or
     id,
     models: modelsOf(gateway, actor, body),
     stream: body.stream ?? false,
-    routing: routingOf(gateway, body.provider ?? {}),
+    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body) },
     user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
@@ -105,9 +105,45 @@ function routingOf(gateway: Gateway, given: Static<typeof ProviderPreferences>):
   if (switches.allow_fallbacks != null) wishes.allow_fallbacks = switches.allow_fallbacks
   if (switches.require_parameters) wishes.require_parameters = true
   if (switches.zdr) wishes.zdr = true
+  if (switches.enforce_distillable_text) wishes.enforce_distillable_text = true
+  if (switches.preferred_min_throughput != null) wishes.preferred_min_throughput = cutoffsOf(switches.preferred_min_throughput)
+  if (switches.preferred_max_latency != null) wishes.preferred_max_latency = cutoffsOf(switches.preferred_max_latency)
   if (only?.length === 0)
     throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
   return wishes
 }
 
-const slugsOf = ({ catalog }: Gateway, said: string[]): string[] => said.flatMap(name => slugsOfCalled(catalog.providers.values(), name))
+// What is wanted of the median, where only a number is given.
+function cutoffsOf(wanted: Static<typeof Cutoff>): Cutoffs {
+  if (typeof wanted === 'number') return { p50: wanted }
+  return Object.fromEntries(PERCENTILES.flatMap(name => (wanted[name] == null ? [] : [[name, wanted[name]]])))
+}
+
+/** `route` is what the partition was called before there was one. */
+const PARTITIONS = { fallback: 'model', sort: 'none' } as const
+
+/** How endpoints shall be sorted. Throws 400 for a sort that nothing is known of. */
+function sortOf({ workspaces }: Gateway, { workspace_id }: Actor, { provider, route }: Routing) {
+  const { by, partition } = typeof provider?.sort === 'string' ? { by: provider.sort } : (provider?.sort ?? {})
+  if (by === 'exacto') throw invalid(UNMEASURED, 'provider.sort')
+  const usual = workspaces.get(workspace_id)?.default_provider_sort
+  const asked = partition ?? (route ? PARTITIONS[route] : null)
+  return {
+    ...(by ? { sort: by } : {}),
+    ...(asked ? { partition: asked } : {}),
+    // Nobody measures that here: calls which did not ask for it are not refused for it.
+    ...(usual && usual !== 'exacto' ? { usualSort: usual } : {}),
+  }
+}
+
+const UNMEASURED = 'provider.sort: expected price, throughput or latency, found exacto: nobody here measures the quality of answers'
+
+/** The slugs of those who are meant. A region or quantization after a base slug stays behind those that it stands for. */
+const slugsOf = (gateway: Gateway, said: string[]): string[] => said.flatMap(name => meantBy(gateway, name))
+
+function meantBy({ catalog }: Gateway, name: string): string[] {
+  const meant = slugsOfCalled(catalog.providers.values(), name)
+  const at = name.lastIndexOf('/')
+  if (meant.length > 0 || at === -1) return meant
+  return slugsOfCalled(catalog.providers.values(), name.slice(0, at)).map(slug => slug + name.slice(at))
+}

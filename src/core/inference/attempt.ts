@@ -15,6 +15,8 @@ import type { Running } from './running.ts'
 /** An answer that has begun: from here on nobody else may be asked. */
 export interface Begun<K extends Kind> extends Opened<AnswerPart<K>[]> {
   endpoint: Endpoint
+  /** When its request went out, in steady milliseconds. */
+  sent: number
 }
 
 /** At most this many endpoints are tried for one call, so that an outage does not multiply traffic. */
@@ -28,16 +30,18 @@ interface Failure {
 /**
  * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, silence, a refused connection
  * or a broken stream before that moves on to the next endpoint; what one provider of a model refuses as invalid the others
- * would refuse too, so that moves on to the next model. Throws the last failure, with the attempts in
- * `metadata.previous_errors`.
+ * would refuse too, so that moves on to the next model. A second try goes to none that rests, and only while few calls are on
+ * theirs. Throws the last failure, with the attempts in `metadata.previous_errors`.
  */
 export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: Running<K>): Promise<Begun<K>> {
   const echoes: AnswerPart<K>[] = []
   const failures: Failure[] = []
   const refusing: string[] = []
   for (const endpoint of running.plan.endpoints) {
+    const isRetry = failures.length > 0
     if (failures.length === MOST_ATTEMPTS) break
-    if (refusing.includes(endpoint.model)) continue
+    if (refusing.includes(endpoint.model) || (isRetry && gateway.health.restsUntil(endpoint) > 0)) continue
+    if (isRetry && !gateway.retries.take()) break
     try {
       return await attempt(gateway, running, endpoint, echoes)
     } catch (thrown) {
@@ -46,6 +50,8 @@ export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: 
       gateway.events.publish('attempt.failed', { endpoint, error })
       if (error.type === 'server' || running.cancellation.reason) break
       if (!isWorthFallback(error)) refusing.push(endpoint.model)
+    } finally {
+      if (isRetry) gateway.retries.leave()
     }
   }
   throw summaryOf(failures)
@@ -100,10 +106,17 @@ async function attempt<K extends Kind>(
   try {
     const authorized = authorize(gateway, endpoint.provider, request, running.cancellation)
     const outgoing = authorized instanceof Promise ? await authorized : authorized
+    const sent = gateway.clock.ticks()
+    gateway.health.started(endpoint)
     const opened = await openAnswer(gateway, outgoing, protocol, endpoint, call, running.cancellation, answered)
     const { first, rest } = opened.first.some(kind.isMeaningful) ? opened : await untilMeaningful(opened, kind)
     running.firstPart ??= gateway.clock.ticks()
-    return { endpoint, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
+    gateway.health.answered(endpoint, sent, rest !== null)
+    return { endpoint, sent, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
+  } catch (thrown) {
+    const error = GatewayError.from(thrown)
+    if (!running.cancellation.reason) gateway.health.failed(endpoint, error)
+    throw error
   } finally {
     running.attempts.push(told(endpoint, gateway.clock.ticks() - began, status))
   }

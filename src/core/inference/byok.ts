@@ -2,7 +2,7 @@ import type { OpenedKey } from '../catalog/byok/opened.ts'
 import type { Endpoint, Model } from '../catalog/models.ts'
 import { publicSlugOf } from '../catalog/providers/called.ts'
 import type { Gateway } from '../gateway.ts'
-import type { Dropped } from './plan.ts'
+import type { Dropped } from './plan/refusal.ts'
 
 /** Ours, not the public list's: a caller's key that says so keeps the gateway's own credential away. */
 export const BYOK_ONLY = 'byok_only'

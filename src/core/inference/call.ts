@@ -187,6 +187,7 @@ export interface Reasoning {
 
 /** The caller's wishes about who answers (wire reference C.3). */
 export interface RoutingPreferences {
+  /** Of these three each name is a provider's slug, or that with the region or quantization of some of his endpoints: `vertex/europe`. */
   order?: string[]
   only?: string[]
   ignore?: string[]
@@ -194,9 +195,28 @@ export interface RoutingPreferences {
   require_parameters?: boolean
   data_collection?: 'allow' | 'deny'
   zdr?: boolean
+  enforce_distillable_text?: boolean
   quantizations?: string[]
   max_price?: Partial<Record<'prompt' | 'completion' | 'request' | 'image' | 'audio', number>>
+  sort?: SortKey
+  /** `none` sorts the endpoints of all models as one list; else one model is tried after the other. */
+  partition?: 'model' | 'none'
+  /** Tokens per second. */
+  preferred_min_throughput?: Cutoffs
+  /** Seconds. */
+  preferred_max_latency?: Cutoffs
+  /** The workspace's own sort, where neither the call nor the model's variant says otherwise. */
+  usualSort?: SortKey
 }
+
+/** What endpoints are sorted by. */
+export type SortKey = 'price' | 'throughput' | 'latency'
+
+export const PERCENTILES = ['p50', 'p75', 'p90', 'p99'] as const
+export type Percentile = (typeof PERCENTILES)[number]
+
+/** What is wanted at these percentiles; all of it. */
+export type Cutoffs = Partial<Record<Percentile, number>>
 
 export const FINISH_REASONS = ['tool_calls', 'stop', 'length', 'content_filter', 'error'] as const
 export type FinishReason = (typeof FINISH_REASONS)[number]

@@ -9,6 +9,7 @@ import type { Kind, Work } from './call.ts'
 import { asItIs, type Filtered, filteredCall } from './filters.ts'
 import { type Plan, planRoute } from './plan.ts'
 import { begin, type Running } from './running.ts'
+import { sessionOf } from './sessions.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
 
 /** The life of one call, in the order it happens. Every inference endpoint comes through here. */
@@ -44,7 +45,7 @@ function start<K extends Kind>(
   leave: () => void,
 ): Running<K> {
   try {
-    const plan = error ? NOBODY : planRoute(gateway, kind, call, byokKeysFor(gateway, actor), rules)
+    const plan = error ? NOBODY : planRoute(gateway, kind, call, byokKeysFor(gateway, actor), rules, sessionOf(actor, kind, call))
     const running = begin(gateway, actor, kind, call, plan, signal, leave)
     running.filtering = filtering
     return running

@@ -40,6 +40,10 @@ export interface KindOfWork<K extends Kind> {
   isGivenBy(outputModalities: string[]): boolean
   /** Says of an endpoint that it can serve the call, or what of the call it cannot: the word of `excluded_by` (wire reference L.3). */
   serves(call: Work[K]['call'], endpoint: Endpoint): string | true
+  /** Whether the endpoint heeds those parameters of the call that it would be a pity to ignore (wire reference K.1): such ones go first. */
+  suits(call: Work[K]['call'], endpoint: Endpoint): boolean
+  /** What tells the call's conversation from others as it goes on; null where there is none. */
+  conversation(call: Work[K]['call']): string | null
   /** Whether a caller can use the part: from the first of these on no other endpoint may be tried. */
   isMeaningful(part: Work[K]['part']): boolean
   /** The call without what the endpoint does not support. */

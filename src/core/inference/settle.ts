@@ -12,6 +12,7 @@ import { filteredAnswer } from './filters/answer.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
 import { clientLeft, isAbandoned, type Running } from './running.ts'
+import { sessionOf } from './sessions.ts'
 import { familyOf } from './tokenizers/families.ts'
 
 /** An answer on its way to the client. Reading it to its end, or leaving it, settles the call: always, and once. */
@@ -38,7 +39,7 @@ export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, be
     each: batch => {
       if (!filtered) meter.read(batch)
     },
-    ended: ending => close(gateway, running, endpoint, meter, ending),
+    ended: ending => close(gateway, running, begun, meter, ending),
   })
   const created = Math.floor(running.created.getTime() / 1000)
   return { id: running.call.id, model: endpoint.model, provider: endpoint.provider.name, created, parts }
@@ -58,13 +59,16 @@ export async function settleFailure<K extends Kind>(gateway: Gateway, running: R
 async function close(
   gateway: Gateway,
   running: Running<Kind>,
-  endpoint: Endpoint,
+  { endpoint, sent }: Begun<Kind>,
   meter: Meter<never>,
   ending: Ending,
 ): Promise<CommonPart[]> {
   const error = errorOf(running, ending)
   const end = endOf(gateway, running)
+  if (error && !end.cancelled) gateway.health.failed(endpoint, error)
+  else gateway.health.ended(endpoint, sent, error ? null : tokensOf(meter))
   const receipt = await receiptFor(gateway, endpoint, meter, error)
+  if (!error) remember(gateway, running, endpoint, receipt)
   const last: CommonPart[] = error ? [{ type: 'error', error }] : []
   try {
     await record(gateway, running, { endpoint, meter, receipt, error, ...end })
@@ -74,6 +78,14 @@ async function close(
   if (receipt.cost_details === null) gateway.events.publish('price.missing', { endpoint })
   last.push({ type: 'receipt', receipt })
   return last
+}
+
+const tokensOf = ({ usage, soFar }: Meter<never>): number => (usage ? outputTokens(usage) : soFar)
+
+/** Where the conversation is answered, so that it may go on there. */
+function remember({ sessions }: Gateway, { actor, kind, call }: Running<Kind>, endpoint: Endpoint, { usage }: Receipt): void {
+  const session = sessionOf(actor, kind, call)
+  if (session) sessions.answered(session, endpoint, usage)
 }
 
 /** What an answer has come to while it is still being given: its prompt as estimated, and what was delivered by a rule of thumb. */

@@ -11,7 +11,7 @@ import {
 } from '../../core/catalog/models.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { policyFor } from '../../core/policy/effective.ts'
-import { anyKey, nobody } from '../access.ts'
+import { anybody, anyKey, nobody } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { modelsFeed } from '../models-feed.ts'
 import { type Operation, operation } from '../operation.ts'
@@ -62,7 +62,7 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
     )
     .get(
       '/models/:author/:slug/endpoints',
-      ({ params }) => listEndpoints(gateway, `${params.author}/${params.slug}`),
+      async ({ params, request }) => listEndpoints(gateway, `${params.author}/${params.slug}`, await anybody(gateway, request)),
       modelsOperation({ id: 'listEndpoints', summary: 'List the endpoints of a model', params: slug, statuses: [200, 404, 500] }),
     )
 

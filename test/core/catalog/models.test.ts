@@ -143,12 +143,12 @@ describe('looking a model up', () => {
   })
 
   test('says of an endpoint whether tools can be chosen there', () => {
-    const choices = (id: string) => listEndpoints(gateway, id).data.endpoints[0]?.supports_tool_choice.auto
+    const choices = (id: string) => listEndpoints(gateway, id, null).data.endpoints[0]?.supports_tool_choice.auto
     expect([choices('openai/gpt-4o'), choices('openai/text-embedding-3-small'), choices('perplexity/sonar')]).toEqual([true, false, false])
   })
 
   test('shows an unknown price as such, never as free', () => {
-    const { data } = listEndpoints(gateway, 'nvidia/cosmos-reason2-8b')
+    const { data } = listEndpoints(gateway, 'nvidia/cosmos-reason2-8b', null)
     expect(data.endpoints.map(one => one.pricing)).toEqual([{ prompt: '-1', completion: '-1' }])
   })
 })

@@ -71,6 +71,12 @@ describe('a preset', () => {
     expect(JSON.stringify([...gateway.presets.values()])).toBe(before)
   })
 
+  test('keeps its provider preferences under a call that gives none, which may still say how models are sorted', async () => {
+    await preset({ model: 'a/b', provider: { sort: 'price', zdr: true } })
+    expect(call({ route: 'sort' }).routing).toEqual({ sort: 'price', zdr: true, partition: 'none' })
+    expect(call({ route: 'sort', provider: { sort: 'latency' } }).routing).toEqual({ sort: 'latency', partition: 'none' })
+  })
+
   test('says nothing of who asks, in which session, and how the answer travels', async () => {
     await preset({ model: 'a/b' })
     const said = { user: 'ada', session_id: 's', trace: { a: 1 }, stream: true, debug: { echo_upstream_body: true } }

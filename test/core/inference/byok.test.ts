@@ -121,7 +121,7 @@ describe('a plan with provider keys', () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
     expect(tried()).toEqual(['one:a', 'two:own'])
     const { type, message, metadata } = refusal({}, 'acme/other')
-    expect([type, metadata]).toEqual(['not_found', { excluded_by: ['byok_only'] }])
+    expect([type, metadata.excluded_by, metadata.guardrails]).toEqual(['not_found', ['byok_only'], undefined])
     expect(message).toContain('No endpoints found for acme/other')
   })
 

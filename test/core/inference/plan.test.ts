@@ -176,13 +176,13 @@ describe('plan', () => {
     expect(refusal({ models: [`acme/${'x'.repeat(1_000)}`] }).message).toHaveLength('"" is not a valid model ID'.length + 200)
   })
 
-  test.each(['acme/small:nitro', 'acme/small:floor', 'acme/small:free', 'acme/small:zzz'])(
+  test.each(['acme/small:exacto', 'acme/small:thinking', 'acme/small:online', 'acme/small:free', 'acme/small:zzz'])(
     '%s, a variant that there is not, is a 400 that says so',
     slug => {
       const variant = slug.slice(slug.indexOf(':'))
       expect(refusal({ models: [slug] })).toMatchObject({
         status: 400,
-        message: `acme/small has no variant ${variant} here: expected acme/small`,
+        message: `acme/small has no variant ${variant} here: expected acme/small, :nitro or :floor`,
         metadata: { field: 'model', availability: { code: 'model_not_found' } },
       })
     },
@@ -207,6 +207,7 @@ describe('the refusal when nobody is left', () => {
       'No endpoints found for google/gemini-embedding-001: it is served by google, vertex, and none of them is configured.',
     )
     expect(metadata.excluded_by).toEqual(['not_configured'])
+    expect(metadata.availability).toMatchObject({ code: 'no_endpoints', retryable: false })
   })
 
   test('names the one provider that would serve it', () => {
@@ -234,6 +235,13 @@ describe('the refusal when nobody is left', () => {
     expect(message).toStartWith('No endpoints found for acme/other')
     expect(message).toContain(wish)
     expect(metadata.excluded_by).toContain(word)
+    const code = word.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered'
+    expect(metadata.availability).toMatchObject({
+      code,
+      retryable: false,
+      requested_models: ['acme/other'],
+      excluded_by: metadata.excluded_by,
+    })
   })
 
   test('says who serves it, where the caller named somebody else', () => {

@@ -30,7 +30,7 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
   const plan = { endpoints: [endpoint], dropped: [] }
   const client = new AbortController()
   const running = begin(gateway, operator(gateway), 'text', textCall(), plan, client.signal)
-  const answer = settle(gateway, running, { endpoint, first: parts, rest: null })
+  const answer = settle(gateway, running, { endpoint, sent: 0, first: parts, rest: null })
   return { gateway, answer, finished, tokenizers, client }
 }
 
@@ -109,7 +109,12 @@ test('trap 91: an answer costs what the endpoint that gave it charges, not the o
     { endpoints: [dear, cheap], dropped: [] },
     new AbortController().signal,
   )
-  await settle(gateway, running, { endpoint: cheap, first: [HELLO, FINISH, counted(textUsage(1_000, 1_000))], rest: null }).parts.all()
+  await settle(gateway, running, {
+    endpoint: cheap,
+    sent: 0,
+    first: [HELLO, FINISH, counted(textUsage(1_000, 1_000))],
+    rest: null,
+  }).parts.all()
   expect(finished).toMatchObject([{ total_cost: 3_000_000n }])
   await gateway.close()
 })
@@ -161,7 +166,7 @@ describe('a client who leaves with what was given, before it is counted,', () =>
     const endpoint = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }) })
     const client = new AbortController()
     const running = begin(gateway, operator(gateway), 'text', textCall(), { endpoints: [endpoint], dropped: [] }, client.signal)
-    const answer = settle(gateway, running, { endpoint, first: [part], rest: null })
+    const answer = settle(gateway, running, { endpoint, sent: 0, first: [part], rest: null })
     await answer.parts.next()
     await answer.parts.return?.()
     expect(finished).toMatchObject([{ usageSource: 'estimated', total_cost: cost }])

@@ -28,11 +28,12 @@ export function openModel(id: string, given: ModelConfig | undefined, row: Model
     output_modalities: given?.output_modalities ?? row?.output ?? ['text'],
     reasoning: row?.reasoning ?? null,
   }
+  const distillable = given?.distillable ?? false
   const own = given?.endpoints ?? []
   const builtIn = (row?.endpoints ?? []).filter(one => isSpoken(one, opening) && own.every(({ provider }) => provider !== one.provider))
   const endpoints = [
-    ...own.map(one => givenEndpoint(model, one, providerOf(one, opening))),
-    ...builtIn.map(one => builtInEndpoint(model, one, providerOf(one, opening), opening)),
+    ...own.map(one => givenEndpoint({ ...model, distillable }, one, providerOf(one, opening))),
+    ...builtIn.map(one => builtInEndpoint({ ...model, distillable }, one, providerOf(one, opening), opening)),
   ]
   return { ...model, endpoints }
 }
@@ -47,7 +48,7 @@ function providerOf({ provider }: { provider: string }, { providers }: Opening):
   return known
 }
 
-type Described = Omit<Model, 'endpoints'>
+type Described = Omit<Model, 'endpoints'> & Pick<Endpoint, 'distillable'>
 
 function givenEndpoint(model: Described, given: EndpointConfig, provider: Provider): Endpoint {
   const { usd_per_million_tokens: prices, data_policy } = given
@@ -67,6 +68,7 @@ function givenEndpoint(model: Described, given: EndpointConfig, provider: Provid
     },
     region: given.region ?? null,
     quantization: given.quantization ?? 'unknown',
+    distillable: model.distillable,
     is_byok: false,
   }
 }
@@ -87,6 +89,7 @@ function builtInEndpoint(model: Described, row: EndpointRow, provider: Provider,
     data_policy: dataPolicyOf(row.provider),
     region: row.region ?? null,
     quantization: row.quantization ?? 'unknown',
+    distillable: model.distillable,
     is_byok: false,
   }
 }

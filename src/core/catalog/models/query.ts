@@ -109,7 +109,7 @@ const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
     const names = listed(wanted).map(name => name.toLowerCase())
     return ({ endpoints }) => endpoints.some(({ provider }) => namesOf(provider).some(name => names.includes(name)))
   },
-  distillable: wanted => () => wanted === 'false',
+  distillable: wanted => model => model.endpoints.some(({ distillable }) => distillable) === (wanted === 'true'),
   zdr: () => model => model.endpoints.some(keepsNothing),
   region: wanted => model => model.endpoints.some(endpoint => endpoint.region === wanted),
   min_age_days: (wanted, now) => model => ageInDays(model, now) >= wanted,

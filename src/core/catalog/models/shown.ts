@@ -1,3 +1,4 @@
+import type { Measured } from '../../inference/health.ts'
 import { usdPerTokenText } from '../../ledger/money.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { ALL_PARAMETERS } from '../parameters.ts'
@@ -41,17 +42,17 @@ function show(model: Model) {
 }
 
 /** A model and who serves it, as `GET /models/{author}/{slug}/endpoints` shows it. */
-export function shownEndpoints(model: Model) {
+export function shownEndpoints(model: Model, measured: (endpoint: Endpoint) => Measured) {
   const { id, name, description, created } = model
   const architecture = { ...shownArchitecture(model), instruct_type: null }
-  return { id, name, description, created, architecture, endpoints: model.endpoints.map(one => shownEndpoint(model, one)) }
+  return { id, name, description, created, architecture, endpoints: model.endpoints.map(one => shownEndpoint(model, one, measured(one))) }
 }
 
 // Left out where nobody knows that it reasons.
 const shownReasoning = ({ reasoning }: Model) => (reasoning ? { reasoning } : {})
 
-/** One endpoint in the public shape. */
-export function shownEndpoint(model: Model, endpoint: Endpoint) {
+/** One endpoint in the public shape, with what was measured of it. */
+export function shownEndpoint(model: Model, endpoint: Endpoint, measured: Measured) {
   return {
     name: `${endpoint.provider.name} | ${model.id}`,
     model_id: model.id,
@@ -66,12 +67,7 @@ export function shownEndpoint(model: Model, endpoint: Endpoint) {
     supported_parameters: parametersOf([endpoint]),
     supports_implicit_caching: endpoint.prices?.cache_read !== undefined && !MARKED.includes(endpoint.protocol),
     supports_tool_choice: shownToolChoice(endpoint),
-    uptime_last_5m: null,
-    uptime_last_30m: null,
-    uptime_last_1d: null,
-    latency_last_30m: null,
-    throughput_last_30m: null,
-    status: 0,
+    ...measured,
   }
 }
 

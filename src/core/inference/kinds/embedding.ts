@@ -10,6 +10,8 @@ export const embedding: KindOfWork<'embedding'> = {
   gives: 'embeddings',
   isGivenBy: modalities => modalities.includes('embeddings'),
   serves: () => true,
+  suits: () => true,
+  conversation: () => null,
   isMeaningful: part => part.type === 'embedding',
   fitted: call => call,
   withoutNames: call => call,

@@ -4,6 +4,7 @@ import { namesInText, type TextCall, type TextPart, textUsage, type Usage } from
 import type { Counter, KindOfWork, Meter } from '../kinds.ts'
 import { fitted, unsupportedBy } from '../parameters.ts'
 import { TextFilter } from './text/answer-filter.ts'
+import { conversation } from './text/conversation.ts'
 import { Delivered, picturesIn, soundIn } from './text/delivered.ts'
 import { named, withUrls } from './text/media.ts'
 import { asksForMore, leastOutput, outputBound, outputRate, surcharge, withOutputBound } from './text/output.ts'
@@ -16,6 +17,8 @@ export const text: KindOfWork<'text'> = {
   gives: 'text',
   isGivenBy: modalities => modalities.some(modality => ['text', 'image', 'audio'].includes(modality)),
   serves,
+  suits: (call, endpoint) => !unsupportedBy(endpoint, call).some(name => MISSED.includes(name)),
+  conversation,
   isMeaningful,
   fitted,
   withoutNames: call => ({ ...call, turns: namesInText(call.turns) }),
@@ -38,6 +41,8 @@ function serves(call: TextCall, endpoint: Endpoint): string | true {
   if (call.routing.require_parameters && unsupportedBy(endpoint, call).length > 0) return 'require_parameters'
   return fitsTheContext(call, endpoint) || 'context_length'
 }
+
+const MISSED = ['tools', 'response_format', 'verbosity']
 
 const fitsTheContext = ({ params: { max_tokens } }: TextCall, { context_length }: Endpoint) =>
   max_tokens === undefined || context_length === null || max_tokens < context_length

@@ -3,6 +3,7 @@ import { ChatRequest, CompletionRequest, understand } from '../../../../src/core
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
+import { updateWorkspace } from '../../../../src/core/identity/workspaces.ts'
 import { fits, misfit } from '../../../../src/core/kernel/schema.ts'
 import { textCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
@@ -141,6 +142,49 @@ describe('wishes about who answers', () => {
       prompt: 0.15,
       completion: 1,
     })
+  })
+
+  test('may name a region or a quantization behind a provider, by whatever name', () => {
+    const order = ['google-vertex/europe', 'Google AI Studio/us', 'deepinfra/fp8', 'nobody/us', 'nobody']
+    expect(callOf({ provider: { order } }).routing.order).toEqual([
+      'vertex/europe',
+      'vertex-anthropic/europe',
+      'google/us',
+      'deepinfra/fp8',
+    ])
+  })
+
+  test('sort by a word or an object, and route is the partition’s old name', () => {
+    const sorted = (provider: object, more: object = {}) => callOf({ provider, ...more }).routing
+    expect(sorted({ sort: 'price' })).toEqual({ sort: 'price' })
+    expect(sorted({ sort: { by: 'latency', partition: 'none' } })).toEqual({ sort: 'latency', partition: 'none' })
+    expect(sorted({ sort: { by: null, partition: null } })).toEqual({})
+    expect(callOf({ route: 'fallback' }).routing).toEqual({ partition: 'model' })
+    expect(callOf({ route: 'sort' }).routing).toEqual({ partition: 'none' })
+    expect(sorted({ sort: { partition: 'model' } }, { route: 'sort' })).toEqual({ partition: 'model' })
+  })
+
+  test('do not sort by what nobody measures', () => {
+    expect(fieldOf({ provider: { sort: 'exacto' } })).toBe('provider.sort')
+    expect(fieldOf({ provider: { sort: { by: 'exacto' } } })).toBe('provider.sort')
+  })
+
+  test('prefer a throughput and a latency of the median, or at the percentiles that are named', () => {
+    expect(callOf({ provider: { preferred_min_throughput: 50, preferred_max_latency: 1.5 } }).routing).toEqual({
+      preferred_min_throughput: { p50: 50 },
+      preferred_max_latency: { p50: 1.5 },
+    })
+    expect(callOf({ provider: { preferred_max_latency: { p50: null, p90: 3 } } }).routing).toEqual({ preferred_max_latency: { p90: 3 } })
+    expect(callOf({ provider: { enforce_distillable_text: true } }).routing).toEqual({ enforce_distillable_text: true })
+  })
+
+  test('are sorted as the workspace likes it, unless nobody measures that', async () => {
+    const usual = async (default_provider_sort: 'latency' | 'exacto') => {
+      await updateWorkspace(gateway, operator(gateway), gateway.owner.workspace_id, { default_provider_sort })
+      return callOf({}).routing
+    }
+    expect(await usual('latency')).toEqual({ usualSort: 'latency' })
+    expect(await usual('exacto')).toEqual({})
   })
 
   test('of nobody at all are refused', () => {

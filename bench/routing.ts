@@ -1,0 +1,108 @@
+import { parseConfig } from '../src/core/config.ts'
+import { type Gateway, openGateway } from '../src/core/gateway.ts'
+import { operator } from '../src/core/identity/actor.ts'
+import type { RoutingPreferences, TextCall } from '../src/core/inference/call.ts'
+import { planRoute } from '../src/core/inference/plan.ts'
+import { sessionOf } from '../src/core/inference/sessions.ts'
+import { spread } from './statistics.ts'
+
+/** What planning one call costs, in CPU time of this process, over a catalogue of so many endpoints; no server runs. */
+const MODELS = 500
+const EACH = 10
+const ROUNDS = 9
+const CALLS = 5_000
+/** Microseconds that a plan may cost. */
+const LIMIT = 100
+
+const WISHES: [name: string, RoutingPreferences][] = [
+  ['no wish', {}],
+  ['sort: price', { sort: 'price' }],
+  ['sort: throughput', { sort: 'throughput' }],
+  ['order and ignore', { order: ['p3', 'p4'], ignore: ['p1', 'p2'] }],
+  ['a preferred latency', { preferred_max_latency: { p50: 0.5, p99: 2 } }],
+  ['everything', { zdr: false, max_price: { prompt: 8 }, quantizations: ['fp8', 'unknown'], require_parameters: true, ignore: ['p9'] }],
+]
+
+await main()
+
+async function main(): Promise<void> {
+  const gateway = await openGateway({ config: parseConfig(JSON.stringify(catalogue(MODELS, EACH)), {}) })
+  measureAll(gateway)
+  print(`${MODELS * EACH} endpoints, ${EACH} of each model: µs of CPU for a plan, median of ${ROUNDS} rounds (least to most)`)
+  const medians = WISHES.map(([name, routing]) => report(name, gateway, routing))
+  await gateway.close()
+  if (medians.some(median => median > LIMIT)) process.exitCode = 1
+}
+
+function catalogue(models: number, each: number) {
+  const providers = Array.from({ length: each }, (_, i) => `p${i}`)
+  const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
+  const endpoint = (slug: string, i: number) => ({
+    provider: slug,
+    model: 'm',
+    usd_per_million_tokens: { prompt: i + 1, completion: i + 2 },
+  })
+  return {
+    providers: Object.fromEntries(providers.map(slug => [slug, provider])),
+    models: Array.from({ length: models }, (_, i) => ({ id: `acme/m${i}`, endpoints: providers.map(endpoint) })),
+  }
+}
+
+/** As after some minutes of traffic: of every endpoint as much is known as is remembered. */
+function measureAll({ catalog, health, clock }: Gateway): void {
+  for (let i = 0; i < MODELS; i++)
+    for (const endpoint of catalog.models.get(`acme/m${i}`)?.endpoints ?? [])
+      for (let sample = 0; sample < 128; sample++) {
+        const sent = clock.ticks() - 100 * Math.random()
+        health.answered(endpoint, sent, true)
+        health.ended(endpoint, sent, 100)
+      }
+}
+
+/** Prints what such a call costs, and gives back the median. */
+function report(name: string, gateway: Gateway, routing: RoutingPreferences): number {
+  const costs = Array.from({ length: ROUNDS + 1 }, () => costOf(gateway, routing)).slice(1)
+  const { median, least, most } = spread(costs)
+  print(`  ${name.padEnd(20)} ${median.toFixed(1).padStart(6)}  (${least.toFixed(1)} to ${most.toFixed(1)})`)
+  return median
+}
+
+function costOf(gateway: Gateway, routing: RoutingPreferences): number {
+  const actor = operator(gateway)
+  const before = process.cpuUsage()
+  for (let i = 0; i < CALLS; i++) {
+    const call = callFor(`acme/m${i % MODELS}`, routing)
+    planRoute(gateway, 'text', call, [], [], sessionOf(actor, 'text', call))
+  }
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / CALLS
+}
+
+function callFor(model: string, routing: RoutingPreferences): TextCall {
+  return {
+    kind: 'text',
+    dialect: 'chat',
+    id: 'gen-1',
+    models: [model],
+    turns: [
+      { role: 'system', blocks: [{ type: 'text', text: 'Be brief. '.repeat(200) }] },
+      { role: 'user', blocks: [{ type: 'text', text: 'Hi' }] },
+    ],
+    tools: [],
+    params: { max_tokens: 100, temperature: 1 },
+    extra: {},
+    betas: [],
+    stream: true,
+    routing,
+    user: null,
+    session_id: null,
+    trace: null,
+    preset_id: null,
+    echoUpstreamBody: false,
+    origin: { request_id: 'r', http_referer: null, title: null, user_agent: null, region: 'global' },
+  }
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}

@@ -1,0 +1,133 @@
+import type { Endpoint } from '../catalog/models.ts'
+import type { Config } from '../config.ts'
+import type { GatewayError } from '../errors.ts'
+import type { Clock } from '../kernel/clock.ts'
+import { Circuit, type Thresholds } from './health/circuit.ts'
+import { type Percentiles, Samples } from './health/samples.ts'
+import { type Count, Tally } from './health/tally.ts'
+
+const MINUTE = 60_000
+
+/** What is known of one endpoint, about five kilobytes. */
+interface Known {
+  circuit: Circuit
+  latency: Samples
+  throughput: Samples
+  uptime: { '5m': Tally; '30m': Tally; '1d': Tally }
+}
+
+/** What was measured of an endpoint, in the public list's words: milliseconds to the first token, tokens per second, percents of calls. */
+export interface Measured {
+  status: number
+  uptime_last_5m: number | null
+  uptime_last_30m: number | null
+  uptime_last_1d: number | null
+  latency_last_30m: Percentiles | null
+  throughput_last_30m: Percentiles | null
+}
+
+/** Percentiles that calls are sorted and preferred by are of so long (wire reference C.3). */
+const WINDOW = 5 * MINUTE
+/** For one that is busy and does not say how long. */
+const SHORTEST_WAIT = 1_000
+
+// The public list's words for it are not public: 0 is well, and below it one is called last.
+const WELL = 0
+const RESTING = -1
+
+/**
+ * How the endpoints are, as far as calls of this process tell. Each is known from its first call on and forgotten with the endpoint, so a
+ * caller's own provider key, which makes another endpoint, is judged apart.
+ */
+export class Health {
+  readonly #thresholds: Thresholds
+  readonly #clock: Clock
+  readonly #records = new WeakMap<Endpoint, Known>()
+
+  constructor({ failures, pause_seconds }: Config['routing'], clock: Clock) {
+    this.#thresholds = { failures, pause: pause_seconds * 1000 }
+    this.#clock = clock
+  }
+
+  /** Until when the endpoint rests, in steady milliseconds; 0 where it does not. */
+  restsUntil(endpoint: Endpoint): number {
+    const until = this.#records.get(endpoint)?.circuit.restsUntil ?? 0
+    return until > this.#clock.ticks() ? until : 0
+  }
+
+  /** Of the last five minutes, in tokens per second or milliseconds. Null where nothing was measured. */
+  measured(endpoint: Endpoint, what: 'throughput' | 'latency'): Percentiles | null {
+    return this.#records.get(endpoint)?.[what].percentiles(this.#clock.ticks(), WINDOW) ?? null
+  }
+
+  /** A call goes out. */
+  started(endpoint: Endpoint): void {
+    this.#records.get(endpoint)?.circuit.started(this.#clock.ticks())
+  }
+
+  /** The first part of an answer has come to a call that went out at `sent`. How long that took is a latency where it is streamed. */
+  answered(endpoint: Endpoint, sent: number, streamed: boolean): void {
+    const now = this.#clock.ticks()
+    const { circuit, latency } = this.#recordOf(endpoint)
+    circuit.answered(now, sent)
+    if (streamed) latency.add(now, now - sent)
+  }
+
+  /** An answer has ended well, with so many tokens since the call went out; null where its client left before that. */
+  ended(endpoint: Endpoint, sent: number, tokens: number | null): void {
+    const now = this.#clock.ticks()
+    const { circuit, throughput } = this.#recordOf(endpoint)
+    circuit.ended(now)
+    this.#count(endpoint, now, true)
+    if (tokens && now > sent) throughput.add(now, tokens / ((now - sent) / 1000))
+  }
+
+  /** A call has failed, before its answer or within it. What is no fault of the endpoint's says nothing of it. */
+  failed(endpoint: Endpoint, error: GatewayError): void {
+    const now = this.#clock.ticks()
+    if (error.type === 'rate_limit_exceeded') {
+      this.#recordOf(endpoint).circuit.wait(now, (error.retryAfter ?? 0) * 1000 || SHORTEST_WAIT)
+      return
+    }
+    if (!FAULTS.has(error.type)) return
+    this.#recordOf(endpoint).circuit.failed(now)
+    this.#count(endpoint, now, false)
+  }
+
+  /** The endpoint as the public list shows it. */
+  shown(endpoint: Endpoint): Measured {
+    const now = this.#clock.ticks()
+    const known = this.#records.get(endpoint)
+    const uptime = (of: keyof Known['uptime']) => (known ? percentOf(known.uptime[of].sum(now)) : null)
+    return {
+      status: this.restsUntil(endpoint) > 0 ? RESTING : WELL,
+      uptime_last_5m: uptime('5m'),
+      uptime_last_30m: uptime('30m'),
+      uptime_last_1d: uptime('1d'),
+      latency_last_30m: known?.latency.percentiles(now, 30 * MINUTE) ?? null,
+      throughput_last_30m: known?.throughput.percentiles(now, 30 * MINUTE) ?? null,
+    }
+  }
+
+  #count(endpoint: Endpoint, now: number, ok: boolean): void {
+    for (const tally of Object.values(this.#recordOf(endpoint).uptime)) tally.add(now, ok)
+  }
+
+  #recordOf(endpoint: Endpoint): Known {
+    const known = this.#records.get(endpoint) ?? newRecord(this.#thresholds)
+    this.#records.set(endpoint, known)
+    return known
+  }
+}
+
+/** What an endpoint is to blame for. A request that it refuses is the caller's, a bug is ours. */
+const FAULTS = new Set<GatewayError['type']>(['provider_unavailable', 'provider_overloaded', 'timeout'])
+
+const newRecord = (thresholds: Thresholds): Known => ({
+  circuit: new Circuit(thresholds),
+  latency: new Samples('less'),
+  throughput: new Samples('more'),
+  uptime: { '5m': new Tally(5 * MINUTE, 10), '30m': new Tally(30 * MINUTE, 10), '1d': new Tally(24 * 60 * MINUTE, 24) },
+})
+
+const percentOf = ({ ok, failed }: Count): number | null => (ok + failed === 0 ? null : (ok / (ok + failed)) * 100)

@@ -1,0 +1,96 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Gateway } from '../../gateway.ts'
+import type { Rule } from '../../policy/rules.ts'
+import { BYOK_ONLY } from '../byok.ts'
+import type { CallBase, Kind } from '../call.ts'
+import { kinds } from '../kinds.ts'
+import { WRONG_ENDPOINT } from './wishes.ts'
+
+/** An endpoint that a plan has left out. */
+export interface Dropped {
+  endpoint: Endpoint
+  /** The word for it in `error.availability.excluded_by` (wire reference L.3). */
+  by: string
+  /** What of which guardrail has dropped it, if one has. */
+  rule?: Rule
+}
+
+/** The model is there, but asked at the wrong door. */
+export const wrongEndpoint = (slug: string, why: string) => unavailableModel('wrong_endpoint', slug, `${slug} ${why}`)
+
+/** A model as it cannot be had (wire reference L.3). */
+const unavailableModel = (code: string, slug: string, message: string) =>
+  new GatewayError('invalid_request', message, {
+    metadata: { field: 'model', availability: { code, retryable: false, requested_models: [slug] } },
+  })
+
+/** No more of a slug is repeated. */
+const LONGEST_SLUG = 200
+
+/** There is no such model, or no such variant: what that asks for would not be done. */
+export function unknownModel({ catalog }: Gateway, slug: string): GatewayError {
+  const said = slug.slice(0, LONGEST_SLUG)
+  const [, base = '', variant = ''] = /^(.+)(:[^:]*)$/.exec(said) ?? []
+  const message = catalog.models.has(base)
+    ? `${base} has no variant ${variant} here: expected ${base}, :nitro or :floor`
+    : `${JSON.stringify(said)} is not a valid model ID`
+  return unavailableModel('model_not_found', said, message)
+}
+
+/** In the order in which they are looked at: the last that was met is the one that was in the way. */
+const SENTENCES: Record<string, string> = {
+  [BYOK_ONLY]: 'a provider key of the workspace keeps all others away, and may not be used for this call itself',
+  allowed_providers: 'provider.only, provider.ignore and provider.order leave no provider that serves it',
+  'data_policy:zdr': 'provider.zdr asks for zero data retention',
+  'data_policy:training': 'provider.data_collection asks for providers that do not train on data',
+  distillable_text: 'provider.enforce_distillable_text asks for a model whose author is known to allow that its texts train others',
+  quantization: 'provider.quantizations names none that is served',
+  max_price: 'provider.max_price is below every price',
+  require_parameters: 'provider.require_parameters asks for parameters that are not supported',
+  context_length: 'max_tokens is not below the context length',
+}
+
+/** Why nobody is left, in a sentence that names what was in the way. */
+export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): GatewayError {
+  const [slug = ''] = call.models
+  if (dropped.length > 0 && dropped.every(({ by }) => by === WRONG_ENDPOINT))
+    return wrongEndpoint(slug, `is at no provider that can be asked for ${kinds[kind].gives}`)
+  const excluded_by = [...new Set(dropped.map(one => one.by))]
+  const rules = [...new Set(dropped.flatMap(({ rule }) => rule ?? []))]
+  if (rules.length > 0) return withheld(slug, rules, excluded_by)
+  const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
+  if (last === undefined) return unavailable('no_endpoints', call, unservedBy(call, dropped), excluded_by)
+  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${last === 'allowed_providers' ? served(dropped) : ''}.`
+  const outOfRange = excluded_by.length === 1 && last === 'context_length'
+  if (outOfRange) return new GatewayError('max_tokens_exceeded', message, { metadata: { field: 'max_tokens', excluded_by } })
+  return unavailable(last.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered', call, message, excluded_by)
+}
+
+function unavailable(code: string, { models }: CallBase, message: string, excluded_by: string[]): GatewayError {
+  const availability = { code, retryable: false, requested_models: models, excluded_by }
+  return new GatewayError('not_found', message, { metadata: { excluded_by, availability } })
+}
+
+function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
+  const fields = [...new Set(rules.map(({ field }) => field))].join(' and ')
+  const guardrails = rules.map(({ guardrail_id, field }) => ({ guardrail_id, field }))
+  const message = `No endpoints found for ${slug}: excluded by ${fields} of ${rules.length === 1 ? 'a guardrail' : 'guardrails'}.`
+  return new GatewayError('not_found', message, { metadata: { excluded_by, guardrails } })
+}
+
+// Who was asked for may be misspelled, or not be configured.
+function served(dropped: Dropped[]): string {
+  const wanted = dropped[0]?.endpoint.model
+  const others = dropped.filter(({ endpoint }) => endpoint.model === wanted && endpoint.provider.configured)
+  return others.length > 0 ? `; here it is served by ${slugsOf(others).join(', ')}` : ''
+}
+
+const slugsOf = (dropped: Dropped[]) => [...new Set(dropped.map(({ endpoint }) => endpoint.provider.slug))]
+
+function unservedBy(call: CallBase, dropped: Dropped[]): string {
+  const names = slugsOf(dropped)
+  if (names.length === 0) return `No endpoints found for ${call.models[0]}.`
+  const none = names.length === 1 ? 'which is not configured' : 'and none of them is configured'
+  return `No endpoints found for ${call.models[0]}: it is served by ${names.join(', ')}, ${none}.`
+}

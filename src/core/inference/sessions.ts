@@ -1,0 +1,60 @@
+import type { Endpoint } from '../catalog/models.ts'
+import type { Actor } from '../identity/actor.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Kind, Usage, Work } from './call.ts'
+import { kinds } from './kinds.ts'
+
+/** The conversation that a call belongs to. */
+export interface Session {
+  key: string
+  /** The caller says so himself. */
+  isNamed: boolean
+}
+
+/**
+ * The session of a call: the one that it names, or else its conversation, each of its workspace alone. Null where there is nothing to be found
+ * again, and where the caller says himself who shall answer.
+ */
+export function sessionOf<K extends Kind>({ workspace_id }: Actor, kind: K, call: Work[K]['call']): Session | null {
+  const { order, sort } = call.routing
+  if (order || sort) return null
+  if (call.session_id !== null) return { key: `${workspace_id} session ${call.session_id}`, isNamed: true }
+  const conversation = kinds[kind].conversation(call)
+  return conversation === null ? null : { key: `${workspace_id} ${conversation}`, isNamed: false }
+}
+
+/** A conversation that was silent for so long is not remembered, and no more of them are. */
+const LONGEST_SILENCE = 10 * 60_000
+const MOST = 10_000
+
+/** Which endpoint a conversation is at, so that it stays where its prompt is in a cache (wire reference K.3). */
+export class Sessions {
+  readonly #clock: Clock
+  /** The one that was silent for the longest comes first. */
+  readonly #places = new Map<string, { endpoint: WeakRef<Endpoint>; until: number }>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get size(): number {
+    return this.#places.size
+  }
+
+  /** Where the session's calls of a model are answered, if anybody has lately answered one. */
+  endpointOf({ key }: Session, model: string): Endpoint | undefined {
+    const place = this.#places.get(`${model} ${key}`)
+    return place && place.until > this.#clock.ticks() ? place.endpoint.deref() : undefined
+  }
+
+  /** An endpoint has answered the session: it stays there where that saves anything, without a name only once it has. */
+  answered({ key, isNamed }: Session, endpoint: Endpoint, { input }: Usage): void {
+    const { prices, model } = endpoint
+    const isCheaper = prices?.cache_read !== undefined && prices.cache_read < prices.prompt
+    if (!isCheaper || !(isNamed || input.cache_read > 0)) return
+    this.#places.delete(`${model} ${key}`)
+    this.#places.set(`${model} ${key}`, { endpoint: new WeakRef(endpoint), until: this.#clock.ticks() + LONGEST_SILENCE })
+    const [longest] = this.#places.keys()
+    if (this.#places.size > MOST && longest !== undefined) this.#places.delete(longest)
+  }
+}

@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { OpenRouter } from '@openrouter/sdk'
+import type { ChatRequest, ProviderPreferences } from '@openrouter/sdk/models'
+import { BadRequestResponseError, NotFoundResponseError } from '@openrouter/sdk/models/errors'
+import { COUNTED, openStage, type Stage } from '../support/stage.ts'
+import { hasWirecheck } from '../support/wirecheck.ts'
+
+let stage: Stage
+let client: OpenRouter
+
+beforeAll(async () => {
+  stage = await openStage()
+  client = new OpenRouter({ apiKey: stage.server.inference_key, serverURL: stage.base, retryConfig: { strategy: 'none' } })
+  stage.mock.onMessage('Hi', { content: 'Hello!', ...COUNTED })
+})
+afterAll(() => stage.close())
+
+const send = (provider: ProviderPreferences, more: Partial<ChatRequest> = {}) =>
+  client.chat.send({
+    chatRequest: { model: 'acme/steady', messages: [{ role: 'user', content: 'Hi' }], provider, ...more, stream: false },
+  })
+
+describe('the official client says who shall answer', () => {
+  test.each<[name: string, ProviderPreferences]>([
+    ['by a sort', { sort: 'price' }],
+    ['by a sort over all models', { sort: { by: 'throughput', partition: 'none' } }],
+    ['by a preferred speed', { preferredMinThroughput: 10, preferredMaxLatency: 5 }],
+    ['by speeds at percentiles', { preferredMinThroughput: { p50: 10 }, preferredMaxLatency: { p90: 5, p99: 10 } }],
+    ['by a price', { maxPrice: { prompt: '1', completion: '2', request: '0', image: '0.01', audio: '1' } }],
+    ['by an order', { order: ['local', 'spare/unknown'], allowFallbacks: true }],
+  ])('%s', async (_, provider) => {
+    expect(await send(provider)).toMatchObject({ model: 'acme/steady', choices: [{ message: { content: 'Hello!' } }] })
+  })
+
+  test('by a variant of the model', async () => {
+    for (const variant of ['nitro', 'floor'])
+      expect(await send({}, { model: `acme/steady:${variant}` })).toMatchObject({ model: 'acme/steady' })
+  })
+
+  test('and hears what cannot be', async () => {
+    const failure = (provider: ProviderPreferences, more?: Partial<ChatRequest>) => send(provider, more).catch(thrown => thrown)
+    expect(await failure({ sort: 'exacto' })).toBeInstanceOf(BadRequestResponseError)
+    expect(await failure({}, { model: 'acme/steady:exacto' })).toBeInstanceOf(BadRequestResponseError)
+    const nobody = await failure({ only: ['local'], ignore: ['local'] })
+    expect(nobody).toBeInstanceOf(NotFoundResponseError)
+    expect(nobody.message).toContain('provider.only, provider.ignore')
+    expect(await failure({ enforceDistillableText: true })).toBeInstanceOf(NotFoundResponseError)
+  })
+
+  test('and sees how the endpoints do', async () => {
+    const { data } = await client.endpoints.list({ author: 'acme', slug: 'steady' })
+    expect(data.endpoints.map(one => one.status)).toEqual([0, 0])
+    expect(data.endpoints[0]).toMatchObject({ uptimeLast5m: 100, throughputLast30m: { p50: expect.any(Number) } })
+  })
+})
+
+test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where the checker is not beside the repository)', async () => {
+  const { seen, violations } = await stage.report()
+  expect(violations).toEqual([])
+  expect(Object.keys(seen)).toEqual(
+    expect.arrayContaining([...[200, 400, 404].map(status => `sendChatCompletionRequest ${status}`), 'listEndpoints 200']),
+  )
+})

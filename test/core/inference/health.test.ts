@@ -1,0 +1,239 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { defaultConfig } from '../../../src/core/config.ts'
+import { type ErrorType, GatewayError } from '../../../src/core/errors.ts'
+import { Health } from '../../../src/core/inference/health.ts'
+import { endpointOf } from '../../support/call.ts'
+import { TestClock } from '../../support/gateway.ts'
+
+const SECOND = 1_000
+const MINUTE = 60_000
+
+let clock: TestClock
+let health: Health
+const endpoint = endpointOf()
+
+beforeEach(() => {
+  clock = new TestClock()
+  health = new Health(defaultConfig().routing, clock)
+  clock.pass(MINUTE)
+})
+
+const fail = (times = 1, type: ErrorType = 'provider_unavailable', retryAfter?: number) => {
+  for (let i = 0; i < times; i++) health.failed(endpoint, new GatewayError(type, 'no', retryAfter === undefined ? {} : { retryAfter }))
+}
+const succeed = (times = 1, sent = clock.ticks()) => {
+  for (let i = 0; i < times; i++) {
+    health.answered(endpoint, sent, false)
+    health.ended(endpoint, sent, 1)
+  }
+}
+/** For how many milliseconds more it rests. */
+const rest = () => {
+  const until = health.restsUntil(endpoint)
+  return until === 0 ? 0 : until - clock.ticks()
+}
+
+/** Fails as often as it takes, and lets every pause pass: how long each of them was, in seconds. */
+function pauses(times: number): number[] {
+  return Array.from({ length: times }, () => {
+    health.started(endpoint)
+    fail()
+    const pause = rest()
+    clock.pass(pause)
+    return pause / SECOND
+  })
+}
+
+describe('an endpoint', () => {
+  test('rests after five failures in a row, of any kind that is its own', () => {
+    for (const type of ['provider_unavailable', 'provider_overloaded', 'timeout', 'timeout'] as const) fail(1, type)
+    expect(rest()).toBe(0)
+    fail()
+    expect(rest()).toBe(5 * SECOND)
+  })
+
+  test('that answers in between does not', () => {
+    succeed(20)
+    for (let i = 0; i < 4; i++) {
+      fail(4)
+      succeed(5)
+    }
+    expect(rest()).toBe(0)
+  })
+
+  test('that fails every other time rests when half of ten have failed, within thirty seconds', () => {
+    for (let i = 0; i < 4; i++) {
+      fail()
+      succeed()
+    }
+    clock.pass(31 * SECOND)
+    for (let i = 0; i < 4; i++) {
+      succeed()
+      fail()
+    }
+    expect(rest()).toBe(0)
+    succeed()
+    fail()
+    expect(rest()).toBe(5 * SECOND)
+  })
+
+  test('is not to blame for what the caller did, for our own bugs, or for what the gateway did to itself', () => {
+    for (const type of [
+      'invalid_request',
+      'context_length_exceeded',
+      'server',
+      'unmapped',
+      'unavailable',
+      'content_policy_violation',
+    ] as const)
+      fail(20, type)
+    expect(rest()).toBe(0)
+    expect(health.shown(endpoint).uptime_last_5m).toBeNull()
+  })
+
+  test('that asks to wait is left alone for so long, and a second where it does not say how long', () => {
+    fail(1, 'rate_limit_exceeded', 7)
+    expect(rest()).toBe(7 * SECOND)
+    succeed()
+    expect(rest()).toBe(7 * SECOND)
+    clock.pass(7 * SECOND)
+    fail(1, 'rate_limit_exceeded')
+    expect(rest()).toBe(SECOND)
+    expect(health.shown(endpoint).uptime_last_5m).toBe(100)
+  })
+
+  test('is judged apart from the same one with another credential', () => {
+    fail(5)
+    expect(health.restsUntil({ ...endpoint, is_byok: true })).toBe(0)
+  })
+
+  test('never rests where the config says so', () => {
+    health = new Health({ choice: 'listed', failures: 0, pause_seconds: 5 }, clock)
+    fail(100)
+    fail(1, 'rate_limit_exceeded', 7)
+    expect([rest(), health.shown(endpoint).uptime_last_5m]).toEqual([0, 0])
+  })
+})
+
+describe('when the pause is over', () => {
+  beforeEach(() => {
+    fail(5)
+    clock.pass(5 * SECOND)
+  })
+
+  test('one call tries it, and the others stay away until that is decided', () => {
+    expect(rest()).toBe(0)
+    health.started(endpoint)
+    expect(rest()).toBe(5 * SECOND)
+    succeed()
+    expect(rest()).toBe(0)
+  })
+
+  test('a try that nobody waits for any more gives way to the next after the same pause', () => {
+    health.started(endpoint)
+    clock.pass(5 * SECOND)
+    expect(rest()).toBe(0)
+  })
+
+  test('it rests twice as long each time that it fails again, to five minutes', () => {
+    expect(pauses(8)).toEqual([10, 20, 40, 80, 160, 300, 300, 300])
+  })
+
+  test('and it was well for a short while only, the pauses go on where they were; after five minutes they begin anew', () => {
+    expect(pauses(2)).toEqual([10, 20])
+    succeed()
+    fail(5)
+    expect(rest()).toBe(40 * SECOND)
+    clock.pass(40 * SECOND)
+    succeed()
+    clock.pass(5 * MINUTE)
+    fail(5)
+    expect(rest()).toBe(5 * SECOND)
+  })
+})
+
+test('calls that fail while it rests, since nobody else is left, put its next try off and make no pause longer', () => {
+  fail(5)
+  clock.pass(2 * SECOND)
+  fail(3)
+  expect(rest()).toBe(5 * SECOND)
+})
+
+test('an answer to a call that went out before the rest does not end it, one that went out since does', () => {
+  const before = clock.ticks()
+  clock.pass(1)
+  fail(5)
+  succeed(1, before)
+  expect(rest()).toBeGreaterThan(0)
+  succeed()
+  expect(rest()).toBe(0)
+})
+
+describe('what is shown of an endpoint', () => {
+  test('is nothing where nobody has called it', () => {
+    expect(health.shown(endpoint)).toEqual({
+      status: 0,
+      uptime_last_5m: null,
+      uptime_last_30m: null,
+      uptime_last_1d: null,
+      latency_last_30m: null,
+      throughput_last_30m: null,
+    })
+  })
+
+  test('is the share of calls that went well, in five minutes, thirty and a day', () => {
+    fail(1)
+    succeed(3)
+    expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: 75, uptime_last_30m: 75, uptime_last_1d: 75 })
+    clock.pass(6 * MINUTE)
+    succeed(1)
+    expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: 100, uptime_last_30m: 80, uptime_last_1d: 80 })
+    clock.pass(31 * MINUTE)
+    expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: null, uptime_last_30m: null, uptime_last_1d: 80 })
+    clock.pass(25 * 60 * MINUTE)
+    expect(health.shown(endpoint)).toMatchObject({ uptime_last_1d: null })
+  })
+
+  test('tells that it rests', () => {
+    fail(5)
+    expect(health.shown(endpoint).status).toBe(-1)
+  })
+
+  test('has the latency of streamed answers and the throughput of all, for thirty minutes', () => {
+    for (const [streamed, latency] of [
+      [true, 200],
+      [true, 400],
+      [false, 1_000],
+    ] as const) {
+      const sent = clock.ticks()
+      clock.pass(latency)
+      health.answered(endpoint, sent, streamed)
+      health.ended(endpoint, sent, 100)
+    }
+    expect(health.shown(endpoint)).toMatchObject({
+      latency_last_30m: { p50: 200, p75: 400, p90: 400, p99: 400 },
+      throughput_last_30m: { p50: 250, p75: 100, p90: 100, p99: 100 },
+    })
+    clock.pass(6 * MINUTE)
+    expect([health.measured(endpoint, 'latency'), health.shown(endpoint).latency_last_30m?.p50]).toEqual([null, 200])
+    clock.pass(25 * MINUTE)
+    expect(health.shown(endpoint)).toMatchObject({ latency_last_30m: null, throughput_last_30m: null })
+  })
+
+  test('has no throughput of an answer that its client left, or that had no words', () => {
+    const sent = clock.ticks()
+    clock.pass(1_000)
+    health.ended(endpoint, sent, null)
+    health.ended(endpoint, sent, 0)
+    expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: 100, throughput_last_30m: null })
+  })
+
+  test('is made of the last 128 measurements, however many there were', () => {
+    for (let i = 1; i <= 1_000; i++) {
+      const sent = clock.ticks()
+      clock.pass(1)
+      health.answered(endpoint, sent - i, true)
+    }
+    expect(health.measured(endpoint, 'latency')).toEqual({ p50: 937, p75: 969, p90: 989, p99: 1_000 })
+  })
+})

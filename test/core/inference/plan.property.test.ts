@@ -1,0 +1,172 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { Endpoint } from '../../../src/core/catalog/models.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import type { RoutingPreferences } from '../../../src/core/inference/call.ts'
+import { infer } from '../../../src/core/inference/infer.ts'
+import { REGIONS } from '../../../src/core/policy/regions.ts'
+import type { Rule } from '../../../src/core/policy/rules.ts'
+import { type Egress, incomingOf } from '../../../src/core/upstream/egress.ts'
+import { textCall } from '../../support/call.ts'
+import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { seeded } from '../../support/random.ts'
+
+const CALLS = 3_000
+const PROVIDERS = ['a', 'b', 'c', 'd', 'e', 'f']
+const MODELS = ['acme/one', 'acme/two', 'acme/three']
+
+/** Endpoints that differ in all that a wish can be about: each as a row of plain facts, which the oracle reads. */
+const FACTS = MODELS.flatMap((model, m) =>
+  PROVIDERS.map((provider, i) => ({
+    model,
+    provider,
+    price: (i + m) % 4,
+    region: i % 2 === 0 ? 'us' : 'europe',
+    quantization: i % 3 === 0 ? 'fp8' : 'bf16',
+    training: (i + m) % 2 === 0,
+    retention: i % 3 === 1 ? 0 : 30,
+    distillable: m === 1,
+  })),
+)
+type Fact = (typeof FACTS)[number]
+
+const CONFIG = {
+  providers: Object.fromEntries(
+    PROVIDERS.map(slug => [slug, { protocol: 'openai-chat', base_url: `http://${slug}.test/v1`, api_key: 'mock' }]),
+  ),
+  models: MODELS.map(id => ({
+    id,
+    distillable: id === 'acme/two',
+    endpoints: FACTS.filter(({ model }) => model === id).map(({ model, provider, price, region, quantization, training, retention }) => ({
+      provider,
+      model,
+      region,
+      quantization,
+      data_policy: { training, retention_days: retention },
+      usd_per_million_tokens: { prompt: price, completion: price, cache_read: price / 2, request: price / 1_000 },
+    })),
+  })),
+}
+
+const names = fc.subarray([...PROVIDERS, 'a/us', 'b/us', 'c/fp8', 'd/europe', 'e/bf16', 'nobody'], { minLength: 1, maxLength: 5 })
+const routing = fc.record(
+  {
+    order: names,
+    only: names,
+    ignore: names,
+    allow_fallbacks: fc.boolean(),
+    data_collection: fc.constantFrom('allow' as const, 'deny' as const),
+    zdr: fc.boolean(),
+    enforce_distillable_text: fc.boolean(),
+    quantizations: fc.subarray(['fp8', 'bf16', 'int4'], { minLength: 1 }),
+    max_price: fc.record({ prompt: fc.nat(4), completion: fc.nat(4), request: fc.constantFrom(0, 0.002) }, { requiredKeys: [] }),
+    sort: fc.constantFrom('price' as const, 'throughput' as const, 'latency' as const),
+    partition: fc.constantFrom('model' as const, 'none' as const),
+    preferred_min_throughput: fc.record({ p50: fc.nat(100) }),
+    preferred_max_latency: fc.record({ p90: fc.nat(3) }),
+  },
+  { requiredKeys: [] },
+)
+
+const step = fc.record({
+  models: fc.subarray([...MODELS, 'acme/one:nitro', 'acme/two:floor'], { minLength: 1, maxLength: 3 }),
+  // Wishes alone, mostly: with all of them at once hardly anybody is left.
+  routing: fc.oneof(
+    routing,
+    fc.constant({}),
+    fc.record({ only: names }),
+    fc.record({ ignore: names, sort: fc.constant('price' as const) }),
+  ),
+  session_id: fc.constantFrom(null, 's1', 's2'),
+  /** What a guardrail forbids: these providers of these models. */
+  forbidden: fc.record({ providers: fc.subarray(PROVIDERS, { maxLength: 3 }), models: fc.subarray(MODELS, { maxLength: 1 }) }),
+  passing: fc.nat(20_000),
+})
+
+const ruleOf = ({ providers, models }: { providers: string[]; models: string[] }): Rule => ({
+  guardrail_id: 'g',
+  field: 'ignored_providers',
+  by: 'allowed_providers',
+  excludes: ({ provider, model }: Endpoint) => providers.includes(provider.slug) || models.includes(model),
+})
+
+/** The oracle: whether the wishes leave the endpoint, by its plain facts. */
+function isWished(fact: Fact, wishes: RoutingPreferences): boolean {
+  const called = (list: string[]) =>
+    [fact.provider, `${fact.provider}/${fact.region}`, `${fact.provider}/${fact.quantization}`].some(name => list.includes(name))
+  const { prompt = 9, completion = 9, request = 9 } = wishes.max_price ?? {}
+  return [
+    !wishes.only || called(wishes.only),
+    !wishes.ignore || !called(wishes.ignore),
+    wishes.allow_fallbacks !== false || !wishes.order || called(wishes.order),
+    wishes.data_collection !== 'deny' || !fact.training,
+    !wishes.zdr || fact.retention === 0,
+    !wishes.enforce_distillable_text || fact.distillable,
+    !wishes.quantizations || wishes.quantizations.includes(fact.quantization),
+    fact.price <= prompt && fact.price <= completion && fact.price / 1_000 <= request,
+  ].every(Boolean)
+}
+
+/** Upstreams of which each answer is drawn: well, broken, busy or refusing. */
+function drawnUpstreams(random: () => number) {
+  const called: string[] = []
+  const egress: Egress = async ({ url, body }) => {
+    called.push(`${JSON.parse(body).model} ${new URL(url).host.split('.')[0]}`)
+    const lot = random()
+    if (lot < 0.35) return incomingOf(new Response('{}', { status: 500 }))
+    if (lot < 0.45) return incomingOf(new Response('{}', { status: 429, headers: { 'retry-after': '3' } }))
+    if (lot < 0.5) return incomingOf(new Response('{}', { status: 400 }))
+    if (lot < 0.55) throw new Error('refused')
+    return incomingOf(Response.json(ANSWER))
+  }
+  return { called, egress }
+}
+
+const ANSWER = {
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 10, completion_tokens: 5 },
+}
+
+test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then, nobody is called whom a wish or a guardrail excludes`, async () => {
+  const random = seeded(42)
+  const clock = new TestClock()
+  const { called, egress } = drawnUpstreams(random)
+  const gateway = await testGateway({ config: CONFIG, clock, random, egress })
+  const { hash } = await testKeys(gateway)
+  const actor: Actor = { ...operator(gateway), kind: 'inference', key_hash: hash }
+  const seen = { refused: 0, answered: 0, failed: 0 }
+  await fc.assert(
+    fc.asyncProperty(step, async ({ models, routing, session_id, forbidden, passing }) => {
+      clock.pass(passing)
+      called.length = 0
+      gateway.policies.set(hash, { bounds: [], rules: [ruleOf(forbidden)], regions: [...REGIONS] })
+      const call = textCall({ id: gateway.ids.generation(clock.now()), models, routing, session_id })
+      const outcome = await infer(gateway, actor, 'text', call, new AbortController().signal)
+        .then(answer => answer.parts.all())
+        .catch(thrown => GatewayError.from(thrown))
+
+      const wanted = new Set(models.map(slug => slug.split(':')[0] ?? ''))
+      const may = FACTS.filter(
+        fact =>
+          wanted.has(fact.model) &&
+          isWished(fact, routing) &&
+          !forbidden.providers.includes(fact.provider) &&
+          !forbidden.models.includes(fact.model),
+      ).map(({ model, provider }) => `${model} ${provider}`)
+
+      expect(called.filter(one => !may.includes(one))).toEqual([])
+      expect(called.length).toBeLessThanOrEqual(3)
+      expect(new Set(called).size).toBe(called.length)
+      // Whoever may be called is: nothing that rests is left out for ever.
+      expect(called.length > 0).toBe(may.length > 0)
+      if (!(outcome instanceof GatewayError)) seen.answered += 1
+      else if (may.length === 0) seen.refused += 1
+      else seen.failed += 1
+    }),
+    { numRuns: CALLS },
+  )
+  await gateway.close()
+  // Each kind of end was there, or little would have been shown.
+  expect(Math.min(...Object.values(seen))).toBeGreaterThan(CALLS / 50)
+})

@@ -1,0 +1,28 @@
+import { expect, test } from 'bun:test'
+import { Retries } from '../../../src/core/inference/retries.ts'
+
+/** How many second tries there is room for while so many calls run. */
+function room(size: number): number {
+  const retries = new Retries({ size })
+  let taken = 0
+  while (retries.take()) taken += 1
+  return taken
+}
+
+test.each([
+  [0, 3],
+  [1, 3],
+  [15, 3],
+  [20, 4],
+  [1_000, 200],
+])('of %d running calls %d may be on their second try', (size, places) => {
+  expect(room(size)).toBe(places)
+})
+
+test('a place that was given back may be taken again', () => {
+  const retries = new Retries({ size: 0 })
+  for (let i = 0; i < 3; i++) retries.take()
+  expect(retries.take()).toBe(false)
+  retries.leave()
+  expect([retries.take(), retries.take()]).toEqual([true, false])
+})

@@ -1,0 +1,144 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { type RoutingPreferences, type TextCall, type Turn, textUsage, type Usage } from '../../../src/core/inference/call.ts'
+import { planRoute } from '../../../src/core/inference/plan.ts'
+import { sessionOf } from '../../../src/core/inference/sessions.ts'
+import { embeddingCall, endpointOf, textCall } from '../../support/call.ts'
+import { TestClock, testGateway } from '../../support/gateway.ts'
+import { seeded } from '../../support/random.ts'
+
+const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
+const usd_per_million_tokens = { prompt: 1, completion: 1, cache_read: 0.1 }
+const endpoint = (provider: string, more: object = {}) => ({ provider, model: 'up', usd_per_million_tokens, ...more })
+const PROVIDERS = ['one', 'two', 'three', 'uncached']
+const CONFIG = {
+  providers: Object.fromEntries(PROVIDERS.map(slug => [slug, provider])),
+  models: [
+    { id: 'acme/small', endpoints: [endpoint('one'), endpoint('two'), endpoint('three')] },
+    { id: 'acme/other', endpoints: [endpoint('one'), endpoint('two')] },
+    {
+      id: 'acme/plain',
+      endpoints: [endpoint('one'), endpoint('uncached', { usd_per_million_tokens: { prompt: 1, completion: 1, cache_read: 1 } })],
+    },
+  ],
+}
+
+let gateway: Gateway
+let clock: TestClock
+
+beforeEach(async () => {
+  clock = new TestClock()
+  gateway = await testGateway({ config: CONFIG, clock, random: seeded(7) })
+})
+
+const HIT: Usage = { ...textUsage(0, 1), input: { ...textUsage(0, 1).input, cache_read: 100 } }
+const MISS = textUsage(100, 1)
+const named: Partial<TextCall> = { session_id: 's' }
+
+const sessionFor = (more: Partial<TextCall>, workspace_id = 'w') =>
+  sessionOf({ ...operator(gateway), workspace_id }, 'text', textCall(more))
+const providersFor = (more: Partial<TextCall>, workspace_id?: string) =>
+  planRoute(gateway, 'text', textCall(more), [], [], sessionFor(more, workspace_id)).endpoints.map(one => one.provider.slug)
+
+/** Whom twenty calls ask first. */
+const firsts = (more: Partial<TextCall>, workspace_id?: string) => [
+  ...new Set(Array.from({ length: 20 }, () => providersFor(more, workspace_id)[0])),
+]
+
+/** The call was answered by this provider. */
+function answered(more: Partial<TextCall>, provider: string, usage = MISS, model = 'acme/small'): void {
+  const endpoint = gateway.catalog.models.get(model)?.endpoints.find(one => one.provider.slug === provider)
+  const session = sessionFor(more)
+  if (endpoint && session) gateway.sessions.answered(session, endpoint, usage)
+}
+
+const turn = (role: Turn['role'], text: string): Turn => ({ role, blocks: [{ type: 'text', text }] })
+
+describe('K.3 a call of a session', () => {
+  test('stays where the session was answered, however it is priced', () => {
+    expect(firsts(named).length).toBeGreaterThan(1)
+    answered(named, 'three')
+    expect(firsts(named)).toEqual(['three'])
+    expect(providersFor(named)).toHaveLength(3)
+  })
+
+  test('moves with it, and is forgotten after ten minutes of silence', () => {
+    answered(named, 'three')
+    clock.pass(9 * 60_000)
+    answered(named, 'two')
+    clock.pass(9 * 60_000)
+    expect(firsts(named)).toEqual(['two'])
+    clock.pass(60_001)
+    expect(firsts(named).length).toBeGreaterThan(1)
+  })
+
+  test('is of one workspace and one model', () => {
+    answered(named, 'three')
+    expect(firsts(named, 'another').length).toBeGreaterThan(1)
+    expect(firsts({ ...named, models: ['acme/other'] }).length).toBeGreaterThan(1)
+  })
+
+  test('does not stay where nothing is saved', () => {
+    answered({ ...named, models: ['acme/plain'] }, 'uncached', HIT, 'acme/plain')
+    expect(firsts({ ...named, models: ['acme/plain'] }).length).toBeGreaterThan(1)
+  })
+
+  test('goes elsewhere while its place rests, and comes back after', () => {
+    answered(named, 'three')
+    const [, , three] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
+    for (let i = 0; i < 5; i++) gateway.health.failed(three ?? endpointOf(), new GatewayError('timeout', 'no'))
+    expect(firsts(named)).not.toContain('three')
+    expect(providersFor(named).at(-1)).toBe('three')
+    clock.pass(5_000)
+    expect(firsts(named)).toEqual(['three'])
+  })
+
+  test.each<[name: string, RoutingPreferences]>([
+    ['ignore', { ignore: ['three'] }],
+    ['only', { only: ['one', 'two'] }],
+  ])('does not go where provider.%s forbids it', (_, routing) => {
+    answered(named, 'three')
+    expect(providersFor({ ...named, routing }).sort()).toEqual(['one', 'two'])
+  })
+
+  test('goes where its order or its sort says', () => {
+    answered(named, 'three')
+    expect(firsts({ ...named, routing: { order: ['two'] } })).toEqual(['two'])
+    expect(firsts({ ...named, routing: { sort: 'price' } })).toEqual(['one'])
+    expect(firsts({ ...named, routing: { usualSort: 'price' } })).toEqual(['one'])
+    expect(firsts({ ...named, models: ['acme/small:floor'] })).toEqual(['one'])
+  })
+})
+
+describe('K.3 a call without a session', () => {
+  const opening = [turn('system', 'Be brief.'), turn('user', 'Hi')]
+
+  test('is known by how its conversation begins, once something was read from a cache', () => {
+    answered({ turns: opening }, 'three')
+    expect(firsts({ turns: opening }).length).toBeGreaterThan(1)
+    answered({ turns: opening }, 'three', HIT)
+    expect(firsts({ turns: [...opening, turn('assistant', 'Hello'), turn('user', 'Bye')] })).toEqual(['three'])
+    expect(firsts({ turns: [turn('system', 'Be long.'), turn('user', 'Hi')] }).length).toBeGreaterThan(1)
+    expect(firsts({ turns: [turn('system', 'Be brief.'), turn('user', 'Ho')] }).length).toBeGreaterThan(1)
+  })
+
+  test('is known by its cache key before that', () => {
+    answered({ turns: opening, params: { prompt_cache_key: 'k' } }, 'three', HIT)
+    expect(firsts({ turns: [turn('user', 'Another')], params: { prompt_cache_key: 'k' } })).toEqual(['three'])
+    expect(firsts({ turns: opening }).length).toBeGreaterThan(1)
+  })
+
+  test('for vectors has none', () => {
+    expect(sessionOf(operator(gateway), 'embedding', embeddingCall())).toBeNull()
+    expect(sessionOf(operator(gateway), 'embedding', embeddingCall({ session_id: 's' }))).not.toBeNull()
+  })
+})
+
+test('no more than ten thousand are remembered, those that spoke last', () => {
+  for (let i = 0; i < 10_100; i++) answered({ session_id: `s${i}` }, 'three')
+  expect(gateway.sessions.size).toBe(10_000)
+  expect(firsts({ session_id: 's10099' })).toEqual(['three'])
+  expect(firsts({ session_id: 's99' }).length).toBeGreaterThan(1)
+})

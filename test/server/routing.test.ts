@@ -1,0 +1,186 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { chat, routesConfig, textOf } from '../support/chat.ts'
+import type { Outcome } from '../support/raw-client.ts'
+import { type Server, startServer } from '../support/server.ts'
+import { completion, delta, type Hit, type Script, sseHead, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
+
+const NAMES = ['first', 'second', 'third'] as const
+
+let upstreams: Upstream[]
+let server: Server
+
+beforeAll(async () => {
+  upstreams = await Promise.all(NAMES.map(() => startUpstream()))
+})
+
+afterAll(() => Promise.all(upstreams.map(upstream => upstream.close())))
+
+const from =
+  (name: string) =>
+  ({ json }: Hit): Script =>
+    (json as { stream?: boolean }).stream ? stream([name]) : completion(name)
+
+const start = async (routing: object = {}, more: object = {}) => {
+  const urls = Object.fromEntries(NAMES.map((name, i) => [name, upstreams[i]?.url ?? '']))
+  server = await startServer({ config: routesConfig({ 'acme/small': urls, 'acme/other': urls }, { routing, ...more }) })
+}
+
+beforeEach(() => {
+  for (const [i, upstream] of upstreams.entries()) {
+    upstream.hits.length = 0
+    upstream.answer(from(NAMES[i] ?? ''))
+  }
+})
+
+afterEach(() => server[Symbol.asyncDispose]())
+
+const hits = () => upstreams.map(upstream => upstream.hits.length)
+const total = () => hits().reduce((sum, count) => sum + count, 0)
+const ask = (body: object = {}): Promise<Outcome> => chat(server, body).outcome()
+
+/** So many calls, some of them at once: their statuses. */
+async function statuses(times: number, atOnce: number, body: object = {}): Promise<number[]> {
+  const all: number[] = []
+  const one = async () => {
+    while (all.length < times) {
+      const at = all.push(0) - 1
+      all[at] = (await ask(body)).status
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, one))
+  return all
+}
+
+const broken = (all: number[]) => all.filter(code => code !== 200).length
+
+describe('U-26 one of three endpoints, half of whose answers are 500', () => {
+  const flap = () => {
+    let count = 0
+    upstreams[0]?.answer(hit => (count++ % 2 === 0 ? status(500) : from('first')(hit)))
+  }
+
+  test.each([false, true])('costs callers at most one call of fifty, and none once it rests (streamed: %p)', async streamed => {
+    await start({ pause_seconds: 600 })
+    flap()
+    expect(broken(await statuses(100, 8, { stream: streamed }))).toBeLessThanOrEqual(2)
+    const before = hits()
+    expect(broken(await statuses(100, 8, { stream: streamed }))).toBe(0)
+    expect((hits()[0] ?? 0) - (before[0] ?? 0)).toBe(0)
+    expect((await endpoints(server.inference_key)).map(one => one.status)).toEqual([-1, 0, 0])
+  })
+})
+
+describe('U-27 all three endpoints down', () => {
+  beforeEach(async () => {
+    await start()
+    for (const upstream of upstreams) upstream.answer(() => status(503))
+  })
+
+  test.each([1, 16])('get at most 1.2 attempts for each call, of which %d run at once', async atOnce => {
+    expect(broken(await statuses(150, atOnce))).toBe(150)
+    expect(total()).toBeWithin(150, 150 * 1.2 + 1)
+  })
+
+  test('are asked in turns, so that the first that is well again is found', async () => {
+    await statuses(30, 1)
+    upstreams[1]?.answer(from('second'))
+    const again = await statuses(6, 1)
+    expect(again.slice(-3)).toEqual([200, 200, 200])
+  })
+})
+
+describe('an endpoint that asks to wait', () => {
+  test('is left alone while others are there', async () => {
+    await start({ choice: 'listed' })
+    upstreams[0]?.answer(() => status(429, 'busy', { 'retry-after': '60' }))
+    expect(broken(await statuses(5, 1))).toBe(0)
+    expect(hits()).toEqual([1, 5, 0])
+  })
+
+  test('is asked all the same where it is the only one', async () => {
+    await start()
+    upstreams[0]?.answer(() => status(429, 'busy', { 'retry-after': '60' }))
+    expect(await statuses(3, 1, { provider: { only: ['first'] } })).toEqual([429, 429, 429])
+    expect(hits()).toEqual([3, 0, 0])
+  })
+})
+
+test('a request that an endpoint refuses says nothing of its health', async () => {
+  await start({ choice: 'listed' })
+  upstreams[0]?.answer(() => status(400))
+  expect(await statuses(20, 1)).toEqual(Array.from({ length: 20 }, () => 400))
+  expect(hits()).toEqual([20, 0, 0])
+})
+
+test('no wish and no rest sends a call where it may not go', async () => {
+  await start()
+  upstreams[0]?.answer(() => status(500))
+  upstreams[1]?.answer(() => status(500))
+  const provider = { ignore: ['third'] }
+  expect(broken(await statuses(30, 4, { provider }))).toBe(30)
+  expect(broken(await statuses(5, 1, { provider: { only: ['first'] } }))).toBe(5)
+  expect(hits()[2]).toBe(0)
+})
+
+describe('a session', () => {
+  const CACHED = { prompt: 0.15, completion: 0.6, cache_read: 0.01 }
+  const endpoints = NAMES.map(provider => ({ provider, model: 'm', usd_per_million_tokens: CACHED }))
+  const models = [{ id: 'acme/small', context_length: 128_000, endpoints }]
+  const texts = async (times: number, ask: () => Promise<Outcome>) => {
+    const all: string[] = []
+    for (let i = 0; i < times; i++) all.push(textOf(await ask()))
+    return new Set(all).size
+  }
+
+  test('stays at the endpoint that answered it first, and moves when that one fails', async () => {
+    await start({}, { models })
+    expect(await texts(12, () => ask({ session_id: 'body' }))).toBe(1)
+    expect(await texts(12, () => chat(server, {}, { headers: { 'x-session-id': 'header' } }).outcome())).toBe(1)
+    const at = textOf(await ask({ session_id: 'body' }))
+    upstreams[NAMES.indexOf(at as 'first')]?.answer(() => status(500))
+    const moved = textOf(await ask({ session_id: 'body' }))
+    expect(moved).not.toBe(at)
+    expect(await texts(6, () => ask({ session_id: 'body' }))).toBe(1)
+  })
+
+  test('that the caller did not name is spread, until a provider reads from its cache', async () => {
+    await start({}, { models })
+    expect(await texts(30, () => ask())).toBeGreaterThan(1)
+  })
+})
+
+interface Shown {
+  tag: string
+  status: number
+  uptime_last_5m: number | null
+  latency_last_30m: { p50: number } | null
+  throughput_last_30m: { p50: number } | null
+}
+
+async function endpoints(key: string | null): Promise<Shown[]> {
+  const response = await server.fetch('/models/acme/small/endpoints', { key })
+  expect(response.status).toBe(200)
+  return ((await response.json()) as { data: { endpoints: Shown[] } }).data.endpoints
+}
+
+test('A.13 what was measured is shown, and how quick they are to those only who have a key', async () => {
+  await start({ choice: 'listed' })
+  await statuses(4, 1, { stream: true })
+  await statuses(1, 1, { provider: { only: ['second'] } })
+  const [first, second, third] = await endpoints(server.inference_key)
+  expect(first).toMatchObject({ status: 0, uptime_last_5m: 100, latency_last_30m: { p50: expect.any(Number) } })
+  expect(first?.throughput_last_30m?.p50).toBeGreaterThan(0)
+  expect(second).toMatchObject({ uptime_last_5m: 100, latency_last_30m: null, throughput_last_30m: { p50: expect.any(Number) } })
+  expect(third).toMatchObject({ uptime_last_5m: null, latency_last_30m: null, throughput_last_30m: null })
+  for (const key of [null, 'sk-nobody']) {
+    const shown = await endpoints(key)
+    expect(shown[0]).toMatchObject({ uptime_last_5m: 100, latency_last_30m: null, throughput_last_30m: null })
+  }
+})
+
+test('an answer that breaks off counts against its endpoint', async () => {
+  await start({ choice: 'listed', pause_seconds: 600 })
+  upstreams[0]?.answer(() => [sseHead(), delta('Hello'), { end: 'rst' }])
+  await statuses(12, 1, { stream: true })
+  expect(hits()).toEqual([5, 7, 0])
+})
