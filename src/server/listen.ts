@@ -18,6 +18,8 @@ const IDLE_SECONDS = 120
 export function listen(gateway: Gateway, host: string, port: number): Listening {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
   const app = createApp(gateway, gateway.config.server.site_url ?? '/')
+  // The routes are put together now, and not while the first client waits.
+  const handle = app.fetch
   const server = Bun.serve({
     hostname: host,
     port,
@@ -30,7 +32,7 @@ export function listen(gateway: Gateway, host: string, port: number): Listening 
     fetch(request, server) {
       if (!isHost(request.headers.get('host'))) return refuseHost(gateway, request)
       if (request.method === 'POST') server.timeout(request, 0)
-      return app.fetch(request)
+      return handle(request)
     },
     error: thrown => errorResponse(thrown, gateway.ids.uuid()),
   })
