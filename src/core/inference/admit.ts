@@ -25,8 +25,8 @@ function mayInfer(_: Gateway, actor: Actor): void {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
 }
 
-// A body may be sent slowly, and its key be gone when it has come: with the key went its limit.
-function mayStill({ keys, clock }: Gateway, { key_hash }: Actor): void {
+/** Whether the key is still good: a body may be sent slowly, and filters take their time, and with the key goes its limit. Throws 401. */
+export function mayStill({ keys, clock }: Gateway, { key_hash }: Actor): void {
   if (key_hash === null) return
   const key = keys.get(key_hash)
   if (!key || !isUsable(key, clock.now())) throw unauthenticated('Invalid API key')

@@ -2,8 +2,8 @@ import { byokKeysFor } from '../catalog/byok.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
-import { type Policy, policyFor } from '../policy/effective.ts'
-import { admit } from './admit.ts'
+import { policyFor } from '../policy/effective.ts'
+import { admit, mayStill } from './admit.ts'
 import { attemptInOrder } from './attempt.ts'
 import type { Kind, Work } from './call.ts'
 import { asItIs, type Filtered, filteredCall } from './filters.ts'
@@ -23,7 +23,7 @@ export async function infer<K extends Kind>(
   const policy = policyFor(gateway, actor)
   const leave = admit(gateway, actor, call, policy)
   const filtered = policy.filters ? await filteredCall(kind, call, policy.filters) : asItIs<K>(call)
-  const running = start(gateway, actor, kind, filtered, policy, signal, leave)
+  const running = start(gateway, actor, kind, filtered, signal, leave)
   try {
     if (filtered.error) throw filtered.error
     return settle(gateway, running, await attemptInOrder(gateway, running))
@@ -40,11 +40,13 @@ function start<K extends Kind>(
   actor: Actor,
   kind: K,
   { call, error, filtering }: Filtered<K>,
-  { rules }: Policy,
   signal: AbortSignal,
   leave: () => void,
 ): Running<K> {
   try {
+    // Filters take their time: what holds is what holds now.
+    mayStill(gateway, actor)
+    const { rules } = policyFor(gateway, actor)
     const plan = error ? NOBODY : planRoute(gateway, kind, call, byokKeysFor(gateway, actor), rules, sessionOf(actor, kind, call))
     const running = begin(gateway, actor, kind, call, plan, signal, leave)
     running.filtering = filtering

@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import { operator } from '../../../src/core/identity/actor.ts'
+import { authenticate, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey, hashOf, updateKey } from '../../../src/core/identity/keys.ts'
+import { policyFor } from '../../../src/core/policy/effective.ts'
+import type { Filters } from '../../../src/core/policy/filters.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
 
@@ -40,4 +42,19 @@ test.each<[how: string, status: number, happening: () => unknown]>([
   ['expired', 401, () => clock.pass(60_000)],
 ])('a call whose body has come when its key is %s gets %d: with a key its limit goes', async (_, status, happening) => {
   expect(await askAfter(happening)).toBe(status)
+})
+
+test('a call whose key goes while its filters look at it gets 401, and is not sent without a limit', async () => {
+  const actor = authenticate(gateway, `Bearer ${key}`)
+  const nothing: Filters = { asked: () => null, answered: null }
+  let looking: Promise<Filters> | undefined
+  gateway.policies.set(hashOf(key), {
+    ...policyFor(gateway, actor),
+    get filters() {
+      looking ??= deleteKey(gateway, operator(gateway), hashOf(key)).then(() => nothing)
+      return looking
+    },
+  })
+  expect(await askAfter(() => undefined)).toBe(401)
+  expect([gateway.calls.size, gateway.ledger.held('all', true)]).toEqual([0, 0n])
 })
