@@ -98,10 +98,6 @@ export interface Gateway {
   ids: Ids
   /** A number from 0 up to 1, without it. */
   random: () => number
-  /** Takes over what another process has changed since, keys, provider keys, workspaces, budgets and presets, and says whether there was anything. */
-  /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and credits, and says whether there was anything. */
-  /** Takes over what another process has changed since, keys, provider keys, workspaces, presets and guardrails, and says whether there was anything. */
-  /** Takes over what another process has changed since, of everything that is in memory, and says whether there was anything. */
   /** Takes over what another process has changed since, of all that is in memory, and says whether there was anything. */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */

@@ -7,7 +7,7 @@ import { admit, mayStill } from './admit.ts'
 import { attemptInOrder } from './attempt.ts'
 import type { Kind, Work } from './call.ts'
 import { asItIs, type Filtered, filteredCall } from './filters.ts'
-import { type Plan, planRoute } from './plan.ts'
+import { planRoute, planTo } from './plan.ts'
 import { begin, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
@@ -47,7 +47,8 @@ function start<K extends Kind>(
     // Filters take their time: what holds is what holds now.
     mayStill(gateway, actor)
     const { rules } = policyFor(gateway, actor)
-    const plan = error ? NOBODY : planRoute(gateway, kind, call, byokKeysFor(gateway, actor), rules, sessionOf(actor, kind, call))
+    // What content filters refuse is recorded, and not sent.
+    const plan = error ? planTo([]) : planRoute(gateway, kind, call, byokKeysFor(gateway, actor), rules, sessionOf(actor, kind, call))
     const running = begin(gateway, actor, kind, call, plan, signal, leave)
     running.filtering = filtering
     return running
@@ -56,6 +57,3 @@ function start<K extends Kind>(
     throw refusal
   }
 }
-
-/** The plan of a call that content filters refuse: it is recorded, and not sent. */
-const NOBODY: Plan = { endpoints: [], dropped: [] }

@@ -1,20 +1,29 @@
 import type { OpenedKey } from '../catalog/byok/opened.ts'
-import type { Endpoint, Model } from '../catalog/models.ts'
+import type { Endpoint } from '../catalog/models.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Rule } from '../policy/rules.ts'
 import { turnsOf } from './byok.ts'
 import type { Kind, RoutingPreferences, SortKey, Work } from './call.ts'
 import { kinds } from './kinds.ts'
 import { asNamed, by, deferred, drawn, sorted } from './plan/order.ts'
-import { type Dropped, nobodyLeft, unknownModel, wrongEndpoint } from './plan/refusal.ts'
+import { type Dropped, nobodyLeft } from './plan/refusal.ts'
+import { wantedBy } from './plan/wanted.ts'
 import { forbidding } from './plan/wishes.ts'
+import type { Stage, Strategy } from './routing-metadata.ts'
 import type { Session } from './sessions.ts'
 
 /** The endpoints to try, in order, and why the others were dropped. */
 export interface Plan {
   endpoints: Endpoint[]
   dropped: Dropped[]
+  /** How the models were found that the call is for. */
+  strategy: Strategy
+  /** What was done to find them. */
+  stages: Stage[]
 }
+
+/** A plan to ask just these. */
+export const planTo = (endpoints: Endpoint[]): Plan => ({ endpoints, dropped: [], strategy: 'direct', stages: [] })
 
 /**
  * Who may serve the call. Of each model that it names: the endpoints that there are, without those that a wish of the call or one of the
@@ -32,7 +41,8 @@ export function planRoute<K extends Kind>(
   session: Session | null = null,
 ): Plan {
   const dropped: Dropped[] = []
-  const candidates = wantedOf(gateway, kind, call).map(({ model, sort }) => {
+  const { models, strategy, stages } = wantedBy(gateway, kind, call)
+  const candidates = models.map(({ model, sort }) => {
     const turns = turnsOf(gateway, model, own, dropped).map(endpoints => allowed(endpoints, kind, call, rules, dropped))
     return { sort, turns, place: session ? gateway.sessions.endpointOf(session, model.id) : undefined }
   })
@@ -42,37 +52,7 @@ export function planRoute<K extends Kind>(
     return picked(gateway, ordered, call.routing)
   })
   if (endpoints.length === 0) throw nobodyLeft(kind, call, dropped)
-  return { endpoints: deferred(gateway, endpoints, call.routing), dropped }
-}
-
-/** A model, and what its variant wants its endpoints to be sorted by. */
-interface Wanted {
-  model: Model
-  sort: SortKey | undefined
-}
-
-// Two names of one model are one model.
-function wantedOf(gateway: Gateway, kind: Kind, { models }: Work[Kind]['call']): Wanted[] {
-  const wanted = new Map<string, Wanted>()
-  for (const slug of models) {
-    const one = wantedAs(gateway, kind, slug)
-    if (!wanted.has(one.model.id)) wanted.set(one.model.id, one)
-  }
-  return [...wanted.values()]
-}
-
-/** Variants that are a way of sorting (wire reference K.4). */
-const SORTS: Record<string, SortKey> = { ':nitro': 'throughput', ':floor': 'price' }
-
-function wantedAs(gateway: Gateway, kind: Kind, slug: string): Wanted {
-  const { catalog } = gateway
-  const known = catalog.models.get(slug)
-  const [, base = '', variant = ''] = known ? [] : (/^(.+)(:nitro|:floor)$/.exec(slug) ?? [])
-  const model = known ?? catalog.models.get(base)
-  if (!model) throw unknownModel(gateway, slug)
-  const { isGivenBy, gives } = kinds[kind]
-  if (!isGivenBy(model.output_modalities)) throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
-  return { model, sort: SORTS[variant] }
+  return { endpoints: deferred(gateway, endpoints, call.routing), dropped, strategy, stages }
 }
 
 function allowed<K extends Kind>(endpoints: Endpoint[], kind: K, call: Work[K]['call'], rules: Rule[], dropped: Dropped[]): Endpoint[] {

@@ -4,6 +4,7 @@ import { operator } from '../../../src/core/identity/actor.ts'
 import type { Block, TextCall } from '../../../src/core/inference/call.ts'
 import { kinds } from '../../../src/core/inference/kinds.ts'
 import { withMedia } from '../../../src/core/inference/media.ts'
+import { planTo } from '../../../src/core/inference/plan.ts'
 import { begin } from '../../../src/core/inference/running.ts'
 import type { Media } from '../../../src/core/protocols/protocol.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
@@ -44,7 +45,7 @@ const image = (url: string): Block => ({ type: 'image', url, detail: 'low' })
 const callOf = (...blocks: Block[]) => textCall({ turns: [{ role: 'user', blocks }] })
 
 function runningOf(call: TextCall, client = new AbortController()) {
-  return begin(gateway, operator(gateway), 'text', call, { endpoints: [endpointOf()], dropped: [] }, client.signal)
+  return begin(gateway, operator(gateway), 'text', call, planTo([endpointOf()]), client.signal)
 }
 
 const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) => withMedia(gateway, running, kinds.text, call, takesUrls)

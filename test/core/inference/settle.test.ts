@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { pricesOf } from '../../../src/core/catalog/prices.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { type TextPart, textUsage, type Usage } from '../../../src/core/inference/call.ts'
+import { planTo } from '../../../src/core/inference/plan.ts'
 import { begin } from '../../../src/core/inference/running.ts'
 import { settle } from '../../../src/core/inference/settle.ts'
 import type { Tokenizers } from '../../../src/core/inference/tokenizers.ts'
@@ -27,7 +28,7 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
   const finished: Generation[] = []
   gateway.events.on('generation.finished', generation => finished.push(generation))
   const endpoint = endpointOf()
-  const plan = { endpoints: [endpoint], dropped: [] }
+  const plan = planTo([endpoint])
   const client = new AbortController()
   const running = begin(gateway, operator(gateway), 'text', textCall(), plan, client.signal)
   const answer = settle(gateway, running, { endpoint, sent: 0, first: parts, rest: null })
@@ -101,14 +102,7 @@ test('trap 91: an answer costs what the endpoint that gave it charges, not the o
   gateway.events.on('generation.finished', generation => finished.push(generation))
   const dear = endpointOf({ prices: pricesOf({ prompt: 100, completion: 100 }) })
   const cheap = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2 }) })
-  const running = begin(
-    gateway,
-    operator(gateway),
-    'text',
-    textCall(),
-    { endpoints: [dear, cheap], dropped: [] },
-    new AbortController().signal,
-  )
+  const running = begin(gateway, operator(gateway), 'text', textCall(), planTo([dear, cheap]), new AbortController().signal)
   await settle(gateway, running, {
     endpoint: cheap,
     sent: 0,
@@ -165,7 +159,7 @@ describe('a client who leaves with what was given, before it is counted,', () =>
     gateway.events.on('generation.finished', generation => finished.push(generation))
     const endpoint = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }) })
     const client = new AbortController()
-    const running = begin(gateway, operator(gateway), 'text', textCall(), { endpoints: [endpoint], dropped: [] }, client.signal)
+    const running = begin(gateway, operator(gateway), 'text', textCall(), planTo([endpoint]), client.signal)
     const answer = settle(gateway, running, { endpoint, sent: 0, first: [part], rest: null })
     await answer.parts.next()
     await answer.parts.return?.()
