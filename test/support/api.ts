@@ -5,6 +5,7 @@ import type { Gateway } from '../../src/core/gateway.ts'
 import { createApp } from '../../src/server/app.ts'
 
 export interface Asked {
+  /** JSON, unless it is a text already. */
   body?: unknown
   /** Null: none. */
   key?: string | null
@@ -16,7 +17,7 @@ export function apiOf(gateway: Gateway, usual: string) {
   return async (method: string, path: string, { body, key = usual }: Asked = {}) => {
     const headers: Record<string, string> = { 'content-type': 'application/json' }
     if (key !== null) headers.authorization = `Bearer ${key}`
-    const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+    const init = { method, headers, ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }) }
     const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
     return { status: response.status, json: await response.json() }
   }

@@ -2,6 +2,7 @@ import { type Config, parseConfig } from '../../src/core/config.ts'
 import { type Gateway, openGateway, type Parts } from '../../src/core/gateway.ts'
 import { operator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
+import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
 
 /** A clock that stands still until it is moved. */
 export class TestClock {
@@ -45,4 +46,12 @@ export async function testKeys(gateway: Gateway) {
   const management = await createKey(gateway, operator(gateway), { name: 'management' }, 'management')
   const inference = await createKey(gateway, operator(gateway), { name: 'inference' })
   return { management: management.key, inference: inference.key, hash: inference.data.hash }
+}
+
+/** A second workspace, `other`, which is nobody's default, and a key of its own. */
+export async function otherWorkspace(gateway: Gateway, id: string, kind: 'management' | 'inference' = 'management') {
+  const workspace = { ...firstWorkspace(id, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
+  await gateway.store.workspaces.first(workspace)
+  gateway.workspaces.set(id, workspace)
+  return createKey(gateway, operator(gateway), { name: 'other', workspace_id: id }, kind)
 }

@@ -17,9 +17,8 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
-import { createApp } from '../../../src/server/app.ts'
-import { testGateway, testKeys } from '../../support/gateway.ts'
+import { apiOf } from '../../support/api.ts'
+import { otherWorkspace, testGateway, testKeys } from '../../support/gateway.ts'
 
 const SECRET = 'sk-canary-51d7-0123456789'
 const OTHER = '00000000-0000-7000-8000-0000000000aa'
@@ -27,34 +26,22 @@ const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
 
 let gateway: Gateway
 let keys: Awaited<ReturnType<typeof testKeys>>
-let app: ReturnType<typeof createApp>
+let api: ReturnType<typeof apiOf>
 
 beforeEach(async () => {
   gateway = await testGateway()
   keys = await testKeys(gateway)
-  app = createApp(gateway)
+  api = apiOf(gateway, keys.management)
 })
 
 const create = async (input: Partial<NewByokKey> = {}) =>
   (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET, ...input })).data
 
-/** Asks the API with the management key, or another; null for none. */
-async function ask(method: string, path: string, { body, key = keys.management }: { body?: unknown; key?: string | null } = {}) {
-  const headers: Record<string, string> = { 'content-type': 'application/json' }
-  if (key !== null) headers.authorization = `Bearer ${key}`
-  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
-  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
-  const text = await response.text()
-  expect(text).not.toContain('canary')
-  return { status: response.status, json: JSON.parse(text) }
-}
-
-/** A second workspace, and a management key of its own. */
-async function otherWorkspace(): Promise<string> {
-  const workspace = { ...firstWorkspace(OTHER, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
-  await gateway.store.workspaces.first(workspace)
-  gateway.workspaces.set(OTHER, workspace)
-  return (await createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')).key
+/** Asks the API with the management key, or another; null for none. No answer has a secret in it. */
+async function ask(...asked: Parameters<typeof api>) {
+  const answer = await api(...asked)
+  expect(JSON.stringify(answer)).not.toContain('canary')
+  return answer
 }
 
 describe('POST /byok', () => {
@@ -99,7 +86,7 @@ describe('POST /byok', () => {
   })
 
   test('numbers the keys of one provider in one workspace', async () => {
-    await otherWorkspace()
+    await otherWorkspace(gateway, OTHER)
     const made = [await create(), await create(), await create({ provider: 'groq' }), await create({ workspace_id: OTHER }), await create()]
     expect(made.map(one => one.sort_order)).toEqual([0, 1, 0, 0, 2])
   })
@@ -146,7 +133,7 @@ describe('POST /byok', () => {
   })
 
   test('an API key of another workspace is none either, and is refused in the same words', async () => {
-    await otherWorkspace()
+    await otherWorkspace(gateway, OTHER)
     const { data } = await createKey(gateway, operator(gateway), { name: 'theirs', workspace_id: OTHER })
     const refusal = async (hash: string) => {
       const { status, json } = await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, allowed_api_key_hashes: [hash] } })
@@ -237,7 +224,7 @@ describe('who may', () => {
   })
 
   test('a management key of another workspace finds its own keys only; one of the default workspace finds all', async () => {
-    const key = await otherWorkspace()
+    const { key } = await otherWorkspace(gateway, OTHER)
     const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
     for (const method of ['GET', 'PATCH', 'DELETE']) {
       const more = method === 'PATCH' ? { body: { name: 'taken' } } : {}
@@ -377,7 +364,7 @@ describe('whom a key may serve', () => {
     byokKeysFor(gateway, { ...operator(gateway), kind: 'inference', ...more }).map(one => one.key.id)
 
   test('is said by its workspace, its users, its API keys, and whether it is disabled', async () => {
-    await otherWorkspace()
+    await otherWorkspace(gateway, OTHER)
     const { id: all } = await create()
     const { id: users } = await create({ allowed_user_ids: ['ada'] })
     const { id: hashes } = await create({ allowed_api_key_hashes: [keys.hash] })

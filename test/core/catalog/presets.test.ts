@@ -6,45 +6,27 @@ import { createPreset, getPreset, listPresets, updatePreset, usablePreset } from
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
-import { createKey } from '../../../src/core/identity/keys.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
-import { createApp } from '../../../src/server/app.ts'
-import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { apiOf } from '../../support/api.ts'
+import { otherWorkspace, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 
 let clock: TestClock
 let gateway: Gateway
 let keys: Awaited<ReturnType<typeof testKeys>>
-let app: ReturnType<typeof createApp>
+let ask: ReturnType<typeof apiOf>
 
 beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
   keys = await testKeys(gateway)
-  app = createApp(gateway)
+  ask = apiOf(gateway, keys.inference)
 })
 
+const OTHER = '019aa000-0000-7000-8000-0000000000aa'
 const MESSAGES = [{ role: 'user', content: 'Hi' }]
 const ASKED = { model: 'acme/small', messages: MESSAGES }
 
-/** Asks the API with the inference key, or another; null for none. */
-async function ask(method: string, path: string, { body, key = keys.inference }: { body?: unknown; key?: string | null } = {}) {
-  const headers: Record<string, string> = key === null ? {} : { authorization: `Bearer ${key}` }
-  const init = { method, headers, ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }) }
-  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
-  return { status: response.status, json: await response.json() }
-}
-
 const create = (slug: string, body: object = {}, dialect = 'messages', key?: string) =>
   ask('POST', `/presets/${slug}/${dialect}`, { body: { ...ASKED, ...body }, ...(key === undefined ? {} : { key }) })
-
-/** An inference key of another workspace. */
-async function foreignKey(): Promise<string> {
-  const id = gateway.ids.uuid()
-  const workspace = { ...firstWorkspace(id, 'user_2', clock.now()), slug: 'other', is_default: false }
-  await gateway.store.workspaces.first(workspace)
-  gateway.workspaces.set(id, workspace)
-  return (await createKey(gateway, operator(gateway), { name: 'foreign', workspace_id: id })).key
-}
 
 const UUID = /^[0-9a-f-]{36}$/
 
@@ -184,7 +166,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     const draft = { system_prompt: null, config: {} }
     for (let i = 0; i < 1_000; i++) await createPreset(gateway, operator(gateway), `p${i}`, draft)
     expect([(await create('one-more')).status, (await create('p7')).status]).toEqual([400, 200])
-    expect((await create('elsewhere', {}, 'messages', await foreignKey())).status).toBe(200)
+    expect((await create('elsewhere', {}, 'messages', (await otherWorkspace(gateway, OTHER, 'inference')).key)).status).toBe(200)
   })
 })
 
@@ -335,7 +317,7 @@ describe('who may', () => {
 
   test('another workspace sees nothing, and has its own of the same slug', async () => {
     await create('p', { max_tokens: 1 })
-    const key = await foreignKey()
+    const { key } = await otherWorkspace(gateway, OTHER, 'inference')
     const seen = ['/presets/p', '/presets/p/versions', '/presets/p/versions/1'].map(path => ask('GET', path, { key }))
     expect((await Promise.all(seen)).map(one => one.status)).toEqual([404, 404, 404])
     expect((await ask('GET', '/presets', { key })).json).toEqual({ data: [], total_count: 0 })

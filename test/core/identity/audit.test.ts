@@ -8,10 +8,10 @@ import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
 import { type AuditQuery, auditEntry, listAudit } from '../../../src/core/identity/audit.ts'
 import { createKey, deleteKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { firstKeys, firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { firstKeys } from '../../../src/core/identity/workspaces.ts'
 import { parseExact } from '../../../src/core/kernel/json.ts'
-import { createApp } from '../../../src/server/app.ts'
-import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { apiOf } from '../../support/api.ts'
+import { otherWorkspace, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 
 const SECRET = 'sk-canary-51d7-0123456789'
 const OTHER = '00000000-0000-7000-8000-0000000000aa'
@@ -20,38 +20,23 @@ const FINGERPRINT = expect.stringMatching(/^hmac-sha256:[0-9a-f]{64}$/)
 let clock: TestClock
 let gateway: Gateway
 let keys: Awaited<ReturnType<typeof testKeys>>
-let app: ReturnType<typeof createApp>
+let ask: ReturnType<typeof apiOf>
 
 beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
   keys = await testKeys(gateway)
-  app = createApp(gateway)
+  ask = apiOf(gateway, keys.management)
 })
 
 const list = (query: AuditQuery = {}, actor: Actor = operator(gateway)) => listAudit(gateway, actor, query)
 const newest = async () => (await list({ limit: 1 })).data[0]
 const actions = async (query: AuditQuery = {}) => (await list(query)).data.map(one => one.action)
 
-/** Asks the API with the management key, or another; null for none. */
-async function ask(path: string, key: string | null = keys.management) {
-  const headers: Record<string, string> = key === null ? {} : { authorization: `Bearer ${key}` }
-  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, { headers }))
-  return { status: response.status, json: await response.json() }
-}
-
-/** A second workspace, and a management key of its own. */
-async function otherWorkspace() {
-  const workspace = { ...firstWorkspace(OTHER, 'user_2', clock.now()), slug: 'other', is_default: false }
-  await gateway.store.workspaces.first(workspace)
-  gateway.workspaces.set(OTHER, workspace)
-  return createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')
-}
-
 describe('GET /audit', () => {
   test('answers with who changed what, how it was before and after, and which fields were touched', async () => {
     await updateKey(gateway, operator(gateway), keys.hash, { limit: 2.5, name: 'renamed' })
-    const { status, json } = await ask('/audit?limit=1')
+    const { status, json } = await ask('GET', '/audit?limit=1')
     expect(status).toBe(200)
     const common = { hash: keys.hash, kind: 'inference', disabled: false, external_user: null, external_api_key: null }
     expect(json).toEqual({
@@ -77,12 +62,12 @@ describe('GET /audit', () => {
   test('is paged, the newest first', async () => {
     for (const name of ['a', 'b', 'c']) await createKey(gateway, operator(gateway), { name })
     const named = async (query: string) =>
-      ((await ask(`/audit${query}`)).json.data as { after: { name: string } }[]).map(({ after }) => after.name)
+      ((await ask('GET', `/audit${query}`)).json.data as { after: { name: string } }[]).map(({ after }) => after.name)
     expect(await named('')).toEqual(['c', 'b', 'a', 'inference', 'management'])
     expect(await named('?limit=2')).toEqual(['c', 'b'])
     expect(await named('?offset=1&limit=2')).toEqual(['b', 'a'])
     expect(await named('?offset=9')).toEqual([])
-    expect((await ask('/audit?offset=9')).json.total_count).toBe(5)
+    expect((await ask('GET', '/audit?offset=9')).json.total_count).toBe(5)
   })
 
   test('shows what each filter lets through, and what all of them do together', async () => {
@@ -103,7 +88,7 @@ describe('GET /audit', () => {
   test('shows what was changed from one moment on and before another', async () => {
     clock.pass(1_000)
     await createKey(gateway, operator(gateway), { name: 'later' })
-    const within = async (since: string, until: string) => (await ask(`/audit?since=${since}&until=${until}`)).json.total_count
+    const within = async (since: string, until: string) => (await ask('GET', `/audit?since=${since}&until=${until}`)).json.total_count
     expect(await within('2026-03-04T05:06:07Z', '2026-03-04T05:06:08Z')).toBe(2)
     expect(await within('2026-03-04T05:06:08Z', '2026-03-04T05:06:08.001Z')).toBe(1)
     expect(await within('2026-03-04T05:06:07.000000001Z', '2026-03-05T00:00:00Z')).toBe(3)
@@ -122,41 +107,41 @@ describe('GET /audit', () => {
     ['action=', 'action'],
     [`user_id=${'x'.repeat(1001)}`, 'user_id'],
   ])('refuses %s with 400 and names the field', async (query, field) => {
-    const { status, json } = await ask(`/audit?${query}`)
+    const { status, json } = await ask('GET', `/audit?${query}`)
     expect([status, json.error.metadata.field]).toEqual([400, field])
   })
 
   test('is for management keys: 401 without a key, 403 for another kind', async () => {
-    expect((await ask('/audit', null)).status).toBe(401)
-    expect((await ask('/audit', 'gw-v1-nobody')).status).toBe(401)
-    const { status, json } = await ask('/audit', keys.inference)
+    expect((await ask('GET', '/audit', { key: null })).status).toBe(401)
+    expect((await ask('GET', '/audit', { key: 'gw-v1-nobody' })).status).toBe(401)
+    const { status, json } = await ask('GET', '/audit', { key: keys.inference })
     expect([status, json.error.message]).toEqual([403, 'Only management keys can perform this operation'])
   })
 
   test('answers 500 when the store fails, and says no more', async () => {
     gateway.store.audit.page = () => Promise.reject(new Error('canary: the disk is gone'))
-    const { status, json } = await ask('/audit')
+    const { status, json } = await ask('GET', '/audit')
     expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
   })
 
   test('shows a key of another workspace what was changed there, whatever it asks for', async () => {
-    const { key, data } = await otherWorkspace()
+    const { key, data } = await otherWorkspace(gateway, OTHER)
     const inOther = async (query = '') =>
-      ((await ask(`/audit${query}`, key)).json.data as { resource_id: string }[]).map(one => one.resource_id)
+      ((await ask('GET', `/audit${query}`, { key })).json.data as { resource_id: string }[]).map(one => one.resource_id)
     expect(await inOther()).toEqual([data.hash])
     expect(await inOther(`?workspace_id=${OTHER}`)).toEqual([data.hash])
     expect(await inOther(`?workspace_id=${gateway.owner.workspace_id}`)).toEqual([])
     expect(await inOther(`?resource_id=${keys.hash}`)).toEqual([])
-    expect((await ask('/audit', key)).json.total_count).toBe(1)
-    expect((await ask('/audit')).json.total_count).toBe(3)
+    expect((await ask('GET', '/audit', { key })).json.total_count).toBe(1)
+    expect((await ask('GET', '/audit')).json.total_count).toBe(3)
   })
 
   test('shows nobody but the whole organization what belongs to no workspace', async () => {
-    const { key } = await otherWorkspace()
+    const { key } = await otherWorkspace(gateway, OTHER)
     const entry = auditEntry(gateway, operator(gateway), 'things.create', { id: 'thing', workspace_id: null }, null, {})
     await gateway.store.keys.remove('nobody', entry)
-    expect((await ask('/audit?action=things.create', key)).json.data).toEqual([])
-    expect((await ask('/audit?action=things.create')).json.data).toHaveLength(1)
+    expect((await ask('GET', '/audit?action=things.create', { key })).json.data).toEqual([])
+    expect((await ask('GET', '/audit?action=things.create')).json.data).toHaveLength(1)
   })
 })
 
@@ -201,7 +186,7 @@ describe('a secret', () => {
   const keyTold = async () => (await list({ limit: 1 })).data.map(({ after }) => (after as { key: string }).key)[0]
 
   test('of a provider is a fingerprint: the same for the same key, also in another workspace, and another for another', async () => {
-    await otherWorkspace()
+    await otherWorkspace(gateway, OTHER)
     const create = async (input: object) =>
       (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET, ...input })).data
     const { id } = await create({})

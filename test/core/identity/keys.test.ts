@@ -7,32 +7,23 @@ import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { identify, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey, getKey, listKeys, type NewKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { dayOf } from '../../../src/core/ledger/periods.ts'
-import { createApp } from '../../../src/server/app.ts'
+import { apiOf } from '../../support/api.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 import { exactly, own, payer } from '../../support/ledger.ts'
 
 let clock: TestClock
 let gateway: Gateway
 let keys: Awaited<ReturnType<typeof testKeys>>
-let app: ReturnType<typeof createApp>
+let ask: ReturnType<typeof apiOf>
 
 beforeEach(async () => {
   clock = new TestClock()
   gateway = await testGateway({ clock })
   keys = await testKeys(gateway)
-  app = createApp(gateway)
+  ask = apiOf(gateway, keys.management)
 })
 
 const create = (input: Partial<NewKey> = {}) => createKey(gateway, operator(gateway), { name: 'ci', ...input })
-
-/** Asks the API with the management key, or another; null for none. */
-async function ask(method: string, path: string, { body, key = keys.management }: { body?: unknown; key?: string | null } = {}) {
-  const headers: Record<string, string> = { 'content-type': 'application/json' }
-  if (key !== null) headers.authorization = `Bearer ${key}`
-  const init = { method, headers, ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }) }
-  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
-  return { status: response.status, json: await response.json() }
-}
 
 /** Charges a key on this day, as a finished call would. */
 function spend(key_hash: string, nanos: bigint, byok = false): void {

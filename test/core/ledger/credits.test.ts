@@ -3,12 +3,10 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
 import { listAudit } from '../../../src/core/identity/audit.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { addCredit, getCredits, listCredits } from '../../../src/core/ledger/credits.ts'
 import { nanosOf } from '../../../src/core/ledger/money.ts'
-import { createApp } from '../../../src/server/app.ts'
-import { told } from '../../support/audit.ts'
-import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { apiOf } from '../../support/api.ts'
+import { otherWorkspace, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 import { spend } from '../../support/ledger.ts'
 
 const OTHER = '00000000-0000-7000-8000-0000000000aa'
@@ -22,27 +20,19 @@ const MODELS = [
 let clock: TestClock
 let gateway: Gateway
 let keys: Awaited<ReturnType<typeof testKeys>>
-let app: ReturnType<typeof createApp>
+let ask: ReturnType<typeof apiOf>
 
 async function open(config: object = { limits: { credits: true } }): Promise<void> {
   clock = new TestClock()
   gateway = await testGateway({ clock, config: { models: MODELS, ...config } })
   keys = await testKeys(gateway)
-  app = createApp(gateway)
+  ask = apiOf(gateway, keys.management)
 }
 
 beforeEach(() => open())
 
 const add = (amount: number, note?: string) => addCredit(gateway, operator(gateway), { amount, ...(note ? { note } : {}) })
 const balance = () => getCredits(gateway, operator(gateway)).data
-
-/** Asks the API with the management key, or another; null for none. */
-async function ask(method: string, path: string, { body, key = keys.management }: { body?: unknown; key?: string | null } = {}) {
-  const headers: Record<string, string> = key === null ? {} : { authorization: `Bearer ${key}` }
-  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
-  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
-  return { status: response.status, json: await response.json() }
-}
 
 const chat = (model: string, max_tokens = 5) =>
   ask('POST', '/chat/completions', { key: keys.inference, body: { model, max_tokens, messages: [{ role: 'user', content: 'Hi' }] } })
@@ -58,10 +48,7 @@ describe('GET /credits', () => {
   })
 
   test('is for management keys of the default workspace: 401 without a key, 403 for another kind and for another workspace’s', async () => {
-    const workspace = { ...firstWorkspace(OTHER, 'user_2', clock.now()), slug: 'other', is_default: false }
-    await gateway.store.workspaces.insert(workspace, told())
-    gateway.workspaces.set(OTHER, workspace)
-    const { key } = await createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')
+    const { key } = await otherWorkspace(gateway, OTHER)
     expect((await ask('GET', '/credits', { key: null })).status).toBe(401)
     expect((await ask('GET', '/credits', { key: keys.inference })).status).toBe(403)
     expect((await ask('GET', '/credits', { key })).status).toBe(403)

@@ -7,42 +7,26 @@ import { operator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey } from '../../../src/core/identity/keys.ts'
 import { addMember, deactivateMember } from '../../../src/core/identity/members.ts'
 import { organizationId } from '../../../src/core/identity/organization.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
 import { createGuardrail } from '../../../src/core/policy/guardrails.ts'
-import { createApp } from '../../../src/server/app.ts'
-import { type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { apiOf } from '../../support/api.ts'
+import { otherWorkspace, type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
 
 let gateway: Gateway
 let keys: Awaited<ReturnType<typeof testKeys>>
-let app: ReturnType<typeof createApp>
+let ask: ReturnType<typeof apiOf>
 
 beforeEach(async () => {
   gateway = await testGateway()
   keys = await testKeys(gateway)
-  app = createApp(gateway)
+  ask = apiOf(gateway, keys.management)
 })
-
-async function ask(method: string, path: string, { body, key = keys.management }: { body?: unknown; key?: string } = {}) {
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
-  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
-  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
-  return { status: response.status, json: await response.json() }
-}
 
 const create = async (more: object = {}) => (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
 const newKey = async (more: object = {}) => (await createKey(gateway, operator(gateway), { name: 'k', ...more })).data
 const newMember = async (email: string) => (await addMember(gateway, operator(gateway), { email })).id
-
-/** A second workspace, and a management key of its own. */
-async function otherWorkspace(): Promise<string> {
-  const workspace = { ...firstWorkspace(OTHER, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
-  await gateway.store.workspaces.first(workspace)
-  gateway.workspaces.set(OTHER, workspace)
-  return (await createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')).key
-}
 
 const stored = async () => (await gateway.store.assignments.all()).map(one => [one.kind, one.assignee, one.guardrail_id]).toSorted()
 
@@ -66,7 +50,7 @@ describe('assigning keys', () => {
 
   test('of which one is unknown assigns none, and says how many are', async () => {
     const id = await create()
-    await otherWorkspace()
+    await otherWorkspace(gateway, OTHER)
     const theirs = await newKey({ workspace_id: OTHER })
     const body = { key_hashes: [keys.hash, '0'.repeat(64), theirs.hash] }
     const { status, json } = await ask('POST', `/guardrails/${id}/assignments/keys`, { body })
@@ -163,7 +147,7 @@ describe('members', () => {
   })
 
   test('are the whole organization’s: a key of another workspace may not give them its rules', async () => {
-    const key = await otherWorkspace()
+    const { key } = await otherWorkspace(gateway, OTHER)
     const id = await create({ workspace_id: OTHER })
     const body = { member_user_ids: [gateway.owner.user_id] }
     expect((await ask('POST', path(id), { body, key })).status).toBe(403)
@@ -224,7 +208,7 @@ describe('the lists', () => {
   })
 
   test('show a key of another workspace its own only', async () => {
-    const key = await otherWorkspace()
+    const { key } = await otherWorkspace(gateway, OTHER)
     const [ours, theirs] = [await create(), await create({ workspace_id: OTHER })]
     const other = await newKey({ workspace_id: OTHER })
     await assignKeys(gateway, operator(gateway), ours, { key_hashes: [keys.hash] })

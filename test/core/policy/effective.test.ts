@@ -6,14 +6,13 @@ import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { addMember } from '../../../src/core/identity/members.ts'
-import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
 import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { type Policy, policyFor } from '../../../src/core/policy/effective.ts'
 import type { Screen } from '../../../src/core/policy/filters/screen.ts'
 import { createGuardrail, deleteGuardrail, type NewGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
-import { testGateway } from '../../support/gateway.ts'
+import { otherWorkspace, testGateway } from '../../support/gateway.ts'
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
 
@@ -56,9 +55,7 @@ describe('which guardrails hold', () => {
   })
 
   test('a member’s for his keys in every workspace, a default one in its own only', async () => {
-    const workspace = { ...firstWorkspace(OTHER, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
-    await gateway.store.workspaces.first(workspace)
-    gateway.workspaces.set(OTHER, workspace)
+    await otherWorkspace(gateway, OTHER)
     await setDefault({ ignored_providers: ['azure'] })
     await giveMember(await create({ ignored_models: ['openai/gpt-4o'] }), ada)
     expect(fields(await actorOf({ creator_user_id: ada, workspace_id: OTHER }))).toEqual(['ignored_models'])

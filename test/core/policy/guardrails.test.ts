@@ -7,45 +7,28 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { createWorkspace, deleteWorkspace, firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { createWorkspace, deleteWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
 import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { createGuardrail, deleteGuardrail, type NewGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
-import { createApp } from '../../../src/server/app.ts'
-import { type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { apiOf } from '../../support/api.ts'
+import { otherWorkspace, type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
 const UNKNOWN = '019aa000-0000-7000-8000-0000000000ff'
 
 let gateway: Gateway
 let keys: Awaited<ReturnType<typeof testKeys>>
-let app: ReturnType<typeof createApp>
+let ask: ReturnType<typeof apiOf>
 
 beforeEach(async () => {
   gateway = await testGateway()
   keys = await testKeys(gateway)
-  app = createApp(gateway)
+  ask = apiOf(gateway, keys.management)
 })
-
-/** Asks the API with the management key, or another; null for none. */
-async function ask(method: string, path: string, { body, key = keys.management }: { body?: unknown; key?: string | null } = {}) {
-  const headers: Record<string, string> = { 'content-type': 'application/json' }
-  if (key !== null) headers.authorization = `Bearer ${key}`
-  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
-  const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
-  return { status: response.status, json: await response.json() }
-}
 
 const create = async (input: Partial<NewGuardrail> = {}) =>
   (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...input })).data
-
-/** A second workspace, and a management key of its own. */
-async function otherWorkspace(): Promise<string> {
-  const workspace = { ...firstWorkspace(OTHER, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
-  await gateway.store.workspaces.first(workspace)
-  gateway.workspaces.set(OTHER, workspace)
-  return (await createKey(gateway, operator(gateway), { name: 'other', workspace_id: OTHER }, 'management')).key
-}
 
 const NOTHING = {
   description: null,
@@ -238,7 +221,7 @@ describe('E5 POST /guardrails', () => {
 
 describe('GET /guardrails', () => {
   test('pages through those of a workspace, the oldest first', async () => {
-    await otherWorkspace()
+    await otherWorkspace(gateway, OTHER)
     const made: string[] = []
     for (const name of ['a', 'b', 'c']) {
       made.push((await create({ name })).id)
@@ -374,7 +357,7 @@ describe('the default guardrail of a workspace', () => {
   })
 
   test('of another workspace is made by that workspace, and by nobody else’s key', async () => {
-    const key = await otherWorkspace()
+    const { key } = await otherWorkspace(gateway, OTHER)
     const theirs = defaultGuardrailId(OTHER)
     expect((await ask('PATCH', `/guardrails/${id()}`, { body: {}, key })).status).toBe(404)
     expect((await ask('PATCH', `/guardrails/${theirs}`, { body: {}, key })).json.data.workspace_id).toBe(OTHER)
@@ -471,7 +454,7 @@ describe('who may', () => {
   test.each(OPERATIONS.filter(([, path]) => path.startsWith(ID)))(
     '%s %s tells nothing of another workspace’s',
     async (method, path, body) => {
-      const key = await otherWorkspace()
+      const { key } = await otherWorkspace(gateway, OTHER)
       const { id } = await create()
       const more = body ? { body, key } : { key }
       const [foreign, unknown] = [await ask(method, path.replace(UNKNOWN, id), more), await ask(method, path, more)]
@@ -482,7 +465,7 @@ describe('who may', () => {
   )
 
   test('a key of another workspace creates and lists there, and names no other', async () => {
-    const key = await otherWorkspace()
+    const { key } = await otherWorkspace(gateway, OTHER)
     await create()
     const made = await ask('POST', '/guardrails', { body: { name: 'theirs' }, key })
     expect(made.json.data.workspace_id).toBe(OTHER)
