@@ -100,6 +100,7 @@ async function attempt<K extends Kind>(
   const request = protocol.request(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
   let status: number | null = null
+  let failed: GatewayError | null = null
   const answered = (code: number) => {
     status = code
   }
@@ -115,21 +116,13 @@ async function attempt<K extends Kind>(
     return { endpoint, sent, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } catch (thrown) {
     const error = GatewayError.from(thrown)
+    failed = error
     if (!running.cancellation.reason) gateway.health.failed(endpoint, error)
     throw error
   } finally {
-    running.attempts.push(told(endpoint, gateway.clock.ticks() - began, status))
+    running.attempts.push({ endpoint, latency: Math.round(gateway.clock.ticks() - began), status, error: failed })
   }
 }
-
-const told = ({ provider, model, upstreamModel, is_byok }: Endpoint, latency: number, status: number | null) => ({
-  provider_name: provider.name,
-  model_permaslug: model,
-  endpoint_id: `${provider.slug}/${upstreamModel}`,
-  is_byok,
-  latency: Math.round(latency),
-  status,
-})
 
 /** Waits for the first part that a caller can use. */
 async function untilMeaningful<K extends Kind>(

@@ -5,7 +5,6 @@ import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { Bound, HeldCall, Hold } from '../ledger/ledger.ts'
 import { policyFor } from '../policy/effective.ts'
-import type { ProviderResponse } from '../telemetry/generations.ts'
 import type { Kind, Work } from './call.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { kinds } from './kinds.ts'
@@ -27,7 +26,7 @@ export interface Running<K extends Kind> {
   soFar: (() => bigint) | null
   /** Ends the call from outside: the client left, or the gateway stops. */
   cancellation: Cancellation
-  attempts: ProviderResponse[]
+  attempts: Attempt[]
   /** What content filters see in it; null where nothing looks. */
   filtering: Filtering | null
   /** What was fetched for it, by URL, as data URLs. */
@@ -38,6 +37,15 @@ export interface Running<K extends Kind> {
   firstPart: number | null
   /** Forgets the call. */
   forget(): void
+}
+
+/** One try at one endpoint. Latency in whole milliseconds; a status of null means that no answer came. */
+export interface Attempt {
+  endpoint: Endpoint
+  latency: number
+  status: number | null
+  /** Why it gave nothing; null where an answer began. */
+  error: GatewayError | null
 }
 
 const CLIENT_CLOSED_REQUEST = 499

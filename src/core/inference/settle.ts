@@ -5,13 +5,13 @@ import { type Ending, type Sequence, watch } from '../kernel/iterate.ts'
 import { costOf } from '../ledger/cost.ts'
 import type { Charge } from '../ledger/ledger.ts'
 import { dayOf } from '../ledger/periods.ts'
-import type { Generation } from '../telemetry/generations.ts'
+import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import type { Begun } from './attempt.ts'
 import { type AnswerPart, type CommonPart, inputTokens, type Kind, outputTokens, type Receipt, textUsage, type Usage } from './call.ts'
 import { filteredAnswer } from './filters/answer.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
-import { clientLeft, isAbandoned, type Running } from './running.ts'
+import { type Attempt, clientLeft, isAbandoned, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
 import { familyOf } from './tokenizers/families.ts'
 
@@ -188,7 +188,7 @@ function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): 
     api_type: kinds[running.kind].apiType,
     model: endpoint?.model ?? call.models[0] ?? '',
     provider_name: endpoint?.provider.name ?? null,
-    provider_responses: running.attempts,
+    provider_responses: running.attempts.map(told),
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
@@ -217,3 +217,12 @@ function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): 
     contentFilters: running.filtering?.findings ?? [],
   }
 }
+
+const told = ({ endpoint: { provider, model, upstreamModel, is_byok }, latency, status }: Attempt): ProviderResponse => ({
+  provider_name: provider.name,
+  model_permaslug: model,
+  endpoint_id: `${provider.slug}/${upstreamModel}`,
+  is_byok,
+  latency,
+  status,
+})
