@@ -1,6 +1,6 @@
 import { unauthenticated } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
-import { hashOf, isUsable } from './keys.ts'
+import { hashOf, isUsable, type Key } from './keys.ts'
 
 /** Who is asking. Over HTTP it is an API key, or the token of an identity provider; at the terminal it is the operator. */
 export interface Actor {
@@ -23,8 +23,16 @@ export function authenticate(gateway: Gateway, authorization: string | null): Ac
   if (authorization === null || authorization === '') throw unauthenticated('Missing Authentication header')
   const key = gateway.keys.get(hashOf(bearerOf(authorization)))
   if (!key || !isUsable(key, gateway.clock.now())) throw unauthenticated('Invalid API key')
-  return { kind: key.kind, user_id: key.creator_user_id ?? gateway.owner.user_id, workspace_id: key.workspace_id, key_hash: key.hash }
+  return actorWith(gateway, key)
 }
+
+/** Who asks with this key. */
+export const actorWith = ({ owner }: Gateway, key: Key): Actor => ({
+  kind: key.kind,
+  user_id: key.creator_user_id ?? owner.user_id,
+  workspace_id: key.workspace_id,
+  key_hash: key.hash,
+})
 
 /**
  * The same, for a key that another process may have made a moment ago: only then is the store asked, and only whether it has

@@ -269,7 +269,7 @@ function keyOf(gateway: Gateway, hash: string): Key {
 }
 
 /** A key that the actor may manage. Throws 404. */
-function managedKey(gateway: Gateway, actor: Actor, hash: string): Key {
+export function managedKey(gateway: Gateway, actor: Actor, hash: string): Key {
   const key = keyOf(gateway, hash)
   if (!reaches(gateway, actor, key.workspace_id)) throw notFound('API key not found')
   return key

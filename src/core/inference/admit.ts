@@ -21,6 +21,12 @@ export function admit(gateway: Gateway, actor: Actor, call: CallBase, policy: Po
   return gateway.rateLimits.enter(actor, call)
 }
 
+/** Throws what `admit` would, and counts nothing. */
+export function mustBeAdmissible(gateway: Gateway, actor: Actor, call: CallBase, policy: Policy): void {
+  for (const check of CHECKS) check(gateway, actor, call, policy)
+  gateway.rateLimits.check(actor, call)
+}
+
 function mayInfer(_: Gateway, actor: Actor): void {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
 }

@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts'
+import type { Policy } from '../policy/effective.ts'
 import type { Match, OpenedRule } from '../policy/filters/rule.ts'
 import type { Filters } from '../policy/filters.ts'
 import type { Kind, Work } from './call.ts'
@@ -13,11 +14,12 @@ export interface Filtered<K extends Kind> {
   filtering: Filtering | null
 }
 
-/** A call at which nothing looks. */
-export const asItIs = <K extends Kind>(call: Work[K]['call']): Filtered<K> => ({ call, error: null, filtering: null })
+/** The call as the policy's filters leave it, at once where nothing looks at it. */
+export const filteredBy = <K extends Kind>({ filters }: Policy, kind: K, call: Work[K]['call']): Filtered<K> | Promise<Filtered<K>> =>
+  filters ? filteredCall(kind, call, filters) : { call, error: null, filtering: null }
 
 /** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Never throws. */
-export async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filters: Promise<Filters>): Promise<Filtered<K>> {
+async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filters: Promise<Filters>): Promise<Filtered<K>> {
   const { reworded }: KindOfWork<K> = kinds[kind]
   const blocking: Blocking[] = []
   let filtering: Filtering | null = null

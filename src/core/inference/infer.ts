@@ -6,8 +6,8 @@ import { policyFor } from '../policy/effective.ts'
 import { admit, mayStill } from './admit.ts'
 import { attemptInOrder } from './attempt.ts'
 import type { Kind, Work } from './call.ts'
-import { asItIs, type Filtered, filteredCall } from './filters.ts'
-import { planRoute, planTo } from './plan.ts'
+import { type Filtered, filteredBy } from './filters.ts'
+import { type Candidates, candidatesFor, planAmong, planTo } from './plan.ts'
 import { begin, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
@@ -22,7 +22,8 @@ export async function infer<K extends Kind>(
 ): Promise<Answer<K>> {
   const policy = policyFor(gateway, actor)
   const leave = admit(gateway, actor, call, policy)
-  const filtered = policy.filters ? await filteredCall(kind, call, policy.filters) : asItIs<K>(call)
+  const looked = filteredBy(policy, kind, call)
+  const filtered = looked instanceof Promise ? await looked : looked
   const running = start(gateway, actor, kind, filtered, signal, leave)
   try {
     if (filtered.error) throw filtered.error
@@ -46,9 +47,8 @@ function start<K extends Kind>(
   try {
     // Filters take their time: what holds is what holds now.
     mayStill(gateway, actor)
-    const { rules } = policyFor(gateway, actor)
     // What content filters refuse is recorded, and not sent.
-    const plan = error ? planTo([]) : planRoute(gateway, kind, call, byokKeysFor(gateway, actor), rules, sessionOf(actor, kind, call))
+    const plan = error ? planTo([]) : planAmong(gateway, kind, call, candidatesOf(gateway, actor, kind, call))
     const running = begin(gateway, actor, kind, call, plan, signal, leave)
     running.filtering = filtering
     return running
@@ -57,3 +57,7 @@ function start<K extends Kind>(
     throw refusal
   }
 }
+
+/** Who may serve an actor's call by all that holds for him at this moment. Throws 400 as `planRoute` does. */
+export const candidatesOf = <K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Candidates =>
+  candidatesFor(gateway, kind, call, byokKeysFor(gateway, actor), policyFor(gateway, actor).rules, sessionOf(actor, kind, call))

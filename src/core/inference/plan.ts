@@ -7,7 +7,7 @@ import type { Kind, RoutingPreferences, SortKey, Work } from './call.ts'
 import { kinds } from './kinds.ts'
 import { asNamed, by, deferred, drawn, sorted } from './plan/order.ts'
 import { type Dropped, nobodyLeft } from './plan/refusal.ts'
-import { wantedBy } from './plan/wanted.ts'
+import { type Wanted, wantedBy } from './plan/wanted.ts'
 import { forbidding } from './plan/wishes.ts'
 import type { Stage, Strategy } from './routing-metadata.ts'
 import type { Session } from './sessions.ts'
@@ -32,14 +32,30 @@ export const planTo = (endpoints: Endpoint[]): Plan => ({ endpoints, dropped: []
  * miss what is preferred stand behind, and those that rest last. Throws 400 for a model that is not in the catalogue or does another kind
  * of work, and 404 when a wish or a guardrail excludes the last endpoint, naming it.
  */
-export function planRoute<K extends Kind>(
+export const planRoute = <K extends Kind>(
   gateway: Gateway,
   kind: K,
   call: Work[K]['call'],
   own: OpenedKey[] = [],
   rules: Rule[] = [],
   session: Session | null = null,
-): Plan {
+): Plan => planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, own, rules, session))
+
+/** Who may serve a call, before anybody is put in order. */
+export interface Candidates extends Wanted {
+  groups: Group[]
+  dropped: Dropped[]
+}
+
+/** The first half of `planRoute`: all that may serve, and why the others may not. Throws 400 as it does. */
+export function candidatesFor<K extends Kind>(
+  gateway: Gateway,
+  kind: K,
+  call: Work[K]['call'],
+  own: OpenedKey[],
+  rules: Rule[],
+  session: Session | null,
+): Candidates {
   const dropped: Dropped[] = []
   const { models, strategy, stages } = wantedBy(gateway, kind, call)
   const candidates = models.map(({ model, sort }) => {
@@ -47,6 +63,12 @@ export function planRoute<K extends Kind>(
     return { sort, turns, place: session ? gateway.sessions.endpointOf(session, model.id) : undefined }
   })
   const groups = call.routing.partition === 'none' ? asOne(candidates) : candidates
+  return { groups, dropped, models, strategy, stages }
+}
+
+/** The second half: these in the order in which they are tried. Throws 404 as it does. */
+export function planAmong<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], candidates: Candidates): Plan {
+  const { groups, dropped, strategy, stages } = candidates
   const endpoints = groups.flatMap(group => {
     const ordered = group.turns.flatMap(turn => inOrder(gateway, turn, kind, call, group))
     return picked(gateway, ordered, call.routing)
@@ -74,7 +96,7 @@ function isAllowedBy(rules: Rule[], endpoint: Endpoint, dropped: Dropped[]): boo
 }
 
 /** Endpoints that are put in order together, turn by turn. */
-interface Group {
+export interface Group {
   turns: Endpoint[][]
   /** What the model's variant says. */
   sort: SortKey | undefined

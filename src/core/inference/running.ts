@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
-import type { Bound, HeldCall, Hold } from '../ledger/ledger.ts'
+import type { Amounts, Bound, HeldCall, Hold } from '../ledger/ledger.ts'
 import { policyFor } from '../policy/effective.ts'
 import type { Kind, Work } from './call.ts'
 import type { Filtering } from './filters/filtering.ts'
@@ -75,7 +75,7 @@ export function begin<K extends Kind>(
     actor,
     kind,
     call,
-    plan: hold ? { ...plan, endpoints: plan.endpoints.filter(endpoint => isPayable(hold, endpoint)) } : plan,
+    plan: hold ? { ...plan, endpoints: plan.endpoints.filter(endpoint => isPayable(hold.amounts, endpoint)) } : plan,
     hold,
     held: null,
     isBounded: bounds.length > 0,
@@ -113,7 +113,7 @@ function holdFor<K extends Kind>(
 }
 
 /** Whether a limit lets the call go there. */
-const isPayable = ({ amounts }: Hold, { is_byok }: Endpoint) => (is_byok ? amounts.byok : amounts.own) !== null
+export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean => (is_byok ? amounts.byok : amounts.own) !== null
 
 /** What is written down of it before it goes out. A call that costs nothing leaves nothing to be found. */
 function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { payer, amounts }: Hold): HeldCall | null {

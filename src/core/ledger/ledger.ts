@@ -115,6 +115,10 @@ export interface Ledger {
    * has left. A way that cannot be paid is closed: its amount is null. Throws 402 with the message of the first bound that stops the last.
    */
   reserve(payer: Payer, need: Need, bounds: Bound[]): Hold
+  /** What `reserve` would set aside, or throw, without doing so. */
+  grant(need: Need, bounds: Bound[]): Amounts
+  /** What a bound has left, spending and holds taken off: below 0 where more was spent than it allows by now. */
+  left(bound: Bound): bigint
   /** Turns a hold into spending. A hold settles once: a second time changes nothing. */
   settle(hold: Hold, charge: Charge): void
   /** Gives a hold back unspent. */
@@ -144,6 +148,8 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     return book ? limit - spentIn(book, period, byok, clock) - heldIn(book, byok) : limit
   }
 
+  const grant = (need: Need, bounds: Bound[]): Amounts => (bounds.length === 0 ? need.most : granted(need, bounds, left))
+
   function charge(one: Charge): void {
     for (const book of books.of(one)) spend(book[way(one.byok)], one.day, one.nanos)
   }
@@ -156,11 +162,13 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
 
   return {
     reserve(payer, need, bounds) {
-      const hold = { payer, amounts: bounds.length === 0 ? need.most : granted(need, bounds, left) }
+      const hold = { payer, amounts: grant(need, bounds) }
       open.add(hold)
       for (const book of books.of(payer)) setAside(book, hold.amounts, 1n)
       return hold
     },
+    grant,
+    left,
     settle(hold, charged) {
       if (release(hold)) charge(charged)
     },

@@ -26,7 +26,8 @@ export interface Policy {
 
 /** The policy of this actor, from memory alone. */
 export function policyFor(gateway: Gateway, actor: Actor): Policy {
-  const name = actor.key_hash ?? ''
+  const name = actor.key_hash
+  if (name === null) return policyOf(gateway, actor)
   const known = gateway.policies.get(name)
   if (known) return known
   const made = policyOf(gateway, actor)
@@ -55,14 +56,14 @@ const boundsOf = (gateway: Gateway, actor: Actor, applied: Applied[]): Bound[] =
 ]
 
 /** A guardrail that holds for an actor, and whose spending it counts. */
-interface Applied {
+export interface Applied {
   scope: 'workspace' | 'member' | 'key'
   guardrail: Guardrail
   account: Account
 }
 
 /** The guardrails that hold for an actor: his workspace's default one, the one of who made his key, and the key's own (wire reference H.4). */
-function appliedTo(gateway: Gateway, { workspace_id, user_id, key_hash }: Actor): Applied[] {
+export function appliedTo(gateway: Gateway, { workspace_id, user_id, key_hash }: Actor): Applied[] {
   const named = {
     workspace: defaultGuardrailId(workspace_id),
     member: assignedTo(gateway, 'member', user_id),

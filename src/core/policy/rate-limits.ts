@@ -11,6 +11,8 @@ export interface RateLimits {
    * Throws 429 where a limit is reached, with when it is not any more.
    */
   enter(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): () => void
+  /** Throws what `enter` would, and counts nothing. */
+  check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
   /** The calls of free models that all keys together may make today, midnight to midnight UTC, and have made. Null: as many as they like. */
   freeToday(): { limit: number; used: number } | null
 }
@@ -76,14 +78,21 @@ export function openRateLimits({ limits }: Config, clock: Clock, freeSoFar = 0):
     }
   }
 
+  function open(key: string, call: Pick<CallBase, 'models'>): Limit[] {
+    const found = applying(key, call)
+    const reached = found.find(({ used, most }) => used >= most)
+    if (reached) throw refusal(reached, clock.now().getTime())
+    return found
+  }
+
   return {
     enter({ key_hash }, call) {
       const key = key_hash ?? ''
-      const found = applying(key, call)
-      const reached = found.find(({ used, most }) => used >= most)
-      if (reached) throw refusal(reached, clock.now().getTime())
-      for (const limit of found) limit.count()
+      for (const limit of open(key, call)) limit.count()
       return concurrent_requests === undefined ? NOTHING : leaving(key)
+    },
+    check({ key_hash }, call) {
+      open(key_hash ?? '', call)
     },
     freeToday() {
       const limit = free_models ? free_models.requests_per_day : undefined

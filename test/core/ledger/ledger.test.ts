@@ -53,6 +53,17 @@ describe('a hold', () => {
     expect([ledger.held('key k', false), ledger.spent('key k', null, false)]).toEqual([0n, 0n])
   })
 
+  test('can be asked about before it is made, which sets nothing aside', async () => {
+    const clock = new TestClock()
+    const ledger = await openLedger(remembering(), clock)
+    ledger.settle(ledger.reserve(payer(), exactly(own(100n)), []), chargeOn(clock, 70n))
+    const bound = boundOf({ limit: 100n })
+    const grant = (most: bigint, least = most) => ledger.grant({ most: own(most), least: own(least) }, [bound])
+    expect([grant(30n), grant(31n, 10n)]).toEqual([own(30n), own(30n)])
+    expect([fits(() => grant(30n)), fits(() => grant(31n))]).toEqual([true, false])
+    expect([ledger.left(bound), ledger.held('key k', false)]).toEqual([30n, 0n])
+  })
+
   test('settles once, whoever tries again', async () => {
     const clock = new TestClock()
     const ledger = await openLedger(remembering(), clock)

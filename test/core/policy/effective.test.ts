@@ -115,6 +115,14 @@ describe('what they come to', () => {
   })
 })
 
+test('who has no key is held to what his own workspace says, and to no other’s', async () => {
+  await setDefault({ ignored_providers: ['azure'] })
+  const keyless = { ...operator(gateway), key_hash: null }
+  expect(fields(keyless)).toEqual(['ignored_providers'])
+  expect(fields({ ...keyless, workspace_id: OTHER })).toEqual([])
+  expect(fields(keyless)).toEqual(['ignored_providers'])
+})
+
 describe('it is made once', () => {
   test('and again after every change of what it is made of', async () => {
     const policies = [policyFor(gateway, actor)]
