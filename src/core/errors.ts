@@ -44,7 +44,9 @@ export interface ErrorDetails {
   /** Where HTTP has a better status than the type's own (405, 408, 415). */
   status?: number
   /** Seconds after which trying again makes sense. */
-  retryAfter?: number
+  retryAfter?: number | undefined
+  /** Members that stand beside `error` in the body. */
+  besides?: Record<string, unknown> | undefined
 }
 
 /** A failure that the caller may see: a canonical type, a sentence for a person, and facts for a program. */
@@ -53,14 +55,22 @@ export class GatewayError extends Error {
   readonly status: number
   readonly metadata: Record<string, unknown>
   readonly retryAfter: number | undefined
+  readonly besides: Record<string, unknown> | undefined
 
-  constructor(type: ErrorType, message: string, { metadata = {}, cause, status = STATUS[type], retryAfter }: ErrorDetails = {}) {
+  constructor(type: ErrorType, message: string, { metadata = {}, cause, status = STATUS[type], retryAfter, besides }: ErrorDetails = {}) {
     super(message, { cause })
     this.name = 'GatewayError'
     this.type = type
     this.status = status
     this.metadata = metadata
     this.retryAfter = retryAfter
+    this.besides = besides
+  }
+
+  /** The same failure with these members beside it. Another object: one failure may end several calls. */
+  beside(besides: Record<string, unknown>): GatewayError {
+    const { type, message, metadata, cause, status, retryAfter } = this
+    return new GatewayError(type, message, { metadata, cause, status, retryAfter, besides })
   }
 
   /** Any thrown value as a GatewayError: what is not ours is a bug, and says no more than "Internal Server Error". */

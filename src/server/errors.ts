@@ -4,8 +4,9 @@ import { GatewayError } from '../core/errors.ts'
 export type Envelope = (error: GatewayError, requestId: string) => unknown
 
 /** The usual one (specification, Error envelope). */
-const usual: Envelope = ({ type, status, message, metadata }, requestId) => ({
+const usual: Envelope = ({ type, status, message, metadata, besides }, requestId) => ({
   error: { code: status, message, metadata: { error_type: type, request_id: requestId, ...metadata } },
+  ...besides,
 })
 
 /** The one place where a failure becomes a response. Only what is ours to say is said. */

@@ -24,6 +24,21 @@ export function originOf(request: Request, requestId: string, { config }: Gatewa
   }
 }
 
+/**
+ * The member under which a request asks to be told how it was routed: `gateway_metadata` for `X-Gateway-Metadata: enabled`. The service's own
+ * name comes before those that every gateway goes by, and a header before its legacy form; any other value asks for nothing.
+ */
+export function routingMetadataOf({ headers }: Request, { config: { service_name } }: Gateway): string | undefined {
+  const isWanted = (name: string) => levelIn(headers, name)?.trim().toLowerCase() === 'enabled'
+  const name = isWanted(service_name) ? service_name : NAMES.find(isWanted)
+  return name === undefined ? undefined : `${name}_metadata`
+}
+
+const NAMES = ['gateway', 'openrouter']
+
+const levelIn = (headers: Headers, name: string): string | null =>
+  headers.get(`x-${name}-metadata`) ?? headers.get(`x-${name}-experimental-metadata`)
+
 /** The session that a header names. The body's own wins over it. */
 export function sessionOf(request: Request): string | null {
   const session = request.headers.get('x-session-id')

@@ -7,7 +7,7 @@ import { infer } from '../core/inference/infer.ts'
 import type { Answer } from '../core/inference/settle.ts'
 import { errorResponse } from './errors.ts'
 import { eventStream, type KeepAlive } from './event-stream.ts'
-import { betasOf, originOf, requestIdOf, sessionOf } from './headers.ts'
+import { betasOf, originOf, requestIdOf, routingMetadataOf, sessionOf } from './headers.ts'
 import type { Refusal } from './operation.ts'
 
 /** The statuses that an inference route may answer with. */
@@ -40,7 +40,8 @@ export interface Door {
 /** Answers a request for text, whole or streamed; every failure becomes a response. */
 export const respond = (gateway: Gateway, actor: Actor, request: Request, door: Door): Promise<Response> =>
   responding(gateway, request, door.refusal, async (context, headers) => {
-    const understood = await door.understand(context)
+    const routingMetadata = routingMetadataOf(request, gateway)
+    const understood = await door.understand(routingMetadata === undefined ? context : { ...context, routingMetadata })
     const answer = infer(gateway, actor, 'text', understood.call, request.signal)
     if (understood.call.stream) return await streamed(gateway, understood, answer, keepAliveOf(gateway, door), headers)
     return Response.json(await understood.whole(await answer), { headers })

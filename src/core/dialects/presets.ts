@@ -74,8 +74,12 @@ export const withPresets =
         call.tools,
       ),
       params: { ...under.params, ...call.params },
+      ...(call.routingMetadata ? { routingMetadata: { ...call.routingMetadata, requested: requestedBy(body, named.slug) } } : {}),
     }
   }
+
+/** What the body asked for, in its own words. */
+const requestedBy = ({ model, models }: Naming, slug: string): string => model ?? models?.[0] ?? MARK + slug
 
 const MARK = '@preset/'
 

@@ -66,13 +66,17 @@ export interface CallContext {
   id: string
   session_id: string | null
   betas: string[]
+  /** The member under which the caller wants to see how he was routed. */
+  routingMetadata?: string
 }
 
 /** What every call has, whatever the dialect. Throws 400 for more models than are tried, and for no provider at all. */
-export function callBase(gateway: Gateway, actor: Actor, body: Routing, { id, origin, session_id }: CallContext): CallBase {
+export function callBase(gateway: Gateway, actor: Actor, body: Routing, context: CallContext): CallBase {
+  const { id, origin, session_id, routingMetadata: name } = context
+  const models = modelsOf(gateway, actor, body)
   return {
     id,
-    models: modelsOf(gateway, actor, body),
+    models,
     stream: body.stream ?? false,
     routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body) },
     user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
@@ -81,6 +85,7 @@ export function callBase(gateway: Gateway, actor: Actor, body: Routing, { id, or
     preset_id: null,
     echoUpstreamBody: false,
     origin,
+    ...(name === undefined ? {} : { routingMetadata: { name, requested: models[0] ?? '' } }),
   }
 }
 

@@ -25,7 +25,17 @@ export interface CallBase {
   preset_id: string | null
   /** Whether the caller asked to see the bodies sent upstream. */
   echoUpstreamBody: boolean
+  /** Absent where the caller did not ask how it was routed. */
+  routingMetadata?: MetadataWish
   origin: Origin
+}
+
+/** What a caller who asks how his call was routed is answered with. */
+export interface MetadataWish {
+  /** The member that holds it: `gateway_metadata`. */
+  name: string
+  /** The model as he asked for it, before presets and routers. */
+  requested: string
 }
 
 /** Where a call came from, as its headers tell. */
@@ -271,8 +281,15 @@ export type CommonPart =
   | { type: 'usage'; usage: Usage }
   /** The answer broke off here. What was given before stays given. */
   | { type: 'error'; error: GatewayError }
-  /** The last part: the call is settled and recorded. */
-  | { type: 'receipt'; receipt: Receipt }
+  | ReceiptPart
+
+/** The last part: the call is settled and recorded. */
+export interface ReceiptPart {
+  type: 'receipt'
+  receipt: Receipt
+  /** What stands beside the answer's own members, for a caller who asked for it. */
+  besides?: Record<string, unknown> | undefined
+}
 
 /** What the provider tells before it answers. Not yet a piece of the answer. */
 export interface Start {

@@ -7,7 +7,8 @@ import { admit, mayStill } from './admit.ts'
 import { attemptInOrder } from './attempt.ts'
 import type { Kind, Work } from './call.ts'
 import { type Filtered, filteredBy } from './filters.ts'
-import { type Candidates, candidatesFor, planAmong, planTo } from './plan.ts'
+import { type Candidates, candidatesFor, type Plan, planAmong, planTo, unordered } from './plan.ts'
+import { routedFailure } from './routing-metadata.ts'
 import { begin, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
@@ -31,7 +32,7 @@ export async function infer<K extends Kind>(
   } catch (thrown) {
     const error = GatewayError.from(thrown)
     await settleFailure(gateway, running, error)
-    throw error
+    throw routedFailure(error, running)
   }
 }
 
@@ -44,17 +45,29 @@ function start<K extends Kind>(
   signal: AbortSignal,
   leave: () => void,
 ): Running<K> {
+  let candidates: Candidates | null = null
   try {
     // Filters take their time: what holds is what holds now.
     mayStill(gateway, actor)
     // What content filters refuse is recorded, and not sent.
-    const plan = error ? planTo([]) : planAmong(gateway, kind, call, candidatesOf(gateway, actor, kind, call))
+    candidates = error ? null : candidatesOf(gateway, actor, kind, call)
+    const plan = candidates ? planAmong(gateway, kind, call, candidates) : planTo([])
     const running = begin(gateway, actor, kind, call, plan, signal, leave)
     running.filtering = filtering
+    if (error && call.routingMetadata) running.plan = planUnsent(gateway, actor, kind, call)
     return running
   } catch (refusal) {
     leave()
-    throw refusal
+    throw candidates ? routedFailure(GatewayError.from(refusal), { call, plan: unordered(candidates), attempts: [], filtering }) : refusal
+  }
+}
+
+/** Who would have served a call that is refused. Never throws: why it is refused is known already. */
+function planUnsent<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Plan {
+  try {
+    return unordered(candidatesOf(gateway, actor, kind, call))
+  } catch {
+    return planTo([])
   }
 }
 

@@ -9,21 +9,28 @@ import { asNamed, by, deferred, drawn, sorted } from './plan/order.ts'
 import { type Dropped, nobodyLeft } from './plan/refusal.ts'
 import { type Wanted, wantedBy } from './plan/wanted.ts'
 import { forbidding } from './plan/wishes.ts'
-import type { Stage, Strategy } from './routing-metadata.ts'
 import type { Session } from './sessions.ts'
 
-/** The endpoints to try, in order, and why the others were dropped. */
-export interface Plan {
+/** The endpoints to try, in order, out of all that there are. */
+export interface Plan extends Candidates {
   endpoints: Endpoint[]
-  dropped: Dropped[]
-  /** How the models were found that the call is for. */
-  strategy: Strategy
-  /** What was done to find them. */
-  stages: Stage[]
 }
 
 /** A plan to ask just these. */
-export const planTo = (endpoints: Endpoint[]): Plan => ({ endpoints, dropped: [], strategy: 'direct', stages: [] })
+export const planTo = (endpoints: Endpoint[]): Plan => ({
+  endpoints,
+  groups: [{ turns: [endpoints], sort: undefined, place: undefined }],
+  dropped: [],
+  models: [],
+  strategy: 'direct',
+  stages: [],
+})
+
+/** A plan that nobody will follow: all who may serve, in no order. */
+export const unordered = (candidates: Candidates): Plan => ({
+  ...candidates,
+  endpoints: candidates.groups.flatMap(({ turns }) => turns.flat()),
+})
 
 /**
  * Who may serve the call. Of each model that it names: the endpoints that there are, without those that a wish of the call or one of the
@@ -41,7 +48,7 @@ export const planRoute = <K extends Kind>(
   session: Session | null = null,
 ): Plan => planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, own, rules, session))
 
-/** Who may serve a call, before anybody is put in order. */
+/** Who may serve a call, before anybody is put in order, and why the others may not. */
 export interface Candidates extends Wanted {
   groups: Group[]
   dropped: Dropped[]
@@ -68,13 +75,13 @@ export function candidatesFor<K extends Kind>(
 
 /** The second half: these in the order in which they are tried. Throws 404 as it does. */
 export function planAmong<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], candidates: Candidates): Plan {
-  const { groups, dropped, strategy, stages } = candidates
+  const { groups, dropped } = candidates
   const endpoints = groups.flatMap(group => {
     const ordered = group.turns.flatMap(turn => inOrder(gateway, turn, kind, call, group))
     return picked(gateway, ordered, call.routing)
   })
   if (endpoints.length === 0) throw nobodyLeft(kind, call, dropped)
-  return { endpoints: deferred(gateway, endpoints, call.routing), dropped, strategy, stages }
+  return { ...candidates, endpoints: deferred(gateway, endpoints, call.routing) }
 }
 
 function allowed<K extends Kind>(endpoints: Endpoint[], kind: K, call: Work[K]['call'], rules: Rule[], dropped: Dropped[]): Endpoint[] {

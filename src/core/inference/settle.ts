@@ -7,10 +7,21 @@ import type { Charge } from '../ledger/ledger.ts'
 import { dayOf } from '../ledger/periods.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import type { Begun } from './attempt.ts'
-import { type AnswerPart, type CommonPart, inputTokens, type Kind, outputTokens, type Receipt, textUsage, type Usage } from './call.ts'
+import {
+  type AnswerPart,
+  type CommonPart,
+  inputTokens,
+  type Kind,
+  outputTokens,
+  type Receipt,
+  type ReceiptPart,
+  textUsage,
+  type Usage,
+} from './call.ts'
 import { filteredAnswer } from './filters/answer.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
+import { shownRouting } from './routing-metadata.ts'
 import { type Attempt, clientLeft, isAbandoned, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
 import { familyOf } from './tokenizers/families.ts'
@@ -69,15 +80,23 @@ async function close(
   else gateway.health.ended(endpoint, sent, error ? null : tokensOf(meter))
   const receipt = await receiptFor(gateway, endpoint, meter, error)
   if (!error) remember(gateway, running, endpoint, receipt)
-  const last: CommonPart[] = error ? [{ type: 'error', error }] : []
+  let failure = error
   try {
     await record(gateway, running, { endpoint, meter, receipt, error, ...end })
   } catch (thrown) {
-    if (!error) last.push({ type: 'error', error: GatewayError.from(thrown) })
+    failure ??= GatewayError.from(thrown)
   }
   if (receipt.cost_details === null) gateway.events.publish('price.missing', { endpoint })
-  last.push({ type: 'receipt', receipt })
-  return last
+  const isGood = !failure && meter.finish?.reason !== 'error'
+  const besides =
+    running.call.routingMetadata && shownRouting(running, { endpoint, isGood, error: failure, generation_time: end.ended - sent })
+  return lastParts(receipt, failure, besides)
+}
+
+/** How an answer ends, with its failure, where it has failed. */
+function lastParts(receipt: Receipt, failure: GatewayError | null, besides: ReceiptPart['besides']): CommonPart[] {
+  const last: ReceiptPart = { type: 'receipt', receipt, besides }
+  return failure ? [{ type: 'error', error: besides ? failure.beside(besides) : failure }, last] : [last]
 }
 
 const tokensOf = ({ usage, soFar }: Meter<never>): number => (usage ? outputTokens(usage) : soFar)

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../errors.ts'
-import type { AudioDelta, Logprobs, ReasoningDetail, Receipt, TextPart } from '../../inference/call.ts'
+import type { AudioDelta, Logprobs, ReasoningDetail, ReceiptPart, TextPart } from '../../inference/call.ts'
 import { addDetail } from '../../inference/reasoning-details.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { joinedBase64 } from '../../kernel/data-url.ts'
@@ -85,12 +85,12 @@ export async function chatResponse(answer: Answer<'text'>, shape: Shape) {
   const choices: Choice[] = []
   let start = { system_fingerprint: null as string | null, service_tier: null as string | null }
   let error: GatewayError | null = null
-  let receipt: Receipt | null = null
+  let receipt: ReceiptPart | null = null
   for (const batch of await answer.parts.all()) {
     for (const part of batch) {
       if (part.type === 'start') start = part
       else if (part.type === 'error') error = part.error
-      else if (part.type === 'receipt') receipt = part.receipt
+      else if (part.type === 'receipt') receipt = part
       else if ('choice' in part) choiceAt(choices, part.choice).add(part)
     }
   }
@@ -104,7 +104,7 @@ export async function chatResponse(answer: Answer<'text'>, shape: Shape) {
     system_fingerprint: start.system_fingerprint,
     ...(start.service_tier === null ? {} : { service_tier: start.service_tier }),
     choices: choices.flatMap((choice, index) => (choice ? [shownChoice(choice, index, error, shape)] : [])),
-    ...(receipt ? { usage: chatUsage(receipt) } : {}),
+    ...(receipt ? { usage: chatUsage(receipt.receipt), ...receipt.besides } : {}),
   }
 }
 

@@ -59,7 +59,7 @@ export class ChatStream {
       case 'error':
         return this.#error(part.error)
       case 'receipt':
-        return this.#event(`,"choices":[],"usage":${JSON.stringify(chatUsage(part.receipt))}`) + DONE
+        return this.#event(`,"choices":[],${JSON.stringify({ usage: chatUsage(part.receipt), ...part.besides }).slice(1, -1)}`) + DONE
       default:
         return ''
     }
@@ -134,6 +134,6 @@ export function chatFailure(
 ): string {
   return new ChatStream(answer, shape).write([
     { type: 'error', error },
-    { type: 'receipt', receipt: freeReceipt(textUsage(0, 0)) },
+    { type: 'receipt', receipt: freeReceipt(textUsage(0, 0)), besides: error.besides },
   ])
 }

@@ -32,9 +32,10 @@ const TYPES: Partial<Record<ErrorType, string>> = {
 const UNLISTED: readonly ErrorType[] = ['conflict', 'unavailable']
 
 /** A failure as Anthropic's clients know it, whole or as the data of an `error` event. `request_id` is the generation's, if there is one. */
-export const messagesError = ({ type, message, metadata }: GatewayError, request_id: string | null) => ({
+export const messagesError = ({ type, message, metadata, besides }: GatewayError, request_id: string | null) => ({
   type: 'error' as const,
   error: { type: TYPES[type] ?? 'api_error', message, ...(UNLISTED.includes(type) ? {} : { error_type: type }) },
   request_id,
   ...(Object.keys(metadata).length > 0 ? { metadata } : {}),
+  ...besides,
 })

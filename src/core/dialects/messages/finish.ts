@@ -1,5 +1,5 @@
 import { GatewayError } from '../../errors.ts'
-import type { FinishReason, TextPart } from '../../inference/call.ts'
+import type { FinishReason, ReceiptPart, TextPart } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
 
 /** Anthropic's reasons, and what each is in our words. */
@@ -63,4 +63,5 @@ function reasonOf(finish: Finish | null, { calledTool, refused }: Said): string 
 }
 
 /** The provider stopped in an error of its own, and said no more about it. Anthropic's clients have no reason for that. */
-export const endedInError = () => new GatewayError('provider_unavailable', 'Provider returned error')
+export const endedInError = (besides: ReceiptPart['besides']) =>
+  new GatewayError('provider_unavailable', 'Provider returned error', { besides })

@@ -1,4 +1,4 @@
-import type { Receipt, TextCall, TextPart } from '../../inference/call.ts'
+import type { ReceiptPart, TextCall, TextPart } from '../../inference/call.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
 import { Content } from './content.ts'
@@ -12,17 +12,17 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
   const blocks = new Blocks()
   let finish: Extract<TextPart, { type: 'finish' }> | null = null
   let tier: string | null = null
-  let receipt: Receipt | null = null
+  let receipt: ReceiptPart | null = null
   for (const batch of await answer.parts.all()) {
     for (const part of batch) {
       if (part.type === 'error') throw part.error
       if (part.type === 'start') tier = part.service_tier
-      else if (part.type === 'receipt') receipt = part.receipt
+      else if (part.type === 'receipt') receipt = part
       else if (part.type === 'finish') finish ??= part.choice === 0 ? part : null
       else blocks.add(content.read(part))
     }
   }
-  if (finish?.reason === 'error') throw endedInError()
+  if (finish?.reason === 'error') throw endedInError(receipt?.besides)
   blocks.add(content.end())
   return {
     id: answer.id,
@@ -33,7 +33,9 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
     content: blocks.content,
     ...endingOf(finish, content),
     ...besidesOf(finish),
-    ...(receipt ? { usage: { ...messageUsage(receipt.usage, content.webFetches, tier), ...costsOf(receipt) } } : {}),
+    ...(receipt
+      ? { usage: { ...messageUsage(receipt.receipt.usage, content.webFetches, tier), ...costsOf(receipt.receipt) }, ...receipt.besides }
+      : {}),
   }
 }
 

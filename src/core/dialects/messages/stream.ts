@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../errors.ts'
-import { type Receipt, type TextCall, type TextPart, textUsage, type Usage } from '../../inference/call.ts'
+import { type ReceiptPart, type TextCall, type TextPart, textUsage, type Usage } from '../../inference/call.ts'
 import { promptEstimate } from '../../inference/kinds/text/prompt.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { ruleOfThumb } from '../../inference/tokenizers/rule-of-thumb.ts'
@@ -63,19 +63,19 @@ class MessagesStream {
       case 'error':
         return this.#error(part.error)
       case 'receipt':
-        return this.#end(part.receipt)
+        return this.#end(part)
       default:
         return events(this.#content.read(part))
     }
   }
 
-  #end(receipt: Receipt): string {
+  #end({ receipt, besides }: ReceiptPart): string {
     if (this.#failed) return ''
     const rest = events(this.#content.end())
-    if (this.#finish?.reason === 'error') return rest + this.#error(endedInError())
+    if (this.#finish?.reason === 'error') return rest + this.#error(endedInError(besides))
     const usage = { ...countsOf(receipt.usage, this.#content.webFetches), ...costsOf(receipt) }
     const delta = endingOf(this.#finish, this.#content)
-    return rest + event({ type: 'message_delta', delta, usage, ...besidesOf(this.#finish) }) + event({ type: 'message_stop' })
+    return rest + event({ type: 'message_delta', delta, usage, ...besidesOf(this.#finish) }) + event({ type: 'message_stop', ...besides })
   }
 
   #error(error: GatewayError): string {

@@ -8,16 +8,23 @@ export class Filtering {
   readonly filters: Filters
   /** What was found, summed up: never the words themselves. */
   readonly findings: Finding[] = []
+  /** The rule of each of them. */
+  readonly rules: OpenedRule[] = []
 
   constructor(filters: Filters) {
     this.filters = filters
   }
 
   /** Notes a match. */
-  note({ guardrail_id, filter, action }: OpenedRule, where: Finding['where'], count = 1): void {
+  note(rule: OpenedRule, where: Finding['where'], count = 1): void {
+    const { guardrail_id, filter, action } = rule
     const known = this.findings.find(one => one.guardrail_id === guardrail_id && one.filter === filter && one.where === where)
-    if (known) known.count += count
-    else this.findings.push({ guardrail_id, filter, action, where, count })
+    if (known) {
+      known.count += count
+      return
+    }
+    this.findings.push({ guardrail_id, filter, action, where, count })
+    this.rules.push(rule)
   }
 }
 
