@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { RoutingMetadata } from '../../src/core/inference/routing-metadata.ts'
 import { createApp } from '../../src/server/app.ts'
-import { chat, eventually, limitedKey, routesConfig } from '../support/chat.ts'
+import { chat, eventually, generationOf, idOf, limitedKey, routesConfig } from '../support/chat.ts'
 import { testGateway, testKeys } from '../support/gateway.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -274,7 +274,9 @@ describe.each(WAYS)('%s', (_, body, path) => {
   })
 
   test('the region is the way in', async () => {
-    expect(metadataOf(await send({}, { headers: { ...ENABLED, host: 'eu.example.com' } })).region).toBe('europe')
+    const outcome = await send({}, { headers: { ...ENABLED, host: 'eu.example.com' } })
+    expect(metadataOf(outcome).region).toBe('europe')
+    expect(await generationOf(server, idOf(outcome))).toMatchObject({ data_region: 'europe', router: null })
   })
 
   test('a caller’s own provider key shows', async () => {

@@ -41,6 +41,8 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
   user_agent: null,
   error_type: null,
   preset_id: 'preset-1',
+  data_region: 'europe',
+  router: 'gateway/auto',
   contentFilters: [],
   ...more,
 })

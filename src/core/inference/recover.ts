@@ -56,6 +56,8 @@ const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: D
   title: null,
   user_agent: null,
   preset_id: null,
+  data_region: 'global',
+  router: null,
   contentFilters: [],
 })
 

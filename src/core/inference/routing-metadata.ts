@@ -88,10 +88,15 @@ export function routingMetadata(requested: string, routed: Routed, outcome: Outc
   }
 }
 
+/** The router that chose the model of a call, by the name that was asked for; null where none did. */
+export const routerOf = ({ call, plan }: Routed): string | null => (isRouted(plan) ? (call.models[0] ?? null) : null)
+
+const isRouted = ({ strategy }: Plan) => strategy === 'auto' || strategy === 'free'
+
 // A router's own choice among its models is no fallback.
-function strategyOf({ strategy, models: [first] }: Plan, served: Endpoint | null): Strategy {
-  const isRouted = strategy === 'auto' || strategy === 'free'
-  return isRouted || !served || !first || served.model === first.model.id ? strategy : 'fallback'
+function strategyOf(plan: Plan, served: Endpoint | null): Strategy {
+  const wanted = plan.models[0]?.model.id ?? served?.model
+  return isRouted(plan) || !served || served.model === wanted ? plan.strategy : 'fallback'
 }
 
 function attemptOf({ attempts, filtering }: Routed, { endpoint }: Outcome): number {

@@ -21,7 +21,7 @@ import {
 import { filteredAnswer } from './filters/answer.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
-import { shownRouting } from './routing-metadata.ts'
+import { routerOf, shownRouting } from './routing-metadata.ts'
 import { type Attempt, clientLeft, isAbandoned, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
 import { familyOf } from './tokenizers/families.ts'
@@ -233,6 +233,8 @@ function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): 
     user_agent: call.origin.user_agent,
     error_type: error?.type ?? null,
     preset_id: call.preset_id,
+    data_region: call.origin.region,
+    router: routerOf(running),
     contentFilters: running.filtering?.findings ?? [],
   }
 }

@@ -44,6 +44,8 @@ const COLUMNS: { [Name in keyof Generation]: (one: Generation) => Value } = {
   user_agent: one => one.user_agent,
   error_type: one => one.error_type,
   preset_id: one => one.preset_id,
+  data_region: one => one.data_region,
+  router: one => one.router,
   contentFilters: one => (one.contentFilters.length === 0 ? '[]' : JSON.stringify(one.contentFilters)),
 }
 

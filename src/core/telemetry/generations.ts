@@ -3,6 +3,7 @@ import { notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { usdOf } from '../ledger/money.ts'
+import type { Region } from '../policy/regions.ts'
 import type { Entry } from './recorder.ts'
 
 /** One try at one endpoint, as the record tells it. Latency in milliseconds; a status of null means no answer came. */
@@ -66,6 +67,10 @@ export interface Generation {
   user_agent: string | null
   error_type: string | null
   preset_id: string | null
+  /** By which way into the gateway it came. */
+  data_region: Region
+  /** The router that chose the model, by the name that was asked for. */
+  router: string | null
   /** What content filters found. */
   contentFilters: Finding[]
 }
@@ -108,7 +113,6 @@ function shownGeneration(generation: Generation) {
     ...shown,
     app_id: null,
     cache_discount: null,
-    data_region: 'global',
     moderation_latency: null,
     num_fetches: null,
     num_input_audio_prompt: null,
@@ -117,7 +121,6 @@ function shownGeneration(generation: Generation) {
     num_search_results: null,
     origin: generation.http_referer ?? title ?? '',
     response_cache_source_id: null,
-    router: null,
     tokens_prompt: generation.native_tokens_prompt,
     tokens_completion: generation.native_tokens_completion,
     total_cost: cost,
