@@ -120,13 +120,17 @@ function asOne(groups: Group[]): Group[] {
 
 /** An order that was asked for leaves nothing to chance. */
 function inOrder<K extends Kind>(gateway: Gateway, turn: Endpoint[], kind: K, call: Work[K]['call'], group: Group) {
-  const { order, sort = group.sort, usualSort } = call.routing
+  const { order } = call.routing
   if (order) return asNamed(turn, order)
-  const key = sort ?? usualSort
+  const key = sortFor(call.routing, group)
   if (key) return sorted(gateway, turn, key, call.stream)
   const suiting = by(drawn(gateway, turn), endpoint => Number(!kinds[kind].suits(call, endpoint)))
   return by(suiting, endpoint => Number(endpoint !== group.place))
 }
+
+/** What the endpoints are sorted by, if by anything: the caller's word, the variant's, the workspace's. */
+export const sortFor = ({ sort, usualSort }: RoutingPreferences, group: Pick<Group, 'sort'>): SortKey | undefined =>
+  sort ?? group.sort ?? usualSort
 
 /** Without fallbacks the first that the caller left to us is the only one. */
 const picked = (gateway: Gateway, endpoints: Endpoint[], routing: RoutingPreferences) =>

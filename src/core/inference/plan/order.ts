@@ -45,7 +45,7 @@ export function drawn({ config, random }: Gateway, endpoints: Endpoint[]): Endpo
 }
 
 /** A token read and a token written, in atto-dollars. Null where nobody knows. */
-const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(prices.prompt + prices.completion) : null)
+export const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(prices.prompt + prices.completion) : null)
 
 /**
  * The same endpoints, with those put behind that miss a preferred throughput or latency, and behind them those that rest, the
@@ -56,7 +56,8 @@ export function deferred({ health }: Gateway, endpoints: Endpoint[], routing: Ro
   return by(meeting, endpoint => health.restsUntil(endpoint))
 }
 
-function misses(
+/** Whether what was measured of the endpoint is worse than what the caller prefers. */
+export function misses(
   health: Gateway['health'],
   endpoint: Endpoint,
   { preferred_min_throughput: least, preferred_max_latency: most }: RoutingPreferences,

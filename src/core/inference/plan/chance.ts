@@ -1,0 +1,60 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import type { Gateway } from '../../gateway.ts'
+import type { Kind, Work } from '../call.ts'
+import { kinds } from '../kinds.ts'
+import { type Group, sortFor } from '../plan.ts'
+import { misses, priceOf } from './order.ts'
+
+/**
+ * The probability with which each endpoint is the first that is asked, before anybody has drawn: who neither rests nor misses what is
+ * preferred nor stands behind others anyway shares it by the inverse square of the price. Null for endpoints whose order is no matter of luck.
+ */
+export function chancesOf<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], groups: Group[]): Map<Endpoint, number | null> {
+  const runners = groups.flatMap((group, g) => group.turns.flatMap((turn, t) => runnersIn(gateway, kind, call, group, turn, [g, t])))
+  const foremost = runners.reduce<Runner | undefined>((best, one) => (best && isBefore(best, one) ? best : one), undefined)
+  const sharing = runners.filter(one => foremost && !isBefore(foremost, one))
+  const cheapest = Math.min(...sharing.map(({ price }) => price))
+  const sum = sharing.reduce((all, one) => all + weightOf(one, cheapest), 0)
+  const share = (one: Runner) => (sharing.includes(one) ? weightOf(one, cheapest) / sum : 0)
+  return new Map(runners.map(one => [one.endpoint, one.isDrawn ? share(one) : null]))
+}
+
+interface Runner {
+  endpoint: Endpoint
+  isDrawn: boolean
+  /** What stands before luck, the weightiest first: whoever has less in the first place that differs is asked before. */
+  stand: number[]
+  price: number
+}
+
+function runnersIn<K extends Kind>(
+  gateway: Gateway,
+  kind: K,
+  call: Work[K]['call'],
+  group: Group,
+  turn: Endpoint[],
+  places: number[],
+): Runner[] {
+  const { health, config } = gateway
+  const isSorted = call.routing.order !== undefined || sortFor(call.routing, group) !== undefined
+  const dearest = Math.max(...turn.map(endpoint => priceOf(endpoint) ?? 0)) || 1
+  return turn.map(endpoint => {
+    const late = [health.restsUntil(endpoint), Number(misses(health, endpoint, call.routing)), ...places]
+    const liked = [Number(endpoint !== group.place), Number(!kinds[kind].suits(call, endpoint))]
+    return {
+      endpoint,
+      isDrawn: !isSorted && config.routing.choice !== 'listed',
+      stand: isSorted ? late : [...late, ...liked],
+      price: priceOf(endpoint) ?? dearest,
+    }
+  })
+}
+
+// Of one group all have as many places, and of two groups the groups' own differ.
+function isBefore({ stand: one }: Runner, { stand: other }: Runner): boolean {
+  const at = one.findIndex((place, i) => place !== other[i])
+  return at !== -1 && (one[at] ?? 0) < (other[at] ?? 0)
+}
+
+/** Relative to the cheapest. What is free comes before all that is not, one as likely as another. */
+const weightOf = ({ price }: Runner, cheapest: number): number => (cheapest === 0 ? Number(price === 0) : (cheapest / price) ** 2)

@@ -1,0 +1,157 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { byokKeysFor, createByokKey } from '../../../../src/core/catalog/byok.ts'
+import type { Endpoint } from '../../../../src/core/catalog/models.ts'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { Gateway } from '../../../../src/core/gateway.ts'
+import { operator } from '../../../../src/core/identity/actor.ts'
+import { type TextCall, textUsage } from '../../../../src/core/inference/call.ts'
+import { chancesOf } from '../../../../src/core/inference/plan/chance.ts'
+import { type Candidates, candidatesFor, planAmong } from '../../../../src/core/inference/plan.ts'
+import { type Session, sessionOf } from '../../../../src/core/inference/sessions.ts'
+import { textCall } from '../../../support/call.ts'
+import { TestClock, testGateway } from '../../../support/gateway.ts'
+import { seeded } from '../../../support/random.ts'
+
+const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
+const priced = (provider: string, prompt?: number, more: object = {}) => ({
+  provider,
+  model: 'up',
+  ...(prompt === undefined ? {} : { usd_per_million_tokens: { prompt, completion: prompt, cache_read: prompt / 2 } }),
+  ...more,
+})
+
+const CONFIG = {
+  providers: Object.fromEntries(['one', 'two', 'four', 'free', 'gratis', 'unknown'].map(slug => [slug, provider])),
+  models: [
+    { id: 'acme/small', endpoints: [priced('four', 4), priced('one', 1), priced('two', 2)] },
+    { id: 'acme/other', endpoints: [priced('one', 3), priced('two', 1)] },
+    { id: 'acme/free', endpoints: [priced('one', 0.001), priced('free', 0), priced('gratis', 0)] },
+    { id: 'acme/unknown', endpoints: [priced('unknown'), priced('one', 1), priced('four', 4)] },
+    { id: 'acme/tools', endpoints: [priced('one', 1, { supported_parameters: [] }), priced('two', 2), priced('four', 4)] },
+    { id: 'acme/unpriced', endpoints: [priced('unknown'), priced('one', 1, { supported_parameters: [] }), priced('two', 2)] },
+  ],
+}
+
+let gateway: Gateway
+let clock: TestClock
+
+const opened = async (more: object = {}) => {
+  clock = new TestClock()
+  gateway = await testGateway({ config: { ...CONFIG, ...more }, random: seeded(7), clock })
+}
+
+beforeEach(() => opened())
+
+const endpointAt = (provider: string, model = 'acme/small'): Endpoint => {
+  const found = gateway.catalog.models.get(model)?.endpoints.find(one => one.provider.slug === provider)
+  if (!found) throw new Error(`${model} is not at ${provider}`)
+  return found
+}
+
+const rest = (provider: string, model?: string) => {
+  for (let i = 0; i < 5; i++) gateway.health.failed(endpointAt(provider, model), new GatewayError('provider_unavailable', 'no'))
+}
+
+const TIMES = 3_000
+
+const nameOf = ({ model, provider, is_byok }: Endpoint) => `${model} ${provider.slug}${is_byok ? ' own' : ''}`
+
+function candidatesOf(call: TextCall): Candidates {
+  const actor = operator(gateway)
+  const session: Session | null = sessionOf(actor, 'text', call)
+  return candidatesFor(gateway, 'text', call, byokKeysFor(gateway, actor), [], session)
+}
+
+const chances = (call: TextCall) =>
+  Object.fromEntries([...chancesOf(gateway, 'text', call, candidatesOf(call).groups)].map(([one, chance]) => [nameOf(one), chance]))
+
+/** How often each comes first among so many plans. */
+function firsts(call: TextCall): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (let i = 0; i < TIMES; i++) {
+    const [first] = planAmong(gateway, 'text', call, candidatesOf(call)).endpoints
+    const name = first ? nameOf(first) : ''
+    counts[name] = (counts[name] ?? 0) + 1
+  }
+  return counts
+}
+
+const TOOLS: Partial<TextCall> = { tools: [{ type: 'function', name: 'f' }] }
+const of = (model: string, more: Partial<TextCall> = {}) => textCall({ models: [model], ...more })
+
+describe('the chance to be asked first is what plans come to,', () => {
+  test.each<[name: string, call: TextCall, before?: () => unknown]>([
+    ['by price', of('acme/small')],
+    ['where some are free', of('acme/free')],
+    ['where a price is not known', of('acme/unknown')],
+    ['where some would ignore the tools', of('acme/tools', TOOLS)],
+    ['where the dearest known price is of one that would ignore them', of('acme/unpriced', TOOLS)],
+    ['where one rests', of('acme/small'), () => rest('one')],
+    [
+      'where all rest, some until the same moment',
+      of('acme/small'),
+      () => {
+        rest('four')
+        clock.pass(10)
+        rest('one')
+        rest('two')
+      },
+    ],
+    ['where the first model rests and another stands behind it', textCall({ models: ['acme/free', 'acme/small'] }), restingFree],
+    ['where the endpoints of two models are one list', textCall({ models: ['acme/small', 'acme/other'], routing: { partition: 'none' } })],
+    ['without fallbacks', of('acme/small', { routing: { allow_fallbacks: false } })],
+    ['where one is too slow', of('acme/small', { routing: { preferred_max_latency: { p50: 0.001 } } }), measuredSlow],
+    ['in a session that is at one', of('acme/small', { session_id: 's' }), remembered],
+    ['in a session whose place rests', of('acme/small', { session_id: 's' }), () => [remembered(), rest('four')]],
+    ['with keys of the caller’s own', of('acme/small'), () => ownKeys(false)],
+    ['with keys of the caller’s own that are fallbacks', of('acme/small'), () => ownKeys(true)],
+    ['where a model sorts its endpoints, which rest', textCall({ models: ['acme/free:floor', 'acme/small'] }), restingFree],
+  ])('%s', async (_, call, before) => {
+    await before?.()
+    const expected = chances(call)
+    const counted = firsts(call)
+    for (const name of Object.keys(counted)) expect([name, expected[name]]).toEqual([name, expect.any(Number)])
+    for (const [name, chance] of Object.entries(expected)) {
+      if (chance === null) continue
+      const sigma = Math.sqrt(TIMES * chance * (1 - chance))
+      expect([name, Math.abs((counted[name] ?? 0) - TIMES * chance) <= 4 * sigma]).toEqual([name, true])
+    }
+    const sum = Object.values(expected).reduce<number>((all, chance) => all + (chance ?? 0), 0)
+    expect(sum).toBeCloseTo(1)
+  })
+})
+
+function restingFree() {
+  for (const provider of ['one', 'free', 'gratis']) rest(provider, 'acme/free')
+}
+
+function measuredSlow() {
+  const sent = clock.ticks()
+  clock.pass(500)
+  gateway.health.answered(endpointAt('one'), sent, true)
+}
+
+function remembered() {
+  const session = sessionOf(operator(gateway), 'text', of('acme/small', { session_id: 's' }))
+  if (session) gateway.sessions.answered(session, endpointAt('four'), textUsage(1, 1))
+}
+
+async function ownKeys(is_fallback: boolean) {
+  for (const provider of ['two', 'four']) await createByokKey(gateway, operator(gateway), { provider, key: `own-${provider}`, is_fallback })
+}
+
+describe('there is none', () => {
+  test.each<[name: string, call: TextCall]>([
+    ['where an order was asked for', of('acme/small', { routing: { order: ['two'] } })],
+    ['where a sort was', of('acme/small', { routing: { sort: 'price' } })],
+    ['where the workspace sorts', of('acme/small', { routing: { usualSort: 'latency' } })],
+    ['where the variant says', of('acme/small:nitro')],
+  ])('%s', (_, call) => {
+    expect(chances(call)).toEqual({ 'acme/small four': null, 'acme/small one': null, 'acme/small two': null })
+  })
+
+  test('where the config has them tried as they are listed', async () => {
+    await opened({ routing: { choice: 'listed' } })
+    expect(chances(of('acme/small'))).toEqual({ 'acme/small four': null, 'acme/small one': null, 'acme/small two': null })
+  })
+})
