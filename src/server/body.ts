@@ -1,30 +1,10 @@
-import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
-import { GatewayError, invalid, tooLarge } from '../core/errors.ts'
-import { holdsLongInteger, parseExact } from '../core/kernel/json.ts'
-import { misfit } from '../core/kernel/schema.ts'
+import { GatewayError, tooLarge } from '../core/errors.ts'
+import { bodyOf, checked, LARGEST_BODY } from '../core/kernel/body.ts'
 
-/** A JSON body may hold this much, nest this deep, and have this many brackets, commas and colons. */
-const LARGEST_BODY = 32 * 1024 * 1024
-const DEEPEST = 128
-const MOST_TOKENS = 500_000
-
-/**
- * Reads and checks a JSON body. Throws 413 past 32 MiB, and 400 for what is not UTF-8, not JSON, too deep, or does not fit:
- * then with the field, what was expected and what kind of thing was found, never the thing itself.
- */
+/** Reads and checks a JSON body. Throws 408 for one that takes too long, and what `bodyOf` throws. */
 export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
-  const bytes = await readBytes(request)
-  guard(bytes)
-  return parsed(schema, textOf(bytes))
-}
-
-/** The value, if it fits the schema. Throws 400 naming the field. */
-export function checked<T extends TSchema>(schema: T, value: unknown): Static<T> {
-  const wrong = misfit(schema, value)
-  if (!wrong) return value as Static<T>
-  const where = wrong.path || 'body'
-  throw invalid(`${where}: expected ${wrong.expected}, found ${wrong.found}`, where)
+  return bodyOf(schema, await readBytes(request))
 }
 
 /** The query, its numbers read as numbers, if it fits the schema. Throws 400 naming the parameter. */
@@ -76,59 +56,3 @@ async function countedBytes(request: Request): Promise<Uint8Array> {
   }
   return Buffer.concat(pieces)
 }
-
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-
-/** Looks at the brackets before anything is built from them. The inside of texts is skipped. */
-function guard(bytes: Uint8Array): void {
-  let depth = 0
-  let tokens = 0
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i]
-    if (byte === QUOTE) i = endOfText(bytes, i)
-    else if (byte === 0x7b || byte === 0x5b) {
-      depth += 1
-      tokens += 1
-      if (depth > DEEPEST) throw invalid(`body: expected at most ${DEEPEST} levels of nesting`)
-    } else if (byte === 0x7d || byte === 0x5d) depth -= 1
-    else if (byte === 0x2c || byte === 0x3a) tokens += 1
-    if (tokens > MOST_TOKENS) throw invalid(`body: expected at most ${MOST_TOKENS} values`)
-  }
-}
-
-// The native search jumps to the next quote; a quote is inside the text when an odd number of backslashes stands before it.
-function endOfText(bytes: Uint8Array, start: number): number {
-  for (let at = bytes.indexOf(QUOTE, start + 1); at !== -1; at = bytes.indexOf(QUOTE, at + 1)) {
-    let before = at - 1
-    while (bytes[before] === BACKSLASH) before -= 1
-    if ((at - before) % 2 === 1) return at
-  }
-  return bytes.length
-}
-
-function textOf(bytes: Uint8Array): string {
-  if (bytes.length === 0) throw invalid('body: expected a JSON object, found nothing')
-  if (!isUtf8(bytes)) throw invalid(EXPECTED)
-  return withoutMark(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
-}
-
-// An integer that is kept exactly is an object to JavaScript. Checked as a number first, it cannot pass for an object where
-// one is asked for; checked as it is then, it cannot pass for a number that we could count with.
-function parsed<T extends TSchema>(schema: T, text: string): Static<T> {
-  const value = checked(schema, json(text, JSON.parse))
-  return holdsLongInteger(text) ? checked(schema, json(text, parseExact)) : value
-}
-
-function json(text: string, parse: (text: string) => unknown): unknown {
-  try {
-    return parse(text)
-  } catch {
-    throw invalid(EXPECTED)
-  }
-}
-
-const EXPECTED = 'body: expected valid JSON in UTF-8'
-
-// A byte order mark is allowed to be there, and means nothing (RFC 8259, 8.1).
-const withoutMark = (text: string) => (text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
