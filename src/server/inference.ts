@@ -3,8 +3,10 @@ import { GatewayError } from '../core/errors.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
 import type { TextCall } from '../core/inference/call.ts'
+import type { Explanation } from '../core/inference/explain.ts'
 import { infer } from '../core/inference/infer.ts'
 import type { Answer } from '../core/inference/settle.ts'
+import { explained } from './dry-run.ts'
 import { errorResponse } from './errors.ts'
 import { eventStream, type KeepAlive } from './event-stream.ts'
 import { betasOf, originOf, requestIdOf, routingMetadataOf, sessionOf } from './headers.ts'
@@ -27,10 +29,15 @@ export interface Understood {
   failure(heading: Heading, error: GatewayError): string
 }
 
+/** What would become of a call, for who asks that instead. */
+export interface DryRun {
+  explanation: Explanation
+}
+
 /** What differs between the dialects at the door. */
 export interface Door {
   /** Reads and understands the body. Throws what is wrong with it. */
-  understand(context: CallContext): Promise<Understood>
+  understand(context: CallContext): Promise<Understood | DryRun>
   /** What is sent while a stream's client waits. */
   keepAlive: string
   /** How a refusal looks, where it is not the usual. */
@@ -42,6 +49,7 @@ export const respond = (gateway: Gateway, actor: Actor, request: Request, door: 
   responding(gateway, request, door.refusal, async (context, headers) => {
     const routingMetadata = routingMetadataOf(request, gateway)
     const understood = await door.understand(routingMetadata === undefined ? context : { ...context, routingMetadata })
+    if ('explanation' in understood) return explained(understood.explanation, headers)
     const answer = infer(gateway, actor, 'text', understood.call, request.signal)
     if (understood.call.stream) return await streamed(gateway, understood, answer, keepAliveOf(gateway, door), headers)
     return Response.json(await understood.whole(await answer), { headers })

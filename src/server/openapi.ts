@@ -1,7 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
 import { guardOf, type Opens } from './access.ts'
-import type { Operation, Refusal } from './operation.ts'
+import type { Operation, OtherAnswer } from './operation.ts'
 
 /** One route of the app with what it tells of itself. */
 export interface DescribedRoute {
@@ -69,7 +69,7 @@ export function openapiOf(app: AnyElysia, { title, url }: { title: string; url: 
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key' },
         apiKeyHeader: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key, as Anthropic’s clients send it' },
       },
-      schemas: { Error: ERROR, ...refusalSchemas(app) },
+      schemas: { Error: ERROR, ...refusalSchemas(app), ...otherSchemas(app) },
     },
   }
 }
@@ -90,7 +90,11 @@ const ERROR = {
 const refusalSchemas = (app: AnyElysia) =>
   Object.fromEntries(describedRoutes(app).flatMap(({ operation: { refusal } }) => (refusal ? [[refusal.name, refusal.schema]] : [])))
 
-function operationObject({ id, tag, summary, body, query, params, statuses, produces, refusal, open, eitherHeader }: Operation) {
+const otherSchemas = (app: AnyElysia) =>
+  Object.fromEntries(describedRoutes(app).flatMap(({ operation: { other } }) => (other ? [[other.name, plain(other.schema)]] : [])))
+
+function operationObject(operation: Operation) {
+  const { id, tag, summary, body, query, params, statuses, open, eitherHeader } = operation
   return {
     operationId: id,
     tags: [tag],
@@ -99,7 +103,7 @@ function operationObject({ id, tag, summary, body, query, params, statuses, prod
     ...(eitherHeader ? { security: [{ apiKey: [] }, { apiKeyHeader: [] }] } : {}),
     parameters: [...Object.entries(params ?? {}).map(pathParameter), ...queryParameters(query)],
     ...(body ? { requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } } } : {}),
-    responses: Object.fromEntries(statuses.map(status => [status, responseObject(status, produces, refusal)])),
+    responses: Object.fromEntries(statuses.map(status => [status, responseObject(status, operation)])),
   }
 }
 
@@ -119,14 +123,17 @@ const queryParameters = (query: TSchema | undefined) =>
     schema: plain(schema),
   }))
 
-function responseObject(status: number, produces: string[] = [], refusal?: Refusal) {
+function responseObject(status: number, { produces = [], refusal, other }: Operation) {
   const description = MEANINGS[status] ?? 'Answer'
   const error = { $ref: `#/components/schemas/${refusal?.name ?? 'Error'}` }
   if (status === 204 || status === 304) return { description }
   if (status >= 400) return { description, content: { [refusal?.contentType ?? 'application/json']: { schema: error } } }
   const types = produces.some(type => ONLY.includes(type)) ? produces : ['application/json', ...produces]
-  return { description, content: Object.fromEntries(types.map(type => [type, { schema: {} }])) }
+  const schemaOf = (type: string) => (other && type === 'application/json' ? either(other) : {})
+  return { description, content: Object.fromEntries(types.map(type => [type, { schema: schemaOf(type) }])) }
 }
+
+const either = ({ name, when }: OtherAnswer) => ({ anyOf: [{}, { $ref: `#/components/schemas/${name}`, description: when }] })
 
 // What produces one of these gives no plain JSON.
 const ONLY = ['text/plain', 'application/scim+json']

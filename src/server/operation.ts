@@ -14,12 +14,21 @@ export interface Operation {
   statuses: number[]
   /** What else a good answer may be than JSON. */
   produces?: string[]
+  /** What a good answer may be besides, in JSON too. */
+  other?: OtherAnswer
   /** How its refusals look, where it is not the usual. */
   refusal?: Refusal
   /** Needs no key. */
   open?: boolean
   /** Takes its key in `x-api-key` too. */
   eitherHeader?: boolean
+}
+
+/** Another form of good answers: its name in the description, its schema there, and when it is given. */
+export interface OtherAnswer {
+  name: string
+  schema: TSchema
+  when: string
 }
 
 /** A form of refusals: its name in the description, its schema there, and a failure in it. `id` is the generation's, if there is one. */

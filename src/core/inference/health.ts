@@ -2,7 +2,7 @@ import type { Endpoint } from '../catalog/models.ts'
 import type { Config } from '../config.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { Circuit, type Thresholds } from './health/circuit.ts'
+import { type Because, Circuit, type Thresholds } from './health/circuit.ts'
 import { type Percentiles, Samples } from './health/samples.ts'
 import { type Count, Tally } from './health/tally.ts'
 
@@ -53,6 +53,12 @@ export class Health {
   restsUntil(endpoint: Endpoint): number {
     const until = this.#records.get(endpoint)?.circuit.restsUntil ?? 0
     return until > this.#clock.ticks() ? until : 0
+  }
+
+  /** Until when the endpoint rests, as `restsUntil`, and why; null where it does not. */
+  restOf(endpoint: Endpoint): { until: number; because: Because } | null {
+    const until = this.restsUntil(endpoint)
+    return until === 0 ? null : { until, because: this.#records.get(endpoint)?.circuit.because ?? 'failures' }
   }
 
   /** Of the last five minutes, in tokens per second or milliseconds. Null where nothing was measured. */

@@ -42,6 +42,8 @@ export interface KindOfWork<K extends Kind> {
   serves(call: Work[K]['call'], endpoint: Endpoint): string | true
   /** Whether the endpoint heeds those parameters of the call that it would be a pity to ignore (wire reference K.1): such ones go first. */
   suits(call: Work[K]['call'], endpoint: Endpoint): boolean
+  /** Those parameters of the call that the endpoint does not get: `fitted` leaves them out. */
+  ignored(call: Work[K]['call'], endpoint: Endpoint): string[]
   /** What tells the call's conversation from others as it goes on; null where there is none. */
   conversation(call: Work[K]['call']): string | null
   /** Whether a caller can use the part: from the first of these on no other endpoint may be tried. */

@@ -32,6 +32,12 @@ export function needOf<K extends Kind>({ config }: Gateway, kind: K, call: Work[
   return need
 }
 
+/** The usage of a call as it is expected, with so many tokens of output: the prompt by its estimate, nothing of it cached. */
+export function expectedUsage<K extends Kind>(kind: K, call: Work[K]['call'], completion: number): Usage {
+  const usage = usageOf(kinds[kind].expectedInput(call))
+  return { ...usage, output: { ...usage.output, text: completion } }
+}
+
 /** What the prompt alone is expected to cost: the price of a call of which nothing more is known. Nano-dollars. */
 export const promptNanos = <K extends Kind>(kind: K, call: Work[K]['call'], { prices }: Endpoint): bigint =>
   costOf(usageOf(kinds[kind].expectedInput(call)), prices).cost ?? 0n
@@ -45,7 +51,7 @@ export function withinHold<K extends Kind>(
   kind: K,
   call: Work[K]['call'],
   endpoint: Endpoint,
-  { amounts }: Hold,
+  { amounts }: Pick<Hold, 'amounts'>,
 ): Work[K]['call'] {
   const held = endpoint.is_byok ? amounts.byok : amounts.own
   if (held === null) return call

@@ -14,7 +14,8 @@ import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import { anyKey } from '../access.ts'
 import { readBody } from '../body.ts'
-import { type Door, respond, STATUSES, type Understood } from '../inference.ts'
+import { dryRun, EXPLANATION } from '../dry-run.ts'
+import { type Door, type DryRun, respond, STATUSES, type Understood } from '../inference.ts'
 import { operation } from '../operation.ts'
 
 type Schema = typeof ChatRequest | typeof CompletionRequest
@@ -33,6 +34,7 @@ export const chat = (gateway: Gateway) =>
         body: ChatRequest,
         statuses: STATUSES,
         produces: ['text/event-stream'],
+        other: EXPLANATION,
       }),
     )
     .post(
@@ -45,6 +47,7 @@ export const chat = (gateway: Gateway) =>
         body: CompletionRequest,
         statuses: STATUSES,
         produces: ['text/event-stream'],
+        other: EXPLANATION,
       }),
     )
 
@@ -53,8 +56,16 @@ const doorOf = (gateway: Gateway, actor: Actor, request: Request, schema: Schema
   keepAlive: `: ${gateway.config.service_name.toUpperCase()} PROCESSING\n\n`,
 })
 
-async function understood(gateway: Gateway, actor: Actor, request: Request, schema: Schema, context: CallContext): Promise<Understood> {
+async function understood(
+  gateway: Gateway,
+  actor: Actor,
+  request: Request,
+  schema: Schema,
+  context: CallContext,
+): Promise<Understood | DryRun> {
   const body: ChatRequest = await readBody(request, schema)
+  const explanation = dryRun(gateway, actor, body, 'text', asker => understand(gateway, asker, body, context))
+  if (explanation) return { explanation: await explanation }
   const call = understand(gateway, actor, body, context)
   const shape = shapeOf(
     body.messages === undefined,

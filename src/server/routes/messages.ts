@@ -13,7 +13,8 @@ import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import { anyKeyInEitherHeader } from '../access.ts'
 import { readBody } from '../body.ts'
-import { respond, STATUSES, type Understood } from '../inference.ts'
+import { dryRun, EXPLANATION } from '../dry-run.ts'
+import { type DryRun, respond, STATUSES, type Understood } from '../inference.ts'
 import { operation, type Refusal } from '../operation.ts'
 
 const REFUSAL: Refusal = {
@@ -52,13 +53,17 @@ export const messages = (gateway: Gateway) =>
       body: MessagesRequest,
       statuses: STATUSES,
       produces: ['text/event-stream'],
+      other: EXPLANATION,
       refusal: REFUSAL,
       eitherHeader: true,
     }),
   )
 
-async function understood(gateway: Gateway, actor: Actor, request: Request, context: CallContext): Promise<Understood> {
-  const call = understand(gateway, actor, await readBody(request, MessagesRequest), context)
+async function understood(gateway: Gateway, actor: Actor, request: Request, context: CallContext): Promise<Understood | DryRun> {
+  const body = await readBody(request, MessagesRequest)
+  const explanation = dryRun(gateway, actor, body, 'text', asker => understand(gateway, asker, body, context))
+  if (explanation) return { explanation: await explanation }
+  const call = understand(gateway, actor, body, context)
   return {
     call,
     whole: answer => messagesResponse(answer, call),

@@ -89,7 +89,7 @@ describe('what a call may come to', () => {
     const call = textCall({ params: { max_tokens: 10_000 } })
     const [cheap, dear] = [at(OUTPUT), at({ prompt: 0, completion: 10 })]
     const sent = (endpoint: Endpoint) =>
-      withinHold(strict, 'text', call, endpoint, { payer: payer(), amounts: { own: 5_000n * TOKEN, byok: null } }).params.max_tokens
+      withinHold(strict, 'text', call, endpoint, { amounts: { own: 5_000n * TOKEN, byok: null } }).params.max_tokens
     expect([sent(cheap), sent(dear)]).toEqual([5_000, 500])
     expect(needOf(strict, 'text', call, [cheap, dear])).toEqual({
       most: { own: 100_000n * TOKEN, byok: null },
@@ -102,7 +102,7 @@ describe('what a call may come to', () => {
     const call = textCall({ params: { max_tokens: 1_000 } })
     const need = needOf(gateway, 'text', call, [cheap])
     expect(need.most.own).toBe(1n)
-    expect(withinHold(gateway, 'text', call, cheap, { payer: payer(), amounts: need.most })).toEqual(call)
+    expect(withinHold(gateway, 'text', call, cheap, { amounts: need.most })).toEqual(call)
   })
 
   test('fits 64 bits, whatever is asked', () => {

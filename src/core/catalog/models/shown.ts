@@ -113,8 +113,8 @@ export function tokenizerOf({ id, output_modalities }: Model): string {
   return TOKENIZERS.find(([slug]) => slug.test(id))?.[1] ?? 'Other'
 }
 
-// An unknown price is "-1", as the public service marks prices it cannot tell: never "0", which is free.
-function shownPrices(prices: Prices | null) {
+/** Prices in the public shape. An unknown one is "-1", as the public service marks prices it cannot tell: never "0", which is free. */
+export function shownPrices(prices: Prices | null) {
   if (!prices) return { prompt: '-1', completion: '-1' }
   const { audio_output, image_output, image, reasoning, request, web_search } = prices
   const overrides = prices.tiers?.map(tier => shownTier(prices, tier))

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { routing } from '../routing.ts'
-import { Anything, CacheControl, marked, oneOf, open, optional } from '../schema.ts'
+import { Anything, CacheControl, dryRun, marked, oneOf, open, optional } from '../schema.ts'
 
 /** The chat request as its JSON may look (specification E9, wire reference C.1–C.4). What is not named here is forwarded untouched. */
 
@@ -173,7 +173,7 @@ const shared = {
   prompt_cache_key: optional(Type.String()),
   prompt_cache_options: optional(Anything),
   metadata: optional(Type.Record(Type.String(), Type.String())),
-  debug: optional(Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()) }, open)),
+  debug: optional(Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRun }, open)),
 }
 
 /** The body of `POST /chat/completions`. Either `messages` or `prompt` is required. */

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { routing } from '../routing.ts'
-import { oneOf, open, optional } from '../schema.ts'
+import { dryRun, oneOf, open, optional } from '../schema.ts'
 
 /** The embeddings request as its JSON may look (wire reference B.3). What is not named here is forwarded untouched. */
 
@@ -47,6 +47,7 @@ export const EmbeddingsRequest = Type.Object(
     user,
     session_id,
     trace,
+    debug: optional(Type.Object(dryRun, open)),
   },
   open,
 )

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { routing } from '../routing.ts'
-import { Anything, CacheControl, marked, oneOf, open, optional } from '../schema.ts'
+import { Anything, CacheControl, dryRun, marked, oneOf, open, optional } from '../schema.ts'
 
 /** The Messages request as its JSON may look (wire reference M; Anthropic's Messages API). What is not named here is kept untouched. */
 
@@ -141,6 +141,7 @@ export const MessagesRequest = Type.Object(
     speed: optional(oneOf('fast', 'standard')),
     cache_control: optional(CacheControl),
     stop_server_tools_when: optional(Type.Unknown()),
+    debug: optional(Type.Object(dryRun, open)),
   },
   open,
 )

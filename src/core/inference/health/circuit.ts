@@ -8,6 +8,9 @@ export interface Thresholds {
   pause: number
 }
 
+/** It has failed too often, or its provider has asked to wait. */
+export type Because = 'failures' | 'asked_to_wait'
+
 /** Failures of the last 30 seconds are an outage (wire reference K.1). */
 const RECENT = 30_000
 const LONGEST_PAUSE = 300_000
@@ -35,6 +38,11 @@ export class Circuit {
   /** Until when it rests; in the past where it does not. */
   get restsUntil(): number {
     return Math.max(this.#asked, this.#opened === null ? 0 : this.#until)
+  }
+
+  /** Why it rests, where it does. */
+  get because(): Because {
+    return this.#opened !== null && this.#until >= this.#asked ? 'failures' : 'asked_to_wait'
   }
 
   /** A call goes out. While it tries whether the endpoint is well again, the others stay away. */

@@ -11,6 +11,7 @@ export const embedding: KindOfWork<'embedding'> = {
   isGivenBy: modalities => modalities.includes('embeddings'),
   serves: () => true,
   suits: () => true,
+  ignored: () => [],
   conversation: () => null,
   isMeaningful: part => part.type === 'embedding',
   fitted: call => call,

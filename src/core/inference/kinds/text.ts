@@ -18,6 +18,7 @@ export const text: KindOfWork<'text'> = {
   isGivenBy: modalities => modalities.some(modality => ['text', 'image', 'audio'].includes(modality)),
   serves,
   suits: (call, endpoint) => !unsupportedBy(endpoint, call).some(name => MISSED.includes(name)),
+  ignored: (call, endpoint) => unsupportedBy(endpoint, call),
   conversation,
   isMeaningful,
   fitted,

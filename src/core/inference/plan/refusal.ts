@@ -39,7 +39,7 @@ export function unknownModel({ catalog }: Gateway, slug: string): GatewayError {
 }
 
 /** In the order in which they are looked at: the last that was met is the one that was in the way. */
-const SENTENCES: Record<string, string> = {
+export const SENTENCES: Record<string, string> = {
   [BYOK_ONLY]: 'a provider key of the workspace keeps all others away, and may not be used for this call itself',
   allowed_providers: 'provider.only, provider.ignore and provider.order leave no provider that serves it',
   'data_policy:zdr': 'provider.zdr asks for zero data retention',

@@ -1,0 +1,86 @@
+import { GatewayError } from '../../errors.ts'
+import type { Gateway } from '../../gateway.ts'
+import type { Actor } from '../../identity/actor.ts'
+import type { Bound, Ledger, Need } from '../../ledger/ledger.ts'
+import { usdOf } from '../../ledger/money.ts'
+import { appliedTo, type Policy } from '../../policy/effective.ts'
+import type { OpenedRule } from '../../policy/filters/rule.ts'
+import type { Finding } from '../../telemetry/generations.ts'
+import type { Explanation } from './explanation.ts'
+
+type Explained = Explanation['policy']
+
+/**
+ * What an actor's calls are held to. `findings` are what its filters found in this one, and `need` is what it may come to; null where
+ * the call has not come so far.
+ */
+export async function explainedPolicy(
+  gateway: Gateway,
+  actor: Actor,
+  policy: Policy,
+  findings: Finding[] | null,
+  need: Need | null,
+): Promise<Explained> {
+  return {
+    guardrails: appliedTo(gateway, actor).map(({ guardrail: { id, name }, scope }) => ({ id, name, scope })),
+    regions: policy.regions,
+    filters: await explainedFilters(policy, findings),
+    limits: policy.bounds.map(bound => explainedLimit(gateway.ledger, bound, need)),
+  }
+}
+
+// Those that look at the user's words are all that look at any; of the others and of the answer fewer may.
+async function explainedFilters({ filters }: Policy, findings: Finding[] | null): Promise<Explained['filters']> {
+  if (!filters) return []
+  const { asked, answered } = await filters
+  const before = new Set([...(asked('user')?.rules ?? []), ...(asked('system')?.rules ?? [])])
+  const behind = new Set(answered?.rules)
+  return [...new Set([...before, ...behind])].map(rule => ({
+    guardrail_id: rule.guardrail_id,
+    filter: rule.filter,
+    action: rule.action,
+    looks_at: [...(before.has(rule) ? (['prompt'] as const) : []), ...(behind.has(rule) ? (['answer'] as const) : [])],
+    found: findings && countOf(findings, rule),
+  }))
+}
+
+const countOf = (findings: Finding[], { guardrail_id, filter }: OpenedRule): number =>
+  findings
+    .filter(one => one.guardrail_id === guardrail_id && one.filter === filter && one.where === 'input')
+    .reduce((sum, { count }) => sum + count, 0)
+
+function explainedLimit(ledger: Ledger, bound: Bound, need: Need | null): Explained['limits'][number] {
+  const { account, limit, period, byok, message } = bound
+  const left = ledger.left(bound)
+  return {
+    account,
+    limit_usd: usdOf(limit),
+    remaining_usd: usdOf(left > 0n ? left : 0n),
+    period,
+    include_byok: byok,
+    pays: need && paidBy(ledger, bound, need),
+    refusal: message,
+  }
+}
+
+/** Whether this bound alone lets the call have what it needs. */
+function paidBy(ledger: Ledger, bound: Bound, need: Need): 'yes' | 'less' | 'no' {
+  const amounts = granted(ledger, bound, need)
+  if (!amounts) return 'no'
+  const closes = (way: 'own' | 'byok') => need.most[way] !== null && amounts[way] === null
+  if (closes('own') || closes('byok')) return 'no'
+  return amounts.own === need.most.own && amounts.byok === need.most.byok ? 'yes' : 'less'
+}
+
+function granted(ledger: Ledger, bound: Bound, need: Need) {
+  try {
+    return ledger.grant(need, [bound])
+  } catch (thrown) {
+    if (GatewayError.from(thrown).type === 'payment_required') return null
+    throw thrown
+  }
+}
+
+/** The bounds that close a way which the call has. */
+export const closing = (ledger: Ledger, bounds: Bound[], need: Need): Bound[] =>
+  bounds.filter(bound => paidBy(ledger, bound, need) === 'no')

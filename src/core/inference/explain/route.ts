@@ -1,0 +1,93 @@
+import { shownPrices } from '../../catalog/models/shown.ts'
+import type { Endpoint } from '../../catalog/models.ts'
+import type { Gateway } from '../../gateway.ts'
+import { costOf } from '../../ledger/cost.ts'
+import type { Amounts } from '../../ledger/ledger.ts'
+import { usdOf } from '../../ledger/money.ts'
+import type { Kind, Work } from '../call.ts'
+import { kinds } from '../kinds.ts'
+import { expectedUsage, needOf, withinHold } from '../need.ts'
+import type { ExplainedEndpoint } from './explanation.ts'
+
+/** What decides about the endpoints of one call. */
+export interface Route<K extends Kind> {
+  kind: K
+  call: Work[K]['call']
+  /** What limits let it have; null where it has none, or they refuse it. */
+  amounts: Amounts | null
+  chances: Map<Endpoint, number | null>
+  /** Where the call's session is. */
+  places: Set<Endpoint>
+}
+
+/** An endpoint that would be tried: what it costs, how it is, and what it would not get of the call. */
+export function explainedEndpoint<K extends Kind>(gateway: Gateway, route: Route<K>, endpoint: Endpoint): ExplainedEndpoint {
+  const { provider, model, upstreamModel, region, quantization, is_byok, prices } = endpoint
+  return {
+    provider: provider.slug,
+    provider_name: provider.name,
+    model,
+    upstream_model: upstreamModel,
+    region,
+    quantization,
+    is_byok,
+    pricing: shownPrices(prices),
+    ...(prices ? { estimated_cost: estimated(gateway, route, endpoint), most: most(gateway, route, endpoint) } : UNPRICED),
+    rests: rest(gateway, endpoint),
+    latency: gateway.health.measured(endpoint, 'latency'),
+    throughput: gateway.health.measured(endpoint, 'throughput'),
+    session: route.places.has(endpoint),
+    chance: route.chances.get(endpoint) ?? null,
+    ignored_parameters: kinds[route.kind].ignored(route.call, endpoint),
+  }
+}
+
+const UNPRICED = { estimated_cost: null, most: null }
+
+// The prompt as it is expected and no token of it cached, with all the output that it may have: how long an answer will be nobody knows.
+function estimated<K extends Kind>(gateway: Gateway, route: Route<K>, endpoint: Endpoint): ExplainedEndpoint['estimated_cost'] {
+  const { tokens, bounded_by } = outputOf(gateway, route, endpoint)
+  const { call, kind } = route
+  const usage = expectedUsage(kind, call, tokens * choicesOf(kind, call))
+  const { cost, cost_details } = costOf(usage, endpoint.prices)
+  if (cost === null || cost_details === null) return null
+  const { text, audio, video } = usage.input
+  return {
+    usd: usdOf(cost),
+    prompt: usdOf(cost_details.prompt),
+    completion: usdOf(cost_details.completion),
+    prompt_tokens: text + audio + video,
+    completion_tokens: usage.output.text,
+    bounded_by,
+  }
+}
+
+/** How many answers are paid for: what a token of output costs at a price of one. */
+const choicesOf = <K extends Kind>(kind: K, call: Work[K]['call']): number =>
+  Number(kinds[kind].outputRate(call, { prompt: 0n, completion: 1n }))
+
+/** The tokens of output that one answer may have, and who says so. */
+function outputOf<K extends Kind>(gateway: Gateway, { kind, call, amounts }: Route<K>, endpoint: Endpoint) {
+  const bound = (of: Work[K]['call'], at = endpoint) => kinds[kind].outputBound(of, at)
+  const asked = bound(call) ?? gateway.config.limits.max_tokens
+  const payable = amounts ? (bound(withinHold(gateway, kind, call, endpoint, { amounts })) ?? asked) : asked
+  if (payable < asked) return { tokens: payable, bounded_by: 'limit' as const }
+  if (bound(call) === null) return { tokens: asked, bounded_by: 'config' as const }
+  const isEndpoints = bound(call, { ...endpoint, max_completion_tokens: null }) !== asked
+  return { tokens: asked, bounded_by: isEndpoints ? ('endpoint' as const) : ('call' as const) }
+}
+
+/** What the call may come to there, as far as limits let it. */
+function most<K extends Kind>(gateway: Gateway, { kind, call, amounts }: Route<K>, endpoint: Endpoint): number {
+  const { own, byok } = needOf(gateway, kind, call, [endpoint]).most
+  const needed = own ?? byok ?? 0n
+  const allowed = (endpoint.is_byok ? amounts?.byok : amounts?.own) ?? needed
+  return Math.min(usdOf(needed), usdOf(allowed))
+}
+
+function rest({ health, clock }: Gateway, endpoint: Endpoint): ExplainedEndpoint['rests'] {
+  const found = health.restOf(endpoint)
+  if (!found) return null
+  const until = new Date(clock.now().getTime() + found.until - clock.ticks())
+  return { until: until.toISOString(), because: found.because }
+}
