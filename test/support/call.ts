@@ -64,6 +64,7 @@ export const providerOf = (more: Partial<Provider> = {}): Provider => ({
 
 /** `acme/small` at that provider, where it is called `up-small`, with `more` laid over it. */
 export const endpointOf = (more: Partial<Endpoint> = {}): Endpoint => ({
+  id: 'acme/small local/up-small',
   provider: providerOf(),
   protocol: 'openai-chat',
   model: 'acme/small',

@@ -14,6 +14,8 @@ import { openProviders, type Provider } from './providers.ts'
 
 /** One model at one provider: the thing a call is sent to. */
 export interface Endpoint {
+  /** The same in every reading of the catalogue and of callers' keys, and nobody else's: what is known of it is kept by it. */
+  id: string
   provider: Provider
   /** How it is spoken to there: the provider's own way, unless this model has another. */
   protocol: string

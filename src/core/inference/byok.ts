@@ -32,12 +32,13 @@ const withKeys = ({ endpoints }: Model, fitting: OpenedKey[], isFallback: boolea
   endpoints.flatMap(endpoint => fitting.filter(({ key }) => key.is_fallback === isFallback).flatMap(one => withKey(endpoint, one) ?? []))
 
 // Made once for a key, not for each call.
-function withKey(endpoint: Endpoint, { key, providers, endpoints }: OpenedKey): Endpoint | undefined {
+function withKey(endpoint: Endpoint, { key, credentials, providers, endpoints }: OpenedKey): Endpoint | undefined {
   const provider = providers.get(endpoint.provider.slug)
   if (!provider) return undefined
   const known = endpoints.get(endpoint)
   if (known) return known
-  const made: Endpoint = { ...endpoint, provider, data_policy: policyOf(endpoint, key.declared_zdr), is_byok: true }
+  const id = `${endpoint.id} ${key.id} ${credentials}`
+  const made: Endpoint = { ...endpoint, id, provider, data_policy: policyOf(endpoint, key.declared_zdr), is_byok: true }
   endpoints.set(endpoint, made)
   return made
 }

@@ -14,6 +14,8 @@ interface Known {
   latency: Samples
   throughput: Samples
   uptime: { '5m': Tally; '30m': Tally; '1d': Tally }
+  /** Steady milliseconds: when a call last told of it. */
+  told: number
 }
 
 /** What was measured of an endpoint, in the public list's words: milliseconds to the first token, tokens per second, percents of calls. */
@@ -28,6 +30,8 @@ export interface Measured {
 
 /** Percentiles that calls are sorted and preferred by are of so long (wire reference C.3). */
 const WINDOW = 5 * MINUTE
+/** So many endpoints are remembered, which is 50 megabytes; of more, a tenth is forgotten: those of which nothing was heard for longest. */
+const MOST = 10_000
 /** For one that is busy and does not say how long. */
 const SHORTEST_WAIT = 1_000
 
@@ -36,22 +40,27 @@ const WELL = 0
 const RESTING = -1
 
 /**
- * How the endpoints are, as far as calls of this process tell. Each is known from its first call on and forgotten with the endpoint, so a
- * caller's own provider key, which makes another endpoint, is judged apart.
+ * How the endpoints are, as far as calls of this process tell. Each is known by its id from its first call on, whatever is read anew
+ * meanwhile. A caller's own provider key makes another endpoint, which is judged apart.
  */
 export class Health {
   readonly #thresholds: Thresholds
   readonly #clock: Clock
-  readonly #records = new WeakMap<Endpoint, Known>()
+  readonly #records = new Map<string, Known>()
 
   constructor({ failures, pause_seconds }: Config['routing'], clock: Clock) {
     this.#thresholds = { failures, pause: pause_seconds * 1000 }
     this.#clock = clock
   }
 
+  /** How many endpoints are known. */
+  get size(): number {
+    return this.#records.size
+  }
+
   /** Until when the endpoint rests, in steady milliseconds; 0 where it does not. */
   restsUntil(endpoint: Endpoint): number {
-    const until = this.#records.get(endpoint)?.circuit.restsUntil ?? 0
+    const until = this.#records.get(endpoint.id)?.circuit.restsUntil ?? 0
     return until > this.#clock.ticks() ? until : 0
   }
 
@@ -63,12 +72,12 @@ export class Health {
 
   /** Of the last five minutes, in tokens per second or milliseconds. Null where nothing was measured. */
   measured(endpoint: Endpoint, what: 'throughput' | 'latency'): Percentiles | null {
-    return this.#records.get(endpoint)?.[what].percentiles(this.#clock.ticks(), WINDOW) ?? null
+    return this.#records.get(endpoint.id)?.[what].percentiles(this.#clock.ticks(), WINDOW) ?? null
   }
 
   /** A call goes out. */
   started(endpoint: Endpoint): void {
-    this.#records.get(endpoint)?.circuit.started(this.#clock.ticks())
+    this.#records.get(endpoint.id)?.circuit.started(this.#clock.ticks())
   }
 
   /** The first part of an answer has come to a call that went out at `sent`. How long that took is a latency where it is streamed. */
@@ -103,7 +112,7 @@ export class Health {
   /** The endpoint as the public list shows it. */
   shown(endpoint: Endpoint): Measured {
     const now = this.#clock.ticks()
-    const known = this.#records.get(endpoint)
+    const known = this.#records.get(endpoint.id)
     const uptime = (of: keyof Known['uptime']) => (known ? percentOf(known.uptime[of].sum(now)) : null)
     return {
       status: this.restsUntil(endpoint) > 0 ? RESTING : WELL,
@@ -119,10 +128,22 @@ export class Health {
     for (const tally of Object.values(this.#recordOf(endpoint).uptime)) tally.add(now, ok)
   }
 
-  #recordOf(endpoint: Endpoint): Known {
-    const known = this.#records.get(endpoint) ?? newRecord(this.#thresholds)
-    this.#records.set(endpoint, known)
+  #recordOf({ id }: Endpoint): Known {
+    const known = this.#records.get(id) ?? this.#add(id)
+    known.told = this.#clock.ticks()
     return known
+  }
+
+  #add(id: string): Known {
+    if (this.#records.size >= MOST) this.#forget(MOST / 10)
+    const known = newRecord(this.#thresholds)
+    this.#records.set(id, known)
+    return known
+  }
+
+  #forget(count: number): void {
+    const silent = [...this.#records].sort(([, a], [, b]) => a.told - b.told).slice(0, count)
+    for (const [id] of silent) this.#records.delete(id)
   }
 }
 
@@ -134,6 +155,7 @@ const newRecord = (thresholds: Thresholds): Known => ({
   latency: new Samples('less'),
   throughput: new Samples('more'),
   uptime: { '5m': new Tally(5 * MINUTE, 10), '30m': new Tally(30 * MINUTE, 10), '1d': new Tally(24 * 60 * MINUTE, 24) },
+  told: 0,
 })
 
 const percentOf = ({ ok, failed }: Count): number | null => (ok + failed === 0 ? null : (ok / (ok + failed)) * 100)

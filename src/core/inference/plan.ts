@@ -67,7 +67,7 @@ export function candidatesFor<K extends Kind>(
   const { models, strategy, stages } = wantedBy(gateway, kind, call)
   const candidates = models.map(({ model, sort }) => {
     const turns = turnsOf(gateway, model, own, dropped).map(endpoints => allowed(endpoints, kind, call, rules, dropped))
-    return { sort, turns, place: session ? gateway.sessions.endpointOf(session, model.id) : undefined }
+    return { sort, turns, place: session ? gateway.sessions.placeOf(session, model.id) : undefined }
   })
   const groups = call.routing.partition === 'none' ? asOne(candidates) : candidates
   return { groups, dropped, models, strategy, stages }
@@ -107,8 +107,8 @@ export interface Group {
   turns: Endpoint[][]
   /** What the model's variant says. */
   sort: SortKey | undefined
-  /** Where the call's session is. */
-  place: Endpoint | undefined
+  /** The id of the endpoint where the call's session is. */
+  place: string | undefined
 }
 
 /** The endpoints of all models as if they were of one, the first. */
@@ -125,7 +125,7 @@ function inOrder<K extends Kind>(gateway: Gateway, turn: Endpoint[], kind: K, ca
   const key = sortFor(call.routing, group)
   if (key) return sorted(gateway, turn, key, call.stream)
   const suiting = by(drawn(gateway, turn), endpoint => Number(!kinds[kind].suits(call, endpoint)))
-  return by(suiting, endpoint => Number(endpoint !== group.place))
+  return by(suiting, endpoint => Number(endpoint.id !== group.place))
 }
 
 /** What the endpoints are sorted by, if by anything: the caller's word, the variant's, the workspace's. */

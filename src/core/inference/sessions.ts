@@ -31,7 +31,7 @@ const MOST = 10_000
 export class Sessions {
   readonly #clock: Clock
   /** The one that was silent for the longest comes first. */
-  readonly #places = new Map<string, { endpoint: WeakRef<Endpoint>; until: number }>()
+  readonly #places = new Map<string, { id: string; until: number }>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -41,19 +41,19 @@ export class Sessions {
     return this.#places.size
   }
 
-  /** Where the session's calls of a model are answered, if anybody has lately answered one. */
-  endpointOf({ key }: Session, model: string): Endpoint | undefined {
+  /** The id of the endpoint where the session's calls of a model are answered, if anybody has lately answered one. */
+  placeOf({ key }: Session, model: string): string | undefined {
     const place = this.#places.get(`${model} ${key}`)
-    return place && place.until > this.#clock.ticks() ? place.endpoint.deref() : undefined
+    return place && place.until > this.#clock.ticks() ? place.id : undefined
   }
 
   /** An endpoint has answered the session: it stays there where that saves anything, without a name only once it has. */
   answered({ key, isNamed }: Session, endpoint: Endpoint, { input }: Usage): void {
-    const { prices, model } = endpoint
+    const { id, prices, model } = endpoint
     const isCheaper = prices?.cache_read !== undefined && prices.cache_read < prices.prompt
     if (!isCheaper || !(isNamed || input.cache_read > 0)) return
     this.#places.delete(`${model} ${key}`)
-    this.#places.set(`${model} ${key}`, { endpoint: new WeakRef(endpoint), until: this.#clock.ticks() + LONGEST_SILENCE })
+    this.#places.set(`${model} ${key}`, { id, until: this.#clock.ticks() + LONGEST_SILENCE })
     const [longest] = this.#places.keys()
     if (this.#places.size > MOST && longest !== undefined) this.#places.delete(longest)
   }

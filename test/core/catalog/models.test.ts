@@ -282,3 +282,42 @@ describe('listing models', () => {
     expect(tags).toEqual(new Set(['mine', 'bedrock', 'fireworks']))
   })
 })
+
+describe('the id of an endpoint', () => {
+  const endpoint = { provider: 'mine', model: 'm' }
+  const config = {
+    providers: { mine: PROVIDER, other: PROVIDER },
+    models: [
+      {
+        id: 'acme/small',
+        endpoints: [
+          endpoint,
+          { ...endpoint, region: 'eu' },
+          { ...endpoint, quantization: 'fp8' },
+          endpoint,
+          endpoint,
+          { ...endpoint, provider: 'other' },
+        ],
+      },
+      { id: 'acme/other', endpoints: [endpoint] },
+    ],
+  }
+  const ids = () => [...open(config).models.values()].flatMap(model => model.endpoints.map(({ id }) => id))
+
+  test('says what it is, and tells those apart that are listed twice', () => {
+    expect(ids().filter(id => id.startsWith('acme/small'))).toEqual([
+      'acme/small mine/m',
+      'acme/small mine/m/eu',
+      'acme/small mine/m/fp8',
+      'acme/small mine/m 2',
+      'acme/small mine/m 3',
+      'acme/small other/m',
+    ])
+  })
+
+  test('is nobody else’s in the whole catalogue, and the same when it is opened again', () => {
+    expect(new Set(ids()).size).toBe(ids().length)
+    expect(ids().length).toBeGreaterThan(1_000)
+    expect(ids()).toEqual(ids())
+  })
+})

@@ -1,13 +1,18 @@
-import { beforeEach, describe, expect, test } from 'bun:test'
-import { byokKeysFor, createByokKey, type NewByokKey, updateByokKey } from '../../../src/core/catalog/byok.ts'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type ByokChange, byokKeysFor, createByokKey, type NewByokKey, updateByokKey } from '../../../src/core/catalog/byok.ts'
+import type { Endpoint } from '../../../src/core/catalog/models.ts'
+import { pricesOf } from '../../../src/core/catalog/prices.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
-import type { RoutingPreferences } from '../../../src/core/inference/call.ts'
+import { type RoutingPreferences, textUsage } from '../../../src/core/inference/call.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import { begin } from '../../../src/core/inference/running.ts'
-import { textCall } from '../../support/call.ts'
+import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const endpoint = (provider: string, more: object = {}) => ({
@@ -25,6 +30,8 @@ const CONFIG = {
     { id: 'acme/other', endpoints: [endpoint('one')] },
   ],
 }
+
+const CACHED = pricesOf({ prompt: 1, completion: 1, cache_read: 0.1 })
 
 let gateway: Gateway
 
@@ -160,5 +167,55 @@ describe('a plan with provider keys', () => {
     await updateByokKey(gateway, operator(gateway), data.id, { key: 'b' })
     expect(planFor().endpoints[0]).not.toBe(first)
     expect(tried()[0]).toBe('one:b')
+  })
+})
+
+describe('how endpoints are', () => {
+  let data: string
+  let other: Gateway
+
+  beforeEach(async () => {
+    data = mkdtempSync(join(tmpdir(), 'gateway-byok-'))
+    gateway = await testGateway({ config: CONFIG, data })
+    other = await testGateway({ config: CONFIG, data })
+  })
+
+  afterEach(async () => {
+    await Promise.all([gateway.close(), other.close()])
+    rmSync(data, { recursive: true, force: true })
+  })
+
+  const resting = () => planFor().endpoints.filter(endpoint => gateway.health.restsUntil(endpoint) > 0)
+  const fail = (endpoint: Endpoint | undefined) => {
+    for (let i = 0; i < 5 && endpoint; i++) gateway.health.failed(endpoint, new GatewayError('timeout', 'no'))
+  }
+  const change = async (id: string, change: ByokChange) => {
+    await updateByokKey(other, operator(other), id, change)
+    expect(await gateway.catchUp()).toBe(true)
+  }
+
+  test('is known still when another process has changed something and the keys were read again', async () => {
+    const { data: key } = await add('one', 'a')
+    await other.catchUp()
+    const [first] = planFor().endpoints
+    fail(first)
+    gateway.sessions.answered({ key: 's', isNamed: true }, { ...(first ?? endpointOf()), prices: CACHED }, textUsage(1, 1))
+    await change(key.id, { name: 'renamed' })
+    const again = resting()
+    expect(again.map(({ id, is_byok }) => [id, is_byok])).toEqual([[first?.id ?? '', true]])
+    expect(again[0]).not.toBe(first)
+    expect(gateway.sessions.placeOf({ key: 's', isNamed: true }, 'acme/small')).toBe(first?.id)
+  })
+
+  test('begins anew for a key with another credential, and for no other', async () => {
+    const { data: key } = await add('one', 'a')
+    await add('two', 'b')
+    await other.catchUp()
+    const [first, second] = planFor().endpoints
+    fail(first)
+    fail(second)
+    expect(resting()).toHaveLength(2)
+    await change(key.id, { key: 'anew' })
+    expect(resting().map(({ id }) => id)).toEqual([second?.id ?? ''])
   })
 })

@@ -104,7 +104,7 @@ describe('an endpoint', () => {
 
   test('is judged apart from the same one with another credential', () => {
     fail(5)
-    expect(health.restsUntil({ ...endpoint, is_byok: true })).toBe(0)
+    expect(health.restsUntil({ ...endpoint, id: `${endpoint.id} key`, is_byok: true })).toBe(0)
   })
 
   test('never rests where the config says so', () => {
@@ -236,4 +236,17 @@ describe('what is shown of an endpoint', () => {
     }
     expect(health.measured(endpoint, 'latency')).toEqual({ p50: 937, p75: 969, p90: 989, p99: 1_000 })
   })
+})
+
+test('no more than ten thousand endpoints are remembered, those that were heard of last', () => {
+  const one = (i: number) => endpointOf({ id: `one ${i}` })
+  for (let i = 0; i < 10_000; i++) {
+    clock.pass(1)
+    for (let failure = 0; failure < 5; failure++) health.failed(one(i), new GatewayError('timeout', 'no'))
+  }
+  health.failed(one(0), new GatewayError('timeout', 'no'))
+  health.failed(one(10_000), new GatewayError('timeout', 'no'))
+  expect(health.size).toBe(9_001)
+  const known = (i: number) => health.shown(one(i)).uptime_last_1d !== null
+  expect([0, 1, 1_000, 1_001, 9_999, 10_000].map(known)).toEqual([true, false, false, true, true, true])
 })

@@ -10,6 +10,8 @@ export interface OpenedKey {
   key: ByokKey
   /** False: it was sealed with another secret than this gateway has. */
   isReadable: boolean
+  /** How many credentials this process has known it to have had: with another one, its endpoints are judged anew. */
+  credentials: number
   /** Its providers with its credential, by our slugs: empty where it cannot be used. */
   providers: Map<string, Provider>
   /** The catalogue's endpoints with its credential, as far as calls have asked for them. */
@@ -22,7 +24,7 @@ export function opened(gateway: Gateway, key: ByokKey, before?: OpenedKey): Open
   if (before?.key.sealed === key.sealed) return { ...before, key, endpoints }
   const text = textOf(gateway, key)
   const providers = text === undefined ? new Map<string, Provider>() : providersOf(gateway, key.provider, text)
-  return { key, isReadable: text !== undefined, providers, endpoints }
+  return { key, isReadable: text !== undefined, credentials: 1 + (before?.credentials ?? 0), providers, endpoints }
 }
 
 /** What was sealed; undefined where it does not open. Without a secret nothing does, and the gateway runs all the same. */

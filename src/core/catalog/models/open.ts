@@ -35,7 +35,22 @@ export function openModel(id: string, given: ModelConfig | undefined, row: Model
     ...own.map(one => givenEndpoint({ ...model, distillable }, one, providerOf(one, opening))),
     ...builtIn.map(one => builtInEndpoint({ ...model, distillable }, one, providerOf(one, opening), opening)),
   ]
-  return { ...model, endpoints }
+  return { ...model, endpoints: distinct(endpoints) }
+}
+
+/** An endpoint by what it is, whichever place it has in a list. A model's slug and a provider's have no space. */
+const idOf = (model: string, provider: string, upstreamModel: string, region?: string, quantization?: string): string =>
+  [`${model} ${provider}`, upstreamModel, region, quantization].filter(part => part !== undefined).join('/')
+
+/** What is listed twice is two, each with what is known of it. */
+function distinct(endpoints: Endpoint[]): Endpoint[] {
+  const ids = new Set<string>()
+  return endpoints.map(endpoint => {
+    let { id } = endpoint
+    for (let i = 2; ids.has(id); i++) id = `${endpoint.id} ${i}`
+    ids.add(id)
+    return id === endpoint.id ? endpoint : { ...endpoint, id }
+  })
 }
 
 // A model that its provider serves in a way of speaking that this version does not know cannot be had there.
@@ -54,6 +69,7 @@ function givenEndpoint(model: Described, given: EndpointConfig, provider: Provid
   const { usd_per_million_tokens: prices, data_policy } = given
   const policy = dataPolicyOf(provider.slug)
   return {
+    id: idOf(model.id, provider.slug, given.model, given.region, given.quantization),
     provider,
     protocol: given.protocol ?? provider.protocol,
     model: model.id,
@@ -78,6 +94,7 @@ function builtInEndpoint(model: Described, row: EndpointRow, provider: Provider,
   const isText = model.output_modalities.includes('text')
   const { dropped } = provider.quirks
   return {
+    id: idOf(model.id, provider.slug, row.model, row.region, row.quantization),
     provider,
     protocol,
     model: model.id,
