@@ -280,10 +280,72 @@ describe('U-04 Retry-After', () => {
     expect(outcome.headers['retry-after']).toBe(told as string)
   })
 
+  test.each([
+    [503, 502],
+    [529, 529],
+    [500, 502],
+  ])('of %d is told where its status asks to wait', async (code, told) => {
+    for (const upstream of [first, second]) upstream.plan(status(code, CANARY, { 'retry-after': '99999' }))
+    const outcome = await ask({}, false)
+    expect([outcome.status, outcome.headers['retry-after']]).toEqual([told, code === 500 ? undefined : '300'])
+  })
+
   test('is the finer one where a provider gives both', async () => {
     first.plan(status(429, CANARY, { 'retry-after': '9', 'retry-after-ms': '2400' }))
     second.plan(status(429, CANARY, { 'retry-after': '9', 'retry-after-ms': '8001' }))
     expect((await ask({}, false)).headers['retry-after']).toBe('3')
+  })
+})
+
+describe('L.3 when all who are asked are busy', () => {
+  const failure = (outcome: Outcome) => JSON.parse(outcome.body).error
+
+  test('429 says so, with the shortest wait, and who they are', async () => {
+    first.plan(status(429, CANARY, { 'retry-after': '70' }))
+    second.plan(status(429, CANARY, { 'retry-after': '40' }))
+    const outcome = await ask({}, true)
+    expectEnvelope(outcome, 429, 'rate_limit_exceeded')
+    expect(outcome.headers['retry-after']).toBe('40')
+    expect(failure(outcome)).toMatchObject({
+      message: 'All providers for acme/small are at capacity. Retry after 40 seconds.',
+      metadata: {
+        availability: {
+          code: 'capacity_exhausted',
+          retryable: true,
+          retry_after: 40,
+          requested_models: ['acme/small'],
+          affected_providers: ['first', 'second'],
+        },
+        previous_errors: [{ provider: 'first', code: 429, status: 429 }],
+      },
+    })
+  })
+
+  test('without a word of when, there is none', async () => {
+    for (const upstream of [first, second, third]) upstream.plan(status(429, CANARY))
+    const outcome = await ask({ models: ['acme/other'] }, false)
+    expect(outcome.headers['retry-after']).toBeUndefined()
+    expect(failure(outcome).message).toBe('All providers for acme/small are at capacity.')
+    expect(failure(outcome).metadata.availability).toEqual({
+      code: 'capacity_exhausted',
+      retryable: true,
+      requested_models: ['acme/small', 'acme/other'],
+      affected_providers: ['first', 'second', 'third'],
+    })
+  })
+
+  test('one that has failed otherwise leaves it at what was last', async () => {
+    first.plan(status(503, CANARY))
+    second.plan(status(429, CANARY, { 'retry-after': '40' }))
+    const { message, metadata } = failure(await ask({}, false))
+    expect([message, metadata.availability]).toEqual(['Rate limit exceeded', undefined])
+    expect(metadata.previous_errors).toEqual([{ provider: 'first', code: 502, status: 503 }])
+  })
+
+  test('K.2 of who gave no answer there is no status', async () => {
+    second.plan(status(500, CANARY))
+    const { metadata } = failure(await ask({ model: 'acme/refused' }, false))
+    expect(metadata.previous_errors).toEqual([{ provider: 'refused', code: 502, status: null }])
   })
 })
 

@@ -70,6 +70,39 @@ describe('U-26 one of three endpoints, half of whose answers are 500', () => {
   })
 })
 
+describe('when a pause is over', () => {
+  const PAUSE = 0.5
+
+  async function rested(body: object = {}): Promise<void> {
+    await start({ choice: 'listed', pause_seconds: PAUSE })
+    upstreams[0]?.answer(() => status(500))
+    await statuses(5, 1, body)
+    await Bun.sleep(PAUSE * 1000)
+    expect((await endpoints(server.inference_key))[0]?.status).toBe(0)
+    for (const upstream of upstreams) upstream.hits.length = 0
+  }
+
+  test('one of a hundred calls at once tries the endpoint, and the others are answered elsewhere', async () => {
+    await rested()
+    upstreams[0]?.answer(hit => [{ wait: 'well' }, from('first')(hit)])
+    const all = Array.from({ length: 100 }, () => ask())
+    await upstreams[1]?.hit(99)
+    upstreams[0]?.open('well')
+    const texts = (await Promise.all(all)).map(textOf)
+    expect([texts.filter(text => text === 'first').length, ...hits()]).toEqual([1, 1, 99, 0])
+    upstreams[0]?.answer(from('first'))
+    expect(textOf(await ask())).toBe('first')
+  })
+
+  test('all of them go there where nobody else may be asked', async () => {
+    const provider = { only: ['first'] }
+    await rested({ provider })
+    upstreams[0]?.answer(from('first'))
+    expect(broken(await statuses(100, 100, { provider }))).toBe(0)
+    expect(hits()).toEqual([100, 0, 0])
+  })
+})
+
 describe('U-27 all three endpoints down', () => {
   beforeEach(async () => {
     await start()
@@ -90,6 +123,37 @@ describe('U-27 all three endpoints down', () => {
 })
 
 describe('an endpoint that asks to wait', () => {
+  const soon = (seconds: number) => new Date(Date.now() + seconds * 1000).toUTCString()
+  const WAITS: [given: string, rests: boolean][] = [
+    ['60', true],
+    ['0.5', true],
+    [soon(60), true],
+    ['99999999999', true],
+    ['0', false],
+    ['-5', false],
+    [soon(-60), false],
+    ['soon', false],
+    ['', false],
+    ['1e9', false],
+  ]
+
+  test.each([503, 529].flatMap(code => WAITS.map(([given, rests]) => [code, given, rests] as const)))(
+    'U-04 with %d and Retry-After %j is left alone: %p',
+    async (code, given, rests) => {
+      await start({ choice: 'listed' })
+      upstreams[0]?.answer(() => status(code, 'busy', { 'retry-after': given }))
+      expect(broken(await statuses(3, 1))).toBe(0)
+      expect(hits()).toEqual(rests ? [1, 3, 0] : [3, 3, 0])
+    },
+  )
+
+  test('with 500 is not believed', async () => {
+    await start({ choice: 'listed' })
+    upstreams[0]?.answer(() => status(500, 'busy', { 'retry-after': '60' }))
+    expect(broken(await statuses(3, 1))).toBe(0)
+    expect(hits()).toEqual([3, 3, 0])
+  })
+
   test('is left alone while others are there', async () => {
     await start({ choice: 'listed' })
     upstreams[0]?.answer(() => status(429, 'busy', { 'retry-after': '60' }))

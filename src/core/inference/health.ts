@@ -67,7 +67,7 @@ export class Health {
   /** Until when the endpoint rests, as `restsUntil`, and why; null where it does not. */
   restOf(endpoint: Endpoint): { until: number; because: Because } | null {
     const until = this.restsUntil(endpoint)
-    return until === 0 ? null : { until, because: this.#records.get(endpoint)?.circuit.because ?? 'failures' }
+    return until === 0 ? null : { until, because: this.#records.get(endpoint.id)?.circuit.because ?? 'failures' }
   }
 
   /** Of the last five minutes, in tokens per second or milliseconds. Null where nothing was measured. */
@@ -75,9 +75,9 @@ export class Health {
     return this.#records.get(endpoint.id)?.[what].percentiles(this.#clock.ticks(), WINDOW) ?? null
   }
 
-  /** A call goes out. */
-  started(endpoint: Endpoint): void {
-    this.#records.get(endpoint.id)?.circuit.started(this.#clock.ticks())
+  /** Whether a call may go out to it. Whoever asks and may, goes: after a rest that is one alone, until it is known how it went. */
+  admits(endpoint: Endpoint): boolean {
+    return this.#records.get(endpoint.id)?.circuit.admits(this.#clock.ticks()) ?? true
   }
 
   /** The first part of an answer has come to a call that went out at `sent`. How long that took is a latency where it is streamed. */
@@ -105,7 +105,9 @@ export class Health {
       return
     }
     if (!FAULTS.has(error.type)) return
-    this.#recordOf(endpoint).circuit.failed(now)
+    const { circuit } = this.#recordOf(endpoint)
+    circuit.failed(now)
+    if (error.retryAfter) circuit.wait(now, error.retryAfter * 1000)
     this.#count(endpoint, now, false)
   }
 

@@ -1,10 +1,10 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
+import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Media } from '../protocols/protocol.ts'
 import { fetchMedia } from '../upstream/media.ts'
 import type { Kind, Work } from './call.ts'
 import type { KindOfWork } from './kinds.ts'
-import type { Running } from './running.ts'
 
 /** Something that a call names by URL. */
 export interface Named {
@@ -19,21 +19,26 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
 
 /**
  * The call with everything in it that its provider does not fetch itself as a data URL. Fetched once, however many endpoints
- * are tried. The call itself, and no promise, where there is nothing to fetch, as in most. Throws 400 for what cannot be had.
+ * are tried: `media` is what was. The call itself, and no promise, where there is nothing to fetch, as in most. Throws 400 for what cannot be had.
  */
 export function withMedia<K extends Kind>(
   gateway: Gateway,
-  running: Running<K>,
+  media: Map<string, string>,
+  cancellation: Cancellation,
   kind: KindOfWork<K>,
   call: Work[K]['call'],
   takesUrls: Media[],
 ): Work[K]['call'] | Promise<Work[K]['call']> {
   const wanted = kind.named(call).filter(one => !takesUrls.includes(one.kind) && /^https?:/i.test(one.url))
-  return wanted.length === 0 ? call : fetched(gateway, running, wanted).then(urls => kind.withUrls(call, urls))
+  return wanted.length === 0 ? call : fetched(gateway, media, cancellation, wanted).then(urls => kind.withUrls(call, urls))
 }
 
-async function fetched(gateway: Gateway, running: Running<Kind>, wanted: Named[]): Promise<Map<string, string>> {
-  const { media, cancellation } = running
+async function fetched(
+  gateway: Gateway,
+  media: Map<string, string>,
+  cancellation: Cancellation,
+  wanted: Named[],
+): Promise<Map<string, string>> {
   const missing = [...new Map(wanted.map(one => [one.url, one])).values()].filter(one => !media.has(one.url))
   if (missing.length > MOST) throw invalid(`The request names more than ${MOST} things by URL that have to be fetched for this provider`)
   const largest = Math.min(LARGEST_OF_ONE, Math.floor(LARGEST_OF_ALL / Math.max(missing.length, 1)))

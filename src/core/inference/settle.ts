@@ -6,7 +6,7 @@ import { costOf } from '../ledger/cost.ts'
 import type { Charge } from '../ledger/ledger.ts'
 import { dayOf } from '../ledger/periods.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
-import type { Begun } from './attempt.ts'
+import type { Begun } from './attempt/try.ts'
 import {
   type AnswerPart,
   type CommonPart,

@@ -65,9 +65,12 @@ async function failureOf(protocol: Protocol<Kind>, incoming: Incoming, deadline:
     .catch(() => undefined)
   const error = protocol.failure(incoming.status, body, name => incoming.header(name))
   const retryAfter = retryAfterMsOf(incoming.header('retry-after-ms')) ?? retryAfterOf(incoming.header('retry-after'))
-  if (retryAfter === undefined || error.type !== 'rate_limit_exceeded') return error
+  if (retryAfter === undefined || !(error.type === 'rate_limit_exceeded' || ASKS_TO_WAIT.has(incoming.status))) return error
   return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
 }
+
+/** What says when to come again: too many requests, unavailable (RFC 9110, 15.6.4), and Anthropic's word for overloaded. */
+const ASKS_TO_WAIT = new Set([429, 503, 529])
 
 const LONGEST_RETRY_AFTER = 300
 

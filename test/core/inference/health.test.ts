@@ -36,7 +36,7 @@ const rest = () => {
 /** Fails as often as it takes, and lets every pause pass: how long each of them was, in seconds. */
 function pauses(times: number): number[] {
   return Array.from({ length: times }, () => {
-    health.started(endpoint)
+    health.admits(endpoint)
     fail()
     const pause = rest()
     clock.pass(pause)
@@ -102,6 +102,16 @@ describe('an endpoint', () => {
     expect(health.shown(endpoint).uptime_last_5m).toBe(100)
   })
 
+  test('that asks to wait while it is unavailable is left alone for so long, and has failed all the same', () => {
+    fail(1, 'provider_overloaded', 7)
+    expect(rest()).toBe(7 * SECOND)
+    clock.pass(7 * SECOND)
+    fail(1, 'provider_unavailable', 0)
+    expect([rest(), health.shown(endpoint).uptime_last_5m]).toEqual([0, 0])
+    fail(3, 'timeout')
+    expect(rest()).toBe(5 * SECOND)
+  })
+
   test('is judged apart from the same one with another credential', () => {
     fail(5)
     expect(health.restsUntil({ ...endpoint, id: `${endpoint.id} key`, is_byok: true })).toBe(0)
@@ -123,14 +133,14 @@ describe('when the pause is over', () => {
 
   test('one call tries it, and the others stay away until that is decided', () => {
     expect(rest()).toBe(0)
-    health.started(endpoint)
+    health.admits(endpoint)
     expect(rest()).toBe(5 * SECOND)
     succeed()
     expect(rest()).toBe(0)
   })
 
   test('a try that nobody waits for any more gives way to the next after the same pause', () => {
-    health.started(endpoint)
+    health.admits(endpoint)
     clock.pass(5 * SECOND)
     expect(rest()).toBe(0)
   })

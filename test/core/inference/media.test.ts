@@ -48,7 +48,8 @@ function runningOf(call: TextCall, client = new AbortController()) {
   return begin(gateway, operator(gateway), 'text', call, planTo([endpointOf()]), client.signal)
 }
 
-const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) => withMedia(gateway, running, kinds.text, call, takesUrls)
+const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) =>
+  withMedia(gateway, running.media, running.cancellation, kinds.text, call, takesUrls)
 
 describe('what a call names by URL', () => {
   test('is fetched for a provider that does not fetch it itself, and the call stays as it is', async () => {

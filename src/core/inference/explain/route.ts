@@ -16,8 +16,8 @@ export interface Route<K extends Kind> {
   /** What limits let it have; null where it has none, or they refuse it. */
   amounts: Amounts | null
   chances: Map<Endpoint, number | null>
-  /** Where the call's session is. */
-  places: Set<Endpoint>
+  /** The ids of the endpoints where the call’s session is. */
+  places: Set<string>
 }
 
 /** An endpoint that would be tried: what it costs, how it is, and what it would not get of the call. */
@@ -36,7 +36,7 @@ export function explainedEndpoint<K extends Kind>(gateway: Gateway, route: Route
     rests: rest(gateway, endpoint),
     latency: gateway.health.measured(endpoint, 'latency'),
     throughput: gateway.health.measured(endpoint, 'throughput'),
-    session: route.places.has(endpoint),
+    session: route.places.has(endpoint.id),
     chance: route.chances.get(endpoint) ?? null,
     ignored_parameters: kinds[route.kind].ignored(route.call, endpoint),
   }

@@ -45,11 +45,16 @@ export class Circuit {
     return this.#opened !== null && this.#until >= this.#asked ? 'failures' : 'asked_to_wait'
   }
 
-  /** A call goes out. While it tries whether the endpoint is well again, the others stay away. */
-  started(now: number): void {
-    if (this.#opened === null || now < this.#until) return
+  /**
+   * Whether a call may go out now. When the pause is over, only the first that asks: it tries whether the endpoint is well again, and the
+   * others stay away meanwhile, for no longer than the same pause.
+   */
+  admits(now: number): boolean {
+    if (now < this.restsUntil) return false
+    if (this.#opened === null) return true
     this.#trying = true
     this.#until = now + this.#pause
+    return true
   }
 
   /** An answer has begun to a call that went out at `sent`: one that went out before the rest says nothing of now. */

@@ -40,7 +40,7 @@ function runnersIn<K extends Kind>(
   const dearest = Math.max(...turn.map(endpoint => priceOf(endpoint) ?? 0)) || 1
   return turn.map(endpoint => {
     const late = [health.restsUntil(endpoint), Number(misses(health, endpoint, call.routing)), ...places]
-    const liked = [Number(endpoint !== group.place), Number(!kinds[kind].suits(call, endpoint))]
+    const liked = [Number(endpoint.id !== group.place), Number(!kinds[kind].suits(call, endpoint))]
     return {
       endpoint,
       isDrawn: !isSorted && config.routing.choice !== 'listed',

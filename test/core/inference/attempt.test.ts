@@ -1,0 +1,76 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { attemptInOrder } from '../../../src/core/inference/attempt.ts'
+import type { RoutingPreferences } from '../../../src/core/inference/call.ts'
+import { planRoute } from '../../../src/core/inference/plan.ts'
+import { begin } from '../../../src/core/inference/running.ts'
+import { type Egress, incomingOf } from '../../../src/core/upstream/egress.ts'
+import { textCall } from '../../support/call.ts'
+import { TestClock, testGateway } from '../../support/gateway.ts'
+import { completion } from '../../support/upstream.ts'
+
+const NAMES = ['first', 'second', 'third']
+const CONFIG = {
+  routing: { choice: 'listed' },
+  providers: Object.fromEntries(
+    NAMES.map(name => [name, { protocol: 'openai-chat', base_url: `http://${name}.example/v1`, api_key: 'mock' }]),
+  ),
+  models: [{ id: 'acme/small', endpoints: NAMES.map(provider => ({ provider, model: 'm' })) }],
+}
+const ANSWER = JSON.parse(completion().split('\r\n\r\n')[1] ?? '')
+
+let gateway: Gateway
+let clock: TestClock
+let asked: string[]
+
+const egress: Egress = async ({ url }) => {
+  asked.push(new URL(url).hostname.replace('.example', ''))
+  return incomingOf(Response.json(ANSWER))
+}
+
+beforeEach(async () => {
+  asked = []
+  clock = new TestClock()
+  gateway = await testGateway({ config: CONFIG, clock, egress })
+})
+
+const planned = (routing: RoutingPreferences = {}) => {
+  const call = textCall({ routing })
+  return begin(gateway, operator(gateway), 'text', call, planRoute(gateway, 'text', call), new AbortController().signal)
+}
+
+/** The provider's endpoint fails until it rests. */
+function fail(name: string): void {
+  const endpoint = gateway.catalog.models.get('acme/small')?.endpoints.find(({ provider }) => provider.slug === name)
+  for (let i = 0; i < 5 && endpoint; i++) gateway.health.failed(endpoint, new GatewayError('timeout', 'no'))
+}
+
+const count = () => NAMES.map(name => asked.filter(one => one === name).length)
+
+describe('calls that were planned before', () => {
+  test('one of them began to try an endpoint after its rest go elsewhere', async () => {
+    fail('first')
+    clock.pass(5_000)
+    const all = Array.from({ length: 100 }, () => planned())
+    expect(all[99]?.plan.endpoints[0]?.provider.slug).toBe('first')
+    await Promise.all(all.map(running => attemptInOrder(gateway, running)))
+    expect(count()).toEqual([1, 99, 0])
+  })
+
+  test('an endpoint came to rest go elsewhere', async () => {
+    const all = Array.from({ length: 3 }, () => planned())
+    fail('first')
+    fail('second')
+    await Promise.all(all.map(running => attemptInOrder(gateway, running)))
+    expect(count()).toEqual([0, 0, 3])
+  })
+
+  test('all came to rest are sent all the same, each to the one that it was planned for', async () => {
+    const all = [planned(), planned({ only: ['second'] })]
+    for (const name of NAMES) fail(name)
+    await Promise.all(all.map(running => attemptInOrder(gateway, running)))
+    expect(count()).toEqual([1, 1, 0])
+  })
+})
