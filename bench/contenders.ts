@@ -45,21 +45,21 @@ models:
 `
 }
 
-/** Writes the config, has the gateway make its data directory, and returns the inference key. */
-export async function initGateway(config: string, home: string): Promise<string> {
+/** Writes the config, has the gateway make its data directory, and returns the inference key. `program` is the built one unless told. */
+export async function initGateway(config: string, home: string, program = [gatewayBinary()]): Promise<string> {
   const data = join(home, 'data')
   mkdirSync(data, { recursive: true })
   writeFileSync(join(data, 'gateway.yaml'), config)
-  const made = JSON.parse(await run([gatewayBinary(), 'init', '--json', '--data', data]))
+  const made = JSON.parse(await run([...program, 'init', '--json', '--data', data]))
   if (typeof made.inference_key !== 'string') throw new Error('gateway init printed no inference_key')
   return made.inference_key
 }
 
-/** Starts the built gateway on what `initGateway` made in the same place. */
-export async function startGateway(key: string, home: string): Promise<Contender> {
+/** Starts the gateway on what `initGateway` made in the same place. */
+export async function startGateway(key: string, home: string, program = [gatewayBinary()]): Promise<Contender> {
   const data = join(home, 'data')
   const paths = ['--data', data, '--config', join(data, 'gateway.yaml')]
-  const command = [gatewayBinary(), 'serve', '--port', '0', ...paths, '--log', 'json']
+  const command = [...program, 'serve', '--port', '0', ...paths, '--log', 'json']
   const child = await startChild({ name: 'ours', command, core: CORES.contender, home })
   return { ...child, name: 'ours', target: { url: child.url, key } }
 }

@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { pinSelf } from './children.ts'
+import { CORES, type Contender, initGateway, oneModel, startFloor, startGateway, startUpstream } from './contenders.ts'
+import { closedLoop } from './load.ts'
+import { exactCpuOf } from './procfs.ts'
+import { shuffle, spread } from './statistics.ts'
+
+const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] PROGRAM...
+
+What a call costs several programs in CPU, beside each other: built gateways, or the source of one (src/cli/main.ts of any
+checkout). They are asked in turns of less than a second, in another order each round, so that whatever else the machine does
+is much the same for all. Printed are the microseconds of CPU a call, and the median over the rounds of each round's ratio to
+the first program and to the ten-line proxy.
+`
+
+const CONNECTIONS = 10
+const WARM_UP = 25_000
+
+/** What the rounds of one contender cost, in microseconds of CPU a call. */
+interface Measured {
+  contender: Contender
+  costs: number[]
+}
+
+const home = mkdtempSync(join(tmpdir(), 'gateway-compare-'))
+process.once('exit', () => rmSync(home, { recursive: true, force: true }))
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
+main().then(
+  () => process.exit(0),
+  error => {
+    process.stderr.write(`${error instanceof Error ? error.message : error}\n`)
+    process.exit(1)
+  },
+)
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { rounds: { type: 'string', default: '25' }, calls: { type: 'string', default: '2000' } },
+  })
+  const programs = positionals.map(path => resolve(path))
+  if (programs.length === 0) throw new Error(USAGE)
+  pinSelf(CORES.tools)
+  const all = (await contenders(programs)).map((contender): Measured => ({ contender, costs: [] }))
+  for (const { contender } of all) await costOf(contender, WARM_UP)
+  for (let round = 0; round < Number(values.rounds); round++)
+    for (const { contender, costs } of shuffle(all)) costs.push(await costOf(contender, Number(values.calls)))
+  process.stdout.write(render(all))
+}
+
+/** The ten-line proxy, and the programs behind it. */
+async function contenders(programs: string[]): Promise<Contender[]> {
+  const upstream = await startUpstream(home, {})
+  const started = [await startFloor('floor', upstream, home)]
+  for (const [at, path] of programs.entries()) {
+    const place = join(home, String(at))
+    const program = path.endsWith('.ts') ? [process.execPath, path] : [path]
+    started.push(await startGateway(await initGateway(oneModel(upstream), place, program), place, program))
+  }
+  return started.map((contender, at) => (at === 0 ? contender : { ...contender, name: nameOf(programs[at - 1] ?? '') }))
+}
+
+// A source is called by its checkout.
+const nameOf = (path: string) => basename(path.replace(/\/(src\/cli\/main\.ts|dist\/gateway)$/, ''))
+
+/** Sends so many calls, and tells what one cost. Throws where one fails. */
+async function costOf({ target, pid, name }: Contender, calls: number): Promise<number> {
+  const before = exactCpuOf(pid)
+  const result = await closedLoop(target, { connections: CONNECTIONS, calls, seconds: 60 })
+  if (result.errors > 0 || result.calls !== calls) throw new Error(`${name}: ${calls - result.calls + result.errors} calls failed`)
+  return (exactCpuOf(pid) - before) / calls
+}
+
+function render(all: Measured[]): string {
+  const [floor, first] = all
+  const lines = all.map(one => {
+    const { median, least, most } = spread(one.costs)
+    const ratios = `${ratio(one, first)} of the first, ${ratio(one, floor)} of the floor`
+    return `${one.contender.name.padEnd(16)} ${median.toFixed(1)} µs a call (${least.toFixed(1)} to ${most.toFixed(1)}), ${ratios}\n`
+  })
+  return lines.join('')
+}
+
+// Of each round its own, so that what slows a whole round down does not count.
+const ratio = ({ costs }: Measured, to?: Measured) =>
+  spread(costs.map((cost, round) => cost / (to?.costs[round] ?? Number.NaN))).median.toFixed(3)
