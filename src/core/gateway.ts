@@ -205,9 +205,8 @@ function openStore(data: string | undefined, durability: Config['storage']['dura
 
 /** What is kept in memory ends with it. */
 const noHolds = (): HoldJournal => ({
-  open: () => undefined,
+  open: () => () => undefined,
   progress: () => undefined,
-  close: () => undefined,
   left: () => [],
   clear: () => undefined,
 })

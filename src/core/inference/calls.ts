@@ -1,4 +1,6 @@
 import { GatewayError } from '../errors.ts'
+import { Roster } from '../kernel/roster.ts'
+import type { HeldCall } from '../ledger/ledger.ts'
 import type { Kind } from './call.ts'
 import type { Running } from './running.ts'
 import { PATIENCE } from './tokenizers.ts'
@@ -12,7 +14,7 @@ export interface Calls {
   /** Lists a call, and gives back how to forget it. */
   add(call: RunningCall): () => void
   /** Those that have begun to answer since, and what each has come to. */
-  progress(): { id: string; spent: bigint }[]
+  progress(): { held: HeldCall; spent: bigint }[]
   /** Takes no more, waits at most so many milliseconds for the running ones, and then ends those that are left. */
   drain(milliseconds: number): Promise<void>
 }
@@ -22,7 +24,7 @@ const GRACE = PATIENCE + 1_000
 
 /** The list of running calls, empty. */
 export function openCalls(): Calls {
-  const running = new Set<RunningCall>()
+  const running = new Roster<RunningCall>()
   let draining = false
   let emptied: (() => void) | undefined
 
@@ -38,14 +40,14 @@ export function openCalls(): Calls {
       return draining
     },
     add(call) {
-      running.add(call)
+      const remove = running.add(call)
       return () => {
-        running.delete(call)
+        remove()
         if (running.size === 0) emptied?.()
       }
     },
     progress() {
-      return [...running].flatMap(({ held, soFar }) => (held && soFar ? { id: held.id, spent: soFar() } : []))
+      return [...running].flatMap(({ held, soFar }) => (held && soFar ? { held, spent: soFar() } : []))
     },
     async drain(milliseconds) {
       draining = true

@@ -20,6 +20,8 @@ export interface Running<K extends Kind> {
   hold: Hold | null
   /** Word of it that outlives the process; null where nothing is set aside. */
   held: HeldCall | null
+  /** Says that there is no more to be remembered of it: it is on record. */
+  onRecord(): void
   /** Whether any limit applies to it. */
   isBounded: boolean
   /** What it has come to by now, in nano-dollars; null until an answer begins. */
@@ -78,6 +80,7 @@ export function begin<K extends Kind>(
     plan: hold ? { ...plan, endpoints: plan.endpoints.filter(endpoint => isPayable(hold.amounts, endpoint)) } : plan,
     hold,
     held: null,
+    onRecord: () => undefined,
     isBounded: bounds.length > 0,
     soFar: null,
     cancellation,
@@ -90,7 +93,7 @@ export function begin<K extends Kind>(
     forget: () => undefined,
   }
   running.held = hold && heldFor(running, hold)
-  if (hold && running.held) writeDown(gateway, hold, running.held)
+  if (hold && running.held) running.onRecord = writeDown(gateway, hold, running.held)
   const unlisted = gateway.calls.add(running)
   running.forget = () => {
     unlisted()
@@ -135,9 +138,9 @@ function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { pa
 }
 
 /** Leaves word of the call before it goes out, so that a dead process cannot forget it. Throws 503, with everything given back, when that cannot be done. */
-function writeDown({ holds, ledger }: Gateway, hold: Hold, held: HeldCall): void {
+function writeDown({ holds, ledger }: Gateway, hold: Hold, held: HeldCall): () => void {
   try {
-    holds.open(held)
+    return holds.open(held)
   } catch (thrown) {
     ledger.release(hold)
     throw thrown

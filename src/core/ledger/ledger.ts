@@ -42,6 +42,8 @@ export interface Need {
 export interface Hold {
   payer: Payer
   amounts: Amounts
+  /** Until it settles, or is given back. */
+  isOpen: boolean
 }
 
 /** What one settled call cost, on the day on which it settled. Money in nano-dollars. */
@@ -72,12 +74,13 @@ export interface HeldCall extends Payer {
 
 /** Remembers the calls that run, for the process that comes after this one. Only whoever serves writes there. */
 export interface HoldJournal {
-  /** Leaves word of a call. What has returned outlives the process. Throws 503 when it cannot be written. */
-  open(held: HeldCall): void
+  /**
+   * Leaves word of a call, and gives back how to say that it is on record: then there is no more to be remembered. What has returned
+   * outlives the process. Throws 503 when it cannot be written.
+   */
+  open(held: HeldCall): () => void
   /** What running calls have come to by now. */
-  progress(calls: Pick<HeldCall, 'id' | 'spent'>[]): void
-  /** The call is on record: there is no more to be remembered. */
-  close(id: string): void
+  progress(calls: { held: HeldCall; spent: bigint }[]): void
   /** Every call of which there is word, also of those that are on record. */
   left(): HeldCall[]
   /** Forgets all but those that run. */
@@ -137,7 +140,6 @@ export const DAYS_KEPT = 31
 /** The ledger with everything that the store remembers. */
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
   const books = new Books()
-  const open = new Set<Hold>()
 
   for (const total of await store.totals()) for (const book of books.of(total)) book[way(total.byok)].total += total.nanos
   for (const one of await store.days(dayOf(clock.now()) - DAYS_KEPT))
@@ -155,15 +157,15 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
   }
 
   function release(hold: Hold): boolean {
-    if (!open.delete(hold)) return false
+    if (!hold.isOpen) return false
+    hold.isOpen = false
     for (const book of books.of(hold.payer)) setAside(book, hold.amounts, -1n)
     return true
   }
 
   return {
     reserve(payer, need, bounds) {
-      const hold = { payer, amounts: grant(need, bounds) }
-      open.add(hold)
+      const hold = { payer, amounts: grant(need, bounds), isOpen: true }
       for (const book of books.of(payer)) setAside(book, hold.amounts, 1n)
       return hold
     },

@@ -2,6 +2,7 @@ import { closeSync, openSync, readFileSync, renameSync, writeSync } from 'node:f
 import { join } from 'node:path'
 import { unavailable } from '../errors.ts'
 import { parseObject } from '../kernel/json.ts'
+import { Roster } from '../kernel/roster.ts'
 import type { HeldCall, HoldJournal } from '../ledger/ledger.ts'
 
 /** Beyond this many bytes it is written anew, with the calls that still run and no others. */
@@ -13,7 +14,7 @@ const LARGEST = 4 * 1024 * 1024
  */
 export function openHoldJournal(data: string): HoldJournal {
   const path = join(data, 'holds.log')
-  const open = new Map<string, HeldCall>()
+  const open = new Roster<HeldCall>()
   let file: number | undefined
   let size = 0
 
@@ -26,7 +27,7 @@ export function openHoldJournal(data: string): HoldJournal {
   function rewrite(): void {
     const anew = `${path}.new`
     const fresh = openSync(anew, 'w', 0o600)
-    size = writeSync(fresh, [...open.values()].map(lineOf).join(''))
+    size = writeSync(fresh, [...open].map(lineOf).join(''))
     renameSync(anew, path)
     if (file !== undefined) closeSync(file)
     file = fresh
@@ -39,17 +40,13 @@ export function openHoldJournal(data: string): HoldJournal {
       } catch (cause) {
         throw unavailable('The call could not be recorded', undefined, cause)
       }
-      open.set(held.id, held)
+      return open.add(held)
     },
     progress(calls) {
-      const changed = calls.flatMap(({ id, spent }) => {
-        const held = open.get(id)
-        return held && held.spent !== spent ? { ...held, spent } : []
-      })
-      for (const held of changed) open.set(held.id, held)
-      if (changed.length > 0) append(changed.map(lineOf).join(''))
+      const changed = calls.filter(({ held, spent }) => held.spent !== spent)
+      for (const { held, spent } of changed) held.spent = spent
+      if (changed.length > 0) append(changed.map(({ held }) => lineOf(held)).join(''))
     },
-    close: id => void open.delete(id),
     left: () => leftIn(path),
     clear: rewrite,
   }

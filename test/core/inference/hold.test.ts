@@ -22,8 +22,10 @@ async function calling() {
   const { data } = await createKey(gateway, operator(gateway), { name: 'ci', limit: 1 })
   const actor = { ...operator(gateway), kind: 'inference' as const, key_hash: data.hash }
   const word: string[] = []
-  gateway.holds.open = ({ id }: HeldCall) => void word.push(`open ${id}`)
-  gateway.holds.close = id => void word.push(`close ${id}`)
+  gateway.holds.open = ({ id }: HeldCall) => {
+    word.push(`open ${id}`)
+    return () => void word.push(`close ${id}`)
+  }
   const call = () => infer(gateway, actor, 'text', textCall(), new AbortController().signal).catch(thrown => GatewayError.from(thrown))
   return { gateway, hash: data.hash, call, word }
 }

@@ -108,6 +108,13 @@ const chance = (seed: number) => {
   }
 }
 
+/** A call that runs. */
+interface Open {
+  hold: Hold
+  payer: Payer
+  onRecord(): void
+}
+
 /** Runs the ledger beside the reference; the first difference in words, or undefined. */
 async function differenceIn(
   seed: number,
@@ -119,7 +126,7 @@ async function differenceIn(
   const store = await openSqlite({ path: ':memory:', durability: 'normal', patience: 0 })
   const journal = openHoldJournal(mkdtempSync(join(directory, 'run-')))
   const reference = new Reference()
-  const open = new Map<string, { hold: Hold; payer: Payer }>()
+  const open = new Map<string, Open>()
   let ledger = planted(await openLedger(store.ledger, clock))
   let count = 0
   try {
@@ -175,9 +182,8 @@ async function differenceIn(
     try {
       const hold = ledger.reserve(payer, exactly(amounts), bounds)
       if (!expected) return `${id} was let in`
-      open.set(id, { hold, payer })
       reference.holds.set(id, { ...payer, ...granted })
-      journal.open(heldCall(id, payer, granted.own ?? granted.byok ?? 0n))
+      open.set(id, { hold, payer, onRecord: journal.open(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)) })
     } catch (thrown) {
       if (expected) return `${id} was refused`
       if (GatewayError.from(thrown).status !== 402) throw thrown
@@ -187,9 +193,9 @@ async function differenceIn(
   function taken(id: string) {
     const one = open.get(id)
     open.delete(id)
-    journal.close(id)
     reference.holds.delete(id)
     if (!one) throw new Error('Nothing was chosen')
+    one.onRecord()
     return one
   }
 
@@ -236,13 +242,13 @@ async function reopened(
   journal: HoldJournal,
   clock: TestClock,
   reference: Reference,
-  open: Map<string, unknown>,
+  open: Map<string, Open>,
 ): Promise<Ledger> {
   for (const { id, spent: nanos, key_hash, user_id, workspace_id } of journal.left()) {
     if (await store.generations.byId(id)) continue
     const charge = { key_hash, user_id, workspace_id, byok: false, nanos, day: dayOf(clock.now()) }
     store.generations.record([{ ...entryOf(id), charge }])
-    journal.close(id)
+    open.get(id)?.onRecord()
     reference.charges.push(charge)
   }
   journal.clear()

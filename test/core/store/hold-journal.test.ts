@@ -46,22 +46,23 @@ describe('the journal of holds', () => {
 
   test('remembers what calls have come to, the last time that it was said', () => {
     const journal = openHoldJournal(data)
-    journal.open(held('a'))
-    journal.open(held('b'))
+    const [a, b] = [held('a'), held('b')]
+    journal.open(a)
+    journal.open(b)
     journal.progress([
-      { id: 'a', spent: 7n },
-      { id: 'b', spent: 5n },
-      { id: 'nobody', spent: 9n },
+      { held: a, spent: 7n },
+      { held: b, spent: 5n },
     ])
-    journal.progress([{ id: 'a', spent: 11n }])
+    journal.progress([{ held: a, spent: 11n }])
     expect(openHoldJournal(data).left()).toEqual([held('a', { spent: 11n }), held('b')])
   })
 
   test('says again only what has changed', () => {
     const journal = openHoldJournal(data)
-    journal.open(held('a'))
+    const a = held('a')
+    journal.open(a)
     const before = statSync(file()).size
-    journal.progress([{ id: 'a', spent: 5n }])
+    journal.progress([{ held: a, spent: 5n }])
     expect(statSync(file()).size).toBe(before)
   })
 
@@ -74,8 +75,8 @@ describe('the journal of holds', () => {
 
   test('forgets all but the calls that run when it is cleared', () => {
     const journal = openHoldJournal(data)
-    for (const id of ['a', 'b', 'c']) journal.open(held(id))
-    journal.close('b')
+    const [, onRecord] = ['a', 'b', 'c'].map(id => journal.open(held(id)))
+    onRecord?.()
     journal.clear()
     expect(
       openHoldJournal(data)
@@ -93,10 +94,7 @@ describe('the journal of holds', () => {
   test('does not grow with the calls that were made, only with those that run', () => {
     const journal = openHoldJournal(data)
     journal.open(held('stays'))
-    for (let i = 0; i < 30_000; i++) {
-      journal.open(held(`g${i}`))
-      journal.close(`g${i}`)
-    }
+    for (let i = 0; i < 30_000; i++) journal.open(held(`g${i}`))()
     expect(statSync(file()).size).toBeLessThan(5 * 1024 * 1024)
     expect(
       openHoldJournal(data)
