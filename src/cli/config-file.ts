@@ -6,30 +6,46 @@ import { GatewayError, invalid } from '../core/errors.ts'
 export interface ConfigFile {
   config: Config
   file: string | null
+  /** What stands in it. */
+  text: string
 }
 
-/**
- * The config that the flag or `GATEWAY_CONFIG` names, or `gateway.yaml` of the data or the current directory if there is one.
- * Throws `invalid_request` naming the file, and the setting that is wrong.
- */
-export async function readConfig(flag: string | undefined, data: string): Promise<ConfigFile> {
+/** Where the config may be, the first that there is: what the flag or `GATEWAY_CONFIG` names, or `gateway.yaml` of the data or the current directory. */
+export function configPlaces(flag: string | undefined, data: string): string[] {
   const named = flag ?? process.env.GATEWAY_CONFIG
-  if (named !== undefined) return open(named)
-  for (const file of [join(data, 'gateway.yaml'), 'gateway.yaml']) if (await Bun.file(file).exists()) return open(file)
-  return { config: defaultConfig(), file: null }
+  return named === undefined ? [join(data, 'gateway.yaml'), 'gateway.yaml'] : [named]
 }
+
+/** The config at the first of these places, where one must be if there is only one. Throws `invalid_request` naming the file, and the setting that is wrong. */
+export async function readConfig(places: string[]): Promise<ConfigFile> {
+  const [named, ...others] = places
+  if (named !== undefined && others.length === 0) return open(named)
+  for (const file of places) if (await Bun.file(file).exists()) return open(file)
+  return { config: defaultConfig(), file: null, text: '' }
+}
+
+/** A file of this size would keep everybody waiting while it is read. In bytes. */
+const LARGEST = 16 * 1024 * 1024
 
 async function open(file: string): Promise<ConfigFile> {
-  const text = await Bun.file(file)
-    .text()
-    .catch(() => {
-      throw invalid(`${file}: the config file cannot be read`)
-    })
+  const text = await textOf(file)
   try {
-    return { config: parseConfig(text, process.env), file }
+    return { config: parseConfig(text, process.env), file, text }
   } catch (thrown) {
     throw thrown instanceof GatewayError
       ? new GatewayError(thrown.type, `${file}: ${thrown.message}`, { metadata: thrown.metadata })
       : thrown
   }
+}
+
+async function textOf(file: string): Promise<string> {
+  const content = Bun.file(file)
+  // A pipe does not know its size.
+  if (Number.isFinite(content.size) && content.size > LARGEST) throw invalid(`${file}: expected at most ${LARGEST} bytes`)
+  const text = await content.text().catch(() => {
+    throw invalid(`${file}: the config file cannot be read`)
+  })
+  // Whoever wants the defaults can say `{}`; what is empty was lost, or is just being written.
+  if (text.trim() === '') throw invalid(`${file}: expected settings, found an empty file`)
+  return text
 }

@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { invalid } from '../core/errors.ts'
 import type { Gateway, Parts } from '../core/gateway.ts'
 import { misfit } from '../core/kernel/schema.ts'
+import type { ConfigFile } from './config-file.ts'
 
 /** What every command takes. */
 export interface CommonOptions {
@@ -55,12 +56,16 @@ export function inputOf<T extends TSchema>(schema: T, flags: Record<string, unkn
 /** Where things are: flag before environment before default. */
 export const dataDirectory = ({ data }: CommonOptions): string => data ?? process.env.GATEWAY_DATA ?? './gateway-data'
 
-/** What a gateway is opened with: the config that is found, the data directory, and the secret if the environment has one. */
-export async function partsOf(options: CommonOptions): Promise<Pick<Parts, 'config' | 'data'> & Partial<Pick<Parts, 'secret'>>> {
-  const { readConfig } = await import('./config-file.ts')
-  const data = dataDirectory(options)
+/** The config that is found. Throws `invalid_request` for one that is wrong. */
+export async function configOf(options: CommonOptions): Promise<ConfigFile> {
+  const { configPlaces, readConfig } = await import('./config-file.ts')
+  return readConfig(configPlaces(options.config, dataDirectory(options)))
+}
+
+/** What a gateway is opened with: the config, the data directory, and the secret if the environment has one. */
+export function partsOf(options: CommonOptions, { config }: ConfigFile): Pick<Parts, 'config' | 'data'> & Partial<Pick<Parts, 'secret'>> {
   const secret = process.env.GATEWAY_SECRET
-  return { config: (await readConfig(options.config, data)).config, data, ...(secret ? { secret } : {}) }
+  return { config, data: dataDirectory(options), ...(secret ? { secret } : {}) }
 }
 
 /** The id of the workspace that an option names by id or slug: a slug is a name for people, the API knows ids. Throws 404. */

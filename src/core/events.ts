@@ -1,6 +1,7 @@
 import type { ByokKey } from './catalog/byok.ts'
 import type { Endpoint } from './catalog/models.ts'
 import type { GatewayError } from './errors.ts'
+import type { Reconfigured } from './reconfigure.ts'
 import type { Finding, Generation } from './telemetry/generations.ts'
 
 /** What the gateway tells about itself. */
@@ -14,6 +15,10 @@ export interface EventMap {
   /** A content filter found something in a finished call. */
   'filter.matched': { generation_id: string } & Finding
   'store.failing': { error: unknown }
+  /** Another config is in effect: the settings in which it differs, and those that wait for a restart. */
+  'config.applied': Reconfigured
+  /** A config was not taken: the one before stays in effect. */
+  'config.rejected': { error: GatewayError }
 }
 
 /** Tells whoever listens. `publish` never throws and never waits: a listener's failure is the listener's own. */

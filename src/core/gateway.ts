@@ -26,8 +26,9 @@ import { type Assignment, openAssignments, reloadAssignments } from './policy/as
 import { type Budget, openBudgets, reloadBudgets } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
 import { type Guardrail, openGuardrails, reloadGuardrails } from './policy/guardrails.ts'
-import { openRateLimits, type RateLimits } from './policy/rate-limits.ts'
+import { countsFreeDays, openRateLimits, type RateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
+import type { ConfigStatus } from './reconfigure.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
 import { readHead, writeHead } from './store/ledger-head.ts'
 import { dataSecret } from './store/secret.ts'
@@ -40,6 +41,8 @@ import { type Egress, openEgress, type Resolve, resolveHost } from './upstream/e
 /** The gateway itself: everything a core function may reach for, in one place, so that a test may replace any of it. */
 export interface Gateway {
   config: Config
+  /** How it stands with the config. */
+  configStatus: ConfigStatus
   /** Where users find this gateway: what the config says, or where it listens. */
   siteUrl: string
   catalog: Catalog
@@ -129,7 +132,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await openOwner(store, ids, clock)
-  const egress = replace.egress ?? openEgress(config)
+  const egress = replace.egress ?? openEgress(() => gateway.config)
   const secret = once(() => secretOf(data, replace.secret))
   const seal = once(() => openSeal(secret(), 'byok'))
   const fingerprint = once(() => fingerprintWith(secret))
@@ -137,6 +140,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   let version = store.version()
   const gateway: Gateway = {
     config,
+    configStatus: { applied: clock.now(), rejected: false },
     siteUrl: config.server.site_url ?? `http://${config.server.host}:${config.server.port}`,
     catalog,
     store,
@@ -213,9 +217,8 @@ const noHolds = (): HoldJournal => ({
 const NO_HEAD = { read: () => null, write: () => undefined }
 
 // Only where they are limited: then a restart gives nobody another day's worth.
-function freeToday({ generations }: Store, { limits: { free_models } }: Config, clock: Clock): Promise<number> | number {
-  return free_models && free_models.requests_per_day !== undefined ? generations.freeSince(midnight(clock.now())) : 0
-}
+const freeToday = ({ generations }: Store, { limits }: Config, clock: Clock): Promise<number> | number =>
+  countsFreeDays(limits) ? generations.freeSince(midnight(clock.now())) : 0
 
 // What most runs never need is made on its first need, and so is the secret's file.
 function once<T>(make: () => T): () => T {

@@ -28,7 +28,12 @@ import { workspaces } from './routes/workspaces.ts'
 
 /** The table of contents of the API. Throws when a route says neither who may use it nor that everybody may. */
 export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
-  const about = { title: gateway.config.service_name, url: siteUrl }
+  const about = {
+    get title() {
+      return gateway.config.service_name
+    },
+    url: siteUrl,
+  }
   const app: AnyElysia = new Elysia({ normalize: false })
     .onError(({ error, request }) => refused(app, error, request, gateway.ids.uuid()))
     .use(site(gateway))

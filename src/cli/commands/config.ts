@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import type { Endpoint } from '../../core/catalog/models.ts'
-import { type CommonOptions, common, dataDirectory } from '../options.ts'
+import { type CommonOptions, common, configOf } from '../options.ts'
 import { output, print, printJson } from '../output.ts'
 
 /** `gateway config`: is the config file right, and what may stand in it. */
@@ -11,10 +11,9 @@ export const configCommand = () =>
     .addCommand(common(new Command('schema').description('print the JSON Schema of the config file')).action(schema))
 
 async function check(file: string | undefined, options: CommonOptions): Promise<void> {
-  const { readConfig } = await import('../config-file.ts')
   const { openCatalog } = await import('../../core/catalog/models.ts')
   const { protocolNames } = await import('../../core/protocols/registry.ts')
-  const found = await readConfig(file ?? options.config, dataDirectory(options))
+  const found = await configOf(file === undefined ? options : { ...options, config: file })
   const catalog = openCatalog(found.config, protocolNames, new Date())
   const models = [...catalog.models.values()].filter(model => model.endpoints.some(endpoint => endpoint.provider.configured))
   const providers = [...catalog.providers.values()].filter(provider => provider.configured)

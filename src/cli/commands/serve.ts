@@ -1,7 +1,10 @@
+import { closeSync, openSync } from 'node:fs'
 import { Command } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import { type CommonOptions, common, numeric, partsOf } from '../options.ts'
+import { printable } from '../../core/kernel/words.ts'
+import type { ConfigFile } from '../config-file.ts'
+import { type CommonOptions, common, configOf, dataDirectory, numeric, partsOf } from '../options.ts'
 import { print } from '../output.ts'
 import { printFirstKeys } from './init.ts'
 
@@ -23,19 +26,20 @@ export const serveCommand = () =>
 
 async function serve(options: ServeOptions): Promise<void> {
   if (options.log !== 'text' && options.log !== 'json') throw invalid('log: expected text or json')
-  const parts = await partsOf(options)
+  const config = await configOf(options)
+  const parts = partsOf(options, config)
   const { lockData } = await import('../../core/store/lock.ts')
   const unlock = lockData(parts.data)
   const { openGateway } = await import('../../core/gateway.ts')
   const gateway = await openGateway({ ...parts, patience: 0 })
-  await run(gateway, options)
+  await run(gateway, options, config)
   await gateway.close()
   unlock()
   process.exit(0)
 }
 
 /** From the first connection to the last answer. */
-async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
+async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { firstKeys } = await import('../../core/identity/workspaces.ts')
   const { checkpoint, markEnd, mustBeWhole, recover } = await import('../../core/inference/recover.ts')
@@ -50,9 +54,10 @@ async function run(gateway: Gateway, options: ServeOptions): Promise<void> {
   const recovered = await recover(gateway)
   if (recovered > 0) log('calls.recovered', { calls: recovered, consequence: 'they are charged what they were known to have come to' })
   const stopped = stopSignal()
+  const watchingConfig = await watchConfig(gateway, options, config)
   const server = listen(gateway, host, port)
   showAddress(options.log, server.url, keys?.inference_key)
-  const watching = [watchForChanges(gateway), setInterval(() => checkpoint(gateway), CHECKPOINT_EVERY)]
+  const watching = [watchingConfig, watchForChanges(gateway), setInterval(() => checkpoint(gateway), CHECKPOINT_EVERY)]
   await stopped
   log('draining', { running: gateway.calls.size })
   await server.stop(options.drain * 1000)
@@ -92,6 +97,31 @@ const CHANGES_EVERY = 50
 // `gateway keys create` runs beside the server. Its writing moves the store's version; reading that costs microseconds.
 const watchForChanges = (gateway: Gateway) => setInterval(() => void gateway.catchUp().catch(() => undefined), CHANGES_EVERY)
 
+/** The milliseconds between two looks at the config file. What has changed is taken over when two of them have found the same. */
+const LOOKS_EVERY = 1_000
+
+// From here on a hangup asks for the config to be read again, unless it is what it says: who closes his terminal wants an end.
+async function watchConfig(gateway: Gateway, options: ServeOptions, config: ConfigFile) {
+  const { configPlaces } = await import('../config-file.ts')
+  const { ConfigWatch } = await import('../config-file/watch.ts')
+  const watch = new ConfigWatch(gateway, configPlaces(options.config, dataDirectory(options)), config)
+  const hadTerminal = process.stderr.isTTY
+  process.on('SIGHUP', () => {
+    if (hadTerminal && !hasTerminal()) process.kill(process.pid, 'SIGTERM')
+    else void watch.reload()
+  })
+  return setInterval(() => void watch.look(), LOOKS_EVERY)
+}
+
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'))
+    return true
+  } catch {
+    return false
+  }
+}
+
 // The first signal drains. The second means now.
 function stopSignal(): Promise<void> {
   return new Promise(resolve => {
@@ -128,9 +158,12 @@ type Log = (event: string, facts: Record<string, unknown>) => void
 function logger(format: string, gateway: Gateway): Log {
   const log: Log = (event, facts) => {
     const line =
-      format === 'json' ? JSON.stringify({ event, ...facts }) : [event, ...Object.entries(facts).map(([k, v]) => `${k}=${v}`)].join(' ')
-    process.stderr.write(`${line}\n`)
+      format === 'json'
+        ? JSON.stringify({ event, ...facts })
+        : [event, ...Object.entries(facts).flatMap(([k, v]) => (v === undefined ? [] : `${k}=${v}`))].join(' ')
+    process.stderr.write(`${printable(line)}\n`)
   }
+  logConfig(log, gateway)
   gateway.events.on('attempt.failed', ({ endpoint, error }) =>
     log('attempt.failed', {
       provider: endpoint.provider.slug,
@@ -152,6 +185,17 @@ function logger(format: string, gateway: Gateway): Log {
   gateway.events.on('filter.matched', finding => log('filter.matched', { ...finding }))
   gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
   return log
+}
+
+// Settings by their names, and what is wrong with them in the words of `config check`: never what they say.
+function logConfig(log: Log, { events }: Gateway): void {
+  events.on('config.applied', ({ changed, needsRestart: settings }) => {
+    log('config.applied', { changed })
+    if (settings.length > 0) log('config.needs_restart', { settings, consequence: 'they are as they were at the start' })
+  })
+  events.on('config.rejected', ({ error: { message, metadata } }) =>
+    log('config.rejected', { path: metadata.field, reason: message, consequence: 'the config before stays in effect' }),
+  )
 }
 
 // A connection's error has a code; its text may hold an address with a credential in it.

@@ -1,10 +1,10 @@
-import type { ModelConfig } from '../config.ts'
+import type { Config, ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Measured } from '../inference/health.ts'
 import { isAllowed, type Rule } from '../policy/rules.ts'
-import { readBuiltIn } from './models/built-in.ts'
+import { type BuiltIn, readingOnce } from './models/built-in.ts'
 import { LazyModels } from './models/lazy.ts'
 import { type CountQuery, keepsNothing, type ModelQuery, matching, type PageQuery } from './models/query.ts'
 import { shownEndpoint, shownEndpoints, shownModel } from './models/shown.ts'
@@ -64,6 +64,10 @@ export interface Models {
 export interface Catalog {
   models: Models
   providers: Map<string, Provider>
+  /** When it was opened at first: the age of models that only the config knows. */
+  since: Date
+  /** What the program brings along. Read on the first need, and once. */
+  builtIn: () => BuiltIn
 }
 
 // Plainly a sandbox: its answers are made in this process and cost nothing.
@@ -89,20 +93,22 @@ const SANDBOX: ModelConfig[] = [
 /**
  * The catalogue of the config laid over the built-in one. A model of the config whose id is built in lays the fields that it gives over that
  * model's; its endpoints stand before all others and instead of the built-in ones of the same providers. A provider's credential alone makes all
- * that the built-in catalogue has of him callable. Throws `invalid_request` naming the first setting that is wrong.
+ * that the built-in catalogue has of him callable. What `before` has of the same settings is kept. Throws `invalid_request` naming the first
+ * setting that is wrong.
  */
-export function openCatalog(config: Gateway['config'], protocols: string[], now: Date): Catalog {
-  const { providers, faults } = openProviders(config.providers, protocols)
+export function openCatalog(config: Config, protocols: string[], now: Date, before?: Pick<Gateway, 'config' | 'catalog'>): Catalog {
+  const { providers, faults } = openProviders(config.providers, protocols, before)
   const [fault] = faults
   if (fault) throw invalid(`providers.${fault.slug}.${fault.field}: expected ${fault.expected}`, `providers.${fault.slug}.${fault.field}`)
   const given = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
   checkIds(config.models)
   for (const [i, model] of config.models.entries()) checkEndpoints(model, `models.${i}`, providers, protocols)
-  const created = Math.floor(now.getTime() / 1000)
-  const models = new LazyModels(given, readBuiltIn, { providers, protocols, created, parametersOf: openParameters() })
+  const { since, builtIn } = before?.catalog ?? { since: now, builtIn: readingOnce() }
+  const created = Math.floor(since.getTime() / 1000)
+  const models = new LazyModels(given, builtIn, { providers, protocols, created, parametersOf: openParameters() })
   if (!given.has(config.default_model) && !models.has(config.default_model))
     throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
-  return { models, providers }
+  return { models, providers, since, builtIn }
 }
 
 function checkIds(models: ModelConfig[]): void {

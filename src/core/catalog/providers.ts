@@ -53,16 +53,25 @@ const KNOWN: Record<string, ProviderRow> = PROVIDERS
 
 /**
  * Every provider that is known, the configured ones over the built-in rows, and what is missing to use those that were configured wrongly.
- * The sandbox is always configured.
+ * The sandbox is always configured. Those that `before` has with the same settings are kept, with what hangs on them.
  */
 export function openProviders(
   config: Record<string, ProviderConfig>,
   protocols: string[],
+  before?: Pick<Gateway, 'config' | 'catalog'>,
 ): { providers: Map<string, Provider>; faults: ProviderFault[] } {
-  const opened = Object.entries({ sandbox: {}, ...config }).map(([slug, given]) => openProvider(slug, given, protocols))
+  const opened = Object.entries({ sandbox: {}, ...config }).map(
+    ([slug, given]) => keptOf(slug, given, before) ?? openProvider(slug, given, protocols),
+  )
   const known = Object.entries(KNOWN).map(([slug, row]) => unconfigured(slug, row))
   const providers = [...known, ...opened.filter(one => 'name' in one)]
   return { providers: new Map(providers.map(one => [one.slug, one])), faults: opened.filter(one => 'field' in one) }
+}
+
+// An account that is another object would have to buy its access tokens again.
+function keptOf(slug: string, given: ProviderConfig, before?: Pick<Gateway, 'config' | 'catalog'>): Provider | undefined {
+  const known = before && own(before.config.providers, slug)
+  return known && Bun.deepEquals(known, given) ? before.catalog.providers.get(slug) : undefined
 }
 
 const unconfigured = (slug: string, { name, protocol, base_url, quirks }: ProviderRow): Provider => ({

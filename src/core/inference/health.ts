@@ -58,6 +58,11 @@ export class Health {
     return this.#records.size
   }
 
+  /** Takes other settings, for what is known already too. */
+  reconfigure({ failures, pause_seconds }: Config['routing']): void {
+    Object.assign(this.#thresholds, { failures, pause: pause_seconds * 1000 } satisfies Thresholds)
+  }
+
   /** Until when the endpoint rests, in steady milliseconds; 0 where it does not. */
   restsUntil(endpoint: Endpoint): number {
     const until = this.#records.get(endpoint.id)?.circuit.restsUntil ?? 0

@@ -15,6 +15,11 @@ export interface RateLimits {
   check(actor: Pick<Actor, 'key_hash'>, call: Pick<CallBase, 'models'>): void
   /** The calls of free models that all keys together may make today, midnight to midnight UTC, and have made. Null: as many as they like. */
   freeToday(): { limit: number; used: number } | null
+  /**
+   * Other limits, from the next call on. What was counted stays counted; a limit that was not there before counts from now on, except that a
+   * day of free models has seen `freeSoFar` calls, where that is given.
+   */
+  reconfigure(limits: Config['limits'], freeSoFar: number | null): void
 }
 
 const MINUTE = 60_000
@@ -40,12 +45,12 @@ interface Limit {
  * today has seen already.
  */
 export function openRateLimits({ limits }: Config, clock: Clock, freeSoFar = 0): RateLimits {
-  const { requests_per_minute, concurrent_requests, free_models } = limits
+  let { requests_per_minute, concurrent_requests, free_models } = limits
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
   const freeDay = new Window(DAY, clock)
   const running = new Map<string, number>()
-  freeDay.add(EVERYBODY, freeSoFar)
+  freeDay.set(EVERYBODY, freeSoFar)
 
   function applying(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
     const found: Limit[] = []
@@ -98,10 +103,18 @@ export function openRateLimits({ limits }: Config, clock: Clock, freeSoFar = 0):
       const limit = free_models ? free_models.requests_per_day : undefined
       return limit === undefined ? null : { limit, used: freeDay.counted(EVERYBODY) }
     },
+    reconfigure(others, freeSoFar) {
+      ;({ requests_per_minute, concurrent_requests, free_models } = others)
+      if (freeSoFar !== null) freeDay.set(EVERYBODY, freeSoFar)
+    },
   }
 }
 
 const NOTHING = () => undefined
+
+/** Whether calls of free models are limited by the day, so that those of today before the start count too. */
+export const countsFreeDays = ({ free_models }: Config['limits']): boolean =>
+  free_models !== false && free_models.requests_per_day !== undefined
 
 /** Free models are counted for the account, as the public service does: a key more is no way around. */
 const EVERYBODY = ''
@@ -134,13 +147,14 @@ class Window {
     return this.#counts.get(name) ?? 0
   }
 
-  add(name: string, more: number): void {
-    this.#counts.set(name, this.counted(name) + more)
+  set(name: string, count: number): void {
+    this.#turn()
+    this.#counts.set(name, count)
   }
 
   limit(name: string, of: string, most: number): Limit {
     const used = this.counted(of)
-    return { name, most, used, reset: (this.#number + 1) * this.#length, count: () => this.add(of, 1) }
+    return { name, most, used, reset: (this.#number + 1) * this.#length, count: () => this.set(of, this.counted(of) + 1) }
   }
 
   #turn(): void {

@@ -100,9 +100,12 @@ class Histogram {
 function gauges(gateway: Gateway): { text(): string }[] {
   const { rss, heapUsed } = process.memoryUsage()
   const { user, system } = process.cpuUsage()
+  const { applied, rejected } = gateway.configStatus
   return [
     gauge('gateway_running_calls', 'Calls that run at this moment', gateway.calls.size),
     gauge('gateway_recorder_healthy', 'Whether finished calls can be recorded', gateway.recorder.healthy ? 1 : 0),
+    gauge('gateway_config_rejected', 'Whether a newer config was refused, so that the one before is in effect', rejected ? 1 : 0),
+    gauge('gateway_config_applied_timestamp_seconds', 'When the config that is in effect was taken', applied.getTime() / 1000),
     gauge('process_resident_memory_bytes', 'Resident memory', rss),
     gauge('process_heap_bytes', 'JavaScript heap in use', heapUsed),
     gauge('process_cpu_seconds_total', 'CPU time used', (user + system) / 1e6, 'counter'),

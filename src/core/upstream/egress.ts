@@ -25,9 +25,13 @@ export interface Outgoing {
 /** Asks the world. Cancelling closes the connection at once. */
 export type Egress = (outgoing: Outgoing, cancellation: Cancellation) => Promise<Incoming>
 
-/** The only way out of the process: sends to providers, and answers for the sandbox. */
-export function openEgress({ timeouts }: Config): Egress {
-  const http = openHttp({ connectMilliseconds: timeouts.connect_seconds * 1000 })
+/** The only way out of the process: sends to providers, and answers for the sandbox. `configOf` is asked where a connection is opened. */
+export function openEgress(configOf: () => Config): Egress {
+  const http = openHttp({
+    get connectMilliseconds() {
+      return configOf().timeouts.connect_seconds * 1000
+    },
+  })
   return ({ method = 'POST', url, headers, body, address }, cancellation) => {
     if (url.startsWith('sandbox:')) return sandbox(url.slice('sandbox:'.length), parseObject(body) ?? {}, cancellation).then(incomingOf)
     return http.send({ method, url, headers, body, address }, cancellation)

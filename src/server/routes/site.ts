@@ -11,7 +11,7 @@ export function site(gateway: Gateway) {
   const metrics = openMetrics(gateway)
   return new Elysia()
     .use(nobody())
-    .get('/health', () => ({ status: 'ok' }), siteOperation({ id: 'health', summary: 'Whether the process is alive', statuses: [200] }))
+    .get('/health', () => health(gateway), siteOperation({ id: 'health', summary: 'Whether the process is alive', statuses: [200] }))
     .get('/ready', () => readiness(gateway), siteOperation({ id: 'ready', summary: 'Whether it takes work', statuses: [200, 503] }))
     .get(
       '/metrics',
@@ -19,6 +19,9 @@ export function site(gateway: Gateway) {
       siteOperation({ id: 'metrics', summary: 'Its numbers, for Prometheus', statuses: [200], produces: ['text/plain'] }),
     )
 }
+
+// It works with the config before, so it is alive and takes work; but whoever asks shall see it.
+const health = ({ configStatus: { rejected } }: Gateway) => ({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
 
 function readiness(gateway: Gateway): Response {
   const why = gateway.calls.draining ? 'draining' : gateway.recorder.healthy ? undefined : 'the store takes no records'

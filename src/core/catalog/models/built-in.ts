@@ -9,6 +9,15 @@ export interface BuiltIn {
   aliases: Map<string, string>
 }
 
+/** Reads the data when it is first asked for: what stands in the file may be another version's by then, while this one runs. */
+export function readingOnce(): () => BuiltIn {
+  let builtIn: BuiltIn | undefined
+  return () => {
+    builtIn ??= readBuiltIn()
+    return builtIn
+  }
+}
+
 /** Reads the data: a few milliseconds, so nobody does before a model is asked for. */
 export function readBuiltIn(): BuiltIn {
   const { models, aliases } = JSON.parse(readFileSync(data, 'utf8')) as CatalogData

@@ -1,6 +1,6 @@
 import { Tally } from './tally.ts'
 
-/** When an endpoint rests, and for how long at first. */
+/** When an endpoint rests, and for how long at first. All circuits share them, and they may change. */
 export interface Thresholds {
   /** So many failures in a row, or half of twice as many calls: 0 never. */
   failures: number
@@ -37,7 +37,7 @@ export class Circuit {
 
   /** Until when it rests; in the past where it does not. */
   get restsUntil(): number {
-    return Math.max(this.#asked, this.#opened === null ? 0 : this.#until)
+    return this.#thresholds.failures === 0 ? 0 : Math.max(this.#asked, this.#opened === null ? 0 : this.#until)
   }
 
   /** Why it rests, where it does. */

@@ -26,7 +26,7 @@ beforeAll(() => {
 beforeEach(async () => {
   upstream = await startUpstream()
   clock = new TestClock()
-  tokens = openAccessTokens(openEgress(defaultConfig()), clock)
+  tokens = openAccessTokens(openEgress(defaultConfig), clock)
   account = accountOf()
 })
 

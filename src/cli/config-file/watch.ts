@@ -1,0 +1,88 @@
+import { stat } from 'node:fs/promises'
+import { GatewayError, invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import { reconfigure, rejectConfig } from '../../core/reconfigure.ts'
+import { type ConfigFile, readConfig } from '../config-file.ts'
+
+/**
+ * Takes the config that is found at these places over into a gateway that runs, whenever it has changed. One that is wrong changes nothing
+ * and raises the alarm, until there is one that is not.
+ */
+export class ConfigWatch {
+  readonly #gateway: Gateway
+  readonly #places: string[]
+  /** What was taken last. */
+  #taken: ConfigFile
+  /** How the file looked last, and when it was last read. */
+  #seen: string | null = null
+  #read: string | null = null
+  #busy: Promise<void> | null = null
+
+  constructor(gateway: Gateway, places: string[], taken: ConfigFile) {
+    this.#gateway = gateway
+    this.#places = places
+    this.#taken = taken
+  }
+
+  /**
+   * Looks whether the file is another one. What has changed since the last look is left alone until the next: an editor may be writing it.
+   * Never throws.
+   */
+  look(): Promise<void> {
+    return this.#busy ?? this.#alone(() => this.#takeChanged())
+  }
+
+  /** Reads the file at once, changed or not. Never throws. */
+  async reload(): Promise<void> {
+    while (this.#busy) await this.#busy
+    await this.#alone(async () => this.#take(await lookOf(this.#places), true))
+  }
+
+  async #alone(work: () => Promise<void>): Promise<void> {
+    this.#busy = work().finally(() => {
+      this.#busy = null
+    })
+    await this.#busy
+  }
+
+  async #takeChanged(): Promise<void> {
+    const look = await lookOf(this.#places)
+    const isSettled = look === this.#seen
+    this.#seen = look
+    // A pipe can be read once, and was at the start.
+    if (isSettled && look !== this.#read && look !== NO_FILE) await this.#take(look, false)
+  }
+
+  async #take(look: string, isAsked: boolean): Promise<void> {
+    // Noted before it is read: what is written meanwhile makes it another one.
+    this.#read = look
+    try {
+      const found = await this.#found()
+      if (!isAsked && found.text === this.#taken.text && found.file === this.#taken.file && !this.#gateway.configStatus.rejected) return
+      await reconfigure(this.#gateway, found.config)
+      this.#taken = found
+    } catch (thrown) {
+      rejectConfig(this.#gateway, GatewayError.from(thrown))
+    }
+  }
+
+  // The defaults would drop every provider.
+  async #found(): Promise<ConfigFile> {
+    const found = await readConfig(this.#places)
+    if (found.file === null && this.#taken.file !== null) throw invalid(`${this.#taken.file}: expected the config file, found nothing`)
+    return found
+  }
+}
+
+const NOTHING = 'nothing'
+const NO_FILE = 'no file'
+
+/** What can be told of the first file at these places without reading it: another look is another file. */
+async function lookOf(places: string[]): Promise<string> {
+  for (const place of places) {
+    const found = await stat(place, { bigint: true }).catch(() => undefined)
+    if (found?.isFile()) return [place, found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ')
+    if (found && places.length === 1) return NO_FILE
+  }
+  return NOTHING
+}

@@ -1,0 +1,69 @@
+import { OpenedKeys, opened } from './catalog/byok/opened.ts'
+import { type Catalog, openCatalog } from './catalog/models.ts'
+import { applicable, changedSettings } from './config/changes.ts'
+import type { Config } from './config.ts'
+import type { GatewayError } from './errors.ts'
+import type { Gateway } from './gateway.ts'
+import { midnight } from './ledger/periods.ts'
+import { countsFreeDays } from './policy/rate-limits.ts'
+import { protocolNames } from './protocols/registry.ts'
+
+/** How it stands with the config: since when it is in effect, and whether a newer one was refused. */
+export interface ConfigStatus {
+  applied: Date
+  rejected: boolean
+}
+
+/** What came of a config, by the names of settings alone: their values may be secrets. */
+export interface Reconfigured {
+  /** In effect from now on. */
+  changed: string[]
+  /** As they were at the start, until the next one. */
+  needsRestart: string[]
+}
+
+/**
+ * Puts another config in the place of the one that runs, whole or not at all: the next call is held to it, and those that run keep the
+ * endpoints that they have. Throws `invalid_request` naming the setting that is wrong. One at a time.
+ */
+export async function reconfigure(gateway: Gateway, wanted: Config): Promise<Reconfigured> {
+  const { config, needsRestart } = applicable(gateway.config, wanted)
+  const changed = changedSettings(gateway.config, config)
+  if (changed.length > 0) {
+    const catalog = openCatalog(config, protocolNames, gateway.clock.now(), gateway)
+    const freeSoFar = await freeToday(gateway, config)
+    putInPlace(gateway, config, catalog, freeSoFar)
+  }
+  gateway.configStatus = { applied: gateway.clock.now(), rejected: false }
+  gateway.events.publish('config.applied', { changed, needsRestart })
+  return { changed, needsRestart }
+}
+
+/** Raises the alarm: a config was found that cannot be taken, and the one before stays in effect. The next one that can ends it. */
+export function rejectConfig(gateway: Gateway, error: GatewayError): void {
+  gateway.configStatus.rejected = true
+  gateway.events.publish('config.rejected', { error })
+}
+
+// Calls that were not counted until now count from the records.
+const freeToday = async ({ config: before, store, clock }: Gateway, { limits }: Config): Promise<number | null> =>
+  countsFreeDays(limits) && !countsFreeDays(before.limits) ? store.generations.freeSince(midnight(clock.now())) : null
+
+/** In one step, in which no call can come between. All that may fail comes first. */
+function putInPlace(gateway: Gateway, config: Config, catalog: Catalog, freeSoFar: number | null): void {
+  const byok = reopened(gateway, { ...gateway, config, catalog })
+  gateway.config = config
+  gateway.catalog = catalog
+  gateway.byok = byok
+  gateway.rateLimits.reconfigure(config.limits, freeSoFar)
+  gateway.health.reconfigure(config.routing)
+  gateway.policies.clear()
+}
+
+// A caller's key goes where the config says that its provider is.
+function reopened({ byok, config }: Gateway, next: Gateway): OpenedKeys {
+  const isSame = Bun.deepEquals(config.providers, next.config.providers)
+  const keys = new OpenedKeys()
+  for (const one of byok.values()) keys.set(opened(next, one.key, isSame ? one : undefined))
+  return keys
+}
