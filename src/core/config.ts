@@ -4,7 +4,7 @@ import { UsdPerMillionTokens } from './catalog/prices.ts'
 import { Auth, AwsConfig, ServiceAccountConfig } from './catalog/providers/credential.ts'
 import { Quirks } from './catalog/quirks.ts'
 import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './catalog/words.data.ts'
-import { invalid } from './errors.ts'
+import { type GatewayError, invalid } from './errors.ts'
 import { type Misfit, misfit } from './kernel/schema.ts'
 
 const closed = { additionalProperties: false }
@@ -189,8 +189,28 @@ export function parseConfig(text: string, env: Record<string, string | undefined
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw invalid('The config file: expected a mapping of settings')
   const config = fillIn(Config, given)
   const wrong = misfitOf(config, text)
-  if (wrong) throw invalid(`${wrong.path || 'The config file'}: expected ${wrong.expected}, found ${wrong.found}`, wrong.path)
+  if (wrong) throw misfitting(wrong, config)
   return config as Config
+}
+
+function misfitting({ path, expected, found }: Misfit, config: unknown): GatewayError {
+  const [holder, name] = placeOf(path, config)
+  // What stands where a setting's name belongs, and is none, may be a secret that slipped.
+  const isShown = expected !== 'no such field' || /^[a-z_]{1,40}$/i.test(name)
+  const at = isShown ? path : holder
+  return invalid(`${at || 'The config file'}: expected ${isShown ? expected : 'only fields that there are'}, found ${found}`, at)
+}
+
+// A name may have dots in it.
+function placeOf(path: string, config: unknown): [holder: string, name: string] {
+  const names = path.split('.')
+  let [at, depth] = [config, 0]
+  for (; depth < names.length - 1; depth++) {
+    const name = names[depth] ?? ''
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) break
+    at = (at as Record<string, unknown>)[name]
+  }
+  return [names.slice(0, depth).join('.'), names.slice(depth).join('.')]
 }
 
 // A variable is text. Where only a number fits, and it reads as one, it is that number: `port: ${PORT}`.

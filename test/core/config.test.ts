@@ -190,6 +190,17 @@ describe('a wrong setting is named with what was expected and found', () => {
     expect(error).toMatchObject({ type: 'invalid_request', message, metadata: { field: message.slice(0, message.indexOf(':')) } })
   })
 
+  test.each([
+    ['providers: { openai: { sk-1234 } }', 'providers.openai: expected only fields that there are, found null'],
+    ['providers: { openai: { sk-12.ab.cd: x } }', 'providers.openai: expected only fields that there are, found a string'],
+    ['providers: { openai: { gsk_1234: 5678 } }', 'providers.openai: expected only fields that there are, found a number'],
+    ['sk-12.ab.cd: x', 'The config file: expected only fields that there are, found a string'],
+    ['{ sk-1234 }', 'The config file: expected only fields that there are, found null'],
+  ])('%s, unless the name itself may be a secret', (text, message) => {
+    expect(refusal(text).message).toBe(message)
+    expect(JSON.stringify(refusal(text).metadata)).not.toContain('sk')
+  })
+
   test.each([['- a\n- b'], ['just a text'], ['5']])('%j is no mapping of settings', text => {
     expect(refusal(text).message).toBe('The config file: expected a mapping of settings')
   })

@@ -1,0 +1,538 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { createByokKey } from '../../src/core/catalog/byok.ts'
+import { Config, parseConfig } from '../../src/core/config.ts'
+import { GatewayError } from '../../src/core/errors.ts'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import { createKey } from '../../src/core/identity/keys.ts'
+import { reconfigure, rejectConfig } from '../../src/core/reconfigure.ts'
+import { openMetrics } from '../../src/core/telemetry/metrics.ts'
+import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
+import { createApp } from '../../src/server/app.ts'
+import { TestClock, testGateway, testKeys } from '../support/gateway.ts'
+import { completion, delta, type Script, sseHead, startUpstream, status, type Upstream } from '../support/upstream.ts'
+
+let first: Upstream
+let second: Upstream
+
+beforeEach(async () => {
+  ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
+  first.answer(() => completion('first'))
+  second.answer(() => completion('second'))
+})
+afterEach(() => Promise.all([first.close(), second.close()]))
+
+const provider = (base_url: string, more: object = {}) => ({ protocol: 'openai-chat', base_url, api_key: 'sk-own', ...more })
+const model = (id: string, ...providers: string[]) => ({
+  id,
+  context_length: 8_000_000,
+  endpoints: providers.map((provider, i) => ({ provider, model: 'up', usd_per_million_tokens: { prompt: 1, completion: 4 - i } })),
+})
+
+/** Two providers, and a model that both serve: the one that is listed second is the cheaper one. */
+const base = () => ({
+  providers: { one: provider(first.url), two: provider(second.url) },
+  models: [model('acme/small', 'one', 'two'), model('acme/single', 'one'), model('acme/free:free', 'one')],
+  routing: { choice: 'listed', failures: 0 },
+})
+
+type Json = Record<string, unknown>
+const parsed = (config: Json): Config => parseConfig(JSON.stringify(config), {})
+
+/** A config laid over another, a section at a time. */
+function over(config: Json, change: Json): Json {
+  const merged = { ...config }
+  for (const [name, value] of Object.entries(change)) merged[name] = isMap(value) ? { ...(merged[name] as Json), ...value } : value
+  return merged
+}
+const isMap = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+interface House {
+  gateway: Gateway
+  clock: TestClock
+  /** A key that may spend 50 cents. */
+  limited: string
+  keys: { inference: string; management: string }
+  /** Asks `acme/single`, or what the body says. */
+  ask(body?: object, more?: { key?: string; headers?: Record<string, string>; signal?: AbortSignal }): Promise<Response>
+  get(path: string): Promise<Json>
+}
+
+async function house(change: Json = {}): Promise<House> {
+  const clock = new TestClock()
+  const gateway = await testGateway({ clock, random: () => 0.5, config: over(base(), change) })
+  const keys = await testKeys(gateway)
+  const limited = (await createKey(gateway, operator(gateway), { name: 'limited', limit: 0.5 })).key
+  const app = createApp(gateway)
+  return {
+    gateway,
+    clock,
+    limited,
+    keys,
+    ask(body = {}, { key = keys.inference, headers = {}, signal } = {}) {
+      const json = { model: 'acme/single', messages: [{ role: 'user', content: 'Hi' }], ...body }
+      const all = { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers }
+      const init = { method: 'POST', headers: all, body: JSON.stringify(json), ...(signal ? { signal } : {}) }
+      return app.handle(new Request('http://localhost/api/v1/chat/completions', init))
+    },
+    async get(path) {
+      return (await app.handle(new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${keys.inference}` } }))).json()
+    },
+  }
+}
+
+const statusOf = async (answer: Promise<Response>): Promise<number> => {
+  const response = await answer
+  await response.text()
+  return response.status
+}
+const textOf = async (answer: Promise<Response>) => {
+  const { choices } = (await (await answer).json()) as { choices: { message: { content: string } }[] }
+  return choices[0]?.message.content
+}
+
+/** What a call comes to, unless it goes on waiting, which is ended then. */
+async function unlessWaiting<Outcome>(call: (signal: AbortSignal) => Promise<Outcome>): Promise<Outcome | 'waits'> {
+  const leaving = new AbortController()
+  const outcome = call(leaving.signal).catch(() => 'waits' as const)
+  const waits = Bun.sleep(500).then(() => 'waits' as const)
+  const first = await Promise.race([outcome, waits])
+  leaving.abort()
+  await outcome
+  return first
+}
+
+const never: Script = { wait: 'never' }
+
+/** Lets only what comes in by this region call. */
+async function guard({ gateway }: House, region: string): Promise<void> {
+  const app = createApp(gateway)
+  const { key } = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
+  const post = async (path: string, body: object) =>
+    (await app.handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))).json()
+  const { data } = (await post('/guardrails', { name: 'here', allowed_data_regions: [region] })) as { data: { id: string } }
+  const key_hashes = [...gateway.keys.values()].filter(({ name }) => name === 'inference').map(({ hash }) => hash)
+  await post(`/guardrails/${data.id}/assignments/keys`, { key_hashes })
+}
+
+const byHost = (house: House, host: string) => statusOf(house.ask({}, { headers: { host } }))
+
+/** Lets the endpoint fail, when it has been well for long: for how many milliseconds it rests then. */
+async function rest({ gateway, clock, ask }: House): Promise<number> {
+  const [endpoint] = gateway.catalog.models.get('acme/single')?.endpoints ?? []
+  if (!endpoint) throw new Error('It is not there')
+  await statusOf(ask())
+  clock.pass(1_000_000)
+  first.answer(() => status(500))
+  await statusOf(ask())
+  first.answer(() => completion('first'))
+  const until = gateway.health.restsUntil(endpoint)
+  clock.pass(1_000_000)
+  return until === 0 ? 0 : until - (clock.ticks() - 1_000_000)
+}
+
+interface Row {
+  setting: string
+  before?: Json
+  after: () => Json
+  prepare?: (house: House) => Promise<void>
+  seen: (house: House) => Promise<unknown>
+  was: unknown
+  is: unknown
+}
+
+const row = (setting: string, after: Json | (() => Json), more: Omit<Row, 'setting' | 'after'>): Row => ({
+  setting,
+  after: typeof after === 'function' ? after : () => after,
+  ...more,
+})
+
+const answers = (script: Script) => async () => {
+  first.answer(() => script)
+}
+
+const ROWS: Row[] = [
+  row(
+    'service_name',
+    { service_name: 'acme' },
+    {
+      seen: async ({ get }) => ((await get('/openapi.json')).info as Json).title,
+      was: 'gateway',
+      is: 'acme',
+    },
+  ),
+  row(
+    'regions.europe',
+    { regions: { europe: ['eu.example.com'] } },
+    {
+      prepare: house => guard(house, 'europe'),
+      seen: house => byHost(house, 'eu.example.com'),
+      was: 403,
+      is: 200,
+    },
+  ),
+  row(
+    'regions.us',
+    { regions: { us: [] } },
+    {
+      before: { regions: { us: ['us.example.com'] } },
+      prepare: house => guard(house, 'us'),
+      seen: house => byHost(house, 'us.example.com'),
+      was: 200,
+      is: 403,
+    },
+  ),
+  row(
+    'default_model',
+    { default_model: 'acme/free:free' },
+    {
+      seen: async ({ ask }) => ((await (await ask({ model: undefined })).json()) as Json).model,
+      was: 'sandbox/echo',
+      is: 'acme/free:free',
+    },
+  ),
+  row('providers.one', () => ({ providers: { one: provider(second.url) } }), {
+    seen: ({ ask }) => textOf(ask()),
+    was: 'first',
+    is: 'second',
+  }),
+  row(
+    'models',
+    { models: [model('acme/single', 'two'), model('acme/new', 'one')] },
+    {
+      seen: async ({ ask }) => [
+        await textOf(ask()),
+        await statusOf(ask({ model: 'acme/new' })),
+        await statusOf(ask({ model: 'acme/small' })),
+      ],
+      was: ['first', 400, 200],
+      is: ['second', 200, 400],
+    },
+  ),
+  row(
+    'routing.choice',
+    { routing: { choice: 'weighted' } },
+    {
+      seen: ({ ask }) => textOf(ask({ model: 'acme/small' })),
+      was: 'first',
+      is: 'second',
+    },
+  ),
+  row('routing.failures', { routing: { failures: 0 } }, { before: { routing: { failures: 1 } }, seen: rest, was: 5_000, is: 0 }),
+  row(
+    'routing.pause_seconds',
+    { routing: { failures: 1, pause_seconds: 7 } },
+    {
+      before: { routing: { failures: 1 } },
+      seen: rest,
+      was: 5_000,
+      is: 7_000,
+    },
+  ),
+  row(
+    'security.allow_private_urls',
+    { security: { allow_private_urls: ['127.0.0.1'] } },
+    {
+      seen: ({ gateway }) =>
+        checkUntrustedUrl(gateway, 'http://127.0.0.1/x').then(
+          ({ address }) => address,
+          () => 'refused',
+        ),
+      was: 'refused',
+      is: '127.0.0.1',
+    },
+  ),
+  row(
+    'limits.strict',
+    { limits: { strict: true } },
+    {
+      seen: ({ ask, limited }) => statusOf(ask({ max_tokens: 1_000_000 }, { key: limited })),
+      was: 402,
+      is: 200,
+    },
+  ),
+  row(
+    'limits.max_tokens',
+    { limits: { max_tokens: 100 } },
+    {
+      before: { limits: { max_tokens: 1_000_000 } },
+      seen: ({ ask, limited }) => statusOf(ask({}, { key: limited })),
+      was: 402,
+      is: 200,
+    },
+  ),
+  row('limits.credits', { limits: { credits: true } }, { seen: ({ ask }) => statusOf(ask()), was: 200, is: 402 }),
+  row(
+    'limits.requests_per_minute',
+    { limits: { requests_per_minute: 2 } },
+    {
+      before: { limits: { requests_per_minute: 100 } },
+      // The calls of this minute stay counted.
+      seen: async ({ ask }) => [await statusOf(ask()), await statusOf(ask())],
+      was: [200, 200],
+      is: [429, 429],
+    },
+  ),
+  row(
+    'limits.concurrent_requests',
+    { limits: { concurrent_requests: 1 } },
+    {
+      seen: async ({ ask }) => (await Promise.all([statusOf(ask()), statusOf(ask())])).sort(),
+      was: [200, 200],
+      is: [200, 429],
+    },
+  ),
+  row(
+    'limits.free_models',
+    { limits: { free_models: { requests_per_day: 1 } } },
+    {
+      // One is on record when the limit comes.
+      seen: ({ ask }) => statusOf(ask({ model: 'acme/free:free' })),
+      was: 200,
+      is: 429,
+    },
+  ),
+  row(
+    'timeouts.connect_seconds',
+    { timeouts: { connect_seconds: 0.05 } },
+    {
+      // It takes the connection, and never says anything in TLS.
+      before: { models: [model('acme/single', 'silent')] },
+      prepare: answers(never),
+      seen: ({ ask }) => unlessWaiting(signal => statusOf(ask({}, { signal }))),
+      was: 'waits',
+      is: 502,
+    },
+  ),
+  row(
+    'timeouts.first_byte_seconds',
+    { timeouts: { first_byte_seconds: 0.05 } },
+    {
+      prepare: answers(never),
+      seen: ({ ask }) => unlessWaiting(signal => statusOf(ask({}, { signal }))),
+      was: 'waits',
+      is: 524,
+    },
+  ),
+  row(
+    'timeouts.first_byte_stream_seconds',
+    { timeouts: { first_byte_stream_seconds: 0.05 } },
+    {
+      prepare: answers(never),
+      seen: ({ ask }) => unlessWaiting(signal => statusOf(ask({ stream: true }, { signal }))),
+      was: 'waits',
+      is: 524,
+    },
+  ),
+  row(
+    'timeouts.idle_seconds',
+    { timeouts: { idle_seconds: 0.05 } },
+    {
+      prepare: answers([sseHead(), delta('Hel'), never]),
+      seen: ({ ask }) => unlessWaiting(async signal => (await (await ask({ stream: true }, { signal })).text()).includes('"code":524')),
+      was: 'waits',
+      is: true,
+    },
+  ),
+  row(
+    'timeouts.total_seconds',
+    { timeouts: { total_seconds: 0.05 } },
+    {
+      prepare: answers(never),
+      seen: ({ ask }) => unlessWaiting(signal => statusOf(ask({}, { signal }))),
+      was: 'waits',
+      is: 524,
+    },
+  ),
+  row(
+    'timeouts.keep_alive_seconds',
+    { timeouts: { keep_alive_seconds: 0.05 } },
+    {
+      prepare: answers(never),
+      seen: ({ ask }) =>
+        unlessWaiting(async signal => {
+          const { body } = await ask({ stream: true }, { signal })
+          return new TextDecoder().decode((await body?.getReader().read())?.value)
+        }),
+      was: 'waits',
+      is: ': GATEWAY PROCESSING\n\n',
+    },
+  ),
+]
+
+const AT_START = ['server.host', 'server.port', 'server.site_url', 'storage.durability']
+
+describe('a setting that is changed alone is in effect for the next call:', () => {
+  test.each(ROWS.map(one => [one.setting, one] as const))('%s', async (setting, { before = {}, after, prepare, seen, was, is }) => {
+    const silent = { providers: { silent: provider(first.url.replace('http:', 'https:')) } }
+    const all = over(over(base(), silent), before)
+    const one = await house(over(silent, before))
+    await prepare?.(one)
+    expect(await seen(one)).toEqual(was)
+    expect(await reconfigure(one.gateway, parsed(over(all, after())))).toEqual({ changed: [setting], needsRestart: [] })
+    expect(await seen(one)).toEqual(is)
+  })
+
+  test('and every setting there is stands in that table, or is only read at the start', () => {
+    const names = Object.entries(Config.properties).flatMap(([section, schema]) =>
+      'properties' in schema ? Object.keys(schema.properties as object).map(name => `${section}.${name}`) : [section],
+    )
+    const shown = ROWS.map(({ setting }) => setting.replace(/^providers\..*/, 'providers'))
+    expect([...shown, ...AT_START].sort()).toEqual(names.sort())
+  })
+})
+
+test('what is only read at the start is named, stays as it was, and keeps nothing else away', async () => {
+  const { gateway } = await house()
+  const { server, storage } = gateway.config
+  const wanted = over(base(), {
+    server: { host: '0.0.0.0', port: 1, site_url: 'https://example.com' },
+    storage: { durability: 'full' },
+    service_name: 'acme',
+  })
+  expect(await reconfigure(gateway, parsed(wanted))).toEqual({ changed: ['service_name'], needsRestart: AT_START })
+  expect(gateway.config).toMatchObject({ service_name: 'acme', server, storage })
+  expect((await reconfigure(gateway, parsed(wanted))).needsRestart).toEqual(AT_START)
+})
+
+describe('a config whose catalogue cannot be opened', () => {
+  const BAD: [what: string, change: () => Json][] = [
+    ['a provider that nobody knows', () => ({ providers: { nobody: { api_key: 'sk-new' } } })],
+    ['a provider without its credential', () => ({ providers: { openai: {} } })],
+    ['a protocol that is not spoken', () => ({ providers: { one: provider(first.url, { protocol: 'latin' }) } })],
+    ['a model at a provider that is not there', () => ({ models: [model('acme/single', 'three')] })],
+    ['two models of one name', () => ({ models: [model('acme/single', 'one'), model('acme/single', 'two')] })],
+    ['a default model that is not there', () => ({ default_model: 'acme/gone' })],
+  ]
+  // All of these are in the config that is refused, so that one that is half taken shows.
+  const MORE = { service_name: 'other', limits: { requests_per_minute: 1 }, routing: { failures: 1 } }
+
+  test.each(BAD)('%s, changes nothing at all', async (_, change) => {
+    const { gateway, ask, get } = await house()
+    const fields = () => [gateway.config, gateway.catalog, gateway.byok, gateway.configStatus]
+    const shown = async () => JSON.stringify(await Promise.all(['/api/v1/models', '/api/v1/providers', '/openapi.json'].map(get)))
+    await textOf(ask())
+    const before = { fields: fields(), policies: [...gateway.policies.values()], shown: await shown() }
+    expect(before.policies).toHaveLength(1)
+    const refused = reconfigure(gateway, parsed(over(over(base(), MORE), change())))
+    expect(await refused.catch(thrown => (thrown as GatewayError).type)).toBe('invalid_request')
+    for (const [i, field] of fields().entries()) expect(field === before.fields[i]).toBe(true)
+    expect([...gateway.policies.values()]).toEqual(before.policies)
+    expect(await shown()).toBe(before.shown)
+    expect([await textOf(ask()), await textOf(ask())]).toEqual(['first', 'first'])
+  })
+})
+
+describe('the alarm', () => {
+  const told = ({ gateway }: House) => [
+    gateway.configStatus,
+    openMetrics(gateway)
+      .text()
+      .split('\n')
+      .filter(line => line.startsWith('gateway_config_')),
+  ]
+  const AT = Date.parse('2026-03-04T05:06:07.000Z')
+
+  test('is on from a config that is refused to the next one that is taken, and calls do not notice', async () => {
+    const one = await house()
+    const events: string[] = []
+    one.gateway.events.on('config.rejected', ({ error }) => events.push(error.message))
+    one.gateway.events.on('config.applied', ({ changed }) => events.push(changed.join()))
+    expect(await one.get('/health')).toEqual({ status: 'ok' })
+    one.clock.pass(1_000)
+    rejectConfig(one.gateway, new GatewayError('invalid_request', 'no'))
+    const rejected = ['gateway_config_rejected 1', `gateway_config_applied_timestamp_seconds ${AT / 1000}`]
+    expect(told(one)).toEqual([{ applied: new Date(AT), rejected: true }, rejected])
+    expect(await one.get('/health')).toEqual({ status: 'ok', config: 'rejected' })
+    expect(await one.get('/ready')).toEqual({ status: 'ready' })
+    expect(await textOf(one.ask())).toBe('first')
+    await reconfigure(one.gateway, one.gateway.config)
+    const applied = ['gateway_config_rejected 0', `gateway_config_applied_timestamp_seconds ${AT / 1000 + 1}`]
+    expect(told(one)).toEqual([{ applied: new Date(AT + 1_000), rejected: false }, applied])
+    expect(await one.get('/health')).toEqual({ status: 'ok' })
+    expect(events).toEqual(['no', ''])
+  })
+})
+
+describe('what is kept', () => {
+  test('a call that runs keeps its endpoint', async () => {
+    const { gateway, ask } = await house()
+    first.answer(() => [{ wait: 'go' }, completion('first')])
+    const running = textOf(ask())
+    await first.hit()
+    await reconfigure(gateway, parsed({}))
+    first.open('go')
+    expect(await running).toBe('first')
+    expect(await statusOf(ask())).toBe(400)
+  })
+
+  test('the age of models that only the config knows', async () => {
+    const { gateway, clock } = await house()
+    const created = () => gateway.catalog.models.get('acme/single')?.created
+    const before = created()
+    clock.pass(60_000)
+    await reconfigure(gateway, parsed(over(base(), { models: [model('acme/single', 'two')] })))
+    expect(created()).toBe(before)
+  })
+
+  test('a provider whose settings are the same, with the tokens that it has bought', async () => {
+    const { gateway } = await house()
+    const [one, two] = ['one', 'two'].map(slug => gateway.catalog.providers.get(slug))
+    await reconfigure(gateway, parsed(over(base(), { providers: { two: provider(first.url) } })))
+    expect(gateway.catalog.providers.get('one') === one).toBe(true)
+    expect(gateway.catalog.providers.get('two') === two).toBe(false)
+    expect(gateway.catalog.models.get('acme/single')?.endpoints[0]?.provider === one).toBe(true)
+  })
+
+  test('calls of a key that run when its limit goes and comes back are counted once', async () => {
+    const limits = { limits: { concurrent_requests: 1 } }
+    const { gateway, ask } = await house(limits)
+    first.answer(() => [{ wait: 'go' }, completion('first')])
+    const running = statusOf(ask())
+    await first.hit()
+    await reconfigure(gateway, parsed(base()))
+    await reconfigure(gateway, parsed(over(base(), limits)))
+    expect(await statusOf(ask())).toBe(429)
+    first.open('go')
+    expect(await running).toBe(200)
+    expect(await statusOf(ask())).toBe(200)
+  })
+})
+
+describe('what names something that is gone', () => {
+  test('a provider key of a caller goes where its provider is now, and nowhere when there is none', async () => {
+    const { gateway, ask } = await house()
+    await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-theirs' })
+    const keyOf = (upstream: Upstream) => upstream.hits.at(-1)?.headers.authorization
+    expect([await textOf(ask()), keyOf(first)]).toEqual(['first', 'Bearer sk-theirs'])
+    await reconfigure(gateway, parsed(over(base(), { providers: { one: provider(second.url) } })))
+    expect([await textOf(ask()), keyOf(second)]).toEqual(['second', 'Bearer sk-theirs'])
+    await reconfigure(gateway, parsed({ providers: { two: provider(first.url) }, models: [model('acme/single', 'two')] }))
+    expect([await textOf(ask()), keyOf(first)]).toEqual(['first', 'Bearer sk-own'])
+    await reconfigure(gateway, parsed(base()))
+    expect([await textOf(ask()), keyOf(first)]).toEqual(['first', 'Bearer sk-theirs'])
+  })
+
+  test('a preset answers as one of a model that nobody knows, a guardrail goes on with the rest', async () => {
+    const { gateway, ask } = await house()
+    const app = createApp(gateway)
+    const { key } = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
+    const send = (path: string, bearer: string, body: object) => {
+      const headers = { 'content-type': 'application/json', authorization: `Bearer ${bearer}` }
+      return app.handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))
+    }
+    const made = (await (await send('/guardrails', key, { name: 'g', allowed_models: ['acme/single', 'acme/small'] })).json()) as Json
+    const hashes = [...gateway.keys.values()].filter(({ name }) => name === 'inference').map(({ hash }) => hash)
+    await send(`/guardrails/${(made.data as Json).id}/assignments/keys`, key, { key_hashes: hashes })
+    const { key: other } = await createKey(gateway, operator(gateway), { name: 'free' })
+    const preset = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
+    expect(await statusOf(send('/presets/mine/chat/completions', other, preset))).toBe(200)
+    const asked = () => Promise.all([statusOf(ask({ model: '@preset/mine' })), statusOf(ask()), statusOf(ask({ model: 'acme/free:free' }))])
+    expect(await asked()).toEqual([200, 200, 404])
+    await reconfigure(gateway, parsed(over(base(), { models: base().models.filter(({ id }) => id !== 'acme/small') })))
+    expect(await asked()).toEqual([400, 200, 404])
+    await reconfigure(gateway, parsed(base()))
+    expect(await asked()).toEqual([200, 200, 404])
+  })
+})
