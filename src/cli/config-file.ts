@@ -32,11 +32,15 @@ async function open(file: string): Promise<ConfigFile> {
   try {
     return { config: parseConfig(text, process.env), file, text }
   } catch (thrown) {
-    throw thrown instanceof GatewayError
-      ? new GatewayError(thrown.type, `${file}: ${thrown.message}`, { metadata: thrown.metadata })
-      : thrown
+    throw naming(file, thrown)
   }
 }
+
+/** What was thrown about the config of this file, with the file's name before it. */
+export const naming = (file: string | null, thrown: unknown): unknown =>
+  file !== null && thrown instanceof GatewayError
+    ? new GatewayError(thrown.type, `${file}: ${thrown.message}`, { metadata: thrown.metadata })
+    : thrown
 
 async function textOf(file: string): Promise<string> {
   const content = Bun.file(file)

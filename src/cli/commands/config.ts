@@ -1,5 +1,6 @@
 import { Command } from 'commander'
-import type { Endpoint } from '../../core/catalog/models.ts'
+import type { Catalog, Endpoint } from '../../core/catalog/models.ts'
+import type { ConfigFile } from '../config-file.ts'
 import { type CommonOptions, common, configOf } from '../options.ts'
 import { output, print, printJson } from '../output.ts'
 
@@ -11,10 +12,8 @@ export const configCommand = () =>
     .addCommand(common(new Command('schema').description('print the JSON Schema of the config file')).action(schema))
 
 async function check(file: string | undefined, options: CommonOptions): Promise<void> {
-  const { openCatalog } = await import('../../core/catalog/models.ts')
-  const { protocolNames } = await import('../../core/protocols/registry.ts')
   const found = await configOf(file === undefined ? options : { ...options, config: file })
-  const catalog = openCatalog(found.config, protocolNames, new Date())
+  const catalog = await catalogOf(found)
   const models = [...catalog.models.values()].filter(model => model.endpoints.some(endpoint => endpoint.provider.configured))
   const providers = [...catalog.providers.values()].filter(provider => provider.configured)
   const unpriced = models.filter(model => model.endpoints.some(isUnpriced)).map(model => model.id)
@@ -22,6 +21,17 @@ async function check(file: string | undefined, options: CommonOptions): Promise<
     print(`${found.file ?? 'No config file: the defaults'}: ${counted(models.length, 'model')} at ${counted(providers.length, 'provider')}`)
     for (const id of unpriced) print(`warning: ${id} has an endpoint without prices; what it costs will not be known`)
   })
+}
+
+async function catalogOf({ config, file }: ConfigFile): Promise<Catalog> {
+  const { naming } = await import('../config-file.ts')
+  const { openCatalog } = await import('../../core/catalog/models.ts')
+  const { protocolNames } = await import('../../core/protocols/registry.ts')
+  try {
+    return openCatalog(config, protocolNames, new Date())
+  } catch (thrown) {
+    throw naming(file, thrown)
+  }
 }
 
 const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { reconfigure, rejectConfig } from '../../core/reconfigure.ts'
-import { type ConfigFile, readConfig } from '../config-file.ts'
+import { type ConfigFile, naming, readConfig } from '../config-file.ts'
 
 /**
  * Takes the config that is found at these places over into a gateway that runs, whenever it has changed. One that is wrong changes nothing
@@ -59,11 +59,17 @@ export class ConfigWatch {
     try {
       const found = await this.#found()
       if (!isAsked && found.text === this.#taken.text && found.file === this.#taken.file && !this.#gateway.configStatus.rejected) return
-      await reconfigure(this.#gateway, found.config)
-      this.#taken = found
+      await this.#put(found)
     } catch (thrown) {
       rejectConfig(this.#gateway, GatewayError.from(thrown))
     }
+  }
+
+  async #put(found: ConfigFile): Promise<void> {
+    await reconfigure(this.#gateway, found.config).catch(thrown => {
+      throw naming(found.file, thrown)
+    })
+    this.#taken = found
   }
 
   // The defaults would drop every provider.

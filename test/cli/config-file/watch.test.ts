@@ -1,0 +1,223 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ConfigWatch } from '../../../src/cli/config-file/watch.ts'
+import { readConfig } from '../../../src/cli/config-file.ts'
+import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
+import { PROGRAM } from '../../support/server.ts'
+
+let directory: string
+let file: string
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  file = join(directory, 'gateway.yaml')
+})
+afterEach(() => rmSync(directory, { recursive: true, force: true }))
+
+interface Watched {
+  gateway: Gateway
+  watch: ConfigWatch
+  /** What was told since it was last asked for. */
+  told(): string[]
+  /** Looks so many times: what was told. */
+  looks(times: number): Promise<string[]>
+}
+
+/** A gateway that was opened with what is at these places, and whose config is watched. */
+async function watched(places = [file]): Promise<Watched> {
+  const found = await readConfig(places)
+  const gateway = await openGateway({ config: found.config })
+  const watch = new ConfigWatch(gateway, places, found)
+  const heard: string[] = []
+  gateway.events.on('config.applied', ({ changed }) => heard.push(`applied ${changed}`))
+  gateway.events.on('config.rejected', ({ error }) => heard.push(`rejected ${error.message}`))
+  const told = () => heard.splice(0)
+  const looks = async (times: number) => {
+    for (let i = 0; i < times; i++) await watch.look()
+    return told()
+  }
+  return { gateway, watch, told, looks }
+}
+
+const write = (text: string, to = file) => writeFileSync(to, text)
+
+describe('a config file that is watched', () => {
+  test('is taken when two looks have found the same change', async () => {
+    write('service_name: one')
+    const { gateway, looks } = await watched()
+    expect(await looks(5)).toEqual([])
+    write('service_name: two')
+    expect(await looks(1)).toEqual([])
+    expect(await looks(1)).toEqual(['applied service_name'])
+    expect(gateway.config.service_name).toBe('two')
+    expect(await looks(3)).toEqual([])
+  })
+
+  test('is taken when it was changed between its reading at the start and the first look', async () => {
+    write('service_name: one')
+    const { looks } = await watched()
+    write('service_name: two')
+    expect(await looks(2)).toEqual(['applied service_name'])
+  })
+
+  test('is left alone while it is being written', async () => {
+    write('service_name: one')
+    const { gateway, looks } = await watched()
+    await looks(2)
+    truncateSync(file)
+    for (const text of ['providers: {', ' sandbox', ': {}', '}', '\nservice_name: two']) {
+      expect(await looks(1)).toEqual([])
+      appendFileSync(file, text)
+    }
+    expect(await looks(1)).toEqual([])
+    expect(await looks(1)).toEqual(['applied service_name,providers.sandbox'])
+    expect(gateway.configStatus.rejected).toBe(false)
+  })
+
+  test('is taken when another is put in its place by its name, of the same size and age', async () => {
+    write('service_name: one')
+    utimesSync(file, 1_000, 1_000)
+    const { looks } = await watched()
+    await looks(2)
+    const other = join(directory, 'other')
+    write('service_name: two', other)
+    utimesSync(other, 1_000, 1_000)
+    renameSync(other, file)
+    expect(await looks(2)).toEqual(['applied service_name'])
+  })
+
+  test('that is touched and says the same is nothing new, unless it is asked for', async () => {
+    write('service_name: one')
+    const { watch, told, looks } = await watched()
+    await looks(2)
+    write('service_name: one')
+    expect(await looks(3)).toEqual([])
+    await watch.reload()
+    expect(told()).toEqual(['applied '])
+  })
+
+  test('is read at once when that is asked for', async () => {
+    write('service_name: one')
+    const { watch, told } = await watched()
+    write('service_name: two')
+    await watch.reload()
+    expect(told()).toEqual(['applied service_name'])
+  })
+
+  test('is taken in the order in which it is asked for, one at a time', async () => {
+    write('service_name: one')
+    const { gateway, watch, told } = await watched()
+    write('service_name: two')
+    await Promise.all([watch.look(), watch.reload(), watch.reload(), watch.look(), watch.reload()])
+    expect(told()).toEqual(['applied service_name', 'applied ', 'applied '])
+    expect(gateway.config.service_name).toBe('two')
+  })
+})
+
+describe('a config file that is wrong', () => {
+  const TEXT = 'service_name: one'
+
+  test.each([
+    ['is empty', '', 'expected settings, found an empty file'],
+    ['is blank', ' \n\n', 'expected settings, found an empty file'],
+    ['is no YAML', 'server: { port: 80', 'The config file is not valid YAML: YAML Parse error: Unexpected token'],
+    ['is no mapping', '- a', 'The config file: expected a mapping of settings'],
+    ['does not fit', 'service_name: 5', 'service_name: expected string, found a number'],
+    [
+      'names an unset variable',
+      `providers: { openai: { api_key: "\${GATEWAY_NO_SUCH}" } }`,
+      'providers.openai.api_key: expected the environment variable GATEWAY_NO_SUCH, found nothing',
+    ],
+    ['lacks a credential', 'providers: { openai: {} }', 'providers.openai.api_key: expected the credential'],
+    ['is of bytes', '\u0000\u0001\ufffd', 'The config file is not valid YAML: YAML Parse error: Unexpected character'],
+  ])('because it %s, is told of once, in the words of `config check`, and ends with the next good one', async (_, text, reason) => {
+    write(TEXT)
+    const { gateway, watch, told, looks } = await watched()
+    const before = gateway.config
+    write(text)
+    expect(await looks(5)).toEqual([`rejected ${file}: ${reason}`])
+    expect([gateway.config === before, gateway.configStatus.rejected]).toEqual([true, true])
+    const checked = Bun.spawnSync([...PROGRAM, 'config', 'check', file], { env: { ...process.env, NO_COLOR: '1' } })
+    expect([checked.exitCode, checked.stderr.toString()]).toEqual([2, `gateway: ${file}: ${reason}\n`])
+    write('service_name: 6')
+    expect(await looks(2)).toEqual([`rejected ${file}: service_name: expected string, found a number`])
+    write(TEXT)
+    expect(await looks(3)).toEqual(['applied '])
+    expect(gateway.configStatus.rejected).toBe(false)
+    await watch.reload()
+    expect(told()).toEqual(['applied '])
+  })
+
+  test('because it is too large to be read while everybody waits, is not read', async () => {
+    write(TEXT)
+    const { looks } = await watched()
+    truncateSync(file, 17 * 1024 * 1024)
+    expect(await looks(3)).toEqual([`rejected ${file}: expected at most 16777216 bytes`])
+  })
+
+  test('because it is gone, is told of, and nothing falls back to the defaults', async () => {
+    write(TEXT)
+    const { gateway, looks } = await watched()
+    await looks(2)
+    rmSync(file)
+    expect(await looks(1)).toEqual([])
+    expect(await looks(5)).toEqual([`rejected ${file}: the config file cannot be read`])
+    expect(gateway.config.service_name).toBe('one')
+    write('service_name: two')
+    expect(await looks(2)).toEqual(['applied service_name'])
+  })
+
+  test('because it is a directory now, is left alone, and told of when it is asked for', async () => {
+    write(TEXT)
+    const { watch, told, looks } = await watched()
+    rmSync(file)
+    mkdirSync(file)
+    expect(await looks(5)).toEqual([])
+    await watch.reload()
+    expect(told()).toEqual([`rejected ${file}: the config file cannot be read`])
+  })
+})
+
+describe('a config that is looked for in several places', () => {
+  const places = () => [file, join(directory, 'second.yaml')]
+
+  test('is taken when it appears where none was', async () => {
+    const { gateway, looks } = await watched(places())
+    expect(await looks(5)).toEqual([])
+    write('service_name: two', join(directory, 'second.yaml'))
+    expect(await looks(2)).toEqual(['applied service_name'])
+    write('service_name: one')
+    expect(await looks(2)).toEqual(['applied service_name'])
+    expect(gateway.config.service_name).toBe('one')
+  })
+
+  test('is the one that is left when the first is gone, as after a restart', async () => {
+    write('service_name: one')
+    write('service_name: two', join(directory, 'second.yaml'))
+    const { gateway, looks } = await watched(places())
+    rmSync(file)
+    expect(await looks(2)).toEqual(['applied service_name'])
+    expect(gateway.config.service_name).toBe('two')
+  })
+
+  test('stays as it was when all are gone', async () => {
+    write('service_name: one')
+    const { gateway, looks } = await watched(places())
+    rmSync(file)
+    expect(await looks(5)).toEqual([`rejected ${file}: expected the config file, found nothing`])
+    expect(gateway.config.service_name).toBe('one')
+  })
+})
+
+test('a config that came through a pipe is not looked for again', async () => {
+  const fifo = join(directory, 'pipe')
+  Bun.spawnSync(['mkfifo', fifo])
+  const writing = Bun.write(join(directory, 'source'), 'service_name: one').then(() =>
+    Bun.spawn(['sh', '-c', `cat ${join(directory, 'source')} > ${fifo}`]),
+  )
+  const { gateway, looks } = await watched([fifo])
+  await writing
+  expect(gateway.config.service_name).toBe('one')
+  expect(await looks(5)).toEqual([])
+})
