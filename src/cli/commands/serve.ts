@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { printable } from '../../core/kernel/words.ts'
+import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
 import { type CommonOptions, common, configOf, dataDirectory, numeric, partsOf } from '../options.ts'
 import { print } from '../output.ts'
@@ -54,10 +55,14 @@ async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile):
   const recovered = await recover(gateway)
   if (recovered > 0) log('calls.recovered', { calls: recovered, consequence: 'they are charged what they were known to have come to' })
   const stopped = stopSignal()
-  const watchingConfig = await watchConfig(gateway, options, config)
+  const watch = await watchConfig(gateway, options, config)
   const server = listen(gateway, host, port)
   showAddress(options.log, server.url, keys?.inference_key)
-  const watching = [watchingConfig, watchForChanges(gateway), setInterval(() => checkpoint(gateway), CHECKPOINT_EVERY)]
+  const watching = [
+    watchForChanges(gateway),
+    setInterval(() => checkpoint(gateway), CHECKPOINT_EVERY),
+    setInterval(() => void watch.look(), LOOKS_EVERY),
+  ]
   await stopped
   log('draining', { running: gateway.calls.size })
   await server.stop(options.drain * 1000)
@@ -101,7 +106,7 @@ const watchForChanges = (gateway: Gateway) => setInterval(() => void gateway.cat
 const LOOKS_EVERY = 1_000
 
 // From here on a hangup asks for the config to be read again, unless it is what it says: who closes his terminal wants an end.
-async function watchConfig(gateway: Gateway, options: ServeOptions, config: ConfigFile) {
+async function watchConfig(gateway: Gateway, options: ServeOptions, config: ConfigFile): Promise<ConfigWatch> {
   const { configPlaces } = await import('../config-file.ts')
   const { ConfigWatch } = await import('../config-file/watch.ts')
   const watch = new ConfigWatch(gateway, configPlaces(options.config, dataDirectory(options)), config)
@@ -110,7 +115,7 @@ async function watchConfig(gateway: Gateway, options: ServeOptions, config: Conf
     if (hadTerminal && !hasTerminal()) process.kill(process.pid, 'SIGTERM')
     else void watch.reload()
   })
-  return setInterval(() => void watch.look(), LOOKS_EVERY)
+  return watch
 }
 
 function hasTerminal(): boolean {
