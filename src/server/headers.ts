@@ -30,7 +30,7 @@ export function originOf(request: Request, requestId: string, { config }: Gatewa
  */
 export function routingMetadataOf({ headers }: Request, { config: { service_name } }: Gateway): string | undefined {
   const isWanted = (name: string) => levelIn(headers, name)?.trim().toLowerCase() === 'enabled'
-  const name = isWanted(service_name) ? service_name : NAMES.find(isWanted)
+  const name = isWanted(service_name) ? service_name : NAMES.find(one => one !== service_name && isWanted(one))
   return name === undefined ? undefined : `${name}_metadata`
 }
 

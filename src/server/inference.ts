@@ -15,6 +15,9 @@ import type { Refusal } from './operation.ts'
 /** The statuses that an inference route may answer with. */
 export const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 524, 529]
 
+/** Asks to be told how the call was routed, under `gateway_metadata` (wire reference A.10). It has other names too: see `headers.ts`. */
+export const METADATA_HEADER = { 'X-Gateway-Metadata': ['disabled', 'enabled'] }
+
 /** What an answer's events say of it before it has begun. */
 export type Heading = Pick<Answer<'text'>, 'id' | 'created' | 'model' | 'provider'>
 

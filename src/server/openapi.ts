@@ -94,14 +94,18 @@ const otherSchemas = (app: AnyElysia) =>
   Object.fromEntries(describedRoutes(app).flatMap(({ operation: { other } }) => (other ? [[other.name, plain(other.schema)]] : [])))
 
 function operationObject(operation: Operation) {
-  const { id, tag, summary, body, query, params, statuses, open, eitherHeader } = operation
+  const { id, tag, summary, body, query, params, headers, statuses, open, eitherHeader } = operation
   return {
     operationId: id,
     tags: [tag],
     summary,
     ...(open ? { security: [] } : {}),
     ...(eitherHeader ? { security: [{ apiKey: [] }, { apiKeyHeader: [] }] } : {}),
-    parameters: [...Object.entries(params ?? {}).map(pathParameter), ...queryParameters(query)],
+    parameters: [
+      ...Object.entries(params ?? {}).map(pathParameter),
+      ...queryParameters(query),
+      ...Object.entries(headers ?? {}).map(headerParameter),
+    ],
     ...(body ? { requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } } } : {}),
     responses: Object.fromEntries(statuses.map(status => [status, responseObject(status, operation)])),
   }
@@ -122,6 +126,13 @@ const queryParameters = (query: TSchema | undefined) =>
     required: (query?.required as string[] | undefined)?.includes(name) ?? false,
     schema: plain(schema),
   }))
+
+const headerParameter = ([name, values]: [string, string[]]) => ({
+  name,
+  in: 'header',
+  required: false,
+  schema: { type: 'string', enum: values },
+})
 
 function responseObject(status: number, { produces = [], refusal, other }: Operation) {
   const description = MEANINGS[status] ?? 'Answer'

@@ -10,6 +10,8 @@ export interface Operation {
   body?: TSchema
   query?: TSchema
   params?: Record<string, string>
+  /** Headers that it heeds, with the values that they may have. */
+  headers?: Record<string, string[]>
   /** The statuses it may answer with, the good one first. */
   statuses: number[]
   /** What else a good answer may be than JSON. */

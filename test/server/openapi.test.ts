@@ -51,6 +51,14 @@ describe('/openapi.json', () => {
     expect(description.servers).toEqual([{ url: 'http://127.0.0.1:8080' }])
   })
 
+  test('tells of the header that asks how a call was routed', () => {
+    const heeding = operations().filter(({ parameters }) =>
+      parameters.some(one => one.in === 'header' && one.name === 'X-Gateway-Metadata'),
+    )
+    const expected = ['createMessages', 'sendChatCompletionRequest', 'sendCompletionRequest']
+    expect(heeding.map(({ operationId }) => operationId).sort()).toEqual(expected)
+  })
+
   test('describes every route of the app', () => {
     const described = Object.entries(description.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map(method => `${method} ${path}`),

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { RoutingMetadata } from '../../src/core/inference/routing-metadata.ts'
 import { createApp } from '../../src/server/app.ts'
 import { chat, eventually, generationOf, idOf, limitedKey, routesConfig } from '../support/chat.ts'
@@ -28,6 +30,9 @@ import {
 const CANARY = 'canary-5a1c'
 const OWN = `sk-${CANARY}-own`
 const OPUS = 'anthropic/claude-opus-4.5'
+/** A name that moves on to the newest of a family, and who that is by now. */
+const LATEST = '~anthropic/claude-opus-latest'
+const NEWEST: string = JSON.parse(readFileSync(join(import.meta.dir, '../../src/core/catalog/models.data.json'), 'utf8')).aliases[LATEST]
 const ENABLED = { 'x-gateway-metadata': 'enabled' }
 const TIMEOUTS = { first_byte_seconds: 0.3, first_byte_stream_seconds: 0.3, idle_seconds: 0.3, total_seconds: 20, keep_alive_seconds: 0.1 }
 
@@ -44,6 +49,7 @@ beforeAll(async () => {
     'acme/other': { third: third.url },
     'acme/gone': { refused },
     [OPUS]: { first: first.url },
+    [NEWEST]: { second: second.url },
     'acme/vectors': { third: third.url },
   })
   server = await startServer({
@@ -257,8 +263,12 @@ describe.each(WAYS)('%s', (_, body, path) => {
   })
 
   test('the name that was asked for is told, whatever it stands for', async () => {
-    const { strategy, requested, endpoints } = metadataOf(await send({ model: 'anthropic/claude-opus-4-5' }))
-    expect([strategy, requested, endpoints.available[0]?.model]).toEqual(['alias', 'anthropic/claude-opus-4-5', OPUS])
+    const found = async (model: string) => {
+      const { strategy, requested, endpoints } = metadataOf(await send({ model }))
+      return [strategy, requested, endpoints.available[0]?.model]
+    }
+    expect(await found('anthropic/claude-opus-4-5')).toEqual(['alias', 'anthropic/claude-opus-4-5', OPUS])
+    expect(await found(LATEST)).toEqual(['latest', LATEST, NEWEST])
     expect(metadataOf(await send({ model: 'acme/small:floor' })).requested).toBe('acme/small:floor')
   })
 

@@ -4,7 +4,7 @@ import type { Region } from '../policy/regions.ts'
 import type { Kind, RoutingPreferences } from './call.ts'
 import type { Plan } from './plan.ts'
 import { guardrailStages } from './routing-metadata/guardrail-stages.ts'
-import type { Attempt, Running } from './running.ts'
+import { type Attempt, clientLeft, type Running } from './running.ts'
 
 /** How the models were found that a call was sent to (wire reference K.4). */
 export type Strategy = 'direct' | 'auto' | 'free' | 'latest' | 'alias' | 'fallback'
@@ -112,9 +112,13 @@ const totalOf = ({ groups, dropped }: Plan): number =>
 
 const shown = ({ provider, model }: Endpoint, selected: boolean) => ({ provider: provider.name, model, selected })
 
-/** The provider's status, where that tells of the failure; else the one that stands for it, as for a refused connection or a stream that broke off. */
+/**
+ * The provider's status, where that tells of the failure; else the one that stands for it, as for a refused connection or a stream that
+ * broke off. Whoever is still being asked when another has answered is left.
+ */
 function shownAttempt({ endpoint, status, error }: Attempt, outcome: Outcome) {
-  const failure = error ?? (endpoint === outcome.endpoint ? brokenOff(outcome) : null)
+  const isAnswer = endpoint === outcome.endpoint
+  const failure = error ?? (isAnswer ? brokenOff(outcome) : clientLeft())
   const told = failure && (status ?? 0) < 400 ? failure.status : status
   return { provider: endpoint.provider.name, model: endpoint.model, status: told ?? 200 }
 }

@@ -15,7 +15,7 @@ import type { Actor } from '../../core/identity/actor.ts'
 import { anyKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import { dryRun, EXPLANATION } from '../dry-run.ts'
-import { type Door, type DryRun, respond, STATUSES, type Understood } from '../inference.ts'
+import { type Door, type DryRun, METADATA_HEADER, respond, STATUSES, type Understood } from '../inference.ts'
 import { operation } from '../operation.ts'
 
 type Schema = typeof ChatRequest | typeof CompletionRequest
@@ -32,6 +32,7 @@ export const chat = (gateway: Gateway) =>
         tag: 'Chat',
         summary: 'Answer a conversation, whole or streamed',
         body: ChatRequest,
+        headers: METADATA_HEADER,
         statuses: STATUSES,
         produces: ['text/event-stream'],
         other: EXPLANATION,
@@ -45,6 +46,7 @@ export const chat = (gateway: Gateway) =>
         tag: 'Chat',
         summary: 'Continue a text, whole or streamed',
         body: CompletionRequest,
+        headers: METADATA_HEADER,
         statuses: STATUSES,
         produces: ['text/event-stream'],
         other: EXPLANATION,

@@ -14,7 +14,7 @@ import type { Actor } from '../../core/identity/actor.ts'
 import { anyKeyInEitherHeader } from '../access.ts'
 import { readBody } from '../body.ts'
 import { dryRun, EXPLANATION } from '../dry-run.ts'
-import { type DryRun, respond, STATUSES, type Understood } from '../inference.ts'
+import { type DryRun, METADATA_HEADER, respond, STATUSES, type Understood } from '../inference.ts'
 import { operation, type Refusal } from '../operation.ts'
 
 const REFUSAL: Refusal = {
@@ -51,6 +51,7 @@ export const messages = (gateway: Gateway) =>
       tag: 'Messages',
       summary: 'Answer a conversation in Anthropic’s format, whole or streamed',
       body: MessagesRequest,
+      headers: METADATA_HEADER,
       statuses: STATUSES,
       produces: ['text/event-stream'],
       other: EXPLANATION,

@@ -104,6 +104,11 @@ describe('tries', () => {
     })
   })
 
+  test.each([null, 200])('of which one is still being asked, with status %p, when another has answered: it is left', status => {
+    const attempts = [tried(FIRST, null, status), tried(SECOND)]
+    expect(told(routed(attempts), good(SECOND))).toMatchObject({ attempt: 2, attempts: [{ status: 499 }, { status: 200 }] })
+  })
+
   test('none: nothing was submitted', () => {
     const metadata = told(routed([], planOf([], { dropped: [{ endpoint: FIRST, by: 'quantization' }] })), failed(BROKEN))
     expect(metadata).toMatchObject({ attempt: 0, summary: 'available=0', endpoints: { total: 1, available: [] }, is_byok: false })
