@@ -6,6 +6,7 @@ import { byokCommand } from './commands/byok.ts'
 import { configCommand } from './commands/config.ts'
 import { creditsCommand } from './commands/credits.ts'
 import { doctorCommand } from './commands/doctor.ts'
+import { explainCommand } from './commands/explain.ts'
 import { generationsCommand } from './commands/generations.ts'
 import { guardrailsCommand } from './commands/guardrails.ts'
 import { initCommand } from './commands/init.ts'
@@ -42,6 +43,7 @@ export function program(): Command {
     .addCommand(modelsCommand())
     .addCommand(providersCommand())
     .addCommand(generationsCommand())
+    .addCommand(explainCommand())
     .addCommand(configCommand())
     .addCommand(doctorCommand())
 }

@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Amounts, Bound } from '../../ledger/ledger.ts'
+import { BYOK_ONLY } from '../byok.ts'
 import type { Kind } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import { type Dropped, SENTENCES } from '../plan/refusal.ts'
@@ -18,11 +19,22 @@ export function explainedDrop(kind: Kind, { endpoint, by, rule }: Dropped): Expl
   return { ...drop(endpoint, by, `${rule.field} of guardrail ${rule.guardrail_id} excludes it`), guardrail }
 }
 
-function reasonOf(kind: Kind, by: string): string {
-  if (by === 'not_configured') return 'its provider is not configured here'
-  if (by === WRONG_ENDPOINT) return `its provider cannot be asked for ${kinds[kind].gives}`
-  return SENTENCES[by] ?? by
+/** What a word of `excluded_by` means of one endpoint. */
+const REASONS: Record<string, string> = {
+  not_configured: 'its provider is not configured here',
+  [BYOK_ONLY]: 'a provider key of the workspace keeps it away',
+  allowed_providers: 'provider.only, provider.ignore or provider.order leaves its provider out',
+  'data_policy:zdr': 'provider.zdr is true, and it is not known to keep nothing',
+  'data_policy:training': 'provider.data_collection is deny, and it may train on what it is sent',
+  distillable_text: 'provider.enforce_distillable_text is true, and nobody knows that its texts may train others',
+  quantization: 'provider.quantizations does not name its own',
+  max_price: 'provider.max_price is below its price',
+  require_parameters: 'provider.require_parameters is true, and it does not support all that is asked for',
+  context_length: 'max_tokens is not below its context length',
 }
+
+const reasonOf = (kind: Kind, by: string): string =>
+  by === WRONG_ENDPOINT ? `its provider cannot be asked for ${kinds[kind].gives}` : (REASONS[by] ?? SENTENCES[by] ?? by)
 
 /** Those that would do and are left out, because another one was picked and there shall be no fallback. */
 export const notPicked = (candidates: Endpoint[], picked: Endpoint[]): ExplainedDrop[] =>

@@ -1,0 +1,165 @@
+import { Command, Option } from 'commander'
+import type { CallContext } from '../../core/dialects/routing.ts'
+import { invalid } from '../../core/errors.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import type { Actor } from '../../core/identity/actor.ts'
+import type { ExplainedEndpoint } from '../../core/inference/explain/explanation.ts'
+import type { As, Explanation } from '../../core/inference/explain.ts'
+import { REGIONS, type Region } from '../../core/policy/regions.ts'
+import { type CommonOptions, common, workspaceId } from '../options.ts'
+import { dollars, output, print, printFields, printTable } from '../output.ts'
+import { withGateway } from '../with-gateway.ts'
+
+interface ExplainOptions extends CommonOptions {
+  key?: string
+  workspace?: string
+  dialect: keyof typeof DIALECTS
+  region: Region
+  session?: string
+}
+
+/** `gateway explain`: what would become of a call, and why, without making it. */
+export const explainCommand = () =>
+  common(new Command('explain').description('tell what would become of a call, without making it'))
+    .argument('<request>', 'the body of the request in JSON, or - for the standard input')
+    .option('--key <hash>', 'as if this key asked')
+    .option('--workspace <id>', 'as if somebody in this workspace asked, by id or slug (default)')
+    .addOption(new Option('--dialect <dialect>', 'how the body speaks').choices(Object.keys(DIALECTS)).default('chat'))
+    .addOption(new Option('--region <region>', 'by which way the call comes in').choices(REGIONS).default('global'))
+    .option('--session <id>', 'the session that the call belongs to')
+    .addHelpText('after', BESIDE)
+    .action(explain)
+
+const BESIDE = `
+A server that runs knows more: who rests, how quick they are and where sessions are. It tells
+of a request with "debug": {"dry_run": true, "key": "<hash>"} in it, to management keys.`
+
+async function explain(file: string, options: ExplainOptions): Promise<void> {
+  if (options.key !== undefined && options.workspace !== undefined)
+    throw invalid('--workspace: expected none beside --key, which has its own')
+  const tell = await DIALECTS[options.dialect](await bytesOf(file), contextOf(options))
+  await withGateway(options, async (gateway, actor) => {
+    const as = { key: options.key, workspace_id: await workspaceId(gateway, options.workspace) }
+    output(options.json, await tell(gateway, actor, as), show)
+  })
+}
+
+type Tell = (gateway: Gateway, asker: Actor, as: As) => Promise<Explanation>
+
+/** How a body is read in each dialect, and what becomes of the call that it is. Throws 400 for one that does not fit. */
+const DIALECTS = {
+  async chat(bytes: Uint8Array, context: CallContext): Promise<Tell> {
+    const { ChatRequest, understand } = await import('../../core/dialects/chat.ts')
+    const { explain, bodyOf } = await understanding()
+    const body = bodyOf(ChatRequest, bytes)
+    return (gateway, asker, as) => explain(gateway, asker, as, 'text', actor => understand(gateway, actor, body, context))
+  },
+  async messages(bytes: Uint8Array, context: CallContext): Promise<Tell> {
+    const { MessagesRequest, understand } = await import('../../core/dialects/messages.ts')
+    const { explain, bodyOf } = await understanding()
+    const body = bodyOf(MessagesRequest, bytes)
+    return (gateway, asker, as) => explain(gateway, asker, as, 'text', actor => understand(gateway, actor, body, context))
+  },
+  async embeddings(bytes: Uint8Array, context: CallContext): Promise<Tell> {
+    const { EmbeddingsRequest, understand } = await import('../../core/dialects/embeddings.ts')
+    const { explain, bodyOf } = await understanding()
+    const body = bodyOf(EmbeddingsRequest, bytes)
+    return (gateway, asker, as) => explain(gateway, asker, as, 'embedding', actor => understand(gateway, actor, body, context))
+  },
+}
+
+const understanding = async () => ({ ...(await import('../../core/inference/explain.ts')), ...(await import('../../core/kernel/body.ts')) })
+
+const contextOf = ({ region, session }: ExplainOptions): CallContext => ({
+  origin: { request_id: '', http_referer: null, title: null, user_agent: null, region },
+  id: '',
+  session_id: session ?? null,
+  betas: [],
+})
+
+/** What is in the file, and no more than a body may be: some files never end. */
+async function bytesOf(file: string): Promise<Uint8Array> {
+  const { LARGEST_BODY } = await import('../../core/kernel/body.ts')
+  const pieces: Uint8Array[] = []
+  let size = 0
+  try {
+    for await (const bytes of (file === '-' ? Bun.stdin : Bun.file(file)).stream()) {
+      pieces.push(bytes)
+      size += bytes.length
+      if (size > LARGEST_BODY) break
+    }
+  } catch {
+    throw invalid('request: the file cannot be read')
+  }
+  if (size > LARGEST_BODY) throw invalid(`request: expected at most ${LARGEST_BODY} bytes`)
+  return Buffer.concat(pieces)
+}
+
+function show(told: Explanation): void {
+  printFields(headOf(told))
+  printSection(
+    ['#', 'PROVIDER', 'MODEL', 'PROMPT $/M', 'COMPLETION $/M', 'ESTIMATE', 'AT MOST', 'CHANCE', 'REMARKS'],
+    told.endpoints.map((one, i) => [
+      i + 1,
+      one.provider,
+      one.model,
+      ...pricesOf(one),
+      ...costsOf(one),
+      percent(one.chance),
+      remarksOf(one),
+    ]),
+  )
+  printSection(
+    ['DROPPED', 'MODEL', 'BY', 'WHY'],
+    told.dropped.map(({ provider, model, excluded_by, reason }) => [provider, model, excluded_by, reason]),
+  )
+  printSection(
+    ['LIMIT OF', 'PERIOD', 'USD', 'LEFT', 'PAYS'],
+    told.policy.limits.map(one => [one.account, one.period, dollars(one.limit_usd), dollars(one.remaining_usd), one.pays]),
+  )
+  printSection(
+    ['FILTER', 'ACTION', 'LOOKS AT', 'FOUND', 'OF GUARDRAIL'],
+    told.policy.filters.map(one => [one.filter, one.action, one.looks_at.join(' and '), one.found, one.guardrail_id]),
+  )
+  print(`\n${endingOf(told)}`)
+}
+
+function printSection(headings: string[], rows: (string | number | null)[][]): void {
+  if (rows.length === 0) return
+  print('')
+  printTable(headings, rows)
+}
+
+const headOf = ({ key, workspace, policy, region, preset, requested, models, strategy, stages }: Explanation) => ({
+  key: key ? `${key.name} (${key.label})` : 'none',
+  workspace: workspace.slug ?? workspace.id,
+  guardrails: policy.guardrails.map(({ name, scope }) => `${name} (of the ${scope})`).join(', ') || 'none',
+  region: region === null ? null : `${region}, of ${policy.regions.join(', ') || 'none'}`,
+  preset: preset && `${preset.slug}, version ${preset.version}`,
+  requested: requested.join(', ') || null,
+  models: models.length > 0 ? `${models.join(', ')} (${strategy})` : null,
+  ...(stages.length > 0 ? { stages: stages.map(({ type, name }) => `${type} ${name}`).join(', ') } : {}),
+})
+
+const pricesOf = ({ pricing: { prompt, completion } }: ExplainedEndpoint) => [perMillion(prompt), perMillion(completion)]
+
+const perMillion = (usdPerToken: unknown) => (usdPerToken === '-1' ? 'unknown' : String(Number((Number(usdPerToken) * 1e6).toFixed(6))))
+
+const costsOf = ({ estimated_cost, most }: ExplainedEndpoint) => [dollars(estimated_cost?.usd ?? null), dollars(most)]
+
+const percent = (chance: number | null) => (chance === null ? null : `${Math.round(chance * 1000) / 10} %`)
+
+const remarksOf = ({ is_byok, session, rests, ignored_parameters }: ExplainedEndpoint): string =>
+  [
+    ...(is_byok ? ['with a key of the caller’s own'] : []),
+    ...(session ? ['the session is here'] : []),
+    ...(rests ? [`rests until ${rests.until} (${rests.because})`] : []),
+    ...(ignored_parameters.length > 0 ? [`ignores ${ignored_parameters.join(', ')}`] : []),
+  ].join('; ')
+
+function endingOf({ endpoints: [first], set_aside, error }: Explanation): string {
+  if (error) return `It would be refused: ${error.code} ${error.message}`
+  if (!first) return 'It would go to nobody.'
+  const held = set_aside?.credits ?? set_aside?.byok ?? null
+  return `It would go to ${first.provider} first, as ${first.upstream_model}${held === null ? '' : `, with ${dollars(held)} set aside`}.`
+}

@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { operator } from '../../../src/core/identity/actor.ts'
+import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
+import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
+import type { Explanation } from '../../../src/core/inference/explain.ts'
+import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
+import { updateGuardrail } from '../../../src/core/policy/guardrails.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { describedRoutes } from '../../../src/server/openapi.ts'
+import { openWorld, REQUESTS, type World } from '../../support/access.ts'
+import { apiOf } from '../../support/api.ts'
+import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
+import { localConfig } from '../../support/server.ts'
+import { completion, startUpstream, type Upstream } from '../../support/upstream.ts'
+
+const BODY = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
+const asked = (debug: object = {}, more: object = {}) => ({ ...BODY, ...more, debug: { dry_run: true, ...debug } })
+
+const calls = describedRoutes(createApp(await testGateway())).filter(({ operation }) => operation.statuses.includes(402))
+
+describe('nothing comes of a dry run', () => {
+  let upstream: Upstream
+  let world: World
+
+  beforeAll(async () => {
+    upstream = await startUpstream()
+    upstream.plan(completion('Hello'))
+    world = await openWorld(upstream.url)
+  })
+
+  afterAll(async () => {
+    await world[Symbol.asyncDispose]()
+    await upstream.close()
+  })
+
+  const trace = ({ gateway }: World) => ({
+    kept: world.kept(),
+    hits: upstream.hits.length,
+    running: gateway.calls.size,
+    sessions: gateway.sessions.size,
+    health: gateway.catalog.models.get('acme/small')?.endpoints.map(one => gateway.health.shown(one)),
+    money: [gateway.ledger.spent('all', null, true), gateway.ledger.held('all', true)],
+  })
+
+  test.each(calls.map(route => [route.operation.id, route] as const))('of %s, whoever it is made as', async (id, route) => {
+    const { body } = (await REQUESTS[id]?.(world.gateway, world.actors.operator)) ?? {}
+    const { data } = await createKey(world.gateway, world.actors.operator, { name: 'as', limit: 1 })
+    const before = trace(world)
+    for (const key of [null, data.hash]) {
+      const request = { body: { ...(body as object), session_id: 's', debug: { dry_run: true, key } } }
+      const { status, headers, body: told } = await world.ask(route, world.live['management key'], request)
+      expect([status, headers['x-generation-id']]).toEqual([200, undefined])
+      expect(JSON.parse(told)).toMatchObject({ error: null, key: key === null ? null : { hash: key } })
+    }
+    expect(trace(world)).toEqual(before)
+  })
+
+  test('it is not counted, and tells when the next call would be too many', async () => {
+    const gateway = await testGateway({ config: { limits: { requests_per_minute: 1 } } })
+    const keys = await testKeys(gateway)
+    const ask = apiOf(gateway, keys.management)
+    const body = asked({ key: keys.hash }, { model: 'sandbox/echo' })
+    const error = async () => ((await ask('POST', '/chat/completions', { body })).json as Explanation).error
+    expect([await error(), await error()]).toEqual([null, null])
+    const call = { key: keys.inference, body: { ...body, debug: {} } }
+    expect((await ask('POST', '/chat/completions', call)).status).toBe(200)
+    const refused = await ask('POST', '/chat/completions', call)
+    expect(refused.status).toBe(429)
+    expect(await error()).toMatchObject({ code: 429, message: (refused.json as { error: { message: string } }).error.message })
+  })
+})
+
+describe('who asks', () => {
+  let gateway: Gateway
+  let clock: TestClock
+  let keys: Awaited<ReturnType<typeof testKeys>>
+  let ask: ReturnType<typeof apiOf>
+
+  beforeEach(async () => {
+    clock = new TestClock()
+    gateway = await testGateway({ config: localConfig('http://127.0.0.1:9/v1'), clock })
+    keys = await testKeys(gateway)
+    ask = apiOf(gateway, keys.management)
+  })
+
+  const tell = async (debug: object = {}, more: object = {}, key?: string) => {
+    const { status, json } = await ask('POST', '/chat/completions', { body: asked(debug, more), ...(key ? { key } : {}) })
+    expect(status).toBe(200)
+    return json as Explanation
+  }
+  const statusOf = async (key: string | null, debug: object = {}) => {
+    const { status, json } = await ask('POST', '/chat/completions', { body: asked(debug), key })
+    return [status, (json as { error?: { message: string } }).error?.message]
+  }
+
+  test('with an inference key, or none, is refused, and hears that it takes a management key', async () => {
+    expect(await statusOf(keys.inference)).toEqual([403, 'Only management keys can make dry runs'])
+    expect(await statusOf(keys.inference, { key: keys.hash })).toEqual([403, 'Only management keys can make dry runs'])
+    expect(await statusOf(null)).toEqual([401, expect.any(String)])
+  })
+
+  test('with a management key may ask as any key that he manages, and of no other learns that there is one', async () => {
+    const { data } = await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })
+    const manager = await createKey(gateway, operator(gateway), { name: 'team', workspace_id: data.id }, 'management')
+    const member = await createKey(gateway, operator(gateway), { name: 'member', workspace_id: data.id })
+    expect(await tell({ key: member.data.hash })).toMatchObject({ key: { name: 'member' }, workspace: { slug: 'team' } })
+    expect(await tell({ key: member.data.hash }, {}, manager.key)).toMatchObject({ key: { name: 'member' } })
+    expect(await statusOf(manager.key, { key: keys.hash })).toEqual([404, 'API key not found'])
+    expect(await statusOf(manager.key, { key: 'nobody' })).toEqual([404, 'API key not found'])
+    expect(await tell({}, {}, manager.key)).toMatchObject({ key: null, workspace: { slug: 'team' } })
+  })
+
+  test('without a key asks as his workspace, with its default guardrail', async () => {
+    await updateGuardrail(gateway, operator(gateway), defaultGuardrailId(gateway.owner.workspace_id), {
+      ignored_providers: ['local'],
+      limit_usd: 5,
+      reset_interval: 'daily',
+    })
+    const told = await tell()
+    expect(told.policy.guardrails).toMatchObject([{ scope: 'workspace' }])
+    expect(told.policy.limits).toMatchObject([{ account: `workspace ${gateway.owner.workspace_id}`, period: 'daily', limit_usd: 5 }])
+    expect(told.dropped).toMatchObject([{ provider: 'local', guardrail: { field: 'ignored_providers' } }])
+    expect(told.error?.code).toBe(404)
+  })
+
+  test('as a key that would be refused is told so', async () => {
+    expect((await tell({ key: Bun.CryptoHasher.hash('sha256', keys.management, 'hex') })).error).toMatchObject({ code: 403 })
+    await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
+    expect((await tell({ key: keys.hash })).error).toMatchObject({ code: 401, message: 'Invalid API key' })
+  })
+
+  test('hears who rests, until when and why, and how quick they are', async () => {
+    const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
+    if (!endpoint) throw new Error('There is no endpoint')
+    const sent = clock.ticks()
+    clock.pass(100)
+    gateway.health.answered(endpoint, sent, true)
+    clock.pass(400)
+    gateway.health.ended(endpoint, sent, 50)
+    expect((await tell()).endpoints[0]).toMatchObject({ rests: null, latency: { p50: 100 }, throughput: { p90: 100 } })
+    gateway.health.failed(endpoint, new GatewayError('rate_limit_exceeded', 'busy', { retryAfter: 60 }))
+    const until = new Date(clock.now().getTime() + 60_000).toISOString()
+    expect((await tell()).endpoints[0]).toMatchObject({ rests: { until, because: 'asked_to_wait' }, chance: 1 })
+    clock.pass(60_000)
+    for (let i = 0; i < 5; i++) gateway.health.failed(endpoint, new GatewayError('timeout', 'late'))
+    expect((await tell()).endpoints[0]?.rests?.because).toBe('failures')
+  })
+
+  test('hears of a bound that comes from the endpoint, of one from the config, and of several answers', async () => {
+    const costs = async (more: object) => (await tell({}, more)).endpoints[0]?.estimated_cost
+    const most = gateway.config.limits.max_tokens
+    expect(await costs({})).toMatchObject({ completion_tokens: most, bounded_by: 'config' })
+    expect(await costs({ max_tokens: 100 })).toMatchObject({ completion_tokens: 100, bounded_by: 'call', completion: 0.00006 })
+    expect(await costs({ max_tokens: 100, n: 3 })).toMatchObject({ completion_tokens: 300, completion: 0.00018 })
+  })
+
+  test.each<[name: string, debug: unknown, field: string]>([
+    ['no object', 7, 'debug'],
+    ['a text for yes', { dry_run: 'true' }, 'debug.dry_run'],
+    ['a number for yes', { dry_run: 1 }, 'debug.dry_run'],
+    ['a number for a key', { dry_run: true, key: 7 }, 'debug.key'],
+    ['no text for a key', { dry_run: true, key: '' }, 'debug.key'],
+    ['a long text for a key', { dry_run: true, key: 'k'.repeat(201) }, 'debug.key'],
+  ])('with %s hears what was expected, in every dialect', async (_, debug, field) => {
+    const bodies = {
+      '/chat/completions': BODY,
+      '/messages': { ...BODY, max_tokens: 5 },
+      '/embeddings': { model: 'sandbox/embed', input: 'Hi' },
+    }
+    for (const [path, body] of Object.entries(bodies)) {
+      const { status, json } = await ask('POST', path, { body: { ...body, debug } })
+      const { message } = (json as { error: { message: string } }).error
+      expect([path, status, message.split(':')[0]]).toEqual([path, 400, field])
+    }
+  })
+
+  test('a call that does not ask for it is made, and its provider hears nothing of debug', async () => {
+    await using upstream = await startUpstream()
+    upstream.plan(completion('Hello'))
+    const calling = await testGateway({ config: localConfig(upstream.url) })
+    const { inference } = await testKeys(calling)
+    for (const [path, more] of [
+      ['/chat/completions', {}],
+      ['/messages', { max_tokens: 5 }],
+    ] as const) {
+      const body = { ...BODY, ...more, debug: { dry_run: false, key: null } }
+      expect((await apiOf(calling, inference)('POST', path, { body })).status).toBe(200)
+    }
+    expect(upstream.hits.map(({ json }) => Object.hasOwn(json as object, 'debug'))).toEqual([false, false])
+  })
+})
