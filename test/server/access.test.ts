@@ -253,6 +253,20 @@ describe('a management key', () => {
     expect(trace(world)).toEqual(before)
   })
 
+  test.each(calls)('may ask what would become of it, and nobody else may: %s', async (id, route) => {
+    await using world = await openWorld(upstream.url)
+    const { body } = await requestOf(id, world)
+    const asked = { body: { ...body, debug: { dry_run: true } } }
+    const before = trace(world)
+    for (const credential of Object.values(world.dead)) expect((await world.ask(route, credential, asked)).status).toBe(401)
+    for (const who of LIVE) {
+      // Where a call would be refused for what the key is, a dry run is not, and the other way round.
+      const status = { 200: 403, 403: 200 }[expected(route, who)] ?? 401
+      expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([who, status])
+    }
+    expect(trace(world)).toEqual(before)
+  })
+
   test('there are calls to look at', () => {
     expect(calls.map(([id]) => id)).toContain('sendChatCompletionRequest')
   })

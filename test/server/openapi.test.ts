@@ -110,6 +110,14 @@ describe('/openapi.json', () => {
     }
   })
 
+  test('has the explanation as another answer of every call', () => {
+    const other = { $ref: '#/components/schemas/Explanation', description: expect.any(String) }
+    for (const path of ['/api/v1/chat/completions', '/api/v1/completions', '/api/v1/messages', '/api/v1/embeddings']) {
+      const content = description.paths[path]?.post?.responses['200']?.content as Record<string, unknown>
+      expect([path, content['application/json']]).toEqual([path, { schema: { anyOf: [{}, other] } }])
+    }
+  })
+
   test('tells nothing of this installation', async () => {
     const { management } = await testKeys(gateway)
     expect(JSON.stringify(description)).not.toContain(management.slice(0, 12))

@@ -3,7 +3,7 @@ import type { CallContext } from '../../core/dialects/routing.ts'
 import { invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
-import type { ExplainedEndpoint } from '../../core/inference/explain/explanation.ts'
+import type { ExplainedDrop, ExplainedEndpoint } from '../../core/inference/explain/explanation.ts'
 import type { As, Explanation } from '../../core/inference/explain.ts'
 import { REGIONS, type Region } from '../../core/policy/regions.ts'
 import { type CommonOptions, common, workspaceId } from '../options.ts'
@@ -111,18 +111,27 @@ function show(told: Explanation): void {
   )
   printSection(
     ['DROPPED', 'MODEL', 'BY', 'WHY'],
-    told.dropped.map(({ provider, model, excluded_by, reason }) => [provider, model, excluded_by, reason]),
+    told.dropped
+      .filter(one => !isUnconfigured(one))
+      .map(({ provider, model, excluded_by, reason }) => [provider, model, excluded_by, reason]),
   )
   printSection(
     ['LIMIT OF', 'PERIOD', 'USD', 'LEFT', 'PAYS'],
-    told.policy.limits.map(one => [one.account, one.period, dollars(one.limit_usd), dollars(one.remaining_usd), one.pays]),
+    told.policy.limits.map(one => [shortened(one.account), one.period, dollars(one.limit_usd), dollars(one.remaining_usd), one.pays]),
   )
   printSection(
     ['FILTER', 'ACTION', 'LOOKS AT', 'FOUND', 'OF GUARDRAIL'],
     told.policy.filters.map(one => [one.filter, one.action, one.looks_at.join(' and '), one.found, one.guardrail_id]),
   )
+  const unconfigured = new Set(told.dropped.filter(isUnconfigured).map(({ provider }) => provider))
+  if (unconfigured.size > 0) print(`\nNot configured: ${[...unconfigured].join(', ')}`)
   print(`\n${endingOf(told)}`)
 }
+
+const isUnconfigured = ({ excluded_by }: ExplainedDrop) => excluded_by === 'not_configured'
+
+const SHORT = 20
+const shortened = (account: string) => (account.length > SHORT ? `${account.slice(0, SHORT)}…` : account)
 
 function printSection(headings: string[], rows: (string | number | null)[][]): void {
   if (rows.length === 0) return
@@ -134,7 +143,7 @@ const headOf = ({ key, workspace, policy, region, preset, requested, models, str
   key: key ? `${key.name} (${key.label})` : 'none',
   workspace: workspace.slug ?? workspace.id,
   guardrails: policy.guardrails.map(({ name, scope }) => `${name} (of the ${scope})`).join(', ') || 'none',
-  region: region === null ? null : `${region}, of ${policy.regions.join(', ') || 'none'}`,
+  region: region === null ? null : `${region} (allowed: ${policy.regions.join(', ') || 'none'})`,
   preset: preset && `${preset.slug}, version ${preset.version}`,
   requested: requested.join(', ') || null,
   models: models.length > 0 ? `${models.join(', ')} (${strategy})` : null,
