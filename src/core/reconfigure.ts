@@ -64,6 +64,7 @@ function putInPlace(gateway: Gateway, config: Config, catalog: Catalog, freeSoFa
 function reopened({ byok, config }: Gateway, next: Gateway): OpenedKeys {
   const isSame = Bun.deepEquals(config.providers, next.config.providers)
   const keys = new OpenedKeys()
-  for (const one of byok.values()) keys.set(opened(next, one.key, isSame ? one : undefined))
+  for (const one of byok.values())
+    keys.set(isSame ? opened(next, one.key, one) : { ...opened(next, one.key), credentials: one.credentials })
   return keys
 }

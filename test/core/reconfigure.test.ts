@@ -485,6 +485,62 @@ describe('what is kept', () => {
     expect(gateway.catalog.models.get('acme/single')?.endpoints[0]?.provider === one).toBe(true)
   })
 
+  test('what is known of an endpoint, unless its provider has other settings now', async () => {
+    const { gateway, ask, clock, get } = await house({ routing: { failures: 1 } })
+    clock.pass(60_000)
+    const statuses = async () => {
+      const { data } = (await get('/api/v1/models/acme/small/endpoints')) as { data: { endpoints: { status: number }[] } }
+      return data.endpoints.map(one => one.status)
+    }
+    for (const upstream of [first, second]) upstream.answer(() => status(500))
+    await statusOf(ask({ model: 'acme/small' }))
+    await statusOf(ask({ model: 'acme/small' }))
+    expect(await statuses()).toEqual([-1, -1])
+    const change = { models: base().models.toReversed(), routing: { failures: 1 } }
+    await reconfigure(gateway, parsed(over(base(), change)))
+    expect(await statuses()).toEqual([-1, -1])
+    await reconfigure(gateway, parsed(over(base(), { ...change, providers: { two: provider(second.url, { api_key: 'sk-mended' }) } })))
+    expect(await statuses()).toEqual([-1, 0])
+  })
+
+  test('what is known of an endpoint with a key of a caller, unless its provider has other settings now', async () => {
+    const { gateway, ask, clock } = await house({ routing: { failures: 1 } })
+    clock.pass(60_000)
+    await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-theirs' })
+    /** How often it was asked with whose key, for one call. */
+    const asked = async () => {
+      first.hits.length = 0
+      await statusOf(ask())
+      return first.hits.map(({ headers }) => headers.authorization)
+    }
+    first.answer(({ headers }) => (headers.authorization === 'Bearer sk-theirs' ? status(500) : completion('first')))
+    expect(await asked()).toEqual(['Bearer sk-theirs', 'Bearer sk-own'])
+    expect(await asked()).toEqual(['Bearer sk-own'])
+    const change = { routing: { failures: 1 } }
+    await reconfigure(gateway, parsed(over(base(), { ...change, providers: { two: provider(first.url) } })))
+    expect(await asked()).toEqual(['Bearer sk-own'])
+    await reconfigure(gateway, parsed(over(base(), { ...change, providers: { one: provider(first.url, { name: 'One' }) } })))
+    expect(await asked()).toEqual(['Bearer sk-theirs', 'Bearer sk-own'])
+  })
+
+  test('the place of a conversation', async () => {
+    const cached = { prompt: 1, completion: 4, cache_read: 0.1 }
+    const models = base().models.map(one => ({
+      ...one,
+      endpoints: one.endpoints.map(endpoint => ({ ...endpoint, usd_per_million_tokens: cached })),
+    }))
+    const { gateway, ask } = await house({ models })
+    const named = () => textOf(ask({ model: 'acme/small', session_id: 's' }))
+    first.answer(() => status(500))
+    expect(await named()).toBe('second')
+    first.answer(() => completion('first'))
+    expect(await named()).toBe('second')
+    await reconfigure(gateway, parsed(over(base(), { models, service_name: 'acme', default_model: 'acme/small' })))
+    expect(await named()).toBe('second')
+    await reconfigure(gateway, parsed(over(base(), { models, providers: { two: provider(second.url, { api_key: 'sk-new' }) } })))
+    expect(await named()).toBe('first')
+  })
+
   test('calls of a key that run when its limit goes and comes back are counted once', async () => {
     const limits = { limits: { concurrent_requests: 1 } }
     const { gateway, ask } = await house(limits)

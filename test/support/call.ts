@@ -49,6 +49,7 @@ export const embeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCall 
 /** A provider `local` that speaks openai-chat, with `more` laid over it. */
 export const providerOf = (more: Partial<Provider> = {}): Provider => ({
   slug: 'local',
+  edition: 1,
   configured: true,
   name: 'Local',
   protocol: 'openai-chat',

@@ -66,6 +66,8 @@ export interface Catalog {
   providers: Map<string, Provider>
   /** When it was opened at first: the age of models that only the config knows. */
   since: Date
+  /** How many this process has opened, with this one. */
+  edition: number
   /** What the program brings along. Read on the first need, and once. */
   builtIn: () => BuiltIn
 }
@@ -97,18 +99,19 @@ const SANDBOX: ModelConfig[] = [
  * setting that is wrong.
  */
 export function openCatalog(config: Config, protocols: string[], now: Date, before?: Pick<Gateway, 'config' | 'catalog'>): Catalog {
-  const { providers, faults } = openProviders(config.providers, protocols, before)
+  const { since, builtIn, edition: last } = before?.catalog ?? { since: now, builtIn: readingOnce(), edition: 0 }
+  const edition = last + 1
+  const { providers, faults } = openProviders(config.providers, protocols, edition, before)
   const [fault] = faults
   if (fault) throw invalid(`providers.${fault.slug}.${fault.field}: expected ${fault.expected}`, `providers.${fault.slug}.${fault.field}`)
   const given = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
   checkIds(config.models)
   for (const [i, model] of config.models.entries()) checkEndpoints(model, `models.${i}`, providers, protocols)
-  const { since, builtIn } = before?.catalog ?? { since: now, builtIn: readingOnce() }
   const created = Math.floor(since.getTime() / 1000)
   const models = new LazyModels(given, builtIn, { providers, protocols, created, parametersOf: openParameters() })
   if (!given.has(config.default_model) && !models.has(config.default_model))
     throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
-  return { models, providers, since, builtIn }
+  return { models, providers, since, edition, builtIn }
 }
 
 function checkIds(models: ModelConfig[]): void {

@@ -28,6 +28,8 @@ export interface ProviderRow {
 /** A provider: one that calls can be sent to, or one that is known by name only. */
 export interface Provider extends Credential {
   slug: string
+  /** Of which catalogue of this process these settings are: with others, its endpoints are judged anew. */
+  edition: number
   /** The config has all that a call needs. Nothing is ever sent to another. */
   configured: boolean
   name: string
@@ -58,10 +60,11 @@ const KNOWN: Record<string, ProviderRow> = PROVIDERS
 export function openProviders(
   config: Record<string, ProviderConfig>,
   protocols: string[],
+  edition = 1,
   before?: Pick<Gateway, 'config' | 'catalog'>,
 ): { providers: Map<string, Provider>; faults: ProviderFault[] } {
   const opened = Object.entries({ sandbox: {}, ...config }).map(
-    ([slug, given]) => keptOf(slug, given, before) ?? openProvider(slug, given, protocols),
+    ([slug, given]) => keptOf(slug, given, before) ?? openProvider(slug, given, protocols, edition),
   )
   const known = Object.entries(KNOWN).map(([slug, row]) => unconfigured(slug, row))
   const providers = [...known, ...opened.filter(one => 'name' in one)]
@@ -80,6 +83,7 @@ const unconfigured = (slug: string, { name, protocol, base_url, quirks }: Provid
   aws: null,
   service_account: null,
   slug,
+  edition: 1,
   configured: false,
   name,
   protocol,
@@ -89,7 +93,7 @@ const unconfigured = (slug: string, { name, protocol, base_url, quirks }: Provid
 })
 
 /** The provider with these settings, or what is wrong with them. */
-export function openProvider(slug: string, given: ProviderConfig, protocols: string[]): Provider | ProviderFault {
+export function openProvider(slug: string, given: ProviderConfig, protocols: string[], edition = 1): Provider | ProviderFault {
   const row = own(KNOWN, slug)
   const protocol = given.protocol ?? row?.protocol
   if (!protocol) return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')} (${slug} is not known by name)` }
@@ -104,6 +108,7 @@ export function openProvider(slug: string, given: ProviderConfig, protocols: str
   return {
     ...credential,
     slug,
+    edition,
     configured: true,
     name: given.name ?? row?.name ?? slug,
     protocol,

@@ -39,8 +39,10 @@ export function openModel(id: string, given: ModelConfig | undefined, row: Model
 }
 
 /** An endpoint by what it is, whichever place it has in a list. A model's slug and a provider's have no space. */
-const idOf = (model: string, provider: string, upstreamModel: string, region?: string, quantization?: string): string =>
-  [`${model} ${provider}`, upstreamModel, region, quantization].filter(part => part !== undefined).join('/')
+function idOf(model: string, { slug, edition }: Provider, upstreamModel: string, region?: string, quantization?: string): string {
+  const provider = edition === 1 ? slug : `${slug} ${edition}`
+  return [`${model} ${provider}`, upstreamModel, region, quantization].filter(part => part !== undefined).join('/')
+}
 
 /** What is listed twice is two, each with what is known of it. */
 function distinct(endpoints: Endpoint[]): Endpoint[] {
@@ -69,7 +71,7 @@ function givenEndpoint(model: Described, given: EndpointConfig, provider: Provid
   const { usd_per_million_tokens: prices, data_policy } = given
   const policy = dataPolicyOf(provider.slug)
   return {
-    id: idOf(model.id, provider.slug, given.model, given.region, given.quantization),
+    id: idOf(model.id, provider, given.model, given.region, given.quantization),
     provider,
     protocol: given.protocol ?? provider.protocol,
     model: model.id,
@@ -94,7 +96,7 @@ function builtInEndpoint(model: Described, row: EndpointRow, provider: Provider,
   const isText = model.output_modalities.includes('text')
   const { dropped } = provider.quirks
   return {
-    id: idOf(model.id, provider.slug, row.model, row.region, row.quantization),
+    id: idOf(model.id, provider, row.model, row.region, row.quantization),
     provider,
     protocol,
     model: model.id,
