@@ -86,9 +86,12 @@ export function pricesFor(prices: Prices, inputTokens: number): Prices {
 
 /** Of each price the dearest that a call may be counted at whose input has at most so many tokens: fewer may be in another tier. */
 export function dearestFor(prices: Prices, mostInputTokens: number): Prices {
-  const tiers = prices.tiers?.filter(tier => mostInputTokens > tier.above) ?? []
-  return tiers.reduce((dearest, tier) => dearer(dearest, tier.prices), prices)
+  let dearest = prices
+  for (const tier of prices.tiers ?? NONE) if (mostInputTokens > tier.above) dearest = dearer(dearest, tier.prices)
+  return dearest
 }
+
+const NONE: Tier[] = []
 
 function dearer({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): Prices {
   const dearest: Prices = { ...one }

@@ -1,10 +1,10 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { dearestFor, type Prices } from '../catalog/prices.ts'
 import type { Gateway } from '../gateway.ts'
-import { costOf } from '../ledger/cost.ts'
+import { costOfInput } from '../ledger/cost.ts'
 import type { Amounts, Hold, Need } from '../ledger/ledger.ts'
-import { attosOf, upToNanos } from '../ledger/money.ts'
-import { type Kind, textUsage, type Usage, type Work } from './call.ts'
+import { attosOf, larger, times, upToNanos } from '../ledger/money.ts'
+import type { Kind, Work } from './call.ts'
 import { type ExpectedInput, kinds } from './kinds.ts'
 
 /** What a call may come to at one endpoint: atto-dollars for the prompt and for each token of the output, and the tokens of it. */
@@ -26,8 +26,9 @@ export function needOf<K extends Kind>({ config }: Gateway, kind: K, call: Work[
   const need: Need = { most: { own: null, byok: null }, least: { own: null, byok: null } }
   for (const endpoint of endpoints) {
     const { prompt, perToken, most, least } = quoteOf(config, kind, call, input, endpoint)
-    raise(need.most, endpoint, upToNanos(prompt + BigInt(most) * perToken))
-    raise(need.least, endpoint, upToNanos(prompt + BigInt(config.limits.strict ? least : most) * perToken))
+    const nanos = upToNanos(prompt + times(most, perToken))
+    raise(need.most, endpoint, nanos)
+    raise(need.least, endpoint, config.limits.strict ? upToNanos(prompt + times(least, perToken)) : nanos)
   }
   return need
 }
@@ -40,7 +41,7 @@ export function expectedUsage<K extends Kind>(kind: K, call: Work[K]['call'], co
 
 /** What the prompt alone is expected to cost: the price of a call of which nothing more is known. Nano-dollars. */
 export const promptNanos = <K extends Kind>(kind: K, call: Work[K]['call'], { prices }: Endpoint): bigint =>
-  costOf(usageOf(kinds[kind].expectedInput(call)), prices).cost ?? 0n
+  prices ? costOfInput(kinds[kind].expectedInput(call), prices) : 0n
 
 /**
  * The call with no more output than was set aside for it. Where nobody bounds the output, or only the endpoint does and the call asks for
@@ -81,19 +82,20 @@ function quoteOf<K extends Kind>(
 }
 
 // No prompt is larger than that, whatever it names.
-function withinContext({ text, audio, video }: ExpectedInput, { context_length }: Endpoint): ExpectedInput {
+function withinContext(input: ExpectedInput, { context_length }: Endpoint): ExpectedInput {
+  const { text, audio, video } = input
   const most = context_length ?? Number.POSITIVE_INFINITY
+  if (text <= most && audio <= most && video <= most) return input
   return { text: Math.min(text, most), audio: Math.min(audio, most), video: Math.min(video, most) }
 }
 
 // Whether it will be read from a cache, or written to one, is not known before, nor whether sounds are counted apart.
 function promptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
   const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, request } = rates
-  const dearest = [cache_read, cache_write, cache_write_1h].reduce<bigint>((most, rate) => larger(most, rate ?? 0n), prompt)
-  return BigInt(text + video) * dearest + BigInt(audio) * larger(sound ?? 0n, dearest) + (request ?? 0n)
+  const dearest = larger(larger(larger(prompt, cache_read), cache_write), cache_write_1h)
+  return times(text + video, dearest) + times(audio, larger(dearest, sound)) + (request ?? 0n)
 }
 
-const larger = (a: bigint, b: bigint) => (a > b ? a : b)
 const smaller = (a: bigint, b: bigint) => (a < b ? a : b)
 
 /** No limit is so high; more would not fit the 64 bits in which a hold is written down. */
@@ -102,9 +104,4 @@ const MOST_NANOS = 2n ** 62n
 function raise(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {
   const way = is_byok ? 'byok' : 'own'
   amounts[way] = larger(amounts[way] ?? 0n, smaller(nanos, MOST_NANOS))
-}
-
-function usageOf(input: ExpectedInput): Usage {
-  const usage = textUsage(input.text, 0)
-  return { ...usage, input: { ...usage.input, ...input } }
 }

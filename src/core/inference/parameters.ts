@@ -37,7 +37,7 @@ export function fitted(call: TextCall, endpoint: Endpoint): TextCall {
 }
 
 /** The parameters of the call that the endpoint does not support. */
-export function unsupportedBy({ supported_parameters: supported }: Endpoint, call: TextCall): string[] {
+export function unsupportedBy({ supported_parameters: supported }: Endpoint, call: Pick<TextCall, 'params' | 'tools'>): string[] {
   if (!supported) return []
   const sent = Object.keys(call.params) as (keyof Params | 'tools')[]
   if (call.tools.length > 0) sent.push('tools')

@@ -1,6 +1,6 @@
 import { type Prices, pricesFor } from '../catalog/prices.ts'
 import { inputTokens, type Receipt, type Usage } from '../inference/call.ts'
-import { roundToNanos } from './money.ts'
+import { roundToNanos, times } from './money.ts'
 
 export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
 
@@ -14,32 +14,35 @@ export function costOf(usage: Usage, prices: Prices | null): Cost {
   if (!prices) return { cost: null, cost_details: null }
   const rates = pricesFor(prices, inputTokens(usage))
   const { input, output } = usage.billed ?? usage
-  const prompt = inputCost(input, rates) + (rates.request ?? 0n) + of(usage.web_search_requests ?? 0, rates.web_search ?? 0n)
+  const prompt = inputCost(input, rates) + (rates.request ?? 0n) + times(usage.web_search_requests ?? 0, rates.web_search ?? 0n)
   const completion = outputCost(output, rates)
   const cost = roundToNanos(prompt + completion)
   const rounded = roundToNanos(prompt)
   return { cost, cost_details: { prompt: rounded, completion: cost - rounded } }
 }
 
+/** What an input costs of which no more is known than this, in nano-dollars. */
+export function costOfInput({ text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>, prices: Prices): bigint {
+  const rates = pricesFor(prices, text + audio + video)
+  return roundToNanos(times(text + video, rates.prompt) + times(audio, rates.audio ?? rates.prompt) + (rates.request ?? 0n))
+}
+
 function inputCost(input: Usage['input'], prices: Prices): bigint {
   const cacheWrite = prices.cache_write ?? prices.prompt
   return (
-    of(input.text + input.video, prices.prompt) +
-    of(input.cache_read, prices.cache_read ?? prices.prompt) +
-    of(input.cache_write, cacheWrite) +
-    of(input.cache_write_1h, prices.cache_write_1h ?? cacheWrite) +
-    of(input.audio, prices.audio ?? prices.prompt)
+    times(input.text + input.video, prices.prompt) +
+    times(input.cache_read, prices.cache_read ?? prices.prompt) +
+    times(input.cache_write, cacheWrite) +
+    times(input.cache_write_1h, prices.cache_write_1h ?? cacheWrite) +
+    times(input.audio, prices.audio ?? prices.prompt)
   )
 }
 
-// Most classes of most calls are empty.
-const of = (tokens: number, price: bigint): bigint => (tokens === 0 ? 0n : BigInt(tokens) * price)
-
 function outputCost(output: Usage['output'], prices: Prices): bigint {
   return (
-    of(output.text, prices.completion) +
-    of(output.reasoning, prices.reasoning ?? prices.completion) +
-    of(output.audio, prices.audio_output ?? prices.completion) +
-    of(output.image, prices.image_output ?? prices.completion)
+    times(output.text, prices.completion) +
+    times(output.reasoning, prices.reasoning ?? prices.completion) +
+    times(output.audio, prices.audio_output ?? prices.completion) +
+    times(output.image, prices.image_output ?? prices.completion)
   )
 }

@@ -37,6 +37,12 @@ export function usdPerTokenText(attos: bigint): string {
   return digits.slice(0, -18) + (fraction && `.${fraction}`)
 }
 
+/** So many at this price. Most counts are 0 or 1, for which there is nothing to multiply. */
+export const times = (count: number, price: bigint): bigint => (count === 1 ? price : count === 0 ? 0n : BigInt(count) * price)
+
+/** The larger of two amounts, where there are two. */
+export const larger = (a: bigint, b: bigint | undefined): bigint => (b !== undefined && b > a ? b : a)
+
 // Through the shortest decimal text, not through multiplication: 0.07 * 1e12 is not 7e10 in binary.
 function decimal(amount: number, places: number): bigint {
   const [mantissa = '0', exponent = '0'] = amount.toString().split('e')

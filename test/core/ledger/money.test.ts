@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { attosPerToken, nanosOf, roundToNanos, usdOf, usdPerTokenText } from '../../../src/core/ledger/money.ts'
+import { attosPerToken, larger, nanosOf, roundToNanos, times, usdOf, usdPerTokenText } from '../../../src/core/ledger/money.ts'
 
 /** The same pseudo-random numbers in every run. */
 function random(seed: number): () => number {
@@ -20,6 +20,16 @@ describe('money', () => {
     expect(nanosOf(1e-9)).toBe(1n)
     expect(nanosOf(1_000_000_000)).toBe(10n ** 18n)
     expect(nanosOf(1e21)).toBe(10n ** 30n)
+  })
+
+  test('so many at a price, and the larger of two', () => {
+    expect([0, 1, 2, 1_000_000].map(count => times(count, 600_000_000_000n))).toEqual([
+      0n,
+      600_000_000_000n,
+      1_200_000_000_000n,
+      600_000_000_000_000_000n,
+    ])
+    expect([larger(3n, 2n), larger(2n, 3n), larger(3n, 3n), larger(0n, undefined)]).toEqual([3n, 3n, 3n, 0n])
   })
 
   test('what is finer than a nano-dollar is rounded half up', () => {

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../../catalog/models.ts'
 import type { Prices } from '../../../catalog/prices.ts'
 import { isObject } from '../../../kernel/json.ts'
+import { larger, times } from '../../../ledger/money.ts'
 import type { TextCall } from '../../call.ts'
 import { unsupportedBy } from '../../parameters.ts'
 import { tokensIn } from './prompt.ts'
@@ -13,7 +14,7 @@ const LEAST_THINKING = 1024
 
 /** The most that an answer may have: what the caller asked for or the model gives, and beside it what thinking may take. */
 export function outputBound(call: TextCall, endpoint: Endpoint): number | null {
-  const isSaid = call.params.max_tokens !== undefined && takesBound(call, endpoint)
+  const isSaid = call.params.max_tokens !== undefined && takesBound(endpoint)
   const asked = isSaid ? Math.max(highestBound(call), LEAST) + thinkingOf(call) : null
   const most = endpoint.max_completion_tokens
   return asked === null || most === null ? (asked ?? most) : Math.min(asked, most)
@@ -25,7 +26,7 @@ export const asksForMore = (call: TextCall, { max_completion_tokens: most }: End
 
 /** What a call needs to be worth making: all of it where the endpoint takes no bound. */
 export const leastOutput = (call: TextCall, endpoint: Endpoint): number =>
-  takesBound(call, endpoint) ? LEAST + (thinkingOf(call) > 0 ? LEAST_THINKING : 0) : Number.POSITIVE_INFINITY
+  takesBound(endpoint) ? LEAST + (thinkingOf(call) > 0 ? LEAST_THINKING : 0) : Number.POSITIVE_INFINITY
 
 /** The call with so many tokens for its thoughts and its words together. */
 export function withOutputBound(call: TextCall, tokens: number): TextCall {
@@ -39,19 +40,21 @@ export function withOutputBound(call: TextCall, tokens: number): TextCall {
 /** The dearest that a token of the answer may be, as often as there are answers. */
 export function outputRate(call: TextCall, { completion, reasoning, audio_output, image_output }: Prices): bigint {
   // Models that draw do so unasked; none speaks unasked.
-  const rates = [completion, reasoning, image_output, call.params.modalities?.includes('audio') ? audio_output : 0n]
-  return BigInt(choicesOf(call)) * rates.reduce<bigint>((most, rate) => (rate !== undefined && rate > most ? rate : most), 0n)
+  const sound = call.params.modalities?.includes('audio') ? audio_output : undefined
+  const dearest = larger(larger(completion, reasoning), larger(image_output ?? 0n, sound))
+  return times(choicesOf(call), dearest)
 }
 
 /** What is charged besides: searches, and what was predicted and not said, which OpenAI charges as if it had been. */
 export function surcharge(call: TextCall, prices: Prices): bigint {
   const { prediction } = call.params
-  const predicted = prediction === undefined ? 0 : tokensIn(JSON.stringify(prediction))
-  return BigInt(searchesOf(call)) * (prices.web_search ?? 0n) + BigInt(predicted) * outputRate(call, prices)
+  const searched = times(searchesOf(call), prices.web_search ?? 0n)
+  return prediction === undefined ? searched : searched + times(tokensIn(JSON.stringify(prediction)), outputRate(call, prices))
 }
 
-const takesBound = (call: TextCall, endpoint: Endpoint) =>
-  !unsupportedBy(endpoint, { ...call, tools: [], params: { max_tokens: 1 } }).includes('max_tokens')
+const takesBound = (endpoint: Endpoint) => unsupportedBy(endpoint, BOUND_ALONE).length === 0
+
+const BOUND_ALONE = { params: { max_tokens: 1 }, tools: [] }
 
 function thinkingOf({ params: { reasoning } }: TextCall): number {
   if (!reasoning || reasoning.enabled === false || reasoning.effort === 'none') return 0
@@ -96,8 +99,9 @@ function wholeOf(value: unknown): number {
 const SEARCHES = 10
 
 function searchesOf({ tools, params }: TextCall): number {
-  const made = tools.map(tool => (tool.type === 'other' ? searchesBy(tool.value) : 0))
-  return made.reduce((sum, one) => sum + one, params.web_search_options === undefined ? 0 : SEARCHES)
+  let most = params.web_search_options === undefined ? 0 : SEARCHES
+  for (const tool of tools) if (tool.type === 'other') most += searchesBy(tool.value)
+  return most
 }
 
 function searchesBy(tool: unknown): number {

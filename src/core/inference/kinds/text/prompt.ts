@@ -21,14 +21,16 @@ export async function contentEstimate(blocks: Block[], count: Counter, beside: s
 
 /** What a prompt probably comes to, and rather more: at once, from the lengths of its texts. */
 export function promptBound({ turns, tools }: TextCall): ExpectedInput {
-  const { text, ...rest } = contentBound(turns.flatMap(turn => turn.blocks))
   const described = tools.length > 0 ? tokensIn(JSON.stringify(tools)) : 0
-  return { text: text + described + PER_TURN * turns.length + PER_ANSWER, ...rest }
+  const bound = { text: described + PER_TURN * turns.length + PER_ANSWER, audio: 0, video: 0 }
+  for (const { blocks } of turns) addBound(bound, blocks)
+  return bound
 }
 
 /** The same of these blocks. */
-export function contentBound(blocks: Block[]): ExpectedInput {
-  const bound = { text: 0, audio: 0, video: 0 }
+export const contentBound = (blocks: Block[]): ExpectedInput => addBound({ text: 0, audio: 0, video: 0 }, blocks)
+
+function addBound(bound: ExpectedInput, blocks: Block[]): ExpectedInput {
   for (const block of blocks) {
     bound.text += tokensIn(textOf(block)) + pictureOrFile(block)
     bound.audio += sound(block)
@@ -42,15 +44,19 @@ export function contentBound(blocks: Block[]): ExpectedInput {
  * what nobody here reads, and as much as there may be of what is only named.
  */
 export function largestPrompt({ turns, tools, extra, params: { response_format, web_search_options } }: TextCall): ExpectedInput {
-  const { text, ...rest } = largestContent(turns.flatMap(turn => turn.blocks))
-  let beside = PER_ANSWER + tokensInJson(tools) + tokensInJson(extra) + tokensInJson(response_format) + tokensInJson(web_search_options)
-  for (const turn of turns) beside += PER_TURN + tokensIn(turn.name ?? '') + tokensInJson(turn.extra)
-  return { text: text + beside, ...rest }
+  const beside = tokensInJson(tools) + tokensInJson(extra) + tokensInJson(response_format) + tokensInJson(web_search_options)
+  const largest = { text: beside + PER_ANSWER, audio: 0, video: 0 }
+  for (const turn of turns) {
+    largest.text += PER_TURN + tokensIn(turn.name ?? '') + tokensInJson(turn.extra)
+    addLargest(largest, turn.blocks)
+  }
+  return largest
 }
 
 /** The same of these blocks. */
-export function largestContent(blocks: Block[]): ExpectedInput {
-  const largest = { text: 0, audio: 0, video: 0 }
+export const largestContent = (blocks: Block[]): ExpectedInput => addLargest({ text: 0, audio: 0, video: 0 }, blocks)
+
+function addLargest(largest: ExpectedInput, blocks: Block[]): ExpectedInput {
   for (const block of blocks) {
     largest.text += largestText(block)
     if (block.type === 'audio') largest.audio += Math.ceil((bytesOf(block.data) / LEAST_SOUND_BYTES) * PER_SECOND)
