@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
-import { dayOf, firstDayOf, type Period } from './periods.ts'
+import { larger } from './money.ts'
+import { dayOf, firstDayOf, PERIODS, type Period } from './periods.ts'
 
 /** Whose spending is counted together: one key, all keys that a member made, all keys of a workspace, or everything. */
 export type Account = `key ${string}` | `member ${string}` | `workspace ${string}` | 'all'
@@ -159,14 +160,14 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
   function release(hold: Hold): boolean {
     if (!hold.isOpen) return false
     hold.isOpen = false
-    for (const book of books.of(hold.payer)) setAside(book, hold.amounts, -1n)
+    giveBack(books.of(hold.payer), hold.amounts)
     return true
   }
 
   return {
     reserve(payer, need, bounds) {
       const hold = { payer, amounts: grant(need, bounds), isOpen: true }
-      for (const book of books.of(payer)) setAside(book, hold.amounts, 1n)
+      setAside(books.of(payer), hold.amounts)
       return hold
     },
     grant,
@@ -256,12 +257,21 @@ class Books {
 
 const nothing = (): Spending => ({ total: 0n, days: new Map(), found: {} })
 
-function setAside(book: Book, { own, byok }: Amounts, sign: 1n | -1n): void {
-  book.heldOwn += sign * (own ?? 0n)
-  book.heldAny += sign * larger(own ?? 0n, byok ?? 0n)
+function setAside(books: Book[], { own, byok }: Amounts): void {
+  const any = larger(own ?? 0n, byok ?? 0n)
+  for (const book of books) {
+    if (own !== null) book.heldOwn += own
+    book.heldAny += any
+  }
 }
 
-const larger = (a: bigint, b: bigint) => (a > b ? a : b)
+function giveBack(books: Book[], { own, byok }: Amounts): void {
+  const any = larger(own ?? 0n, byok ?? 0n)
+  for (const book of books) {
+    if (own !== null) book.heldOwn -= own
+    book.heldAny -= any
+  }
+}
 
 const heldIn = ({ heldOwn, heldAny }: Book, byok: boolean): bigint => (byok ? heldAny : heldOwn)
 
@@ -294,7 +304,10 @@ function spend(spending: Spending, day: number, nanos: bigint): void {
 
 function addDay({ days, found }: Spending, day: number, nanos: bigint): void {
   days.set(day, (days.get(day) ?? 0n) + nanos)
-  for (const window of Object.values(found)) if (day >= window.first) window.nanos += nanos
+  for (const period of PERIODS) {
+    const window = found[period]
+    if (window && day >= window.first) window.nanos += nanos
+  }
   // The oldest, and not those before a certain day: after a clock that ran ahead the days in between are still needed.
   if (days.size > 2 * DAYS_KEPT) days.delete(Math.min(...days.keys()))
 }
