@@ -4,7 +4,7 @@ import type { Gateway } from '../gateway.ts'
 import { costOfInput } from '../ledger/cost.ts'
 import type { Amounts, Hold, Need } from '../ledger/ledger.ts'
 import { attosOf, larger, times, upToNanos } from '../ledger/money.ts'
-import type { Kind, Work } from './call.ts'
+import { type Kind, textUsage, type Usage, type Work } from './call.ts'
 import { type ExpectedInput, kinds } from './kinds.ts'
 
 /** What a call may come to at one endpoint: atto-dollars for the prompt and for each token of the output, and the tokens of it. */
@@ -35,8 +35,8 @@ export function needOf<K extends Kind>({ config }: Gateway, kind: K, call: Work[
 
 /** The usage of a call as it is expected, with so many tokens of output: the prompt by its estimate, nothing of it cached. */
 export function expectedUsage<K extends Kind>(kind: K, call: Work[K]['call'], completion: number): Usage {
-  const usage = usageOf(kinds[kind].expectedInput(call))
-  return { ...usage, output: { ...usage.output, text: completion } }
+  const usage = textUsage(0, completion)
+  return { ...usage, input: { ...usage.input, ...kinds[kind].expectedInput(call) } }
 }
 
 /** What the prompt alone is expected to cost: the price of a call of which nothing more is known. Nano-dollars. */
