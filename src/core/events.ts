@@ -8,6 +8,8 @@ import type { Finding, Generation } from './telemetry/generations.ts'
 export interface EventMap {
   'generation.finished': Generation
   'attempt.failed': { endpoint: Endpoint; error: GatewayError }
+  /** An answer has called tools as they were offered, or not. */
+  'tools.judged': { endpoint: Endpoint; isSound: boolean }
   /** A call was answered whose cost nobody knows: the endpoint has no price. */
   'price.missing': { endpoint: Endpoint }
   /** A caller's provider key was sealed with another secret: it is not used. */

@@ -26,6 +26,7 @@ describe('the official client says who shall answer', () => {
     ['by a sort over all models', { sort: { by: 'throughput', partition: 'none' } }],
     ['by a preferred speed', { preferredMinThroughput: 10, preferredMaxLatency: 5 }],
     ['by speeds at percentiles', { preferredMinThroughput: { p50: 10 }, preferredMaxLatency: { p90: 5, p99: 10 } }],
+    ['by how well tools are called', { sort: 'exacto' }],
     ['by a price', { maxPrice: { prompt: '1', completion: '2', request: '0', image: '0.01', audio: '1' } }],
     ['by an order', { order: ['local', 'spare/unknown'], allowFallbacks: true }],
   ])('%s', async (_, provider) => {
@@ -33,14 +34,14 @@ describe('the official client says who shall answer', () => {
   })
 
   test('by a variant of the model', async () => {
-    for (const variant of ['nitro', 'floor'])
+    for (const variant of ['nitro', 'floor', 'exacto'])
       expect(await send({}, { model: `acme/steady:${variant}` })).toMatchObject({ model: 'acme/steady' })
   })
 
   test('and hears what cannot be', async () => {
     const failure = (provider: ProviderPreferences, more?: Partial<ChatRequest>) => send(provider, more).catch(thrown => thrown)
-    expect(await failure({ sort: 'exacto' })).toBeInstanceOf(BadRequestResponseError)
-    expect(await failure({}, { model: 'acme/steady:exacto' })).toBeInstanceOf(BadRequestResponseError)
+
+    expect(await failure({}, { model: 'acme/steady:zzz' })).toBeInstanceOf(BadRequestResponseError)
     const nobody = await failure({ only: ['local'], ignore: ['local'] })
     expect(nobody).toBeInstanceOf(NotFoundResponseError)
     expect(nobody.message).toContain('provider.only, provider.ignore')

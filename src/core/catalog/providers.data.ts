@@ -108,6 +108,7 @@ export const PROVIDERS = {
       alternating: true,
       think_tags: true,
       reasoning_back: 'none',
+      web_search: true,
       dropped: ['logit_bias', 'parallel_tool_calls'],
     },
   },

@@ -37,6 +37,7 @@ export const Quirks = Type.Object(
     most_stops: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
       description: 'How many stop sequences it takes; null: any number',
     }),
+    web_search: Type.Boolean({ description: 'Searches the web itself, as web_search_options say' }),
     renamed: Type.Record(Type.String(), Type.String(), { description: 'Parameters under other names' }),
     dropped: Type.Array(Type.String(), { description: 'Parameters that it refuses' }),
   },
@@ -62,6 +63,7 @@ export const NO_QUIRKS: Quirks = {
   prefill: 'plain',
   counts_stream: true,
   most_stops: null,
+  web_search: false,
   renamed: {},
   dropped: [],
 }

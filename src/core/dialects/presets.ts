@@ -74,6 +74,7 @@ export const withPresets =
         call.tools,
       ),
       params: { ...under.params, ...call.params },
+      ...(call.webSearch === undefined && under.webSearch !== undefined ? { webSearch: under.webSearch } : {}),
       ...(call.routingMetadata ? { routingMetadata: { ...call.routingMetadata, requested: requestedBy(body, named.slug) } } : {}),
     }
   }

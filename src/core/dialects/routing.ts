@@ -127,21 +127,17 @@ function cutoffsOf(wanted: Static<typeof Cutoff>): Cutoffs {
 /** `route` is what the partition was called before there was one. */
 const PARTITIONS = { fallback: 'model', sort: 'none' } as const
 
-/** How endpoints shall be sorted. Throws 400 for a sort that nothing is known of. */
+/** How endpoints shall be sorted. */
 function sortOf({ workspaces }: Gateway, { workspace_id }: Actor, { provider, route }: Routing) {
   const { by, partition } = typeof provider?.sort === 'string' ? { by: provider.sort } : (provider?.sort ?? {})
-  if (by === 'exacto') throw invalid(UNMEASURED, 'provider.sort')
   const usual = workspaces.get(workspace_id)?.default_provider_sort
   const asked = partition ?? (route ? PARTITIONS[route] : null)
   return {
     ...(by ? { sort: by } : {}),
     ...(asked ? { partition: asked } : {}),
-    // Nobody measures that here: calls which did not ask for it are not refused for it.
-    ...(usual && usual !== 'exacto' ? { usualSort: usual } : {}),
+    ...(usual ? { usualSort: usual } : {}),
   }
 }
-
-const UNMEASURED = 'provider.sort: expected price, throughput or latency, found exacto: nobody here measures the quality of answers'
 
 /** The slugs of those who are meant. A region or quantization after a base slug stays behind those that it stands for. */
 const slugsOf = (gateway: Gateway, said: string[]): string[] => said.flatMap(name => meantBy(gateway, name))

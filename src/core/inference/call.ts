@@ -59,6 +59,21 @@ export interface TextCall extends CallBase {
   extra: Record<string, unknown>
   /** Features of Anthropic's API that the client asked for by header. */
   betas: string[]
+  /** What the `web` plugin asks for; null where it is switched off. */
+  webSearch?: WebSearch | null
+  /** What the endpoint must be able to do: elsewhere it would be ignored. */
+  needs?: Ability[]
+}
+
+/** What not every endpoint can do, and some calls are not worth making without. */
+export type Ability = 'reasoning' | 'web_search'
+
+/** How the web shall be searched, in the words of `web_search_options`. */
+export interface WebSearch {
+  max_uses?: number
+  allowed_domains?: string[]
+  excluded_domains?: string[]
+  user_location?: Record<string, unknown>
 }
 
 /** Things to be made into vectors, one for each of them. */
@@ -220,7 +235,7 @@ export interface RoutingPreferences {
 }
 
 /** What endpoints are sorted by. */
-export type SortKey = 'price' | 'throughput' | 'latency'
+export type SortKey = 'price' | 'throughput' | 'latency' | 'exacto'
 
 export const PERCENTILES = ['p50', 'p75', 'p90', 'p99'] as const
 export type Percentile = (typeof PERCENTILES)[number]

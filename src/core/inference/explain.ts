@@ -17,6 +17,7 @@ import { filteredBy } from './filters.ts'
 import { candidatesOf } from './infer.ts'
 import { needOf } from './need.ts'
 import { chancesOf } from './plan/chance.ts'
+import { askedOf } from './plan/wanted.ts'
 import { type Candidates, type Plan, planAmong } from './plan.ts'
 import { isPayable } from './running.ts'
 
@@ -56,8 +57,8 @@ function actorAs(gateway: Gateway, asker: Actor, { key, workspace_id }: As): Act
 interface Known<K extends Kind> {
   call: Work[K]['call'] | null
   filtering: Filtering | null
-  candidates: Candidates | null
-  plan: Plan | null
+  candidates: Candidates<K> | null
+  plan: Plan<K> | null
   need: Need | null
   amounts: Amounts | null
   error: GatewayError | null
@@ -82,7 +83,7 @@ async function followed<K extends Kind>(
     mayStill(gateway, actor)
     known.candidates = candidatesOf(gateway, actor, kind, call)
     known.plan = planAmong(gateway, kind, call, known.candidates)
-    known.need = needOf(gateway, kind, call, known.plan.endpoints)
+    known.need = needOf(gateway, kind, call, known.plan.endpoints, known.plan.models)
     known.amounts = gateway.ledger.grant(known.need, policy.bounds)
   } catch (thrown) {
     known.error = GatewayError.from(thrown)
@@ -141,7 +142,9 @@ function endpointsOf<K extends Kind>(
     chances: chancesOf(gateway, kind, call, groups),
     places: new Set(groups.flatMap(({ place }) => place ?? [])),
   }
-  return plan.endpoints.filter(isLeft).map(endpoint => explainedEndpoint(gateway, route, endpoint))
+  return plan.endpoints
+    .filter(isLeft)
+    .map(endpoint => explainedEndpoint(gateway, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint))
 }
 
 function droppedOf<K extends Kind>(

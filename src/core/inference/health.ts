@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { type Because, Circuit, type Thresholds } from './health/circuit.ts'
+import { type Bounds, Quality } from './health/quality.ts'
 import { type Percentiles, Samples } from './health/samples.ts'
 import { type Count, Tally } from './health/tally.ts'
 
@@ -13,6 +14,8 @@ interface Known {
   circuit: Circuit
   latency: Samples
   throughput: Samples
+  /** Null until an answer told of it. */
+  quality: Quality | null
   uptime: { '5m': Tally; '30m': Tally; '1d': Tally }
   /** Steady milliseconds: when a call last told of it. */
   told: number
@@ -109,11 +112,23 @@ export class Health {
       this.#recordOf(endpoint).circuit.wait(now, (error.retryAfter ?? 0) * 1000 || SHORTEST_WAIT)
       return
     }
-    if (!FAULTS.has(error.type)) return
+    if (!isFault(error)) return
     const { circuit } = this.#recordOf(endpoint)
     circuit.failed(now)
     if (error.retryAfter) circuit.wait(now, error.retryAfter * 1000)
     this.#count(endpoint, now, false)
+  }
+
+  /** An answer to a call with tools has called them as they were offered, or not. */
+  judged(endpoint: Endpoint, isSound: boolean): void {
+    const record = this.#recordOf(endpoint)
+    record.quality ??= new Quality()
+    record.quality.add(this.#clock.ticks(), isSound)
+  }
+
+  /** How often it does that, of the answers of a day. Null where too few were judged. */
+  quality(endpoint: Endpoint): Bounds | null {
+    return this.#records.get(endpoint.id)?.quality?.bounds(this.#clock.ticks()) ?? null
   }
 
   /** The endpoint as the public list shows it. */
@@ -157,10 +172,14 @@ export class Health {
 /** What an endpoint is to blame for. A request that it refuses is the caller's, a bug is ours. */
 const FAULTS = new Set<GatewayError['type']>(['provider_unavailable', 'provider_overloaded', 'timeout'])
 
+/** Whether the endpoint is to blame for it. */
+export const isFault = ({ type }: GatewayError): boolean => FAULTS.has(type)
+
 const newRecord = (thresholds: Thresholds): Known => ({
   circuit: new Circuit(thresholds),
   latency: new Samples('less'),
   throughput: new Samples('more'),
+  quality: null,
   uptime: { '5m': new Tally(5 * MINUTE, 10), '30m': new Tally(30 * MINUTE, 10), '1d': new Tally(24 * 60 * MINUTE, 24) },
   told: 0,
 })

@@ -45,13 +45,13 @@ function start<K extends Kind>(
   signal: AbortSignal,
   leave: () => void,
 ): Running<K> {
-  let candidates: Candidates | null = null
+  let candidates: Candidates<K> | null = null
   try {
     // Filters take their time: what holds is what holds now.
     mayStill(gateway, actor)
     // What content filters refuse is recorded, and not sent.
     candidates = error ? null : candidatesOf(gateway, actor, kind, call)
-    const plan = candidates ? planAmong(gateway, kind, call, candidates) : planTo([])
+    const plan = candidates ? planAmong(gateway, kind, call, candidates) : planTo<K>([])
     const running = begin(gateway, actor, kind, call, plan, signal, leave)
     running.filtering = filtering
     if (error && call.routingMetadata) running.plan = planUnsent(gateway, actor, kind, call)
@@ -63,7 +63,7 @@ function start<K extends Kind>(
 }
 
 /** Who would have served a call that is refused. Never throws: why it is refused is known already. */
-function planUnsent<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Plan {
+function planUnsent<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Plan<K> {
   try {
     return unordered(candidatesOf(gateway, actor, kind, call))
   } catch {
@@ -72,5 +72,5 @@ function planUnsent<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, cal
 }
 
 /** Who may serve an actor's call by all that holds for him at this moment. Throws 400 as `planRoute` does. */
-export const candidatesOf = <K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Candidates =>
+export const candidatesOf = <K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Candidates<K> =>
   candidatesFor(gateway, kind, call, byokKeysFor(gateway, actor), policyFor(gateway, actor).rules, sessionOf(actor, kind, call))

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../catalog/models.ts'
+import type { Endpoint, Model } from '../catalog/models.ts'
 import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Screen } from '../policy/filters/screen.ts'
@@ -20,6 +20,8 @@ export interface Meter<Part> {
   readonly delivered: boolean
   /** Tokens delivered by now, by a rule of thumb that costs nothing. */
   readonly soFar: number
+  /** Whether the answer called tools as they were offered; `broken` is one that did not end. Null where it does not tell. */
+  isSound(broken: boolean): boolean | null
   /** What was asked and delivered, as the tokens of the texts in it and a rule of thumb for the rest. */
   estimate(count: Counter): Promise<Usage>
 }
@@ -38,10 +40,16 @@ export interface KindOfWork<K extends Kind> {
   gives: string
   /** Whether a model with these output modalities does this kind of work. */
   isGivenBy(outputModalities: string[]): boolean
+  /** What may stand behind the model's name to change what is asked of it, `:thinking` for one. */
+  variantsOf(model: Model): string[]
+  /** The call as a model is asked by such a variant of its name, or by its own: the call itself where that changes nothing. */
+  asked(call: Work[K]['call'], variant: string): Work[K]['call']
   /** Says of an endpoint that it can serve the call, or what of the call it cannot: the word of `excluded_by` (wire reference L.3). */
   serves(call: Work[K]['call'], endpoint: Endpoint): string | true
   /** Whether the endpoint heeds those parameters of the call that it would be a pity to ignore (wire reference K.1): such ones go first. */
   suits(call: Work[K]['call'], endpoint: Endpoint): boolean
+  /** Whether the call offers tools that may be called: how well endpoints do that then matters. */
+  offersTools(call: Work[K]['call']): boolean
   /** Those parameters of the call that the endpoint does not get: `fitted` leaves them out. */
   ignored(call: Work[K]['call'], endpoint: Endpoint): string[]
   /** What tells the call's conversation from others as it goes on; null where there is none. */

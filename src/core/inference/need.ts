@@ -6,6 +6,7 @@ import type { Amounts, Hold, Need } from '../ledger/ledger.ts'
 import { attosOf, larger, times, upToNanos } from '../ledger/money.ts'
 import { type Kind, textUsage, type Usage, type Work } from './call.ts'
 import { type ExpectedInput, kinds } from './kinds.ts'
+import { askedOf, type WantedModel } from './plan/wanted.ts'
 
 /** What a call may come to at one endpoint: atto-dollars for the prompt and for each token of the output, and the tokens of it. */
 interface Quote {
@@ -19,13 +20,21 @@ interface Quote {
 
 /**
  * What a call may come to at the endpoints that it may be sent to: the largest that its prompt may be and all the output that it may have, each
- * at the dearest price that it may be counted at. With `limits.strict` a smaller output will do.
+ * at the dearest price that it may be counted at. `models` know how each is asked. With `limits.strict` a smaller output will do.
  */
-export function needOf<K extends Kind>({ config }: Gateway, kind: K, call: Work[K]['call'], endpoints: Endpoint[]): Need {
-  const input = kinds[kind].largestInput(call)
+export function needOf<K extends Kind>(
+  { config }: Gateway,
+  kind: K,
+  call: Work[K]['call'],
+  endpoints: Endpoint[],
+  models: WantedModel<K>[] = [],
+): Need {
+  const largest = kinds[kind].largestInput(call)
   const need: Need = { most: { own: null, byok: null }, least: { own: null, byok: null } }
   for (const endpoint of endpoints) {
-    const { prompt, perToken, most, least } = quoteOf(config, kind, call, input, endpoint)
+    const asked = askedOf(models, call, endpoint)
+    const input = asked === call ? largest : kinds[kind].largestInput(asked)
+    const { prompt, perToken, most, least } = quoteOf(config, kind, asked, input, endpoint)
     const nanos = upToNanos(prompt + times(most, perToken))
     raise(need.most, endpoint, nanos)
     raise(need.least, endpoint, config.limits.strict ? upToNanos(prompt + times(least, perToken)) : nanos)

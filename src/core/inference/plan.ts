@@ -1,23 +1,23 @@
 import type { OpenedKey } from '../catalog/byok/opened.ts'
-import type { Endpoint } from '../catalog/models.ts'
+import type { Endpoint, Model } from '../catalog/models.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Rule } from '../policy/rules.ts'
 import { turnsOf } from './byok.ts'
 import type { Kind, RoutingPreferences, SortKey, Work } from './call.ts'
 import { kinds } from './kinds.ts'
-import { asNamed, by, deferred, drawn, sorted } from './plan/order.ts'
+import { asNamed, by, deferred, drawn, NOBODY, sorted, worse } from './plan/order.ts'
 import { type Dropped, nobodyLeft } from './plan/refusal.ts'
 import { type Wanted, wantedBy } from './plan/wanted.ts'
 import { forbidding } from './plan/wishes.ts'
 import type { Session } from './sessions.ts'
 
 /** The endpoints to try, in order, out of all that there are. */
-export interface Plan extends Candidates {
+export interface Plan<K extends Kind = Kind> extends Candidates<K> {
   endpoints: Endpoint[]
 }
 
 /** A plan to ask just these. */
-export const planTo = (endpoints: Endpoint[]): Plan => ({
+export const planTo = <K extends Kind>(endpoints: Endpoint[]): Plan<K> => ({
   endpoints,
   groups: [{ turns: [endpoints], sort: undefined, place: undefined }],
   dropped: [],
@@ -27,7 +27,7 @@ export const planTo = (endpoints: Endpoint[]): Plan => ({
 })
 
 /** A plan that nobody will follow: all who may serve, in no order. */
-export const unordered = (candidates: Candidates): Plan => ({
+export const unordered = <K extends Kind>(candidates: Candidates<K>): Plan<K> => ({
   ...candidates,
   endpoints: candidates.groups.flatMap(({ turns }) => turns.flat()),
 })
@@ -46,10 +46,10 @@ export const planRoute = <K extends Kind>(
   own: OpenedKey[] = [],
   rules: Rule[] = [],
   session: Session | null = null,
-): Plan => planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, own, rules, session))
+): Plan<K> => planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, own, rules, session))
 
 /** Who may serve a call, before anybody is put in order, and why the others may not. */
-export interface Candidates extends Wanted {
+export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
   groups: Group[]
   dropped: Dropped[]
 }
@@ -62,11 +62,11 @@ export function candidatesFor<K extends Kind>(
   own: OpenedKey[],
   rules: Rule[],
   session: Session | null,
-): Candidates {
+): Candidates<K> {
   const dropped: Dropped[] = []
   const { models, strategy, stages } = wantedBy(gateway, kind, call)
-  const candidates = models.map(({ model, sort }) => {
-    const turns = turnsOf(gateway, model, own, dropped).map(endpoints => allowed(endpoints, kind, call, rules, dropped))
+  const candidates = models.map(({ model, sort, asked }) => {
+    const turns = turnsOf(gateway, model, own, dropped).map(endpoints => allowed(endpoints, model, kind, asked, rules, dropped))
     return { sort, turns, place: session ? gateway.sessions.placeOf(session, model.id) : undefined }
   })
   const groups = call.routing.partition === 'none' ? asOne(candidates) : candidates
@@ -74,7 +74,7 @@ export function candidatesFor<K extends Kind>(
 }
 
 /** The second half: these in the order in which they are tried. Throws 404 as it does. */
-export function planAmong<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], candidates: Candidates): Plan {
+export function planAmong<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], candidates: Candidates<K>): Plan<K> {
   const { groups, dropped } = candidates
   const endpoints = groups.flatMap(group => {
     const ordered = group.turns.flatMap(turn => inOrder(gateway, turn, kind, call, group))
@@ -84,9 +84,16 @@ export function planAmong<K extends Kind>(gateway: Gateway, kind: K, call: Work[
   return { ...candidates, endpoints: deferred(gateway, endpoints, call.routing) }
 }
 
-function allowed<K extends Kind>(endpoints: Endpoint[], kind: K, call: Work[K]['call'], rules: Rule[], dropped: Dropped[]): Endpoint[] {
+function allowed<K extends Kind>(
+  endpoints: Endpoint[],
+  model: Model,
+  kind: K,
+  call: Work[K]['call'],
+  rules: Rule[],
+  dropped: Dropped[],
+): Endpoint[] {
   return endpoints.filter(endpoint => {
-    const by = forbidding(endpoint, kind, call)
+    const by = forbidding(endpoint, model, kind, call)
     if (by !== undefined) dropped.push({ endpoint, by })
     return by === undefined && isAllowedBy(rules, endpoint, dropped)
   })
@@ -124,8 +131,26 @@ function inOrder<K extends Kind>(gateway: Gateway, turn: Endpoint[], kind: K, ca
   if (order) return asNamed(turn, order)
   const key = sortFor(call.routing, group)
   if (key) return sorted(gateway, turn, key, call.stream)
-  const suiting = by(drawn(gateway, turn), endpoint => Number(!kinds[kind].suits(call, endpoint)))
-  return by(suiting, endpoint => Number(endpoint.id !== group.place))
+  return leaningsOf(gateway, kind, call, group, turn).reduceRight(by, drawn(gateway, turn))
+}
+
+/**
+ * What rules over the lot, the weightiest first: of two endpoints whose numbers differ the one with the smaller goes first. Of those who call
+ * tools worse than others none goes first for being where the call's session is.
+ */
+export function leaningsOf<K extends Kind>(
+  gateway: Gateway,
+  kind: K,
+  call: Work[K]['call'],
+  { place }: Pick<Group, 'place'>,
+  turn: Endpoint[],
+): ((endpoint: Endpoint) => number)[] {
+  const behind = kinds[kind].offersTools(call) ? worse(gateway, turn) : NOBODY
+  return [
+    endpoint => Number(endpoint.id !== place || behind.has(endpoint)),
+    endpoint => Number(!kinds[kind].suits(call, endpoint)),
+    endpoint => Number(behind.has(endpoint)),
+  ]
 }
 
 /** What the endpoints are sorted by, if by anything: the caller's word, the variant's, the workspace's. */

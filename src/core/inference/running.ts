@@ -16,7 +16,7 @@ export interface Running<K extends Kind> {
   actor: Actor
   kind: K
   call: Work[K]['call']
-  plan: Plan
+  plan: Plan<K>
   hold: Hold | null
   /** Word of it that outlives the process; null where nothing is set aside. */
   held: HeldCall | null
@@ -64,7 +64,7 @@ export function begin<K extends Kind>(
   actor: Actor,
   kind: K,
   call: Work[K]['call'],
-  plan: Plan,
+  plan: Plan<K>,
   signal: AbortSignal,
   leave: () => void = () => undefined,
 ): Running<K> {
@@ -108,11 +108,11 @@ function holdFor<K extends Kind>(
   { key_hash, user_id, workspace_id }: Actor,
   kind: K,
   call: Work[K]['call'],
-  { endpoints }: Plan,
+  plan: Plan<K>,
   bounds: Bound[],
 ): Hold | null {
-  if (key_hash === null || endpoints.length === 0) return null
-  return gateway.ledger.reserve({ key_hash, user_id, workspace_id }, needOf(gateway, kind, call, endpoints), bounds)
+  if (key_hash === null || plan.endpoints.length === 0) return null
+  return gateway.ledger.reserve({ key_hash, user_id, workspace_id }, needOf(gateway, kind, call, plan.endpoints, plan.models), bounds)
 }
 
 /** Whether a limit lets the call go there. */

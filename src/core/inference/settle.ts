@@ -19,6 +19,7 @@ import {
   type Usage,
 } from './call.ts'
 import { filteredAnswer } from './filters/answer.ts'
+import { isFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
 import { routerOf, shownRouting } from './routing-metadata.ts'
@@ -78,6 +79,7 @@ async function close(
   const end = endOf(gateway, running)
   if (error && !end.cancelled) gateway.health.failed(endpoint, error)
   else gateway.health.ended(endpoint, sent, error ? null : tokensOf(meter))
+  if (!end.cancelled) judge(gateway, endpoint, meter, error)
   const receipt = await receiptFor(gateway, endpoint, meter, error)
   if (!error) remember(gateway, running, endpoint, receipt)
   let failure = error
@@ -97,6 +99,15 @@ async function close(
 function lastParts(receipt: Receipt, failure: GatewayError | null, besides: ReceiptPart['besides']): CommonPart[] {
   const last: ReceiptPart = { type: 'receipt', receipt, besides }
   return failure ? [{ type: 'error', error: besides ? failure.beside(besides) : failure }, last] : [last]
+}
+
+/** What the answer tells of how well its endpoint calls tools. One that broke off tells it where that was the endpoint's own fault. */
+function judge({ health, events }: Gateway, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): void {
+  if (error && !isFault(error)) return
+  const isSound = meter.isSound(error !== null)
+  if (isSound === null) return
+  health.judged(endpoint, isSound)
+  events.publish('tools.judged', { endpoint, isSound })
 }
 
 const tokensOf = ({ usage, soFar }: Meter<never>): number => (usage ? outputTokens(usage) : soFar)

@@ -3,6 +3,7 @@ import { parts } from './gemini/parts.ts'
 import { GenerateContentReader } from './gemini/reader.ts'
 import { readingOf } from './gemini/reading.ts'
 import { request } from './gemini/request.ts'
+import { searches } from './gemini/tools.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Google's `POST {base_url}/models/{model}:generateContent`, on the Gemini API and on Vertex. */
@@ -11,6 +12,7 @@ export const gemini: Protocol<'text'> = {
   takesNames: false,
   // Films at YouTube are known by their address only.
   takesUrls: ['video'],
+  searches,
   request,
   parts: (body, call, endpoint) => parts(body, readingOf(call, endpoint)),
   reader: (call, endpoint) => new GenerateContentReader(readingOf(call, endpoint)),

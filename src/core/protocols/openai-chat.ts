@@ -1,16 +1,25 @@
+import type { Endpoint } from '../catalog/models.ts'
+import type { TextCall } from '../inference/call.ts'
 import { failure } from './openai-chat/failure.ts'
 import { parts } from './openai-chat/parts.ts'
 import { ChunkReader } from './openai-chat/reader.ts'
 import { request } from './openai-chat/request.ts'
-import type { Protocol } from './protocol.ts'
+import { type Protocol, searchesBy } from './protocol.ts'
 
 /** OpenAI chat completions: `POST {base_url}/chat/completions`, and everybody who speaks it. */
 export const openaiChat: Protocol<'text'> = {
   framing: 'sse',
   takesNames: true,
   takesUrls: ['image', 'audio', 'video', 'file'],
+  searches,
   request,
   parts,
   reader: (call, endpoint) => new ChunkReader(call, endpoint),
   failure,
+}
+
+/** OpenAI's own models for searching have it in their names (OpenAI, "Web search"). What a place is differs from server to server. */
+function searches(call: TextCall, { provider: { slug, quirks }, upstreamModel }: Endpoint): boolean {
+  if (quirks.web_search) return searchesBy(call, ['search_context_size', 'user_location'])
+  return slug === 'openai' && upstreamModel.includes('-search-') && searchesBy(call, ['search_context_size'])
 }

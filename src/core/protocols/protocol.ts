@@ -1,6 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Dialect, Kind, TextCall, Work } from '../inference/call.ts'
+import { isObject } from '../kernel/json.ts'
 
 /** What goes to the provider, but for its address and credentials. `path` follows the provider's base URL. */
 export interface UpstreamRequest {
@@ -40,6 +41,8 @@ export interface Protocol<K extends Kind> {
   takesNames: boolean
   /** What the provider fetches itself from a URL. Everything else is fetched here and sent as a data URL. */
   takesUrls: Media[]
+  /** Whether the provider searches the web itself for this call, and does all that its `web_search_options` say. Without it nobody here does. */
+  searches?(call: Work[K]['call'], endpoint: Endpoint): boolean
   /** The upstream request that carries the call. Throws 400 for what this protocol has no word for. */
   request(call: Work[K]['call'], endpoint: Endpoint): UpstreamRequest
   /** The parts of a whole answer. Throws `provider_unavailable` when it is none. */
@@ -49,6 +52,10 @@ export interface Protocol<K extends Kind> {
   /** What an upstream failure means to our caller. `header` reads one header of the answer, by its lower-case name. */
   failure(status: number, body: unknown, header?: (name: string) => string | null): GatewayError
 }
+
+/** Whether nothing is said of a search but by these words. */
+export const searchesBy = ({ params: { web_search_options: options } }: TextCall, words: string[]): boolean =>
+  isObject(options) && Object.keys(options).every(word => words.includes(word))
 
 /**
  * The parameters that nobody here knows, for a protocol that speaks `native`. A chat client's go to whoever answers, as the

@@ -15,12 +15,16 @@ export interface Metrics {
 export function openMetrics(gateway: Gateway): Metrics {
   const calls = new Counter('gateway_generations_total', 'Finished calls')
   const failures = new Counter('gateway_attempts_failed_total', 'Attempts that failed')
+  const toolAnswers = new Counter('gateway_tool_answers_total', 'Answers that tell whether tools are called as they were offered')
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as the providers count them')
   const cost = new Counter('gateway_cost_usd_total', 'What the calls cost')
   const seconds = new Histogram('gateway_generation_seconds', 'From the request to the end of the answer')
   const first = new Histogram('gateway_first_part_seconds', 'From the request to the first part of the answer')
   gateway.events.on('attempt.failed', ({ endpoint, error }) =>
     failures.add(`provider="${endpoint.provider.slug}",error_type="${error.type}"`, 1),
+  )
+  gateway.events.on('tools.judged', ({ endpoint: { provider, model }, isSound }) =>
+    toolAnswers.add(`provider="${provider.slug}",model="${escaped(model)}",sound="${isSound}"`, 1),
   )
   gateway.events.on('generation.finished', generation => {
     calls.add(`provider="${escaped(generation.provider_name ?? 'none')}",outcome="${outcomeOf(generation)}"`, 1)
@@ -32,7 +36,7 @@ export function openMetrics(gateway: Gateway): Metrics {
   })
   return {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
-    text: () => [calls, failures, tokens, cost, seconds, first, ...gauges(gateway)].map(metric => metric.text()).join(''),
+    text: () => [calls, failures, toolAnswers, tokens, cost, seconds, first, ...gauges(gateway)].map(metric => metric.text()).join(''),
   }
 }
 

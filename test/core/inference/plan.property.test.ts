@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
-import type { RoutingPreferences } from '../../../src/core/inference/call.ts'
+import type { RoutingPreferences, WebSearch } from '../../../src/core/inference/call.ts'
 import { infer } from '../../../src/core/inference/infer.ts'
 import { REGIONS } from '../../../src/core/policy/regions.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
@@ -14,7 +14,8 @@ import { seeded } from '../../support/random.ts'
 
 const CALLS = 3_000
 const PROVIDERS = ['a', 'b', 'c', 'd', 'e', 'f']
-const MODELS = ['acme/one', 'acme/two', 'acme/three']
+// The last is known to reason.
+const MODELS = ['acme/one', 'acme/two', 'anthropic/claude-haiku-4.5']
 
 /** Endpoints that differ in all that a wish can be about: each as a row of plain facts, which the oracle reads. */
 const FACTS = MODELS.flatMap((model, m) =>
@@ -27,25 +28,33 @@ const FACTS = MODELS.flatMap((model, m) =>
     training: (i + m) % 2 === 0,
     retention: i % 3 === 1 ? 0 : 30,
     distillable: m === 1,
+    searches: i % 2 === 1,
+    reasons: (i + m) % 3 !== 0,
   })),
 )
 type Fact = (typeof FACTS)[number]
 
 const CONFIG = {
   providers: Object.fromEntries(
-    PROVIDERS.map(slug => [slug, { protocol: 'openai-chat', base_url: `http://${slug}.test/v1`, api_key: 'mock' }]),
+    PROVIDERS.map((slug, i) => [
+      slug,
+      { protocol: 'openai-chat', base_url: `http://${slug}.test/v1`, api_key: 'mock', quirks: { web_search: i % 2 === 1 } },
+    ]),
   ),
   models: MODELS.map(id => ({
     id,
     distillable: id === 'acme/two',
-    endpoints: FACTS.filter(({ model }) => model === id).map(({ model, provider, price, region, quantization, training, retention }) => ({
-      provider,
-      model,
-      region,
-      quantization,
-      data_policy: { training, retention_days: retention },
-      usd_per_million_tokens: { prompt: price, completion: price, cache_read: price / 2, request: price / 1_000 },
-    })),
+    endpoints: FACTS.filter(({ model }) => model === id).map(
+      ({ model, provider, price, region, quantization, training, retention, reasons }) => ({
+        provider,
+        model,
+        region,
+        quantization,
+        data_policy: { training, retention_days: retention },
+        ...(reasons ? {} : { supported_parameters: ['tools', 'web_search_options'] }),
+        usd_per_million_tokens: { prompt: price, completion: price, cache_read: price / 2, request: price / 1_000 },
+      }),
+    ),
   })),
 }
 
@@ -61,7 +70,7 @@ const routing = fc.record(
     enforce_distillable_text: fc.boolean(),
     quantizations: fc.subarray(['fp8', 'bf16', 'int4'], { minLength: 1 }),
     max_price: fc.record({ prompt: fc.nat(4), completion: fc.nat(4), request: fc.constantFrom(0, 0.002) }, { requiredKeys: [] }),
-    sort: fc.constantFrom('price' as const, 'throughput' as const, 'latency' as const),
+    sort: fc.constantFrom('price' as const, 'throughput' as const, 'latency' as const, 'exacto' as const),
     partition: fc.constantFrom('model' as const, 'none' as const),
     preferred_min_throughput: fc.record({ p50: fc.nat(100) }),
     preferred_max_latency: fc.record({ p90: fc.nat(3) }),
@@ -69,8 +78,18 @@ const routing = fc.record(
   { requiredKeys: [] },
 )
 
+const VARIANTS = [
+  'acme/one:nitro',
+  'acme/two:floor',
+  'acme/one:exacto',
+  'acme/two:online',
+  ...[':thinking', ':online'].map(one => MODELS[2] + one),
+]
+
 const step = fc.record({
-  models: fc.subarray([...MODELS, 'acme/one:nitro', 'acme/two:floor'], { minLength: 1, maxLength: 3 }),
+  models: fc.shuffledSubarray([...MODELS, ...VARIANTS], { minLength: 1, maxLength: 3 }),
+  tools: fc.boolean(),
+  webSearch: fc.constantFrom(undefined, undefined, undefined, null, {}, { max_uses: 1 }),
   // Wishes alone, mostly: with all of them at once hardly anybody is left.
   routing: fc.oneof(
     routing,
@@ -108,17 +127,27 @@ function isWished(fact: Fact, wishes: RoutingPreferences): boolean {
   ].every(Boolean)
 }
 
+/** What a model is asked by the first of its names, and the endpoints that can be: nobody has words for a bound of searches. */
+function askedOf(fact: Fact, models: string[], webSearch: WebSearch | null | undefined) {
+  const variant = models.find(slug => slug.startsWith(fact.model))?.slice(fact.model.length)
+  const thinks = variant === ':thinking'
+  const searches = webSearch === undefined ? variant === ':online' : webSearch !== null
+  return { thinks, searches, isAble: (!thinks || fact.reasons) && (!searches || (fact.searches && !webSearch?.max_uses)) }
+}
+
 /** Upstreams of which each answer is drawn: well, broken, busy or refusing. */
 function drawnUpstreams(random: () => number) {
   const called: string[] = []
   const egress: Egress = async ({ url, body }) => {
-    called.push(`${JSON.parse(body).model} ${new URL(url).host.split('.')[0]}`)
+    const { model, reasoning_effort, web_search_options } = JSON.parse(body)
+    const asked = `${reasoning_effort ? ' thinking' : ''}${web_search_options ? ' online' : ''}`
+    called.push(`${model} ${new URL(url).host.split('.')[0]}${asked}`)
     const lot = random()
     if (lot < 0.35) return incomingOf(new Response('{}', { status: 500 }))
     if (lot < 0.45) return incomingOf(new Response('{}', { status: 429, headers: { 'retry-after': '3' } }))
     if (lot < 0.5) return incomingOf(new Response('{}', { status: 400 }))
     if (lot < 0.55) throw new Error('refused')
-    return incomingOf(Response.json(ANSWER))
+    return incomingOf(Response.json(lot < 0.75 ? ANSWER : CALLING))
   }
   return { called, egress }
 }
@@ -128,6 +157,9 @@ const ANSWER = {
   usage: { prompt_tokens: 10, completion_tokens: 5 },
 }
 
+const BROKEN = [{ id: 'call_1', type: 'function', function: { name: 'f', arguments: '{' } }]
+const CALLING = { ...ANSWER, choices: [{ index: 0, message: { role: 'assistant', tool_calls: BROKEN }, finish_reason: 'tool_calls' }] }
+
 test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then, nobody is called whom a wish or a guardrail excludes`, async () => {
   const random = seeded(42)
   const clock = new TestClock()
@@ -135,13 +167,18 @@ test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then,
   const gateway = await testGateway({ config: CONFIG, clock, random, egress })
   const { hash } = await testKeys(gateway)
   const actor: Actor = { ...operator(gateway), kind: 'inference', key_hash: hash }
-  const seen = { refused: 0, answered: 0, failed: 0 }
+  const seen = { refused: 0, answered: 0, failed: 0, thinking: 0, online: 0 }
   await fc.assert(
-    fc.asyncProperty(step, async ({ models, routing, session_id, forbidden, passing }) => {
+    fc.asyncProperty(step, async ({ models, routing, session_id, forbidden, passing, tools, webSearch }) => {
       clock.pass(passing)
       called.length = 0
       gateway.policies.set(hash, { bounds: [], rules: [ruleOf(forbidden)], regions: [...REGIONS] })
-      const call = textCall({ id: gateway.ids.generation(clock.now()), models, routing, session_id })
+      const call = textCall({
+        id: gateway.ids.generation(clock.now()),
+        ...{ models, routing, session_id },
+        tools: tools ? [{ type: 'function', name: 'f' }] : [],
+        ...(webSearch === undefined ? {} : { webSearch }),
+      })
       const outcome = await infer(gateway, actor, 'text', call, new AbortController().signal)
         .then(answer => answer.parts.all())
         .catch(thrown => GatewayError.from(thrown))
@@ -151,15 +188,21 @@ test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then,
         fact =>
           wanted.has(fact.model) &&
           isWished(fact, routing) &&
+          askedOf(fact, models, webSearch).isAble &&
           !forbidden.providers.includes(fact.provider) &&
           !forbidden.models.includes(fact.model),
-      ).map(({ model, provider }) => `${model} ${provider}`)
+      ).map(fact => {
+        const { thinks, searches } = askedOf(fact, models, webSearch)
+        return `${fact.model} ${fact.provider}${thinks ? ' thinking' : ''}${searches ? ' online' : ''}`
+      })
 
       expect(called.filter(one => !may.includes(one))).toEqual([])
       expect(called.length).toBeLessThanOrEqual(3)
       expect(new Set(called).size).toBe(called.length)
       // Whoever may be called is: nothing that rests is left out for ever.
       expect(called.length > 0).toBe(may.length > 0)
+      if (called.some(one => one.includes(' thinking'))) seen.thinking += 1
+      if (called.some(one => one.includes(' online'))) seen.online += 1
       if (!(outcome instanceof GatewayError)) seen.answered += 1
       else if (may.length === 0) seen.refused += 1
       else seen.failed += 1
@@ -167,6 +210,6 @@ test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then,
     { numRuns: CALLS },
   )
   await gateway.close()
-  // Each kind of end was there, or little would have been shown.
+  // Each kind of end and of asking was there, or little would have been shown.
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(CALLS / 50)
 })

@@ -176,17 +176,29 @@ describe('plan', () => {
     expect(refusal({ models: [`acme/${'x'.repeat(1_000)}`] }).message).toHaveLength('"" is not a valid model ID'.length + 200)
   })
 
-  test.each(['acme/small:exacto', 'acme/small:thinking', 'acme/small:online', 'acme/small:free', 'acme/small:zzz'])(
-    '%s, a variant that there is not, is a 400 that says so',
-    slug => {
-      const variant = slug.slice(slug.indexOf(':'))
-      expect(refusal({ models: [slug] })).toMatchObject({
-        status: 400,
-        message: `acme/small has no variant ${variant} here: expected acme/small, :nitro or :floor`,
-        metadata: { field: 'model', availability: { code: 'model_not_found' } },
-      })
-    },
-  )
+  test.each([
+    [':extended', ''],
+    [':free', ''],
+    [':zzz', ''],
+    [':NITRO', ''],
+    [':', ''],
+    [':constructor', ''],
+    [':thinking', ', since it is not known to reason'],
+  ])('acme/small%s, a variant that there is not, is a 400 that says so', (variant, why) => {
+    expect(refusal({ models: [`acme/small${variant}`] })).toMatchObject({
+      status: 400,
+      message: `acme/small has no variant ${variant} here${why}: expected acme/small, :nitro, :floor, :exacto or :online`,
+      metadata: { field: 'model', availability: { code: 'model_not_found', requested_models: [`acme/small${variant}`] } },
+    })
+  })
+
+  test('two variants at once are a 400 that names them, and so is a variant of vectors that is of text alone', () => {
+    expect(refusal({ models: ['acme/small:nitro:floor'] }).message).toBe('acme/small takes one variant, found :nitro:floor')
+    expect(refusal({ models: ['acme/none:nitro'] }).message).toBe('"acme/none:nitro" is not a valid model ID')
+    const embed = (slug: string) => () => planRoute(gateway, 'embedding', embeddingCall({ models: [slug] })).endpoints
+    expect(embed('acme/embed:online')).toThrow('acme/embed has no variant :online here: expected acme/embed, :nitro, :floor or :exacto')
+    expect(embed('acme/embed:floor')()[0]?.provider.slug).toBe('cheap')
+  })
 
   test('a variant that is a model of its own, an alias and a family’s latest are planned as the model that they are', async () => {
     const known = await testGateway({ config: { providers: { openrouter: { api_key: 'sk' } } } })

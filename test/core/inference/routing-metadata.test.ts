@@ -31,7 +31,7 @@ const tried = (endpoint: Endpoint, error: GatewayError | null = null, status: nu
 /** A plan to ask these, for `acme/small` in the first place. */
 const planOf = (endpoints: Endpoint[], more: Partial<Plan> = {}): Plan => ({
   ...planTo(endpoints),
-  models: [{ model: { id: 'acme/small' } as Model, sort: undefined }],
+  models: [{ model: { id: 'acme/small' } as Model, sort: undefined, asked: textCall() }],
   ...more,
 })
 

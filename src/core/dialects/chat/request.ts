@@ -3,6 +3,7 @@ import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
 import type { Block, Params, Reasoning, ReasoningDetail, TextCall, Tool, Turn } from '../../inference/call.ts'
 import { marker, some, unknownOf } from '../fields.ts'
+import { webSearchOf } from '../plugins.ts'
 import { type CallContext, callBase } from '../routing.ts'
 import { modern } from './legacy.ts'
 import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
@@ -17,6 +18,7 @@ export function understand(gateway: Gateway, actor: Actor, given: ChatRequest, c
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
+    ...webSearchOf(body.plugins),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
     extra: unknownOf(body, OURS) ?? {},
     betas: context.betas,

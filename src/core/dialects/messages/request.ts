@@ -3,6 +3,7 @@ import type { Actor } from '../../identity/actor.ts'
 import type { Block, Params, Reasoning, TextCall, Tool, ToolChoice, Turn } from '../../inference/call.ts'
 import { isObject } from '../../kernel/json.ts'
 import { marker, some, unknownOf } from '../fields.ts'
+import { webSearchOf } from '../plugins.ts'
 import { type CallContext, callBase } from '../routing.ts'
 import { type ContentBlock, type CustomTool, type Document, type Image, type Message, MessagesRequest, type ToolResult } from './schema.ts'
 import { reasoningOf, redactedOf } from './thinking.ts'
@@ -18,6 +19,7 @@ export function understand(gateway: Gateway, actor: Actor, body: MessagesRequest
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
+    ...webSearchOf(body.plugins),
     extra: extraOf(body),
     betas: context.betas,
   }

@@ -11,6 +11,7 @@ import type { AnswerPart, CommonPart, Kind, Work } from '../call.ts'
 import { type KindOfWork, kinds } from '../kinds.ts'
 import { withMedia } from '../media.ts'
 import { withinHold } from '../need.ts'
+import { askedOf } from '../plan/wanted.ts'
 import type { Attempt, Running } from '../running.ts'
 
 /** An answer that has begun: from here on nobody else may be asked. */
@@ -37,7 +38,8 @@ export async function tried<K extends Kind>(gateway: Gateway, running: Running<K
   const protocol: Protocol<K> | undefined = protocols[running.kind][endpoint.protocol]
   if (!protocol) throw new GatewayError('server', 'Internal Server Error')
   const began = gateway.clock.ticks()
-  const payable = running.hold && running.isBounded ? withinHold(gateway, running.kind, running.call, endpoint, running.hold) : running.call
+  const asked = askedOf(running.plan.models, running.call, endpoint)
+  const payable = running.hold && running.isBounded ? withinHold(gateway, running.kind, asked, endpoint, running.hold) : asked
   const fitting = kind.fitted(payable, endpoint)
   const named = protocol.takesNames ? fitting : kind.withoutNames(fitting)
   const ready = withMedia(gateway, running.media, cancellation, kind, named, protocol.takesUrls)

@@ -54,6 +54,9 @@ const Endpoint = Type.Object({
   rests: nullable(Type.Object({ until: Type.String(), because: oneOf('failures', 'asked_to_wait') })),
   latency: nullable(Percentiles),
   throughput: nullable(Percentiles),
+  sound_tool_calls: nullable(Type.Object({ lower: Type.Number(), upper: Type.Number() }), {
+    description: 'Between which shares of a day’s answers to calls with tools call them as they were offered; null for fewer than twenty',
+  }),
   session: Type.Boolean({ description: 'Whether the call’s session is at it' }),
   chance: nullable(Type.Number({ minimum: 0, maximum: 1 }), {
     description: 'To be asked first, before the order is drawn; null where it is not drawn',

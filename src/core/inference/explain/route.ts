@@ -36,6 +36,7 @@ export function explainedEndpoint<K extends Kind>(gateway: Gateway, route: Route
     rests: rest(gateway, endpoint),
     latency: gateway.health.measured(endpoint, 'latency'),
     throughput: gateway.health.measured(endpoint, 'throughput'),
+    sound_tool_calls: gateway.health.quality(endpoint),
     session: route.places.has(endpoint.id),
     chance: route.chances.get(endpoint) ?? null,
     ignored_parameters: kinds[route.kind].ignored(route.call, endpoint),

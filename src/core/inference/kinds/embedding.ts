@@ -9,8 +9,11 @@ export const embedding: KindOfWork<'embedding'> = {
   apiType: 'embeddings',
   gives: 'embeddings',
   isGivenBy: modalities => modalities.includes('embeddings'),
+  variantsOf: () => [],
+  asked: call => call,
   serves: () => true,
   suits: () => true,
+  offersTools: () => false,
   ignored: () => [],
   conversation: () => null,
   isMeaningful: part => part.type === 'embedding',
@@ -57,6 +60,7 @@ class EmbeddingMeter implements Meter<EmbeddingPart> {
   }
 
   readonly soFar = 0
+  readonly isSound = () => null
 
   get delivered(): boolean {
     return this.finish !== null

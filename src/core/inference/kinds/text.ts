@@ -10,14 +10,19 @@ import { named, withUrls } from './text/media.ts'
 import { asksForMore, leastOutput, outputBound, outputRate, surcharge, withOutputBound } from './text/output.ts'
 import { reworded } from './text/passages.ts'
 import { largestPrompt, promptBound, promptEstimate } from './text/prompt.ts'
+import { offersTools, ToolCalls } from './text/tool-calls.ts'
+import { asked, missing, variantsOf } from './text/variants.ts'
 
 /** Conversations and completions: text in, text out, whatever else comes with it. */
 export const text: KindOfWork<'text'> = {
   apiType: 'completions',
   gives: 'text',
   isGivenBy: modalities => modalities.some(modality => ['text', 'image', 'audio'].includes(modality)),
+  variantsOf,
+  asked,
   serves,
   suits: (call, endpoint) => !unsupportedBy(endpoint, call).some(name => MISSED.includes(name)),
+  offersTools,
   ignored: (call, endpoint) => unsupportedBy(endpoint, call),
   conversation,
   isMeaningful,
@@ -40,7 +45,7 @@ export const text: KindOfWork<'text'> = {
 
 function serves(call: TextCall, endpoint: Endpoint): string | true {
   if (call.routing.require_parameters && unsupportedBy(endpoint, call).length > 0) return 'require_parameters'
-  return fitsTheContext(call, endpoint) || 'context_length'
+  return missing(call, endpoint) ?? (fitsTheContext(call, endpoint) || 'context_length')
 }
 
 const MISSED = ['tools', 'response_format', 'verbosity']
@@ -65,6 +70,8 @@ class TextMeter implements Meter<TextPart> {
   readonly #call: TextCall
   readonly #said = new Delivered()
   readonly #thought = new Delivered()
+  /** Null where it was offered none. */
+  readonly #toolCalls: ToolCalls | null
   #pictures = 0
   /** Characters of base64. */
   #sound = 0
@@ -73,6 +80,7 @@ class TextMeter implements Meter<TextPart> {
 
   constructor(call: TextCall) {
     this.#call = call
+    this.#toolCalls = offersTools(call) ? new ToolCalls(call) : null
   }
 
   read(parts: TextPart[]): void {
@@ -86,6 +94,11 @@ class TextMeter implements Meter<TextPart> {
   get soFar(): number {
     const { image, audio } = this.#shown
     return Math.ceil((this.#said.characters + this.#thought.characters) / CHARACTERS_PER_TOKEN) + image + audio
+  }
+
+  isSound(broken: boolean): boolean | null {
+    if (!this.#toolCalls) return null
+    return !broken && this.#toolCalls.areSound(this.finish?.reason ?? null, this.delivered)
   }
 
   async estimate(count: Counter): Promise<Usage> {
@@ -124,9 +137,11 @@ class TextMeter implements Meter<TextPart> {
         break
       case 'tool-call-start':
         this.#said.add(part.choice, part.name)
+        this.#toolCalls?.started(part)
         break
       case 'tool-call-delta':
         this.#said.add(part.choice, part.input)
+        this.#toolCalls?.continued(part)
         break
       case 'annotation':
       case 'other':

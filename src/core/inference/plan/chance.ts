@@ -1,8 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Kind, Work } from '../call.ts'
-import { kinds } from '../kinds.ts'
-import { type Group, sortFor } from '../plan.ts'
+import { type Group, leaningsOf, sortFor } from '../plan.ts'
 import { misses, priceOf } from './order.ts'
 
 /**
@@ -38,9 +37,10 @@ function runnersIn<K extends Kind>(
   const { health, config } = gateway
   const isSorted = call.routing.order !== undefined || sortFor(call.routing, group) !== undefined
   const dearest = Math.max(...turn.map(endpoint => priceOf(endpoint) ?? 0)) || 1
+  const leanings = leaningsOf(gateway, kind, call, group, turn)
   return turn.map(endpoint => {
     const late = [health.restsUntil(endpoint), Number(misses(health, endpoint, call.routing)), ...places]
-    const liked = [Number(endpoint.id !== group.place), Number(!kinds[kind].suits(call, endpoint))]
+    const liked = leanings.map(numberOf => numberOf(endpoint))
     return {
       endpoint,
       isDrawn: !isSorted && config.routing.choice !== 'listed',

@@ -11,14 +11,22 @@ export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {
   return [...named, ...ranked.filter(({ at }) => at === -1)].map(({ endpoint }) => endpoint)
 }
 
-/** The best first: the cheapest, or by the median of the last five minutes the quickest. An unknown price comes last. */
+/**
+ * The best first: the cheapest, by the median of the last five minutes the quickest, or who calls tools best as far as a day's answers tell, of
+ * equals the cheapest. An unknown price comes last.
+ */
 export function sorted(gateway: Gateway, endpoints: Endpoint[], sort: SortKey, streamed: boolean): Endpoint[] {
+  if (sort === 'exacto')
+    return by(sorted(gateway, endpoints, 'price', streamed), endpoint => -(gateway.health.quality(endpoint)?.lower ?? UNJUDGED))
   const badness = badnessBy(gateway, sort, streamed)
   return by(endpoints, endpoint => badness(endpoint))
 }
 
+// Who was not judged stands where one would that is as likely good as bad: nobody asks for the best to find out about the others.
+const UNJUDGED = 0.5
+
 // Who was not measured goes first where this call would measure him, or nobody ever would.
-function badnessBy({ health }: Gateway, sort: SortKey, streamed: boolean): (endpoint: Endpoint) => number {
+function badnessBy({ health }: Gateway, sort: Exclude<SortKey, 'exacto'>, streamed: boolean): (endpoint: Endpoint) => number {
   switch (sort) {
     case 'price':
       return endpoint => priceOf(endpoint) ?? Number.POSITIVE_INFINITY
@@ -43,6 +51,14 @@ export function drawn({ config, random }: Gateway, endpoints: Endpoint[]): Endpo
   racers.sort((a, b) => a.luck * a.price ** 2 - b.luck * b.price ** 2 || a.luck - b.luck)
   return racers.map(({ endpoint }) => endpoint)
 }
+
+/** Those who call tools worse than the best of them does, beyond what chance explains. Nobody is of whom too little is known. */
+export function worse({ health }: Gateway, endpoints: Endpoint[]): Set<Endpoint> {
+  const best = endpoints.reduce((most, endpoint) => Math.max(most, health.quality(endpoint)?.lower ?? 0), 0)
+  return best === 0 ? NOBODY : new Set(endpoints.filter(endpoint => (health.quality(endpoint)?.upper ?? 1) < best))
+}
+
+export const NOBODY = new Set<Endpoint>()
 
 /** A token read and a token written, in atto-dollars. Null where nobody knows. */
 export const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(prices.prompt + prices.completion) : null)

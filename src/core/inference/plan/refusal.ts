@@ -1,6 +1,5 @@
-import type { Endpoint } from '../../catalog/models.ts'
+import type { Catalog, Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { Rule } from '../../policy/rules.ts'
 import { BYOK_ONLY } from '../byok.ts'
 import type { CallBase, Kind } from '../call.ts'
@@ -28,14 +27,24 @@ const unavailableModel = (code: string, slug: string, message: string) =>
 /** No more of a slug is repeated. */
 const LONGEST_SLUG = 200
 
-/** There is no such model, or no such variant: what that asks for would not be done. */
-export function unknownModel({ catalog }: Gateway, slug: string): GatewayError {
+/** There is no such model, or it is asked for by two variants at once. */
+export function unknownModel({ models }: Catalog, slug: string): GatewayError {
   const said = slug.slice(0, LONGEST_SLUG)
-  const [, base = '', variant = ''] = /^(.+)(:[^:]*)$/.exec(said) ?? []
-  const message = catalog.models.has(base)
-    ? `${base} has no variant ${variant} here: expected ${base}, :nitro or :floor`
-    : `${JSON.stringify(said)} is not a valid model ID`
+  const [, base = '', variants = ''] = /^([^:]+)((?::[^:]*){2,})$/.exec(said) ?? []
+  const message = models.has(base) ? `${base} takes one variant, found ${variants}` : `${JSON.stringify(said)} is not a valid model ID`
   return unavailableModel('model_not_found', said, message)
+}
+
+/** Variants that are models of their own, where there are such. */
+const STATIC = [':free', ':extended']
+
+/** The model has no such variant: what that asks for would not be done. */
+export function unknownVariant({ models }: Catalog, base: string, variant: string, known: string[]): GatewayError {
+  const variants = [...STATIC.filter(one => models.has(base + one)), ...known]
+  const why = variant === ':thinking' ? ', since it is not known to reason' : ''
+  const said = variant.slice(0, LONGEST_SLUG)
+  const message = `${base} has no variant ${said} here${why}: expected ${[base, ...variants.slice(0, -1)].join(', ')} or ${variants.at(-1)}`
+  return unavailableModel('model_not_found', base + said, message)
 }
 
 /** In the order in which they are looked at: the last that was met is the one that was in the way. */
@@ -48,6 +57,8 @@ export const SENTENCES: Record<string, string> = {
   quantization: 'provider.quantizations names none that is served',
   max_price: 'provider.max_price is below every price',
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
+  reasoning: ':thinking asks for a provider that can be told to reason',
+  web_search: ':online and the web plugin ask for a provider that searches the web itself, and as it is told to',
   context_length: 'max_tokens is not below the context length',
 }
 

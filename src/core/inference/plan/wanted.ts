@@ -1,54 +1,70 @@
-import type { Model } from '../../catalog/models.ts'
+import type { Endpoint, Model } from '../../catalog/models.ts'
 import type { Gateway } from '../../gateway.ts'
+import { own } from '../../kernel/json.ts'
 import type { Kind, SortKey, Work } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import type { Stage, Strategy } from '../routing-metadata.ts'
-import { unknownModel, wrongEndpoint } from './refusal.ts'
+import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
 
 /** The models that a call is for, in the order in which they are tried, and how they were found. */
-export interface Wanted {
-  models: WantedModel[]
+export interface Wanted<K extends Kind> {
+  models: WantedModel<K>[]
   strategy: Strategy
   stages: Stage[]
 }
 
-/** A model, and what its variant wants its endpoints to be sorted by. */
-export interface WantedModel {
+/** A model, and what its variant wants of it. */
+export interface WantedModel<K extends Kind> {
   model: Model
   sort: SortKey | undefined
+  /** The call as it is asked. */
+  asked: Work[K]['call']
 }
 
 /**
  * What the names stand for by which a call asks for models; two names of one model are one model. Throws 400 for one that is not in the
  * catalogue or does another kind of work.
  */
-export function wantedBy<K extends Kind>(gateway: Gateway, kind: K, { models: slugs }: Work[K]['call']): Wanted {
-  const models = new Map<string, WantedModel>()
+export function wantedBy<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call']): Wanted<K> {
+  const slugs = call.models
+  const models = new Map<string, WantedModel<K>>()
   for (const slug of slugs) {
-    const one = modelMeant(gateway, kind, slug)
+    const one = modelMeant(gateway, kind, call, slug)
     if (!models.has(one.model.id)) models.set(one.model.id, one)
   }
   const [first = ''] = slugs
   return { models: [...models.values()], strategy: strategyOf(gateway, first), stages: [] }
 }
 
-/** Variants that are a way of sorting (wire reference K.4). */
-const SORTS: Record<string, SortKey> = { ':nitro': 'throughput', ':floor': 'price' }
+/** The call as the endpoint is asked. */
+export const askedOf = <K extends Kind>(models: WantedModel<K>[], call: Work[K]['call'], endpoint: Endpoint): Work[K]['call'] =>
+  models.find(({ model }) => model.id === endpoint.model)?.asked ?? call
 
-function modelMeant(gateway: Gateway, kind: Kind, slug: string): WantedModel {
-  const { catalog } = gateway
-  const known = catalog.models.get(slug)
-  const [, base = '', variant = ''] = known ? [] : (/^(.+)(:nitro|:floor)$/.exec(slug) ?? [])
-  const model = known ?? catalog.models.get(base)
-  if (!model) throw unknownModel(gateway, slug)
-  const { isGivenBy, gives } = kinds[kind]
+/** Variants that are a way of sorting (wire reference K.4). */
+const SORTS: Record<string, SortKey> = { ':nitro': 'throughput', ':floor': 'price', ':exacto': 'exacto' }
+
+function modelMeant<K extends Kind>({ catalog }: Gateway, kind: K, call: Work[K]['call'], slug: string): WantedModel<K> {
+  const { base, variant } = catalog.models.has(slug) ? { base: slug, variant: '' } : parted(slug)
+  const model = catalog.models.get(base)
+  if (!model) throw unknownModel(catalog, slug)
+  const { isGivenBy, gives, variantsOf, asked } = kinds[kind]
   if (!isGivenBy(model.output_modalities)) throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
-  return { model, sort: SORTS[variant] }
+  const sort = own(SORTS, variant)
+  const variants = variantsOf(model)
+  if (variant !== '' && !sort && !variants.includes(variant))
+    throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
+  return { model, sort, asked: asked(call, variant) }
+}
+
+/** The name of a model, and what stands behind it. */
+function parted(slug: string): { base: string; variant: string } {
+  const at = slug.lastIndexOf(':')
+  return at === -1 ? { base: slug, variant: '' } : { base: slug.slice(0, at), variant: slug.slice(at) }
 }
 
 // Another name of a model is an alias of it; one that moves on to the newest of a family says so (wire reference K.4).
 function strategyOf({ catalog }: Gateway, slug: string): Strategy {
   if (slug.startsWith('~')) return 'latest'
-  const known = catalog.models.get(slug)
-  return known && known.id !== slug ? 'alias' : 'direct'
+  const name = catalog.models.has(slug) ? slug : parted(slug).base
+  return catalog.models.get(name)?.id !== name ? 'alias' : 'direct'
 }

@@ -1,12 +1,14 @@
-import type { Endpoint } from '../../catalog/models.ts'
+import type { Endpoint, Model } from '../../catalog/models.ts'
+import type { Prices } from '../../catalog/prices.ts'
 import { attosOfUsd, attosPerToken } from '../../ledger/money.ts'
 import { protocols } from '../../protocols/registry.ts'
 import type { CallBase, Kind, Work } from '../call.ts'
+import { LARGEST_PICTURE } from '../kinds/text/prompt.ts'
 import { kinds } from '../kinds.ts'
 import { isCalled } from './names.ts'
 
 /** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
-type Wish = (endpoint: Endpoint, call: CallBase) => string | true
+type Wish = (endpoint: Endpoint, call: CallBase, model: Model) => string | true
 
 /** What is asked of an endpoint whatever the kind of work. The kind's own wishes come after these. */
 const WISHES: Wish[] = [canBeCalled, chosenByCaller, keepsNoData, isDistillable, isQuantized, withinPrice]
@@ -15,10 +17,10 @@ const WISHES: Wish[] = [canBeCalled, chosenByCaller, keepsNoData, isDistillable,
 export const WRONG_ENDPOINT = 'wrong_endpoint'
 
 /** Which of the call's wishes forbids the endpoint: the word of `excluded_by` (wire reference L.3). */
-export function forbidding<K extends Kind>(endpoint: Endpoint, kind: K, call: Work[K]['call']): string | undefined {
+export function forbidding<K extends Kind>(endpoint: Endpoint, model: Model, kind: K, call: Work[K]['call']): string | undefined {
   if (!protocols[kind][endpoint.protocol]) return WRONG_ENDPOINT
   for (const wish of WISHES) {
-    const verdict = wish(endpoint, call)
+    const verdict = wish(endpoint, call, model)
     if (verdict !== true) return verdict
   }
   const verdict = kinds[kind].serves(call, endpoint)
@@ -52,15 +54,19 @@ function isQuantized({ quantization }: Endpoint, { routing: { quantizations } }:
   return quantizations?.includes(quantization) === false ? 'quantization' : true
 }
 
-// What has prices and none for a picture or a request asks nothing for them. Sound is priced by the token, like text where it has no own price.
-function withinPrice({ prices }: Endpoint, { routing: { max_price } }: CallBase) {
+// What has prices and none for a request asks nothing for it. Sound and pictures are priced by the token, like text where they have no own price.
+function withinPrice({ prices }: Endpoint, { routing: { max_price } }: CallBase, { input_modalities }: Model) {
   if (!max_price) return true
   if (!prices) return Object.keys(max_price).length === 0 || 'max_price'
-  const { prompt, completion, request, audio } = max_price
+  const { prompt, completion, request, image, audio } = max_price
   const isTooDear =
     (prompt !== undefined && prices.prompt > attosPerToken(prompt)) ||
     (completion !== undefined && prices.completion > attosPerToken(completion)) ||
     (request !== undefined && (prices.request ?? 0n) > attosOfUsd(request)) ||
+    (image !== undefined && input_modalities.includes('image') && pictureOf(prices) > attosOfUsd(image)) ||
     (audio !== undefined && (prices.audio ?? prices.prompt) > attosOfUsd(audio))
   return isTooDear ? 'max_price' : true
 }
+
+/** What the largest picture costs, in atto-dollars. */
+const pictureOf = ({ image, prompt }: Prices): bigint => BigInt(LARGEST_PICTURE) * (image ?? prompt)

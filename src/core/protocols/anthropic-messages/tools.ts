@@ -18,7 +18,8 @@ export interface Tooling {
 /** The tools of the call and the choice between them, with the one that stands for the form of the answer. */
 export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, format: Format): Tooling {
   const tools = call.tools.flatMap((tool, i) => definitionsOf(tool, i, call, endpoint, names))
-  if (call.params.web_search_options !== undefined && searchesItself(endpoint)) tools.push(webSearch(call.params.web_search_options))
+  const isAsked = call.params.web_search_options !== undefined && tools.every(tool => tool.name !== SEARCH)
+  if (isAsked && searchesItself(endpoint)) tools.push(webSearch(call.params.web_search_options))
   if (format.by === 'tool') return withAnswerTool(tools, call.params.tool_choice, names, format.tool)
   if (tools.length === 0) return {}
   return chosen(allowedOf(tools, call.params.tool_choice, names), call, endpoint, names)
@@ -31,7 +32,8 @@ function allowedOf(tools: Json[], choice: ToolChoice | undefined, names: ToolNam
   return offered.length > 0 ? offered : tools
 }
 
-const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) || endpoint.protocol === VERTEX
+/** Whether it searches the web. Others who speak so do not. */
+export const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) || endpoint.protocol === VERTEX
 
 function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] {
   if (tool.type === 'function') return [definitionOf(tool, call, endpoint, names)]
@@ -59,10 +61,15 @@ const isWebSearch = ({ type, engine }: Json): boolean =>
   /^web_search(_preview)?(_\d{4}_\d{2}_\d{2})?$/.test(type) &&
   (engine === undefined || engine === 'native' || engine === 'auto')
 
+const SEARCH = 'web_search'
+
+/** All that can be said of its search. */
+export const SEARCH_WORDS = ['max_uses', 'allowed_domains', 'excluded_domains', 'user_location']
+
 function webSearch(wish: unknown): Json {
   const given = isObject(wish) ? wish : {}
   const location = isObject(given.user_location) ? { ...given.user_location, ...member(given.user_location, 'approximate') } : null
-  const tool: Json = { type: 'web_search_20250305', name: 'web_search' }
+  const tool: Json = { type: 'web_search_20250305', name: SEARCH }
   if (typeof given.max_uses === 'number') tool.max_uses = given.max_uses
   if (Array.isArray(given.allowed_domains)) tool.allowed_domains = given.allowed_domains
   if (Array.isArray(given.excluded_domains)) tool.blocked_domains = given.excluded_domains

@@ -2,6 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
 import { functionOf } from '../foreign.ts'
+import { searchesBy } from '../protocol.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import type { Format } from './format.ts'
@@ -17,6 +18,10 @@ export function toolsOf(call: TextCall, endpoint: Endpoint, names: ToolNames, { 
   const functionCallingConfig = tool ? forcing(tool.name, call.params.tool_choice) : choiceOf(call.params.tool_choice, names)
   return { tools: [{ functionDeclarations: declared }], ...(functionCallingConfig ? { toolConfig: { functionCallingConfig } } : {}) }
 }
+
+/** Whether it searches, which it does as it likes and beside no functions. */
+export const searches = (call: TextCall, endpoint: Endpoint): boolean =>
+  capabilitiesOf(endpoint).search && call.tools.length === 0 && searchesBy(call, [])
 
 function declaration(tool: Tool, at: number, names: ToolNames, isPlain: boolean): Json {
   const { name, description, parameters } = functionOf(tool, at)

@@ -158,15 +158,11 @@ describe('wishes about who answers', () => {
     const sorted = (provider: object, more: object = {}) => callOf({ provider, ...more }).routing
     expect(sorted({ sort: 'price' })).toEqual({ sort: 'price' })
     expect(sorted({ sort: { by: 'latency', partition: 'none' } })).toEqual({ sort: 'latency', partition: 'none' })
+    expect(sorted({ sort: { by: 'exacto' } })).toEqual({ sort: 'exacto' })
     expect(sorted({ sort: { by: null, partition: null } })).toEqual({})
     expect(callOf({ route: 'fallback' }).routing).toEqual({ partition: 'model' })
     expect(callOf({ route: 'sort' }).routing).toEqual({ partition: 'none' })
     expect(sorted({ sort: { partition: 'model' } }, { route: 'sort' })).toEqual({ partition: 'model' })
-  })
-
-  test('do not sort by what nobody measures', () => {
-    expect(fieldOf({ provider: { sort: 'exacto' } })).toBe('provider.sort')
-    expect(fieldOf({ provider: { sort: { by: 'exacto' } } })).toBe('provider.sort')
   })
 
   test('prefer a throughput and a latency of the median, or at the percentiles that are named', () => {
@@ -178,13 +174,14 @@ describe('wishes about who answers', () => {
     expect(callOf({ provider: { enforce_distillable_text: true } }).routing).toEqual({ enforce_distillable_text: true })
   })
 
-  test('are sorted as the workspace likes it, unless nobody measures that', async () => {
-    const usual = async (default_provider_sort: 'latency' | 'exacto') => {
+  test('are sorted as the workspace likes it', async () => {
+    const usual = async (default_provider_sort: 'latency' | 'exacto' | null) => {
       await updateWorkspace(gateway, operator(gateway), gateway.owner.workspace_id, { default_provider_sort })
       return callOf({}).routing
     }
     expect(await usual('latency')).toEqual({ usualSort: 'latency' })
-    expect(await usual('exacto')).toEqual({})
+    expect(await usual('exacto')).toEqual({ usualSort: 'exacto' })
+    expect(await usual(null)).toEqual({})
   })
 
   test('of nobody at all are refused', () => {

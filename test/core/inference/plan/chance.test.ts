@@ -105,6 +105,10 @@ describe('the chance to be asked first is what plans come to,', () => {
     ['in a session whose place rests', of('acme/small', { session_id: 's' }), () => [remembered(), rest('four')]],
     ['with keys of the caller’s own', of('acme/small'), () => ownKeys(false)],
     ['with keys of the caller’s own that are fallbacks', of('acme/small'), () => ownKeys(true)],
+    ['where one calls tools worse than another', of('acme/small', TOOLS), () => misjudged()],
+    ['where that is not asked for', of('acme/small'), () => misjudged()],
+    ['where one that calls tools worse stands before one that would ignore them', of('acme/tools', TOOLS), () => misjudged('acme/tools')],
+    ['in a session whose place calls tools worse', of('acme/small', { session_id: 's', ...TOOLS }), () => [remembered(), misjudged()]],
     ['where a model sorts its endpoints, which rest', textCall({ models: ['acme/free:floor', 'acme/small'] }), restingFree],
   ])('%s', async (_, call, before) => {
     await before?.()
@@ -123,6 +127,14 @@ describe('the chance to be asked first is what plans come to,', () => {
 
 function restingFree() {
   for (const provider of ['one', 'free', 'gratis']) rest(provider, 'acme/free')
+}
+
+/** The dearest calls tools badly, and another one well. */
+function misjudged(model = 'acme/small') {
+  for (let i = 0; i < 40; i++) {
+    gateway.health.judged(endpointAt('four', model), false)
+    gateway.health.judged(endpointAt('two', model), true)
+  }
 }
 
 function measuredSlow() {
@@ -146,6 +158,7 @@ describe('there is none', () => {
     ['where a sort was', of('acme/small', { routing: { sort: 'price' } })],
     ['where the workspace sorts', of('acme/small', { routing: { usualSort: 'latency' } })],
     ['where the variant says', of('acme/small:nitro')],
+    ['where it says so by how well tools are called', of('acme/small:exacto', TOOLS)],
   ])('%s', (_, call) => {
     expect(chances(call)).toEqual({ 'acme/small four': null, 'acme/small one': null, 'acme/small two': null })
   })

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Endpoint } from '../../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
-import type { RoutingPreferences, TextCall } from '../../../../src/core/inference/call.ts'
+import { type RoutingPreferences, type TextCall, textUsage } from '../../../../src/core/inference/call.ts'
 import { planRoute } from '../../../../src/core/inference/plan.ts'
 import { textCall } from '../../../support/call.ts'
 import { TestClock, testGateway } from '../../../support/gateway.ts'
@@ -115,7 +115,6 @@ describe('the default choice', () => {
   })
 
   test('prefers whoever takes the tools, and the form of the answer, whatever they cost', () => {
-    const tools = [{ type: 'function' as const, name: 'f' }]
     for (let i = 0; i < 50; i++) {
       expect(tried('acme/tools', {}, { tools })).toEqual(['two', 'one'])
       expect(tried('acme/tools', {}, { params: { response_format: { type: 'json_object' } } })).toEqual(['two', 'one'])
@@ -137,7 +136,80 @@ describe('the default choice', () => {
   })
 })
 
+/** So many answers to calls with tools, of which so many called them well. */
+function judge(endpoint: Endpoint, ok: number, failed: number) {
+  for (let i = 0; i < ok + failed; i++) gateway.health.judged(endpoint, i < ok)
+}
+
+const tools = [{ type: 'function' as const, name: 'f' }]
+
+describe('a call with tools', () => {
+  test('has those behind who call them worse than the best of them, beyond what chance explains', async () => {
+    await opened({ routing: { choice: 'listed' } })
+    judge(endpointAt('four'), 10, 10)
+    expect(tried('acme/small', {}, { tools })).toEqual(['four', 'one', 'two'])
+    judge(endpointAt('two'), 19, 1)
+    expect(tried('acme/small', {}, { tools })).toEqual(['one', 'two', 'four'])
+    expect(tried('acme/small')).toEqual(['four', 'one', 'two'])
+    expect(tried('acme/small', {}, { tools, params: { tool_choice: 'none' } })).toEqual(['four', 'one', 'two'])
+  })
+
+  test('changes nothing where too few answers tell, or where they differ by chance', async () => {
+    await opened({ routing: { choice: 'listed' } })
+    judge(endpointAt('two'), 100, 0)
+    judge(endpointAt('four'), 0, 19)
+    expect(tried('acme/small', {}, { tools })).toEqual(['four', 'one', 'two'])
+    judge(endpointAt('one'), 98, 2)
+    expect(tried('acme/small', {}, { tools })).toEqual(['four', 'one', 'two'])
+  })
+
+  test('leaves the weights of the others as they are', () => {
+    judge(endpointAt('one'), 0, 100)
+    judge(endpointAt('four'), 100, 0)
+    let two = 0
+    for (let i = 0; i < 4_000; i++) {
+      const [first, , last] = tried('acme/small', {}, { tools })
+      expect(last).toBe('one')
+      if (first === 'two') two += 1
+    }
+    expect(two / 4_000).toBeWithin(0.77, 0.83)
+  })
+
+  test('asks in the order that it was told, whoever calls them well', () => {
+    judge(endpointAt('one'), 0, 100)
+    judge(endpointAt('four'), 100, 0)
+    expect(tried('acme/small', { sort: 'price' }, { tools })).toEqual(['one', 'two', 'four'])
+    expect(tried('acme/small', { order: ['one'] }, { tools })[0]).toBe('one')
+    expect(tried('acme/small', { usualSort: 'price' }, { tools })).toEqual(['one', 'two', 'four'])
+  })
+
+  test('goes past an endpoint where its conversation is, when that calls them worse', async () => {
+    await opened({ routing: { choice: 'listed' } })
+    const session = { key: 's', isNamed: true }
+    const four = endpointAt('four')
+    four.prices = { prompt: 4n, completion: 8n, cache_read: 1n }
+    gateway.sessions.answered(session, four, textUsage(1, 1))
+    const first = () => planRoute(gateway, 'text', textCall({ tools }), [], [], session).endpoints[0]?.provider.slug
+    judge(endpointAt('four'), 100, 0)
+    expect(first()).toBe('four')
+    judge(endpointAt('four'), 0, 900)
+    judge(endpointAt('two'), 100, 0)
+    expect(first()).toBe('one')
+  })
+})
+
 describe('provider.sort', () => {
+  test('by exacto is who calls tools best first; the unjudged stand before those that mostly fail, and of equals the cheapest', () => {
+    expect(tried('acme/small', { sort: 'exacto' })).toEqual(['one', 'two', 'four'])
+    judge(endpointAt('four'), 20, 0)
+    judge(endpointAt('one'), 5, 15)
+    expect(tried('acme/small', { sort: 'exacto' })).toEqual(['four', 'two', 'one'])
+    judge(endpointAt('two'), 99, 1)
+    expect(tried('acme/small:exacto')).toEqual(['two', 'four', 'one'])
+    expect(tried('acme/small', { usualSort: 'exacto' })).toEqual(['two', 'four', 'one'])
+    expect(tried('acme/small', { sort: 'exacto', allow_fallbacks: false })).toEqual(['two'])
+  })
+
   test('by price is the cheapest first; who has no price comes last', () => {
     expect(tried('acme/small', { sort: 'price' })).toEqual(['one', 'two', 'four'])
     expect(tried('acme/unknown', { sort: 'price' })).toEqual(['one', 'four', 'unknown'])
@@ -235,14 +307,29 @@ test('enforce_distillable_text leaves models that are known to allow it', () => 
   expect(() => tried('acme/small', { enforce_distillable_text: true })).toThrow('provider.enforce_distillable_text')
 })
 
-test('max_price bounds requests and sound too; an unknown price is within no bound', async () => {
+test('max_price bounds requests, pictures and sound too; an unknown price is within no bound', async () => {
   const rates = { prompt: 1, completion: 1 }
   const endpoints = [
     priced('one', undefined, { usd_per_million_tokens: { ...rates, request: 0.01 } }),
     priced('two', undefined, { usd_per_million_tokens: { ...rates, audio: 5 } }),
     priced('four', undefined),
   ]
-  await opened({ models: [{ id: 'acme/small', endpoints }], routing: { choice: 'listed' } })
+  const seeing = [
+    priced('one', undefined, { usd_per_million_tokens: rates }),
+    priced('two', undefined, { usd_per_million_tokens: { ...rates, image: 2 } }),
+    priced('free', 0),
+    priced('four', undefined),
+  ]
+  const models = [
+    { id: 'acme/small', endpoints },
+    { id: 'acme/seeing', input_modalities: ['text', 'image'], endpoints: seeing },
+  ]
+  await opened({ models, routing: { choice: 'listed' } })
+  expect(tried('acme/seeing', { max_price: { image: 0 } })).toEqual(['free'])
+  expect(tried('acme/seeing', { max_price: { image: 0.004783 } })).toEqual(['free'])
+  expect(tried('acme/seeing', { max_price: { image: 0.004784 } })).toEqual(['one', 'free'])
+  expect(tried('acme/seeing', { max_price: { image: 0.009568 } })).toEqual(['one', 'two', 'free'])
+  expect(() => tried('acme/seeing', { only: ['two', 'four'], max_price: { image: 0.005 } })).toThrow('provider.max_price')
   expect(tried('acme/small', { max_price: { request: 0.009 } })).toEqual(['two'])
   expect(tried('acme/small', { max_price: { request: 0.01 } })).toEqual(['one', 'two'])
   expect(tried('acme/small', { max_price: { audio: 0.000004 } })).toEqual(['one'])

@@ -98,10 +98,16 @@ function wholeOf(value: unknown): number {
 /** The searches that a provider may make where nobody says how many. */
 const SEARCHES = 10
 
-function searchesOf({ tools, params }: TextCall): number {
-  let most = params.web_search_options === undefined ? 0 : SEARCHES
+function searchesOf({ tools, params: { web_search_options: options }, needs }: TextCall): number {
+  let most = options === undefined ? 0 : searchesAsked(options, needs)
   for (const tool of tools) if (tool.type === 'other') most += searchesBy(tool.value)
   return most
+}
+
+// A bound holds where nobody is asked who does not know it. Elsewhere it may be heeded or not.
+function searchesAsked(options: unknown, needs: TextCall['needs']): number {
+  const asked = isObject(options) ? wholeOf(options.max_uses) : 0
+  return needs?.includes('web_search') && asked > 0 ? asked : Math.max(asked, SEARCHES)
 }
 
 function searchesBy(tool: unknown): number {

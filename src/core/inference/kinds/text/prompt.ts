@@ -73,8 +73,8 @@ function largestText(block: Block): number {
   return beside + (block.type === 'file' ? largestFile(block.file.file_data) : tokensIn(textOf(block)))
 }
 
-// Anthropic's guide, "Vision": the most that a picture comes to.
-const LARGEST_PICTURE = 4_784
+/** The most tokens that a picture comes to (Anthropic's guide, "Vision"). */
+export const LARGEST_PICTURE = 4_784
 
 // What is elsewhere may be as large as it likes, up to what providers take. Text is text in a file too.
 function largestFile(data = ''): number {

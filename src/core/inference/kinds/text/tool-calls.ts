@@ -1,0 +1,69 @@
+import { isObject, parseObject } from '../../../kernel/json.ts'
+import type { TextCall, TextPart, Tool } from '../../call.ts'
+
+/** Characters of arguments that are kept to be judged. Nobody judges an answer that has more. */
+const MOST_KEPT = 1024 * 1024
+
+interface ToolCall {
+  choice: number
+  index: number
+  name: string
+  input: string[]
+}
+
+/** Whether the call offers tools that an answer may call. */
+export const offersTools = ({ tools, params: { tool_choice } }: TextCall): boolean => tools.length > 0 && tool_choice !== 'none'
+
+/**
+ * How an answer calls the tools that it was offered. It is no schema's judge: that a call names one of them, and has an object of arguments
+ * with the members that must be there, is what separates providers whose templates and parsers work from others.
+ */
+export class ToolCalls {
+  readonly #call: TextCall
+  readonly #made: ToolCall[] = []
+  #kept = 0
+
+  constructor(call: TextCall) {
+    this.#call = call
+  }
+
+  started({ choice, index, name }: Extract<TextPart, { type: 'tool-call-start' }>): void {
+    this.#made.push({ choice, index, name, input: [] })
+  }
+
+  continued({ choice, index, input }: Extract<TextPart, { type: 'tool-call-delta' }>): void {
+    this.#kept += input.length
+    if (this.#kept > MOST_KEPT) return
+    this.#made.findLast(one => one.choice === choice && one.index === index)?.input.push(input)
+  }
+
+  /**
+   * Whether all of them are sound, in an answer that ended so and has delivered anything. Null where it does not tell: it was cut, it called
+   * tools of another kind, or it said something else and was free to.
+   */
+  areSound(reason: string | null, delivered: boolean): boolean | null {
+    if (reason === 'error') return false
+    if (reason === 'length' || reason === 'content_filter' || this.#kept > MOST_KEPT) return null
+    if (this.#made.length === 0) return mustCall(this.#call) || !delivered ? false : null
+    const verdicts = this.#made.map(one => isSound(one, this.#call.tools))
+    return verdicts.includes(false) ? false : verdicts.includes(null) ? null : true
+  }
+}
+
+const mustCall = ({ params: { tool_choice } }: TextCall): boolean =>
+  tool_choice === 'required' || (typeof tool_choice === 'object' && tool_choice.type === 'function')
+
+/** Null for a call of something else than a function, which has its own rules. */
+function isSound({ name, input }: ToolCall, tools: Tool[]): boolean | null {
+  const tool = tools.find(one => one.type === 'function' && one.name === name)
+  if (tool?.type !== 'function') return tools.some(one => one.type === 'other') ? null : false
+  const said = input.join('').trim()
+  // Of a function without parameters some say nothing at all, and clients take that.
+  const args = said === '' ? {} : parseObject(said)
+  return args !== undefined && requiredBy(tool.parameters).every(member => Object.hasOwn(args, member))
+}
+
+function requiredBy(parameters: unknown): string[] {
+  const required = isObject(parameters) ? parameters.required : undefined
+  return Array.isArray(required) ? required.filter(member => typeof member === 'string') : []
+}

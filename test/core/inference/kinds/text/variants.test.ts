@@ -1,0 +1,173 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../../../src/core/errors.ts'
+import type { Gateway } from '../../../../../src/core/gateway.ts'
+import type { TextCall, WebSearch } from '../../../../../src/core/inference/call.ts'
+import { needOf } from '../../../../../src/core/inference/need.ts'
+import { askedOf } from '../../../../../src/core/inference/plan/wanted.ts'
+import { planRoute } from '../../../../../src/core/inference/plan.ts'
+import { textCall } from '../../../../support/call.ts'
+import { testGateway } from '../../../../support/gateway.ts'
+
+const provider = (protocol: string, more: object = {}) => ({ protocol, base_url: 'http://127.0.0.1:9/v1', api_key: 'mock', ...more })
+const PRICES = { prompt: 1, completion: 1, web_search: 0.01 }
+const at = (slug: string, model = 'm', more: object = {}) => ({ provider: slug, model, usd_per_million_tokens: PRICES, ...more })
+
+/** One of each family, at a model that is known to reason, and one beside it that is not. */
+const CONFIG = {
+  routing: { choice: 'listed' },
+  providers: {
+    chat: provider('openai-chat'),
+    seeking: provider('openai-chat', { quirks: { web_search: true } }),
+    openai: provider('openai-chat'),
+    responses: provider('openai-responses'),
+    anthropic: provider('anthropic-messages'),
+    relay: provider('anthropic-messages'),
+    google: provider('gemini'),
+    cohere: provider('cohere-chat'),
+  },
+  models: [
+    {
+      id: 'anthropic/claude-haiku-4.5',
+      endpoints: [
+        at('chat'),
+        at('seeking'),
+        at('openai', 'gpt-4o-search-preview'),
+        at('responses'),
+        at('anthropic', 'claude-haiku-4-5'),
+        at('relay', 'claude-haiku-4-5'),
+        at('google', 'gemini-3-pro'),
+        at('cohere', 'command-a', { supported_parameters: ['temperature'] }),
+      ],
+    },
+    { id: 'acme/small', endpoints: [at('chat')] },
+    { id: 'acme/old', endpoints: [at('google', 'gemini-1.5-pro'), at('seeking', 'm', { supported_parameters: ['temperature'] })] },
+  ],
+}
+const MODEL = 'anthropic/claude-haiku-4.5'
+
+let gateway: Gateway
+beforeAll(async () => {
+  gateway = await testGateway({ config: CONFIG })
+})
+
+const planned = (models: string[], more: Partial<TextCall> = {}) => {
+  const call = textCall({ models, ...more })
+  return { call, plan: planRoute(gateway, 'text', call) }
+}
+const slugs = (models: string[], more?: Partial<TextCall>) => planned(models, more).plan.endpoints.map(one => one.provider.slug)
+
+/** The parameters as each endpoint is asked with them. */
+function paramsAt(models: string[], more?: Partial<TextCall>): Record<string, TextCall['params']> {
+  const { call, plan } = planned(models, more)
+  return Object.fromEntries(plan.endpoints.map(one => [one.model, (askedOf(plan.models, call, one) as TextCall).params]))
+}
+
+function refusal(models: string[], more?: Partial<TextCall>): GatewayError {
+  try {
+    planned(models, more)
+  } catch (thrown) {
+    return GatewayError.from(thrown)
+  }
+  throw new Error('expected a refusal')
+}
+
+describe(':thinking', () => {
+  test('asks the model to reason, and only where it can be told to', () => {
+    expect(paramsAt([`${MODEL}:thinking`])).toEqual({ [MODEL]: { reasoning: { enabled: true } } })
+    expect(slugs([`${MODEL}:thinking`])).not.toContain('cohere')
+    expect(slugs([MODEL])).toContain('cohere')
+  })
+
+  test('keeps what the call says of how, and whether', () => {
+    const asked = (reasoning: NonNullable<TextCall['params']['reasoning']>) =>
+      paramsAt([`${MODEL}:thinking`], { params: { reasoning } })[MODEL]?.reasoning
+    expect(asked({ effort: 'low' })).toEqual({ effort: 'low', enabled: true })
+    expect(asked({ enabled: false })).toEqual({ enabled: false })
+    expect(asked({ effort: 'none' })).toEqual({ effort: 'none' })
+  })
+
+  test('is of the model that it stands behind, and of no other', () => {
+    expect(paramsAt([`${MODEL}:thinking`, 'acme/small'])).toEqual({ [MODEL]: { reasoning: { enabled: true } }, 'acme/small': {} })
+    const { call, plan } = planned([MODEL])
+    expect(plan.models.map(({ asked }) => asked === call)).toEqual([true])
+  })
+
+  test('names what is in the way, where nobody can be told to', () => {
+    const { status, message, metadata } = refusal([`${MODEL}:thinking`], { routing: { only: ['cohere'] } })
+    expect([status, message]).toEqual([404, expect.stringContaining(':thinking asks for a provider that can be told to reason')])
+    expect(metadata.excluded_by).toContain('reasoning')
+  })
+
+  test('is known by a model’s other names', () => {
+    expect(paramsAt(['anthropic/claude-haiku-4-5:thinking'])).toEqual({ [MODEL]: { reasoning: { enabled: true } } })
+    expect(planned(['anthropic/claude-haiku-4-5:nitro']).plan.strategy).toBe('alias')
+    expect(planned([`${MODEL}:nitro`]).plan.strategy).toBe('direct')
+  })
+})
+
+describe(':online', () => {
+  const NATIVE = ['seeking', 'openai', 'responses', 'anthropic', 'google']
+
+  test('leaves those that search the web themselves, as the plugin does', () => {
+    expect(slugs([`${MODEL}:online`])).toEqual(NATIVE)
+    expect(slugs([MODEL], { webSearch: {} })).toEqual(NATIVE)
+    expect(paramsAt([`${MODEL}:online`])).toEqual({ [MODEL]: { web_search_options: {} } })
+  })
+
+  test('is off where the plugin is', () => {
+    expect(slugs([`${MODEL}:online`], { webSearch: null })).toHaveLength(8)
+    expect(paramsAt([`${MODEL}:online`], { webSearch: null })).toEqual({ [MODEL]: {} })
+  })
+
+  test.each<[word: string, search: WebSearch, left: string[]]>([
+    ['a bound', { max_uses: 3 }, ['anthropic']],
+    ['domains', { allowed_domains: ['example.com'] }, ['responses', 'anthropic']],
+    ['domains to leave out', { excluded_domains: ['example.com'] }, ['anthropic']],
+    ['a place', { user_location: { type: 'approximate', city: 'Bern' } }, ['seeking', 'responses', 'anthropic']],
+  ])('leaves those that have words for %s', (_, webSearch, left) => {
+    expect(slugs([MODEL], { webSearch })).toEqual(left)
+    expect(slugs([`${MODEL}:online`], { webSearch })).toEqual(left)
+  })
+
+  test('heeds what the call says of the search itself, which rules', () => {
+    const more = { webSearch: { max_uses: 3 }, params: { web_search_options: { max_uses: 1, search_context_size: 'low' } } }
+    expect(() => planned([MODEL], more)).toThrow('searches the web itself')
+    expect(paramsAt([MODEL], { ...more, params: { web_search_options: { max_uses: 1 } } })[MODEL]).toEqual({
+      web_search_options: { max_uses: 1 },
+    })
+    expect(slugs([`${MODEL}:online`], { params: { web_search_options: { search_context_size: 'low' } } })).toEqual([
+      'seeking',
+      'openai',
+      'responses',
+    ])
+  })
+
+  test('leaves out one that does not search beside functions', () => {
+    expect(slugs([`${MODEL}:online`], { tools: [{ type: 'function', name: 'f' }] })).not.toContain('google')
+  })
+
+  test('names what is in the way, where nobody searches', () => {
+    for (const model of ['acme/small', 'acme/old']) {
+      const { status, message, metadata } = refusal([`${model}:online`])
+      expect([status, message]).toEqual([404, expect.stringContaining(':online and the web plugin ask for a provider that searches')])
+      expect(metadata.excluded_by).toEqual(['web_search'])
+    }
+  })
+
+  test('goes on to a stand-in that is asked without', () => {
+    expect(slugs(['acme/small:online', 'acme/old'])).toEqual(['google', 'seeking'])
+  })
+
+  test('has the searches set aside that it may make: so many as it says, or ten', () => {
+    const held = (models: string[], more?: Partial<TextCall>) => {
+      const { call, plan } = planned(models, { routing: { only: ['anthropic'] }, params: { max_tokens: 16 }, ...more })
+      return needOf(gateway, 'text', call, plan.endpoints, plan.models).most.own ?? 0n
+    }
+    const cents = (nanos: bigint) => Number((nanos - held([MODEL])) / 10_000_000n)
+    expect(cents(held([`${MODEL}:online`]))).toBe(10)
+    expect(cents(held([MODEL], { webSearch: { max_uses: 2 } }))).toBe(2)
+    expect(cents(held([MODEL], { webSearch: { max_uses: 30 } }))).toBe(30)
+    expect(cents(held([MODEL], { params: { max_tokens: 16, web_search_options: { max_uses: 30 } } }))).toBe(30)
+    expect(cents(held([MODEL], { params: { max_tokens: 16, web_search_options: { max_uses: 2 } } }))).toBe(10)
+  })
+})

@@ -1,0 +1,197 @@
+import { LLMock } from '@copilotkit/aimock'
+import { heard } from './chat.ts'
+import { type Server, startServer } from './server.ts'
+import { completion, type Hit, json, type Script, startUpstream, status, stream } from './upstream.ts'
+
+/** Three providers of every model, each with something that the others have not. */
+const FACTS = {
+  cheap: {
+    usd_per_million_tokens: { prompt: 1, completion: 1, request: 0.01 },
+    region: 'us',
+    quantization: 'fp8',
+    supported_parameters: ['temperature'],
+  },
+  private: {
+    usd_per_million_tokens: { prompt: 2, completion: 2 },
+    data_policy: { training: false, retention_days: 0 },
+    supported_parameters: ['temperature'],
+  },
+  able: { usd_per_million_tokens: { prompt: 3, completion: 3 }, data_policy: { training: false, retention_days: 30 }, region: 'europe' },
+}
+export type Name = keyof typeof FACTS
+export const NAMES = Object.keys(FACTS) as Name[]
+
+/** A model that is known to reason; of the others nobody knows it. */
+export const REASONER = 'anthropic/claude-haiku-4.5'
+
+const SERVED: [id: string, names: Name[], more?: object][] = [
+  ['acme/small', NAMES],
+  ['acme/taught', ['able'], { distillable: true }],
+  ['acme/seeing', NAMES, { input_modalities: ['text', 'image'] }],
+  [REASONER, ['cheap', 'able']],
+]
+
+/** Models of which nothing is measured until a test asks for them. */
+const TIMED = Array.from({ length: 32 }, (_, i): [string, Name[]] => [`acme/timed-${i}`, ['cheap', 'able']])
+
+/** A provider that says its name, or is down. */
+export interface Player {
+  url: string
+  /** The bodies that it received, in order. */
+  received(): object[]
+  /** What it does from now on, with nothing received yet. */
+  play(isWell: boolean): void
+  close(): Promise<unknown>
+}
+
+/** Who plays the providers: somebody's mock, which nobody here wrote, and ours. */
+export const PLAYERS: Record<string, (name: Name) => Promise<Player>> = { aimock, scripted }
+
+const VECTOR = [0.5, -0.25]
+const USAGE = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 }
+
+async function aimock(name: Name): Promise<Player> {
+  const mock = new LLMock({ port: 0, strict: true })
+  await mock.start()
+  return {
+    url: `${mock.url}/v1`,
+    received: () => mock.getRequests().map(({ body }) => body ?? {}),
+    play(isWell) {
+      const failure = { error: { message: 'down', type: 'server_error' }, status: 503 }
+      mock.reset()
+      mock.onMessage(/./, isWell ? { content: name, usage: USAGE } : failure)
+      mock.onEmbedding(/./, isWell ? { embedding: VECTOR } : failure)
+    },
+    close: () => mock.stop(),
+  }
+}
+
+async function scripted(name: Name): Promise<Player> {
+  const upstream = await startUpstream()
+  const well = ({ path, json: body }: Hit): Script => {
+    if (path.endsWith('/embeddings')) return json({ data: [{ object: 'embedding', index: 0, embedding: VECTOR }], usage: USAGE })
+    return (body as { stream?: boolean }).stream ? stream([name]) : completion(name)
+  }
+  return {
+    url: upstream.url,
+    received: () => upstream.hits.map(hit => hit.json as object),
+    play(isWell) {
+      upstream.hits.length = 0
+      upstream.answer(isWell ? well : () => status(503))
+    },
+    close: () => upstream.close(),
+  }
+}
+
+/** A body's members besides what is asked: `tool` has one offered. */
+export type Body = Record<string, unknown> & { model?: string; tool?: boolean }
+
+/** A way to ask: where, and what besides the wishes. */
+export interface Way {
+  path: string
+  body: object
+  /** A tool, as it is said there. */
+  tool: object
+  /** What the answer says; null where it has no words. */
+  said(body: string): string | null
+  isOfVectors: boolean
+  isStreamed: boolean
+}
+
+const HI = { messages: [{ role: 'user', content: 'Hi' }] }
+const CHAT = { path: '/chat/completions', tool: { type: 'function', function: { name: 'f' } }, isOfVectors: false, isStreamed: false }
+const MESSAGES = { path: '/messages', tool: { name: 'f', input_schema: { type: 'object' } }, isOfVectors: false, isStreamed: false }
+
+export const WAYS: Record<string, Way> = {
+  chat: { ...CHAT, body: HI, said: body => JSON.parse(body).choices[0].message.content },
+  'chat, streamed': { ...CHAT, isStreamed: true, body: { ...HI, stream: true }, said: body => heard(body).text },
+  messages: { ...MESSAGES, body: { ...HI, max_tokens: 100 }, said: body => JSON.parse(body).content[0].text },
+  'messages, streamed': { ...MESSAGES, isStreamed: true, body: { ...HI, max_tokens: 100, stream: true }, said: textDeltas },
+  embeddings: { path: '/embeddings', body: { input: 'Hi' }, tool: {}, said: () => null, isOfVectors: true, isStreamed: false },
+}
+
+function textDeltas(body: string): string {
+  const events = body.split('\n').filter(line => line.startsWith('data: '))
+  return events.map(line => JSON.parse(line.slice('data: '.length)).delta?.text ?? '').join('')
+}
+
+/** How a call went: what it says, or why it says nothing, and who was asked for it. */
+export interface Outcome {
+  status: number
+  said: string | null
+  error: string | null
+  asked: Name[]
+}
+
+/** A gateway in front of three providers. */
+export class Cast {
+  readonly server: Server
+  readonly #players: Record<Name, Player>
+  #timed = 0
+
+  constructor(server: Server, players: Record<Name, Player>) {
+    this.server = server
+    this.#players = players
+  }
+
+  /** Starts it, with providers that are played so. The caller closes it. */
+  static async open(playedBy: (name: Name) => Promise<Player>): Promise<Cast> {
+    const [cheap, other, able] = await Promise.all([playedBy('cheap'), playedBy('private'), playedBy('able')])
+    const players = { cheap, private: other, able }
+    return new Cast(await startServer({ config: configOf(players) }), players)
+  }
+
+  /** Everybody is well but these, and has received nothing. */
+  play(down: Name[] = []): void {
+    for (const name of NAMES) this.#players[name].play(!down.includes(name))
+  }
+
+  /** A model of which nothing was measured yet. */
+  unmeasured(): string {
+    return TIMED[this.#timed++]?.[0] ?? ''
+  }
+
+  /** What a provider received last. */
+  lastAt(name: Name): Record<string, unknown> {
+    return { ...this.#players[name].received().at(-1) }
+  }
+
+  /** Asks in this way, with `body` laid over what it says. */
+  async ask(way: Way, { model = 'acme/small', tool = false, ...body }: Body, key?: string): Promise<Outcome> {
+    const before = NAMES.map(name => this.#players[name].received().length)
+    const json = { model: way.isOfVectors ? vectorsOf(model) : model, ...way.body, ...(tool ? { tools: [way.tool] } : {}), ...body }
+    const response = await this.server.fetch(way.path, { json, ...(key === undefined ? {} : { key }) })
+    const text = await response.text()
+    const asked = NAMES.filter((name, i) => this.#players[name].received().length > (before[i] ?? 0))
+    if (response.status !== 200) return { status: response.status, said: null, error: JSON.parse(text).error.message, asked }
+    return { status: 200, said: way.said(text), error: null, asked }
+  }
+
+  async close(): Promise<void> {
+    await this.server[Symbol.asyncDispose]()
+    await Promise.all(NAMES.map(name => this.#players[name].close()))
+  }
+}
+
+/** The model's name where vectors are asked for; a variant stays behind it. */
+const vectorsOf = (model: string) => model.replace(/^[^:]*/, id => `${id}-vectors`)
+
+function configOf(players: Record<Name, Player>) {
+  const provider = (name: Name) => ({
+    protocol: 'openai-chat',
+    base_url: players[name].url,
+    api_key: 'mock',
+    ...(name === 'able' ? { quirks: { web_search: true } } : {}),
+  })
+  return {
+    routing: { failures: 0 },
+    providers: Object.fromEntries(NAMES.map(name => [name, provider(name)])),
+    models: [...SERVED, ...TIMED].flatMap(([id, names, more = {}]) => {
+      const endpoints = names.map(name => ({ provider: name, model: 'm', ...FACTS[name] }))
+      return [
+        { id, ...more, endpoints },
+        { id: `${id}-vectors`, ...more, output_modalities: ['embeddings'], endpoints },
+      ]
+    }),
+  }
+}
