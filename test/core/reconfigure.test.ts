@@ -104,14 +104,14 @@ async function unlessWaiting<Outcome>(call: (signal: AbortSignal) => Promise<Out
 
 const never: Script = { wait: 'never' }
 
-/** Lets only what comes in by this region call. */
-async function guard({ gateway }: House, region: string): Promise<void> {
+/** Holds the inference key to a guardrail that says this. */
+async function guard({ gateway }: House, rules: Json): Promise<void> {
   const app = createApp(gateway)
   const { key } = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
   const post = async (path: string, body: object) =>
     (await app.handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))).json()
-  const { data } = (await post('/guardrails', { name: 'here', allowed_data_regions: [region] })) as { data: { id: string } }
+  const { data } = (await post('/guardrails', { name: 'here', ...rules })) as { data: { id: string } }
   const key_hashes = [...gateway.keys.values()].filter(({ name }) => name === 'inference').map(({ hash }) => hash)
   await post(`/guardrails/${data.id}/assignments/keys`, { key_hashes })
 }
@@ -166,7 +166,7 @@ const ROWS: Row[] = [
     'regions.europe',
     { regions: { europe: ['eu.example.com'] } },
     {
-      prepare: house => guard(house, 'europe'),
+      prepare: house => guard(house, { allowed_data_regions: ['europe'] }),
       seen: house => byHost(house, 'eu.example.com'),
       was: 403,
       is: 200,
@@ -177,7 +177,7 @@ const ROWS: Row[] = [
     { regions: { us: [] } },
     {
       before: { regions: { us: ['us.example.com'] } },
-      prepare: house => guard(house, 'us'),
+      prepare: house => guard(house, { allowed_data_regions: ['us'] }),
       seen: house => byHost(house, 'us.example.com'),
       was: 200,
       is: 403,
@@ -571,24 +571,30 @@ describe('what names something that is gone', () => {
   })
 
   test('a preset answers as one of a model that nobody knows, a guardrail goes on with the rest', async () => {
-    const { gateway, ask } = await house()
-    const app = createApp(gateway)
-    const { key } = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
-    const send = (path: string, bearer: string, body: object) => {
-      const headers = { 'content-type': 'application/json', authorization: `Bearer ${bearer}` }
-      return app.handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))
-    }
-    const made = (await (await send('/guardrails', key, { name: 'g', allowed_models: ['acme/single', 'acme/small'] })).json()) as Json
-    const hashes = [...gateway.keys.values()].filter(({ name }) => name === 'inference').map(({ hash }) => hash)
-    await send(`/guardrails/${(made.data as Json).id}/assignments/keys`, key, { key_hashes: hashes })
+    const one = await house()
+    const { gateway, ask } = one
+    await guard(one, { allowed_models: ['acme/single', 'acme/small'] })
     const { key: other } = await createKey(gateway, operator(gateway), { name: 'free' })
     const preset = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
-    expect(await statusOf(send('/presets/mine/chat/completions', other, preset))).toBe(200)
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${other}` }
+    const url = 'http://localhost/api/v1/presets/mine/chat/completions'
+    const init = { method: 'POST', headers, body: JSON.stringify(preset) }
+    expect(await statusOf(createApp(gateway).handle(new Request(url, init)))).toBe(200)
     const asked = () => Promise.all([statusOf(ask({ model: '@preset/mine' })), statusOf(ask()), statusOf(ask({ model: 'acme/free:free' }))])
     expect(await asked()).toEqual([200, 200, 404])
     await reconfigure(gateway, parsed(over(base(), { models: base().models.filter(({ id }) => id !== 'acme/small') })))
     expect(await asked()).toEqual([400, 200, 404])
     await reconfigure(gateway, parsed(base()))
     expect(await asked()).toEqual([200, 200, 404])
+  })
+
+  test('a guardrail means whoever its names stand for now', async () => {
+    const one = await house()
+    await guard(one, { ignored_providers: ['one'] })
+    expect(await statusOf(one.ask())).toBe(404)
+    const variant = { providers: { 'one/eu': provider(second.url) }, models: [model('acme/single', 'one/eu', 'two')] }
+    await reconfigure(one.gateway, parsed(over(base(), variant)))
+    expect(await statusOf(one.ask({ provider: { only: ['one/eu'] } }))).toBe(404)
+    expect(await statusOf(one.ask())).toBe(200)
   })
 })

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../catalog/models.ts'
+import type { Catalog, Endpoint } from '../catalog/models.ts'
 import { slugsOfCalled } from '../catalog/providers/called.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Guardrail } from './guardrails.ts'
@@ -15,15 +15,18 @@ export interface Rule {
 
 /**
  * What a guardrail says of endpoints. One may be used that no rule excludes: so the strictest of several guardrails holds, their
- * allowlists intersect and their ignore lists unite (wire reference H.4). Made once for a guardrail: one that changes is another object.
+ * allowlists intersect and their ignore lists unite (wire reference H.4). Made once for a guardrail and a catalogue: one that changes is
+ * another object.
  */
 export function rulesOf(gateway: Gateway, guardrail: Guardrail): Rule[] {
-  const known = made.get(guardrail) ?? [...listRules(gateway, guardrail), ...zdrRules(guardrail), ...trainingRules(guardrail)]
-  made.set(guardrail, known)
-  return known
+  const known = made.get(guardrail)
+  if (known?.catalog === gateway.catalog) return known.rules
+  const rules = [...listRules(gateway, guardrail), ...zdrRules(guardrail), ...trainingRules(guardrail)]
+  made.set(guardrail, { catalog: gateway.catalog, rules })
+  return rules
 }
 
-const made = new WeakMap<Guardrail, Rule[]>()
+const made = new WeakMap<Guardrail, { catalog: Catalog; rules: Rule[] }>()
 
 /** Whether no rule excludes the endpoint. */
 export const isAllowed = (rules: Rule[], endpoint: Endpoint): boolean => !rules.some(rule => rule.excludes(endpoint))
