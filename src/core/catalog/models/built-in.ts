@@ -18,8 +18,16 @@ export function readingOnce(): () => BuiltIn {
   }
 }
 
-/** Reads the data: a few milliseconds, so nobody does before a model is asked for. */
-export function readBuiltIn(): BuiltIn {
-  const { models, aliases } = JSON.parse(readFileSync(data, 'utf8')) as CatalogData
-  return { rows: new Map(models.map(row => [row.id, row])), aliases: new Map(Object.entries(aliases)) }
+/** Whether the data is in the program itself, where nothing can happen to it. In a checkout it is a file. */
+export const isInProgram = (): boolean => data.startsWith('/$bunfs/')
+
+/** Reads the data: a few milliseconds, so nobody does before a model is asked for. Throws where it is not what it was. */
+export function readBuiltIn(file: string = data): BuiltIn {
+  try {
+    const { models, aliases } = JSON.parse(readFileSync(file, 'utf8')) as CatalogData
+    return { rows: new Map(models.map(row => [row.id, row])), aliases: new Map(Object.entries(aliases)) }
+  } catch (cause) {
+    // For who starts it: a caller hears that something is wrong, and not where.
+    throw new Error(`${file}: the built-in catalogue cannot be read`, { cause })
+  }
 }
