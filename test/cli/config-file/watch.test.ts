@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigWatch } from '../../../src/cli/config-file/watch.ts'
@@ -84,6 +84,20 @@ describe('a config file that is watched', () => {
     write('service_name: two', other)
     utimesSync(other, 1_000, 1_000)
     renameSync(other, file)
+    expect(await looks(2)).toEqual(['applied service_name'])
+  })
+
+  test('is taken when a link on the way to it leads elsewhere, as where a cluster mounts it', async () => {
+    for (const name of ['one', 'two']) {
+      mkdirSync(join(directory, name))
+      write(`service_name: ${name}`, join(directory, name, 'gateway.yaml'))
+    }
+    symlinkSync('one', join(directory, 'data'))
+    symlinkSync('data/gateway.yaml', file)
+    const { looks } = await watched()
+    await looks(2)
+    symlinkSync('two', join(directory, 'next'))
+    renameSync(join(directory, 'next'), join(directory, 'data'))
     expect(await looks(2)).toEqual(['applied service_name'])
   })
 
