@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { createByokKey } from '../../src/core/catalog/byok.ts'
+import { createByokKey, updateByokKey } from '../../src/core/catalog/byok.ts'
 import { Config, parseConfig } from '../../src/core/config.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -521,6 +521,18 @@ describe('what is kept', () => {
     expect(await asked()).toEqual(['Bearer sk-own'])
     await reconfigure(gateway, parsed(over(base(), { ...change, providers: { one: provider(first.url, { name: 'One' }) } })))
     expect(await asked()).toEqual(['Bearer sk-theirs', 'Bearer sk-own'])
+  })
+
+  test('that a key of a caller has another credential by now', async () => {
+    const { gateway, ask, clock } = await house({ routing: { failures: 1 } })
+    clock.pass(60_000)
+    const { data } = await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-bad' })
+    first.answer(({ headers }) => (headers.authorization === 'Bearer sk-bad' ? status(500) : completion('first')))
+    await statusOf(ask())
+    await updateByokKey(gateway, operator(gateway), data.id, { key: 'sk-mended' })
+    await reconfigure(gateway, parsed(over(base(), { routing: { failures: 1 }, providers: { two: provider(first.url) } })))
+    await statusOf(ask())
+    expect(first.hits.at(-1)?.headers.authorization).toBe('Bearer sk-mended')
   })
 
   test('the place of a conversation', async () => {
