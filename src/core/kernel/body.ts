@@ -60,8 +60,11 @@ function endOfText(bytes: Uint8Array, start: number): number {
 function textOf(bytes: Uint8Array): string {
   if (bytes.length === 0) throw invalid('body: expected a JSON object, found nothing')
   if (!isUtf8(bytes)) throw invalid(EXPECTED)
-  return withoutMark(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
+  return DECODER.decode(bytes)
 }
+
+// It takes off a byte order mark, which is allowed to be there and means nothing (RFC 8259, 8.1).
+const DECODER = new TextDecoder()
 
 // An integer that is kept exactly is an object to JavaScript. Checked as a number first, it cannot pass for an object where
 // one is asked for; checked as it is then, it cannot pass for a number that we could count with.
@@ -79,6 +82,3 @@ function json(text: string, parse: (text: string) => unknown): unknown {
 }
 
 const EXPECTED = 'body: expected valid JSON in UTF-8'
-
-// A byte order mark is allowed to be there, and means nothing (RFC 8259, 8.1).
-const withoutMark = (text: string) => (text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
