@@ -13,15 +13,19 @@ const LONGEST = 512
 const LONGEST_SESSION = 256
 
 /** Where a call came from, as its headers tell: app site and title under every name they go by, and the client's own name. */
-export function originOf(request: Request, requestId: string, { config }: Gateway): Origin {
-  const header = (name: string) => shown(request.headers.get(name))
+export function originOf({ headers }: Request, requestId: string, { config }: Gateway): Origin {
   return {
     request_id: requestId,
-    http_referer: header('http-referer') ?? header('referer'),
-    title: header(`x-${config.service_name}-title`) ?? header('x-gateway-title') ?? header('x-openrouter-title') ?? header('x-title'),
-    user_agent: header('user-agent'),
-    region: regionOf(config, request.headers.get('host')),
+    http_referer: shown(headers, 'http-referer') ?? shown(headers, 'referer'),
+    title: titleIn(headers, config.service_name),
+    user_agent: shown(headers, 'user-agent'),
+    region: regionOf(config, headers.get('host')),
   }
+}
+
+function titleIn(headers: Headers, service: string): string | null {
+  const own = service === 'gateway' ? null : shown(headers, `x-${service}-title`)
+  return own ?? shown(headers, 'x-gateway-title') ?? shown(headers, 'x-openrouter-title') ?? shown(headers, 'x-title')
 }
 
 /**
@@ -45,11 +49,17 @@ export function sessionOf(request: Request): string | null {
   return session === null || session === '' || session.length > LONGEST_SESSION ? null : printable(session)
 }
 
-const shown = (value: string | null): string | null => (value === null || value === '' ? null : printable(value.slice(0, LONGEST)))
+function shown(headers: Headers, name: string): string | null {
+  const value = headers.get(name)
+  return value === null || value === '' ? null : printable(value.slice(0, LONGEST))
+}
 
 /** The features of Anthropic's API that a client asks for by header, under either of its names (wire reference C.7 and M). */
-export const betasOf = ({ headers }: Request): string[] =>
-  [headers.get('x-anthropic-beta'), headers.get('anthropic-beta')]
-    .flatMap(list => list?.split(',') ?? [])
+export function betasOf({ headers }: Request): string[] {
+  const [own, usual] = [headers.get('x-anthropic-beta'), headers.get('anthropic-beta')]
+  if (own === null && usual === null) return []
+  return `${own ?? ''},${usual ?? ''}`
+    .split(',')
     .map(name => name.trim())
     .filter(name => /^[A-Za-z0-9-]{1,64}$/.test(name))
+}
