@@ -38,9 +38,9 @@ export function openHttp(settings: ConnectionSettings): HttpClient {
       const target = isOnce ? targetOf(request.url) : targetIn(targets, request.url)
       cancellation.listen(reason => exchange.fail(reason))
       if (exchange.failed) return exchange.headed.promise
-      const bytes = bytesOf(request, target)
-      if (isOnce) void connect({ ...target, address: request.address }, ONCE, settings, exchange, bytes)
-      else poolFor(pools, target, settings).carry(exchange, bytes)
+      const text = textOf(request, target)
+      if (isOnce) void connect({ ...target, address: request.address }, ONCE, settings, exchange, text)
+      else poolFor(pools, target, settings).carry(exchange, text)
       return exchange.headed.promise
     },
     close() {
@@ -76,12 +76,12 @@ function targetOf(address: string): Target {
   return { origin, host, hostname, port: Number(port || (secure ? 443 : 80)), secure, path: pathname + search }
 }
 
-function bytesOf({ method, headers, body }: HttpRequest, { host, path }: Target): Buffer {
+function textOf({ method, headers, body }: HttpRequest, { host, path }: Target): string {
   let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`
   for (const name in headers) head += `${name}: ${fieldValue(headers[name] ?? '')}\r\n`
   // A method that has no body by its nature says nothing of its length (RFC 9110, 8.6).
   if (method !== 'GET') head += `content-length: ${Buffer.byteLength(body)}\r\n`
-  return Buffer.from(`${head}\r\n${body}`)
+  return `${head}\r\n${body}`
 }
 
 // A line break in a value would begin another header, or another request.
@@ -104,7 +104,7 @@ async function connect(
   owner: ConnectionOwner,
   settings: ConnectionSettings,
   exchange: Exchange,
-  request: Buffer,
+  request: string,
 ): Promise<void> {
   try {
     const connection = await Connection.open(origin, owner, settings, exchange)
@@ -130,7 +130,7 @@ class Pool implements ConnectionOwner {
     this.#settings = settings
   }
 
-  carry(exchange: Exchange, request: Buffer): void {
+  carry(exchange: Exchange, request: string): void {
     const connection = this.#take()
     if (connection) connection.carry(exchange, request)
     else void connect(this.#origin, this, this.#settings, exchange, request)

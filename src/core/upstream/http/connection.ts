@@ -78,12 +78,14 @@ export class Connection implements Carrier {
   }
 
   /** Sends a request, whose answer is the exchange's. */
-  carry(exchange: Exchange, request: Buffer): void {
+  carry(exchange: Exchange, request: string): void {
     this.#exchange = exchange
     exchange.carriedBy(this)
-    if (exchange.failed) return
-    this.#unsent = request
-    this.#send()
+    if (exchange.failed || !this.#socket) return
+    // Most requests go out whole, and as the text that they are.
+    const sent = this.#socket.write(request)
+    if (sent < 0) this.#closed(new ConnectionFailed('EPIPE'))
+    else if (sent < Buffer.byteLength(request)) this.#unsent = Buffer.from(request).subarray(sent)
   }
 
   pause(): void {
