@@ -11,8 +11,11 @@ export const optional = <T extends TSchema>(schema: T) => Type.Optional(Type.Uni
 export const oneOf = <const Values extends readonly string[]>(...values: Values) =>
   Type.Union(values.map(value => Type.Literal(value))) as unknown as TUnion<{ -readonly [I in keyof Values]: TLiteral<Values[I]> }>
 
-/** The members of `debug` that ask what would become of a call: as if the key of that hash asked, or none. */
-export const dryRun = { dry_run: optional(Type.Boolean()), key: optional(Type.String({ minLength: 1, maxLength: 200 })) }
+/** The members of `debug` that ask what would become of a call. */
+export const dryRun = {
+  dry_run: optional(Type.Boolean({ description: 'Tell what would become of the call instead of making it; for management keys' })),
+  key: optional(Type.String({ minLength: 1, maxLength: 200, description: 'With dry_run: as if the key of this hash asked' })),
+}
 
 /** An object that nobody here looks into. */
 export const Anything = Type.Record(Type.String(), Type.Unknown())

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { createByokKey } from '../../../src/core/catalog/byok.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
@@ -154,6 +155,24 @@ describe('who asks', () => {
     expect(await costs({})).toMatchObject({ completion_tokens: most, bounded_by: 'config' })
     expect(await costs({ max_tokens: 100 })).toMatchObject({ completion_tokens: 100, bounded_by: 'call', completion: 0.00006 })
     expect(await costs({ max_tokens: 100, n: 3 })).toMatchObject({ completion_tokens: 300, completion: 0.00018 })
+  })
+
+  test('hears whom a limit closes, where another way is open', async () => {
+    await createByokKey(gateway, operator(gateway), { provider: 'local', key: 'own', is_fallback: true })
+    await updateKey(gateway, operator(gateway), keys.hash, { limit: 0.000_001 })
+    const told = await tell({ key: keys.hash })
+    expect(told.endpoints).toMatchObject([{ provider: 'local', is_byok: true, chance: 1 }])
+    expect(told.dropped).toMatchObject([{ is_byok: false, excluded_by: 'payment_required', reason: 'Key limit exceeded (total limit)' }])
+    expect([told.error, told.set_aside?.credits, told.policy.limits[0]?.pays]).toEqual([null, null, 'no'])
+    expect(told.set_aside?.byok).toBeGreaterThan(0)
+  })
+
+  test('hears of filters that cannot be opened what the call would', async () => {
+    const filters = Promise.reject(new GatewayError('invalid_request', 'no pattern'))
+    filters.catch(() => undefined)
+    gateway.policies.set(keys.hash, { bounds: [], rules: [], regions: ['global'], filters })
+    const told = await tell({ key: keys.hash })
+    expect([told.policy.filters, told.error?.message]).toEqual([[], 'no pattern'])
   })
 
   test.each<[name: string, debug: unknown, field: string]>([

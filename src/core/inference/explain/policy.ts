@@ -29,10 +29,11 @@ export async function explainedPolicy(
   }
 }
 
-// Those that look at the user's words are all that look at any; of the others and of the answer fewer may.
+// Filters that cannot be opened refuse the call: its error says so. Those that look at the user's words are all that look at any; of the others and of the answer fewer may.
 async function explainedFilters({ filters }: Policy, findings: Finding[] | null): Promise<Explained['filters']> {
-  if (!filters) return []
-  const { asked, answered } = await filters
+  const opened = await filters?.catch(() => null)
+  if (!opened) return []
+  const { asked, answered } = opened
   const before = new Set([...(asked('user')?.rules ?? []), ...(asked('system')?.rules ?? [])])
   const behind = new Set(answered?.rules)
   return [...new Set([...before, ...behind])].map(rule => ({
