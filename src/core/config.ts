@@ -106,6 +106,11 @@ export const Config = Type.Object(
           description:
             'After so many failures in a row, or when half of twice as many calls fail within 30 seconds, an endpoint rests; 0: never',
         }),
+        hedge: Type.Boolean({
+          default: false,
+          description:
+            'A streamed call that has no first part when 95 of 100 have one asks a second endpoint as well, where provider.hedge does not say otherwise',
+        }),
         pause_seconds: Seconds(5, 'How long it rests; twice as long each time it fails again, to five minutes'),
       },
       { ...closed, default: {} },

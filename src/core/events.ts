@@ -10,6 +10,10 @@ export interface EventMap {
   'attempt.failed': { endpoint: Endpoint; error: GatewayError }
   /** An answer has called tools as they were offered, or not. */
   'tools.judged': { endpoint: Endpoint; isSound: boolean }
+  /** A second endpoint is asked beside a slow one. */
+  'hedge.started': { endpoint: Endpoint }
+  /** And it has answered. */
+  'hedge.won': { endpoint: Endpoint }
   /** A call was answered whose cost nobody knows: the endpoint has no price. */
   'price.missing': { endpoint: Endpoint }
   /** A caller's provider key was sealed with another secret: it is not used. */

@@ -113,6 +113,23 @@ describe('A-06 kill -9', () => {
     await expectRecovered((PROMPT + 10) * 2 * PRICE)
   }, 30_000)
 
+  test.each<[name: string, script: () => Script, seen: string | null, nanos: number]>([
+    ['gives nothing yet: the prompt is paid once', () => gate, null, PROMPT * PRICE],
+    ['answers: at its own price, and it alone', () => [sseHead(), delta(WORDS), gate], 'word', (PROMPT + 10) * 2 * PRICE],
+  ])(
+    'while a second endpoint is asked beside the first, and %s',
+    async (_, script, seen, nanos) => {
+      first.plan(gate)
+      second.plan(script())
+      const call = ask({ stream: true, provider: { hedge: { after_ms: 20 } } })
+      await second.hit()
+      if (seen) await call.sees(seen)
+      if (seen) await checkpointed()
+      await expectRecovered(nanos)
+    },
+    30_000,
+  )
+
   test('after an answer: it is charged as it was counted, and nothing more', async () => {
     first.plan([sseHead(), delta('Hel'), finish('stop', usage(10, 5)), done(), '0\r\n\r\n'])
     const outcome = await ask().outcome()

@@ -37,6 +37,9 @@ const ProviderPreferences = Type.Object(
     ),
     preferred_min_throughput: optional(Cutoff),
     preferred_max_latency: optional(Cutoff),
+    hedge: optional(
+      Type.Union([Type.Boolean(), Type.Object({ after_ms: optional(Type.Integer({ minimum: 0, maximum: 600_000 })) }, open)]),
+    ),
   },
   open,
 )
@@ -113,9 +116,15 @@ function routingOf(gateway: Gateway, given: Static<typeof ProviderPreferences>):
   if (switches.enforce_distillable_text) wishes.enforce_distillable_text = true
   if (switches.preferred_min_throughput != null) wishes.preferred_min_throughput = cutoffsOf(switches.preferred_min_throughput)
   if (switches.preferred_max_latency != null) wishes.preferred_max_latency = cutoffsOf(switches.preferred_max_latency)
+  if (switches.hedge != null) wishes.hedge = hedgeOf(switches.hedge)
   if (only?.length === 0)
     throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
   return wishes
+}
+
+function hedgeOf(wanted: boolean | { after_ms?: number | null }): false | { after_ms: number | null } {
+  if (wanted === false) return false
+  return { after_ms: wanted === true ? null : (wanted.after_ms ?? null) }
 }
 
 // What is wanted of the median, where only a number is given.

@@ -1,4 +1,5 @@
 import type { Gateway } from '../gateway.ts'
+import { hedgeDelay, raced } from './attempt/hedge.ts'
 import { Line } from './attempt/line.ts'
 import { summaryOf } from './attempt/summary.ts'
 import { type Begun, tried } from './attempt/try.ts'
@@ -9,13 +10,16 @@ import type { Running } from './running.ts'
  * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, silence, a refused connection
  * or a broken stream before that moves on to the next endpoint; what one provider of a model refuses as invalid the others
  * would refuse too, so that moves on to the next model. A second try goes to none that rests, and only while few calls are on
- * theirs. Throws the last failure, with the attempts in `metadata.previous_errors`.
+ * theirs. Where the call or the config wants hedges, a slow one gets a rival. Throws the last failure, with the attempts in `metadata.previous_errors`.
  */
 export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: Running<K>): Promise<Begun<K>> {
   const line = new Line<K>(gateway, running)
   for (let next = line.next(); next; next = line.next()) {
     try {
-      return await tried(gateway, running, next, line.echoes)
+      const delay = hedgeDelay(gateway, running, next.endpoint)
+      if (delay === null) return await tried(gateway, running, next, line.echoes)
+      const begun = await raced(gateway, running, line, next, delay)
+      if (begun) return begun
     } catch (thrown) {
       line.failed(next, thrown)
     } finally {

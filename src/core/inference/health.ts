@@ -83,6 +83,11 @@ export class Health {
     return this.#records.get(endpoint.id)?.[what].percentiles(this.#clock.ticks(), WINDOW) ?? null
   }
 
+  /** In how many milliseconds 95 of a hundred streamed answers of the last five minutes have begun. Null where fewer than twenty were measured. */
+  tail(endpoint: Endpoint): number | null {
+    return this.#records.get(endpoint.id)?.latency.p95(this.#clock.ticks(), WINDOW) ?? null
+  }
+
   /** Whether a call may go out to it. Whoever asks and may, goes: after a rest that is one alone, until it is known how it went. */
   admits(endpoint: Endpoint): boolean {
     return this.#records.get(endpoint.id)?.circuit.admits(this.#clock.ticks()) ?? true
@@ -94,6 +99,16 @@ export class Health {
     const { circuit, latency } = this.#recordOf(endpoint)
     circuit.answered(now, sent)
     if (streamed) latency.add(now, now - sent)
+  }
+
+  /**
+   * Nobody waits any more for a streamed answer to a call that went out at `sent`, which is no failure. It would have taken at least this
+   * long: that counts where it is more than the median, or who is always given up would look as quick as he was once.
+   */
+  outrun(endpoint: Endpoint, sent: number): void {
+    const now = this.#clock.ticks()
+    const median = this.measured(endpoint, 'latency')?.p50 ?? 0
+    if (now - sent > median) this.#recordOf(endpoint).latency.add(now, now - sent)
   }
 
   /** An answer has ended well, with so many tokens since the call went out; null where its client left before that. */

@@ -16,6 +16,8 @@ export function openMetrics(gateway: Gateway): Metrics {
   const calls = new Counter('gateway_generations_total', 'Finished calls')
   const failures = new Counter('gateway_attempts_failed_total', 'Attempts that failed')
   const toolAnswers = new Counter('gateway_tool_answers_total', 'Answers that tell whether tools are called as they were offered')
+  const hedges = new Counter('gateway_hedges_total', 'Endpoints that were asked beside a slow one')
+  const wins = new Counter('gateway_hedge_wins_total', 'Those of them that answered the call')
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as the providers count them')
   const cost = new Counter('gateway_cost_usd_total', 'What the calls cost')
   const seconds = new Histogram('gateway_generation_seconds', 'From the request to the end of the answer')
@@ -26,6 +28,8 @@ export function openMetrics(gateway: Gateway): Metrics {
   gateway.events.on('tools.judged', ({ endpoint: { provider, model }, isSound }) =>
     toolAnswers.add(`provider="${provider.slug}",model="${escaped(model)}",sound="${isSound}"`, 1),
   )
+  gateway.events.on('hedge.started', ({ endpoint }) => hedges.add(`provider="${endpoint.provider.slug}"`, 1))
+  gateway.events.on('hedge.won', ({ endpoint }) => wins.add(`provider="${endpoint.provider.slug}"`, 1))
   gateway.events.on('generation.finished', generation => {
     calls.add(`provider="${escaped(generation.provider_name ?? 'none')}",outcome="${outcomeOf(generation)}"`, 1)
     tokens.add('direction="input"', generation.native_tokens_prompt)
@@ -36,7 +40,8 @@ export function openMetrics(gateway: Gateway): Metrics {
   })
   return {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
-    text: () => [calls, failures, toolAnswers, tokens, cost, seconds, first, ...gauges(gateway)].map(metric => metric.text()).join(''),
+    text: () =>
+      [calls, failures, hedges, wins, toolAnswers, tokens, cost, seconds, first, ...gauges(gateway)].map(metric => metric.text()).join(''),
   }
 }
 

@@ -118,7 +118,7 @@ describe('an endpoint', () => {
   })
 
   test('never rests where the config says so', () => {
-    health = new Health({ choice: 'listed', failures: 0, pause_seconds: 5 }, clock)
+    health = new Health({ choice: 'listed', failures: 0, hedge: false, pause_seconds: 5 }, clock)
     fail(100)
     fail(1, 'rate_limit_exceeded', 7)
     expect([rest(), health.shown(endpoint).uptime_last_5m]).toEqual([0, 0])
@@ -259,6 +259,43 @@ describe('what is shown of an endpoint', () => {
       health.answered(endpoint, sent - i, true)
     }
     expect(health.measured(endpoint, 'latency')).toEqual({ p50: 937, p75: 969, p90: 989, p99: 1_000 })
+  })
+})
+
+describe('how long an answer is waited for before another is asked', () => {
+  const latencies = (...all: number[]) => {
+    for (const latency of all) health.answered(endpoint, clock.ticks() - latency, true)
+  }
+
+  test('is what 19 of 20 took at most, and unknown before there are 20', () => {
+    latencies(...Array.from({ length: 19 }, (_, i) => (i + 1) * 10))
+    expect(health.tail(endpoint)).toBeNull()
+    latencies(200)
+    expect(health.tail(endpoint)).toBeNull()
+    clock.pass(SECOND)
+    expect(health.tail(endpoint)).toBe(190)
+    clock.pass(5 * MINUTE)
+    expect(health.tail(endpoint)).toBeNull()
+  })
+
+  test('grows with answers that were given up, if they took longer than most', () => {
+    latencies(...Array.from({ length: 20 }, () => 100))
+    const sent = clock.ticks()
+    clock.pass(80)
+    health.outrun(endpoint, sent)
+    clock.pass(420)
+    health.outrun(endpoint, sent)
+    health.outrun(endpoint, sent)
+    clock.pass(SECOND)
+    expect([health.tail(endpoint), health.measured(endpoint, 'latency')?.p50]).toEqual([500, 100])
+    expect(health.shown(endpoint)).toMatchObject({ status: 0, uptime_last_5m: null })
+  })
+
+  test('is at least as long as the only answers were given that nobody waited for', () => {
+    const sent = clock.ticks()
+    clock.pass(300)
+    health.outrun(endpoint, sent)
+    expect(health.measured(endpoint, 'latency')?.p50).toBe(300)
   })
 })
 

@@ -54,7 +54,7 @@ export class Line<K extends Kind> {
   #turnOf(endpoint: Endpoint, isRetry: boolean): Try {
     this.#asked.push(endpoint)
     const { cancellation } = this.#running
-    return { endpoint, isRetry, cancellation, sent: null, latency: 0, status: null, error: null }
+    return { endpoint, isRetry, cancellation, sent: null, onSent: null, latency: 0, status: null, error: null }
   }
 
   // Looked at here and not in the plan alone: since that was made, another call may have begun to try whether the endpoint is well.

@@ -29,6 +29,8 @@ export interface Try extends Attempt {
   cancellation: Cancellation
   /** When its request went out, in steady milliseconds; null before. */
   sent: number | null
+  /** Told when it does; null where nobody wants to know. */
+  onSent: (() => void) | null
 }
 
 /** Asks one endpoint, and waits for the first meaningful part of its answer. Throws why there is none. */
@@ -52,6 +54,7 @@ export async function tried<K extends Kind>(gateway: Gateway, running: Running<K
     const outgoing = authorized instanceof Promise ? await authorized : authorized
     const sent = gateway.clock.ticks()
     one.sent = sent
+    one.onSent?.()
     const opened = await openAnswer(gateway, outgoing, protocol, endpoint, call, cancellation, status => {
       one.status = status
     })

@@ -1,0 +1,242 @@
+import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
+import fc from 'fast-check'
+import { GatewayError } from '../../../../src/core/errors.ts'
+import type { Gateway } from '../../../../src/core/gateway.ts'
+import { type Actor, operator } from '../../../../src/core/identity/actor.ts'
+import { createKey } from '../../../../src/core/identity/keys.ts'
+import { infer } from '../../../../src/core/inference/infer.ts'
+import type { Cancellation } from '../../../../src/core/kernel/cancellation.ts'
+import { systemClock } from '../../../../src/core/kernel/clock.ts'
+import type { Incoming } from '../../../../src/core/upstream/egress.ts'
+import { textCall } from '../../../support/call.ts'
+import { testGateway } from '../../../support/gateway.ts'
+import { deltaObject, eventText, usage } from '../../../support/upstream.ts'
+
+const NAMES = ['first', 'second', 'third']
+const PRICES = { first: 1, second: 10, third: 100 }
+
+const CONFIG = {
+  routing: { choice: 'listed', failures: 0 },
+  providers: Object.fromEntries(
+    NAMES.map(name => [name, { protocol: 'openai-chat', base_url: `http://${name}.example/v1`, api_key: 'mock' }]),
+  ),
+  models: [
+    {
+      id: 'acme/small',
+      context_length: 1_000,
+      endpoints: Object.entries(PRICES).map(([provider, price]) => ({
+        provider,
+        model: 'm',
+        usd_per_million_tokens: { prompt: price, completion: price },
+      })),
+    },
+  ],
+}
+
+/** What one endpoint does with one call: when it says something, what that is, and when it goes on after that. */
+interface Fate {
+  after: number | Promise<void>
+  says: 'words' | 'role only' | 200 | 400 | 429 | 500
+  pace: number
+}
+
+/** One request as its provider saw it. */
+interface Hit {
+  fate: Fate
+  isOpen: boolean
+  isCancelled: boolean
+}
+
+/** Providers whose fates are told beforehand, for each call and in the order of `NAMES`. Calls are told apart by their user. */
+class World {
+  readonly hits = new Map<string, Hit[]>()
+  mostOpen = 0
+  fates: Fate[][] = []
+
+  egress = async ({ url, body }: { url: string; body: string }, cancellation: Cancellation): Promise<Incoming> => {
+    const call = (JSON.parse(body) as { messages: { content: string }[] }).messages[0]?.content ?? ''
+    const name = new URL(url).hostname.replace('.example', '')
+    const fate = this.fates[Number(call)]?.[NAMES.indexOf(name)] ?? { after: 0, says: 'words', pace: 0 }
+    const hit: Hit = { fate, isOpen: true, isCancelled: false }
+    this.hits.set(call, [...this.of(call), hit])
+    this.mostOpen = Math.max(this.mostOpen, this.of(call).filter(({ isOpen }) => isOpen).length)
+    return this.#answer(hit, cancellation)
+  }
+
+  of(call: string): Hit[] {
+    return this.hits.get(call) ?? []
+  }
+
+  async #answer(hit: Hit, cancellation: Cancellation): Promise<Incoming> {
+    const gone = Promise.withResolvers<never>()
+    gone.promise.catch(() => undefined)
+    const ends = () => {
+      hit.isOpen = false
+    }
+    cancellation.listen(reason => {
+      hit.isCancelled = hit.isOpen
+      ends()
+      gone.reject(reason)
+    })
+    const pause = (time: Fate['after']) => Promise.race([typeof time === 'number' && time > 0 ? Bun.sleep(time) : time, gone.promise])
+    const { after, says, pace } = hit.fate
+    await pause(after)
+    if (typeof says === 'number') ends()
+    const events = eventsOf(says)
+    return {
+      status: typeof says === 'number' ? says : 200,
+      header: name => (name === 'content-type' ? (typeof says === 'number' ? 'application/json' : 'text/event-stream') : null),
+      text: () => '{}',
+      read: async () => {
+        await pause(events.length === 3 ? 0 : pace)
+        const next = events.shift()
+        if (events.length === 0) ends()
+        return next === undefined ? null : Buffer.from(next)
+      },
+    }
+  }
+}
+
+function eventsOf(says: Fate['says']): string[] {
+  const role = eventText(deltaObject({ role: 'assistant', content: '' }))
+  if (says !== 'words') return [role, role]
+  return [eventText(deltaObject('Hello')), eventText(deltaObject({}, 'stop', { usage: usage(10, 5) })), eventText('[DONE]')]
+}
+
+let gateway: Gateway
+let world: World
+let actor: Actor
+
+beforeEach(async () => {
+  world = new World()
+  gateway = await testGateway({ config: CONFIG, clock: systemClock, egress: world.egress })
+  const { data } = await createKey(gateway, operator(gateway), { name: 'k', limit: 1_000 })
+  actor = { ...operator(gateway), kind: 'inference', key_hash: data.hash }
+})
+
+afterEach(() => gateway.close())
+
+/** Asks, and reads to the end. Gives what it cost, in nano-dollars, or how it failed. */
+async function ask(user: string, after_ms: number, signal = new AbortController().signal): Promise<bigint | GatewayError> {
+  const call = textCall({
+    id: `gen-1-${user}`,
+    stream: true,
+    params: { max_tokens: 5 },
+    turns: [{ role: 'user', blocks: [{ type: 'text', text: user }] }],
+    routing: { hedge: { after_ms } },
+  })
+  try {
+    const { parts } = await infer(gateway, actor, 'text', call, signal)
+    const last = (await parts.all()).flat()
+    const failure = last.find(part => part.type === 'error')
+    const receipt = last.find(part => part.type === 'receipt')
+    return failure?.error ?? receipt?.receipt.cost ?? 0n
+  } catch (thrown) {
+    return GatewayError.from(thrown)
+  }
+}
+
+/** What nobody may leave behind. */
+async function expectNothingLeft(): Promise<void> {
+  await gateway.recorder.flush()
+  expect(gateway.calls.size).toBe(0)
+  expect(gateway.ledger.held(`key ${actor.key_hash}`, true)).toBe(0n)
+  expect([...world.hits.values()].flat().filter(({ isOpen }) => isOpen)).toEqual([])
+  const places = Array.from({ length: 4 }, () => gateway.retries.take())
+  expect(places).toEqual([true, true, true, false])
+  for (let i = 0; i < 3; i++) gateway.retries.leave()
+}
+
+const words = (after: Fate['after']): Fate => ({ after, says: 'words', pace: 0 })
+
+describe('by chance', () => {
+  const fate = fc.record({
+    after: fc.integer({ min: 0, max: 20 }),
+    says: fc.constantFrom<Fate['says'][]>('words', 'words', 'words', 'role only', 200, 400, 429, 500),
+    pace: fc.integer({ min: 0, max: 5 }),
+  })
+  const call = fc.record({
+    fates: fc.tuple(fate, fate, fate),
+    after_ms: fc.integer({ min: 0, max: 12 }),
+    leaves: fc.option(fc.integer({ min: 0, max: 25 }), { freq: 5 }),
+  })
+
+  test('one endpoint answers a call or none does, one is paid or none is, and no more than two are asked at once', async () => {
+    const charged = new Map<string, bigint | null>()
+    gateway.events.on('generation.finished', ({ id, total_cost }) => charged.set(id, total_cost))
+    const answered = new Set<bigint>()
+    let round = 0
+    const seen = new Set<string>()
+    await fc.assert(
+      fc.asyncProperty(fc.array(call, { minLength: 1, maxLength: 6 }), async calls => {
+        world.hits.clear()
+        const first = 1_000 * ++round
+        for (const [i, { fates }] of calls.entries()) world.fates[first + i] = fates
+        const ends = await Promise.all(calls.map(({ after_ms, leaves }, i) => ask(String(first + i), after_ms, leaving(leaves))))
+        await expectNothingLeft()
+        for (const [i, end] of ends.entries()) {
+          const hits = world.of(String(first + i))
+          const whole = hits.filter(hit => !hit.isCancelled && hit.fate.says === 'words')
+          const isAnswered = typeof end === 'bigint'
+          expect(whole).toHaveLength(isAnswered ? 1 : 0)
+          expect(hits.length).toBeLessThanOrEqual(3)
+          // Nobody fails a call that somebody answers, unless its client leaves or what is asked is refused.
+          const isRefused = hits.some(hit => hit.fate.says === 400)
+          if (!isAnswered && calls[i]?.leaves === null && !isRefused) expect(hits.map(hit => hit.fate.says)).not.toContain('words')
+          if (calls[i]?.leaves === null) expect(charged.get(`gen-1-${first + i}`)).toBe(isAnswered ? end : 0n)
+          if (isAnswered) answered.add(end)
+          seen.add(`${isAnswered ? 'answered' : 'failed'} ${hits.some(hit => hit.isCancelled) ? 'with one given up' : 'alone'}`)
+        }
+        expect(world.mostOpen).toBeLessThanOrEqual(2)
+      }),
+      { numRuns: 60 },
+    )
+    expect([...answered].sort()).toEqual(Object.values(PRICES).map(price => BigInt(15 * price * 1_000)))
+    expect([...seen].sort()).toEqual(['answered alone', 'answered with one given up', 'failed alone', 'failed with one given up'])
+  }, 30_000)
+
+  function leaving(after: number | null): AbortSignal {
+    return after === null ? new AbortController().signal : AbortSignal.timeout(after)
+  }
+})
+
+test('the winner’s price is paid, at the price of whoever that is', async () => {
+  world.fates = [
+    [words(5_000), words(0)],
+    [words(15), words(5_000)],
+  ]
+  expect(await ask('0', 5)).toBe(BigInt(15 * PRICES.second * 1_000))
+  expect(await ask('1', 5)).toBe(BigInt(15 * PRICES.first * 1_000))
+  expect(gateway.ledger.spent(`key ${actor.key_hash}`, null, false)).toBe(BigInt(15 * (PRICES.first + PRICES.second) * 1_000))
+  await expectNothingLeft()
+})
+
+describe('no timer is left', () => {
+  const DELAY = 54_321
+  /** Longer than what is waited for in these tests. */
+  const LONG = 10_000
+  const both = (fate: Fate) => [fate, fate]
+
+  test.each<[name: string, fates: () => Fate[], leaves: number | null, delay?: number]>([
+    ['where the first answers', () => [words(0)], null],
+    ['where the first fails and another answers', () => [{ after: 0, says: 500, pace: 0 }, words(0)], null],
+    ['where the first refuses', () => [{ after: 0, says: 400, pace: 0 }], null],
+    ['where the client leaves', () => [words(5_000)], 10],
+    ['where the second is quicker', () => [words(5_000), words(0)], null, 5],
+    ['where both answer in the same moment', () => both(words(Bun.sleep(30))), null, 5],
+  ])('%s', async (_, fates, leaves, delay = DELAY) => {
+    const set = spyOn(globalThis, 'setTimeout')
+    const cleared = spyOn(globalThis, 'clearTimeout')
+    try {
+      world.fates = [fates()]
+      await ask('0', delay, leaves === null ? undefined : AbortSignal.timeout(leaves))
+      const timers = set.mock.calls.flatMap(([, delay = 0], i) => (delay > LONG ? [set.mock.results[i]?.value] : []))
+      expect(timers.length).toBeGreaterThan(0)
+      expect(timers.every(timer => cleared.mock.calls.some(([one]) => one === timer))).toBe(true)
+    } finally {
+      set.mockRestore()
+      cleared.mockRestore()
+    }
+    await expectNothingLeft()
+  })
+})

@@ -1,0 +1,428 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { booksOf, nanosOf } from '../support/books.ts'
+import {
+  chat,
+  eventually,
+  generationOf,
+  heard,
+  idOf,
+  keyState,
+  limitedKey,
+  metric,
+  routesConfig,
+  textOf,
+  usageOf,
+} from '../support/chat.ts'
+import type { Outcome } from '../support/raw-client.ts'
+import { type Server, startServer } from '../support/server.ts'
+import { completion, delta, type Hit, type Script, sseHead, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
+
+const NAMES = ['first', 'second', 'third'] as const
+/** Dollars for a million tokens, read or written, of each of them. */
+const PRICE = { first: 1, second: 10, third: 100 }
+/** What 10 tokens in and 5 out cost there. */
+const costAt = (name: keyof typeof PRICE) => (15 * PRICE[name]) / 1_000_000
+
+/** Long enough that a first answer that is there at once is there before it, short enough to wait for. */
+const SOON = { hedge: { after_ms: 40 } }
+
+let upstreams: [Upstream, Upstream, Upstream]
+let server: Server
+let key: string
+
+beforeAll(async () => {
+  upstreams = [await startUpstream(), await startUpstream(), await startUpstream()]
+})
+
+afterAll(() => Promise.all(upstreams.map(upstream => upstream.close())))
+
+const from =
+  (name: string) =>
+  ({ json }: Hit): Script =>
+    (json as { stream?: boolean }).stream ? stream([name]) : completion(name)
+
+const start = async (routing: object = { failures: 0 }) => {
+  const url = (at: 0 | 1 | 2) => upstreams[at].url
+  const routes = {
+    'acme/small': { first: url(0), second: url(1), third: url(2) },
+    'acme/one': { first: url(0) },
+    'acme/pair': { first: url(0), second: url(1) },
+    'acme/other': { third: url(2) },
+  }
+  const config = routesConfig(routes, { routing: { choice: 'listed', ...routing } })
+  const models = config.models.map(model => ({
+    ...model,
+    endpoints: model.endpoints.map(endpoint => {
+      const price = PRICE[endpoint.provider as keyof typeof PRICE]
+      return { ...endpoint, usd_per_million_tokens: { prompt: price, completion: price } }
+    }),
+  }))
+  server = await startServer({ config: { ...config, models } })
+  key = await limitedKey(server)
+}
+
+beforeEach(() => {
+  for (const [i, upstream] of upstreams.entries()) {
+    upstream.hits.length = 0
+    upstream.answer(from(NAMES[i] ?? ''))
+  }
+})
+
+afterEach(() => server[Symbol.asyncDispose]())
+
+const send = (body: object = {}) => chat(server, { stream: true, max_tokens: 50, provider: SOON, ...body }, { key })
+const ask = (body: object = {}): Promise<Outcome> => send(body).outcome()
+const hits = () => upstreams.map(upstream => upstream.hits.length)
+const never: Script = { wait: 'never' }
+const hedges = async (name: string) => [
+  await metric(server, `gateway_hedges_total{provider="${name}"}`),
+  await metric(server, `gateway_hedge_wins_total{provider="${name}"}`),
+]
+
+/** Resolves once the gateway has closed the connection of the upstream's last request. */
+async function left({ hits }: Upstream): Promise<void> {
+  await hits.at(-1)?.clientLeft
+}
+
+/** The call was answered by one alone, its record names these tries in order, and it is charged what its client was told. */
+async function expectAnswer(outcome: Outcome, name: keyof typeof PRICE, tries: [name: string, status: number | null][]): Promise<void> {
+  expect(outcome).toMatchObject({ status: 200, complete: true })
+  expect(textOf(outcome)).toBe(name)
+  expect(heard(outcome.body)).toMatchObject({ errors: [], dones: 1 })
+  expect(usageOf(outcome)).toMatchObject({ prompt_tokens: 10, completion_tokens: 5, cost: costAt(name) })
+  const generation = await generationOf(server, idOf(outcome), key)
+  expect(generation).toMatchObject({ provider_name: name, total_cost: costAt(name), usageSource: 'exact', cancelled: false })
+  expect(generation.provider_responses.map(one => [one.provider_name, one.status])).toEqual(tries)
+  expect(await keyState(server, key)).toMatchObject({ usage: costAt(name) })
+}
+
+describe('two endpoints at once', () => {
+  beforeEach(() => start())
+
+  test('a slow one loses to the next, is hung up on, and is not paid', async () => {
+    upstreams[0].answer(() => never)
+    await expectAnswer(await ask(), 'second', [
+      ['first', null],
+      ['second', 200],
+    ])
+    await left(upstreams[0])
+    expect([hits(), await hedges('second')]).toEqual([
+      [1, 1, 0],
+      [1, 1],
+    ])
+  })
+
+  test('one that has begun with nothing that a caller could use loses too', async () => {
+    upstreams[0].answer(() => [sseHead(), delta({ role: 'assistant', content: '' }), never])
+    await expectAnswer(await ask(), 'second', [
+      ['first', 200],
+      ['second', 200],
+    ])
+    await left(upstreams[0])
+  })
+
+  test('where the first answers in time nobody else is asked, then or later', async () => {
+    await expectAnswer(await ask(), 'first', [['first', 200]])
+    await Bun.sleep(120)
+    expect([hits(), await hedges('second')]).toEqual([
+      [1, 0, 0],
+      [0, 0],
+    ])
+  })
+
+  test('where the first fails in time the second is asked as ever, and may be hedged itself', async () => {
+    upstreams[0].answer(() => status(500))
+    upstreams[1].answer(() => never)
+    await expectAnswer(await ask(), 'third', [
+      ['first', 500],
+      ['second', null],
+      ['third', 200],
+    ])
+    await left(upstreams[1])
+  })
+
+  test('both are slow, and the first is quicker all the same', async () => {
+    upstreams[0].answer(hit => [{ wait: 'late' }, from('first')(hit)])
+    upstreams[1].answer(() => never)
+    const call = send()
+    await upstreams[1].hit()
+    upstreams[0].open('late')
+    await expectAnswer(await call.outcome(), 'first', [
+      ['first', 200],
+      ['second', null],
+    ])
+    await left(upstreams[1])
+    expect([hits(), await hedges('second')]).toEqual([
+      [1, 1, 0],
+      [1, 0],
+    ])
+  })
+
+  test('the first fails, and the second goes on', async () => {
+    upstreams[0].answer(() => [{ wait: 'fails' }, status(500)])
+    upstreams[1].answer(hit => [{ wait: 'goes on' }, from('second')(hit)])
+    const call = send()
+    await upstreams[1].hit()
+    upstreams[0].open('fails')
+    await eventually(async () => (await metric(server, FAILED)) === 1)
+    upstreams[1].open('goes on')
+    await expectAnswer(await call.outcome(), 'second', [
+      ['first', 500],
+      ['second', 200],
+    ])
+    expect([hits(), await hedges('second')]).toEqual([
+      [1, 1, 0],
+      [1, 1],
+    ])
+  })
+
+  test('the second fails, and the first goes on', async () => {
+    upstreams[0].answer(hit => [{ wait: 'first goes on' }, from('first')(hit)])
+    upstreams[1].answer(() => status(500))
+    const call = send()
+    await eventually(async () => (await metric(server, FAILED.replace('first', 'second'))) === 1)
+    upstreams[0].open('first goes on')
+    await expectAnswer(await call.outcome(), 'first', [
+      ['first', 200],
+      ['second', 500],
+    ])
+    expect([hits(), await hedges('second')]).toEqual([
+      [1, 1, 0],
+      [1, 0],
+    ])
+  })
+
+  test('both fail, and the third is asked; but no fourth try is made', async () => {
+    upstreams[0].answer(() => [{ wait: 'both fail' }, status(500)])
+    upstreams[1].answer(() => [{ ms: 10 }, status(503)])
+    const call = send()
+    await upstreams[1].hit()
+    upstreams[0].open('both fail')
+    const outcome = await call.outcome()
+    expect(textOf(outcome)).toBe('third')
+    expect(hits()).toEqual([1, 1, 1])
+  })
+
+  test('both fail, and nobody is left: the error names both', async () => {
+    upstreams[0].answer(() => [{ wait: 'nobody is left' }, status(500)])
+    upstreams[1].answer(() => status(503))
+    const call = send({ model: 'acme/pair' })
+    await eventually(async () => (await metric(server, FAILED.replace('first', 'second'))) === 1)
+    upstreams[0].open('nobody is left')
+    const outcome = await call.outcome()
+    expect(JSON.parse(outcome.body).error.metadata).toMatchObject({
+      provider_name: 'first',
+      previous_errors: [{ provider: 'second', code: 502, status: 503 }],
+    })
+    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+  })
+
+  test('what the second refuses the first would too: it is not waited for', async () => {
+    upstreams[0].answer(() => never)
+    upstreams[1].answer(() => status(400))
+    expect((await ask()).status).toBe(400)
+    await left(upstreams[0])
+    expect(hits()).toEqual([1, 1, 0])
+  })
+
+  test('and the call goes on with the next model', async () => {
+    upstreams[0].answer(() => never)
+    upstreams[1].answer(() => status(400))
+    const outcome = await ask({ model: 'acme/pair', models: ['acme/other'] })
+    expect([textOf(outcome), ...hits()]).toEqual(['third', 1, 1, 1])
+    await left(upstreams[0])
+  })
+
+  test('what another model refuses says nothing of the first', async () => {
+    upstreams[0].answer(hit => [{ wait: 'another model' }, from('first')(hit)])
+    upstreams[2].answer(() => status(400))
+    const call = send({ model: 'acme/one', models: ['acme/other'] })
+    await eventually(async () => (await metric(server, REFUSED)) === 1)
+    upstreams[0].open('another model')
+    await expectAnswer(await call.outcome(), 'first', [
+      ['first', 200],
+      ['third', 400],
+    ])
+  })
+
+  test('a client that leaves takes both with him', async () => {
+    for (const upstream of upstreams) upstream.answer(() => never)
+    const call = send()
+    await upstreams[1].hit()
+    call.hangUp('rst')
+    await Promise.all([left(upstreams[0]), left(upstreams[1])])
+    await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
+    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+    expect(await metric(server, FAILED)).toBe(0)
+    expect(hits()).toEqual([1, 1, 0])
+  })
+
+  test('a client that leaves while the hedge answers is charged for that alone', async () => {
+    upstreams[0].answer(() => never)
+    upstreams[1].answer(() => [sseHead(), delta('second'), never])
+    const call = send()
+    await call.sees('second')
+    call.hangUp('rst')
+    await left(upstreams[1])
+    await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
+    const { ledger, recorded, calls, held } = booksOf(server.data, key)
+    expect({ calls, held, recorded }).toEqual({ calls: 1, held: 0, recorded: ledger })
+    expect(ledger).toBeWithin(1, nanosOf(costAt('second')))
+  })
+
+  test('nothing is set aside twice: a limit that pays for one call pays for a hedged one, and for no other beside it', async () => {
+    const most = { max_tokens: 1_000 }
+    key = await limitedKey(server, 0.11)
+    upstreams[0].answer(() => never)
+    upstreams[1].answer(hit => [{ wait: 'held' }, from('second')(hit)])
+    const call = send(most)
+    await upstreams[1].hit()
+    expect((await ask(most)).status).toBe(402)
+    upstreams[1].open('held')
+    await expectAnswer(await call.outcome(), 'second', [
+      ['first', null],
+      ['second', 200],
+    ])
+    expect(booksOf(server.data, key)).toMatchObject({ ledger: nanosOf(costAt('second')), calls: 1, held: 0 })
+  })
+
+  test('what was sent to both is shown to a caller who asks for it', async () => {
+    upstreams[0].answer(() => never)
+    const outcome = await ask({ debug: { echo_upstream_body: true } })
+    expect(textOf(outcome)).toBe('second')
+    expect(outcome.body.match(/echo_upstream_body/g)).toHaveLength(2)
+  })
+
+  test('in Anthropic’s dialect as well', async () => {
+    upstreams[0].answer(() => never)
+    const json = { model: 'acme/small', max_tokens: 50, stream: true, provider: SOON, messages: [{ role: 'user', content: 'Hi' }] }
+    const response = await server.fetch('/messages', { key, json })
+    expect(await response.text()).toContain('"text":"second"')
+    await left(upstreams[0])
+  })
+})
+
+const FAILED = 'gateway_attempts_failed_total{provider="first",error_type="provider_unavailable"}'
+const REFUSED = 'gateway_attempts_failed_total{provider="third",error_type="invalid_request"}'
+
+describe('who is no hedge', () => {
+  test('anybody, while too many calls are on their second tries', async () => {
+    await start()
+    for (const upstream of upstreams) upstream.answer(hit => [{ wait: 'budget' }, from('one of them')(hit)])
+    const calls = Array.from({ length: 6 }, () => send())
+    await upstreams[1].hit(3)
+    await Bun.sleep(100)
+    expect(hits()).toEqual([6, 3, 0])
+    for (const upstream of upstreams) upstream.open('budget')
+    expect(new Set((await Promise.all(calls.map(call => call.outcome()))).map(textOf))).toEqual(new Set(['one of them']))
+    upstreams[0].answer(() => never)
+    upstreams[1].answer(from('second'))
+    expect(textOf(await ask())).toBe('second')
+  })
+
+  test('one that rests', async () => {
+    await start({ pause_seconds: 600 })
+    upstreams[1].answer(() => status(500))
+    for (let i = 0; i < 5; i++) await ask({ provider: { only: ['second'] } })
+    upstreams[0].answer(() => never)
+    expect(textOf(await ask())).toBe('third')
+    expect(hits()).toEqual([1, 5, 1])
+  })
+
+  test('one that the caller does not want', async () => {
+    await start()
+    upstreams[0].answer(() => never)
+    expect(textOf(await ask({ provider: { ...SOON, ignore: ['second'] } }))).toBe('third')
+    upstreams[0].answer(hit => [{ ms: 120 }, from('first')(hit)])
+    expect(textOf(await ask({ provider: { ...SOON, allow_fallbacks: false } }))).toBe('first')
+    expect(hits()).toEqual([2, 0, 1])
+  })
+
+  test('anybody, for a whole answer', async () => {
+    await start({ failures: 0, hedge: true })
+    upstreams[0].answer(hit => [{ ms: 120 }, from('first')(hit)])
+    expect(textOf(await ask({ stream: false }))).toBe('first')
+    expect(hits()).toEqual([1, 0, 0])
+  })
+})
+
+describe('how long a first part is waited for', () => {
+  const slow = () => upstreams[0].answer(hit => [{ ms: 400 }, from('first')(hit)])
+  const measure = async (times: number) => {
+    for (let i = 0; i < times; i++) await ask({ provider: { hedge: false } })
+    for (const upstream of upstreams) upstream.hits.length = 0
+  }
+
+  test.each<[measured: number, hedge: boolean | object, answers: string]>([
+    [19, true, 'first'],
+    [20, true, 'second'],
+    [20, {}, 'second'],
+    [20, false, 'first'],
+    [20, { after_ms: 5_000 }, 'first'],
+    [0, { after_ms: 0 }, 'second'],
+  ])('after %d measured answers, with hedge %j, %s answers', async (measured, hedge, answers) => {
+    await start()
+    await measure(measured)
+    slow()
+    expect(textOf(await ask({ provider: { hedge } }))).toBe(answers)
+  })
+
+  test('the config wants it for all calls, and a call may say no', async () => {
+    await start({ failures: 0, hedge: true })
+    await measure(20)
+    slow()
+    expect(textOf(await ask({ provider: {} }))).toBe('second')
+    expect(textOf(await ask({ provider: { hedge: false } }))).toBe('first')
+  })
+
+  test.each([
+    [{ hedge: 'yes' }],
+    [{ hedge: 1 }],
+    [{ hedge: { after_ms: -1 } }],
+    [{ hedge: { after_ms: 600_001 } }],
+    [{ hedge: { after_ms: 'p95' } }],
+  ])('%j is refused', async provider => {
+    await start()
+    const outcome = await ask({ provider })
+    expect(outcome.status).toBe(400)
+    expect(outcome.body).toContain('provider.hedge')
+    expect(hits()).toEqual([0, 0, 0])
+  })
+})
+
+test('who was given up has not failed, and counts as slow as he was', async () => {
+  await start({ failures: 1 })
+  upstreams[0].answer(() => never)
+  for (let i = 0; i < 3; i++) expect(textOf(await ask())).toBe('second')
+  const response = await server.fetch('/models/acme/small/endpoints')
+  const [first, second] = ((await response.json()) as { data: { endpoints: Shown[] } }).data.endpoints
+  expect(first).toMatchObject({ status: 0, uptime_last_5m: null })
+  expect(first?.latency_last_30m?.p50).toBeGreaterThanOrEqual(40)
+  expect(second).toMatchObject({ status: 0, uptime_last_5m: 100 })
+})
+
+interface Shown {
+  status: number
+  uptime_last_5m: number | null
+  latency_last_30m: { p50: number } | null
+}
+
+test('two hundred at once leave no running call, nothing held and no connection', async () => {
+  await start()
+  key = await limitedKey(server, 100)
+  let slow = 0
+  upstreams[0].answer(hit => [{ ms: ++slow % 4 === 0 ? 1_000 : 0 }, from('first')(hit)])
+  upstreams[1].answer(hit => [{ ms: 30 }, from('second')(hit)])
+  const outcomes = await Promise.all(Array.from({ length: 200 }, () => ask()))
+  const texts = outcomes.map(textOf)
+  const won = texts.filter(text => text === 'second').length
+  expect(new Set(texts)).toEqual(new Set(['first', 'second']))
+  const [started = 0, wins] = await hedges('second')
+  expect([hits()[0], wins]).toEqual([200, won])
+  // Some have lost before their request was out.
+  expect(hits()[1]).toBeWithin(won, started + 1)
+  await Promise.all(upstreams.map(upstream => upstream.emptied()))
+  expect(await metric(server, 'gateway_running_calls')).toBe(0)
+  const nanos = nanosOf(won * costAt('second') + (200 - won) * costAt('first'))
+  expect(booksOf(server.data, key)).toEqual({ ledger: nanos, counted: nanos, recorded: nanos, calls: 200, held: 0 })
+}, 20_000)
