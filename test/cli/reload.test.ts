@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { appendFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chat, eventually, heard, metric, routesConfig, textOf } from '../support/chat.ts'
-import { gateway, type Server, startServer } from '../support/server.ts'
+import { gateway, PROGRAM, type Server, startServer } from '../support/server.ts'
 import { completion, delta, ending, sseHead, startUpstream, stream, type Upstream } from '../support/upstream.ts'
 
 const SECRET = 'sk-in-the-file-0123456789'
@@ -231,3 +232,24 @@ test('a hundred changes under load, every tenth of them wrong, cost no call', as
   expect(events.filter(event => event === 'config.applied').length).toBeGreaterThanOrEqual(90)
   expect(events.filter(event => event === 'config.rejected').length).toBeGreaterThanOrEqual(10)
 }, 60_000)
+
+test('a hangup reads the config while there is a terminal, and ends the server when it is gone', async () => {
+  const cwd = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+  let printed = ''
+  const data = (_: unknown, bytes: Uint8Array) => {
+    printed += Buffer.from(bytes).toString()
+  }
+  const child = Bun.spawn([...PROGRAM, 'serve', '--port', '0'], { cwd, terminal: { cols: 200, rows: 50, data } })
+  const isPrinted = (text: string) => eventually(async () => printed.includes(text))
+  try {
+    await isPrinted('listens on')
+    child.kill('SIGHUP')
+    await isPrinted('config.applied')
+    child.terminal?.close()
+    await eventually(async () => child.exitCode !== null)
+    expect(child.exitCode).toBe(0)
+  } finally {
+    child.kill('SIGKILL')
+    rmSync(cwd, { recursive: true, force: true })
+  }
+})
