@@ -55,7 +55,7 @@ function putInPlace(gateway: Gateway, config: Config, catalog: Catalog, freeSoFa
   gateway.config = config
   gateway.catalog = catalog
   gateway.byok = byok
-  gateway.rateLimits.reconfigure(config.limits, freeSoFar)
+  gateway.rateLimits.reconfigure(config, freeSoFar)
   gateway.health.reconfigure(config.routing)
   gateway.policies.clear()
 }

@@ -16,10 +16,10 @@ export interface RateLimits {
   /** The calls of free models that all keys together may make today, midnight to midnight UTC, and have made. Null: as many as they like. */
   freeToday(): { limit: number; used: number } | null
   /**
-   * Other limits, from the next call on. What was counted stays counted; a limit that was not there before counts from now on, except that a
+   * The limits of another config, from the next call on. What was counted stays counted; a limit that was not there before counts from now on, except that a
    * day of free models has seen `freeSoFar` calls, where that is given.
    */
-  reconfigure(limits: Config['limits'], freeSoFar: number | null): void
+  reconfigure(config: Config, freeSoFar: number | null): void
 }
 
 const MINUTE = 60_000
@@ -103,7 +103,7 @@ export function openRateLimits({ limits }: Config, clock: Clock, freeSoFar = 0):
       const limit = free_models ? free_models.requests_per_day : undefined
       return limit === undefined ? null : { limit, used: freeDay.counted(EVERYBODY) }
     },
-    reconfigure(others, freeSoFar) {
+    reconfigure({ limits: others }, freeSoFar) {
       ;({ requests_per_minute, concurrent_requests, free_models } = others)
       if (freeSoFar !== null) freeDay.set(EVERYBODY, freeSoFar)
     },
