@@ -28,6 +28,8 @@ describe('the official client says who shall answer', () => {
     ['by speeds at percentiles', { preferredMinThroughput: { p50: 10 }, preferredMaxLatency: { p90: 5, p99: 10 } }],
     ['by how well tools are called', { sort: 'exacto' }],
     ['by a price', { maxPrice: { prompt: '1', completion: '2', request: '0', image: '0.01', audio: '1' } }],
+    ['by what nobody else has', { requireParameters: true, dataCollection: 'allow', zdr: false, quantizations: ['unknown'] }],
+    ['by whom it leaves out', { only: ['local', 'spare'], ignore: ['spare'] }],
     ['by an order', { order: ['local', 'spare/unknown'], allowFallbacks: true }],
   ])('%s', async (_, provider) => {
     expect(await send(provider)).toMatchObject({ model: 'acme/steady', choices: [{ message: { content: 'Hello!' } }] })
@@ -38,14 +40,31 @@ describe('the official client says who shall answer', () => {
       expect(await send({}, { model: `acme/steady:${variant}` })).toMatchObject({ model: 'acme/steady' })
   })
 
+  test('by a plugin: a search that is off, and none that is not ours', async () => {
+    expect(await send({}, { plugins: [{ id: 'web', enabled: false }] })).toMatchObject({ model: 'acme/steady' })
+    const refused = await send({}, { plugins: [{ id: 'web', engine: 'exa', maxResults: 3 }] }).catch(thrown => thrown)
+    expect(refused).toBeInstanceOf(BadRequestResponseError)
+    expect(refused.message).toContain('plugins.0.engine')
+  })
+
+  test('by a preset, which prefers it', async () => {
+    const chatRequest = { model: 'acme/steady:exacto', messages: [{ role: 'user' as const, content: 'Hi' }], provider: { only: ['spare'] } }
+    await client.presets.createPresetsChatCompletions({ slug: 'spare', chatRequest })
+    const answer = await send({}, { model: '@preset/spare' })
+    expect(answer).toMatchObject({ model: 'acme/steady', choices: [{ message: { content: 'Hello!' } }] })
+  })
+
   test('and hears what cannot be', async () => {
     const failure = (provider: ProviderPreferences, more?: Partial<ChatRequest>) => send(provider, more).catch(thrown => thrown)
-
     expect(await failure({}, { model: 'acme/steady:zzz' })).toBeInstanceOf(BadRequestResponseError)
     const nobody = await failure({ only: ['local'], ignore: ['local'] })
     expect(nobody).toBeInstanceOf(NotFoundResponseError)
     expect(nobody.message).toContain('provider.only, provider.ignore')
     expect(await failure({ enforceDistillableText: true })).toBeInstanceOf(NotFoundResponseError)
+    const unable = await failure({}, { model: 'acme/steady:online' })
+    expect(unable).toBeInstanceOf(NotFoundResponseError)
+    expect(unable.message).toContain('searches the web itself')
+    expect(await failure({}, { model: 'acme/steady:thinking' })).toBeInstanceOf(BadRequestResponseError)
   })
 
   test('and sees how the endpoints do', async () => {

@@ -3,16 +3,16 @@ import { answerToolOf } from './anthropic-messages/format.ts'
 import { parts } from './anthropic-messages/parts.ts'
 import { MessageReader } from './anthropic-messages/reader.ts'
 import { request, vertexRequest } from './anthropic-messages/request.ts'
-import { SEARCH_WORDS, searchesItself } from './anthropic-messages/tools.ts'
+import { searches } from './anthropic-messages/tools.ts'
 import { answeringBy } from './json-answer.ts'
-import { type Protocol, searchesBy } from './protocol.ts'
+import type { Protocol } from './protocol.ts'
 
 /** Anthropic messages: `POST {base_url}/messages`, and everybody who speaks it. */
 export const anthropicMessages: Protocol<'text'> = {
   framing: 'sse',
   takesNames: false,
   takesUrls: ['image', 'file'],
-  searches: (call, endpoint) => searchesItself(endpoint) && searchesBy(call, SEARCH_WORDS),
+  searches,
   request,
   parts,
   reader: (call, endpoint) => answeringBy(answerToolOf(call, endpoint), new MessageReader(call)),

@@ -2,6 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import { type FunctionTool, foreignTool } from '../foreign.ts'
+import { searchesBy } from '../protocol.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { isAnthropic } from './betas.ts'
 import { capabilitiesOf } from './capabilities.ts'
@@ -32,8 +33,8 @@ function allowedOf(tools: Json[], choice: ToolChoice | undefined, names: ToolNam
   return offered.length > 0 ? offered : tools
 }
 
-/** Whether it searches the web. Others who speak so do not. */
-export const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) || endpoint.protocol === VERTEX
+// Others who speak so do not.
+const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) || endpoint.protocol === VERTEX
 
 function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] {
   if (tool.type === 'function') return [definitionOf(tool, call, endpoint, names)]
@@ -63,8 +64,14 @@ const isWebSearch = ({ type, engine }: Json): boolean =>
 
 const SEARCH = 'web_search'
 
-/** All that can be said of its search. */
-export const SEARCH_WORDS = ['max_uses', 'allowed_domains', 'excluded_domains', 'user_location']
+const SEARCH_WORDS = ['max_uses', 'allowed_domains', 'excluded_domains', 'user_location']
+
+/** Whether it searches the web as the call says: it may be told which domains to look at or which not, but not both (Anthropic, "Web search tool"). */
+export function searches(call: TextCall, endpoint: Endpoint): boolean {
+  const { web_search_options: options } = call.params
+  const isBoth = isObject(options) && options.allowed_domains !== undefined && options.excluded_domains !== undefined
+  return searchesItself(endpoint) && !isBoth && searchesBy(call, SEARCH_WORDS)
+}
 
 function webSearch(wish: unknown): Json {
   const given = isObject(wish) ? wish : {}

@@ -5,6 +5,7 @@ import type { TextCall, WebSearch } from '../../../../../src/core/inference/call
 import { needOf } from '../../../../../src/core/inference/need.ts'
 import { askedOf } from '../../../../../src/core/inference/plan/wanted.ts'
 import { planRoute } from '../../../../../src/core/inference/plan.ts'
+import { protocols } from '../../../../../src/core/protocols/registry.ts'
 import { textCall } from '../../../../support/call.ts'
 import { testGateway } from '../../../../support/gateway.ts'
 
@@ -62,6 +63,14 @@ function paramsAt(models: string[], more?: Partial<TextCall>): Record<string, Te
   return Object.fromEntries(plan.endpoints.map(one => [one.model, (askedOf(plan.models, call, one) as TextCall).params]))
 }
 
+/** What goes to one provider for it. */
+function bodyAt(slug: string, models: string[], more: Partial<TextCall> = {}) {
+  const { call, plan } = planned(models, { ...more, routing: { only: [slug] } })
+  const [endpoint] = plan.endpoints
+  if (!endpoint) throw new Error(`Nothing goes to ${slug}`)
+  return protocols.text[endpoint.protocol]?.request(askedOf(plan.models, call, endpoint) as TextCall, endpoint).body ?? {}
+}
+
 function refusal(models: string[], more?: Partial<TextCall>): GatewayError {
   try {
     planned(models, more)
@@ -105,6 +114,52 @@ describe(':thinking', () => {
   })
 })
 
+describe('what a variant asks for', () => {
+  const PLACE = { type: 'approximate', city: 'Bern', country: 'CH' }
+
+  test.each<[slug: string, search: WebSearch, said: object]>([
+    [
+      'anthropic',
+      { max_uses: 2, allowed_domains: ['a.example'], user_location: PLACE },
+      {
+        tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 2, allowed_domains: ['a.example'], user_location: PLACE }],
+      },
+    ],
+    [
+      'anthropic',
+      { excluded_domains: ['b.example'] },
+      { tools: [{ type: 'web_search_20250305', name: 'web_search', blocked_domains: ['b.example'] }] },
+    ],
+    [
+      'responses',
+      { allowed_domains: ['a.example'], user_location: PLACE },
+      { tools: [{ type: 'web_search', user_location: PLACE, filters: { allowed_domains: ['a.example'] } }] },
+    ],
+    ['google', {}, { tools: [{ googleSearch: {} }] }],
+    ['seeking', { user_location: PLACE }, { web_search_options: { user_location: PLACE } }],
+    ['openai', {}, { web_search_options: {} }],
+  ])('is said in the words of %s: %j', (slug, webSearch, said) => {
+    expect(bodyAt(slug, [MODEL], { webSearch })).toMatchObject(said)
+  })
+
+  test('is one search, where the client brings the provider’s own too', () => {
+    const own: TextCall['tools'] = [
+      { type: 'other', dialect: 'messages', value: { type: 'web_search_20250305', name: 'web_search', max_uses: 1 } },
+    ]
+    expect(bodyAt('anthropic', [`${MODEL}:online`], { dialect: 'messages', tools: own }).tools).toEqual(
+      own.map(tool => tool.type === 'other' && tool.value),
+    )
+  })
+
+  test('is to think, in the words of each', () => {
+    const asked = (slug: string) => bodyAt(slug, [`${MODEL}:thinking`], { params: { max_tokens: 4_000 } })
+    expect(asked('chat')).toHaveProperty('reasoning_effort')
+    expect(asked('responses')).toHaveProperty('reasoning')
+    expect(asked('anthropic')).toMatchObject({ thinking: { type: 'enabled' } })
+    expect(asked('google')).toHaveProperty('generationConfig.thinkingConfig')
+  })
+})
+
 describe(':online', () => {
   const NATIVE = ['seeking', 'openai', 'responses', 'anthropic', 'google']
 
@@ -112,6 +167,11 @@ describe(':online', () => {
     expect(slugs([`${MODEL}:online`])).toEqual(NATIVE)
     expect(slugs([MODEL], { webSearch: {} })).toEqual(NATIVE)
     expect(paramsAt([`${MODEL}:online`])).toEqual({ [MODEL]: { web_search_options: {} } })
+  })
+
+  test('leaves nobody for domains to look at and others to leave out: either can be said, but not both', () => {
+    const webSearch = { allowed_domains: ['a.example'], excluded_domains: ['b.example'] }
+    expect(() => planned([MODEL], { webSearch })).toThrow(':online and the web plugin')
   })
 
   test('is off where the plugin is', () => {
