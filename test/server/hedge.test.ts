@@ -302,6 +302,59 @@ describe('two endpoints at once', () => {
   })
 })
 
+describe('both of them', () => {
+  const manage = async (path: string, json: object) =>
+    (await (await server.fetch(path, { key: server.management_key, json })).json()) as { data: { id: string } }
+
+  beforeEach(() => start())
+
+  test('get what content filters leave, and so does the client of the quicker one', async () => {
+    const { data } = await manage('/guardrails', {
+      name: 'No addresses',
+      content_filter_builtins: [{ slug: 'email', action: 'redact' }],
+      filterOutput: true,
+    })
+    await manage(`/guardrails/${data.id}/assignments/keys`, { key_hashes: [new Bun.CryptoHasher('sha256').update(key).digest('hex')] })
+    upstreams[0].answer(() => never)
+    upstreams[1].answer(() => stream(['Ask eve@', 'acme.example']))
+    const outcome = await ask({ messages: [{ role: 'user', content: 'I am bob@acme.example' }] })
+    expect(textOf(outcome)).toBe('Ask [EMAIL]')
+    const redacted = { messages: [{ role: 'user', content: 'I am [EMAIL]' }] }
+    expect(upstreams.slice(0, 2).map(({ hits }) => hits[0]?.json)).toMatchObject([redacted, redacted])
+  })
+
+  test('may be of one provider with different credentials: whose answers is who pays', async () => {
+    await manage('/byok', { provider: 'first', key: 'sk-mine-0123456789', is_fallback: true })
+    const withMine = ({ headers }: Hit) => headers.authorization === 'Bearer sk-mine-0123456789'
+    upstreams[0].answer(hit => (withMine(hit) ? stream(['mine']) : never))
+    const outcome = await ask({ model: 'acme/one' })
+    expect([textOf(outcome), usageOf(outcome)?.cost]).toEqual(['mine', 0])
+    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+    expect(upstreams[0].hits.map(withMine)).toEqual([false, true])
+    upstreams[0].answer(hit => [withMine(hit) ? never : { ms: 100 }, stream(['ours'])])
+    const again = await ask({ model: 'acme/one' })
+    expect([textOf(again), usageOf(again)?.cost]).toEqual(['ours', costAt('first')])
+  })
+
+  test('stand in the routing metadata', async () => {
+    upstreams[0].answer(() => never)
+    const headers = { 'x-gateway-metadata': 'enabled' }
+    const call = chat(server, { stream: true, max_tokens: 50, provider: SOON }, { key, headers })
+    const metadata = heard((await call.outcome()).body).events.flatMap(one =>
+      one === '[DONE]' ? [] : (Object(one).gateway_metadata ?? []),
+    )
+    expect(metadata).toMatchObject([
+      {
+        attempt: 2,
+        attempts: [
+          { provider: 'first', model: 'acme/small', status: 499 },
+          { provider: 'second', model: 'acme/small', status: 200 },
+        ],
+      },
+    ])
+  })
+})
+
 const FAILED = 'gateway_attempts_failed_total{provider="first",error_type="provider_unavailable"}'
 const REFUSED = 'gateway_attempts_failed_total{provider="third",error_type="invalid_request"}'
 
