@@ -149,7 +149,7 @@ describe('field by field', () => {
   })
 
   test('what only a cache would heed reaches no provider', async () => {
-    await preset('cached', { model: 'acme/small', cache_enabled: true, cache_ttl_seconds: 60, plugins: [{ id: 'web' }] })
+    await preset('cached', { model: 'acme/small', cache_enabled: true, cache_ttl_seconds: 60, plugins: [{ id: 'moderation' }] })
     expect(await sent({ model: '@preset/cached' })).toEqual({ model: 'test-model', messages: [user] })
   })
 })
