@@ -4,6 +4,7 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../../src/core/identity/actor.ts'
 import { createKey } from '../../../../src/core/identity/keys.ts'
+import type { Block } from '../../../../src/core/inference/call.ts'
 import { infer } from '../../../../src/core/inference/infer.ts'
 import type { Cancellation } from '../../../../src/core/kernel/cancellation.ts'
 import { systemClock } from '../../../../src/core/kernel/clock.ts'
@@ -52,12 +53,13 @@ class World {
   readonly hits = new Map<string, Hit[]>()
   mostOpen = 0
   fates: Fate[][] = []
+  picture: Fate = { after: 0, says: 500, pace: 0 }
 
   egress = async ({ url, body }: { url: string; body: string }, cancellation: Cancellation): Promise<Incoming> => {
-    const call = (JSON.parse(body) as { messages: { content: string }[] }).messages[0]?.content ?? ''
     const name = new URL(url).hostname.replace('.example', '')
-    const fate = this.fates[Number(call)]?.[NAMES.indexOf(name)] ?? { after: 0, says: 'words', pace: 0 }
-    const hit: Hit = { fate, isOpen: true, isCancelled: false }
+    const call = body ? (JSON.parse(body) as { user: string }).user : 'picture'
+    const fate = body ? this.fates[Number(call)]?.[NAMES.indexOf(name)] : this.picture
+    const hit: Hit = { fate: fate ?? { after: 0, says: 'words', pace: 0 }, isOpen: true, isCancelled: false }
     this.hits.set(call, [...this.of(call), hit])
     this.mostOpen = Math.max(this.mostOpen, this.of(call).filter(({ isOpen }) => isOpen).length)
     return this.#answer(hit, cancellation)
@@ -117,12 +119,18 @@ beforeEach(async () => {
 afterEach(() => gateway.close())
 
 /** Asks, and reads to the end. Gives what it cost, in nano-dollars, or how it failed. */
-async function ask(user: string, after_ms: number, signal = new AbortController().signal): Promise<bigint | GatewayError> {
+async function ask(
+  user: string,
+  after_ms: number,
+  signal = new AbortController().signal,
+  blocks: Block[] = [{ type: 'text', text: 'Hi' }],
+): Promise<bigint | GatewayError> {
   const call = textCall({
     id: `gen-1-${user}`,
     stream: true,
     params: { max_tokens: 5 },
-    turns: [{ role: 'user', blocks: [{ type: 'text', text: user }] }],
+    user,
+    turns: [{ role: 'user', blocks }],
     routing: { hedge: { after_ms } },
   })
   try {
@@ -237,6 +245,32 @@ describe('no timer is left', () => {
       set.mockRestore()
       cleared.mockRestore()
     }
+    await expectNothingLeft()
+  })
+})
+
+describe('a picture that only the hedge’s provider cannot fetch itself', () => {
+  const picture = 'http://pictures.example/a.png'
+
+  /** The first answers after a while, and fetches pictures itself. The picture is there after so long, and is no picture. */
+  async function asked(pictureAfter: number): Promise<bigint | GatewayError> {
+    const { first, second } = CONFIG.providers
+    const config = { ...CONFIG, providers: { ...CONFIG.providers, first, second: { ...second, protocol: 'gemini' } } }
+    await gateway.close()
+    gateway = await testGateway({ config, clock: systemClock, egress: world.egress, resolve: async () => ['93.184.216.34'] })
+    actor = operator(gateway)
+    world.fates = [[words(60), words(0)]]
+    world.picture = { after: pictureAfter, says: 500, pace: 0 }
+    return ask('0', 5, undefined, [{ type: 'image', url: picture }])
+  }
+
+  test.each([
+    ['is left when the first has answered', 5_000, true],
+    ['says nothing of the first where it cannot be had', 0, false],
+  ])('%s', async (_, after, isLeft) => {
+    expect(await asked(after)).toBe(BigInt(15 * PRICES.first * 1_000))
+    expect(world.of('picture').map(({ isCancelled }) => isCancelled)).toEqual([isLeft])
+    expect(world.of('0')).toHaveLength(1)
     await expectNothingLeft()
   })
 })
