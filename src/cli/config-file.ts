@@ -46,8 +46,8 @@ async function textOf(file: string): Promise<string> {
   const content = Bun.file(file)
   // A pipe does not know its size.
   if (Number.isFinite(content.size) && content.size > LARGEST) throw invalid(`${file}: expected at most ${LARGEST} bytes`)
-  const text = await content.text().catch(() => {
-    throw invalid(`${file}: the config file cannot be read`)
+  const text = await content.text().catch(cause => {
+    throw new GatewayError('invalid_request', `${file}: the config file cannot be read`, { cause })
   })
   // Whoever wants the defaults can say `{}`; what is empty was lost, or is just being written.
   if (text.trim() === '') throw invalid(`${file}: expected settings, found an empty file`)

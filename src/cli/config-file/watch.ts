@@ -16,6 +16,8 @@ export class ConfigWatch {
   /** How the file looked last, and when it was last read. */
   #seen: string | null = null
   #read: string | null = null
+  /** Which one was the last that was not taken. */
+  #told: string | null = null
   #busy: Promise<void> | null = null
 
   constructor(gateway: Gateway, places: string[], taken: ConfigFile) {
@@ -61,8 +63,15 @@ export class ConfigWatch {
       if (!isAsked && found.text === this.#taken.text && found.file === this.#taken.file && !this.#gateway.configStatus.rejected) return
       await this.#put(found)
     } catch (thrown) {
-      rejectConfig(this.#gateway, GatewayError.from(thrown))
+      this.#reject(GatewayError.from(thrown), look, isAsked)
     }
+  }
+
+  // What was no fault of the text (a disk, the store) may be over at the next look, and is told of once.
+  #reject(error: GatewayError, look: string, isAsked: boolean): void {
+    if (error.cause !== undefined) this.#read = null
+    if (isAsked || look !== this.#told) rejectConfig(this.#gateway, error)
+    this.#told = look
   }
 
   async #put(found: ConfigFile): Promise<void> {

@@ -154,8 +154,8 @@ describe('a config file that is wrong', () => {
     expect([gateway.config === before, gateway.configStatus.rejected]).toEqual([true, true])
     const checked = Bun.spawnSync([...PROGRAM, 'config', 'check', file], { env: { ...process.env, NO_COLOR: '1' } })
     expect([checked.exitCode, checked.stderr.toString()]).toEqual([2, `gateway: ${file}: ${reason}\n`])
-    write('service_name: 6')
-    expect(await looks(2)).toEqual([`rejected ${file}: service_name: expected string, found a number`])
+    write('default_model: 6')
+    expect(await looks(2)).toEqual([`rejected ${file}: default_model: expected string of at least 1 character, found a number`])
     write(TEXT)
     expect(await looks(3)).toEqual(['applied '])
     expect(gateway.configStatus.rejected).toBe(false)
@@ -180,6 +180,31 @@ describe('a config file that is wrong', () => {
     expect(gateway.config.service_name).toBe('one')
     write('service_name: two')
     expect(await looks(2)).toEqual(['applied service_name'])
+  })
+
+  test('because something else was in the way is tried again, and told of once', async () => {
+    write(TEXT)
+    const { gateway, looks } = await watched()
+    await looks(2)
+    const { freeSince } = gateway.store.generations
+    gateway.store.generations.freeSince = () => Promise.reject(new Error('The disk is gone'))
+    write('limits: { free_models: { requests_per_day: 1 } }')
+    expect(await looks(5)).toEqual(['rejected Internal Server Error'])
+    expect([gateway.config.service_name, gateway.config.limits.free_models]).toEqual(['one', false])
+    gateway.store.generations.freeSince = freeSince
+    expect(await looks(1)).toEqual(['applied service_name,limits.free_models'])
+    expect(await looks(3)).toEqual([])
+  })
+
+  test('twice for the same reason is told of once, and again when it is asked for', async () => {
+    write(TEXT)
+    const { watch, told, looks } = await watched()
+    write('service_name: 5')
+    expect(await looks(3)).toHaveLength(1)
+    write('service_name:   6')
+    expect(await looks(3)).toEqual([])
+    await watch.reload()
+    expect(told()).toHaveLength(1)
   })
 
   test('because it is a directory now, is left alone, and told of when it is asked for', async () => {
