@@ -31,40 +31,17 @@ export async function raced<K extends Kind>(
   first: Try,
   delay: number,
 ): Promise<Begun<K> | null> {
+  const race = new Race(gateway, running, line, delay)
   const [mine, others] = two(running.cancellation)
-  const alarm = new Alarm(delay)
-  first.cancellation = mine
-  first.onSent = () => alarm.set()
-  const lane = laneOf(gateway, running, line, first)
-  const isEarly = await Promise.race([lane.outcome.then(() => true), alarm.rung])
-  alarm.stop()
-  const second = isEarly ? undefined : line.next()
-  if (!second) return answerOf(line, await lane.outcome)
+  const lane = race.started(first, mine)
+  if (!(await race.isLate(lane))) return race.answerOf(await lane.outcome)
+  const second = line.next()
+  if (!second) return race.answerOf(await lane.outcome)
   try {
-    second.cancellation = others
-    return await beside(gateway, running, line, lane, laneOf(gateway, running, line, second), delay)
+    return await race.between(lane, race.started(second, others))
   } finally {
     line.over(second)
   }
-}
-
-/** Both at once, until one of them answers or none will. */
-async function beside<K extends Kind>(
-  gateway: Gateway,
-  running: Running<K>,
-  line: Line<K>,
-  first: Lane<K>,
-  hedge: Lane<K>,
-  delay: number,
-): Promise<Begun<K> | null> {
-  gateway.events.publish('hedge.started', { endpoint: hedge.one.endpoint })
-  const earlier = await Promise.race([first.outcome, hedge.outcome])
-  const other = earlier.one === first.one ? hedge : first
-  const isDecided = earlier.begun !== null || running.cancellation.reason !== null || decidesFor(other.one, earlier)
-  if (isDecided) await giveUp(gateway, other, delay)
-  const begun = answerOf(line, earlier) ?? (isDecided ? null : answerOf(line, await other.outcome))
-  if (begun?.endpoint === hedge.one.endpoint) gateway.events.publish('hedge.won', { endpoint: begun.endpoint })
-  return begun
 }
 
 /** A try as it runs, and what becomes of it: that is never rejected. */
@@ -80,34 +57,75 @@ interface Outcome<K extends Kind> {
   thrown: unknown
 }
 
-function laneOf<K extends Kind>(gateway: Gateway, running: Running<K>, line: Line<K>, one: Try): Lane<K> {
-  const outcome = tried(gateway, running, one, line.echoes).then(
-    begun => ({ one, begun, thrown: null }),
-    thrown => ({ one, begun: null, thrown }),
-  )
-  return { one, outcome }
-}
+class Race<K extends Kind> {
+  readonly #gateway: Gateway
+  readonly #running: Running<K>
+  readonly #line: Line<K>
+  readonly #delay: number
+  readonly #alarm: Alarm
 
-function answerOf<K extends Kind>(line: Line<K>, { one, begun, thrown }: Outcome<K>): Begun<K> | null {
-  if (!begun) line.failed(one, thrown)
-  return begun
-}
+  constructor(gateway: Gateway, running: Running<K>, line: Line<K>, delay: number) {
+    this.#gateway = gateway
+    this.#running = running
+    this.#line = line
+    this.#delay = delay
+    this.#alarm = new Alarm(delay)
+  }
 
-/** Whether a failure leaves nothing to wait for: our own bug, or a request that the other provider of the model would refuse too. */
-function decidesFor(other: Try, { one, thrown }: Outcome<Kind>): boolean {
-  const error = GatewayError.from(thrown)
-  return error.type === 'server' || (one.sent !== null && one.endpoint.model === other.endpoint.model && !isWorthFallback(error))
-}
+  started(one: Try, cancellation: Cancellation): Lane<K> {
+    one.cancellation = cancellation
+    one.onSent = () => this.#alarm.set()
+    const outcome = tried(this.#gateway, this.#running, one, this.#line.echoes).then(
+      begun => ({ one, begun, thrown: null }),
+      thrown => ({ one, begun: null, thrown }),
+    )
+    return { one, outcome }
+  }
 
-// Closed at once, also where both have answered in the same moment. All that a try waits for ends when it is cancelled.
-async function giveUp({ clock, health }: Gateway, { one, outcome }: Lane<Kind>, delay: number): Promise<void> {
-  one.cancellation.cancel(GIVEN_UP)
-  const { begun } = await outcome
-  await begun?.rest?.return?.()
-  if (one.error && one.error !== GIVEN_UP) return
-  one.error = GIVEN_UP
-  // A hedge that had less time than its rival is not measured by that.
-  if (!begun && one.sent !== null && clock.ticks() - one.sent >= delay) health.outrun(one.endpoint, one.sent)
+  /** Whether the try has come to nothing for so long since its request went out. False as soon as it has come to something. */
+  async isLate({ outcome }: Lane<K>): Promise<boolean> {
+    const early = await Promise.race([outcome, this.#alarm.rung])
+    this.#alarm.stop()
+    return early === null
+  }
+
+  /** Both at once, until one of them answers or none will. */
+  async between(first: Lane<K>, hedge: Lane<K>): Promise<Begun<K> | null> {
+    const { events } = this.#gateway
+    events.publish('hedge.started', { endpoint: hedge.one.endpoint })
+    const earlier = await Promise.race([first.outcome, hedge.outcome])
+    const other = earlier.one === first.one ? hedge : first
+    const isDecided = this.#isDecided(earlier, other.one)
+    if (isDecided) await this.#giveUp(other)
+    const begun = this.answerOf(earlier) ?? (isDecided ? null : this.answerOf(await other.outcome))
+    if (begun?.endpoint === hedge.one.endpoint) events.publish('hedge.won', { endpoint: begun.endpoint })
+    return begun
+  }
+
+  answerOf({ one, begun, thrown }: Outcome<K>): Begun<K> | null {
+    if (!begun) this.#line.failed(one, thrown)
+    return begun
+  }
+
+  // Nothing is left to wait for after our own bug either, and after a request that the other provider of the model would refuse too.
+  #isDecided({ one, begun, thrown }: Outcome<K>, other: Try): boolean {
+    if (begun || this.#running.cancellation.reason) return true
+    const error = GatewayError.from(thrown)
+    const isRefusal = one.sent !== null && !isWorthFallback(error)
+    return error.type === 'server' || (isRefusal && one.endpoint.model === other.endpoint.model)
+  }
+
+  // Closed at once, also where both have answered in the same moment. All that a try waits for ends when it is cancelled.
+  async #giveUp({ one, outcome }: Lane<K>): Promise<void> {
+    const { clock, health } = this.#gateway
+    one.cancellation.cancel(GIVEN_UP)
+    const { begun } = await outcome
+    await begun?.rest?.return?.()
+    if (one.error && one.error !== GIVEN_UP) return
+    one.error = GIVEN_UP
+    // A hedge that had less time than its rival is not measured by that.
+    if (!begun && one.sent !== null && clock.ticks() - one.sent >= this.#delay) health.outrun(one.endpoint, one.sent)
+  }
 }
 
 /** As a server has it whose client left. */
@@ -126,7 +144,7 @@ function two(cancellation: Cancellation): [Cancellation, Cancellation] {
 /** Rings so many milliseconds after it was set, unless it was stopped. */
 class Alarm {
   readonly #delay: number
-  readonly #ringing = Promise.withResolvers<false>()
+  readonly #ringing = Promise.withResolvers<null>()
   #timer: ReturnType<typeof setTimeout> | undefined
   #isStopped = false
 
@@ -134,12 +152,12 @@ class Alarm {
     this.#delay = delay
   }
 
-  get rung(): Promise<false> {
+  get rung(): Promise<null> {
     return this.#ringing.promise
   }
 
   set(): void {
-    if (!this.#isStopped) this.#timer = setTimeout(() => this.#ringing.resolve(false), this.#delay)
+    if (!this.#isStopped) this.#timer = setTimeout(() => this.#ringing.resolve(null), this.#delay)
   }
 
   stop(): void {
