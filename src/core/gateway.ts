@@ -14,7 +14,7 @@ import { Health } from './inference/health.ts'
 import { Retries } from './inference/retries.ts'
 import { Sessions } from './inference/sessions.ts'
 import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
-import { type Clock, systemClock } from './kernel/clock.ts'
+import { type Clock, nextTurn, systemClock } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
@@ -209,11 +209,12 @@ function openStore(data: string | undefined, durability: Config['storage']['dura
 
 /** What is kept in memory ends with it. */
 const noHolds = (): HoldJournal => ({
-  open: () => () => undefined,
+  open: () => FORGOTTEN,
   progress: () => undefined,
   left: () => [],
   clear: () => undefined,
 })
+const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
 const NO_HEAD = { read: () => null, write: () => undefined }
 
 // Only where they are limited: then a restart gives nobody another day's worth.
@@ -249,5 +250,3 @@ async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
   await store.members.first(firstMember(owner, clock.now()))
   return owner
 }
-
-const nextTurn = () => new Promise<void>(resolve => setImmediate(resolve))

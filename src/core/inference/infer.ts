@@ -9,7 +9,7 @@ import type { Kind, Work } from './call.ts'
 import { type Filtered, filteredBy } from './filters.ts'
 import { type Candidates, candidatesFor, type Plan, planAmong, planTo, unordered } from './plan.ts'
 import { routedFailure } from './routing-metadata.ts'
-import { begin, type Running } from './running.ts'
+import { begin, type Running, wordWritten } from './running.ts'
 import { sessionOf } from './sessions.ts'
 import { type Answer, settle, settleFailure } from './settle.ts'
 
@@ -25,7 +25,7 @@ export async function infer<K extends Kind>(
   const leave = admit(gateway, actor, call, policy)
   const looked = filteredBy(policy, kind, call)
   const filtered = looked instanceof Promise ? await looked : looked
-  const running = start(gateway, actor, kind, filtered, signal, leave)
+  const running = await start(gateway, actor, kind, filtered, signal, leave)
   try {
     if (filtered.error) throw filtered.error
     return settle(gateway, running, await attemptInOrder(gateway, running))
@@ -37,14 +37,14 @@ export async function infer<K extends Kind>(
 }
 
 /** Plans and begins a call. Its place is free again (`leave`) when it is forgotten, or at once where it does not begin. */
-function start<K extends Kind>(
+async function start<K extends Kind>(
   gateway: Gateway,
   actor: Actor,
   kind: K,
   { call, error, filtering }: Filtered<K>,
   signal: AbortSignal,
   leave: () => void,
-): Running<K> {
+): Promise<Running<K>> {
   let candidates: Candidates<K> | null = null
   try {
     // Filters take their time: what holds is what holds now.
@@ -55,6 +55,7 @@ function start<K extends Kind>(
     const running = begin(gateway, actor, kind, call, plan, signal, leave)
     running.filtering = filtering
     if (error && call.routingMetadata) running.plan = planUnsent(gateway, actor, kind, call)
+    if (running.word) await wordWritten(gateway, running)
     return running
   } catch (refusal) {
     leave()

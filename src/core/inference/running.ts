@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
-import type { Amounts, Bound, HeldCall, Hold } from '../ledger/ledger.ts'
+import type { Amounts, Bound, HeldCall, Hold, Word } from '../ledger/ledger.ts'
 import { policyFor } from '../policy/effective.ts'
 import type { Kind, Work } from './call.ts'
 import type { Filtering } from './filters/filtering.ts'
@@ -20,8 +20,7 @@ export interface Running<K extends Kind> {
   hold: Hold | null
   /** Word of it that outlives the process; null where nothing is set aside. */
   held: HeldCall | null
-  /** Says that there is no more to be remembered of it: it is on record. */
-  onRecord(): void
+  word: Word | null
   /** Whether any limit applies to it. */
   isBounded: boolean
   /** What it has come to by now, in nano-dollars; null until an answer begins. */
@@ -58,7 +57,7 @@ export const clientLeft = () => new GatewayError('unmapped', 'The client closed 
 /** Whether the call ended because its client left. */
 export const isAbandoned = ({ cancellation }: Running<Kind>): boolean => cancellation.reason?.status === CLIENT_CLOSED_REQUEST
 
-/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten, which `leave` hears of. Throws 402 where a limit has not enough left, 503 where word of it cannot be left. */
+/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten, which `leave` hears of. Throws 402 where a limit has not enough left. */
 export function begin<K extends Kind>(
   gateway: Gateway,
   actor: Actor,
@@ -80,7 +79,7 @@ export function begin<K extends Kind>(
     plan: hold ? { ...plan, endpoints: plan.endpoints.filter(endpoint => isPayable(hold.amounts, endpoint)) } : plan,
     hold,
     held: null,
-    onRecord: () => undefined,
+    word: null,
     isBounded: bounds.length > 0,
     soFar: null,
     cancellation,
@@ -93,7 +92,7 @@ export function begin<K extends Kind>(
     forget: () => undefined,
   }
   running.held = hold && heldFor(running, hold)
-  if (hold && running.held) running.onRecord = writeDown(gateway, hold, running.held)
+  running.word = running.held && gateway.holds.open(running.held)
   const unlisted = gateway.calls.add(running)
   running.forget = () => {
     unlisted()
@@ -137,12 +136,17 @@ function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { pa
   }
 }
 
-/** Leaves word of the call before it goes out, so that a dead process cannot forget it. Throws 503, with everything given back, when that cannot be done. */
-function writeDown({ holds, ledger }: Gateway, hold: Hold, held: HeldCall): () => void {
+/**
+ * Waits until word of the call is left, so that a dead process cannot forget it: before that it must not go out. Throws 503, with everything
+ * given back, when that cannot be done.
+ */
+export async function wordWritten({ ledger }: Gateway, { word, hold, forget }: Running<Kind>): Promise<void> {
   try {
-    return holds.open(held)
+    await word?.written
   } catch (thrown) {
-    ledger.release(hold)
+    word?.forget()
+    if (hold) ledger.release(hold)
+    forget()
     throw thrown
   }
 }

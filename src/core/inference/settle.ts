@@ -183,7 +183,7 @@ function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Pro
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
   running.forget()
   const recorded = gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge })
-  return running.held ? recorded.then(running.onRecord) : recorded
+  return running.word ? recorded.then(running.word.forget) : recorded
 }
 
 function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {

@@ -4,4 +4,7 @@ export interface Clock {
   ticks(): number
 }
 
+/** Resolves when all that this turn of the event loop has brought has been seen. */
+export const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+
 export const systemClock: Clock = { now: () => new Date(), ticks: () => performance.now() }

@@ -73,13 +73,18 @@ export interface HeldCall extends Payer {
   spent: bigint
 }
 
+/** Word of one call. */
+export interface Word {
+  /** Resolves when it outlives the process. Throws 503 when it cannot be written. */
+  written: Promise<void>
+  /** There is no more to be remembered of the call: it is on record, or did not go out. */
+  forget(): void
+}
+
 /** Remembers the calls that run, for the process that comes after this one. Only whoever serves writes there. */
 export interface HoldJournal {
-  /**
-   * Leaves word of a call, and gives back how to say that it is on record: then there is no more to be remembered. What has returned
-   * outlives the process. Throws 503 when it cannot be written.
-   */
-  open(held: HeldCall): () => void
+  /** Leaves word of a call, which must not go out before that is written. */
+  open(held: HeldCall): Word
   /** What running calls have come to by now. */
   progress(calls: { held: HeldCall; spent: bigint }[]): void
   /** Every call of which there is word, also of those that are on record. */

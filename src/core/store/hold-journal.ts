@@ -1,6 +1,7 @@
-import { closeSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { unavailable } from '../errors.ts'
+import { nextTurn } from '../kernel/clock.ts'
 import { parseObject } from '../kernel/json.ts'
 import { Roster } from '../kernel/roster.ts'
 import type { HeldCall, HoldJournal } from '../ledger/ledger.ts'
@@ -9,38 +10,60 @@ import type { HeldCall, HoldJournal } from '../ledger/ledger.ts'
 const LARGEST = 4 * 1024 * 1024
 
 /**
- * Word of the calls that run, in a file beside the database: a line when a call goes out, another when it has come to more. Writing one takes
- * no lock and a few microseconds, and whoever has written it may be killed. It need not say that a call has ended: that call is on record.
+ * Word of the calls that run, in a file beside the database: a line when a call goes out, another when it has come to more. Writing takes
+ * no lock and a few microseconds, once for all calls that begin in one turn of the event loop, and whoever has written may be killed. It
+ * need not say that a call has ended: that call is on record.
  */
 export function openHoldJournal(data: string): HoldJournal {
   const path = join(data, 'holds.log')
   const open = new Roster<HeldCall>()
   let file: number | undefined
   let size = 0
+  let turn: Turn | undefined
 
   function append(lines: string): void {
-    file ??= openSync(path, 'a', 0o600)
-    size += writeSync(file, lines)
+    file ??= reopened()
+    try {
+      size += writeAll(file, lines)
+    } catch (error) {
+      // Nobody is to find word of calls that do not go out.
+      ftruncateSync(file, size)
+      throw error
+    }
     if (size > LARGEST) rewrite()
+  }
+
+  function reopened(): number {
+    const old = openSync(path, 'a', 0o600)
+    size = fstatSync(old).size
+    return old
   }
 
   function rewrite(): void {
     const anew = `${path}.new`
     const fresh = openSync(anew, 'w', 0o600)
-    size = writeSync(fresh, [...open].map(lineOf).join(''))
+    size = writeAll(fresh, [...open].map(lineOf).join(''))
     renameSync(anew, path)
     if (file !== undefined) closeSync(file)
     file = fresh
   }
 
+  async function writeTurn(): Promise<void> {
+    await nextTurn()
+    const lines = turn?.lines ?? ''
+    turn = undefined
+    try {
+      append(lines)
+    } catch (cause) {
+      throw unavailable('The call could not be recorded', undefined, cause)
+    }
+  }
+
   return {
     open(held) {
-      try {
-        append(lineOf(held))
-      } catch (cause) {
-        throw unavailable('The call could not be recorded', undefined, cause)
-      }
-      return open.add(held)
+      turn ??= { lines: '', written: writeTurn() }
+      turn.lines += lineOf(held)
+      return { written: turn.written, forget: open.add(held) }
     },
     progress(calls) {
       const changed = calls.filter(({ held, spent }) => held.spent !== spent)
@@ -50,6 +73,19 @@ export function openHoldJournal(data: string): HoldJournal {
     left: () => leftIn(path),
     clear: rewrite,
   }
+}
+
+/** What is written at the end of a turn of the event loop, for all calls that have begun in it. */
+interface Turn {
+  lines: string
+  written: Promise<void>
+}
+
+/** Writes all of it, or throws; gives back how many bytes it was. */
+function writeAll(file: number, text: string): number {
+  const written = writeSync(file, text)
+  if (written < Buffer.byteLength(text)) throw new Error('Only a part of it could be written')
+  return written
 }
 
 // Field by field: copying the rest of an object costs more than writing it down.

@@ -1,5 +1,6 @@
 import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
+import { nextTurn } from '../kernel/clock.ts'
 import type { Charge } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from './generations.ts'
 
@@ -125,5 +126,3 @@ function tell(events: Events, generation: Generation): void {
 }
 
 const isRefusal = (error: unknown) => error instanceof GatewayError && error.type === 'conflict'
-
-const nextTurn = () => new Promise<void>(resolve => setImmediate(resolve))

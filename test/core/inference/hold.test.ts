@@ -24,7 +24,7 @@ async function calling() {
   const word: string[] = []
   gateway.holds.open = ({ id }: HeldCall) => {
     word.push(`open ${id}`)
-    return () => void word.push(`close ${id}`)
+    return { written: Promise.resolve(), forget: () => void word.push(`close ${id}`) }
   }
   const call = () => infer(gateway, actor, 'text', textCall(), new AbortController().signal).catch(thrown => GatewayError.from(thrown))
   return { gateway, hash: data.hash, call, word }
@@ -47,9 +47,10 @@ describe('word of a call', () => {
     gateway.events.on('attempt.failed', () => {
       asked += 1
     })
-    gateway.holds.open = () => {
-      throw unavailable('The call could not be recorded')
-    }
+    gateway.holds.open = () => ({
+      written: Promise.reject(unavailable('The call could not be recorded')),
+      forget: () => undefined,
+    })
     expect(await call()).toMatchObject({ status: 503 })
     expect([asked, gateway.ledger.held(`key ${hash}`, true), gateway.calls.size]).toEqual([0, 0n, 0])
     await gateway.close()

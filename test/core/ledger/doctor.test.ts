@@ -101,7 +101,7 @@ describe('gateway doctor', () => {
       nanos: 5n,
       spent: 1n,
     }
-    one.holds.open({ ...payer, ...call })
+    await one.holds.open({ ...payer, ...call }).written
     expect((await examine(other)).data.filter(({ ok }) => !ok)).toEqual([])
     expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain('1 calls run')
     await Promise.all([one.close(), other.close()])

@@ -11,6 +11,7 @@ import {
   type Ledger,
   openLedger,
   type Payer,
+  type Word,
 } from '../../../src/core/ledger/ledger.ts'
 import { dayOf, firstDayOf, type Period } from '../../../src/core/ledger/periods.ts'
 import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
@@ -112,7 +113,7 @@ const chance = (seed: number) => {
 interface Open {
   hold: Hold
   payer: Payer
-  onRecord(): void
+  word: Word
 }
 
 /** Runs the ledger beside the reference; the first difference in words, or undefined. */
@@ -183,7 +184,7 @@ async function differenceIn(
       const hold = ledger.reserve(payer, exactly(amounts), bounds)
       if (!expected) return `${id} was let in`
       reference.holds.set(id, { ...payer, ...granted })
-      open.set(id, { hold, payer, onRecord: journal.open(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)) })
+      open.set(id, { hold, payer, word: journal.open(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)) })
     } catch (thrown) {
       if (expected) return `${id} was refused`
       if (GatewayError.from(thrown).status !== 402) throw thrown
@@ -195,7 +196,7 @@ async function differenceIn(
     open.delete(id)
     reference.holds.delete(id)
     if (!one) throw new Error('Nothing was chosen')
-    one.onRecord()
+    one.word.forget()
     return one
   }
 
@@ -244,11 +245,12 @@ async function reopened(
   reference: Reference,
   open: Map<string, Open>,
 ): Promise<Ledger> {
+  for (const { word } of open.values()) await word.written
   for (const { id, spent: nanos, key_hash, user_id, workspace_id } of journal.left()) {
     if (await store.generations.byId(id)) continue
     const charge = { key_hash, user_id, workspace_id, byok: false, nanos, day: dayOf(clock.now()) }
     store.generations.record([{ ...entryOf(id), charge }])
-    open.get(id)?.onRecord()
+    open.get(id)?.word.forget()
     reference.charges.push(charge)
   }
   journal.clear()

@@ -32,10 +32,10 @@ const held = (id: string, more: Partial<HeldCall> = {}): HeldCall => ({
 const file = () => join(data, 'holds.log')
 
 describe('the journal of holds', () => {
-  test('remembers for the next process what this one has left, to the last field and nano-dollar', () => {
+  test('remembers for the next process what this one has left, to the last field and nano-dollar', async () => {
     const journal = openHoldJournal(data)
-    journal.open(held('a'))
-    journal.open(held('b', { byok: true, streamed: false }))
+    await journal.open(held('a')).written
+    await journal.open(held('b', { byok: true, streamed: false })).written
     expect(openHoldJournal(data).left()).toEqual([held('a'), held('b', { byok: true, streamed: false })])
     expect(statSync(file()).mode & 0o777).toBe(0o600)
   })
@@ -44,11 +44,20 @@ describe('the journal of holds', () => {
     expect(openHoldJournal(data).left()).toEqual([])
   })
 
-  test('remembers what calls have come to, the last time that it was said', () => {
+  test('writes what begins in one turn at once', async () => {
+    const journal = openHoldJournal(data)
+    const [a, b] = [journal.open(held('a')), journal.open(held('b'))]
+    expect(openHoldJournal(data).left()).toEqual([])
+    expect(a.written).toBe(b.written)
+    await a.written
+    expect(openHoldJournal(data).left()).toEqual([held('a'), held('b')])
+  })
+
+  test('remembers what calls have come to, the last time that it was said', async () => {
     const journal = openHoldJournal(data)
     const [a, b] = [held('a'), held('b')]
     journal.open(a)
-    journal.open(b)
+    await journal.open(b).written
     journal.progress([
       { held: a, spent: 7n },
       { held: b, spent: 5n },
@@ -57,33 +66,33 @@ describe('the journal of holds', () => {
     expect(openHoldJournal(data).left()).toEqual([held('a', { spent: 11n }), held('b')])
   })
 
-  test('says again only what has changed', () => {
+  test('says again only what has changed', async () => {
     const journal = openHoldJournal(data)
     const a = held('a')
-    journal.open(a)
+    await journal.open(a).written
     const before = statSync(file()).size
     journal.progress([{ held: a, spent: 5n }])
     expect(statSync(file()).size).toBe(before)
   })
 
-  test('leaves out a line that was cut, and what is none', () => {
-    const journal = openHoldJournal(data)
-    journal.open(held('a'))
+  test('leaves out a line that was cut, and what is none', async () => {
+    await openHoldJournal(data).open(held('a')).written
     appendFileSync(file(), 'nonsense\n{"spent":"1"}\n[]\n{"id":"b","key_ha')
     expect(openHoldJournal(data).left()).toEqual([held('a')])
   })
 
-  test('forgets all but the calls that run when it is cleared', () => {
+  test('forgets all but the calls that run when it is cleared', async () => {
     const journal = openHoldJournal(data)
-    const [, onRecord] = ['a', 'b', 'c'].map(id => journal.open(held(id)))
-    onRecord?.()
+    const [, b, c] = ['a', 'b', 'c'].map(id => journal.open(held(id)))
+    await c?.written
+    b?.forget()
     journal.clear()
     expect(
       openHoldJournal(data)
         .left()
         .map(({ id }) => id),
     ).toEqual(['a', 'c'])
-    journal.open(held('d'))
+    await journal.open(held('d')).written
     expect(
       openHoldJournal(data)
         .left()
@@ -91,10 +100,14 @@ describe('the journal of holds', () => {
     ).toEqual(['a', 'c', 'd'])
   })
 
-  test('does not grow with the calls that were made, only with those that run', () => {
+  test('does not grow with the calls that were made, only with those that run', async () => {
     const journal = openHoldJournal(data)
     journal.open(held('stays'))
-    for (let i = 0; i < 30_000; i++) journal.open(held(`g${i}`))()
+    for (let i = 0; i < 30_000; i++) {
+      const { written, forget } = journal.open(held(`g${i}`))
+      if (i % 10 === 0) await written
+      forget()
+    }
     expect(statSync(file()).size).toBeLessThan(5 * 1024 * 1024)
     expect(
       openHoldJournal(data)
@@ -104,13 +117,12 @@ describe('the journal of holds', () => {
     expect(readFileSync(file(), 'utf8').split('\n').length).toBeLessThan(30_000)
   })
 
-  test('refuses a call of which it cannot leave word: 503', () => {
+  test('refuses a call of which it cannot leave word: 503', async () => {
     rmSync(data, { recursive: true })
-    expect(() => openHoldJournal(data).open(held('a'))).toThrow(GatewayError)
-    try {
-      openHoldJournal(data).open(held('a'))
-    } catch (thrown) {
-      expect(GatewayError.from(thrown)).toMatchObject({ status: 503, retryAfter: 5 })
-    }
+    const refusal = await openHoldJournal(data)
+      .open(held('a'))
+      .written.catch(thrown => thrown)
+    expect(refusal).toBeInstanceOf(GatewayError)
+    expect(refusal).toMatchObject({ status: 503, retryAfter: 5 })
   })
 })

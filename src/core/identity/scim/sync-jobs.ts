@@ -1,5 +1,6 @@
 import { GatewayError, notFound } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
+import { nextTurn } from '../../kernel/clock.ts'
 import type { Actor } from '../actor.ts'
 import { type AuditEntry, auditEntry } from '../audit.ts'
 import { mustManageAll } from '../management.ts'
@@ -84,7 +85,7 @@ async function applied(gateway: Gateway, actor: Actor): Promise<number> {
   for (const workspace_id of await jobs.workspaces()) {
     await jobs.apply(workspace_id, moverFor(gateway, actor))
     // Streams go on between two workspaces.
-    await new Promise<void>(resolve => setImmediate(resolve))
+    await nextTurn()
   }
   return count
 }

@@ -1,3 +1,4 @@
+import { nextTurn } from '../../kernel/clock.ts'
 import { Machine } from '../patterns/machine.ts'
 import { Lane, matchesOf } from './lane.ts'
 import type { Match, OpenedLooking, OpenedRule } from './rule.ts'
@@ -78,5 +79,3 @@ function* followed(text: string, rule: OpenedRule, looking: OpenedLooking, found
 const SLICE = 16 * 1024
 /** A few milliseconds. */
 const STEPS_AT_ONCE = 1_000_000
-
-const nextTurn = () => new Promise<void>(resolve => setImmediate(resolve))
