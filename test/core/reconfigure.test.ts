@@ -10,7 +10,7 @@ import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { TestClock, testGateway, testKeys } from '../support/gateway.ts'
-import { completion, delta, type Script, sseHead, startUpstream, status, type Upstream } from '../support/upstream.ts'
+import { completion, delta, type Script, sseHead, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
 
 let first: Upstream
 let second: Upstream
@@ -132,6 +132,14 @@ async function rest({ gateway, clock, ask }: House): Promise<number> {
   return until === 0 ? 0 : until - (clock.ticks() - 1_000_000)
 }
 
+/** Of the first endpoint as much is known as a hedge needs, and now it is silent. */
+function measure({ gateway, clock }: House): void {
+  const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
+  for (let i = 0; i < 20 && endpoint; i++) gateway.health.answered(endpoint, clock.ticks() - 20, true)
+  first.answer(() => never)
+  second.answer(() => stream(['quick']))
+}
+
 interface Row {
   setting: string
   before?: Json
@@ -220,6 +228,17 @@ const ROWS: Row[] = [
     },
   ),
   row('routing.failures', { routing: { failures: 0 } }, { before: { routing: { failures: 1 } }, seen: rest, was: 5_000, is: 0 }),
+  row(
+    'routing.hedge',
+    { routing: { hedge: true } },
+    {
+      prepare: async house => measure(house),
+      seen: ({ ask }) =>
+        unlessWaiting(async signal => (await (await ask({ model: 'acme/small', stream: true }, { signal })).text()).includes('quick')),
+      was: 'waits',
+      is: true,
+    },
+  ),
   row(
     'routing.pause_seconds',
     { routing: { failures: 1, pause_seconds: 7 } },

@@ -127,14 +127,14 @@ describe('an endpoint', () => {
 
 test('other settings hold for what is known already', () => {
   fail(5)
-  health.reconfigure({ choice: 'listed', failures: 0, pause_seconds: 5 })
+  health.reconfigure({ choice: 'listed', failures: 0, hedge: false, pause_seconds: 5 })
   expect(rest()).toBe(0)
-  health.reconfigure({ choice: 'listed', failures: 2, pause_seconds: 5 })
+  health.reconfigure({ choice: 'listed', failures: 2, hedge: false, pause_seconds: 5 })
   expect(rest()).toBe(5 * SECOND)
   clock.pass(5 * SECOND)
   succeed()
   clock.pass(10 * MINUTE)
-  health.reconfigure({ choice: 'listed', failures: 2, pause_seconds: 7 })
+  health.reconfigure({ choice: 'listed', failures: 2, hedge: false, pause_seconds: 7 })
   fail(2)
   expect(rest()).toBe(7 * SECOND)
 })
