@@ -15,9 +15,13 @@ export function usageOf(given: unknown): Usage | undefined {
     input: inputOf(prompt, given),
     output: outputOf(prompt, completion, given),
     prediction: predictionOf(given),
-    web_search_requests: null,
+    web_search_requests: searchesOf(given),
   }
 }
+
+// Under OpenRouter's name, or Perplexity's.
+const searchesOf = (given: Json): number | null =>
+  count(member(given, 'server_tool_use').web_search_requests) ?? count(given.num_search_queries) ?? null
 
 function inputOf(prompt: number, given: Json): Usage['input'] {
   const details = member(given, 'prompt_tokens_details')

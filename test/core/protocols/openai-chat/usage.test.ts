@@ -20,6 +20,15 @@ describe('usage', () => {
     })
   })
 
+  test.each([
+    [{ server_tool_use: { web_search_requests: 2 } }, 2],
+    [{ num_search_queries: 18 }, 18],
+    [{ num_search_queries: -1, server_tool_use: null }, null],
+    [{}, null],
+  ])('searches are counted where they are told: %j', (given, searches) => {
+    expect(usageOf({ prompt_tokens: 10, completion_tokens: 5, ...given })?.web_search_requests).toBe(searches)
+  })
+
   test('cached tokens are read under DeepSeek’s name too', () => {
     expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 6 })?.input).toMatchObject({
       text: 4,

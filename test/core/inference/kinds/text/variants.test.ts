@@ -112,6 +112,16 @@ describe(':thinking', () => {
     expect(planned(['anthropic/claude-haiku-4-5:nitro']).plan.strategy).toBe('alias')
     expect(planned([`${MODEL}:nitro`]).plan.strategy).toBe('direct')
   })
+
+  test('is known by the newest of a family, and tells what else there is of a model', async () => {
+    const known = await testGateway({ config: { providers: { openrouter: { api_key: 'sk' } } } })
+    const plan = planRoute(known, 'text', textCall({ models: ['~anthropic/claude-opus-latest:thinking'] }))
+    expect([plan.strategy, plan.endpoints[0]?.model]).toEqual(['latest', known.catalog.models.get('~anthropic/claude-opus-latest')?.id])
+    expect(plan.models[0]?.asked).toMatchObject({ params: { reasoning: { enabled: true } } })
+    expect(() => planRoute(known, 'text', textCall({ models: ['google/gemma-4-31b-it:zzz'] }))).toThrow(
+      'expected google/gemma-4-31b-it, :free, :nitro, :floor, :exacto, :thinking or :online',
+    )
+  })
 })
 
 describe('what a variant asks for', () => {
