@@ -158,11 +158,12 @@ const costsOf = ({ estimated_cost, most }: ExplainedEndpoint) => [dollars(estima
 
 const percent = (chance: number | null) => (chance === null ? null : `${Math.round(chance * 1000) / 10} %`)
 
-const remarksOf = ({ is_byok, session, rests, ignored_parameters }: ExplainedEndpoint): string =>
+const remarksOf = ({ is_byok, session, rests, hedge_after, ignored_parameters }: ExplainedEndpoint): string =>
   [
     ...(is_byok ? ['with a key of the caller’s own'] : []),
     ...(session ? ['the session is here'] : []),
     ...(rests ? [`rests until ${rests.until} (${rests.because})`] : []),
+    ...(hedge_after === null ? [] : [`hedged after ${hedge_after} ms`]),
     ...(ignored_parameters.length > 0 ? [`ignores ${ignored_parameters.join(', ')}`] : []),
   ].join('; ')
 

@@ -135,16 +135,16 @@ function endpointsOf<K extends Kind>(
   if (!call || !candidates || !plan) return []
   const isLeft = (endpoint: Plan['endpoints'][number]) => !amounts || isPayable(amounts, endpoint)
   const groups = candidates.groups.map(group => ({ ...group, turns: group.turns.map(turn => turn.filter(isLeft)) }))
+  const endpoints = plan.endpoints.filter(isLeft)
   const route: Route<K> = {
     kind,
     call,
+    plan: { ...plan, endpoints },
     amounts: bounds.length > 0 ? amounts : null,
     chances: chancesOf(gateway, kind, call, groups),
     places: new Set(groups.flatMap(({ place }) => place ?? [])),
   }
-  return plan.endpoints
-    .filter(isLeft)
-    .map(endpoint => explainedEndpoint(gateway, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint))
+  return endpoints.map(endpoint => explainedEndpoint(gateway, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint))
 }
 
 function droppedOf<K extends Kind>(

@@ -16,6 +16,7 @@ import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 import { localConfig } from '../../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../../support/upstream.ts'
 
+const CONFIG = localConfig('http://127.0.0.1:9/v1')
 const BODY = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
 const asked = (debug: object = {}, more: object = {}) => ({ ...BODY, ...more, debug: { dry_run: true, ...debug } })
 
@@ -147,6 +148,28 @@ describe('who asks', () => {
     clock.pass(60_000)
     for (let i = 0; i < 5; i++) gateway.health.failed(endpoint, new GatewayError('timeout', 'late'))
     expect((await tell()).endpoints[0]?.rests?.because).toBe('failures')
+  })
+
+  test('hears how well it calls tools, and when another would be asked beside it', async () => {
+    const two = {
+      ...CONFIG,
+      models: CONFIG.models.map(one => ({ ...one, endpoints: [one.endpoints[0], { provider: 'sandbox', model: 'echo' }] })),
+    }
+    gateway = await testGateway({ config: { ...two, routing: { choice: 'listed' } }, clock })
+    keys = await testKeys(gateway)
+    ask = apiOf(gateway, keys.management)
+    const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
+    if (!endpoint) throw new Error('There is no endpoint')
+    expect((await tell({}, { stream: true })).endpoints[0]).toMatchObject({ sound_tool_calls: null, hedge_after: null })
+    for (let i = 0; i < 20; i++) {
+      gateway.health.judged(endpoint, true)
+      gateway.health.answered(endpoint, clock.ticks() - 100, true)
+    }
+    const hedged = (hedge: unknown, stream = true) => tell({}, { stream, provider: { hedge } })
+    expect((await hedged(true)).endpoints[0]).toMatchObject({ sound_tool_calls: { lower: expect.any(Number) }, hedge_after: 100 })
+    expect((await hedged({ after_ms: 70 })).endpoints.map(one => one.hedge_after)).toEqual([70, null])
+    expect((await hedged(false)).endpoints[0]?.hedge_after).toBeNull()
+    expect((await hedged(true, false)).endpoints[0]?.hedge_after).toBeNull()
   })
 
   test('hears of a bound that comes from the endpoint, of one from the config, and of several answers', async () => {

@@ -13,7 +13,11 @@ import { type Begun, type Try, tried } from './try.ts'
  * have begun there. Null where none is asked: where nobody wants that or too little was measured, and for whole answers, of which nobody
  * measures how long they take to begin.
  */
-export function hedgeDelay({ config, health }: Gateway, { call, plan }: Running<Kind>, endpoint: Endpoint): number | null {
+export function hedgeDelay(
+  { config, health }: Gateway,
+  { call, plan }: Pick<Running<Kind>, 'call' | 'plan'>,
+  endpoint: Endpoint,
+): number | null {
   if (!call.stream || plan.endpoints.length < 2) return null
   const { hedge = config.routing.hedge } = call.routing
   if (hedge === false) return null

@@ -30,6 +30,8 @@ const REASONS: Record<string, string> = {
   quantization: 'provider.quantizations does not name its own',
   max_price: 'provider.max_price is below its price',
   require_parameters: 'provider.require_parameters is true, and it does not support all that is asked for',
+  reasoning: 'the model’s variant asks for thoughts, and it cannot be told to reason',
+  web_search: 'a search of the web is asked for, and it does not search itself, or not as it is told to',
   context_length: 'max_tokens is not below its context length',
 }
 

@@ -54,6 +54,9 @@ const Endpoint = Type.Object({
   rests: nullable(Type.Object({ until: Type.String(), because: oneOf('failures', 'asked_to_wait') })),
   latency: nullable(Percentiles),
   throughput: nullable(Percentiles),
+  hedge_after: nullable(Type.Number(), {
+    description: 'Milliseconds without a first part after which another one is asked beside it; null where none is',
+  }),
   sound_tool_calls: nullable(Type.Object({ lower: Type.Number(), upper: Type.Number() }), {
     description: 'Between which shares of a day’s answers to calls with tools call them as they were offered; null for fewer than twenty',
   }),

@@ -4,15 +4,18 @@ import type { Gateway } from '../../gateway.ts'
 import { costOf } from '../../ledger/cost.ts'
 import type { Amounts } from '../../ledger/ledger.ts'
 import { usdOf } from '../../ledger/money.ts'
+import { hedgeDelay } from '../attempt/hedge.ts'
 import type { Kind, Work } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import { expectedUsage, needOf, withinHold } from '../need.ts'
+import type { Plan } from '../plan.ts'
 import type { ExplainedEndpoint } from './explanation.ts'
 
 /** What decides about the endpoints of one call. */
 export interface Route<K extends Kind> {
   kind: K
   call: Work[K]['call']
+  plan: Plan<K>
   /** What limits let it have; null where it has none, or they refuse it. */
   amounts: Amounts | null
   chances: Map<Endpoint, number | null>
@@ -36,6 +39,7 @@ export function explainedEndpoint<K extends Kind>(gateway: Gateway, route: Route
     rests: rest(gateway, endpoint),
     latency: gateway.health.measured(endpoint, 'latency'),
     throughput: gateway.health.measured(endpoint, 'throughput'),
+    hedge_after: endpoint === route.plan.endpoints.at(-1) ? null : hedgeDelay(gateway, route, endpoint),
     sound_tool_calls: gateway.health.quality(endpoint),
     session: route.places.has(endpoint.id),
     chance: route.chances.get(endpoint) ?? null,

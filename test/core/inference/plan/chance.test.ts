@@ -102,6 +102,12 @@ describe('the chance to be asked first is what plans come to,', () => {
     ['without fallbacks', of('acme/small', { routing: { allow_fallbacks: false } })],
     ['where one is too slow', of('acme/small', { routing: { preferred_max_latency: { p50: 0.001 } } }), measuredSlow],
     ['in a session that is at one', of('acme/small', { session_id: 's' }), remembered],
+    ['with tools, of which one is called worse', of('acme/small', TOOLS), () => judgedWorse('one')],
+    [
+      'with tools in a session that is at one which calls them worse',
+      of('acme/small', { ...TOOLS, session_id: 's' }),
+      () => [remembered(), judgedWorse('four')],
+    ],
     ['in a session whose place rests', of('acme/small', { session_id: 's' }), () => [remembered(), rest('four')]],
     ['with keys of the caller’s own', of('acme/small'), () => ownKeys(false)],
     ['with keys of the caller’s own that are fallbacks', of('acme/small'), () => ownKeys(true)],
@@ -146,6 +152,11 @@ function measuredSlow() {
 function remembered() {
   const session = sessionOf(operator(gateway), 'text', of('acme/small', { session_id: 's' }))
   if (session) gateway.sessions.answered(session, endpointAt('four'), textUsage(1, 1))
+}
+
+function judgedWorse(provider: string) {
+  for (let i = 0; i < 100; i++) gateway.health.judged(endpointAt(provider), false)
+  for (let i = 0; i < 100; i++) gateway.health.judged(endpointAt('two'), true)
 }
 
 async function ownKeys(is_fallback: boolean) {
