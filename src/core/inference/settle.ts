@@ -79,7 +79,7 @@ async function close(
   const end = endOf(gateway, running)
   if (error && !end.cancelled) gateway.health.failed(endpoint, error)
   else gateway.health.ended(endpoint, sent, error ? null : tokensOf(meter))
-  if (!end.cancelled) judge(gateway, endpoint, meter, error)
+  judge(gateway, endpoint, meter, error)
   const receipt = await receiptFor(gateway, endpoint, meter, error)
   if (!error) remember(gateway, running, endpoint, receipt)
   let failure = error

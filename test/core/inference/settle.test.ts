@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { pricesOf } from '../../../src/core/catalog/prices.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { type TextPart, textUsage, type Usage } from '../../../src/core/inference/call.ts'
 import { planTo } from '../../../src/core/inference/plan.ts'
@@ -93,6 +94,49 @@ describe('a provider’s own count', () => {
     await answer.parts.all()
     expect([finished[0]?.usageSource as string, tokenizers.asked]).toEqual([usageSource, []])
     await gateway.close()
+  })
+})
+
+describe('how an answer calls the tools that it was offered', () => {
+  const called = (input: string): TextPart[] => [
+    { type: 'tool-call-start', choice: 0, index: 0, id: 'call_1', name: 'f' },
+    { type: 'tool-call-delta', choice: 0, index: 0, input },
+  ]
+  const tools = [{ type: 'function' as const, name: 'f' }]
+
+  /** What is said of the endpoint whose answer begins so and ends as `rest` does, or with its client. */
+  async function judgements(first: TextPart[], rest: AsyncGenerator<TextPart[]>, { leaves = false, call = textCall({ tools }) } = {}) {
+    const gateway = await testGateway()
+    const said: boolean[] = []
+    gateway.events.on('tools.judged', ({ isSound }) => said.push(isSound))
+    const endpoint = endpointOf()
+    const client = new AbortController()
+    const running = begin(gateway, operator(gateway), 'text', call, planTo([endpoint]), client.signal)
+    const answer = settle(gateway, running, { endpoint, sent: 0, first, rest })
+    if (leaves) client.abort()
+    await answer.parts.all().catch(() => undefined)
+    await gateway.close()
+    return said
+  }
+
+  async function* ending(error?: GatewayError): AsyncGenerator<TextPart[]> {
+    yield [FINISH]
+    if (error) throw error
+  }
+
+  test.each<[name: string, first: TextPart[], error: GatewayError | undefined, said: boolean[]]>([
+    ['well', called('{}'), undefined, [true]],
+    ['badly', called('{'), undefined, [false]],
+    ['and breaks off', called('{}'), new GatewayError('provider_unavailable', 'gone'), [false]],
+    ['and is ended by a fault of ours', called('{}'), new GatewayError('server', 'oh'), []],
+  ])('%s: what is said of its endpoint', async (_, first, error, said) => {
+    expect(await judgements(first, ending(error))).toEqual(said)
+  })
+
+  test('is not said where the client has left, or has offered none', async () => {
+    const gone = new GatewayError('provider_unavailable', 'gone')
+    expect(await judgements(called('{'), ending(gone), { leaves: true })).toEqual([])
+    expect(await judgements(called('{'), ending(gone), { call: textCall() })).toEqual([])
   })
 })
 
