@@ -23,8 +23,9 @@ const PRICE = { first: 1, second: 10, third: 100 }
 /** What 10 tokens in and 5 out cost there. */
 const costAt = (name: keyof typeof PRICE) => (15 * PRICE[name]) / 1_000_000
 
-/** Long enough that a first answer that is there at once is there before it, short enough to wait for. */
+/** Short enough to wait for; and long enough that an answer which is there at once is there before it, however busy the machine is. */
 const SOON = { hedge: { after_ms: 40 } }
+const LATER = { hedge: { after_ms: 800 } }
 
 let upstreams: [Upstream, Upstream, Upstream]
 let server: Server
@@ -122,8 +123,8 @@ describe('two endpoints at once', () => {
   })
 
   test('where the first answers in time nobody else is asked, then or later', async () => {
-    await expectAnswer(await ask(), 'first', [['first', 200]])
-    await Bun.sleep(120)
+    await expectAnswer(await ask({ provider: LATER }), 'first', [['first', 200]])
+    await Bun.sleep(1_000)
     expect([hits(), await hedges('second')]).toEqual([
       [1, 0, 0],
       [0, 0],
@@ -133,7 +134,7 @@ describe('two endpoints at once', () => {
   test('where the first fails in time the second is asked as ever, and may be hedged itself', async () => {
     upstreams[0].answer(() => status(500))
     upstreams[1].answer(() => never)
-    await expectAnswer(await ask(), 'third', [
+    await expectAnswer(await ask({ provider: LATER }), 'third', [
       ['first', 500],
       ['second', null],
       ['third', 200],
@@ -363,7 +364,7 @@ describe('who is no hedge', () => {
     await start()
     for (const upstream of upstreams) upstream.answer(hit => [{ wait: 'budget' }, from('one of them')(hit)])
     const calls = Array.from({ length: 6 }, () => send())
-    await upstreams[1].hit(3)
+    await Promise.all([upstreams[0].hit(6), upstreams[1].hit(3)])
     await Bun.sleep(100)
     expect(hits()).toEqual([6, 3, 0])
     for (const upstream of upstreams) upstream.open('budget')

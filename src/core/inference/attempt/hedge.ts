@@ -37,19 +37,19 @@ export async function raced<K extends Kind>(
 ): Promise<Begun<K> | null> {
   const race = new Race(gateway, running, line, delay)
   const [mine, others] = two(running.cancellation)
-  const lane = race.started(first, mine)
-  if (!(await race.isLate(lane))) return race.answerOf(await lane.outcome)
+  const runner = race.started(first, mine)
+  if (!(await race.isLate(runner))) return race.answerOf(await runner.outcome)
   const second = line.next()
-  if (!second) return race.answerOf(await lane.outcome)
+  if (!second) return race.answerOf(await runner.outcome)
   try {
-    return await race.between(lane, race.started(second, others))
+    return await race.between(runner, race.started(second, others))
   } finally {
     line.over(second)
   }
 }
 
 /** A try as it runs, and what becomes of it: that is never rejected. */
-interface Lane<K extends Kind> {
+interface Runner<K extends Kind> {
   one: Try
   outcome: Promise<Outcome<K>>
 }
@@ -76,7 +76,7 @@ class Race<K extends Kind> {
     this.#alarm = new Alarm(delay)
   }
 
-  started(one: Try, cancellation: Cancellation): Lane<K> {
+  started(one: Try, cancellation: Cancellation): Runner<K> {
     one.cancellation = cancellation
     one.onSent = () => this.#alarm.set()
     const outcome = tried(this.#gateway, this.#running, one, this.#line.echoes).then(
@@ -87,14 +87,14 @@ class Race<K extends Kind> {
   }
 
   /** Whether the try has come to nothing for so long since its request went out. False as soon as it has come to something. */
-  async isLate({ outcome }: Lane<K>): Promise<boolean> {
+  async isLate({ outcome }: Runner<K>): Promise<boolean> {
     const early = await Promise.race([outcome, this.#alarm.rung])
     this.#alarm.stop()
     return early === null
   }
 
   /** Both at once, until one of them answers or none will. */
-  async between(first: Lane<K>, hedge: Lane<K>): Promise<Begun<K> | null> {
+  async between(first: Runner<K>, hedge: Runner<K>): Promise<Begun<K> | null> {
     const { events } = this.#gateway
     events.publish('hedge.started', { endpoint: hedge.one.endpoint })
     const earlier = await Promise.race([first.outcome, hedge.outcome])
@@ -120,7 +120,7 @@ class Race<K extends Kind> {
   }
 
   // Closed at once, also where both have answered in the same moment. All that a try waits for ends when it is cancelled.
-  async #giveUp({ one, outcome }: Lane<K>): Promise<void> {
+  async #giveUp({ one, outcome }: Runner<K>): Promise<void> {
     const { clock, health } = this.#gateway
     one.cancellation.cancel(GIVEN_UP)
     const { begun } = await outcome
