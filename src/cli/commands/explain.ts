@@ -147,7 +147,9 @@ const headOf = ({ key, workspace, policy, region, preset, requested, models, str
   preset: preset && `${preset.slug}, version ${preset.version}`,
   requested: requested.join(', ') || null,
   models: models.length > 0 ? `${models.join(', ')} (${strategy})` : null,
-  ...(stages.length > 0 ? { stages: stages.map(({ type, name }) => `${type} ${name}`).join(', ') } : {}),
+  ...(stages.length > 0
+    ? { stages: stages.map(({ name, summary }) => (summary === undefined ? name : `${name}: ${summary}`)).join('; ') }
+    : {}),
 })
 
 const pricesOf = ({ pricing: { prompt, completion } }: ExplainedEndpoint) => [perMillion(prompt), perMillion(completion)]
