@@ -31,7 +31,7 @@ describe('the bounds of a share', () => {
         if (!bounds || !better) return false
         const share = ok / (ok + failed)
         const inOrder = [0, bounds.lower, share, bounds.upper, 1].every((value, i, all) => i === 0 || value >= (all[i - 1] ?? 0) - 1e-12)
-        return inOrder && better.lower > bounds.lower && better.upper >= bounds.upper
+        return inOrder && better.lower > bounds.lower && better.upper >= bounds.upper - 1e-12
       }),
     )
   })
