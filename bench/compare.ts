@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { pinSelf } from './children.ts'
 import { CORES, type Contender, initGateway, oneModel, startFloor, startGateway, startUpstream } from './contenders.ts'
 import { closedLoop } from './load.ts'
-import { exactCpuOf } from './procfs.ts'
+import { cpuReader } from './procfs.ts'
 import { shuffle, spread } from './statistics.ts'
 
 const USAGE = `bun run bench/compare.ts [--rounds N] [--calls N] PROGRAM...
@@ -68,10 +68,10 @@ const nameOf = (path: string) => basename(path.replace(/\/(src\/cli\/main\.ts|di
 
 /** Sends so many calls, and tells what one cost. Throws where one fails. */
 async function costOf({ target, pid, name }: Contender, calls: number): Promise<number> {
-  const before = exactCpuOf(pid)
+  const cpu = cpuReader(pid)
   const result = await closedLoop(target, { connections: CONNECTIONS, calls, seconds: 60 })
   if (result.errors > 0 || result.calls !== calls) throw new Error(`${name}: ${calls - result.calls + result.errors} calls failed`)
-  return (exactCpuOf(pid) - before) / calls
+  return cpu() / calls
 }
 
 function render(all: Measured[]): string {

@@ -9,10 +9,18 @@ export function cpuOf(pid: number): number {
   return treeTicks(pid, stats) * MICROSECONDS_PER_TICK
 }
 
-/** The same of one process alone, as the scheduler counts it: to the nanosecond, but only of the threads that still live. */
-export function exactCpuOf(pid: number): number {
+/**
+ * Begins to count the CPU time of one process, in microseconds and as exactly as the scheduler does: the returned function tells how much it
+ * was since. What a thread did that has ended by then is left out.
+ */
+export function cpuReader(pid: number): () => number {
+  const before = cpuOfThreads(pid)
+  return () => [...cpuOfThreads(pid)].reduce((sum, [thread, now]) => sum + now - (before.get(thread) ?? 0), 0) / 1000
+}
+
+function cpuOfThreads(pid: number): Map<string, number> {
   const threads = readdirSync(`/proc/${pid}/task`)
-  return threads.reduce((sum, thread) => sum + Number(read(`/proc/${pid}/task/${thread}/schedstat`).split(' ')[0]) / 1000, 0)
+  return new Map(threads.map(thread => [thread, Number(read(`/proc/${pid}/task/${thread}/schedstat`).split(' ')[0])]))
 }
 
 /** Resident memory of one process now, in MB. */
