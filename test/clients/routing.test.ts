@@ -67,6 +67,26 @@ describe('the official client says who shall answer', () => {
     expect(await failure({}, { model: 'acme/steady:thinking' })).toBeInstanceOf(BadRequestResponseError)
   })
 
+  test('by letting the router choose', async () => {
+    const plugins = [{ id: 'auto-router' as const, allowedModels: ['acme/*'], excludedModels: ['*/small'], costTier: 'low' as const }]
+    expect(await send({}, { model: 'openrouter/auto', plugins })).toMatchObject({ choices: [{ message: { content: 'Hello!' } }] })
+    expect(await send({}, { model: 'openrouter/auto', plugins: [{ ...plugins[0], id: 'auto-router', pinModel: true }] })).toMatchObject({
+      model: expect.stringContaining('acme/'),
+    })
+    expect(await send({}, { model: 'openrouter/free' })).toMatchObject({ model: 'sandbox/echo' })
+    const nobody = await send({}, { model: 'openrouter/auto', plugins: [{ id: 'auto-router', allowedModels: ['x/*'] }] }).catch(
+      thrown => thrown,
+    )
+    expect(nobody).toBeInstanceOf(NotFoundResponseError)
+    const wrong = [{ id: 'auto-router' as const, allowedModels: ['a'.repeat(2_000)] }]
+    expect(await send({}, { model: 'openrouter/auto', plugins: wrong }).catch(thrown => thrown)).toBeInstanceOf(BadRequestResponseError)
+  })
+
+  test('and finds the routers among the models', async () => {
+    const { result } = await client.models.list()
+    expect(result.data.find(({ id }) => id === 'gateway/auto')).toMatchObject({ pricing: { prompt: '-1', completion: '-1' } })
+  })
+
   test('and sees how the endpoints do', async () => {
     const { data } = await client.endpoints.list({ author: 'acme', slug: 'steady' })
     expect(data.endpoints.map(one => one.status)).toEqual([0, 0])

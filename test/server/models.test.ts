@@ -77,7 +77,10 @@ describe('/models', () => {
 describe('/models/user', () => {
   test('is the key’s, and lists what can be called', async () => {
     expect((await get('/models/user')).status).toBe(401)
-    expect(await ids('/models/user', server.inference_key)).toEqual(['sandbox/echo', 'acme/small', 'acme/unpriced'])
+    expect(await ids('/models/user', server.inference_key)).toEqual([
+      ...['sandbox/echo', 'acme/small', 'acme/unpriced'],
+      ...['gateway/auto', 'gateway/auto-beta', 'gateway/free'],
+    ])
   })
 })
 

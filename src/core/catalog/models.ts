@@ -5,12 +5,14 @@ import type { Actor } from '../identity/actor.ts'
 import type { Measured } from '../inference/health.ts'
 import { isAllowed, type Rule } from '../policy/rules.ts'
 import { type BuiltIn, readingOnce } from './models/built-in.ts'
+import { costsNothing } from './models/free.ts'
 import { LazyModels } from './models/lazy.ts'
 import { type CountQuery, keepsNothing, type ModelQuery, matching, type PageQuery } from './models/query.ts'
 import { shownEndpoint, shownEndpoints, shownModel } from './models/shown.ts'
 import { openParameters } from './parameters.ts'
 import type { Prices } from './prices.ts'
 import { openProviders, type Provider } from './providers.ts'
+import { type Router, routerCalled, routerModelCalled, routerModels } from './routers.ts'
 
 /** One model at one provider: the thing a call is sent to. */
 export interface Endpoint {
@@ -50,6 +52,8 @@ export interface Model {
   /** Null where it is not known to reason. */
   reasoning: { mandatory: boolean; supported_efforts?: string[] } | null
   endpoints: Endpoint[]
+  /** It is no model, but a choice among models. */
+  router?: Router
 }
 
 /** The models by slug. `get` and `has` know aliases too; the others do not count them. */
@@ -109,7 +113,7 @@ export function openCatalog(config: Config, protocols: string[], now: Date, befo
   for (const [i, model] of config.models.entries()) checkEndpoints(model, `models.${i}`, providers, protocols)
   const created = Math.floor(since.getTime() / 1000)
   const models = new LazyModels(given, builtIn, { providers, protocols, created, parametersOf: openParameters() })
-  if (!given.has(config.default_model) && !models.has(config.default_model))
+  if (!given.has(config.default_model) && !routerCalled(config, config.default_model) && !models.has(config.default_model))
     throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
   return { models, providers, since, edition, builtIn }
 }
@@ -133,9 +137,9 @@ function checkEndpoints({ endpoints }: ModelConfig, path: string, providers: Map
 
 const unspoken = (path: string, protocols: string[]) => invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
 
-/** The model under this slug or alias. Throws 404. */
+/** The model under this slug or alias, or a router. Throws 404. */
 export function getModel(gateway: Gateway, id: string): Model {
-  const model = modelCalled(gateway, id)
+  const model = modelCalled(gateway, id) ?? routerModelCalled(gateway.config, id)
   if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
   return model
 }
@@ -170,12 +174,20 @@ function measured({ health }: Gateway, endpoint: Endpoint, actor: Actor | null):
 
 /** The models that the query asks for, as `GET /models` shows them: a page of them, or all where it names no page. */
 export function listModels(gateway: Gateway, query: ModelQuery = {}) {
-  return pageOf(matching(gateway.catalog.models.values(), query, gateway.clock.now()), query, '/api/v1/models')
+  return pageOf(matching(allModels(gateway), query, gateway.clock.now()), query, '/api/v1/models')
+}
+
+/** All models, and the routers, which clients pick like models. */
+function* allModels({ config, catalog }: Gateway): Iterable<Model> {
+  yield* catalog.models.values()
+  yield* routerModels(config)
 }
 
 /** What this gateway can call under these rules, with the endpoints that it can call only, as `GET /models/user` shows it. */
 export function listCallableModels(gateway: Gateway, query: ModelQuery = {}, rules: Rule[] = []) {
-  return pageOf(matching(callable(gateway.catalog.models.values(), rules), query, gateway.clock.now()), query, '/api/v1/models/user')
+  const models = [...callable(gateway.catalog.models.values(), rules)]
+  const all = [...models, ...choosing(gateway, models)]
+  return pageOf(matching(all, query, gateway.clock.now()), query, '/api/v1/models/user')
 }
 
 function* callable(models: Iterable<Model>, rules: Rule[]): Iterable<Model> {
@@ -183,6 +195,13 @@ function* callable(models: Iterable<Model>, rules: Rule[]): Iterable<Model> {
     const endpoints = model.endpoints.filter(endpoint => endpoint.provider.configured && isAllowed(rules, endpoint))
     if (endpoints.length > 0) yield { ...model, endpoints }
   }
+}
+
+/** The routers that have something to choose among these. */
+function choosing({ config }: Gateway, models: Model[]): Model[] {
+  const texts = models.filter(({ output_modalities }) => output_modalities.includes('text'))
+  const isFreeThere = texts.some(({ endpoints }) => endpoints.some(costsNothing))
+  return routerModels(config).filter(({ router }) => (router === 'free' ? isFreeThere : texts.length > 0))
 }
 
 /** The embedding models, as `GET /embeddings/models` shows them. */
@@ -193,7 +212,7 @@ export function listEmbeddingsModels(gateway: Gateway, page: PageQuery = {}) {
 
 /** How many models there are, as `GET /models/count` shows it. */
 export function countModels(gateway: Gateway, query: CountQuery = {}) {
-  return { data: { count: matching(gateway.catalog.models.values(), query, gateway.clock.now()).length } }
+  return { data: { count: matching(allModels(gateway), query, gateway.clock.now()).length } }
 }
 
 /** Every endpoint that keeps nothing of what it is sent, as `GET /endpoints/zdr` shows them. The sandbox has nobody to keep it. */

@@ -99,5 +99,9 @@ function dearer({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): 
   return dearest
 }
 
+/** Whether under these prices nothing costs anything. */
+export const isFree = ({ tiers = NONE, ...rates }: Prices): boolean =>
+  Object.values(rates).every(rate => rate === 0n) && tiers.every(({ prices }) => isFree(prices))
+
 /** The prices of an endpoint that costs nothing. */
 export const FREE: Prices = { prompt: 0n, completion: 0n }

@@ -67,7 +67,7 @@ export const withPresets =
       ...call,
       preset_id: id,
       // Of a call without preferences there is only what `route` says, and the workspace's own sort.
-      routing: body.provider == null ? { ...under.routing, ...call.routing } : call.routing,
+      routing: { ...(body.provider == null ? { ...under.routing, ...call.routing } : call.routing), ...routersUnder(under, call) },
       turns: [...under.turns, ...call.turns],
       tools: united(
         under.tools.map(tool => saidIn(call.dialect, tool)),
@@ -81,6 +81,14 @@ export const withPresets =
 
 /** What the body asked for, in its own words. */
 const requestedBy = ({ model, models }: Naming, slug: string): string => model ?? models?.[0] ?? MARK + slug
+
+// Plugin by plugin, like everything else.
+function routersUnder(
+  { routing: { routers: under } }: TextCall,
+  { routing: { routers: own } }: TextCall,
+): Pick<TextCall['routing'], 'routers'> {
+  return under || own ? { routers: { ...under, ...own } } : {}
+}
 
 const MARK = '@preset/'
 

@@ -6,6 +6,7 @@ import type { Actor } from '../identity/actor.ts'
 import { defaultModel } from '../identity/workspaces.ts'
 import { type CallBase, type Cutoffs, type Origin, PERCENTILES, type RoutingPreferences } from '../inference/call.ts'
 import { hashedUser } from '../inference/parameters.ts'
+import { AutoBetaRouter, AutoRouter, routersOf } from './routers.ts'
 import { Anything, oneOf, open, optional } from './schema.ts'
 
 /** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */
@@ -44,7 +45,11 @@ const ProviderPreferences = Type.Object(
   open,
 )
 
-const Plugin = Type.Object({ id: Type.String({ minLength: 1 }), enabled: Type.Optional(Type.Boolean()) }, open)
+const Plugin = Type.Union([
+  AutoRouter,
+  AutoBetaRouter,
+  Type.Object({ id: Type.String({ pattern: '^(?!auto-(beta-)?router$).' }), enabled: Type.Optional(Type.Boolean()) }, open),
+])
 
 /** The members of a body that say so. */
 export const routing = {
@@ -81,7 +86,7 @@ export function callBase(gateway: Gateway, actor: Actor, body: Routing, context:
     id,
     models,
     stream: body.stream ?? false,
-    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body) },
+    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body), ...routersOf(body.plugins) },
     user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,

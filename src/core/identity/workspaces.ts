@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { routerCalled } from '../catalog/routers.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { withChanges } from '../kernel/changes.ts'
@@ -194,8 +195,8 @@ function changesOf(gateway: Gateway, change: WorkspaceChange): Partial<Workspace
 }
 
 // As a plan finds it, or every call that names none would be refused.
-function checkModel({ catalog }: Gateway, slug: string | null | undefined): void {
-  if (slug == null || catalog.models.get(slug)?.output_modalities.includes('text')) return
+function checkModel({ catalog, config }: Gateway, slug: string | null | undefined): void {
+  if (slug == null || catalog.models.get(slug)?.output_modalities.includes('text') || routerCalled(config, slug)) return
   throw invalid('default_text_model: expected a model of the catalogue that gives text', 'default_text_model')
 }
 

@@ -1,5 +1,6 @@
 /** The neutral language between clients' dialects and providers' protocols: what is asked (a call) and what comes back (parts). */
 
+import type { Router } from '../catalog/routers.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Region } from '../policy/regions.ts'
 
@@ -112,6 +113,8 @@ export interface Turn {
   name?: string
   /** Which call a tool's turn answers. */
   tool_call_id?: string
+  /** Which model said it, as the client tells. */
+  model?: string
   /** The tool failed, and its blocks say how. */
   is_error?: boolean
   /** Marks the end of a tool's whole answer. */
@@ -234,6 +237,24 @@ export interface RoutingPreferences {
   hedge?: false | { after_ms: number | null }
   /** The workspace's own sort, where neither the call nor the model's variant says otherwise. */
   usualSort?: SortKey
+  /** How routers choose, where the call says so; each reads its own. */
+  routers?: Partial<Record<Exclude<Router, 'free'>, RouterWishes>>
+}
+
+/** Bands of a fifth of the models each, the cheapest first. */
+export const COST_TIERS = ['low', 'medium', 'high', 'xhigh', 'max'] as const
+export type CostTier = (typeof COST_TIERS)[number]
+
+/** How the auto router is to choose (wire reference C.4). */
+export interface RouterWishes {
+  /** Patterns of slugs in small letters, in which `*` is anything. What is excluded is so even where it is allowed. */
+  allowed?: string[]
+  excluded?: string[]
+  tier?: CostTier
+  /** From 0, which may cost most, to 10, which may cost least. */
+  tradeoff?: number
+  /** The model that gave the last answer shall give the next. */
+  pinned?: boolean
 }
 
 /** What endpoints are sorted by. */

@@ -64,7 +64,7 @@ export function candidatesFor<K extends Kind>(
   session: Session | null,
 ): Candidates<K> {
   const dropped: Dropped[] = []
-  const { models, strategy, stages } = wantedBy(gateway, kind, call)
+  const { models, strategy, stages } = wantedBy(gateway, kind, call, { own, rules, session })
   const candidates = models.map(({ model, sort, asked }) => {
     const turns = turnsOf(gateway, model, own, dropped).map(endpoints => allowed(endpoints, model, kind, asked, rules, dropped))
     return { sort, turns, place: session ? gateway.sessions.placeOf(session, model.id) : undefined }

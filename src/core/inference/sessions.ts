@@ -41,7 +41,7 @@ export class Sessions {
     return this.#places.size
   }
 
-  /** The id of the endpoint where the session's calls of a model are answered, if anybody has lately answered one. */
+  /** The id of the endpoint where the session's calls of a model are answered, or the model for a router, if anybody has lately answered one. */
   placeOf({ key }: Session, model: string): string | undefined {
     const place = this.#places.get(`${model} ${key}`)
     return place && place.until > this.#clock.ticks() ? place.id : undefined
@@ -51,9 +51,17 @@ export class Sessions {
   answered({ key, isNamed }: Session, endpoint: Endpoint, { input }: Usage): void {
     const { id, prices, model } = endpoint
     const isCheaper = prices?.cache_read !== undefined && prices.cache_read < prices.prompt
-    if (!isCheaper || !(isNamed || input.cache_read > 0)) return
-    this.#places.delete(`${model} ${key}`)
-    this.#places.set(`${model} ${key}`, { id, until: this.#clock.ticks() + LONGEST_SILENCE })
+    if (isCheaper && (isNamed || input.cache_read > 0)) this.#remember(`${model} ${key}`, id)
+  }
+
+  /** The model that a router has chosen for the session has answered it: by the router's name it stays its place, like an endpoint. */
+  routed({ key, isNamed }: Session, router: string, { model }: Endpoint, { input }: Usage): void {
+    if (isNamed || input.cache_read > 0) this.#remember(`${router} ${key}`, model)
+  }
+
+  #remember(name: string, id: string): void {
+    this.#places.delete(name)
+    this.#places.set(name, { id, until: this.#clock.ticks() + LONGEST_SILENCE })
     const [longest] = this.#places.keys()
     if (this.#places.size > MOST && longest !== undefined) this.#places.delete(longest)
   }

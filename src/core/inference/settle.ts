@@ -22,6 +22,7 @@ import { filteredAnswer } from './filters/answer.ts'
 import { isFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
+import { memoriesOf } from './plan/routers.ts'
 import { routerOf, shownRouting } from './routing-metadata.ts'
 import { type Attempt, clientLeft, isAbandoned, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
@@ -113,9 +114,12 @@ function judge({ health, events }: Gateway, endpoint: Endpoint, meter: Meter<nev
 const tokensOf = ({ usage, soFar }: Meter<never>): number => (usage ? outputTokens(usage) : soFar)
 
 /** Where the conversation is answered, so that it may go on there. */
-function remember({ sessions }: Gateway, { actor, kind, call }: Running<Kind>, endpoint: Endpoint, { usage }: Receipt): void {
+function remember(gateway: Gateway, { actor, kind, call, plan }: Running<Kind>, endpoint: Endpoint, { usage }: Receipt): void {
   const session = sessionOf(actor, kind, call)
-  if (session) sessions.answered(session, endpoint, usage)
+  if (!session) return
+  gateway.sessions.answered(session, endpoint, usage)
+  if (plan.stages.length === 0) return
+  for (const router of memoriesOf(gateway, call)) gateway.sessions.routed(session, router, endpoint, usage)
 }
 
 /** What an answer has come to while it is still being given: its prompt as estimated, and what was delivered by a rule of thumb. */

@@ -1,3 +1,4 @@
+import { routerCalled } from '../catalog/routers.ts'
 import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
@@ -44,7 +45,7 @@ interface Limit {
  * the one before is forgotten with it, so that keys which no longer call take no memory. `freeSoFar` is how many calls of free models
  * today has seen already.
  */
-export function openRateLimits({ limits }: Config, clock: Clock, freeSoFar = 0): RateLimits {
+export function openRateLimits({ limits, service_name }: Config, clock: Clock, freeSoFar = 0): RateLimits {
   let { requests_per_minute, concurrent_requests, free_models } = limits
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
@@ -54,7 +55,7 @@ export function openRateLimits({ limits }: Config, clock: Clock, freeSoFar = 0):
 
   function applying(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
     const found: Limit[] = []
-    if (free_models && models.some(isFree)) {
+    if (free_models && models.some(slug => isFree(service_name, slug))) {
       const { requests_per_day, requests_per_minute: perMinute } = free_models
       if (requests_per_day !== undefined) found.push(freeDay.limit('free-models-per-day', EVERYBODY, requests_per_day))
       if (perMinute !== undefined) found.push(freeMinute.limit('free-models-per-min', EVERYBODY, perMinute))
@@ -120,7 +121,7 @@ export const countsFreeDays = ({ free_models }: Config['limits']): boolean =>
 const EVERYBODY = ''
 
 // A call that names one among its fallbacks may come to it, so it counts too.
-const isFree = (slug: string) => slug.endsWith(':free')
+const isFree = (service_name: string, slug: string) => slug.endsWith(':free') || routerCalled({ service_name }, slug) === 'free'
 
 function refusal({ name, most, reset }: Limit, now: number): GatewayError {
   const headers = { 'X-RateLimit-Limit': String(most), 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(reset) }

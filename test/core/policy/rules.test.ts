@@ -223,6 +223,7 @@ describe('what is told', () => {
       ignored_providers: ['two', 'azure'],
     })
     const { data } = listCallableModels(gateway, {}, policyFor(gateway, operator(gateway)).rules)
-    expect(data.map(model => model.id)).toEqual(['acme/small', 'acme/small:free'])
+    const routers = ['gateway/auto', 'gateway/auto-beta', 'gateway/free']
+    expect(data.map(model => model.id)).toEqual(['acme/small', 'acme/small:free', ...routers])
   })
 })

@@ -1,6 +1,7 @@
 import type { ModelConfig } from '../../config.ts'
 import type { Model, Models } from '../models.ts'
 import type { BuiltIn } from './built-in.ts'
+import { FREE_VARIANT, freeVariantOf } from './free.ts'
 import { type Opening, openModel } from './open.ts'
 
 /** The models of the config over the built-in ones. Each is opened when it is first asked for, and the built-in data when a model is. */
@@ -49,9 +50,18 @@ export class LazyModels implements Models {
   #open(slug: string): Model | undefined {
     const { rows, aliases } = this.#data()
     const id = this.#given.has(slug) || rows.has(slug) ? slug : aliases.get(slug)
-    if (id === undefined) return undefined
+    if (id === undefined) return this.#openFree(slug)
     const model = this.#opened.get(id) ?? openModel(id, this.#given.get(id), rows.get(id), this.#opening)
     this.#opened.set(id, model).set(slug, model)
     return model
+  }
+
+  // A model's free variant, where no model has that slug itself.
+  #openFree(slug: string): Model | undefined {
+    const base = slug.endsWith(FREE_VARIANT) ? slug.slice(0, -FREE_VARIANT.length) : ''
+    const model = base === '' || base.includes(':') ? undefined : this.get(base)
+    const free = model && freeVariantOf(model)
+    if (free) this.#opened.set(free.id, free).set(slug, free)
+    return free
   }
 }

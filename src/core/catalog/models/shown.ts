@@ -2,7 +2,7 @@ import type { Measured } from '../../inference/health.ts'
 import { usdPerTokenText } from '../../ledger/money.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { ALL_PARAMETERS } from '../parameters.ts'
-import type { Prices, Tier } from '../prices.ts'
+import { FREE, type Prices, type Tier } from '../prices.ts'
 
 /** What was shown of a model once. A model does not change. */
 const shown = new WeakMap<Model, ReturnType<typeof show>>()
@@ -24,7 +24,7 @@ function show(model: Model) {
     created: model.created,
     context_length: model.context_length,
     architecture: shownArchitecture(model),
-    pricing: shownPrices(cheapest(model.endpoints)),
+    pricing: shownPrices(model.router === 'free' ? FREE : cheapest(model.endpoints)),
     top_provider: {
       context_length: first?.context_length ?? model.context_length,
       max_completion_tokens: first?.max_completion_tokens ?? null,
@@ -108,7 +108,8 @@ const TOKENIZERS: [slug: RegExp, tokenizer: string][] = [
 ]
 
 /** The family of the model's tokenizer. Models that give no text have none. */
-export function tokenizerOf({ id, output_modalities }: Model): string {
+export function tokenizerOf({ id, output_modalities, router }: Model): string {
+  if (router) return 'Router'
   if (output_modalities.every(one => one === 'image' || one === 'video')) return 'Media'
   return TOKENIZERS.find(([slug]) => slug.test(id))?.[1] ?? 'Other'
 }

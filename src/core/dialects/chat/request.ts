@@ -45,6 +45,7 @@ function turnOf(message: Message): Turn {
   const turn: Turn = { role: message.role === 'function' ? 'tool' : message.role, blocks: blocksOf(given) }
   if (given.name !== undefined) turn.name = given.name
   if (given.tool_call_id !== undefined) turn.tool_call_id = given.tool_call_id
+  if (given.model && turn.role === 'assistant') turn.model = given.model
   const extra = unknownOf(message, message.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS)
   if (extra) turn.extra = extra
   return turn
@@ -55,6 +56,7 @@ type AssistantFields = Omit<Extract<Message, { role: 'assistant' }>, 'role' | 'c
 const MESSAGE_FIELDS = new Set(['role', 'content', 'name', 'tool_call_id'])
 const ASSISTANT_FIELDS = new Set([
   ...MESSAGE_FIELDS,
+  'model',
   'tool_calls',
   'images',
   'refusal',

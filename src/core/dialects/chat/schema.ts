@@ -53,6 +53,7 @@ const AssistantMessage = Type.Object(
     role: Type.Literal('assistant'),
     content: optional(Content),
     name,
+    model: optional(Type.String()),
     tool_calls: optional(Type.Array(ToolCall)),
     function_call: optional(Type.Object({ name: Type.String(), arguments: Type.String() }, open)),
     images: optional(Type.Array(Type.Object({ image_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open) }, open))),

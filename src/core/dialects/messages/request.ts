@@ -31,7 +31,7 @@ function turnsOf({ system, messages }: MessagesRequest): Turn[] {
   return instructions.length > 0 ? [{ role: 'system', blocks: blocksOf(instructions) }, ...turns] : turns
 }
 
-const MESSAGE_FIELDS = new Set(['role', 'content'])
+const MESSAGE_FIELDS = new Set(['role', 'content', 'model'])
 
 // Each tool's result is a turn of its own, before whatever else the user said: providers want the results first.
 function turnsOfMessage(message: Message): Turn[] {
@@ -40,7 +40,15 @@ function turnsOfMessage(message: Message): Turn[] {
   const said = content.filter(block => !isResult(block))
   const turns = results.map(resultTurn)
   if (said.length === 0 && turns.length > 0) return turns
-  return [...turns, { role: message.role, blocks: blocksOf(said), ...some(unknownOf(message, MESSAGE_FIELDS) ?? {}) }]
+  return [
+    ...turns,
+    { role: message.role, blocks: blocksOf(said), ...speakerOf(message), ...some(unknownOf(message, MESSAGE_FIELDS) ?? {}) },
+  ]
+}
+
+// Which model it was that spoke is for routers to know. Providers have no such field.
+function speakerOf({ role, model }: Message & { model?: unknown }): Pick<Turn, 'model'> {
+  return role === 'assistant' && typeof model === 'string' ? { model } : {}
 }
 
 const contentOf = (content: string | ContentBlock[]): ContentBlock[] =>

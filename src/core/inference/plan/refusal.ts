@@ -4,7 +4,7 @@ import type { Rule } from '../../policy/rules.ts'
 import { BYOK_ONLY } from '../byok.ts'
 import type { CallBase, Kind } from '../call.ts'
 import { kinds } from '../kinds.ts'
-import { WRONG_ENDPOINT } from './wishes.ts'
+import { NOT_CONFIGURED, WRONG_ENDPOINT } from './wishes.ts'
 
 /** An endpoint that a plan has left out. */
 export interface Dropped {
@@ -81,6 +81,20 @@ export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): Gate
 function unavailable(code: string, { models }: CallBase, message: string, excluded_by: string[]): GatewayError {
   const availability = { code, retryable: false, requested_models: models, excluded_by }
   return new GatewayError('not_found', message, { metadata: { excluded_by, availability } })
+}
+
+/** A router had nothing left to choose from. */
+export function nothingToChoose(call: CallBase, { by, rules }: { by: Set<string>; rules: Set<Rule> }): GatewayError {
+  const excluded_by = by.size > 0 ? [...by] : [NOT_CONFIGURED]
+  const message = 'No models match your request and model restrictions'
+  const guardrails = [...rules].map(({ guardrail_id, field }) => ({ guardrail_id, field }))
+  const { type, metadata } = unavailable(codeOf(excluded_by), call, message, excluded_by)
+  return new GatewayError(type, message, { metadata: { ...metadata, ...(guardrails.length > 0 ? { guardrails } : {}) } })
+}
+
+function codeOf(excluded_by: string[]): string {
+  if (excluded_by.every(word => word === NOT_CONFIGURED)) return 'no_endpoints'
+  return excluded_by.every(word => word.startsWith('data_policy')) ? 'privacy_restricted' : 'constraint_filtered'
 }
 
 function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {

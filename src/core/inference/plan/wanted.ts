@@ -4,7 +4,9 @@ import { own } from '../../kernel/json.ts'
 import type { Kind, SortKey, Work } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import type { Stage, Strategy } from '../routing-metadata.ts'
+import type { Chosen } from './auto-router.ts'
 import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
+import { chosenBy, type Held, type Route, routeOf } from './routers.ts'
 
 /** The models that a call is for, in the order in which they are tried, and how they were found. */
 export interface Wanted<K extends Kind> {
@@ -22,18 +24,40 @@ export interface WantedModel<K extends Kind> {
 }
 
 /**
- * What the names stand for by which a call asks for models; two names of one model are one model. Throws 400 for one that is not in the
- * catalogue or does another kind of work.
+ * What the names stand for by which a call asks for models; two names of one model are one model, and a router's name is the models that it
+ * chooses. Throws 400 for one that is not in the catalogue or does another kind of work, and 404 where nothing but routers is named and
+ * they have nothing to choose from.
  */
-export function wantedBy<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call']): Wanted<K> {
+export function wantedBy<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], held: Held): Wanted<K> {
   const slugs = call.models
   const models = new Map<string, WantedModel<K>>()
+  const choices: Chosen[] = []
   for (const slug of slugs) {
-    const one = modelMeant(gateway, kind, call, slug)
-    if (!models.has(one.model.id)) models.set(one.model.id, one)
+    const route = routeOf(gateway, slug)
+    const meant = route ? modelsChosen(gateway, kind, call, route, held, choices) : [modelMeant(gateway, kind, call, slug)]
+    for (const one of meant) if (!models.has(one.model.id)) models.set(one.model.id, one)
   }
+  const refusal = choices.find(one => one.refusal)?.refusal
+  if (models.size === 0 && refusal) throw refusal
   const [first = ''] = slugs
-  return { models: [...models.values()], strategy: strategyOf(gateway, first), stages: [] }
+  return { models: [...models.values()], strategy: strategyOf(gateway, first), stages: choices.map(({ stage }) => stage) }
+}
+
+function modelsChosen<K extends Kind>(
+  gateway: Gateway,
+  kind: K,
+  call: Work[K]['call'],
+  route: Route,
+  held: Held,
+  choices: Chosen[],
+): WantedModel<K>[] {
+  const { slug, variant, shown } = route
+  const sort = own(SORTS, variant)
+  if (variant !== '' && !sort && !kinds[kind].variantsOf(shown).includes(variant)) throw unknownModel(gateway.catalog, slug)
+  const asked = kinds[kind].asked(call, variant)
+  const chosen = chosenBy(gateway, kind, route, asked, held)
+  choices.push(chosen)
+  return chosen.models.map(model => ({ model, sort, asked }))
 }
 
 /** The call as the endpoint is asked. */
@@ -63,8 +87,11 @@ function parted(slug: string): { base: string; variant: string } {
 }
 
 // Another name of a model is an alias of it; one that moves on to the newest of a family says so (wire reference K.4).
-function strategyOf({ catalog }: Gateway, slug: string): Strategy {
+function strategyOf(gateway: Gateway, slug: string): Strategy {
+  const { catalog } = gateway
   if (slug.startsWith('~')) return 'latest'
+  const router = routeOf(gateway, slug)?.router
+  if (router) return router === 'free' ? 'free' : 'auto'
   const name = catalog.models.has(slug) ? slug : parted(slug).base
   return catalog.models.get(name)?.id !== name ? 'alias' : 'direct'
 }

@@ -28,7 +28,7 @@ export function forbidding<K extends Kind>(endpoint: Endpoint, model: Model, kin
 }
 
 /** Ours, not the public list's: there, every provider is configured. */
-const NOT_CONFIGURED = 'not_configured'
+export const NOT_CONFIGURED = 'not_configured'
 
 function canBeCalled({ provider }: Endpoint) {
   return provider.configured || NOT_CONFIGURED

@@ -1,0 +1,52 @@
+import type { Config } from '../config.ts'
+import type { Model } from './models.ts'
+
+/** What a name may stand for that is no model: a choice among models, made for each call (wire reference K.4). */
+export const ROUTERS = ['auto', 'auto-beta', 'free'] as const
+export type Router = (typeof ROUTERS)[number]
+
+/** Which choice a slug asks for: a router's name, whose author is the service in any of its names. A model of the catalogue goes before. */
+export function routerCalled({ service_name }: Pick<Config, 'service_name'>, slug: string): Router | undefined {
+  const at = slug.indexOf('/')
+  const isOurs = [service_name, ...SERVICES].includes(slug.slice(0, at))
+  return isOurs ? ROUTERS.find(router => router === slug.slice(at + 1)) : undefined
+}
+
+/** A name that carries the service's name may be said in both forms. */
+const SERVICES = ['gateway', 'openrouter']
+
+/** The routers as models, so that a client can pick one. Nobody serves them, and what they cost is what the chosen model costs. */
+export function routerModels(config: Config): Model[] {
+  const known = made.get(config) ?? ROUTERS.map(router => routerModel(config, router))
+  made.set(config, known)
+  return known
+}
+
+const made = new WeakMap<Config, Model[]>()
+
+const SAID: Record<Router, Pick<Model, 'name' | 'description'>> = {
+  auto: { name: 'Auto Router', description: 'Chooses a model for each call: by its task, by what it needs, and by what it may cost.' },
+  'auto-beta': { name: 'Auto Router (beta)', description: 'Chooses like the auto router, by the settings of a plugin of its own.' },
+  free: { name: 'Free Router', description: 'Chooses one of the models that cost nothing, at random, which takes what the call has.' },
+}
+
+/** The date of this list, in Unix seconds. */
+const CREATED = Date.parse('2026-11-21') / 1000
+
+const routerModel = ({ service_name }: Config, router: Router): Model => ({
+  id: `${service_name}/${router}`,
+  ...SAID[router],
+  created: CREATED,
+  context_length: null,
+  input_modalities: ['text', 'image', 'file', 'audio', 'video'],
+  output_modalities: ['text'],
+  reasoning: null,
+  endpoints: [],
+  router,
+})
+
+/** The router that somebody means by this name, as a model. */
+export function routerModelCalled(config: Config, slug: string): Model | undefined {
+  const router = routerCalled(config, slug)
+  return router && routerModels(config)[ROUTERS.indexOf(router)]
+}

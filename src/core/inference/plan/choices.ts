@@ -1,0 +1,140 @@
+import type { OpenedKey } from '../../catalog/byok/opened.ts'
+import type { Catalog, Endpoint, Model } from '../../catalog/models.ts'
+import type { Gateway } from '../../gateway.ts'
+import type { Rule } from '../../policy/rules.ts'
+import { turnsOf } from '../byok.ts'
+import type { TextCall } from '../call.ts'
+import { kinds } from '../kinds.ts'
+import { unsupportedBy } from '../parameters.ts'
+import type { Session } from '../sessions.ts'
+import { forbidding } from './wishes.ts'
+
+/** A call for which a router chooses, and what it is held to. */
+export interface Asked {
+  call: TextCall
+  /** The provider keys that may be used for it. */
+  own: OpenedKey[]
+  rules: Rule[]
+  session: Session | null
+}
+
+/** A model that a call may go to, and those of its endpoints where it may. */
+export interface Choice {
+  model: Model
+  endpoints: Endpoint[]
+}
+
+/** What has kept a call away from models: the words of `excluded_by` (wire reference L.3), and the rules among them. */
+export interface Excluded {
+  by: Set<string>
+  rules: Set<Rule>
+}
+
+/** What a call has that not every model takes. */
+export interface Needs {
+  /** The tokens of its prompt, rather too many. */
+  tokens: number
+  /** The tokens that it must have room for, with the answer, rather too few. */
+  room: number
+  inputs: string[]
+  outputs: string[]
+  /** Parameters without which the answer would be another. */
+  parameters: string[]
+}
+
+/** What a call needs of a model. */
+export function needsOf(call: TextCall): Needs {
+  const { tools, params, turns } = call
+  const { text, audio, video } = kinds.text.expectedInput(call)
+  const tokens = text + audio + video
+  const types = new Set(turns.flatMap(({ blocks }) => blocks.map(({ type }) => type)))
+  return {
+    tokens,
+    room: Math.ceil(tokens * LEAST_SHARE) + (params.max_tokens ?? 1),
+    inputs: INPUTS.filter(type => types.has(type)),
+    outputs: params.modalities ?? ['text'],
+    parameters: [...(tools.length > 0 ? ['tools'] : []), ...(params.response_format?.type.startsWith('json') ? ['response_format'] : [])],
+  }
+}
+
+// A token is taken for three bytes, and ordinary text has four of them: what is refused here nobody else can take.
+const LEAST_SHARE = 3 / 4
+
+const INPUTS = ['image', 'audio', 'video', 'file'] as const
+
+/**
+ * Those of the models that this call may go to by all that a plan holds its endpoints to: callable with a key of the gateway's or the
+ * caller's, within the call's wishes and the guardrails' rules, able to take what it needs, and not `barred` by a word. Why others are not is
+ * added to `excluded`.
+ */
+export function choicesAmong(
+  gateway: Gateway,
+  models: Model[],
+  asked: Asked,
+  needs: Needs,
+  excluded: Excluded,
+  barred: (model: Model) => string | undefined = () => undefined,
+): Choice[] {
+  const choices: Choice[] = []
+  for (const model of models) {
+    if (!isCallable(model, asked.own)) continue
+    const lacking = lackingIn(model, needs) ?? barred(model)
+    if (lacking) excluded.by.add(lacking)
+    else pushChoice(gateway, model, asked, needs, excluded, choices)
+  }
+  return choices
+}
+
+function pushChoice(
+  gateway: Gateway,
+  model: Model,
+  { call, own, rules }: Asked,
+  needs: Needs,
+  excluded: Excluded,
+  choices: Choice[],
+): void {
+  const turns = own.length === 0 ? model.endpoints : turnsOf(gateway, model, own, []).flat()
+  const endpoints = turns.filter(endpoint => {
+    const by = forbidding(endpoint, model, 'text', call) ?? missingAt(endpoint, call, needs)
+    if (by !== undefined) excluded.by.add(by)
+    return by === undefined && !isRuledOut(rules, endpoint, excluded)
+  })
+  if (endpoints.length > 0) choices.push({ model, endpoints })
+}
+
+// Most models of the catalogue are served by nobody who is configured.
+const isCallable = ({ endpoints }: Model, own: OpenedKey[]) =>
+  endpoints.some(({ provider }) => provider.configured || own.some(({ providers }) => providers.has(provider.slug)))
+
+function lackingIn({ input_modalities, output_modalities }: Model, { inputs, outputs }: Needs): string | undefined {
+  if (!inputs.every(input => input_modalities.includes(input))) return 'input_modalities'
+  // What draws or speaks does so unasked.
+  const isWanted = output_modalities.every(output => output === 'text' || outputs.includes(output))
+  return isWanted && outputs.every(output => output_modalities.includes(output)) ? undefined : 'output_modalities'
+}
+
+function missingAt(endpoint: Endpoint, call: TextCall, { room, parameters }: Needs): string | undefined {
+  if (endpoint.context_length !== null && room > endpoint.context_length) return 'context_length'
+  if (parameters.length === 0) return undefined
+  return unsupportedBy(endpoint, call).some(name => parameters.includes(name)) ? 'require_parameters' : undefined
+}
+
+function isRuledOut(rules: Rule[], endpoint: Endpoint, excluded: Excluded): boolean {
+  const rule = rules.find(one => one.excludes(endpoint))
+  if (!rule) return false
+  excluded.by.add(rule.by)
+  excluded.rules.add(rule)
+  return true
+}
+
+/** All models that give text, opened once for a catalogue. */
+export function textModels(catalog: Catalog): Model[] {
+  const known = texts.get(catalog) ?? [...catalog.models.values()].filter(({ output_modalities }) => output_modalities.includes('text'))
+  texts.set(catalog, known)
+  return known
+}
+
+const texts = new WeakMap<Catalog, Model[]>()
+
+/** Whether it is no model at all, but an echo of this process. */
+export const isSandbox = ({ id }: Model): boolean => id.startsWith('sandbox/')

@@ -1,0 +1,44 @@
+import type { Model } from '../../catalog/models.ts'
+import { type Router, routerModelCalled } from '../../catalog/routers.ts'
+import type { Gateway } from '../../gateway.ts'
+import type { Kind, TextCall, Work } from '../call.ts'
+import { kinds } from '../kinds.ts'
+import { autoRouted, type Chosen, memoryOf } from './auto-router.ts'
+import type { Asked } from './choices.ts'
+import { freeRouted } from './free-router.ts'
+import { wrongEndpoint } from './refusal.ts'
+
+/** A router as a slug asks for it, and the variant behind it: that is one of whatever it chooses. */
+export interface Route {
+  slug: string
+  router: Router
+  variant: string
+  /** The router as a model. */
+  shown: Model
+}
+
+/** The router that is called so. A model of the catalogue goes before a router of its name. */
+export function routeOf({ catalog, config }: Gateway, slug: string): Route | undefined {
+  if (catalog.models.has(slug)) return undefined
+  const at = slug.indexOf(':')
+  const name = at === -1 ? slug : slug.slice(0, at)
+  const shown = routerModelCalled(config, name)
+  return shown?.router && { slug, router: shown.router, variant: slug.slice(name.length), shown }
+}
+
+/** What a call is held to, whatever it asks for. */
+export type Held = Omit<Asked, 'call'>
+
+/** What a router chooses for a call. Throws 400 for another kind of work than text. */
+export function chosenBy<K extends Kind>(gateway: Gateway, kind: K, { slug, router }: Route, call: Work[K]['call'], held: Held): Chosen {
+  if (!isText(call)) throw wrongEndpoint(slug, `gives text, not ${kinds[kind].gives}`)
+  return router === 'free' ? freeRouted(gateway, { ...held, call }) : autoRouted(gateway, router, { ...held, call })
+}
+
+/** By which names a session of the call remembers what routers have chosen for it. */
+export function memoriesOf(gateway: Gateway, call: Work[Kind]['call']): string[] {
+  if (!isText(call)) return []
+  return call.models.flatMap(slug => routeOf(gateway, slug) ?? []).map(({ router }) => memoryOf(call, router))
+}
+
+const isText = (call: Work[Kind]['call']): call is TextCall => call.kind === 'text'
