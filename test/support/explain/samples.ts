@@ -50,6 +50,12 @@ export const SAMPLES: Record<string, Sample> = {
     down: ['first', 'second', 'third'],
     isMeasured: true,
   },
+  'the auto router': { body: ask({ model: 'gateway/auto' }) },
+  'the auto router, of which the first is down': { body: ask({ model: 'openrouter/auto' }), down: ['first'] },
+  'the auto router with nothing to choose from': {
+    body: ask({ model: 'gateway/auto', plugins: [{ id: 'auto-router', allowed_models: ['nobody/*'] }] }),
+    refused: 404,
+  },
   'a limit that pays for a shorter answer': { body: ask({ max_tokens: 100_000 }), key: 'scarce', answers: 'first' },
   'a text that is redacted': { body: ask({}, 'I am ada@acme.example'), key: 'redacted', answers: 'first' },
   'Anthropic’s dialect': { body: ask({ max_tokens: 50 }), dialect: 'messages', answers: 'first' },
