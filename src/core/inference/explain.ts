@@ -141,7 +141,8 @@ function endpointsOf<K extends Kind>(
     call,
     plan: { ...plan, endpoints },
     amounts: bounds.length > 0 ? amounts : null,
-    chances: chancesOf(gateway, kind, call, groups),
+    // Where models are drawn too, each endpoint's chance is one among those that were.
+    chances: plan.strategy === 'free' ? new Map() : chancesOf(gateway, kind, call, groups),
     places: new Set(groups.flatMap(({ place }) => place ?? [])),
   }
   return endpoints.map(endpoint => explainedEndpoint(gateway, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint))

@@ -172,6 +172,13 @@ describe('who asks', () => {
     expect((await hedged(true, false)).endpoints[0]?.hedge_after).toBeNull()
   })
 
+  test('hears of no chances where a model was drawn', async () => {
+    const { endpoints, strategy, stages } = await tell({}, { model: 'gateway/free' })
+    expect([strategy, stages.length]).toEqual(['free', 1])
+    expect(endpoints.map(one => one.chance)).toEqual(endpoints.map(() => null))
+    expect(endpoints.length).toBeGreaterThan(0)
+  })
+
   test('hears of a bound that comes from the endpoint, of one from the config, and of several answers', async () => {
     const costs = async (more: object) => (await tell({}, more)).endpoints[0]?.estimated_cost
     const most = gateway.config.limits.max_tokens

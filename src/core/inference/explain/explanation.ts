@@ -62,7 +62,7 @@ const Endpoint = Type.Object({
   }),
   session: Type.Boolean({ description: 'Whether the call’s session is at it' }),
   chance: nullable(Type.Number({ minimum: 0, maximum: 1 }), {
-    description: 'To be asked first, before the order is drawn; null where it is not drawn',
+    description: 'To be asked first, before the order is drawn; null where it is not drawn, or models were drawn too',
   }),
   ignored_parameters: Type.Array(Type.String()),
 })
