@@ -52,8 +52,8 @@ export interface KindOfWork<K extends Kind> {
   offersTools(call: Work[K]['call']): boolean
   /** Those parameters of the call that the endpoint does not get: `fitted` leaves them out. */
   ignored(call: Work[K]['call'], endpoint: Endpoint): string[]
-  /** What tells the call's conversation from others as it goes on; null where there is none. */
-  conversation(call: Work[K]['call']): string | null
+  /** What tells the call's conversation from others as it goes on; null where there are none. */
+  conversation: ((call: Work[K]['call']) => string) | null
   /** Whether a caller can use the part: from the first of these on no other endpoint may be tried. */
   isMeaningful(part: Work[K]['part']): boolean
   /** The call without what the endpoint does not support. */

@@ -6,7 +6,8 @@ import { kinds } from './kinds.ts'
 
 /** The conversation that a call belongs to. */
 export interface Session {
-  key: string
+  /** Made each time that it is asked for: most calls have no place to be found by it, and none to be remembered. */
+  readonly key: string
   /** The caller says so himself. */
   isNamed: boolean
 }
@@ -19,8 +20,14 @@ export function sessionOf<K extends Kind>({ workspace_id }: Actor, kind: K, call
   const { order, sort } = call.routing
   if (order || sort) return null
   if (call.session_id !== null) return { key: `${workspace_id} session ${call.session_id}`, isNamed: true }
-  const conversation = kinds[kind].conversation(call)
-  return conversation === null ? null : { key: `${workspace_id} ${conversation}`, isNamed: false }
+  const { conversation } = kinds[kind]
+  if (!conversation) return null
+  return {
+    get key() {
+      return `${workspace_id} ${conversation(call)}`
+    },
+    isNamed: false,
+  }
 }
 
 /** A conversation that was silent for so long is not remembered, and no more of them are. */
@@ -42,21 +49,21 @@ export class Sessions {
   }
 
   /** The id of the endpoint where the session's calls of a model are answered, or the model for a router, if anybody has lately answered one. */
-  placeOf({ key }: Session, model: string): string | undefined {
-    const place = this.#places.get(`${model} ${key}`)
+  placeOf(session: Session, model: string): string | undefined {
+    const place = this.#places.size > 0 ? this.#places.get(`${model} ${session.key}`) : undefined
     return place && place.until > this.#clock.ticks() ? place.id : undefined
   }
 
   /** An endpoint has answered the session: it stays there where that saves anything, without a name only once it has. */
-  answered({ key, isNamed }: Session, endpoint: Endpoint, { input }: Usage): void {
+  answered(session: Session, endpoint: Endpoint, { input }: Usage): void {
     const { id, prices, model } = endpoint
     const isCheaper = prices?.cache_read !== undefined && prices.cache_read < prices.prompt
-    if (isCheaper && (isNamed || input.cache_read > 0)) this.#remember(`${model} ${key}`, id)
+    if (isCheaper && (session.isNamed || input.cache_read > 0)) this.#remember(`${model} ${session.key}`, id)
   }
 
   /** The model that a router has chosen for the session has answered it: by the router's name it stays its place, like an endpoint. */
-  routed({ key, isNamed }: Session, router: string, { model }: Endpoint, { input }: Usage): void {
-    if (isNamed || input.cache_read > 0) this.#remember(`${router} ${key}`, model)
+  routed(session: Session, router: string, { model }: Endpoint, { input }: Usage): void {
+    if (session.isNamed || input.cache_read > 0) this.#remember(`${router} ${session.key}`, model)
   }
 
   #remember(name: string, id: string): void {

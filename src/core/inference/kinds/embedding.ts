@@ -15,7 +15,7 @@ export const embedding: KindOfWork<'embedding'> = {
   suits: () => true,
   offersTools: () => false,
   ignored: () => [],
-  conversation: () => null,
+  conversation: null,
   isMeaningful: part => part.type === 'embedding',
   fitted: call => call,
   withoutNames: call => call,
