@@ -113,10 +113,10 @@ describe('a rule about models', () => {
     expect((await embed()).status).toBe(200)
   })
 
-  test('keeps the models that are called out of GET /models/user', async () => {
+  test('keeps the others out of GET /models/user, and leaves the routers, which choose among what it allows', async () => {
     await rule({ allowed_models: ['acme/small'] })
     const { data } = (await (await server.fetch('/models/user', { key })).json()) as { data: { id: string }[] }
-    expect(data.map(model => model.id)).toEqual(['acme/small'])
+    expect(data.map(model => model.id)).toEqual(['acme/small', 'gateway/auto', 'gateway/auto-beta'])
   })
 
   test('is nobody else’s', async () => {
