@@ -578,6 +578,7 @@ describe('beside a running server', () => {
       'MODEL',
       'sandbox/echo',
       'acme/small',
+      ...['gateway/auto', 'gateway/auto-beta', 'gateway/free'],
       '',
     ])
     expect((await run('models', 'list', '--author', 'anthropic', '--limit', '2')).stdout.match(/^anthropic\//gm)).toHaveLength(2)

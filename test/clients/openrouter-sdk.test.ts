@@ -524,7 +524,8 @@ describe('models', () => {
     expect(data.count).toBeGreaterThan(400)
     const callable = await Array.fromAsync(await client.models.listForUser({ bearer: stage.server.inference_key }))
     const ids = callable.flatMap(page => page.result.data.map(model => model.id))
-    expect(ids).toEqual(['sandbox/echo', 'acme/small', 'acme/steady', 'acme/thinker', 'acme/muser'])
+    const routers = ['gateway/auto', 'gateway/auto-beta', 'gateway/free']
+    expect(ids).toEqual(['sandbox/echo', 'acme/small', 'acme/steady', 'acme/thinker', 'acme/muser', ...routers])
   })
 
   test('can be had one by one, by an alias too', async () => {
