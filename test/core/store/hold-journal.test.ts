@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
@@ -115,6 +115,14 @@ describe('the journal of holds', () => {
         .map(({ id }) => id),
     ).toContain('stays')
     expect(readFileSync(file(), 'utf8').split('\n').length).toBeLessThan(30_000)
+  })
+
+  test.skipIf(!existsSync('/dev/full'))('refuses all calls of a turn where the disk is full', async () => {
+    symlinkSync('/dev/full', file())
+    const journal = openHoldJournal(data)
+    const words = [journal.open(held('a')), journal.open(held('b'))]
+    const refusals = await Promise.all(words.map(({ written }) => written.then(() => 'written').catch(thrown => thrown.status)))
+    expect(refusals).toEqual([503, 503])
   })
 
   test('refuses a call of which it cannot leave word: 503', async () => {
