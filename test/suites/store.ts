@@ -403,11 +403,13 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         { id: 'over midnight', model, created_at: late, settled_at: noon },
         { id: 'paid', model: 'acme/tiny:freed', created_at: noon, settled_at: noon },
         { id: 'second', model, created_at: noon, settled_at: noon },
+        { id: 'chosen', model: 'acme/tiny', router: 'gateway/free:floor', created_at: noon, settled_at: noon },
+        { id: 'chosen otherwise', model: 'acme/tiny', router: 'gateway/auto', created_at: noon, settled_at: noon },
       ]
       expect(await store.generations.freeSince(midnight)).toBe(0)
       for (const call of calls) store.generations.record([{ generation: generationWith(call), charge: null }])
-      expect(await store.generations.freeSince(midnight)).toBe(2)
-      expect(await store.generations.freeSince(new Date('2026-03-03T00:00:00.000Z'))).toBe(4)
+      expect(await store.generations.freeSince(midnight)).toBe(3)
+      expect(await store.generations.freeSince(new Date('2026-03-03T00:00:00.000Z'))).toBe(5)
       expect(await store.generations.freeSince(new Date('2026-03-05T00:00:00.000Z'))).toBe(0)
     })
 

@@ -45,7 +45,8 @@ interface Limit {
  * the one before is forgotten with it, so that keys which no longer call take no memory. `freeSoFar` is how many calls of free models
  * today has seen already.
  */
-export function openRateLimits({ limits, service_name }: Config, clock: Clock, freeSoFar = 0): RateLimits {
+export function openRateLimits({ limits, ...config }: Config, clock: Clock, freeSoFar = 0): RateLimits {
+  let { service_name } = config
   let { requests_per_minute, concurrent_requests, free_models } = limits
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
@@ -104,7 +105,8 @@ export function openRateLimits({ limits, service_name }: Config, clock: Clock, f
       const limit = free_models ? free_models.requests_per_day : undefined
       return limit === undefined ? null : { limit, used: freeDay.counted(EVERYBODY) }
     },
-    reconfigure({ limits: others }, freeSoFar) {
+    reconfigure({ limits: others, ...another }, freeSoFar) {
+      service_name = another.service_name
       ;({ requests_per_minute, concurrent_requests, free_models } = others)
       if (freeSoFar !== null) freeDay.set(EVERYBODY, freeSoFar)
     },
@@ -120,8 +122,11 @@ export const countsFreeDays = ({ free_models }: Config['limits']): boolean =>
 /** Free models are counted for the account, as the public service does: a key more is no way around. */
 const EVERYBODY = ''
 
-// A call that names one among its fallbacks may come to it, so it counts too.
-const isFree = (service_name: string, slug: string) => slug.endsWith(':free') || routerCalled({ service_name }, slug) === 'free'
+// A call that names one among its fallbacks may come to it, so it counts too, and so does one with a variant behind it.
+function isFree(service_name: string, slug: string): boolean {
+  const [name = ''] = slug.split(':', 1)
+  return `${slug}:`.includes(':free:') || routerCalled({ service_name }, name) === 'free'
+}
 
 function refusal({ name, most, reset }: Limit, now: number): GatewayError {
   const headers = { 'X-RateLimit-Limit': String(most), 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(reset) }

@@ -84,7 +84,7 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
         .select(({ fn }) => fn.countAll<number>().as('count'))
         .where(sql`rowid`, '>', last?.row ?? 0)
         .where('created_at', '>=', since)
-        .where('model', 'like', '%:free')
+        .where(({ or, eb }) => or([eb('model', 'like', '%:free'), eb('router', 'like', '%/free%')]))
         .executeTakeFirstOrThrow()
       return count
     },

@@ -9,6 +9,7 @@ import { createKey } from '../../../src/core/identity/keys.ts'
 import { infer } from '../../../src/core/inference/infer.ts'
 import type { Answer } from '../../../src/core/inference/settle.ts'
 import { randomIds } from '../../../src/core/kernel/ids.ts'
+import { reconfigure } from '../../../src/core/reconfigure.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { describedRoutes } from '../../../src/server/openapi.ts'
 import { textCall } from '../../support/call.ts'
@@ -246,6 +247,21 @@ describe('free models', () => {
     expect(await statuses([chat({ models: ['acme/tiny', FREE.id] }), chat({ models: ['acme/tiny', FREE.id] }), chat()])).toEqual([
       200, 429, 200,
     ])
+  })
+
+  test.each([`${FREE.id}:floor`, `${FREE.id}:nitro`, 'gateway/free', 'gateway/free:floor', 'openrouter/free:nitro'])(
+    'are counted under the name %s too',
+    async model => {
+      const { chat } = await limited({ free_models: { requests_per_day: 1 } })
+      expect(await statuses([chat({ model }), chat({ model }), chat()])).toEqual([200, 429, 200])
+    },
+  )
+
+  test('are counted by the router of a service whose name has changed since', async () => {
+    const limits = { free_models: { requests_per_day: 1 } }
+    const { gateway, chat } = await limited(limits)
+    await reconfigure(gateway, { ...gateway.config, service_name: 'acme_ai' })
+    expect(await statuses([chat({ model: 'acme_ai/free' }), chat({ model: 'acme_ai/free' })])).toEqual([200, 429])
   })
 
   test('what one limit refuses is not counted by another', async () => {
