@@ -42,8 +42,8 @@ describe('the web plugin', () => {
   })
 
   test.each([
-    [{ engine: 'exa' }, 'engine', 'expected native, found exa: this gateway has no search of its own'],
-    [{ engine: { x: 1 } }, 'engine', 'expected native'],
+    [{ engine: 'exa' }, 'engine', 'expected native: this gateway has no search of its own'],
+    [{ engine: { toString: 1 } }, 'engine', 'expected native: this gateway has no search of its own'],
     [{ max_results: 5 }, 'max_results', 'expected none'],
     [{ mode: 'fast' }, 'mode', 'expected none'],
     [{ search_prompt: 'Look' }, 'search_prompt', 'expected none'],
