@@ -504,6 +504,13 @@ describe('what is kept', () => {
     expect(gateway.catalog.models.get('acme/single')?.endpoints[0]?.provider === one).toBe(true)
   })
 
+  test('the sandbox, which no config has to name', async () => {
+    const { gateway } = await house()
+    const sandbox = gateway.catalog.providers.get('sandbox')
+    await reconfigure(gateway, parsed(over(base(), { service_name: 'acme' })))
+    expect(gateway.catalog.providers.get('sandbox') === sandbox).toBe(true)
+  })
+
   test('what is known of an endpoint, unless its provider has other settings now', async () => {
     const { gateway, ask, clock, get } = await house({ routing: { failures: 1 } })
     clock.pass(60_000)
@@ -585,6 +592,13 @@ describe('what is kept', () => {
     expect(await running).toBe(200)
     expect(await statusOf(ask())).toBe(200)
   })
+})
+
+test('the free router is counted by the name that the service has now', async () => {
+  const limits = { limits: { free_models: { requests_per_day: 1 } } }
+  const { gateway, ask } = await house(limits)
+  await reconfigure(gateway, parsed(over(base(), { ...limits, service_name: 'acme' })))
+  expect([await statusOf(ask({ model: 'acme/free' })), await statusOf(ask({ model: 'acme/free' }))]).toEqual([200, 429])
 })
 
 describe('what names something that is gone', () => {

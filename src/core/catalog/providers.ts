@@ -63,7 +63,7 @@ export function openProviders(
   edition = 1,
   before?: Pick<Gateway, 'config' | 'catalog'>,
 ): { providers: Map<string, Provider>; faults: ProviderFault[] } {
-  const opened = Object.entries({ sandbox: {}, ...config }).map(
+  const opened = Object.entries({ ...ALWAYS, ...config }).map(
     ([slug, given]) => keptOf(slug, given, before) ?? openProvider(slug, given, protocols, edition),
   )
   const known = Object.entries(KNOWN).map(([slug, row]) => unconfigured(slug, row))
@@ -71,9 +71,11 @@ export function openProviders(
   return { providers: new Map(providers.map(one => [one.slug, one])), faults: opened.filter(one => 'field' in one) }
 }
 
+const ALWAYS: Record<string, ProviderConfig> = { sandbox: {} }
+
 // An account that is another object would have to buy its access tokens again.
 function keptOf(slug: string, given: ProviderConfig, before?: Pick<Gateway, 'config' | 'catalog'>): Provider | undefined {
-  const known = before && own(before.config.providers, slug)
+  const known = before && (own(before.config.providers, slug) ?? own(ALWAYS, slug))
   return known && Bun.deepEquals(known, given) ? before.catalog.providers.get(slug) : undefined
 }
 

@@ -45,9 +45,8 @@ interface Limit {
  * the one before is forgotten with it, so that keys which no longer call take no memory. `freeSoFar` is how many calls of free models
  * today has seen already.
  */
-export function openRateLimits({ limits, ...config }: Config, clock: Clock, freeSoFar = 0): RateLimits {
-  let { service_name } = config
-  let { requests_per_minute, concurrent_requests, free_models } = limits
+export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): RateLimits {
+  let { limits, service_name } = config
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
   const freeDay = new Window(DAY, clock)
@@ -55,6 +54,7 @@ export function openRateLimits({ limits, ...config }: Config, clock: Clock, free
   freeDay.set(EVERYBODY, freeSoFar)
 
   function applying(key: string, { models }: Pick<CallBase, 'models'>): Limit[] {
+    const { requests_per_minute, concurrent_requests, free_models } = limits
     const found: Limit[] = []
     if (free_models && models.some(slug => isFree(service_name, slug))) {
       const { requests_per_day, requests_per_minute: perMinute } = free_models
@@ -96,18 +96,17 @@ export function openRateLimits({ limits, ...config }: Config, clock: Clock, free
     enter({ key_hash }, call) {
       const key = key_hash ?? ''
       for (const limit of open(key, call)) limit.count()
-      return concurrent_requests === undefined ? NOTHING : leaving(key)
+      return limits.concurrent_requests === undefined ? NOTHING : leaving(key)
     },
     check({ key_hash }, call) {
       open(key_hash ?? '', call)
     },
     freeToday() {
-      const limit = free_models ? free_models.requests_per_day : undefined
+      const limit = limits.free_models ? limits.free_models.requests_per_day : undefined
       return limit === undefined ? null : { limit, used: freeDay.counted(EVERYBODY) }
     },
-    reconfigure({ limits: others, ...another }, freeSoFar) {
-      service_name = another.service_name
-      ;({ requests_per_minute, concurrent_requests, free_models } = others)
+    reconfigure(other, freeSoFar) {
+      ;({ limits, service_name } = other)
       if (freeSoFar !== null) freeDay.set(EVERYBODY, freeSoFar)
     },
   }
