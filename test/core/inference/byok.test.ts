@@ -53,9 +53,11 @@ const tried = (routing?: RoutingPreferences, model?: string) =>
     return `${slug}:${key}`
   })
 
-function refusal(routing: RoutingPreferences, model?: string): GatewayError {
+const refusal = (routing: RoutingPreferences, model?: string): GatewayError => refusalOf(() => planFor(routing, model))
+
+function refusalOf(plan: () => unknown): GatewayError {
   try {
-    planFor(routing, model)
+    plan()
   } catch (thrown) {
     if (thrown instanceof GatewayError) return thrown
   }
@@ -130,6 +132,13 @@ describe('a plan with provider keys', () => {
     const { type, message, metadata } = refusal({}, 'acme/other')
     expect([type, metadata.excluded_by, metadata.guardrails]).toEqual(['not_found', ['byok_only'], undefined])
     expect(message).toContain('No endpoints found for acme/other')
+  })
+
+  test('says so where such a key leaves a router nobody to choose', async () => {
+    await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
+    const call = textCall({ models: ['gateway/auto'], routing: { routers: { auto: { allowed: ['acme/other'] } } } })
+    const { metadata } = refusalOf(() => planRoute(gateway, 'text', call, byokKeysFor(gateway, operator(gateway))))
+    expect(metadata.excluded_by).toEqual(expect.arrayContaining(['byok_only', 'allowed_models']))
   })
 
   test('with a key that cannot be opened has only what the key leaves', async () => {

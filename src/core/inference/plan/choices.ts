@@ -7,6 +7,7 @@ import type { TextCall } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import { unsupportedBy } from '../parameters.ts'
 import type { Session } from '../sessions.ts'
+import type { Dropped } from './refusal.ts'
 import { forbidding } from './wishes.ts'
 
 /** A call for which a router chooses, and what it is held to. */
@@ -93,8 +94,10 @@ function pushChoice(
   excluded: Excluded,
   choices: Choice[],
 ): void {
-  const turns = own.length === 0 ? model.endpoints : turnsOf(gateway, model, own, []).flat()
-  const endpoints = turns.filter(endpoint => {
+  const withheld: Dropped[] = []
+  const turns = turnsOf(gateway, model, own, withheld)
+  for (const { by } of withheld) excluded.by.add(by)
+  const endpoints = turns.flat().filter(endpoint => {
     const by = forbidding(endpoint, model, 'text', call) ?? missingAt(endpoint, call, needs)
     if (by !== undefined) excluded.by.add(by)
     return by === undefined && !isRuledOut(rules, endpoint, excluded)
