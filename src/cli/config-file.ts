@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, defaultConfig, parseConfig } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
@@ -18,11 +19,12 @@ export function configPlaces(flag: string | undefined, data: string): string[] {
 
 /** The config at the first of these places, where one must be if there is only one. Throws `invalid_request` naming the file, and the setting that is wrong. */
 export async function readConfig(places: string[]): Promise<ConfigFile> {
-  const [named, ...others] = places
-  if (named !== undefined && others.length === 0) return open(named)
-  for (const file of places) if (await Bun.file(file).exists()) return open(file)
-  return { config: defaultConfig(), file: null, text: '' }
+  const file = places.length === 1 ? places[0] : placeOf(places)
+  return file === undefined ? { config: defaultConfig(), file: null, text: '' } : open(file)
 }
+
+/** The first of these places where there is anything, whatever it is. */
+export const placeOf = (places: string[]): string | undefined => places.find(place => existsSync(place))
 
 /** A file of this size would keep everybody waiting while it is read. In bytes. */
 const LARGEST = 16 * 1024 * 1024

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 import { GatewayError, invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { reconfigure, rejectConfig } from '../../core/reconfigure.ts'
-import { type ConfigFile, naming, readConfig } from '../config-file.ts'
+import { type ConfigFile, naming, placeOf, readConfig } from '../config-file.ts'
 
 /**
  * Takes the config that is found at these places over into a gateway that runs, whenever it has changed. One that is wrong changes nothing
@@ -50,16 +50,17 @@ export class ConfigWatch {
   async #takeChanged(): Promise<void> {
     const look = await lookOf(this.#places)
     const isSettled = look === this.#seen
-    this.#seen = look
     // A pipe can be read once, and was at the start.
-    if (isSettled && look !== this.#read && look !== NO_FILE) await this.#take(look, false)
+    if (this.#seen === null && look === NO_FILE) this.#read = look
+    this.#seen = look
+    if (isSettled && look !== this.#read) await this.#take(look, false)
   }
 
   async #take(look: string, isAsked: boolean): Promise<void> {
     // Noted before it is read: what is written meanwhile makes it another one.
     this.#read = look
     try {
-      const found = await this.#found()
+      const found = await this.#found(look)
       if (!isAsked && found.text === this.#taken.text && found.file === this.#taken.file && !this.#gateway.configStatus.rejected) return
       await this.#put(found)
     } catch (thrown) {
@@ -79,10 +80,12 @@ export class ConfigWatch {
       throw naming(found.file, thrown)
     })
     this.#taken = found
+    this.#told = null
   }
 
-  // The defaults would drop every provider.
-  async #found(): Promise<ConfigFile> {
+  // Of a pipe nobody knows when it ends, and the defaults would drop every provider.
+  async #found(look: string): Promise<ConfigFile> {
+    if (look === NO_FILE) throw invalid(`${placeOf(this.#places)}: expected a file, which can be read again`)
     const found = await readConfig(this.#places)
     if (found.file === null && this.#taken.file !== null) throw invalid(`${this.#taken.file}: expected the config file, found nothing`)
     return found
@@ -92,12 +95,10 @@ export class ConfigWatch {
 const NOTHING = 'nothing'
 const NO_FILE = 'no file'
 
-/** What can be told of the first file at these places without reading it: another look is another file. */
+/** What can be told of what is at the first of these places without reading it: another look is another file. */
 async function lookOf(places: string[]): Promise<string> {
-  for (const place of places) {
-    const found = await stat(place, { bigint: true }).catch(() => undefined)
-    if (found?.isFile()) return [place, found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ')
-    if (found && places.length === 1) return NO_FILE
-  }
-  return NOTHING
+  const place = placeOf(places)
+  const found = place === undefined ? undefined : await stat(place, { bigint: true }).catch(() => undefined)
+  if (!found) return NOTHING
+  return found.isFile() ? [place, found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ') : NO_FILE
 }

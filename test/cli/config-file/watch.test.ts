@@ -207,14 +207,33 @@ describe('a config file that is wrong', () => {
     expect(told()).toHaveLength(1)
   })
 
-  test('because it is a directory now, is left alone, and told of when it is asked for', async () => {
+  test('because it is gone, is told of each time that it goes', async () => {
+    write(TEXT)
+    const { gateway, looks } = await watched()
+    for (let i = 0; i < 2; i++) {
+      rmSync(file)
+      expect(await looks(3)).toEqual([expect.stringContaining('rejected')])
+      expect(gateway.configStatus.rejected).toBe(true)
+      write(TEXT)
+      expect(await looks(3)).toEqual(['applied '])
+    }
+  })
+
+  test.each([
+    ['a directory', () => mkdirSync(file)],
+    ['a pipe to which nobody writes', () => void Bun.spawnSync(['mkfifo', file])],
+  ])('because it is %s now, is told of and not waited for', async (_, make) => {
     write(TEXT)
     const { watch, told, looks } = await watched()
+    await looks(1)
     rmSync(file)
-    mkdirSync(file)
-    expect(await looks(5)).toEqual([])
+    make()
+    expect(await looks(5)).toEqual([`rejected ${file}: expected a file, which can be read again`])
     await watch.reload()
-    expect(told()).toEqual([`rejected ${file}: the config file cannot be read`])
+    expect(told()).toHaveLength(1)
+    rmSync(file, { recursive: true })
+    write('service_name: two')
+    expect(await looks(2)).toEqual(['applied service_name'])
   })
 })
 
@@ -240,6 +259,18 @@ describe('a config that is looked for in several places', () => {
     expect(gateway.config.service_name).toBe('two')
   })
 
+  test('is not the second where the first is no file', async () => {
+    mkdirSync(file)
+    write('service_name: two', join(directory, 'second.yaml'))
+    await expect(readConfig(places())).rejects.toThrow(`${file}: the config file cannot be read`)
+    rmSync(file, { recursive: true })
+    const { gateway, looks } = await watched(places())
+    await looks(1)
+    Bun.spawnSync(['mkfifo', file])
+    expect(await looks(3)).toEqual([`rejected ${file}: expected a file, which can be read again`])
+    expect(gateway.config.service_name).toBe('two')
+  })
+
   test('stays as it was when all are gone', async () => {
     write('service_name: one')
     const { gateway, looks } = await watched(places())
@@ -255,8 +286,10 @@ test('a config that came through a pipe is not looked for again', async () => {
   const writing = Bun.write(join(directory, 'source'), 'service_name: one').then(() =>
     Bun.spawn(['sh', '-c', `cat ${join(directory, 'source')} > ${fifo}`]),
   )
-  const { gateway, looks } = await watched([fifo])
+  const { gateway, watch, told, looks } = await watched([fifo])
   await writing
   expect(gateway.config.service_name).toBe('one')
   expect(await looks(5)).toEqual([])
+  await watch.reload()
+  expect(told()).toEqual([`rejected ${fifo}: expected a file, which can be read again`])
 })
