@@ -80,7 +80,7 @@ function costOf(gateway: Gateway, routing: RoutingPreferences, calls: number, sl
   const before = process.cpuUsage()
   for (let i = 0; i < calls; i++) {
     const call = callFor(slugOf(i), routing)
-    planRoute(gateway, 'text', call, [], [], sessionOf(actor, 'text', call))
+    planRoute(gateway, 'text', call, { session: sessionOf(actor, 'text', call) })
   }
   const { user, system } = process.cpuUsage(before)
   return (user + system) / calls

@@ -1,6 +1,6 @@
 /** The neutral language between clients' dialects and providers' protocols: what is asked (a call) and what comes back (parts). */
 
-import type { Router } from '../catalog/routers.ts'
+import type { AutoRouter } from '../catalog/routers.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Region } from '../policy/regions.ts'
 
@@ -238,7 +238,7 @@ export interface RoutingPreferences {
   /** The workspace's own sort, where neither the call nor the model's variant says otherwise. */
   usualSort?: SortKey
   /** How routers choose, where the call says so; each reads its own. */
-  routers?: Partial<Record<Exclude<Router, 'free'>, RouterWishes>>
+  routers?: Partial<Record<AutoRouter, RouterWishes>>
 }
 
 /** Bands of a fifth of the models each, the cheapest first. */

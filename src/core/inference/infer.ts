@@ -73,5 +73,7 @@ function planUnsent<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, cal
 }
 
 /** Who may serve an actor's call by all that holds for him at this moment. Throws 400 as `planRoute` does. */
-export const candidatesOf = <K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Candidates<K> =>
-  candidatesFor(gateway, kind, call, byokKeysFor(gateway, actor), policyFor(gateway, actor).rules, sessionOf(actor, kind, call))
+export function candidatesOf<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Candidates<K> {
+  const { rules } = policyFor(gateway, actor)
+  return candidatesFor(gateway, kind, call, { own: byokKeysFor(gateway, actor), rules, session: sessionOf(actor, kind, call) })
+}

@@ -1,15 +1,14 @@
-import type { OpenedKey } from '../catalog/byok/opened.ts'
-import type { Endpoint, Model } from '../catalog/models.ts'
+import type { Endpoint } from '../catalog/models.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Rule } from '../policy/rules.ts'
 import { turnsOf } from './byok.ts'
 import type { Kind, RoutingPreferences, SortKey, Work } from './call.ts'
 import { kinds } from './kinds.ts'
+import type { Held } from './plan/choices.ts'
 import { asNamed, by, deferred, drawn, NOBODY, sorted, worse } from './plan/order.ts'
 import { type Dropped, nobodyLeft } from './plan/refusal.ts'
-import { type Wanted, wantedBy } from './plan/wanted.ts'
+import { type Wanted, type WantedModel, wantedBy } from './plan/wanted.ts'
 import { forbidding } from './plan/wishes.ts'
-import type { Session } from './sessions.ts'
 
 /** The endpoints to try, in order, out of all that there are. */
 export interface Plan<K extends Kind = Kind> extends Candidates<K> {
@@ -39,14 +38,8 @@ export const unordered = <K extends Kind>(candidates: Candidates<K>): Plan<K> =>
  * miss what is preferred stand behind, and those that rest last. Throws 400 for a model that is not in the catalogue or does another kind
  * of work, and 404 when a wish or a guardrail excludes the last endpoint, naming it.
  */
-export const planRoute = <K extends Kind>(
-  gateway: Gateway,
-  kind: K,
-  call: Work[K]['call'],
-  own: OpenedKey[] = [],
-  rules: Rule[] = [],
-  session: Session | null = null,
-): Plan<K> => planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, own, rules, session))
+export const planRoute = <K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], held: Partial<Held> = {}): Plan<K> =>
+  planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, { own: [], rules: [], session: null, ...held }))
 
 /** Who may serve a call, before anybody is put in order, and why the others may not. */
 export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
@@ -55,22 +48,30 @@ export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
 }
 
 /** The first half of `planRoute`: all that may serve, and why the others may not. Throws 400 as it does. */
-export function candidatesFor<K extends Kind>(
-  gateway: Gateway,
-  kind: K,
-  call: Work[K]['call'],
-  own: OpenedKey[],
-  rules: Rule[],
-  session: Session | null,
-): Candidates<K> {
+export function candidatesFor<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], held: Held): Candidates<K> {
+  const { own, rules, session } = held
   const dropped: Dropped[] = []
-  const { models, strategy, stages } = wantedBy(gateway, kind, call, { own, rules, session })
-  const candidates = models.map(({ model, sort, asked }) => {
-    const turns = turnsOf(gateway, model, own, dropped).map(endpoints => allowed(endpoints, model, kind, asked, rules, dropped))
+  const { models, strategy, stages } = wantedBy(gateway, kind, call, held)
+  const isAllowed = (endpoint: Endpoint, wanted: WantedModel<K>) => {
+    const drop = dropOf(endpoint, kind, wanted, rules)
+    if (drop) dropped.push(drop)
+    return !drop
+  }
+  const candidates = models.map(wanted => {
+    const { model, sort } = wanted
+    const turns = turnsOf(gateway, model, own, dropped).map(turn => turn.filter(endpoint => isAllowed(endpoint, wanted)))
     return { sort, turns, place: session ? gateway.sessions.placeOf(session, model.id) : undefined }
   })
   const groups = call.routing.partition === 'none' ? asOne(candidates) : candidates
   return { groups, dropped, models, strategy, stages }
+}
+
+// The caller's own wishes first, so that a guardrail is named exactly where the call would have gone somewhere without it.
+function dropOf<K extends Kind>(endpoint: Endpoint, kind: K, { model, asked }: WantedModel<K>, rules: Rule[]): Dropped | undefined {
+  const by = forbidding(endpoint, model, kind, asked)
+  if (by !== undefined) return { endpoint, by }
+  const rule = rules.find(one => one.excludes(endpoint))
+  return rule && { endpoint, by: rule.by, rule }
 }
 
 /** The second half: these in the order in which they are tried. Throws 404 as it does. */
@@ -82,31 +83,6 @@ export function planAmong<K extends Kind>(gateway: Gateway, kind: K, call: Work[
   })
   if (endpoints.length === 0) throw nobodyLeft(kind, call, dropped)
   return { ...candidates, endpoints: deferred(gateway, endpoints, call.routing) }
-}
-
-function allowed<K extends Kind>(
-  endpoints: Endpoint[],
-  model: Model,
-  kind: K,
-  call: Work[K]['call'],
-  rules: Rule[],
-  dropped: Dropped[],
-): Endpoint[] {
-  return endpoints.filter(endpoint => {
-    const by = forbidding(endpoint, model, kind, call)
-    if (by !== undefined) dropped.push({ endpoint, by })
-    return by === undefined && isAllowedBy(rules, endpoint, dropped)
-  })
-}
-
-// After the caller's own wishes, so that a guardrail is named exactly where the call would have gone somewhere without it.
-function isAllowedBy(rules: Rule[], endpoint: Endpoint, dropped: Dropped[]): boolean {
-  for (const rule of rules) {
-    if (!rule.excludes(endpoint)) continue
-    dropped.push({ endpoint, by: rule.by, rule })
-    return false
-  }
-  return true
 }
 
 /** Endpoints that are put in order together, turn by turn. */

@@ -1,3 +1,4 @@
+import { FREE_VARIANT } from '../catalog/models/free.ts'
 import { routerCalled } from '../catalog/routers.ts'
 import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
@@ -124,7 +125,7 @@ const EVERYBODY = ''
 // A call that names one among its fallbacks may come to it, so it counts too, and so does one with a variant behind it.
 function isFree(service_name: string, slug: string): boolean {
   const [name = ''] = slug.split(':', 1)
-  return `${slug}:`.includes(':free:') || routerCalled({ service_name }, name) === 'free'
+  return `${slug}:`.includes(`${FREE_VARIANT}:`) || routerCalled({ service_name }, name) === 'free'
 }
 
 function refusal({ name, most, reset }: Limit, now: number): GatewayError {

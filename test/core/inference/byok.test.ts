@@ -43,7 +43,7 @@ const add = (provider: string, key: string, more: Partial<NewByokKey> = {}) =>
   createByokKey(gateway, operator(gateway), { provider, key, ...more })
 
 const planFor = (routing: RoutingPreferences = {}, model = 'acme/small') =>
-  planRoute(gateway, 'text', textCall({ models: [model], routing }), byokKeysFor(gateway, operator(gateway)))
+  planRoute(gateway, 'text', textCall({ models: [model], routing }), { own: byokKeysFor(gateway, operator(gateway)) })
 
 /** Whom the plan tries with whose key, in order: `two:own`. */
 const tried = (routing?: RoutingPreferences, model?: string) =>
@@ -70,7 +70,7 @@ describe('what is set aside', () => {
     const { data } = await createKey(gateway, operator(gateway), { name: 'k', include_byok_in_limit })
     const actor = { ...operator(gateway), key_hash: data.hash }
     const call = textCall({ params: { max_tokens: 100 } })
-    const plan = planRoute(gateway, 'text', call, byokKeysFor(gateway, actor))
+    const plan = planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, actor) })
     begin(gateway, actor, 'text', call, plan, new AbortController().signal)
     return gateway.ledger.held(`key ${data.hash}`, include_byok_in_limit)
   }
@@ -116,7 +116,7 @@ describe('a plan with provider keys', () => {
   test('knows the models of a key by their other names too', async () => {
     await add('openai', 'sk-1', { allowed_models: ['openai/chat-latest'] })
     const call = textCall({ models: ['openai/gpt-chat-latest'] })
-    const { endpoints } = planRoute(gateway, 'text', call, byokKeysFor(gateway, operator(gateway)))
+    const { endpoints } = planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) })
     expect(endpoints.map(one => [one.provider.slug, one.is_byok])).toEqual([['openai', true]])
   })
 
@@ -137,7 +137,7 @@ describe('a plan with provider keys', () => {
   test('says so where such a key leaves a router nobody to choose', async () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
     const call = textCall({ models: ['gateway/auto'], routing: { routers: { auto: { allowed: ['acme/other'] } } } })
-    const { metadata } = refusalOf(() => planRoute(gateway, 'text', call, byokKeysFor(gateway, operator(gateway))))
+    const { metadata } = refusalOf(() => planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) }))
     expect(metadata.excluded_by).toEqual(expect.arrayContaining(['byok_only', 'allowed_models']))
   })
 
@@ -156,7 +156,7 @@ describe('a plan with provider keys', () => {
 
   test('reaches a provider that the gateway has no credential for', async () => {
     const call = textCall({ models: ['openai/gpt-4o-mini'], routing: { only: ['openai'] } })
-    const plan = () => planRoute(gateway, 'text', call, byokKeysFor(gateway, operator(gateway)))
+    const plan = () => planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) })
     expect(plan).toThrow('none of them is configured')
     await add('openai', 'sk-1')
     expect(plan().endpoints.map(one => [one.provider.slug, one.is_byok, one.provider.base_url])).toEqual([

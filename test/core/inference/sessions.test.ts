@@ -40,7 +40,7 @@ const named: Partial<TextCall> = { session_id: 's' }
 const sessionFor = (more: Partial<TextCall>, workspace_id = 'w') =>
   sessionOf({ ...operator(gateway), workspace_id }, 'text', textCall(more))
 const providersFor = (more: Partial<TextCall>, workspace_id?: string) =>
-  planRoute(gateway, 'text', textCall(more), [], [], sessionFor(more, workspace_id)).endpoints.map(one => one.provider.slug)
+  planRoute(gateway, 'text', textCall(more), { session: sessionFor(more, workspace_id) }).endpoints.map(one => one.provider.slug)
 
 /** Whom twenty calls ask first. */
 const firsts = (more: Partial<TextCall>, workspace_id?: string) => [

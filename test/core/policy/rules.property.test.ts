@@ -176,7 +176,7 @@ test(`in ${COMBINATIONS} combinations a plan has exactly the endpoints that no g
       const actor: Actor = { kind: 'inference', user_id: 'ada', workspace_id: gateway.owner.workspace_id, key_hash: 'k' }
       await enforce(gateway, actor, guardrails)
       const { rules } = policyFor(gateway, actor)
-      const outcome = attempted(() => planRoute(gateway, 'text', textCall({ models, routing }), [], rules))
+      const outcome = attempted(() => planRoute(gateway, 'text', textCall({ models, routing }), { rules }))
 
       const isExcluded = oracle(guardrails.filter(one => one !== null))
       // Two names of one model are one model.

@@ -64,7 +64,10 @@ beforeEach(async () => {
 
 const rule = (change: GuardrailChange) => updateGuardrail(gateway, operator(gateway), id(), change)
 const plan = (call: Partial<TextCall>) =>
-  planRoute(gateway, 'text', textCall(call), byokKeysFor(gateway, operator(gateway)), policyFor(gateway, operator(gateway)).rules)
+  planRoute(gateway, 'text', textCall(call), {
+    own: byokKeysFor(gateway, operator(gateway)),
+    rules: policyFor(gateway, operator(gateway)).rules,
+  })
 
 /** Who may serve the model under this name; the refusal's message where nobody may. */
 function serving(model: string, more: Partial<TextCall> = {}): string[] | string {

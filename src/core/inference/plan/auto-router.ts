@@ -1,6 +1,6 @@
+import { FREE_VARIANT } from '../../catalog/models/free.ts'
 import type { Model } from '../../catalog/models.ts'
-import type { Router } from '../../catalog/routers.ts'
-import type { GatewayError } from '../../errors.ts'
+import type { AutoRouter } from '../../catalog/routers.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { RouterWishes, TextCall } from '../call.ts'
 import type { Stage } from '../routing-metadata.ts'
@@ -8,19 +8,8 @@ import { isLike, patternOf } from './auto-router/pattern.ts'
 import { type Band, bandOf, type Candidate, fittest, priced, ranked } from './auto-router/rank.ts'
 import { type Task, taskOf } from './auto-router/task.ts'
 import { type Asked, choicesAmong, type Excluded, isSandbox, needsOf, textModels } from './choices.ts'
+import { type Chosen, MOST_CHOSEN, memoryOf, wishesOf } from './chosen.ts'
 import { nothingToChoose } from './refusal.ts'
-
-/** What a router has chosen, the first choice first, and how; or why it could not. */
-export interface Chosen {
-  models: Model[]
-  stage: Stage
-  refusal: GatewayError | null
-}
-
-export type AutoRouter = Exclude<Router, 'free'>
-
-/** A choice has so many models at the most: the one, and those that stand in for it. */
-export const MOST_CHOSEN = 4
 
 /**
  * Chooses models for a call: of those that it may go to and that take what it has, those within its band of cost, and of these the fittest for
@@ -41,17 +30,9 @@ export function autoRouted(gateway: Gateway, router: AutoRouter, asked: Asked): 
   const chosen = [...new Set([...(kept ? [kept.model] : []), ...order.map(({ model }) => model)])].slice(0, MOST_CHOSEN)
   return {
     models: chosen,
-    stage: stageOf(router, task, wishes, band, candidates.length, chosen[0], kept?.why),
+    stage: stageOf({ router, task, wishes, band, candidates: candidates.length, model: chosen[0], kept: kept?.why }),
     refusal: chosen.length > 0 ? null : nothingToChoose(call, excluded),
   }
-}
-
-const wishesOf = ({ routing: { routers } }: TextCall, router: AutoRouter): RouterWishes => routers?.[router] ?? {}
-
-/** By which name a session remembers the model that was chosen for it: who wants to pay otherwise begins anew. */
-export function memoryOf(call: TextCall, router: Router): string {
-  const { tier, tradeoff } = router === 'free' ? {} : wishesOf(call, router)
-  return `${router} ${tier ?? tradeoff ?? 'usual'}`
 }
 
 /** Ours, not the public list's. */
@@ -84,7 +65,7 @@ function named(said: string[], models: Gateway['catalog']['models']): (slug: str
   }
 }
 
-const isFreeVariant = ({ id }: Model) => id.endsWith(':free')
+const isFreeVariant = ({ id }: Model) => id.endsWith(FREE_VARIANT)
 
 /** Words of slugs by which models are for something else than conversations. */
 const SPECIAL = new Set(['guard', 'safeguard', 'moderation', 'search', 'research', 'router', 'customtools'])
@@ -133,18 +114,21 @@ function keptAmong(
 
 const KEPT = { pin: 'it gave the last answer', session: 'it has answered this session before' }
 
-function stageOf(
-  router: AutoRouter,
-  task_type: Task,
-  { tier }: RouterWishes,
-  band: Band,
-  candidates: number,
-  model: Model | undefined,
-  kept: keyof typeof KEPT | undefined,
-): Stage {
+/** What was chosen among how many, and by what. */
+interface Decision {
+  router: AutoRouter
+  task: Task
+  wishes: RouterWishes
+  band: Band
+  candidates: number
+  model: Model | undefined
+  kept: keyof typeof KEPT | undefined
+}
+
+function stageOf({ router, task: task_type, wishes: { tier }, band, candidates, model, kept }: Decision): Stage {
   const name = `${router}-router`
-  const cost = band.tier ? { cost_tier: band.tier } : { cost_ceiling: band.ceiling }
   if (!model) return { type: 'plugin', name, summary: 'No model was left to choose from.', data: { task_type, candidates } }
+  const cost = band.tier ? { cost_tier: band.tier } : { cost_ceiling: band.ceiling }
   const where = kept ? KEPT[kept] : `the fittest for it ${placeOf(band, tier)}`
   const summary = `The call looks like ${task_type}. ${model.id} was chosen among ${candidates} candidates: ${where}.`
   return { type: 'plugin', name, summary, data: { task_type, ...cost, candidates, chosen: model.id, ...(kept ? { kept } : {}) } }

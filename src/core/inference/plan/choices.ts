@@ -10,13 +10,17 @@ import type { Session } from '../sessions.ts'
 import type { Dropped } from './refusal.ts'
 import { forbidding } from './wishes.ts'
 
-/** A call for which a router chooses, and what it is held to. */
-export interface Asked {
-  call: TextCall
+/** What a call is held to, whatever it asks for. */
+export interface Held {
   /** The provider keys that may be used for it. */
   own: OpenedKey[]
   rules: Rule[]
   session: Session | null
+}
+
+/** A call for which a router chooses, and what it is held to. */
+export interface Asked extends Held {
+  call: TextCall
 }
 
 /** A model that a call may go to, and those of its endpoints where it may. */
@@ -81,28 +85,23 @@ export function choicesAmong(
     if (!isCallable(model, asked.own)) continue
     const lacking = lackingIn(model, needs) ?? barred(model)
     if (lacking) excluded.by.add(lacking)
-    else pushChoice(gateway, model, asked, needs, excluded, choices)
+    const endpoints = lacking ? NONE : endpointsFor(gateway, model, asked, needs, excluded)
+    if (endpoints.length > 0) choices.push({ model, endpoints })
   }
   return choices
 }
 
-function pushChoice(
-  gateway: Gateway,
-  model: Model,
-  { call, own, rules }: Asked,
-  needs: Needs,
-  excluded: Excluded,
-  choices: Choice[],
-): void {
+const NONE: Endpoint[] = []
+
+function endpointsFor(gateway: Gateway, model: Model, { call, own, rules }: Asked, needs: Needs, excluded: Excluded): Endpoint[] {
   const withheld: Dropped[] = []
   const turns = turnsOf(gateway, model, own, withheld)
   for (const { by } of withheld) excluded.by.add(by)
-  const endpoints = turns.flat().filter(endpoint => {
+  return turns.flat().filter(endpoint => {
     const by = forbidding(endpoint, model, 'text', call) ?? missingAt(endpoint, call, needs)
     if (by !== undefined) excluded.by.add(by)
     return by === undefined && !isRuledOut(rules, endpoint, excluded)
   })
-  if (endpoints.length > 0) choices.push({ model, endpoints })
 }
 
 // Most models of the catalogue are served by nobody who is configured.

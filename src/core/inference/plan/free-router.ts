@@ -1,9 +1,8 @@
 import { costsNothing, FREE_VARIANT } from '../../catalog/models/free.ts'
 import type { Catalog, Model } from '../../catalog/models.ts'
 import type { Gateway } from '../../gateway.ts'
-import type { Chosen } from './auto-router.ts'
-import { MOST_CHOSEN, memoryOf } from './auto-router.ts'
 import { type Asked, type Choice, choicesAmong, type Excluded, isSandbox, needsOf, textModels } from './choices.ts'
+import { type Chosen, MOST_CHOSEN, memoryOf } from './chosen.ts'
 import { nothingToChoose } from './refusal.ts'
 
 /**

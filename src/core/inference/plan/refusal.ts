@@ -1,3 +1,4 @@
+import { FREE_VARIANT } from '../../catalog/models/free.ts'
 import type { Catalog, Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Rule } from '../../policy/rules.ts'
@@ -36,7 +37,7 @@ export function unknownModel({ models }: Catalog, slug: string): GatewayError {
 }
 
 /** Variants that are models of their own, where there are such. */
-const STATIC = [':free', ':extended']
+const STATIC = [FREE_VARIANT, ':extended']
 
 /** The model has no such variant: what that asks for would not be done. */
 export function unknownVariant({ models }: Catalog, base: string, variant: string, known: string[]): GatewayError {

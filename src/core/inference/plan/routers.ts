@@ -3,8 +3,9 @@ import { type Router, routerModelCalled } from '../../catalog/routers.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Kind, TextCall, Work } from '../call.ts'
 import { kinds } from '../kinds.ts'
-import { autoRouted, type Chosen, memoryOf } from './auto-router.ts'
-import type { Asked } from './choices.ts'
+import { autoRouted } from './auto-router.ts'
+import type { Held } from './choices.ts'
+import { type Chosen, memoryOf } from './chosen.ts'
 import { freeRouted } from './free-router.ts'
 import { wrongEndpoint } from './refusal.ts'
 
@@ -25,9 +26,6 @@ export function routeOf({ catalog, config }: Gateway, slug: string): Route | und
   const shown = routerModelCalled(config, name)
   return shown?.router && { slug, router: shown.router, variant: slug.slice(name.length), shown }
 }
-
-/** What a call is held to, whatever it asks for. */
-export type Held = Omit<Asked, 'call'>
 
 /** What a router chooses for a call. Throws 400 for another kind of work than text. */
 export function chosenBy<K extends Kind>(gateway: Gateway, kind: K, { slug, router }: Route, call: Work[K]['call'], held: Held): Chosen {

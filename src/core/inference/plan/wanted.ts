@@ -4,9 +4,10 @@ import { own } from '../../kernel/json.ts'
 import type { Kind, SortKey, Work } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import type { Stage, Strategy } from '../routing-metadata.ts'
-import type { Chosen } from './auto-router.ts'
+import type { Held } from './choices.ts'
+import type { Chosen } from './chosen.ts'
 import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
-import { chosenBy, type Held, type Route, routeOf } from './routers.ts'
+import { chosenBy, type Route, routeOf } from './routers.ts'
 
 /** The models that a call is for, in the order in which they are tried, and how they were found. */
 export interface Wanted<K extends Kind> {
@@ -29,35 +30,38 @@ export interface WantedModel<K extends Kind> {
  * they have nothing to choose from.
  */
 export function wantedBy<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], held: Held): Wanted<K> {
-  const slugs = call.models
   const models = new Map<string, WantedModel<K>>()
   const choices: Chosen[] = []
-  for (const slug of slugs) {
-    const route = routeOf(gateway, slug)
-    const meant = route ? modelsChosen(gateway, kind, call, route, held, choices) : [modelMeant(gateway, kind, call, slug)]
-    for (const one of meant) if (!models.has(one.model.id)) models.set(one.model.id, one)
+  for (const slug of call.models) {
+    const meant = meantBy(gateway, kind, call, slug, held)
+    if (meant.chosen) choices.push(meant.chosen)
+    for (const one of meant.models) if (!models.has(one.model.id)) models.set(one.model.id, one)
   }
   const refusal = choices.find(one => one.refusal)?.refusal
   if (models.size === 0 && refusal) throw refusal
-  const [first = ''] = slugs
+  const [first = ''] = call.models
   return { models: [...models.values()], strategy: strategyOf(gateway, first), stages: choices.map(({ stage }) => stage) }
 }
 
-function modelsChosen<K extends Kind>(
-  gateway: Gateway,
-  kind: K,
-  call: Work[K]['call'],
-  route: Route,
-  held: Held,
-  choices: Chosen[],
-): WantedModel<K>[] {
+/** What one name stands for. */
+interface Meant<K extends Kind> {
+  models: WantedModel<K>[]
+  /** Where a router has chosen them. */
+  chosen?: Chosen
+}
+
+function meantBy<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], slug: string, held: Held): Meant<K> {
+  const route = routeOf(gateway, slug)
+  return route ? modelsChosen(gateway, kind, call, route, held) : { models: [modelMeant(gateway, kind, call, slug)] }
+}
+
+function modelsChosen<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], route: Route, held: Held): Meant<K> {
   const { slug, variant, shown } = route
   const sort = own(SORTS, variant)
   if (variant !== '' && !sort && !kinds[kind].variantsOf(shown).includes(variant)) throw unknownModel(gateway.catalog, slug)
   const asked = kinds[kind].asked(call, variant)
   const chosen = chosenBy(gateway, kind, route, asked, held)
-  choices.push(chosen)
-  return chosen.models.map(model => ({ model, sort, asked }))
+  return { models: chosen.models.map(model => ({ model, sort, asked })), chosen }
 }
 
 /** The call as the endpoint is asked. */

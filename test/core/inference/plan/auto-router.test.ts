@@ -38,7 +38,7 @@ beforeAll(async () => {
 const asking = (wishes: RouterWishes = {}, more: Partial<TextCall> = {}) =>
   textCall({ models: ['gateway/auto'], ...more, routing: { ...more.routing, routers: { auto: wishes } } })
 const planned = (wishes?: RouterWishes, more?: Partial<TextCall>, rules: Rule[] = []) =>
-  planRoute(gateway, 'text', asking(wishes, more), [], rules)
+  planRoute(gateway, 'text', asking(wishes, more), { rules })
 const chosen = (wishes?: RouterWishes, more?: Partial<TextCall>, rules?: Rule[]) =>
   planned(wishes, more, rules).models.map(({ model }) => model.id)
 const says = (text: string): Partial<TextCall> => ({ turns: [{ role: 'user', blocks: [{ type: 'text', text }] }] })
@@ -240,7 +240,7 @@ test('a session that is named keeps the model, while it may be chosen and is to 
   const session = { key: 'ws session s', isNamed: true }
   const own = await testGateway({ config: CONFIG })
   const first = (wishes: RouterWishes, call: Partial<TextCall> = {}) =>
-    planRoute(own, 'text', asking(wishes, call), [], [], session).stages[0]?.data
+    planRoute(own, 'text', asking(wishes, call), { session }).stages[0]?.data
   const endpoint = own.catalog.models.get('acme/m1')?.endpoints[0] as Endpoint
   const usage = { input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 } } as never
   own.sessions.routed(session, 'auto usual', endpoint, usage)

@@ -59,7 +59,7 @@ const nameOf = ({ model, provider, is_byok }: Endpoint) => `${model} ${provider.
 function candidatesOf(call: TextCall): Candidates {
   const actor = operator(gateway)
   const session: Session | null = sessionOf(actor, 'text', call)
-  return candidatesFor(gateway, 'text', call, byokKeysFor(gateway, actor), [], session)
+  return candidatesFor(gateway, 'text', call, { own: byokKeysFor(gateway, actor), rules: [], session })
 }
 
 const chances = (call: TextCall) =>

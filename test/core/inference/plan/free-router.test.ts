@@ -36,7 +36,7 @@ beforeAll(async () => {
 afterAll(() => gateway.close())
 
 const planned = (call: Partial<TextCall> = {}, rules: Rule[] = []) =>
-  planRoute(gateway, 'text', textCall({ models: ['gateway/free'], ...call }), [], rules)
+  planRoute(gateway, 'text', textCall({ models: ['gateway/free'], ...call }), { rules })
 const chosen = (call?: Partial<TextCall>, rules?: Rule[]) => planned(call, rules).models.map(({ model }) => model.id)
 
 function refusal(plan: () => unknown): GatewayError {
@@ -77,7 +77,7 @@ describe('the free router', () => {
     const usage = { input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 } } as never
     gateway.sessions.routed(session, 'free usual', endpoint, usage)
     for (let i = 0; i < 20; i++) {
-      const plan = planRoute(gateway, 'text', textCall({ models: ['openrouter/free'] }), [], [], session)
+      const plan = planRoute(gateway, 'text', textCall({ models: ['openrouter/free'] }), { session })
       expect(plan.models[0]?.model.id).toBe('acme/mixed:free')
     }
     const fresh = await testGateway()

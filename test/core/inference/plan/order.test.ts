@@ -189,7 +189,7 @@ describe('a call with tools', () => {
     const four = endpointAt('four')
     four.prices = { prompt: 4n, completion: 8n, cache_read: 1n }
     gateway.sessions.answered(session, four, textUsage(1, 1))
-    const first = () => planRoute(gateway, 'text', textCall({ tools }), [], [], session).endpoints[0]?.provider.slug
+    const first = () => planRoute(gateway, 'text', textCall({ tools }), { session }).endpoints[0]?.provider.slug
     judge(endpointAt('four'), 100, 0)
     expect(first()).toBe('four')
     judge(endpointAt('four'), 0, 900)
