@@ -38,7 +38,7 @@ export const WORDS: Record<Told, Words> = {
   ),
   code: words(
     'python javascript typescript golang kotlin haskell sql regex dockerfile kubernetes refactor refactoring debug debugger stacktrace traceback compiler segfault npm github html css programmieren programmiere quellcode programmcode quelltext',
-    'code java rust function functions funktion method methode class klasse bug bugs script skript error fehler exception compile kompiliert algorithm algorithmus api endpoint json yaml bash shell terminal repository database datenbank variable loop schleife array parser unit tests test implement implementiere programm program software',
+    'code java rust function functions funktion method methode class klasse bug bugs script skript error fehler exception compile kompiliert algorithm algorithmus api endpoint json yaml bash shell terminal repository database datenbank variable loop schleife array parser unit tests test implement implementiere programm program software quicksort mergesort recursive recursion rekursiv backend frontend react django kernel git',
     ['```', '#include', '=> {', '();', 'def __', 'import react', 'select * from', 'stack trace', '代码', 'コード'],
   ),
   reasoning: words(

@@ -22,6 +22,8 @@ describe('the task is told by the words of the last user turn', () => {
     ['Why does this throw?\n```\nfoo()\n```', 'code'],
     ['Translate the following Python code to Java, please', 'code'],
     ['Fix the bug in this class', 'code'],
+    ['Write a quicksort in Rust', 'code'],
+    ['What sort of test is this?', 'chat'],
     ['Löse die Gleichung 3x + 4 = 10', 'math'],
     ['Solve for x and prove the result', 'math'],
     ['What is the integral of sin(x)?', 'math'],
