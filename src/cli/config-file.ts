@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Config, defaultConfig, parseConfig } from '../core/config.ts'
 import { GatewayError, invalid } from '../core/errors.ts'
@@ -45,13 +46,15 @@ export const naming = (file: string | null, thrown: unknown): unknown =>
     : thrown
 
 async function textOf(file: string): Promise<string> {
-  const content = Bun.file(file)
-  // A pipe does not know its size.
-  if (Number.isFinite(content.size) && content.size > LARGEST) throw invalid(`${file}: expected at most ${LARGEST} bytes`)
-  const text = await content.text().catch(cause => {
-    throw new GatewayError('invalid_request', `${file}: the config file cannot be read`, { cause })
-  })
+  const { size } = await stat(file).catch(unreadable(file))
+  if (size > LARGEST) throw invalid(`${file}: expected at most ${LARGEST} bytes`)
+  // To its end and not to that size: another file may have come into its place.
+  const text = await readFile(file, 'utf8').catch(unreadable(file))
   // Whoever wants the defaults can say `{}`; what is empty was lost, or is just being written.
   if (text.trim() === '') throw invalid(`${file}: expected settings, found an empty file`)
   return text
+}
+
+const unreadable = (file: string) => (cause: unknown) => {
+  throw new GatewayError('invalid_request', `${file}: the config file cannot be read`, { cause })
 }

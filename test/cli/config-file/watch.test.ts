@@ -87,6 +87,18 @@ describe('a config file that is watched', () => {
     expect(await looks(2)).toEqual(['applied service_name'])
   })
 
+  test('is read whole, the one or the other, also when another is put in its place meanwhile', async () => {
+    const texts = ['service_name: one', `service_name: two\n# ${'x'.repeat(100)}`]
+    for (let i = 0; i < 100; i++) {
+      const [before = '', after = ''] = i % 2 ? texts : texts.toReversed()
+      write(before)
+      write(after, `${file}.new`)
+      const reading = readConfig([file])
+      renameSync(`${file}.new`, file)
+      expect(texts).toContain((await reading).text)
+    }
+  })
+
   test('is taken when a link on the way to it leads elsewhere, as where a cluster mounts it', async () => {
     for (const name of ['one', 'two']) {
       mkdirSync(join(directory, name))
