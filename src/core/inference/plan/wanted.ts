@@ -31,37 +31,40 @@ export interface WantedModel<K extends Kind> {
  */
 export function wantedBy<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], held: Held): Wanted<K> {
   const models = new Map<string, WantedModel<K>>()
-  const choices: Chosen[] = []
+  const choices: Choices = new Map()
   for (const slug of call.models) {
-    const meant = meantBy(gateway, kind, call, slug, held)
-    if (meant.chosen) choices.push(meant.chosen)
-    for (const one of meant.models) if (!models.has(one.model.id)) models.set(one.model.id, one)
+    const route = routeOf(gateway, slug)
+    const meant = route ? modelsChosen(gateway, kind, call, route, held, choices) : [modelMeant(gateway, kind, call, slug)]
+    for (const one of meant) if (!models.has(one.model.id)) models.set(one.model.id, one)
   }
-  const refusal = choices.find(one => one.refusal)?.refusal
+  const chosen = [...choices.values()]
+  const refusal = chosen.find(one => one.refusal)?.refusal
   if (models.size === 0 && refusal) throw refusal
   const [first = ''] = call.models
-  return { models: [...models.values()], strategy: strategyOf(gateway, first), stages: choices.map(({ stage }) => stage) }
+  return { models: [...models.values()], strategy: strategyOf(gateway, first), stages: chosen.map(({ stage }) => stage) }
 }
 
-/** What one name stands for. */
-interface Meant<K extends Kind> {
-  models: WantedModel<K>[]
-  /** Where a router has chosen them. */
-  chosen?: Chosen
-}
+/** What routers have chosen for a call, by the router and the variant that is not about the order. */
+type Choices = Map<string, Chosen>
 
-function meantBy<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], slug: string, held: Held): Meant<K> {
-  const route = routeOf(gateway, slug)
-  return route ? modelsChosen(gateway, kind, call, route, held) : { models: [modelMeant(gateway, kind, call, slug)] }
-}
-
-function modelsChosen<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], route: Route, held: Held): Meant<K> {
+// Another name of a router chooses the same once more, and adds nothing.
+function modelsChosen<K extends Kind>(
+  gateway: Gateway,
+  kind: K,
+  call: Work[K]['call'],
+  route: Route,
+  held: Held,
+  choices: Choices,
+): WantedModel<K>[] {
   const { slug, variant, shown } = route
   const sort = own(SORTS, variant)
   if (variant !== '' && !sort && !kinds[kind].variantsOf(shown).includes(variant)) throw unknownModel(gateway.catalog, slug)
+  const choice = route.router + (sort ? '' : variant)
+  if (choices.has(choice)) return []
   const asked = kinds[kind].asked(call, variant)
   const chosen = chosenBy(gateway, kind, route, asked, held)
-  return { models: chosen.models.map(model => ({ model, sort, asked })), chosen }
+  choices.set(choice, chosen)
+  return chosen.models.map(model => ({ model, sort, asked }))
 }
 
 /** The call as the endpoint is asked. */

@@ -216,6 +216,16 @@ describe('a name of the router', () => {
     expect(refusal(() => chosen({}, { models: [slug] })).status).toBe(400)
   })
 
+  test('chooses once, however often and by whatever names a call names it', () => {
+    const names = ['auto', 'auto:floor', 'auto-beta', 'auto-beta:exacto'].flatMap(name => [`gateway/${name}`, `openrouter/${name}`])
+    const plan = planned({ tier: 'low' }, { models: names })
+    expect(plan.models.map(({ model, sort }) => [model.id, sort])).toEqual([
+      ['acme/m0', undefined],
+      ['acme/m1', undefined],
+    ])
+    expect(plan.stages.map(({ name }) => name)).toEqual(['auto-router', 'auto-beta-router'])
+  })
+
   test('is of no other kind of work', () => {
     const { metadata } = refusal(() => planRoute(gateway, 'embedding', embeddingCall({ models: ['gateway/auto'] })))
     expect(metadata).toMatchObject({ availability: { code: 'wrong_endpoint' } })
