@@ -22,6 +22,8 @@ export class Cancellation {
   }
 
   /** So many more, each of which is cancelled when this is: for work that goes on at the same time. */
+  branches(count: 2): [Cancellation, Cancellation]
+  branches(count: number): Cancellation[]
   branches(count: number): Cancellation[] {
     const branches = Array.from({ length: count }, () => new Cancellation())
     this.listen(reason => {

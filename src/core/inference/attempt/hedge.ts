@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
-import { Cancellation } from '../../kernel/cancellation.ts'
+import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { Kind } from '../call.ts'
 import type { Running } from '../running.ts'
 import type { Line } from './line.ts'
@@ -36,7 +36,7 @@ export async function raced<K extends Kind>(
   delay: number,
 ): Promise<Begun<K> | null> {
   const race = new Race(gateway, running, line, delay)
-  const [mine, others] = two(running.cancellation)
+  const [mine, others] = running.cancellation.branches(2)
   const runner = race.started(first, mine)
   if (!(await race.isLate(runner))) return race.answerOf(await runner.outcome)
   const second = line.next()
@@ -134,16 +134,6 @@ class Race<K extends Kind> {
 
 /** As a server has it whose client left. */
 const GIVEN_UP = new GatewayError('unmapped', 'Another endpoint was asked as well, and decided', { status: 499 })
-
-/** Two that end when this does. */
-function two(cancellation: Cancellation): [Cancellation, Cancellation] {
-  const [one, other] = [new Cancellation(), new Cancellation()]
-  cancellation.listen(reason => {
-    one.cancel(reason)
-    other.cancel(reason)
-  })
-  return [one, other]
-}
 
 /** Rings so many milliseconds after it was set, unless it was stopped. */
 class Alarm {

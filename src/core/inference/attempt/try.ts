@@ -3,7 +3,7 @@ import { GatewayError } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { Opened } from '../../kernel/iterate.ts'
-import type { Protocol } from '../../protocols/protocol.ts'
+import type { Protocol, UpstreamRequest } from '../../protocols/protocol.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { openAnswer } from '../../upstream/answer.ts'
 import { authorize } from '../../upstream/authorize.ts'
@@ -37,28 +37,15 @@ export interface Try extends Attempt {
 export async function tried<K extends Kind>(gateway: Gateway, running: Running<K>, one: Try, echoes: AnswerPart<K>[]): Promise<Begun<K>> {
   const { endpoint, cancellation } = one
   const kind: KindOfWork<K> = kinds[running.kind]
-  const protocol: Protocol<K> | undefined = protocols[running.kind][endpoint.protocol]
-  if (!protocol) throw new GatewayError('server', 'Internal Server Error')
+  const protocol = protocolOf(running.kind, endpoint)
   const began = gateway.clock.ticks()
-  const asked = askedOf(running.plan.models, running.call, endpoint)
-  const payable = running.hold && running.isBounded ? withinHold(gateway, running.kind, asked, endpoint, running.hold) : asked
-  const fitting = kind.fitted(payable, endpoint)
-  const named = protocol.takesNames ? fitting : kind.withoutNames(fitting)
-  const ready = withMedia(gateway, running.media, cancellation, kind, named, protocol.takesUrls)
+  const ready = withMedia(gateway, running.media, cancellation, kind, callFor(gateway, running, endpoint, protocol), protocol.takesUrls)
   const call = ready instanceof Promise ? await ready : ready
   const request = protocol.request(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
   running.attempts.push(one)
   try {
-    const authorized = authorize(gateway, endpoint.provider, request, cancellation)
-    const outgoing = authorized instanceof Promise ? await authorized : authorized
-    const sent = gateway.clock.ticks()
-    one.sent = sent
-    one.onSent?.()
-    const opened = await openAnswer(gateway, outgoing, protocol, endpoint, call, cancellation, status => {
-      one.status = status
-    })
-    const { first, rest } = opened.first.some(kind.isMeaningful) ? opened : await untilMeaningful(opened, kind)
+    const { first, rest, sent } = await answered(gateway, one, { kind, protocol, call, request })
     running.firstPart ??= gateway.clock.ticks()
     gateway.health.answered(endpoint, sent, rest !== null)
     return { endpoint, sent, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
@@ -70,6 +57,49 @@ export async function tried<K extends Kind>(gateway: Gateway, running: Running<K
   } finally {
     one.latency = Math.round(gateway.clock.ticks() - began)
   }
+}
+
+function protocolOf<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
+  const protocol: Protocol<K> | undefined = protocols[kind][endpoint.protocol]
+  if (!protocol) throw new GatewayError('server', 'Internal Server Error')
+  return protocol
+}
+
+/** The call as its model is asked, with no more output than was set aside for it, in what the endpoint takes of it. */
+function callFor<K extends Kind>(
+  gateway: Gateway,
+  { kind, call, plan, hold, isBounded }: Running<K>,
+  endpoint: Endpoint,
+  { takesNames }: Protocol<K>,
+): Work[K]['call'] {
+  const { fitted, withoutNames }: KindOfWork<K> = kinds[kind]
+  const asked = askedOf(plan.models, call, endpoint)
+  const payable = hold && isBounded ? withinHold(gateway, kind, asked, endpoint, hold) : asked
+  const fitting = fitted(payable, endpoint)
+  return takesNames ? fitting : withoutNames(fitting)
+}
+
+/** What goes out, and how it is spoken. */
+interface Asking<K extends Kind> {
+  kind: KindOfWork<K>
+  protocol: Protocol<K>
+  call: Work[K]['call']
+  request: UpstreamRequest
+}
+
+/** The answer from its first meaningful part on, and when its request went out. */
+async function answered<K extends Kind>(gateway: Gateway, one: Try, { kind, protocol, call, request }: Asking<K>) {
+  const { endpoint, cancellation } = one
+  const authorized = authorize(gateway, endpoint.provider, request, cancellation)
+  const outgoing = authorized instanceof Promise ? await authorized : authorized
+  const sent = gateway.clock.ticks()
+  one.sent = sent
+  one.onSent?.()
+  const opened = await openAnswer(gateway, outgoing, protocol, endpoint, call, cancellation, status => {
+    one.status = status
+  })
+  const { first, rest } = opened.first.some(kind.isMeaningful) ? opened : await untilMeaningful(opened, kind)
+  return { first, rest, sent }
 }
 
 /** Waits for the first part that a caller can use. */
