@@ -1,55 +1,11 @@
-import { invalid } from '../errors.ts'
-import type { TextCall, WebSearch } from '../inference/call.ts'
-import { isObject, type Json } from '../kernel/json.ts'
+import { type Static, Type } from '@sinclair/typebox'
+import { AutoBetaRouter, AutoRouter } from './plugins/routers.ts'
+import { open } from './schema.ts'
 
-/** A plugin as a body has it: what stands in it depends on its `id` (wire reference C.4). */
-type Plugin = { id: string; enabled?: boolean }
-
-/**
- * What the `web` plugin of a body asks for, as a member of the call. Throws 400 naming what no provider that searches itself has a word for:
- * this gateway has no search of its own.
- */
-export function webSearchOf(plugins: Plugin[] | null | undefined): Pick<TextCall, 'webSearch'> {
-  const at = plugins?.findIndex(({ id }) => id === 'web') ?? -1
-  const plugin = plugins?.[at]
-  if (!plugin) return {}
-  return { webSearch: plugin.enabled === false ? null : searchOf(plugin as Json, `plugins.${at}`) }
-}
-
-/** What only a search of the gateway's own could do. */
-const OURS = ['max_results', 'mode', 'search_prompt', 'x_search']
-
-function searchOf(plugin: Json, at: string): WebSearch {
-  const { engine, max_uses, include_domains, exclude_domains, user_location } = plugin
-  if (engine !== undefined && engine !== 'native') throw refused(`${at}.engine`, 'native: this gateway has no search of its own')
-  for (const name of OURS)
-    if (plugin[name] !== undefined) throw refused(`${at}.${name}`, 'none: providers that search the web themselves have no word for it')
-  const search: WebSearch = {}
-  if (max_uses !== undefined) search.max_uses = wholeNumber(max_uses, `${at}.max_uses`)
-  if (include_domains !== undefined) search.allowed_domains = texts(include_domains, `${at}.include_domains`)
-  if (exclude_domains !== undefined) search.excluded_domains = texts(exclude_domains, `${at}.exclude_domains`)
-  if (user_location != null) search.user_location = placeOf(user_location, `${at}.user_location`)
-  return search
-}
-
-function wholeNumber(value: unknown, at: string): number {
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value
-  throw refused(at, 'a whole number from 1')
-}
-
-function texts(value: unknown, at: string): string[] {
-  if (Array.isArray(value) && value.length > 0 && value.every(one => typeof one === 'string')) return value
-  throw refused(at, 'at least one domain')
-}
-
-const PLACE = ['city', 'region', 'country', 'timezone']
-
-function placeOf(value: unknown, at: string): Json {
-  if (!isObject(value)) throw refused(at, 'an object')
-  const said = PLACE.filter(name => value[name] != null)
-  const wrong = said.find(name => typeof value[name] !== 'string')
-  if (wrong !== undefined) throw refused(`${at}.${wrong}`, 'a text')
-  return { type: 'approximate', ...Object.fromEntries(said.map(name => [name, value[name]])) }
-}
-
-const refused = (field: string, expected: string) => invalid(`${field}: expected ${expected}`, field)
+/** A plugin as a body has it: what stands in it depends on its `id` (wire reference C.4). One that nobody here knows has no effect. */
+export const Plugin = Type.Union([
+  AutoRouter,
+  AutoBetaRouter,
+  Type.Object({ id: Type.String({ pattern: '^(?!auto-(beta-)?router$).' }), enabled: Type.Optional(Type.Boolean()) }, open),
+])
+export type Plugin = Static<typeof Plugin>

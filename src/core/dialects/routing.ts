@@ -6,7 +6,8 @@ import type { Actor } from '../identity/actor.ts'
 import { defaultModel } from '../identity/workspaces.ts'
 import { type CallBase, type Cutoffs, type Origin, PERCENTILES, type RoutingPreferences } from '../inference/call.ts'
 import { hashedUser } from '../inference/parameters.ts'
-import { AutoBetaRouter, AutoRouter, routersOf } from './routers.ts'
+import { routersOf } from './plugins/routers.ts'
+import { Plugin } from './plugins.ts'
 import { Anything, oneOf, open, optional } from './schema.ts'
 
 /** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */
@@ -44,12 +45,6 @@ const ProviderPreferences = Type.Object(
   },
   open,
 )
-
-const Plugin = Type.Union([
-  AutoRouter,
-  AutoBetaRouter,
-  Type.Object({ id: Type.String({ pattern: '^(?!auto-(beta-)?router$).' }), enabled: Type.Optional(Type.Boolean()) }, open),
-])
 
 /** The members of a body that say so. */
 export const routing = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { webSearchOf } from '../../../src/core/dialects/plugins.ts'
-import { GatewayError } from '../../../src/core/errors.ts'
+import { webSearchOf } from '../../../../src/core/dialects/plugins/web.ts'
+import { GatewayError } from '../../../../src/core/errors.ts'
 
 const web = (more: object = {}) => webSearchOf([{ id: 'moderation' }, { id: 'web', ...more }])
 

@@ -1,7 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { invalid } from '../errors.ts'
-import { COST_TIERS, type RouterWishes, type RoutingPreferences } from '../inference/call.ts'
-import { oneOf, open, optional } from './schema.ts'
+import { invalid } from '../../errors.ts'
+import { COST_TIERS, type RouterWishes, type RoutingPreferences } from '../../inference/call.ts'
+import type { Plugin } from '../plugins.ts'
+import { oneOf, open, optional } from '../schema.ts'
 
 /** The plugins that say how a router chooses (wire reference C.4). Each router reads its own. */
 const ROUTER_OF = { 'auto-router': 'auto', 'auto-beta-router': 'auto-beta' } as const
@@ -21,31 +22,30 @@ const wishes = {
 /** Their entries among the plugins of a body. */
 export const AutoRouter = Type.Object({ id: Type.Literal('auto-router'), ...wishes, pin_model: optional(Type.Boolean()) }, open)
 export const AutoBetaRouter = Type.Object({ id: Type.Literal('auto-beta-router'), ...wishes }, open)
-type RouterPlugin = Static<typeof AutoRouter>
+type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
 
 /**
  * What the plugins of a body say of how routers choose; nothing where none does. A plugin that is not enabled says that they choose as they
  * usually do. Throws 400 for more patterns than are looked through.
  */
-export function routersOf(plugins: { id: string }[] | null | undefined): Pick<RoutingPreferences, 'routers'> {
+export function routersOf(plugins: Plugin[] | null | undefined): Pick<RoutingPreferences, 'routers'> {
   let routers: RoutingPreferences['routers']
-  for (const [i, plugin] of plugins?.entries() ?? []) {
-    const router = isRouterPlugin(plugin) ? ROUTER_OF[plugin.id] : undefined
-    if (router) routers = { ...routers, [router]: wishesOf(plugin as RouterPlugin, `plugins.${i}`) }
-  }
+  for (const [i, plugin] of plugins?.entries() ?? [])
+    if (isRouterPlugin(plugin)) routers = { ...routers, [ROUTER_OF[plugin.id]]: wishesOf(plugin, `plugins.${i}`) }
   return routers ? { routers } : {}
 }
 
-const isRouterPlugin = (plugin: { id: string }): plugin is { id: keyof typeof ROUTER_OF } => Object.hasOwn(ROUTER_OF, plugin.id)
+const isRouterPlugin = (plugin: Plugin): plugin is RouterPlugin => Object.hasOwn(ROUTER_OF, plugin.id)
 
-function wishesOf({ id, enabled, allowed_models, excluded_models, ...plugin }: RouterPlugin, at: string): RouterWishes {
+function wishesOf(plugin: RouterPlugin, at: string): RouterWishes {
+  const { enabled, allowed_models, excluded_models, cost_tier, cost_quality_tradeoff } = plugin
   if (enabled === false) return {}
   const said: RouterWishes = {}
   if (allowed_models && allowed_models.length > 0) said.allowed = patternsOf(allowed_models, `${at}.allowed_models`)
   if (excluded_models && excluded_models.length > 0) said.excluded = patternsOf(excluded_models, `${at}.excluded_models`)
-  if (plugin.cost_tier != null) said.tier = plugin.cost_tier
-  else if (plugin.cost_quality_tradeoff != null) said.tradeoff = plugin.cost_quality_tradeoff
-  if (plugin.pin_model && id === 'auto-router') said.pinned = true
+  if (cost_tier != null) said.tier = cost_tier
+  else if (cost_quality_tradeoff != null) said.tradeoff = cost_quality_tradeoff
+  if (plugin.id === 'auto-router' && plugin.pin_model) said.pinned = true
   return said
 }
 
