@@ -142,6 +142,14 @@ describe('init', () => {
     expect(readdirSync(cwd).sort()).toEqual(['by-env', 'by-flag', 'gateway-data'])
   })
 
+  test('alone makes a directory that is named: of one that is not there nothing is told, and nothing is put into it', async () => {
+    const cwd = emptyDirectory()
+    const misspelt = join(cwd, 'gateway-dat')
+    expect(refusal(await gateway(['keys', 'list', '--data', misspelt]))).toEqual(refused(3))
+    expect(refusal(await gateway(['keys', 'create', '--name', 'k'], { cwd, env: { GATEWAY_DATA: 'gateway-dat' } }))).toEqual(refused(3))
+    expect(readdirSync(cwd)).toEqual([])
+  })
+
   test('where no directory can be made fails with 1', async () => {
     const file = join(emptyDirectory(), 'file')
     writeFileSync(file, '')

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { conflict } from '../../core/errors.ts'
 import { type CommonOptions, common, dataDirectory } from '../options.ts'
 import { output, print } from '../output.ts'
-import { withGateway } from '../with-gateway.ts'
+import { withNewGateway } from '../with-gateway.ts'
 
 /** `gateway init`: a data directory with its default workspace and its first two keys. */
 export const initCommand = () =>
@@ -10,7 +10,7 @@ export const initCommand = () =>
 
 async function init(options: CommonOptions): Promise<void> {
   const { firstKeys } = await import('../../core/identity/workspaces.ts')
-  const made = await withGateway(options, firstKeys)
+  const made = await withNewGateway(options, firstKeys)
   if (!made) throw conflict(`${dataDirectory(options)} has keys already; make more with gateway keys create`)
   output(options.json, made, printFirstKeys)
 }
