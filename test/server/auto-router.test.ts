@@ -121,6 +121,9 @@ describe('a call for the auto router', () => {
     expect(hit?.json).toMatchObject({ messages: [messages[0], { role: 'assistant', content: 'Hello' }, messages[2]] })
     expect(hit?.body).not.toContain('acme/large')
     expect(await modelOf({ messages })).toBe('acme/small')
+    // The beta's plugin has no such member.
+    const beta = { model: 'gateway/auto-beta', plugins: [{ id: 'auto-beta-router', pin_model: true }] }
+    expect(await modelOf({ messages, ...beta })).toBe('acme/small')
     const spoken = await ask({ messages, max_tokens: 9, ...plugin({ pin_model: true }) }, '/messages')
     expect(JSON.parse(spoken.body)).toMatchObject({ model: 'acme/large' })
   })
