@@ -61,13 +61,22 @@ const fine: Verdict = { ok: true, status: 200, error: null }
 const wrong = (status: number | null, error: string): Verdict => ({ ok: false, status, error })
 const untold = (status: number, error: string): Verdict => ({ ok: null, status, error })
 
-async function askForToken({ accessTokens }: Gateway, { service_account }: Provider): Promise<Verdict> {
+async function askForToken({ accessTokens }: Gateway, { service_account }: Provider, milliseconds: number): Promise<Verdict> {
   if (!service_account) return wrong(null, 'has no service account')
-  return accessTokens.of(service_account).then(
-    () => fine,
-    () => wrong(null, 'no access token is given for the service account'),
-  )
+  const deadline = deadlineOf(milliseconds)
+  try {
+    await deadline.attempt.orCancelled(accessTokens.of(service_account))
+    return fine
+  } catch {
+    if (deadline.attempt.reason) throw deadline.attempt.reason
+    return wrong(null, 'no access token is given for the service account')
+  } finally {
+    deadline.close()
+  }
 }
+
+const deadlineOf = (milliseconds: number): Deadline =>
+  new Deadline(new Cancellation(), { firstByte: milliseconds, idle: milliseconds, total: milliseconds })
 
 // Some list their models to everybody: then nothing was said of the credential.
 async function askForModels(gateway: Gateway, provider: Provider, milliseconds: number): Promise<Verdict> {
@@ -109,7 +118,7 @@ const LARGEST = 16 * 1024 * 1024
 
 async function asked(gateway: Gateway, provider: Provider, milliseconds: number): Promise<{ status: number; isList: boolean }> {
   const { url = '', headers = {} } = listOf(provider.protocol, provider.base_url) ?? {}
-  const deadline = new Deadline(new Cancellation(), { firstByte: milliseconds, idle: milliseconds, total: milliseconds })
+  const deadline = deadlineOf(milliseconds)
   try {
     const outgoing = await authorize(gateway, { ...provider, base_url: url }, { path: '', headers, body: {} }, deadline.attempt)
     const incoming = await gateway.egress({ ...outgoing, method: 'GET', body: '' }, deadline.attempt)

@@ -152,6 +152,8 @@ describe('by its way of speaking', () => {
     expect(await found(() => json({ access_token: 'secret', expires_in: 60 }), given)).toEqual({ ok: true, status: 200, error: null })
     const refused = { ok: false, status: null, error: 'no access token is given for the service account' }
     expect(await found(() => status(400), given)).toEqual(refused)
+    const silent = { ok: false, status: null, error: 'no answer within 0.3 seconds' }
+    expect(await found(() => ({ wait: 'never' }), given)).toEqual(silent)
   })
 })
 
