@@ -183,6 +183,17 @@ test('calls that fail while it rests, since nobody else is left, put its next tr
   expect(rest()).toBe(5 * SECOND)
 })
 
+test('nor do they in a later rest, after a try that found the endpoint well', () => {
+  fail(5)
+  clock.pass(5 * SECOND)
+  expect(health.admits(endpoint)).toBe(true)
+  succeed()
+  clock.pass(6 * MINUTE)
+  fail(5)
+  fail(3)
+  expect(rest()).toBe(5 * SECOND)
+})
+
 test('an answer to a call that went out before the rest does not end it, one that went out since does', () => {
   const before = clock.ticks()
   clock.pass(1)

@@ -25,6 +25,7 @@ export class Circuit {
   #inARow = 0
   /** When it was opened; null while it is closed. */
   #opened: number | null = null
+  /** Whether one call tries it, and nobody knows yet how that goes. */
   #trying = false
   #closed = Number.NEGATIVE_INFINITY
   #pause = 0
@@ -62,6 +63,7 @@ export class Circuit {
     this.#inARow = 0
     if (this.#opened === null || sent < this.#opened) return
     this.#opened = null
+    this.#trying = false
     this.#closed = now
     this.#recent.clear()
   }
