@@ -1,3 +1,4 @@
+import type { Endpoint } from '../catalog/models.ts'
 import type { Gateway } from '../gateway.ts'
 import { usdOf } from '../ledger/money.ts'
 import type { Generation } from './generations.ts'
@@ -22,14 +23,12 @@ export function openMetrics(gateway: Gateway): Metrics {
   const cost = new Counter('gateway_cost_usd_total', 'What the calls cost')
   const seconds = new Histogram('gateway_generation_seconds', 'From the request to the end of the answer')
   const first = new Histogram('gateway_first_part_seconds', 'From the request to the first part of the answer')
-  gateway.events.on('attempt.failed', ({ endpoint, error }) =>
-    failures.add(`provider="${endpoint.provider.slug}",error_type="${error.type}"`, 1),
+  gateway.events.on('attempt.failed', ({ endpoint, error }) => failures.add(`${providerOf(endpoint)},error_type="${error.type}"`, 1))
+  gateway.events.on('tools.judged', ({ endpoint, isSound }) =>
+    toolAnswers.add(`${providerOf(endpoint)},model="${escaped(endpoint.model)}",sound="${isSound}"`, 1),
   )
-  gateway.events.on('tools.judged', ({ endpoint: { provider, model }, isSound }) =>
-    toolAnswers.add(`provider="${provider.slug}",model="${escaped(model)}",sound="${isSound}"`, 1),
-  )
-  gateway.events.on('hedge.started', ({ endpoint }) => hedges.add(`provider="${endpoint.provider.slug}"`, 1))
-  gateway.events.on('hedge.won', ({ endpoint }) => wins.add(`provider="${endpoint.provider.slug}"`, 1))
+  gateway.events.on('hedge.started', ({ endpoint }) => hedges.add(providerOf(endpoint), 1))
+  gateway.events.on('hedge.won', ({ endpoint }) => wins.add(providerOf(endpoint), 1))
   gateway.events.on('generation.finished', generation => {
     calls.add(`provider="${escaped(generation.provider_name ?? 'none')}",outcome="${outcomeOf(generation)}"`, 1)
     tokens.add('direction="input"', generation.native_tokens_prompt)
@@ -47,6 +46,9 @@ export function openMetrics(gateway: Gateway): Metrics {
 
 const outcomeOf = ({ cancelled, error_type }: Generation) => (cancelled ? 'cancelled' : (error_type ?? 'ok'))
 
+const providerOf = ({ provider }: Endpoint) => `provider="${escaped(provider.slug)}"`
+
+// A config may call its providers anything.
 const escaped = (label: string) => label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
 class Counter {
