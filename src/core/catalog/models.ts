@@ -119,9 +119,11 @@ export function openCatalog(config: Config, protocols: string[], now: Date, befo
 }
 
 function checkIds(models: ModelConfig[]): void {
-  const ids = models.map(({ id }) => id)
-  const twice = ids.findIndex((id, i) => ids.indexOf(id) !== i)
-  if (twice !== -1) throw invalid(`models.${twice}.id: expected one that no other model has, found ${ids[twice]}`, `models.${twice}.id`)
+  const seen = new Set<string>()
+  for (const [i, { id }] of models.entries()) {
+    if (seen.has(id)) throw invalid(`models.${i}.id: expected one that no other model has, found ${id}`, `models.${i}.id`)
+    seen.add(id)
+  }
 }
 
 function checkEndpoints({ endpoints }: ModelConfig, path: string, providers: Map<string, Provider>, protocols: string[]): void {
