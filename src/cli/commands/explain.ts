@@ -142,7 +142,7 @@ function printSection(headings: string[], rows: (string | number | null)[][]): v
 const headOf = ({ key, workspace, policy, region, preset, requested, models, strategy, stages }: Explanation) => ({
   key: key ? `${key.name} (${key.label})` : 'none',
   workspace: workspace.slug ?? workspace.id,
-  guardrails: policy.guardrails.map(({ name, scope }) => `${name} (of the ${scope})`).join(', ') || 'none',
+  guardrails: policy.guardrails.map(({ id, name, scope }) => `${name ?? id} (of the ${scope})`).join(', ') || 'none',
   region: region === null ? null : `${region} (allowed: ${policy.regions.join(', ') || 'none'})`,
   preset: preset && `${preset.slug}, version ${preset.version}`,
   requested: requested.join(', ') || null,

@@ -10,7 +10,7 @@ import { mayStill, mustBeAdmissible } from './admit.ts'
 import type { Kind, Work } from './call.ts'
 import { explainedDrop, notPayable, notPicked } from './explain/dropped.ts'
 import type { Explanation } from './explain/explanation.ts'
-import { closing, explainedPolicy } from './explain/policy.ts'
+import { closing, explainedPolicy, type Question } from './explain/policy.ts'
 import { explainedEndpoint, type Route } from './explain/route.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { filteredBy } from './filters.ts'
@@ -31,8 +31,9 @@ export interface As {
 
 /**
  * What would become of a call, by the very functions that let one go out, and without it: nothing is counted, set aside, remembered,
- * recorded or sent. `understand` makes the call of whoever asks. Throws 403 for an inference key, 404 for a key that the asker does not
- * manage, 400 for such a workspace; whatever the call itself would be refused for is told in the answer.
+ * recorded or sent. `understand` makes the call of whoever asks. Of what others manage, and it is held to, he hears neither names nor
+ * sums. Throws 403 for an inference key, 404 for a key that the asker does not manage, 400 for such a workspace; whatever the call itself
+ * would be refused for is told in the answer.
  */
 export async function explain<K extends Kind>(
   gateway: Gateway,
@@ -45,7 +46,7 @@ export async function explain<K extends Kind>(
   const actor = actorAs(gateway, asker, as)
   const policy = policyFor(gateway, actor)
   const known = await followed(gateway, actor, policy, kind, understand)
-  return explanationOf(gateway, actor, policy, kind, known)
+  return explanationOf(gateway, { asker, actor, policy }, kind, known)
 }
 
 function actorAs(gateway: Gateway, asker: Actor, { key, workspace_id }: As): Actor {
@@ -91,18 +92,13 @@ async function followed<K extends Kind>(
   return known
 }
 
-async function explanationOf<K extends Kind>(
-  gateway: Gateway,
-  actor: Actor,
-  policy: Policy,
-  kind: K,
-  known: Known<K>,
-): Promise<Explanation> {
+async function explanationOf<K extends Kind>(gateway: Gateway, question: Question, kind: K, known: Known<K>): Promise<Explanation> {
+  const { actor, policy } = question
   const { call, filtering, candidates, need, amounts, error } = known
   return {
     workspace: { id: actor.workspace_id, slug: gateway.workspaces.get(actor.workspace_id)?.slug ?? null },
     key: keyOf(gateway, actor),
-    policy: await explainedPolicy(gateway, actor, policy, filtering?.findings ?? null, need),
+    policy: await explainedPolicy(gateway, question, filtering?.findings ?? null, need),
     region: call?.origin.region ?? null,
     preset: presetOf(gateway, call?.preset_id ?? null),
     requested: call?.models ?? [],

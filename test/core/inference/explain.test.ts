@@ -6,8 +6,11 @@ import { operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
 import type { Explanation } from '../../../src/core/inference/explain.ts'
+import { addCredit } from '../../../src/core/ledger/credits.ts'
+import { assignMembers } from '../../../src/core/policy/assignments.ts'
 import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
-import { updateGuardrail } from '../../../src/core/policy/guardrails.ts'
+import { createGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
+import { reconfigure } from '../../../src/core/reconfigure.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { describedRoutes } from '../../../src/server/openapi.ts'
 import { openWorld, REQUESTS, type World } from '../../support/access.ts'
@@ -16,6 +19,7 @@ import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 import { localConfig } from '../../support/server.ts'
 import { completion, startUpstream, type Upstream } from '../../support/upstream.ts'
 
+const FILTERS = [{ label: '[CODENAME]', pattern: 'bluebird', action: 'block' as const }]
 const CONFIG = localConfig('http://127.0.0.1:9/v1')
 const BODY = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
 const asked = (debug: object = {}, more: object = {}) => ({ ...BODY, ...more, debug: { dry_run: true, ...debug } })
@@ -112,6 +116,40 @@ describe('who asks', () => {
     expect(await statusOf(manager.key, { key: keys.hash })).toEqual([404, 'API key not found'])
     expect(await statusOf(manager.key, { key: 'nobody' })).toEqual([404, 'API key not found'])
     expect(await tell({}, {}, manager.key)).toMatchObject({ key: null, workspace: { slug: 'team' } })
+  })
+
+  test('hears of what others manage that it holds, and not what they call it nor what is left there', async () => {
+    await reconfigure(gateway, { ...gateway.config, limits: { ...gateway.config.limits, credits: true } })
+    await addCredit(gateway, operator(gateway), { amount: 25, note: 'here' })
+    const guardrail = { name: 'Of the default workspace', limit_usd: 7, reset_interval: 'daily' as const, content_filters: FILTERS }
+    const { data: theirs } = await createGuardrail(gateway, operator(gateway), guardrail)
+    await assignMembers(gateway, operator(gateway), theirs.id, { member_user_ids: [gateway.owner.user_id] })
+    const { data: team } = await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })
+    const manager = await createKey(gateway, operator(gateway), { name: 'team', workspace_id: team.id }, 'management')
+    const { data: own } = await createKey(gateway, operator(gateway), { name: 'own', workspace_id: team.id, limit: 3 })
+    const shown = ({ policy: { guardrails, filters, limits } }: Explanation) => ({
+      name: guardrails.find(({ id }) => id === theirs.id)?.name,
+      filters: filters.map(({ filter }) => filter),
+      limits: limits.map(({ limit_usd, remaining_usd, pays }) => [limit_usd, remaining_usd, pays]),
+    })
+    expect(shown(await tell({ key: own.hash }))).toEqual({
+      name: 'Of the default workspace',
+      filters: ['[CODENAME]'],
+      limits: [
+        [3, 3, 'yes'],
+        [7, 7, 'yes'],
+        [25, 25, 'yes'],
+      ],
+    })
+    expect(shown(await tell({ key: own.hash }, {}, manager.key))).toEqual({
+      name: null,
+      filters: [],
+      limits: [
+        [3, 3, 'yes'],
+        [null, null, 'yes'],
+        [null, null, 'yes'],
+      ],
+    })
   })
 
   test('without a key asks as his workspace, with its default guardrail', async () => {

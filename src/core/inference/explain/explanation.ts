@@ -9,7 +9,11 @@ const nullable = <T extends TSchema>(schema: T, options?: SchemaOptions) => Type
 const Usd = Type.Number({ minimum: 0, description: 'USD' })
 const Percentiles = Type.Object({ p50: Type.Number(), p75: Type.Number(), p90: Type.Number(), p99: Type.Number() })
 
-const Guardrail = Type.Object({ id: Type.String(), name: Type.String(), scope: oneOf('workspace', 'member', 'key') })
+const Guardrail = Type.Object({
+  id: Type.String(),
+  name: nullable(Type.String(), { description: 'Null for one of another workspace, whose filters are not told either' }),
+  scope: oneOf('workspace', 'member', 'key'),
+})
 
 const Filter = Type.Object({
   guardrail_id: Type.String(),
@@ -21,8 +25,8 @@ const Filter = Type.Object({
 
 const Limit = Type.Object({
   account: Type.String({ description: 'Whose spending is counted: a key, a member, a workspace, or all' }),
-  limit_usd: Usd,
-  remaining_usd: Usd,
+  limit_usd: nullable(Usd, { description: 'Null where more is counted than the asker manages' }),
+  remaining_usd: nullable(Usd),
   period: nullable(oneOf(...PERIODS)),
   include_byok: Type.Boolean({ description: 'Whether what goes through the caller’s own provider keys counts' }),
   pays: nullable(oneOf('yes', 'less', 'no'), {

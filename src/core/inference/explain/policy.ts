@@ -1,6 +1,7 @@
 import { GatewayError } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
+import { managesAll, reaches } from '../../identity/management.ts'
 import type { Bound, Ledger, Need } from '../../ledger/ledger.ts'
 import { usdOf } from '../../ledger/money.ts'
 import { appliedTo, type Policy } from '../../policy/effective.ts'
@@ -10,24 +11,37 @@ import type { Explanation } from './explanation.ts'
 
 type Explained = Explanation['policy']
 
+/** Who asks what would become of a call, as whom it is made, and what that one is held to. */
+export interface Question {
+  asker: Actor
+  actor: Actor
+  policy: Policy
+}
+
 /**
- * What an actor's calls are held to. `findings` are what its filters found in this one, and `need` is what it may come to; null where
- * the call has not come so far.
+ * What an actor's calls are held to, as far as the asker manages that: a member's guardrail and the credits may be others'. `findings` are
+ * what its filters found in this one, and `need` is what it may come to; null where the call has not come so far.
  */
 export async function explainedPolicy(
   gateway: Gateway,
-  actor: Actor,
-  policy: Policy,
+  { asker, actor, policy }: Question,
   findings: Finding[] | null,
   need: Need | null,
 ): Promise<Explained> {
+  const applied = appliedTo(gateway, actor).map(({ guardrail: { id, name, workspace_id }, scope }) => {
+    return { id, name: reaches(gateway, asker, workspace_id) ? name : null, scope }
+  })
+  const unnamed = new Set(applied.flatMap(({ id, name }) => (name === null ? id : [])))
+  const isOurs = ({ account }: Bound) => managesAll(gateway, asker) || account.startsWith('key ') || account.startsWith('workspace ')
   return {
-    guardrails: appliedTo(gateway, actor).map(({ guardrail: { id, name }, scope }) => ({ id, name, scope })),
+    guardrails: applied,
     regions: policy.regions,
-    filters: await explainedFilters(policy, findings),
-    limits: policy.bounds.map(bound => explainedLimit(gateway.ledger, bound, need)),
+    filters: (await explainedFilters(policy, findings)).filter(({ guardrail_id }) => !unnamed.has(guardrail_id)),
+    limits: policy.bounds.map(bound => ({ ...explainedLimit(gateway.ledger, bound, need), ...(isOurs(bound) ? {} : UNTOLD) })),
   }
 }
+
+const UNTOLD = { limit_usd: null, remaining_usd: null }
 
 // Filters that cannot be opened refuse the call: its error says so. Those that look at the user's words are all that look at any; of the others and of the answer fewer may.
 async function explainedFilters({ filters }: Policy, findings: Finding[] | null): Promise<Explained['filters']> {
