@@ -122,7 +122,9 @@ const saidIn = (dialect: Dialect, tool: Tool): Tool => (tool.type === 'other' ? 
 function united(preset: Tool[], own: Tool[]): Tool[] {
   if (preset.length === 0) return own
   const ids = new Set(preset.map(identityOf))
-  const replaced = preset.map(tool => own.find(one => identityOf(one) === identityOf(tool)) ?? tool)
+  // Of two of one identity the first.
+  const owned = new Map(own.toReversed().map(tool => [identityOf(tool), tool]))
+  const replaced = preset.map(tool => owned.get(identityOf(tool)) ?? tool)
   return [...replaced, ...own.filter(tool => !ids.has(identityOf(tool)))]
 }
 

@@ -46,6 +46,20 @@ describe('tools are united by their identity', () => {
     ])
   })
 
+  test('each of which is looked at a few times, however many there are', async () => {
+    const types = (name: string) => Array.from({ length: 200 }, (_, i) => `${name}:${i}`)
+    await preset({ tools: types('held').map(type => ({ type })) })
+    let looks = 0
+    const tools = types('own').map(type => ({
+      get type() {
+        looks++
+        return type
+      },
+    }))
+    expect(call({ tools }).tools).toHaveLength(400)
+    expect(looks).toBeLessThan(10 * tools.length)
+  })
+
   test('and without any in the preset they are the call’s, twice the same one too', async () => {
     await preset({})
     const tools = [
