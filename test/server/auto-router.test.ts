@@ -135,6 +135,12 @@ describe('a call for the auto router', () => {
     expect(await modelOf({ session_id, ...plugin({ excluded_models: ['acme/middle'] }) })).toBe('acme/small')
     expect(await modelOf({ session_id: 'another' })).toBe('acme/small')
   })
+
+  test('keeps no model that was named beside it, and that it has not chosen', async () => {
+    const session_id = 'one-with-a-name'
+    expect(await modelOf({ session_id, model: 'acme/large', models: ['acme/large', AUTO] })).toBe('acme/large')
+    expect(await modelOf({ session_id })).toBe('acme/small')
+  })
 })
 
 describe('a call for the auto router is refused', () => {

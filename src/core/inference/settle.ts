@@ -22,7 +22,7 @@ import { filteredAnswer } from './filters/answer.ts'
 import { isFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
-import { memoriesOf } from './plan/routers.ts'
+import { memoryOf } from './plan/chosen.ts'
 import { routerOf, shownRouting } from './routing-metadata.ts'
 import { type Attempt, clientLeft, isAbandoned, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
@@ -118,8 +118,8 @@ function remember(gateway: Gateway, { actor, kind, call, plan }: Running<Kind>, 
   const session = sessionOf(actor, kind, call)
   if (!session) return
   gateway.sessions.answered(session, endpoint, usage)
-  if (plan.stages.length === 0) return
-  for (const router of memoriesOf(gateway, call)) gateway.sessions.routed(session, router, endpoint, usage)
+  const router = plan.models.find(({ model }) => model.id === endpoint.model)?.router
+  if (router) gateway.sessions.routed(session, memoryOf(call, router), endpoint, usage)
 }
 
 /** What an answer has come to while it is still being given: its prompt as estimated, and what was delivered by a rule of thumb. */

@@ -1,7 +1,7 @@
 import type { Model } from '../../catalog/models.ts'
 import type { AutoRouter, Router } from '../../catalog/routers.ts'
 import type { GatewayError } from '../../errors.ts'
-import type { RouterWishes, TextCall } from '../call.ts'
+import type { CallBase, RouterWishes } from '../call.ts'
 import type { Stage } from '../routing-metadata.ts'
 
 /** What a router has chosen, the first choice first, and how; or why it could not. */
@@ -15,10 +15,10 @@ export interface Chosen {
 export const MOST_CHOSEN = 4
 
 /** By which name a session remembers the model that was chosen for it: who wants to pay otherwise begins anew. */
-export function memoryOf(call: TextCall, router: Router): string {
+export function memoryOf(call: CallBase, router: Router): string {
   const { tier, tradeoff } = router === 'free' ? {} : wishesOf(call, router)
   return `${router} ${tier ?? tradeoff ?? 'usual'}`
 }
 
 /** How the router is to choose for the call. */
-export const wishesOf = ({ routing: { routers } }: TextCall, router: AutoRouter): RouterWishes => routers?.[router] ?? {}
+export const wishesOf = ({ routing: { routers } }: CallBase, router: AutoRouter): RouterWishes => routers?.[router] ?? {}

@@ -5,7 +5,7 @@ import type { Kind, TextCall, Work } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import { autoRouted } from './auto-router.ts'
 import type { Held } from './choices.ts'
-import { type Chosen, memoryOf } from './chosen.ts'
+import type { Chosen } from './chosen.ts'
 import { freeRouted } from './free-router.ts'
 import { wrongEndpoint } from './refusal.ts'
 
@@ -31,12 +31,6 @@ export function routeOf({ catalog, config }: Gateway, slug: string): Route | und
 export function chosenBy<K extends Kind>(gateway: Gateway, kind: K, { slug, router }: Route, call: Work[K]['call'], held: Held): Chosen {
   if (!isText(call)) throw wrongEndpoint(slug, `gives text, not ${kinds[kind].gives}`)
   return router === 'free' ? freeRouted(gateway, { ...held, call }) : autoRouted(gateway, router, { ...held, call })
-}
-
-/** By which names a session of the call remembers what routers have chosen for it. */
-export function memoriesOf(gateway: Gateway, call: Work[Kind]['call']): string[] {
-  if (!isText(call)) return []
-  return call.models.flatMap(slug => routeOf(gateway, slug) ?? []).map(({ router }) => memoryOf(call, router))
 }
 
 const isText = (call: Work[Kind]['call']): call is TextCall => call.kind === 'text'

@@ -1,4 +1,5 @@
 import type { Endpoint, Model } from '../../catalog/models.ts'
+import type { Router } from '../../catalog/routers.ts'
 import type { Gateway } from '../../gateway.ts'
 import { own } from '../../kernel/json.ts'
 import type { Kind, SortKey, Work } from '../call.ts'
@@ -22,6 +23,8 @@ export interface WantedModel<K extends Kind> {
   sort: SortKey | undefined
   /** The call as it is asked. */
   asked: Work[K]['call']
+  /** Who has chosen it; absent where the caller has named it. */
+  router?: Router
 }
 
 /**
@@ -64,7 +67,7 @@ function modelsChosen<K extends Kind>(
   const asked = kinds[kind].asked(call, variant)
   const chosen = chosenBy(gateway, kind, route, asked, held)
   choices.set(choice, chosen)
-  return chosen.models.map(model => ({ model, sort, asked }))
+  return chosen.models.map(model => ({ model, sort, asked, router: route.router }))
 }
 
 /** The call as the endpoint is asked. */
