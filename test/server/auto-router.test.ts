@@ -84,6 +84,11 @@ describe('a call for the auto router', () => {
   test('is recorded with the model that was chosen', async () => {
     const outcome = await ask(plugin({ allowed_models: ['acme/middle'] }))
     expect(await generationOf(server, idOf(outcome))).toMatchObject({ model: 'acme/middle', router: AUTO })
+    const named = await ask({ model: 'acme/large', models: ['acme/large', 'openrouter/auto'] })
+    expect(await generationOf(server, idOf(named))).toMatchObject({ model: 'acme/large', router: null })
+    upstream.answer(hit => ((hit.json as { model: string }).model === 'large' ? status(500) : answer(hit)))
+    const second = await ask({ model: 'acme/large', models: ['acme/large', 'openrouter/auto'] })
+    expect(await generationOf(server, idOf(second))).toMatchObject({ model: 'acme/small', router: 'openrouter/auto' })
   })
 
   test('streams, speaks Anthropic’s dialect, and tells why', async () => {

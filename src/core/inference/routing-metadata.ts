@@ -88,9 +88,6 @@ export function routingMetadata(requested: string, routed: Routed, outcome: Outc
   }
 }
 
-/** The router that chose the model of a call, by the name that was asked for; null where none did. */
-export const routerOf = ({ call, plan }: Routed): string | null => (isRouted(plan) ? (call.models[0] ?? null) : null)
-
 const isRouted = ({ strategy }: Plan) => strategy === 'auto' || strategy === 'free'
 
 // A router's own choice among its models is no fallback.

@@ -23,7 +23,8 @@ import { isFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { promptNanos } from './need.ts'
 import { memoryOf } from './plan/chosen.ts'
-import { routerOf, shownRouting } from './routing-metadata.ts'
+import { routeTo } from './plan/wanted.ts'
+import { shownRouting } from './routing-metadata.ts'
 import { type Attempt, clientLeft, isAbandoned, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
 import { familyOf } from './tokenizers/families.ts'
@@ -118,8 +119,8 @@ function remember(gateway: Gateway, { actor, kind, call, plan }: Running<Kind>, 
   const session = sessionOf(actor, kind, call)
   if (!session) return
   gateway.sessions.answered(session, endpoint, usage)
-  const router = plan.models.find(({ model }) => model.id === endpoint.model)?.router
-  if (router) gateway.sessions.routed(session, memoryOf(call, router), endpoint, usage)
+  const route = routeTo(plan.models, endpoint)
+  if (route) gateway.sessions.routed(session, memoryOf(call, route.router), endpoint, usage)
 }
 
 /** What an answer has come to while it is still being given: its prompt as estimated, and what was delivered by a rule of thumb. */
@@ -249,7 +250,7 @@ function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): 
     error_type: error?.type ?? null,
     preset_id: call.preset_id,
     data_region: call.origin.region,
-    router: routerOf(running),
+    router: routeTo(running.plan.models, endpoint)?.slug ?? null,
     contentFilters: running.filtering?.findings ?? [],
   }
 }

@@ -2,14 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Endpoint, Model } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Plan, planTo } from '../../../src/core/inference/plan.ts'
-import {
-  type Outcome,
-  type Routed,
-  routedFailure,
-  routerOf,
-  routingMetadata,
-  shownRouting,
-} from '../../../src/core/inference/routing-metadata.ts'
+import { type Outcome, type Routed, routedFailure, routingMetadata, shownRouting } from '../../../src/core/inference/routing-metadata.ts'
 import type { Attempt } from '../../../src/core/inference/running.ts'
 import { endpointOf, providerOf, textCall } from '../../support/call.ts'
 
@@ -144,8 +137,6 @@ describe('the strategy', () => {
   test.each(['auto', 'free'] as const)('%s stays what it is, whichever model it is', strategy => {
     const call = routed([tried(OTHER)], planOf([OTHER], { strategy }), { models: [`gateway/${strategy}`] })
     expect(told(call, good(OTHER)).strategy).toBe(strategy)
-    expect(routerOf(call)).toBe(`gateway/${strategy}`)
-    expect(routerOf(routed([]))).toBeNull()
   })
 })
 

@@ -1,5 +1,4 @@
 import type { Endpoint, Model } from '../../catalog/models.ts'
-import type { Router } from '../../catalog/routers.ts'
 import type { Gateway } from '../../gateway.ts'
 import { own } from '../../kernel/json.ts'
 import type { Kind, SortKey, Work } from '../call.ts'
@@ -23,8 +22,8 @@ export interface WantedModel<K extends Kind> {
   sort: SortKey | undefined
   /** The call as it is asked. */
   asked: Work[K]['call']
-  /** Who has chosen it; absent where the caller has named it. */
-  router?: Router
+  /** The router that has chosen it; absent where the caller has named it. */
+  route?: Route
 }
 
 /**
@@ -67,12 +66,16 @@ function modelsChosen<K extends Kind>(
   const asked = kinds[kind].asked(call, variant)
   const chosen = chosenBy(gateway, kind, route, asked, held)
   choices.set(choice, chosen)
-  return chosen.models.map(model => ({ model, sort, asked, router: route.router }))
+  return chosen.models.map(model => ({ model, sort, asked, route }))
 }
 
 /** The call as the endpoint is asked. */
 export const askedOf = <K extends Kind>(models: WantedModel<K>[], call: Work[K]['call'], endpoint: Endpoint): Work[K]['call'] =>
   models.find(({ model }) => model.id === endpoint.model)?.asked ?? call
+
+/** The router that has chosen the endpoint's model, or where nobody has answered the first; undefined where none did. */
+export const routeTo = (models: WantedModel<Kind>[], endpoint: Endpoint | null): Route | undefined =>
+  models.find(({ model }) => endpoint === null || model.id === endpoint.model)?.route
 
 /** Variants that are a way of sorting (wire reference K.4). */
 const SORTS: Record<string, SortKey> = { ':nitro': 'throughput', ':floor': 'price', ':exacto': 'exacto' }
