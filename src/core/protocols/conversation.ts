@@ -78,7 +78,7 @@ function answered(messages: Message[]): Message[] {
     if (message.role === 'assistant') {
       if (last?.role === 'assistant') last.blocks.push(...message.blocks)
       else whole.push(message)
-      open = callsOf(whole.at(-1))
+      open.push(...callsOf(message))
     } else {
       const blocks = withResults(message.blocks, open)
       if (last?.role === 'user') last.blocks.push(...blocks)
@@ -92,11 +92,13 @@ function answered(messages: Message[]): Message[] {
 
 type Call = Extract<Block, { type: 'tool-call' }>
 
-const callsOf = (message: Message | undefined): Call[] => (message?.blocks ?? []).filter(block => block.type === 'tool-call')
+const callsOf = ({ blocks }: Message): Call[] => blocks.filter(block => block.type === 'tool-call')
 
 function withResults(blocks: (Block | ToolResult)[], calls: Call[]): (Block | ToolResult)[] {
-  const results = blocks.filter(block => block.type === 'tool-result')
-  const answers = calls.map(({ id, name }) => ({ ...(results.find(result => result.id === id) ?? unanswered(id)), name }))
+  const results = blocks.filter(block => block.type === 'tool-result').toReversed()
+  // Of two for one call the first.
+  const byCall = new Map(results.map(result => [result.id, result]))
+  const answers = calls.map(({ id, name }) => ({ ...(byCall.get(id) ?? unanswered(id)), name }))
   const known = new Set(calls.map(call => call.id))
   const rest = blocks.flatMap(block => (block.type !== 'tool-result' ? [block] : known.has(block.id) ? [] : block.blocks))
   return [...answers, ...rest]

@@ -88,6 +88,28 @@ describe('tools', () => {
     ])
   })
 
+  test('each of many calls and results is looked at a few times', () => {
+    const ids = Array.from({ length: 200 }, (_, i) => `c${i}`)
+    let looks = 0
+    const get = (block: Block, name: string | symbol) => {
+      looks++
+      return Reflect.get(block, name)
+    }
+    const watched = (one: Block): Block => new Proxy(one, { get })
+    const calls = ids.map(id => watched(call(id)))
+    const results = ids.map(id => tool(id, 'r')).toReversed()
+    expect(conversationOf([assistant(...calls), ...results]).messages[1]?.blocks).toHaveLength(200)
+    // Turns that hold nothing are left out, and then the model speaks once.
+    expect(conversationOf(calls.flatMap(one => [assistant(one), user('')])).messages).toHaveLength(2)
+    expect(looks).toBeLessThan(20 * ids.length)
+  })
+
+  test('of two results of one call the first is its answer', () => {
+    expect(conversationOf([assistant(call('1')), tool('1', 'a'), tool('1', 'b')]).messages[1]?.blocks).toMatchObject([
+      { blocks: [text('a')] },
+    ])
+  })
+
   test('a failed tool, and a marked result, stay so', () => {
     const turn: Turn = { ...tool('1', 'no'), is_error: true, cache_control: { type: 'ephemeral' } }
     expect(conversationOf([user('a'), assistant(call('1')), turn]).messages[2]?.blocks[0]).toMatchObject({
