@@ -97,35 +97,38 @@ async function bytesOf(file: string): Promise<Uint8Array> {
 
 function show(told: Explanation): void {
   printFields(headOf(told))
-  printSection(
-    ['#', 'PROVIDER', 'MODEL', 'PROMPT $/M', 'COMPLETION $/M', 'ESTIMATE', 'AT MOST', 'CHANCE', 'REMARKS'],
-    told.endpoints.map((one, i) => [
-      i + 1,
-      one.provider,
-      one.model,
-      ...pricesOf(one),
-      ...costsOf(one),
-      percent(one.chance),
-      remarksOf(one),
-    ]),
-  )
-  printSection(
-    ['DROPPED', 'MODEL', 'BY', 'WHY'],
-    told.dropped
-      .filter(one => !isUnconfigured(one))
-      .map(({ provider, model, excluded_by, reason }) => [provider, model, excluded_by, reason]),
-  )
-  printSection(
-    ['LIMIT OF', 'PERIOD', 'USD', 'LEFT', 'PAYS'],
-    told.policy.limits.map(one => [shortened(one.account), one.period, dollars(one.limit_usd), dollars(one.remaining_usd), one.pays]),
-  )
-  printSection(
-    ['FILTER', 'ACTION', 'LOOKS AT', 'FOUND', 'OF GUARDRAIL'],
-    told.policy.filters.map(one => [one.filter, one.action, one.looks_at.join(' and '), one.found, one.guardrail_id]),
-  )
+  showEndpoints(told)
+  showDropped(told)
+  showPolicy(told)
   const unconfigured = new Set(told.dropped.filter(isUnconfigured).map(({ provider }) => provider))
   if (unconfigured.size > 0) print(`\nNot configured: ${[...unconfigured].join(', ')}`)
   print(`\n${endingOf(told)}`)
+}
+
+function showEndpoints({ endpoints }: Explanation): void {
+  printSection(
+    ['#', 'PROVIDER', 'MODEL', 'PROMPT $/M', 'COMPLETION $/M', 'ESTIMATE', 'AT MOST', 'CHANCE', 'REMARKS'],
+    endpoints.map((one, i) => [i + 1, one.provider, one.model, ...pricesOf(one), ...costsOf(one), percent(one.chance), remarksOf(one)]),
+  )
+}
+
+// Of most models most providers are not configured: their names will do.
+function showDropped({ dropped }: Explanation): void {
+  printSection(
+    ['DROPPED', 'MODEL', 'BY', 'WHY'],
+    dropped.filter(one => !isUnconfigured(one)).map(({ provider, model, excluded_by, reason }) => [provider, model, excluded_by, reason]),
+  )
+}
+
+function showPolicy({ policy: { limits, filters } }: Explanation): void {
+  printSection(
+    ['LIMIT OF', 'PERIOD', 'USD', 'LEFT', 'PAYS'],
+    limits.map(one => [shortened(one.account), one.period, dollars(one.limit_usd), dollars(one.remaining_usd), one.pays]),
+  )
+  printSection(
+    ['FILTER', 'ACTION', 'LOOKS AT', 'FOUND', 'OF GUARDRAIL'],
+    filters.map(one => [one.filter, one.action, one.looks_at.join(' and '), one.found, one.guardrail_id]),
+  )
 }
 
 const isUnconfigured = ({ excluded_by }: ExplainedDrop) => excluded_by === 'not_configured'

@@ -43,19 +43,13 @@ async function serve(options: ServeOptions): Promise<void> {
 async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile): Promise<void> {
   const { listen } = await import('../../server/listen.ts')
   const { firstKeys } = await import('../../core/identity/workspaces.ts')
-  const { checkpoint, markEnd, mustBeWhole, recover } = await import('../../core/inference/recover.ts')
-  const { unreadableKeys } = await import('../../core/catalog/byok.ts')
-  const { isInProgram } = await import('../../core/catalog/models/built-in.ts')
+  const { checkpoint, markEnd } = await import('../../core/inference/recover.ts')
   const log = logger(options.log, gateway)
   const { host, port } = addressOf(options, gateway)
   const keys = await firstKeys(gateway)
   if (keys) showKeys(options.log, keys)
   logBugs(log)
-  for (const key of unreadableKeys(gateway)) gateway.events.publish('byok.unreadable', key)
-  mustBeWhole(gateway)
-  if (!isInProgram()) gateway.catalog.builtIn()
-  const recovered = await recover(gateway)
-  if (recovered > 0) log('calls.recovered', { calls: recovered, consequence: 'they are charged what they were known to have come to' })
+  await prepare(gateway, log)
   const stopped = stopSignal()
   const watch = await watchConfig(gateway, options, config)
   const server = listen(gateway, host, port)
@@ -72,6 +66,18 @@ async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile):
   await gateway.recorder.flush()
   markEnd(gateway)
   log('stopped', {})
+}
+
+/** What must be right and done before anybody is served. Throws where it is not. */
+async function prepare(gateway: Gateway, log: Log): Promise<void> {
+  const { mustBeWhole, recover } = await import('../../core/inference/recover.ts')
+  const { unreadableKeys } = await import('../../core/catalog/byok.ts')
+  const { isInProgram } = await import('../../core/catalog/models/built-in.ts')
+  for (const key of unreadableKeys(gateway)) gateway.events.publish('byok.unreadable', key)
+  mustBeWhole(gateway)
+  if (!isInProgram()) gateway.catalog.builtIn()
+  const recovered = await recover(gateway)
+  if (recovered > 0) log('calls.recovered', { calls: recovered, consequence: 'they are charged what they were known to have come to' })
 }
 
 // Before anything else can fail: they are shown only now.
@@ -171,7 +177,16 @@ function logger(format: string, gateway: Gateway): Log {
     process.stderr.write(`${printable(line)}\n`)
   }
   logConfig(log, gateway)
-  gateway.events.on('attempt.failed', ({ endpoint, error }) =>
+  logCalls(log, gateway)
+  gateway.events.on('byok.unreadable', ({ id, provider }) =>
+    log('byok.unreadable', { id, provider, consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key): it is not used' }),
+  )
+  gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
+  return log
+}
+
+function logCalls(log: Log, { events }: Gateway): void {
+  events.on('attempt.failed', ({ endpoint, error }) =>
     log('attempt.failed', {
       provider: endpoint.provider.slug,
       model: endpoint.model,
@@ -181,17 +196,12 @@ function logger(format: string, gateway: Gateway): Log {
     }),
   )
   const unpriced = new Set<string>()
-  gateway.events.on('price.missing', ({ endpoint: { model, provider } }) => {
+  events.on('price.missing', ({ endpoint: { model, provider } }) => {
     if (unpriced.has(`${provider.slug} ${model}`)) return
     unpriced.add(`${provider.slug} ${model}`)
     log('price.missing', { provider: provider.slug, model, consequence: 'what its calls cost is not known and not charged' })
   })
-  gateway.events.on('byok.unreadable', ({ id, provider }) =>
-    log('byok.unreadable', { id, provider, consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key): it is not used' }),
-  )
-  gateway.events.on('filter.matched', finding => log('filter.matched', { ...finding }))
-  gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
-  return log
+  events.on('filter.matched', finding => log('filter.matched', { ...finding }))
 }
 
 // Settings by their names, and what is wrong with them in the words of `config check`: never what they say.

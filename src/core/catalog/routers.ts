@@ -2,7 +2,7 @@ import type { Config } from '../config.ts'
 import type { Model } from './models.ts'
 
 /** What a name may stand for that is no model: a choice among models, made for each call (wire reference K.4). */
-export const ROUTERS = ['auto', 'auto-beta', 'free'] as const
+const ROUTERS = ['auto', 'auto-beta', 'free'] as const
 export type Router = (typeof ROUTERS)[number]
 /** One that heeds what it is told of how to choose. */
 export type AutoRouter = Exclude<Router, 'free'>
