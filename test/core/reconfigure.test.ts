@@ -594,13 +594,6 @@ describe('what is kept', () => {
   })
 })
 
-test('the free router is counted by the name that the service has now', async () => {
-  const limits = { limits: { free_models: { requests_per_day: 1 } } }
-  const { gateway, ask } = await house(limits)
-  await reconfigure(gateway, parsed(over(base(), { ...limits, service_name: 'acme' })))
-  expect([await statusOf(ask({ model: 'acme/free' })), await statusOf(ask({ model: 'acme/free' }))]).toEqual([200, 429])
-})
-
 describe('what names something that is gone', () => {
   test('a provider key of a caller goes where its provider is now, and nowhere when there is none', async () => {
     const { gateway, ask } = await house()
