@@ -104,11 +104,13 @@ function keptAmong(
   { turns }: TextCall,
   remembered: string | null | undefined,
 ): { model: Model; why: 'pin' | 'session' } | undefined {
-  const last = pinned ? turns.findLast(({ role }) => role === 'assistant')?.model : undefined
-  const find = (slug: string | undefined) => candidates.find(({ model }) => slug !== undefined && model === catalog.models.get(slug))?.model
-  const pin = find(last)
+  const candidateCalled = (slug: string | null | undefined): Model | undefined => {
+    const model = slug == null ? undefined : catalog.models.get(slug)
+    return candidates.find(candidate => candidate.model === model)?.model
+  }
+  const pin = pinned ? candidateCalled(turns.findLast(({ role }) => role === 'assistant')?.model) : undefined
   if (pin) return { model: pin, why: 'pin' }
-  const model = find(remembered ?? undefined)
+  const model = candidateCalled(remembered)
   return model && { model, why: 'session' }
 }
 
