@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { CatalogData, ModelRow } from '../src/core/catalog/models/rows.ts'
+import type { ModelRow } from '../src/core/catalog/models/rows.ts'
 import { type Gathered, gather } from './catalog/gather.ts'
 import { readSources, SOURCES } from './catalog/sources.ts'
 
@@ -7,15 +7,14 @@ const OUTFILE = resolve(import.meta.dir, '../src/core/catalog/models.data.json')
 
 /** Writes the built-in catalogue anew and says what came of it. `bun run catalog` */
 const today = new Date().toISOString().slice(0, 10)
-const before = new Map(((await Bun.file(OUTFILE).json()) as CatalogData).models.map(row => [row.id, row]))
-const gathered = gather(await readSources(), today, before)
+const gathered = gather(await readSources(), today)
 await Bun.write(OUTFILE, text(gathered, today))
 for (const line of summary(gathered)) process.stdout.write(`${line}\n`)
 
 // A model a line, so that a refresh reads as a list of changes.
 function text({ models, aliases }: Gathered, generated: string): string {
   const lines = (rows: unknown[]) => rows.map(row => JSON.stringify(row)).join(',\n')
-  const head = { generated, sources: SOURCES, licence: 'MIT, both sources' }
+  const head = { generated, sources: SOURCES }
   return `${JSON.stringify(head).slice(0, -1)},"aliases":${JSON.stringify(aliases)},"models":[\n${lines(models)}\n]}\n`
 }
 

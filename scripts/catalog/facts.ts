@@ -14,22 +14,6 @@ export interface Found {
   priced: PricedModel | undefined
 }
 
-/** The days that its names tell, of whatever provider. */
-export const datesOf = ({ id, priced }: Found): string[] => [id, ...namesIn(priced?.match)].flatMap(datesIn)
-
-// `gpt-5.4-2026-03-05`, `claude-haiku-4-5-20251001`
-function datesIn(name: string): string[] {
-  const date = /(?<!\d)(20[12]\d)-?([01]\d)-?([0-3]\d)(?!\d)/.exec(name)
-  const day = date ? `${date[1]}-${date[2]}-${date[3]}` : ''
-  return Number.isNaN(Date.parse(day)) ? [] : [day]
-}
-
-// Every text in the rule that says which names are the model's.
-function namesIn(match: unknown): string[] {
-  if (typeof match === 'string') return [match]
-  return typeof match === 'object' && match !== null ? Object.values(match).flatMap(namesIn) : []
-}
-
 /** The larger of both: one source may tell the window of the cheaper tier only. */
 export function contextOf({ pi, priced }: Found): number | undefined {
   const known = [pi?.contextWindow, priced?.context_window].filter(one => one !== undefined)

@@ -1,10 +1,11 @@
 import type { EndpointRow, ModelRow } from '../../src/core/catalog/models/rows.ts'
 import type { UsdPerMillionTokens } from '../../src/core/catalog/prices.ts'
-import { contextOf, datesOf, type Found, modalitiesOf, outputOf, reasoningOf } from './facts.ts'
+import { contextOf, type Found, modalitiesOf, outputOf, reasoningOf } from './facts.ts'
 import { latestAliases } from './latest.ts'
 import { AUTHORS, CONTEXTS, OVERLAY, PROTOCOLS, REQUESTS } from './overlay.ts'
 import { genaiPrices, isSound, joined, piPrices } from './prices.ts'
 import { PROVIDER_SOURCES, type ProviderSource } from './providers.ts'
+import { ReleaseDays } from './released.ts'
 import { newSlug, partsOf, SLUG, Slugs } from './slugs.ts'
 import type { PiModel, Sources } from './sources.ts'
 
@@ -16,12 +17,9 @@ export interface Gathered {
   left: Map<string, string[]>
 }
 
-/**
- * Every model of both packages under its public slug, with one endpoint per provider. What no name dates is as old as its first day in this
- * catalogue: `before` is the last one.
- */
-export function gather(sources: Sources, today: string, before: Map<string, ModelRow>): Gathered {
-  const gathering = new Gathering(sources, today, before)
+/** Every model of the packages under its public slug, with one endpoint per provider, and the day of its release where anybody tells it. */
+export function gather(sources: Sources, today: string): Gathered {
+  const gathering = new Gathering(sources, today)
   for (const [provider, source] of Object.entries(PROVIDER_SOURCES)) gathering.takeProvider(provider, source)
   for (const row of OVERLAY) gathering.takeOverlay(row)
   return gathering.result()
@@ -30,19 +28,18 @@ export function gather(sources: Sources, today: string, before: Map<string, Mode
 class Gathering {
   readonly #sources: Sources
   readonly #today: string
-  readonly #before: Map<string, ModelRow>
   readonly #slugs = new Slugs()
   /** Slugs that the public service serves now. */
   readonly #served = new Map<string, PiModel>()
   readonly #rows = new Map<string, ModelRow>()
-  readonly #dates = new Map<string, [day: string]>()
+  readonly #days: ReleaseDays
   readonly #aliases = new Map<string, string>()
   readonly #left = new Map<string, string[]>()
 
-  constructor(sources: Sources, today: string, before: Map<string, ModelRow>) {
+  constructor(sources: Sources, today: string) {
     this.#sources = sources
     this.#today = today
-    this.#before = before
+    this.#days = new ReleaseDays(today)
     for (const model of sources.pi.get('openrouter') ?? []) this.#takeSlug(model)
     for (const { id } of sources.priced('openrouter')) if (/^[a-z]/.test(id) && SLUG.test(id)) this.#slugs.add(id)
   }
@@ -97,7 +94,7 @@ class Gathering {
     const slug = this.#slugOf(found, source)
     if (!slug) return
     const row = this.#row(slug, found)
-    this.#takeDate(slug, found)
+    this.#days.takeNames(slug, found)
     const endpoint = row.endpoints.find(one => one.provider === found.provider) ?? this.#endpoint(found, row)
     if (!endpoint) return
     if (!row.endpoints.includes(endpoint)) row.endpoints.push(endpoint)
@@ -124,7 +121,6 @@ class Gathering {
       id: slug,
       name: served?.name ?? this.#nameOf(slug, found),
       ...modalitiesOf(slug, served ?? found.pi),
-      created: this.#today,
       endpoints: [],
     }
     const context = served?.contextWindow ?? contextOf(found) ?? CONTEXTS[slug]
@@ -141,15 +137,6 @@ class Gathering {
     const shown = like?.name.slice(0, like.name.indexOf(': ')) ?? AUTHORS[author] ?? author
     return `${shown}: ${name && outputOf(model) === undefined ? name.replace(/ \((latest|Global|US|EU)\)$/, '') : model}`
   }
-
-  // A dated name of any provider dates the model: the first of them.
-  #takeDate(slug: string, found: Found): void {
-    const days = datesOf(found).filter(day => day <= this.#today)
-    const first = [...days, ...(this.#dates.get(slug) ?? [])].sort()[0]
-    if (first) this.#dates.set(slug, [first])
-  }
-
-  #createdOf = (slug: string): string => this.#dates.get(slug)?.[0] ?? this.#before.get(slug)?.created ?? this.#today
 
   #takeAlias({ model, provider }: Found, slug: string): void {
     const alias = `${slug.slice(0, slug.indexOf('/'))}/${model.slice(model.lastIndexOf('/') + 1)}`.toLowerCase()
@@ -180,7 +167,7 @@ class Gathering {
 
   takeOverlay({ id, name, provider, model, prices, context_length, output }: (typeof OVERLAY)[number]): void {
     if (this.#rows.has(id)) return
-    this.#rows.set(id, { id, name, created: this.#today, context_length, output, endpoints: [{ provider, model, prices }] })
+    this.#rows.set(id, { id, name, context_length, output, endpoints: [{ provider, model, prices }] })
   }
 
   #leave(why: string, provider: string, model: string): false {
@@ -194,12 +181,25 @@ class Gathering {
 
   result(): Gathered {
     const models = [...this.#rows.values()].filter(row => row.endpoints.length > 0).sort((a, b) => (a.id < b.id ? -1 : 1))
-    for (const row of models) row.created = this.#createdOf(row.id)
-    for (const row of models) row.endpoints.sort((a, b) => placeOf(a, row) - placeOf(b, row))
+    for (const [name, day] of this.#sources.released) this.#takeDay(name, day)
+    const dated = models.map(row => this.#dated(row))
+    for (const row of dated) row.endpoints.sort((a, b) => placeOf(a, row) - placeOf(b, row))
     const known = new Set(models.map(row => row.id))
     const latest = latestAliases(this.#sources.pi.get('openrouter') ?? [], known)
     const aliases = [...this.#aliases, ...latest].filter(([alias, slug]) => known.has(slug) && !known.has(alias)).sort()
-    return { models, aliases: Object.fromEntries(aliases), left: this.#left }
+    return { models: dated, aliases: Object.fromEntries(aliases), left: this.#left }
+  }
+
+  // Once every slug is known, so that a name joins its own.
+  #takeDay(name: string, day: string): void {
+    const parts = this.#rows.has(name) ? undefined : partsOf(name, undefined)
+    const slug = parts ? this.#slugs.find(parts) : name
+    if (slug) this.#days.tell(slug, day)
+  }
+
+  #dated({ id, name, input, output, ...row }: ModelRow): ModelRow {
+    const created = this.#days.of(id)
+    return { id, name, ...(input ? { input } : {}), ...(output ? { output } : {}), ...(created ? { created } : {}), ...row }
   }
 }
 

@@ -2,10 +2,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 
-/** Where the catalogue comes from. Both are MIT; to refresh, raise a version and run `bun run catalog`. */
+/** Where the catalogue comes from: models, prices, release days. To refresh, raise a version and run `bun run catalog`. */
 export const SOURCES = [
-  { name: '@earendil-works/pi-ai', version: '1.5.2' },
-  { name: '@pydantic/genai-prices', version: '0.1.8' },
+  { name: '@earendil-works/pi-ai', version: '1.5.2', licence: 'MIT' },
+  { name: '@pydantic/genai-prices', version: '0.1.8', licence: 'MIT' },
+  { name: '@cline/llms', version: '0.0.86', licence: 'Apache-2.0' },
 ] as const
 
 /** A model as pi-ai has it, per provider. Prices in USD per million tokens; 0 stands for unknown as well as for nothing. */
@@ -48,14 +49,20 @@ export interface Sources {
   pi: Map<string, PiModel[]>
   /** By genai-prices' name of the provider. */
   priced: (provider: string) => PricedModel[]
+  /** What each provider is told to call a model, and the day that it is told to be of. A provider's word: they do not all agree. */
+  released: [name: string, day: string][]
 }
 
-/** Fetches both packages into a directory that is gone afterwards, and reads their data. */
+/** Fetches the packages into a directory that is gone afterwards, and reads their data. */
 export async function readSources(): Promise<Sources> {
   const directory = mkdtempSync(join(tmpdir(), 'catalog-'))
   try {
-    const [pi, genai] = await Promise.all(SOURCES.map(({ name, version }) => unpack(`${name}@${version}`, directory)))
-    return { pi: await readPi(join(pi ?? '', 'dist/providers')), priced: await readPriced(join(genai ?? '', 'dist/index.js')) }
+    const [pi, genai, cline] = await Promise.all(SOURCES.map(({ name, version }) => unpack(`${name}@${version}`, directory)))
+    return {
+      pi: await readPi(join(pi ?? '', 'dist/providers')),
+      priced: await readPriced(join(genai ?? '', 'dist/index.js')),
+      released: readReleased(readFileSync(join(cline ?? '', 'dist/models.js'), 'utf8')),
+    }
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
@@ -92,4 +99,14 @@ function modelsIn(file: string): PiModel[] {
 async function readPriced(module: string): Promise<Sources['priced']> {
   const { findProvider } = (await import(module)) as { findProvider: (by: { providerId: string }) => { models: PricedModel[] } | undefined }
   return provider => findProvider({ providerId: provider })?.models ?? []
+}
+
+// Its list is one literal among code that wants other packages, so it is read as text: a model begins with its id.
+function readReleased(module: string): Sources['released'] {
+  const models = module.split(/(?=\{id:")/)
+  return models.flatMap(model => {
+    const name = /^\{id:"([^"]+)",name:/.exec(model)?.[1]
+    const day = /[,{]releaseDate:"([^"]+)"/.exec(model)?.[1]
+    return name && day ? [[name, day] as [string, string]] : []
+  })
 }

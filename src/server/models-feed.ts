@@ -1,6 +1,6 @@
 import type { shownModel } from '../core/catalog/models/shown.ts'
 
-/** The models as an RSS 2.0 feed: one item a model, dated with its release. */
+/** The models as an RSS 2.0 feed: one item a model, dated with its release where that is known. */
 export function modelsFeed(models: ReturnType<typeof shownModel>[], title: string, site: URL): Response {
   const items = models.map(model => itemOf(model, site)).join('')
   const channel = `<title>${escaped(title)} models</title><link>${escaped(site.href)}</link><description>Models that ${escaped(title)} knows</description>`
@@ -9,8 +9,8 @@ export function modelsFeed(models: ReturnType<typeof shownModel>[], title: strin
 }
 
 function itemOf({ id, name, description, created, links }: ReturnType<typeof shownModel>, site: URL): string {
-  const date = new Date(created * 1000).toUTCString()
-  const fields = { title: name, link: new URL(links.details, site).href, description, pubDate: date }
+  const date = created === 0 ? {} : { pubDate: new Date(created * 1000).toUTCString() }
+  const fields = { title: name, link: new URL(links.details, site).href, description, ...date }
   const elements = Object.entries(fields).map(([tag, text]) => `<${tag}>${escaped(text)}</${tag}>`)
   return `<item>${elements.join('')}<guid isPermaLink="false">${escaped(id)}</guid></item>`
 }

@@ -11,3 +11,10 @@ test('a feed is well-formed, whatever a model is called', async () => {
   expect(xml).toContain('<title>ab\tc]]&gt; &amp; &lt;i&gt; 😀</title>')
   expect(xml).toContain('<guid isPermaLink="false">acme/&quot;&amp;&lt;x&gt;</guid>')
 })
+
+test('an item has the day of its release, where that is known', async () => {
+  const echo = shownModel(getModel(await testGateway(), 'sandbox/echo'))
+  const feed = (created: number) => modelsFeed([{ ...echo, created }], 'gateway', new URL('http://127.0.0.1')).text()
+  expect(await feed(1_760_486_400)).toContain('<pubDate>Wed, 15 Oct 2025 00:00:00 GMT</pubDate>')
+  expect(await feed(0)).not.toContain('pubDate')
+})

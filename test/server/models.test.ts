@@ -70,7 +70,7 @@ describe('/models', () => {
     expect(xml.match(/<item>/g)).toHaveLength((await ids('/models?q=claude')).length)
     expect(xml).toContain('<guid isPermaLink="false">anthropic/claude-haiku-4.5</guid>')
     expect(xml).toContain(`<link>${server.url}/api/v1/models/anthropic/claude-haiku-4.5/endpoints</link>`)
-    expect(xml).toContain('<pubDate>Wed, 01 Oct 2025 00:00:00 GMT</pubDate>')
+    expect(xml).toContain('<pubDate>Wed, 15 Oct 2025 00:00:00 GMT</pubDate>')
   })
 })
 

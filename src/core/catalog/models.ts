@@ -44,8 +44,8 @@ export interface Model {
   id: string
   name: string
   description: string
-  /** Unix seconds. */
-  created: number
+  /** When it was released, in Unix seconds. Null where nobody knows. */
+  created: number | null
   context_length: number | null
   input_modalities: string[]
   output_modalities: string[]

@@ -70,11 +70,41 @@ describe('the built-in catalogue', () => {
     expect(efforts.filter(one => !['max', 'xhigh', 'high', 'medium', 'low', 'minimal', 'none'].includes(one))).toEqual([])
   })
 
-  test('has dates that have been, the release’s where a provider’s name tells it', () => {
+  test('has days that have been, and knows them of nearly all that gives text', () => {
     const today = new Date().toISOString().slice(0, 10)
-    expect(models.filter(({ created }) => !/^20\d\d-\d\d-\d\d$/.test(created) || created > today)).toEqual([])
-    expect(rows.get('anthropic/claude-sonnet-4.5')?.created).toBe('2025-09-29')
-    expect(rows.get('openai/gpt-4o-2024-08-06')?.created).toBe('2024-08-06')
+    const dated = models.flatMap(({ id, created }) => (created === undefined ? [] : [{ id, created }]))
+    expect(dated.filter(({ created }) => !/^20\d\d-\d\d-\d\d$/.test(created) || created > today || created < '2022')).toEqual([])
+    const texts = models.filter(({ output = ['text'] }) => output.includes('text'))
+    expect(texts.filter(({ created }) => created === undefined).length).toBeLessThan(texts.length * 0.02)
+    expect(dated.length).toBeGreaterThan(models.length * 0.9)
+  })
+
+  test.each([
+    ['openai/gpt-4', '2023-03-14'],
+    ['openai/gpt-4o-2024-08-06', '2024-08-06'],
+    ['openai/gpt-4o', '2024-05-13'],
+    ['openai/gpt-5', '2025-08-07'],
+    ['openai/gpt-oss-120b', '2025-08-05'],
+    ['anthropic/claude-sonnet-4.5', '2025-09-29'],
+    ['anthropic/claude-haiku-4.5', '2025-10-15'],
+    ['anthropic/claude-opus-4.5', '2025-11-24'],
+    ['google/gemini-2.5-pro', '2025-06-17'],
+    ['google/gemma-3-27b-it', '2025-03-12'],
+    ['meta-llama/llama-3-70b-instruct', '2024-04-18'],
+    ['meta-llama/llama-3.3-70b-instruct', '2024-12-06'],
+    ['deepseek/deepseek-r1', '2025-01-20'],
+    ['deepseek/deepseek-r1-0528', '2025-05-28'],
+    ['qwen/qwen3-235b-a22b-thinking-2507', '2025-07-25'],
+    ['mistralai/mixtral-8x7b-instruct-v0.1', '2023-12-11'],
+    ['moonshotai/kimi-k2', '2025-07-11'],
+  ])('knows when %s came out', (id, day) => {
+    expect(rows.get(id)?.created).toBe(day)
+  })
+
+  test('has what a provider lists for nothing as old as the same model elsewhere', () => {
+    const free = models.filter(({ id }) => id.endsWith(':free') && rows.has(id.slice(0, -':free'.length)))
+    expect(free.length).toBeGreaterThan(3)
+    expect(free.filter(({ id, created }) => created !== rows.get(id.slice(0, -':free'.length))?.created)).toEqual([])
   })
 
   test('has aliases that lead to a model and hide none', () => {

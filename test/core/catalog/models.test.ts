@@ -236,7 +236,7 @@ describe('listing models', () => {
 
   test('by age in days', () => {
     const dated = 'anthropic/claude-haiku-4.5'
-    const released = Date.parse('2025-10-01') / 1000
+    const released = Date.parse('2025-10-15') / 1000
     expect(list({ q: 'haiku-4.5' })[0]?.created).toBe(released)
     const age = Math.floor((gateway.clock.now().getTime() / 1000 - released) / 86_400)
     expect(ids({ min_age_days: age, max_age_days: age })).toContain(dated)
@@ -262,6 +262,17 @@ describe('listing models', () => {
   test('sorted by age puts the newest first', () => {
     const created = list({ sort: 'newest' }).map(model => model.created)
     expect(created).toEqual(created.toSorted((a, b) => b - a))
+    expect(ids({ sort: 'newest', q: 'gpt-4o' }).slice(-1)).toEqual(['openai/gpt-4o-2024-05-13'])
+  })
+
+  test('whose release nobody knows are shown as of 0, stand last, and are of no age', () => {
+    const undated = 'perplexity/sonar-reasoning-pro'
+    expect(list({ q: undated })[0]?.created).toBe(0)
+    expect(ids({ sort: 'newest', model_authors: 'perplexity,openai' }).at(-1)).toBe(undated)
+    expect(ids({})).toContain(undated)
+    expect(ids({ min_age_days: 0 })).not.toContain(undated)
+    expect(ids({ max_age_days: 1_000_000 })).not.toContain(undated)
+    expect(listEndpoints(gateway, undated, null).data.created).toBe(0)
   })
 
   test('that can be called gives those of configured providers, at their prices', () => {

@@ -22,7 +22,7 @@ export function openModel(id: string, given: ModelConfig | undefined, row: Model
     id,
     name: given?.name ?? row?.name ?? id,
     description: given?.description ?? '',
-    created: row ? Date.parse(row.created) / 1000 : opening.created,
+    created: row ? releaseOf(row) : opening.created,
     context_length: given?.context_length ?? row?.context_length ?? null,
     input_modalities: given?.input_modalities ?? row?.input ?? ['text'],
     output_modalities: given?.output_modalities ?? row?.output ?? ['text'],
@@ -37,6 +37,8 @@ export function openModel(id: string, given: ModelConfig | undefined, row: Model
   ]
   return { ...model, endpoints: distinct(endpoints) }
 }
+
+const releaseOf = ({ created }: ModelRow) => (created === undefined ? null : Date.parse(created) / 1000)
 
 /** An endpoint by what it is, whichever place it has in a list. A model's slug and a provider's have no space. */
 function idOf(model: string, { slug, edition }: Provider, upstreamModel: string, region?: string, quantization?: string): string {

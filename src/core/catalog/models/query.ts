@@ -112,8 +112,8 @@ const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
   distillable: wanted => model => model.endpoints.some(({ distillable }) => distillable) === (wanted === 'true'),
   zdr: () => model => model.endpoints.some(keepsNothing),
   region: wanted => model => model.endpoints.some(endpoint => endpoint.region === wanted),
-  min_age_days: (wanted, now) => model => ageInDays(model, now) >= wanted,
-  max_age_days: (wanted, now) => model => ageInDays(model, now) <= wanted,
+  min_age_days: (wanted, now) => aged(now, days => days >= wanted),
+  max_age_days: (wanted, now) => aged(now, days => days <= wanted),
   min_intelligence_index: never,
   max_intelligence_index: never,
   min_coding_index: never,
@@ -158,13 +158,16 @@ const priced = (name: 'prompt' | 'completion', fits: (price: bigint) => boolean)
   return prices !== null && fits(prices[name])
 }
 
-const ageInDays = ({ created }: Model, now: Date) => Math.floor((now.getTime() / 1000 - created) / 86_400)
+const aged =
+  (now: Date, fits: (days: number) => boolean) =>
+  ({ created }: Model) =>
+    created !== null && fits(Math.floor((now.getTime() / 1000 - created) / 86_400))
 
 type Order = (a: Model, b: Model) => number
 
 /** What is not known stands last, whichever way. */
 const ORDERS: Record<string, Order> = {
-  newest: (a, b) => b.created - a.created,
+  newest: (a, b) => (b.created ?? 0) - (a.created ?? 0),
   'context-high-to-low': (a, b) => (b.context_length ?? -1) - (a.context_length ?? -1),
   'pricing-low-to-high': byPrice((a, b) => a - b),
   'pricing-high-to-low': byPrice((a, b) => b - a),

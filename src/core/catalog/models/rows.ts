@@ -22,8 +22,8 @@ export interface EndpointRow {
 export interface ModelRow {
   id: string
   name: string
-  /** The day of its release, where a provider's name for it tells; else its first day in this catalogue. ISO 8601. */
-  created: string
+  /** The day of its release, ISO 8601; of some only the month was known, and it is the first. Absent where nobody knows. */
+  created?: string
   context_length?: number
   input?: string[]
   output?: string[]
@@ -35,8 +35,7 @@ export interface ModelRow {
 export interface CatalogData {
   /** The day of its generation, ISO 8601. */
   generated: string
-  sources: { name: string; version: string }[]
-  licence: string
+  sources: { name: string; version: string; licence: string }[]
   /** Another name → the slug. */
   aliases: Record<string, string>
   models: ModelRow[]

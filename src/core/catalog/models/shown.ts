@@ -7,7 +7,10 @@ import { FREE, type Prices, type Tier } from '../prices.ts'
 /** What was shown of a model once. A model does not change. */
 const shown = new WeakMap<Model, ReturnType<typeof show>>()
 
-/** A model in the public shape (wire reference B.4). `pricing` is of its cheapest priced endpoint, in USD per token. */
+/**
+ * A model in the public shape (wire reference B.4). `pricing` is of its cheapest priced endpoint, in USD per token. `created` must be a number
+ * there: of a release that nobody knows it is 0, which no model is of and which sorts as old.
+ */
 export function shownModel(model: Model) {
   const known = shown.get(model) ?? show(model)
   shown.set(model, known)
@@ -21,7 +24,7 @@ function show(model: Model) {
     canonical_slug: model.id,
     name: model.name,
     description: model.description,
-    created: model.created,
+    created: model.created ?? 0,
     context_length: model.context_length,
     architecture: shownArchitecture(model),
     pricing: shownPrices(model.router === 'free' ? FREE : cheapest(model.endpoints)),
@@ -43,7 +46,8 @@ function show(model: Model) {
 
 /** A model and who serves it, as `GET /models/{author}/{slug}/endpoints` shows it. */
 export function shownEndpoints(model: Model, measured: (endpoint: Endpoint) => Measured) {
-  const { id, name, description, created } = model
+  const { id, name, description } = model
+  const created = model.created ?? 0
   const architecture = { ...shownArchitecture(model), instruct_type: null }
   return { id, name, description, created, architecture, endpoints: model.endpoints.map(one => shownEndpoint(model, one, measured(one))) }
 }

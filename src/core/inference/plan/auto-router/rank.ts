@@ -109,7 +109,7 @@ const ROOMY = 100_000
 
 /**
  * The fittest for the task first, by what is known of models and nothing else: who has room for the prompt even if it is as large as it may
- * be; who can do what the task is about; who has room for the conversation to go on; who is newer; who is cheaper.
+ * be; who can do what the task is about; who has room for the conversation to go on; who is newer, as far as it is known; who is cheaper.
  */
 export function fittest(candidates: Ranked[], task: Task, needs: Needs, call: TextCall): Ranked[] {
   const scored = candidates.map(candidate => ({ candidate, marks: marksOf(candidate, task, needs, call) }))
@@ -125,7 +125,7 @@ function marksOf(candidate: Ranked, task: Task, { tokens }: Needs, call: TextCal
     Number(context > tokens),
     suitability(candidate, task, context, call),
     Number(context >= ROOMY),
-    candidate.model.created,
+    candidate.model.created ?? 0,
     -(candidate.price ?? 0),
   ]
 }

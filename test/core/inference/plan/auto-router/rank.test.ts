@@ -35,6 +35,7 @@ const ROWS: [name: string, better: Ranked, worse: Ranked, task?: Task, tokens?: 
   ['who has room for the conversation to go on', candidate('b'), candidate('a', { context_length: 99_999 }, { created: 9 })],
   ['whose context is known', candidate('b'), candidate('a', { context_length: null }, { created: 9 })],
   ['the newer', candidate('b', {}, { created: 2 }, 5), candidate('a')],
+  ['whose release is known', candidate('b', {}, {}, 5), candidate('a', {}, { created: null })],
   ['the cheaper', candidate('b', {}, {}, 0.5), candidate('a')],
   ['who comes first by name', candidate('a'), candidate('b')],
   ['who thinks, for code', thinker(false), candidate('a', {}, { created: 9 }), 'code'],
