@@ -132,7 +132,7 @@ function stageOf({ router, task: task_type, wishes: { tier }, band, candidates, 
   if (!model) return { type: 'plugin', name, summary: 'No model was left to choose from.', data: { task_type, candidates } }
   const cost = band.tier ? { cost_tier: band.tier } : { cost_ceiling: band.ceiling }
   const where = kept ? KEPT[kept] : `the fittest for it ${placeOf(band, tier)}`
-  const summary = `The call looks like ${task_type}. ${model.id} was chosen among ${candidates} candidates: ${where}.`
+  const summary = `The call looks like ${task_type}. ${model.id} was chosen among ${candidates} ${candidates === 1 ? 'candidate' : 'candidates'}: ${where}.`
   return { type: 'plugin', name, summary, data: { task_type, ...cost, candidates, chosen: model.id, ...(kept ? { kept } : {}) } }
 }
 

@@ -104,34 +104,37 @@ const distance = (tier: CostTier, wanted: number) => {
 const THOUGHTFUL: Task[] = ['code', 'math', 'reasoning', 'agentic']
 /** An answer that is as long as a story. */
 const LONG_ANSWER = 16_000
+/** Who is older than the newest by so many seconds is of another generation. */
+const GENERATION = 365 * 86_400
 /** A context in which a conversation may go on. */
 const ROOMY = 100_000
 
 /**
  * The fittest for the task first, by what is known of models and nothing else: who has room for the prompt even if it is as large as it may
- * be; who can do what the task is about; who has room for the conversation to go on; who is newer, as far as it is known; who is cheaper.
+ * be; who can do what the task is about, of this generation where anybody can; who has room for the conversation to go on; who is newer, as far as it is known; who is cheaper.
  */
 export function fittest(candidates: Ranked[], task: Task, needs: Needs, call: TextCall): Ranked[] {
-  const scored = candidates.map(candidate => ({ candidate, marks: marksOf(candidate, task, needs, call) }))
+  const latest = Math.max(...candidates.map(({ model }) => model.created ?? 0)) - GENERATION
+  const scored = candidates.map(candidate => ({ candidate, marks: marksOf(candidate, task, needs, call, latest) }))
   return scored
     .sort((a, b) => compareMarks(a.marks, b.marks) || compare(a.candidate.model.id, b.candidate.model.id))
     .map(one => one.candidate)
 }
 
 /** What speaks for a candidate, the weightiest first; more is better. */
-function marksOf(candidate: Ranked, task: Task, { tokens }: Needs, call: TextCall): number[] {
+function marksOf(candidate: Ranked, task: Task, { tokens }: Needs, call: TextCall, latest: number): number[] {
   const context = largest(candidate.endpoints, ({ context_length }) => context_length)
   return [
     Number(context > tokens),
-    suitability(candidate, task, context, call),
+    suitability(candidate, task, context, call, latest),
     Number(context >= ROOMY),
     candidate.model.created ?? 0,
     -(candidate.price ?? 0),
   ]
 }
 
-function suitability({ model, endpoints }: Ranked, task: Task, context: number, call: TextCall): number {
-  const { reasoning } = model
+function suitability({ model, endpoints }: Ranked, task: Task, context: number, call: TextCall, latest: number): number {
+  const { reasoning, created } = model
   if (thinks(call) || (THOUGHTFUL.includes(task) && call.params.reasoning === undefined)) return Number(reasoning !== null)
   switch (task) {
     case 'long-context':
@@ -139,8 +142,8 @@ function suitability({ model, endpoints }: Ranked, task: Task, context: number, 
     case 'creative-writing':
       return Number(largest(endpoints, endpoint => endpoint.max_completion_tokens) >= LONG_ANSWER)
     default:
-      // Who must think first answers late.
-      return Number(!reasoning?.mandatory)
+      // Who must think first answers late, and yet better than who is long outdated.
+      return Number((created ?? 0) >= latest) * 2 + Number(!reasoning?.mandatory)
   }
 }
 

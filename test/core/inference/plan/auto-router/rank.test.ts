@@ -41,6 +41,11 @@ const ROWS: [name: string, better: Ranked, worse: Ranked, task?: Task, tokens?: 
   ['who thinks, for code', thinker(false), candidate('a', {}, { created: 9 }), 'code'],
   ['who thinks, even if he must', thinker(true), candidate('a', {}, { created: 9 }), 'math'],
   ['who thinks, for tools', thinker(false), candidate('a', {}, { created: 9 }), 'agentic'],
+  [
+    'who must think, before who is a year older',
+    candidate('b', {}, { created: 40_000_000, reasoning: { mandatory: true } }),
+    candidate('a'),
+  ],
   ['who need not think, for a chat', candidate('b'), candidate('a', {}, { created: 9, reasoning: { mandatory: true } })],
   [
     'who reads the most, for a long prompt',
