@@ -10,7 +10,8 @@ export type AutoRouter = Exclude<Router, 'free'>
 /** Which choice a slug asks for: a router's name, whose author is the service in any of its names. A model of the catalogue goes before. */
 export function routerCalled({ service_name }: Pick<Config, 'service_name'>, slug: string): Router | undefined {
   const at = slug.indexOf('/')
-  const isOurs = [service_name, ...SERVICES].includes(slug.slice(0, at))
+  const author = slug.slice(0, at)
+  const isOurs = author === service_name || SERVICES.includes(author)
   return isOurs ? ROUTERS.find(router => router === slug.slice(at + 1)) : undefined
 }
 

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Kind, Work } from '../call.ts'
 import { type Group, leaningsOf, sortFor } from '../plan.ts'
-import { misses, priceOf } from './order.ts'
+import { lotPriceAmong, misses } from './order.ts'
 
 /**
  * The probability with which each endpoint is the first that is asked, before anybody has drawn: who neither rests nor misses what is
@@ -36,7 +36,7 @@ function runnersIn<K extends Kind>(
 ): Runner[] {
   const { health, config } = gateway
   const isSorted = call.routing.order !== undefined || sortFor(call.routing, group) !== undefined
-  const dearest = Math.max(...turn.map(endpoint => priceOf(endpoint) ?? 0)) || 1
+  const price = lotPriceAmong(turn)
   const leanings = leaningsOf(gateway, kind, call, group, turn)
   return turn.map(endpoint => {
     const late = [health.restsUntil(endpoint), Number(misses(health, endpoint, call.routing)), ...places]
@@ -45,7 +45,7 @@ function runnersIn<K extends Kind>(
       endpoint,
       isDrawn: !isSorted && config.routing.choice !== 'listed',
       stand: isSorted ? late : [...late, ...liked],
-      price: priceOf(endpoint) ?? dearest,
+      price: price(endpoint),
     }
   })
 }

@@ -44,12 +44,17 @@ function badnessBy({ health }: Gateway, sort: Exclude<SortKey, 'exacto'>, stream
  */
 export function drawn({ config, random }: Gateway, endpoints: Endpoint[]): Endpoint[] {
   if (config.routing.choice === 'listed' || endpoints.length < 2) return endpoints
-  const prices = endpoints.map(priceOf)
-  const dearest = Math.max(...prices.map(price => price ?? 0)) || 1
+  const price = lotPriceAmong(endpoints)
   // A race: who waits for a time with the mean of 1/weight comes first with the probability of his weight.
-  const racers = endpoints.map((endpoint, i) => ({ endpoint, price: prices[i] ?? dearest, luck: -Math.log(1 - random()) }))
+  const racers = endpoints.map(endpoint => ({ endpoint, price: price(endpoint), luck: -Math.log(1 - random()) }))
   racers.sort((a, b) => a.luck * a.price ** 2 - b.luck * b.price ** 2 || a.luck - b.luck)
   return racers.map(({ endpoint }) => endpoint)
+}
+
+/** Says at which price each of these takes part in the lot. */
+export function lotPriceAmong(endpoints: Endpoint[]): (endpoint: Endpoint) => number {
+  const dearest = endpoints.reduce((most, endpoint) => Math.max(most, priceOf(endpoint) ?? 0), 0) || 1
+  return endpoint => priceOf(endpoint) ?? dearest
 }
 
 /** Those who call tools worse than the best of them does, beyond what chance explains. Nobody is of whom too little is known. */
@@ -61,7 +66,7 @@ export function worse({ health }: Gateway, endpoints: Endpoint[]): Set<Endpoint>
 export const NOBODY = new Set<Endpoint>()
 
 /** A token read and a token written, in atto-dollars. Null where nobody knows. */
-export const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(prices.prompt + prices.completion) : null)
+const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(prices.prompt + prices.completion) : null)
 
 /**
  * The same endpoints, with those put behind that miss a preferred throughput or latency, and behind them those that rest, the
