@@ -12,13 +12,19 @@ export interface ConfigFile {
   text: string
 }
 
-/** Where the config may be, the first that there is: what the flag or `GATEWAY_CONFIG` names, or `gateway.yaml` of the data or the current directory. */
+/**
+ * Where the config may be, the first that there is: what the flag or `GATEWAY_CONFIG` names, or `gateway.yaml` of the data or the current
+ * directory.
+ */
 export function configPlaces(flag: string | undefined, data: string): string[] {
   const named = flag ?? process.env.GATEWAY_CONFIG
   return named === undefined ? [join(data, 'gateway.yaml'), 'gateway.yaml'] : [named]
 }
 
-/** The config at the first of these places, where one must be if there is only one. Throws `invalid_request` naming the file, and the setting that is wrong. */
+/**
+ * The config at the first of these places, where one must be if there is only one. Throws `invalid_request` naming the file, and the
+ * setting that is wrong.
+ */
 export async function readConfig(places: string[]): Promise<ConfigFile> {
   const file = places.length === 1 ? places[0] : placeOf(places)
   return file === undefined ? { config: defaultConfig(), file: null, text: '' } : open(file)

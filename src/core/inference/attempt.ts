@@ -7,10 +7,10 @@ import type { Kind } from './call.ts'
 import type { Running } from './running.ts'
 
 /**
- * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, silence, a refused connection
- * or a broken stream before that moves on to the next endpoint; what one provider of a model refuses as invalid the others
- * would refuse too, so that moves on to the next model. A second try goes to none that rests, and only while few calls are on
- * theirs. Where the call or the config wants hedges, a slow one gets a rival. Throws the last failure, with the attempts in `metadata.previous_errors`.
+ * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, silence, a refused connection or a broken
+ * stream before that moves on to the next endpoint; what one provider of a model refuses as invalid the others would refuse too, so that
+ * moves on to the next model. A second try goes to none that rests, and only while few calls are on theirs. Where the call or the config
+ * wants hedges, a slow one gets a rival. Throws the last failure, with the attempts in `metadata.previous_errors`.
  */
 export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: Running<K>): Promise<Begun<K>> {
   const line = new Line<K>(gateway, running)

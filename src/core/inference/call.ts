@@ -233,7 +233,10 @@ export interface RoutingPreferences {
   preferred_min_throughput?: Cutoffs
   /** Seconds. */
   preferred_max_latency?: Cutoffs
-  /** Ours, beside the public ones: whether a second endpoint is asked where the first is slow, and after how long, if not when it usually answers. */
+  /**
+   * Ours, beside the public ones: whether a second endpoint is asked where the first is slow, and after how long, if not when it usually
+   * answers.
+   */
   hedge?: false | { after_ms: number | null }
   /** The workspace's own sort, where neither the call nor the model's variant says otherwise. */
   usualSort?: SortKey

@@ -83,7 +83,10 @@ export class Health {
     return this.#records.get(endpoint.id)?.[what].percentiles(this.#clock.ticks(), WINDOW) ?? null
   }
 
-  /** In how many milliseconds 95 of a hundred streamed answers of the last five minutes have begun. Null where fewer than twenty were measured. */
+  /**
+   * In how many milliseconds 95 of a hundred streamed answers of the last five minutes have begun. Null where fewer than twenty were
+   * measured.
+   */
   tail(endpoint: Endpoint): number | null {
     return this.#records.get(endpoint.id)?.latency.p95(this.#clock.ticks(), WINDOW) ?? null
   }

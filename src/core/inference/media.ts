@@ -18,8 +18,8 @@ const LARGEST_OF_ONE = 20 * 1024 * 1024
 const LARGEST_OF_ALL = 64 * 1024 * 1024
 
 /**
- * The call with everything in it that its provider does not fetch itself as a data URL. Fetched once, however many endpoints
- * are tried: `media` is what was. The call itself, and no promise, where there is nothing to fetch, as in most. Throws 400 for what cannot be had.
+ * The call with everything in it that its provider does not fetch itself as a data URL. Fetched once, however many endpoints are tried:
+ * `media` is what was. The call itself, and no promise, where there is nothing to fetch, as in most. Throws 400 for what cannot be had.
  */
 export function withMedia<K extends Kind>(
   gateway: Gateway,

@@ -4,8 +4,9 @@ import { dayOf } from '../ledger/periods.ts'
 import type { Generation } from '../telemetry/generations.ts'
 
 /**
- * Settles the calls that a dead process left, each once: their clients got no end, but providers were asked. A call costs its prompt and what
- * it was known to have delivered, and its record says `estimated`. Only for who holds the lock of the data directory. Returns how many there were.
+ * Settles the calls that a dead process left, each once: their clients got no end, but providers were asked. A call costs its prompt and
+ * what it was known to have delivered, and its record says `estimated`. Only for who holds the lock of the data directory. Returns how many
+ * there were.
  */
 export async function recover(gateway: Gateway): Promise<number> {
   const left = await deadCalls(gateway)

@@ -57,7 +57,10 @@ export const clientLeft = () => new GatewayError('unmapped', 'The client closed 
 /** Whether the call ended because its client left. */
 export const isAbandoned = ({ cancellation }: Running<Kind>): boolean => cancellation.reason?.status === CLIENT_CLOSED_REQUEST
 
-/** Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten, which `leave` hears of. Throws 402 where a limit has not enough left. */
+/**
+ * Begins a call: money set aside, clocks started, listed among the running ones until it is forgotten, which `leave` hears of. Throws 402
+ * where a limit has not enough left.
+ */
 export function begin<K extends Kind>(
   gateway: Gateway,
   actor: Actor,

@@ -1,4 +1,7 @@
-/** Money is a whole number of nano-dollars (10⁻⁹ USD), as a bigint. Prices are atto-dollars (10⁻¹⁸ USD) per token, so that the cheapest is exact. */
+/**
+ * Money is a whole number of nano-dollars (10⁻⁹ USD), as a bigint. Prices are atto-dollars (10⁻¹⁸ USD) per token, so that the cheapest is
+ * exact.
+ */
 
 const NANO = 1_000_000_000n
 const ATTO_PER_NANO = 1_000_000_000n

@@ -18,8 +18,8 @@ export interface RateLimits {
   /** The calls of free models that all keys together may make today, midnight to midnight UTC, and have made. Null: as many as they like. */
   freeToday(): { limit: number; used: number } | null
   /**
-   * The limits of another config, from the next call on. What was counted stays counted; a limit that was not there before counts from now on, except that a
-   * day of free models has seen `freeSoFar` calls, where that is given.
+   * The limits of another config, from the next call on. What was counted stays counted; a limit that was not there before counts from now
+   * on, except that a day of free models has seen `freeSoFar` calls, where that is given.
    */
   reconfigure(config: Config, freeSoFar: number | null): void
 }

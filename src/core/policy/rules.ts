@@ -73,7 +73,10 @@ const zdrRules = (guardrail: Guardrail): Rule[] =>
     excludes: endpoint => isRetained(group, endpoint),
   }))
 
-/** What is forbidden by a `false`. Where a price is not known an endpoint may be either. Whoever trains on prompts counts as one who publishes them: the catalogue knows no more. */
+/**
+ * What is forbidden by a `false`. Where a price is not known an endpoint may be either. Whoever trains on prompts counts as one who
+ * publishes them: the catalogue knows no more.
+ */
 const TRAINING = [
   { field: 'enable_free_model_training', isMeant: mayBeFree },
   { field: 'enable_free_model_publication', isMeant: mayBeFree },

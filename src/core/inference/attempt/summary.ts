@@ -13,7 +13,10 @@ export interface Failure {
 /** Whether the failure is the upstream's own, so that another endpoint may do better. Our own bug is not: it would only be hidden. */
 export const isWorthFallback = (error: GatewayError): boolean => error.type !== 'server' && (error.status >= 500 || error.status === 429)
 
-/** What a caller is told of a call that nobody answered: the last failure, with what came before it, and the shortest wait that any provider asked for. */
+/**
+ * What a caller is told of a call that nobody answered: the last failure, with what came before it, and the shortest wait that any provider
+ * asked for.
+ */
 export function summaryOf(call: CallBase, failures: Failure[]): GatewayError {
   const last = failures.at(-1)
   if (!last) return new GatewayError('server', 'Internal Server Error')

@@ -43,7 +43,8 @@ export async function explainedPolicy(
 
 const UNTOLD = { limit_usd: null, remaining_usd: null }
 
-// Filters that cannot be opened refuse the call: its error says so. Those that look at the user's words are all that look at any; of the others and of the answer fewer may.
+// Filters that cannot be opened refuse the call: its error says so. Those that look at the user's words are all that look at any; of the
+// others and of the answer fewer may.
 async function explainedFilters({ filters }: Policy, findings: Finding[] | null): Promise<Explained['filters']> {
   const opened = await filters?.catch(() => null)
   if (!opened) return []

@@ -3,7 +3,10 @@ import type { Finding } from '../../telemetry/generations.ts'
 import type { Filtering } from '../filters/filtering.ts'
 import type { Stage } from '../routing-metadata.ts'
 
-/** What content filters did with a call (wire reference H.6). It says of what there was how much, and never the words: only the phrases that have blocked a call, with which it was answered anyway. */
+/**
+ * What content filters did with a call (wire reference H.6). It says of what there was how much, and never the words: only the phrases that
+ * have blocked a call, with which it was answered anyway.
+ */
 export const guardrailStages = (filtering: Filtering | null, error: GatewayError | null): Stage[] =>
   filtering?.findings.map((finding, i) => ({
     ...(finding.filter === INJECTION ? injection(finding, error) : content(finding)),

@@ -66,7 +66,10 @@ const SEARCH = 'web_search'
 
 const SEARCH_WORDS = ['max_uses', 'allowed_domains', 'excluded_domains', 'user_location']
 
-/** Whether it searches the web as the call says: it may be told which domains to look at or which not, but not both (Anthropic, "Web search tool"). */
+/**
+ * Whether it searches the web as the call says: it may be told which domains to look at or which not, but not both (Anthropic, "Web search
+ * tool").
+ */
 export function searches(call: TextCall, endpoint: Endpoint): boolean {
   const { web_search_options: options } = call.params
   const isBoth = isObject(options) && options.allowed_domains !== undefined && options.excluded_domains !== undefined

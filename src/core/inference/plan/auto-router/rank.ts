@@ -71,7 +71,10 @@ export interface Band {
 /** What a call without any word of cost may cost, as the public service has it. */
 const USUAL_TRADEOFF = 9
 
-/** The candidates of the tier that is asked for, or of the nearest that has any, cheaper ones before dearer ones; else those under the ceiling. */
+/**
+ * The candidates of the tier that is asked for, or of the nearest that has any, cheaper ones before dearer ones; else those under the
+ * ceiling.
+ */
 export function bandOf(all: Ranked[], { tier, tradeoff = USUAL_TRADEOFF }: RouterWishes): Band {
   // From 10, the cheapest tenth of the models, to 0, nine tenths.
   if (!tier) return ceilingOf(all, 90 - 8 * tradeoff)
