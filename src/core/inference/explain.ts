@@ -31,9 +31,9 @@ export interface As {
 
 /**
  * What would become of a call, by the very functions that let one go out, and without it: nothing is counted, set aside, remembered,
- * recorded or sent. `understand` makes the call of whoever asks. Of what others manage, and it is held to, he hears neither names nor
- * sums. Throws 403 for an inference key, 404 for a key that the asker does not manage, 400 for such a workspace; whatever the call itself
- * would be refused for is told in the answer.
+ * recorded or sent. `understand` makes the call of whoever asks. Of what others manage, and it is held to, he hears neither the names nor
+ * what is left, and only such sums as stand in refusals. Throws 403 for an inference key, 404 for a key that the asker does not manage,
+ * 400 for such a workspace; whatever the call itself would be refused for is told in the answer.
  */
 export async function explain<K extends Kind>(
   gateway: Gateway,
