@@ -106,10 +106,10 @@ export const Config = Type.Object(
           description:
             'After so many failures in a row, or when half of twice as many calls fail within 30 seconds, an endpoint rests; 0: never',
         }),
-        hedge: Type.Boolean({
+        hedge: Type.Union([Type.Boolean(), Type.Literal('never')], {
           default: false,
           description:
-            'A streamed call that has no first part when 95 of 100 have one asks a second endpoint as well, where provider.hedge does not say otherwise',
+            'A streamed call that has no first part when 95 of 100 have one asks a second endpoint as well, where provider.hedge does not say otherwise; never: whatever that says',
         }),
         pause_seconds: Seconds(5, 'How long it rests; twice as long each time it fails again, to five minutes'),
       },

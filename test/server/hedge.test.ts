@@ -421,6 +421,14 @@ describe('how long a first part is waited for', () => {
     expect(textOf(await ask({ provider: { hedge } }))).toBe(answers)
   })
 
+  test('the config rules it out for all calls, whatever they say', async () => {
+    await server[Symbol.asyncDispose]()
+    await start({ failures: 0, hedge: 'never' })
+    upstreams[0].answer(hit => [{ ms: 200 }, from('first')(hit)])
+    expect(textOf(await ask())).toBe('first')
+    expect(hits()).toEqual([1, 0, 0])
+  })
+
   test('the config wants it for all calls, and a call may say no', async () => {
     await start({ failures: 0, hedge: true })
     await measure(20)

@@ -10,7 +10,7 @@ import { type Begun, type Try, tried } from './try.ts'
 
 /**
  * After how many milliseconds without a first part another endpoint is asked beside this one: as the call says, or when 95 of 100 answers
- * have begun there. Null where none is asked: where nobody wants that or too little was measured, and for whole answers, of which nobody
+ * have begun there. Null where none is asked: where nobody wants that, or may, or too little was measured, and for whole answers, of which nobody
  * measures how long they take to begin.
  */
 export function hedgeDelay(
@@ -18,8 +18,9 @@ export function hedgeDelay(
   { call, plan }: Pick<Running<Kind>, 'call' | 'plan'>,
   endpoint: Endpoint,
 ): number | null {
-  if (!call.stream || plan.endpoints.length < 2) return null
-  const { hedge = config.routing.hedge } = call.routing
+  const usual = config.routing.hedge
+  if (usual === 'never' || !call.stream || plan.endpoints.length < 2) return null
+  const { hedge = usual } = call.routing
   if (hedge === false) return null
   return (hedge === true ? null : hedge.after_ms) ?? health.tail(endpoint)
 }
