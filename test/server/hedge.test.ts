@@ -422,9 +422,8 @@ describe('how long a first part is waited for', () => {
   })
 
   test('the config rules it out for all calls, whatever they say', async () => {
-    await server[Symbol.asyncDispose]()
     await start({ failures: 0, hedge: 'never' })
-    upstreams[0].answer(hit => [{ ms: 200 }, from('first')(hit)])
+    slow()
     expect(textOf(await ask())).toBe('first')
     expect(hits()).toEqual([1, 0, 0])
   })
