@@ -114,7 +114,8 @@ const ROOMY = 100_000
 
 /**
  * The fittest for the task first, by what is known of models and nothing else: who has room for the prompt even if it is as large as it may
- * be; who can do what the task is about, of this generation where anybody can; who has room for the conversation to go on; who is newer, as far as it is known; who is cheaper.
+ * be; who can do what the task is about, of this generation where anybody can; who has room for the conversation to go on; who is newer, as
+ * far as it is known; who is cheaper.
  */
 export function fittest(candidates: Ranked[], task: Task, needs: Needs, call: TextCall): Ranked[] {
   const latest = Math.max(...candidates.map(({ model }) => model.created ?? 0)) - GENERATION
