@@ -211,6 +211,8 @@ describe('who asks', () => {
   })
 
   test('hears of no chances where a model was drawn', async () => {
+    gateway = await testGateway()
+    ask = apiOf(gateway, (await testKeys(gateway)).management)
     const { endpoints, strategy, stages } = await tell({}, { model: 'gateway/free' })
     expect([strategy, stages.length]).toEqual(['free', 1])
     expect(endpoints.map(one => one.chance)).toEqual(endpoints.map(() => null))

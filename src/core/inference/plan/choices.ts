@@ -129,12 +129,17 @@ function isRuledOut(rules: Rule[], endpoint: Endpoint, excluded: Excluded): bool
   return true
 }
 
-/** All models that give text, opened once for a catalogue. */
+/** All models that give text, opened once for a catalogue. An echo is among them only where no provider is configured. */
 export function textModels(catalog: Catalog): Model[] {
-  const known = texts.get(catalog) ?? [...catalog.models.values()].filter(({ output_modalities }) => output_modalities.includes('text'))
+  const known =
+    texts.get(catalog) ?? [...catalog.models.values()].filter(model => isForText(model) && (!isSandbox(model) || isBare(catalog)))
   texts.set(catalog, known)
   return known
 }
+
+const isForText = ({ output_modalities }: Model) => output_modalities.includes('text')
+const isBare = ({ providers }: Catalog) =>
+  [...providers.values()].every(({ configured, protocol }) => !configured || protocol === 'sandbox')
 
 const texts = new WeakMap<Catalog, Model[]>()
 

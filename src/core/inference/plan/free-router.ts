@@ -7,7 +7,7 @@ import { nothingToChoose } from './refusal.ts'
 
 /**
  * Chooses models that cost nothing, at random: of those that the call may go to and that take what it has. One that has answered the
- * session before stays. The sandbox is chosen where nothing else is free.
+ * session before stays. The sandbox is chosen where nothing is configured that is free.
  */
 export function freeRouted(gateway: Gateway, asked: Asked): Chosen {
   const { call, session } = asked

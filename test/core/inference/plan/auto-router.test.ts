@@ -100,7 +100,7 @@ describe('what a call may cost', () => {
 describe('who may be chosen', () => {
   test('are models whose price is known, and others where nobody else is left', () => {
     const of = (...allowed: string[]) => chosen({ allowed, tier: 'max' })
-    const resorts = ['sandbox/echo', 'acme/gift:free', 'acme/unpriced', 'acme/safeguard', 'acme/m9']
+    const resorts = ['acme/gift:free', 'acme/unpriced', 'acme/safeguard', 'acme/m9']
     for (let i = 0; i < resorts.length; i++) expect(of(...resorts.slice(0, i + 1))).toEqual([resorts[i] ?? ''])
   })
 
@@ -137,6 +137,7 @@ describe('who may be chosen', () => {
     const fresh = await testGateway()
     expect(planRoute(fresh, 'text', asking()).models.map(({ model }) => model.id)).toEqual(['sandbox/echo'])
     await fresh.close()
+    expect(refusal(() => chosen({ allowed: ['sandbox/echo'] })).status).toBe(404)
   })
 })
 
@@ -176,11 +177,11 @@ describe('what a call has', () => {
       message: 'No models match your request and model restrictions',
       metadata: { availability: { code: 'constraint_filtered', retryable: false, requested_models: ['gateway/auto'] } },
     })
-    expect(why(says('word '.repeat(2_000_000))).metadata.excluded_by).toEqual(['allowed_models', 'context_length'])
+    expect(why(says('word '.repeat(2_000_000))).metadata.excluded_by).toEqual(['context_length'])
     expect(why({ turns: [{ role: 'user', blocks: [{ type: 'video', url: 'https://x.test/a.mp4' }] }] }).metadata.excluded_by).toEqual([
       'input_modalities',
     ])
-    expect(why({ routing: { only: ['two'] } }).metadata.excluded_by).toEqual(['allowed_models', 'allowed_providers'])
+    expect(why({ routing: { only: ['two'] } }).metadata.excluded_by).toEqual(['allowed_providers'])
     await other.close()
   })
 })

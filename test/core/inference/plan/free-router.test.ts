@@ -66,11 +66,11 @@ describe('the free router', () => {
     expect(chosen({}, [rule])).toEqual(['acme/gift'])
     expect(refusal(() => chosen({ turns }, [rule]))).toMatchObject({
       status: 404,
-      metadata: { excluded_by: ['allowed_models', 'input_modalities'], guardrails: [{ guardrail_id: 'g', field: 'ignored_models' }] },
+      metadata: { excluded_by: ['input_modalities', 'allowed_models'], guardrails: [{ guardrail_id: 'g', field: 'ignored_models' }] },
     })
   })
 
-  test('stays with a session, and echoes where nothing is free', async () => {
+  test('stays with a session, and echoes where nothing is configured', async () => {
     const session = { key: 'ws session s', isNamed: true }
     const [endpoint] = gateway.catalog.models.get('acme/mixed:free')?.endpoints ?? []
     if (!endpoint) throw new Error('There is no such endpoint')
@@ -83,6 +83,9 @@ describe('the free router', () => {
     const fresh = await testGateway()
     expect(planRoute(fresh, 'text', textCall({ models: ['gateway/free'] })).models.map(({ model }) => model.id)).toEqual(['sandbox/echo'])
     await fresh.close()
+    const paid = await testGateway({ config: { providers: { openai: { api_key: 'x' } } } })
+    expect(() => planRoute(paid, 'text', textCall({ models: ['gateway/free'] }))).toThrow('No models match your request')
+    await paid.close()
   })
 })
 
