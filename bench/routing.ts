@@ -1,9 +1,10 @@
 import { parseConfig } from '../src/core/config.ts'
 import { type Gateway, openGateway } from '../src/core/gateway.ts'
 import { operator } from '../src/core/identity/actor.ts'
-import type { RoutingPreferences, TextCall } from '../src/core/inference/call.ts'
 import { planRoute } from '../src/core/inference/plan.ts'
 import { sessionOf } from '../src/core/inference/sessions.ts'
+import type { TextCall } from '../src/core/language/call.ts'
+import type { RoutingPreferences } from '../src/core/language/routing.ts'
 import { spread } from './statistics.ts'
 
 /** What planning one call costs, in CPU time of this process, over a catalogue of so many endpoints; no server runs. */

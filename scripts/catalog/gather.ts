@@ -1,5 +1,5 @@
 import type { EndpointRow, ModelRow } from '../../src/core/catalog/models/rows.ts'
-import type { UsdPerMillionTokens } from '../../src/core/catalog/prices.ts'
+import type { UsdPerMillionTokens } from '../../src/core/config/prices.ts'
 import { contextOf, type Found, modalitiesOf, outputOf, reasoningOf } from './facts.ts'
 import { latestAliases } from './latest.ts'
 import { AUTHORS, CONTEXTS, OVERLAY, PROTOCOLS, REQUESTS } from './overlay.ts'

@@ -1,4 +1,4 @@
-import type { UsdPerMillionTokens } from '../../src/core/catalog/prices.ts'
+import type { UsdPerMillionTokens } from '../../src/core/config/prices.ts'
 
 /** A row that no package has, written by hand from the provider's own price page. */
 export interface OverlayRow {

@@ -1,7 +1,7 @@
 import type { Gateway } from '../core/gateway.ts'
 import type { Actor } from '../core/identity/actor.ts'
-import type { Kind, Work } from '../core/inference/call.ts'
 import { Explanation, explain } from '../core/inference/explain.ts'
+import type { Kind, Work } from '../core/language/work.ts'
 import type { OtherAnswer } from './operation.ts'
 
 /** What may be answered instead of what was asked for. */

@@ -1,6 +1,6 @@
 import type { Gateway } from '../core/gateway.ts'
-import type { Origin } from '../core/inference/call.ts'
 import { printable } from '../core/kernel/words.ts'
+import type { Origin } from '../core/language/call.ts'
 import { regionOf } from '../core/policy/regions.ts'
 
 /** An id that the client gave its request, if it is plainly one; the fallback otherwise. */

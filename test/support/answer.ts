@@ -1,7 +1,8 @@
 import { GatewayError } from '../../src/core/errors.ts'
-import { type Receipt, type TextPart, textUsage } from '../../src/core/inference/call.ts'
 import type { Answer } from '../../src/core/inference/settle.ts'
 import { watch } from '../../src/core/kernel/iterate.ts'
+import type { TextPart } from '../../src/core/language/part.ts'
+import { type Receipt, textUsage } from '../../src/core/language/usage.ts'
 
 /** Answers made of given parts, for the dialects. */
 

@@ -1,9 +1,9 @@
 import type { Endpoint } from '../../src/core/catalog/models.ts'
 import { pricesOf } from '../../src/core/catalog/prices.ts'
 import type { Provider } from '../../src/core/catalog/providers.ts'
-import { NO_QUIRKS } from '../../src/core/catalog/quirks.ts'
-import type { EmbeddingCall, TextCall } from '../../src/core/inference/call.ts'
+import { NO_QUIRKS } from '../../src/core/config/quirks'
 import { Secret } from '../../src/core/kernel/secret.ts'
+import type { EmbeddingCall, TextCall } from '../../src/core/language/call.ts'
 
 /** A call that says "Hi" to `acme/small`, with `more` laid over it. */
 export const textCall = (more: Partial<TextCall> = {}): TextCall => ({

@@ -1,5 +1,6 @@
-import { FINISH_REASONS, type TextPart, type Usage } from '../../src/core/inference/call.ts'
 import { isObject, parseExact } from '../../src/core/kernel/json.ts'
+import { FINISH_REASONS, type TextPart } from '../../src/core/language/part.ts'
+import type { Usage } from '../../src/core/language/usage.ts'
 
 /** More alternatives or calls than this are none. */
 const MOST = 1_024

@@ -1,5 +1,5 @@
+import { dayOf } from '../../src/core/kernel/periods'
 import type { Amounts, Bound, Charge, DaySpend, Ledger, LedgerStore, Need, Payer } from '../../src/core/ledger/ledger.ts'
-import { dayOf } from '../../src/core/ledger/periods.ts'
 import type { TestClock } from './gateway.ts'
 
 /** A store that remembers these days. */

@@ -1,5 +1,7 @@
 import type { GatewayError } from '../../src/core/errors.ts'
-import type { FinishReason, ReasoningDetail, TextPart, Usage } from '../../src/core/inference/call.ts'
+import type { FinishReason, TextPart } from '../../src/core/language/part.ts'
+import type { ReasoningDetail } from '../../src/core/language/reasoning.ts'
+import type { Usage } from '../../src/core/language/usage.ts'
 
 /** What the parts of an answer come to, put together. */
 export interface Said {

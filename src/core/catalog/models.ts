@@ -3,6 +3,7 @@ import { invalid, notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Measured } from '../inference/health.ts'
+import type { Router } from '../language/routing.ts'
 import { isAllowed, type Rule } from '../policy/rules.ts'
 import { type BuiltIn, readingOnce } from './models/built-in.ts'
 import { costsNothing } from './models/free.ts'
@@ -12,7 +13,7 @@ import { shownEndpoint, shownEndpoints, shownModel } from './models/shown.ts'
 import { openParameters } from './parameters.ts'
 import type { Prices } from './prices.ts'
 import { openProviders, type Provider } from './providers.ts'
-import { type Router, routerCalled, routerModelCalled, routerModels } from './routers.ts'
+import { routerCalled, routerModelCalled, routerModels } from './routers.ts'
 
 /** One model at one provider: the thing a call is sent to. */
 export interface Endpoint {

@@ -1,5 +1,5 @@
+import type { Quirks } from '../config/quirks'
 import type { ProviderRow } from './providers.ts'
-import type { Quirks } from './quirks.ts'
 
 /** Ways of sampling that OpenAI's own API does not have. */
 const SAMPLING_EXTRAS = ['top_k', 'min_p', 'top_a', 'repetition_penalty']

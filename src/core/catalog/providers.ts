@@ -1,11 +1,12 @@
+import type { Auth } from '../config/credentials.ts'
+import { NO_QUIRKS, type Quirks } from '../config/quirks'
 import type { ProviderConfig } from '../config.ts'
 import type { Gateway } from '../gateway.ts'
 import { own } from '../kernel/json.ts'
 import { addressOf } from './providers/address.ts'
-import { type Auth, type Credential, credentialOf } from './providers/credential.ts'
+import { type Credential, credentialOf } from './providers/credential.ts'
 import { factsOf } from './providers/facts.ts'
 import { PROVIDERS } from './providers.data.ts'
-import { NO_QUIRKS, type Quirks } from './quirks.ts'
 
 /** A provider as the built-in list has it: data, no code. */
 export interface ProviderRow {

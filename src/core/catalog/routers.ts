@@ -1,11 +1,6 @@
 import type { Config } from '../config.ts'
+import { ROUTERS, type Router } from '../language/routing.ts'
 import type { Model } from './models.ts'
-
-/** What a name may stand for that is no model: a choice among models, made for each call (wire reference K.4). */
-const ROUTERS = ['auto', 'auto-beta', 'free'] as const
-export type Router = (typeof ROUTERS)[number]
-/** One that heeds what it is told of how to choose. */
-export type AutoRouter = Exclude<Router, 'free'>
 
 /** Which choice a slug asks for: a router's name, whose author is the service in any of its names. A model of the catalogue goes before. */
 export function routerCalled({ service_name }: Pick<Config, 'service_name'>, slug: string): Router | undefined {

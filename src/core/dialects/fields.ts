@@ -1,4 +1,4 @@
-import type { CacheControl } from '../inference/call.ts'
+import type { CacheControl } from '../language/message.ts'
 
 /** The marker of a cached prefix, where there is one. */
 export const marker = (cache_control: CacheControl | null | undefined) => (cache_control ? { cache_control } : {})

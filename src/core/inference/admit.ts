@@ -2,8 +2,8 @@ import { denied, GatewayError, unauthenticated, unavailable } from '../errors.ts
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isUsable } from '../identity/keys.ts'
+import type { CallBase } from '../language/call.ts'
 import type { Policy } from '../policy/effective.ts'
-import type { CallBase } from './call.ts'
 
 /** Says nothing, or throws what stops the call. */
 type Check = (gateway: Gateway, actor: Actor, call: CallBase, policy: Policy) => void

@@ -1,9 +1,9 @@
 import type { Gateway } from '../gateway.ts'
+import type { Kind } from '../language/work.ts'
 import { hedgeDelay, raced } from './attempt/hedge.ts'
 import { Line } from './attempt/line.ts'
 import { summaryOf } from './attempt/summary.ts'
 import { type Begun, tried } from './attempt/try.ts'
-import type { Kind } from './call.ts'
 import type { Running } from './running.ts'
 
 /**

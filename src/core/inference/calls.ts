@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import { Roster } from '../kernel/roster.ts'
+import type { Kind } from '../language/work.ts'
 import type { HeldCall } from '../ledger/ledger.ts'
-import type { Kind } from './call.ts'
 import type { Running } from './running.ts'
 import { PATIENCE } from './tokenizers.ts'
 

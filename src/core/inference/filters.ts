@@ -1,11 +1,11 @@
 import { GatewayError } from '../errors.ts'
+import type { Passage } from '../language/passage'
+import type { Kind, Work } from '../language/work.ts'
 import type { Policy } from '../policy/effective.ts'
 import type { Match, OpenedRule } from '../policy/filters/rule.ts'
 import type { Filters } from '../policy/filters.ts'
-import type { Kind, Work } from './call.ts'
 import { Filtering } from './filters/filtering.ts'
 import { type KindOfWork, kinds } from './kinds.ts'
-import type { Passage } from './passage.ts'
 
 /** What the filters made of a call: as it may be sent, or why it may not. */
 export interface Filtered<K extends Kind> {

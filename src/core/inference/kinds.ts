@@ -1,13 +1,14 @@
 import type { Endpoint, Model } from '../catalog/models.ts'
 import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
+import type { Reword } from '../language/passage'
+import type { Usage } from '../language/usage.ts'
+import type { Kind, Work } from '../language/work.ts'
 import type { Screen } from '../policy/filters/screen.ts'
-import type { Kind, Usage, Work } from './call.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
 import { text } from './kinds/text.ts'
 import type { Named } from './media.ts'
-import type { Reword } from './passage.ts'
 
 /** Watches the parts of one answer as they pass: what the provider counted, and what was delivered in case it counts nothing. */
 export interface Meter<Part> {

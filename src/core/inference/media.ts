@@ -1,9 +1,9 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import type { Kind, Work } from '../language/work.ts'
 import type { Media } from '../protocols/protocol.ts'
 import { fetchMedia } from '../upstream/media.ts'
-import type { Kind, Work } from './call.ts'
 import type { KindOfWork } from './kinds.ts'
 
 /** Something that a call names by URL. */

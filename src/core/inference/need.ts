@@ -1,10 +1,11 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { dearestFor, type Prices } from '../catalog/prices.ts'
 import type { Gateway } from '../gateway.ts'
+import { attosOf, larger, times, upToNanos } from '../kernel/money'
+import { textUsage, type Usage } from '../language/usage.ts'
+import type { Kind, Work } from '../language/work.ts'
 import { costOfInput } from '../ledger/cost.ts'
 import type { Amounts, Hold, Need } from '../ledger/ledger.ts'
-import { attosOf, larger, times, upToNanos } from '../ledger/money.ts'
-import { type Kind, textUsage, type Usage, type Work } from './call.ts'
 import { type ExpectedInput, kinds } from './kinds.ts'
 import { askedOf, type WantedModel } from './plan/wanted.ts'
 

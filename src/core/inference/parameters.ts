@@ -1,5 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
-import type { Params, TextCall, Tool } from './call.ts'
+import type { TextCall } from '../language/call.ts'
+import type { Params } from '../language/params.ts'
+import type { Tool } from '../language/tool.ts'
 
 /** Under which of the public parameter names each of ours is supported. What is not listed here is always forwarded. */
 const NAMES: Partial<Record<keyof Params | 'tools', string[]>> = {

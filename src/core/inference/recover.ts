@@ -1,6 +1,6 @@
 import type { Gateway } from '../gateway.ts'
+import { dayOf } from '../kernel/periods'
 import type { Charge, HeldCall } from '../ledger/ledger.ts'
-import { dayOf } from '../ledger/periods.ts'
 import type { Generation } from '../telemetry/generations.ts'
 
 /**

@@ -1,7 +1,8 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Clock } from '../kernel/clock.ts'
-import type { Kind, Usage, Work } from './call.ts'
+import type { Usage } from '../language/usage.ts'
+import type { Kind, Work } from '../language/work.ts'
 import { kinds } from './kinds.ts'
 
 /** The conversation that a call belongs to. */

@@ -2,22 +2,14 @@ import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { type Ending, type Sequence, watch } from '../kernel/iterate.ts'
+import { dayOf } from '../kernel/periods'
+import type { CommonPart, ReceiptPart } from '../language/part.ts'
+import { inputTokens, outputTokens, type Receipt, textUsage, type Usage } from '../language/usage.ts'
+import type { AnswerPart, Kind } from '../language/work.ts'
 import { costOf } from '../ledger/cost.ts'
 import type { Charge } from '../ledger/ledger.ts'
-import { dayOf } from '../ledger/periods.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import type { Begun } from './attempt/try.ts'
-import {
-  type AnswerPart,
-  type CommonPart,
-  inputTokens,
-  type Kind,
-  outputTokens,
-  type Receipt,
-  type ReceiptPart,
-  textUsage,
-  type Usage,
-} from './call.ts'
 import { filteredAnswer } from './filters/answer.ts'
 import { isFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'

@@ -1,6 +1,6 @@
 import { type Prices, pricesFor } from '../catalog/prices.ts'
-import { inputTokens, type Receipt, type Usage } from '../inference/call.ts'
-import { roundToNanos, times } from './money.ts'
+import { roundToNanos, times } from '../kernel/money'
+import { inputTokens, type Receipt, type Usage } from '../language/usage.ts'
 
 export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
 

@@ -4,8 +4,8 @@ import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { mustManageAll } from '../identity/management.ts'
+import { nanosOf, usdOf } from '../kernel/money'
 import type { Bound } from './ledger.ts'
-import { nanosOf, usdOf } from './money.ts'
 
 /** An amount that was paid in, or taken back: a correction is another one. Money in nano-dollars, times in ISO 8601. */
 export interface Credit {

@@ -1,10 +1,10 @@
 import { unreadableKeys } from '../catalog/byok.ts'
 import type { Gateway } from '../gateway.ts'
 import { deadCalls } from '../inference/recover.ts'
+import { usdOf } from '../kernel/money'
+import { dayOf } from '../kernel/periods'
 import { chained, type LedgerHead, type LedgerRow } from './chain.ts'
 import type { DaySpend, LedgerBooks } from './ledger.ts'
-import { usdOf } from './money.ts'
-import { dayOf } from './periods.ts'
 
 /** One thing that was looked at, whether it is as it must be, and what was found in a sentence. */
 export interface Finding {

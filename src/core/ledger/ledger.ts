@@ -1,8 +1,8 @@
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { larger } from '../kernel/money'
+import { dayOf, firstDayOf, PERIODS, type Period } from '../kernel/periods'
 import type { LedgerHead, LedgerRow } from './chain.ts'
-import { larger } from './money.ts'
-import { dayOf, firstDayOf, PERIODS, type Period } from './periods.ts'
 
 /** Whose spending is counted together: one key, all keys that a member made, all keys of a workspace, or everything. */
 export type Account = `key ${string}` | `member ${string}` | `workspace ${string}` | 'all'

@@ -5,9 +5,9 @@ import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { reachedWorkspace, workspaceBy } from '../identity/workspaces.ts'
 import { withChanges } from '../kernel/changes.ts'
+import { dollarsOf, nanosOf, usdOf } from '../kernel/money'
+import type { Period } from '../kernel/periods'
 import type { Bound } from '../ledger/ledger.ts'
-import { dollarsOf, nanosOf, usdOf } from '../ledger/money.ts'
-import type { Period } from '../ledger/periods.ts'
 
 /** The windows of budgets, the broadest first. */
 export const INTERVALS = ['lifetime', 'monthly', 'weekly', 'daily'] as const

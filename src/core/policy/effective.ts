@@ -1,15 +1,15 @@
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { keyBounds } from '../identity/keys.ts'
+import { dollarsOf } from '../kernel/money'
+import { REGIONS, type Region } from '../language/region.ts'
 import { creditBounds } from '../ledger/credits.ts'
 import type { Account, Bound } from '../ledger/ledger.ts'
-import { dollarsOf } from '../ledger/money.ts'
 import { assignedTo } from './assignments.ts'
 import { workspaceBounds } from './budgets.ts'
 import { defaultGuardrailId } from './default-guardrail.ts'
 import { type FilterRule, type Filters, openFilters } from './filters.ts'
 import type { Guardrail } from './guardrails.ts'
-import { REGIONS, type Region } from './regions.ts'
 import { type Rule, rulesOf } from './rules.ts'
 
 /** Everything that an actor's calls are held to, as one. Made once for a key, and dropped when anything changes that it is made of. */

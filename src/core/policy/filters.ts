@@ -1,4 +1,4 @@
-import type { Role } from '../inference/call.ts'
+import type { Role } from '../language/message.ts'
 import type { BuiltinSlug } from './filters/builtins.ts'
 import type { Action } from './filters/rule.ts'
 import type { Screen } from './filters/screen.ts'

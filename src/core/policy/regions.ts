@@ -1,8 +1,5 @@
 import type { Config } from '../config.ts'
-
-/** The ways into the gateway that guardrails tell apart (specification E5). */
-export const REGIONS = ['global', 'europe', 'us'] as const
-export type Region = (typeof REGIONS)[number]
+import { REGIONS, type Region } from '../language/region.ts'
 
 /**
  * The region that a request came in by, as its `Host` header says; whatever the config does not name is global. Headers that a client

@@ -1,4 +1,4 @@
-import type { Block, CacheControl, Turn } from '../inference/call.ts'
+import type { Block, CacheControl, Turn } from '../language/message.ts'
 
 /** What a tool answered. */
 export interface ToolResult {

@@ -1,6 +1,7 @@
 import { type GatewayError, invalid } from '../errors.ts'
-import type { Block, Tool } from '../inference/call.ts'
 import { isObject, text } from '../kernel/json.ts'
+import type { Block } from '../language/message.ts'
+import type { Tool } from '../language/tool.ts'
 import type { ToolResult } from './conversation.ts'
 
 export type FunctionTool = Extract<Tool, { type: 'function' }>

@@ -1,4 +1,5 @@
-import type { TextCall, TextPart } from '../inference/call.ts'
+import type { TextCall } from '../language/call.ts'
+import type { TextPart } from '../language/part.ts'
 import type { Frame, Reader } from './protocol.ts'
 
 /** A name for the tool whose input is the answer, which no tool of the caller's has. */

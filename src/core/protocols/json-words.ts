@@ -1,4 +1,5 @@
-import type { ResponseFormat, TextCall } from '../inference/call.ts'
+import type { TextCall } from '../language/call.ts'
+import type { ResponseFormat } from '../language/params.ts'
 
 /** The wish for JSON in words, for those who refuse `json_object` unless somebody has said the word (translation trap 45). */
 export const ANSWER_IN_JSON = 'Answer in JSON.'

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../catalog/models.ts'
-import type { TextCall } from '../inference/call.ts'
+import type { TextCall } from '../language/call.ts'
 import { failure } from './openai-chat/failure.ts'
 import { parts } from './openai-chat/parts.ts'
 import { ChunkReader } from './openai-chat/reader.ts'

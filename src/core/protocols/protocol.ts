@@ -1,7 +1,9 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import type { Dialect, Kind, TextCall, Work } from '../inference/call.ts'
 import { isObject } from '../kernel/json.ts'
+import type { TextCall } from '../language/call.ts'
+import type { Dialect } from '../language/dialect.ts'
+import type { Kind, Work } from '../language/work.ts'
 
 /** What goes to the provider, but for its address and credentials. `path` follows the provider's base URL. */
 export interface UpstreamRequest {

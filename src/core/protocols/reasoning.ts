@@ -1,4 +1,5 @@
-import type { Reasoning, ReasoningDetail } from '../inference/call.ts'
+import type { Reasoning } from '../language/params.ts'
+import type { ReasoningDetail } from '../language/reasoning.ts'
 
 /** The efforts, from the least, and the share of the output that each stands for (wire reference C.1). */
 const SHARES = [

@@ -1,4 +1,4 @@
-import type { Kind } from '../inference/call.ts'
+import type { Kind } from '../language/work.ts'
 import { anthropicMessages, anthropicVertex } from './anthropic-messages.ts'
 import { bedrockConverse } from './bedrock-converse.ts'
 import { cohereChat } from './cohere-chat.ts'

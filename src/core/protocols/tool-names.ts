@@ -1,4 +1,4 @@
-import type { TextCall } from '../inference/call.ts'
+import type { TextCall } from '../language/call.ts'
 
 /** Which names a provider takes for tools: which characters, what may stand first, how many in all. */
 export interface NameRules {

@@ -2,8 +2,8 @@ import { type Static, Type } from '@sinclair/typebox'
 import { notFound } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
-import { usdOf } from '../ledger/money.ts'
-import type { Region } from '../policy/regions.ts'
+import { usdOf } from '../kernel/money'
+import type { Region } from '../language/region.ts'
 import type { Entry } from './recorder.ts'
 
 /** One try at one endpoint, as the record tells it. Latency in milliseconds; a status of null means no answer came. */

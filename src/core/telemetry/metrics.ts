@@ -1,6 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { Gateway } from '../gateway.ts'
-import { usdOf } from '../ledger/money.ts'
+import { usdOf } from '../kernel/money'
 import type { Generation } from './generations.ts'
 
 /**

@@ -3,7 +3,7 @@ import { createPreset, getPreset, getPresetVersion, listPresets, listPresetVersi
 import { draftOf, presetBodies } from '../../core/dialects/presets.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
-import type { Dialect } from '../../core/inference/call.ts'
+import type { Dialect } from '../../core/language/dialect.ts'
 import { anyKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { readBuiltIn } from '../../../src/core/catalog/models/built-in.ts'
 import type { EndpointRow } from '../../../src/core/catalog/models/rows.ts'
-import { UsdPerMillionTokens } from '../../../src/core/catalog/prices.ts'
 import { PROVIDERS } from '../../../src/core/catalog/providers.data.ts'
+import { UsdPerMillionTokens } from '../../../src/core/config/prices.ts'
 import { misfit } from '../../../src/core/kernel/schema.ts'
 
 const { rows, aliases } = readBuiltIn()

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { ALL_PARAMETERS, openParameters, type Served } from '../../../src/core/catalog/parameters.ts'
+import { openParameters, type Served } from '../../../src/core/catalog/parameters.ts'
+import { ALL_PARAMETERS } from '../../../src/core/language/parameters.ts'
 
 const parametersOf = openParameters()
 const served = (more: Partial<Served> = {}): Served => ({

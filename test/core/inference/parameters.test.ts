@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import type { Params } from '../../../src/core/inference/call.ts'
 import { fitted, hashedUser, unsupportedBy } from '../../../src/core/inference/parameters.ts'
+import type { Params } from '../../../src/core/language/params.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 
 const supporting = (...names: string[]) => endpointOf({ supported_parameters: new Set(names) })

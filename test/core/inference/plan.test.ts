@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
-import type { RoutingPreferences, TextCall } from '../../../src/core/inference/call.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
+import type { TextCall } from '../../../src/core/language/call.ts'
+import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import { embeddingCall, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { pricesOf } from '../../../src/core/catalog/prices.ts'
-import { textUsage, type Usage } from '../../../src/core/inference/call.ts'
+import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
 import { costOf } from '../../../src/core/ledger/cost.ts'
 
 const everyClass: Usage = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { pricesOf } from '../../../src/core/catalog/prices.ts'
-import type { Usage } from '../../../src/core/inference/call.ts'
+import type { Usage } from '../../../src/core/language/usage.ts'
 import { costOf } from '../../../src/core/ledger/cost.ts'
 import { usageOf as anthropic } from '../../../src/core/protocols/anthropic-messages/usage.ts'
 import { usageOf as bedrock } from '../../../src/core/protocols/bedrock-converse/usage.ts'

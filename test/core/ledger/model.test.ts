@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
+import { dayOf, firstDayOf, type Period } from '../../../src/core/kernel/periods'
 import {
   type Account,
   type Bound,
@@ -13,7 +14,6 @@ import {
   type Payer,
   type Word,
 } from '../../../src/core/ledger/ledger.ts'
-import { dayOf, firstDayOf, type Period } from '../../../src/core/ledger/periods.ts'
 import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import type { Store } from '../../../src/core/store/store.ts'

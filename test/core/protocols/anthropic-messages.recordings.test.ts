@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens, type TextPart } from '../../../src/core/inference/call.ts'
+import type { TextPart } from '../../../src/core/language/part.ts'
+import { inputTokens, outputTokens } from '../../../src/core/language/usage.ts'
 import { parts } from '../../../src/core/protocols/anthropic-messages/parts.ts'
 import { anthropicMessages } from '../../../src/core/protocols/anthropic-messages.ts'
 import { endpointOf, textCall } from '../../support/call.ts'

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens, type TextPart } from '../../../src/core/inference/call.ts'
 import { isObject, type Json, member, objects } from '../../../src/core/kernel/json.ts'
+import type { TextPart } from '../../../src/core/language/part.ts'
+import { inputTokens, outputTokens } from '../../../src/core/language/usage.ts'
 import { bedrockConverse } from '../../../src/core/protocols/bedrock-converse.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'

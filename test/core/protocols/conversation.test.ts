@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { Block, Turn } from '../../../src/core/inference/call.ts'
+import type { Block, Turn } from '../../../src/core/language/message.ts'
 import { conversationOf, type Message } from '../../../src/core/protocols/conversation.ts'
 
 const text = (said: string): Block => ({ type: 'text', text: said })

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Block } from '../../../src/core/inference/call.ts'
+import type { Block } from '../../../src/core/language/message.ts'
 import { foreignContent, foreignTool, functionOf } from '../../../src/core/protocols/foreign.ts'
 
 const TOO_LONG = 'x'.repeat(1000)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import type { TextPart } from '../../../src/core/inference/call.ts'
 import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
+import type { TextPart } from '../../../src/core/language/part.ts'
 import type { Protocol } from '../../../src/core/protocols/protocol.ts'
 import { protocols } from '../../../src/core/protocols/registry.ts'
 import { Deadline } from '../../../src/core/upstream/deadline.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { TextPart } from '../../../src/core/inference/call.ts'
+import type { TextPart } from '../../../src/core/language/part.ts'
 import { answerToolName, JsonAnswer, JsonAnswerReader } from '../../../src/core/protocols/json-answer.ts'
 import { textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens, type TextPart } from '../../../src/core/inference/call.ts'
 import { isObject, type Json, member, objects } from '../../../src/core/kernel/json.ts'
+import type { TextPart } from '../../../src/core/language/part.ts'
+import { inputTokens, outputTokens } from '../../../src/core/language/usage.ts'
 import { failure } from '../../../src/core/protocols/openai-responses/failure.ts'
 import { parts } from '../../../src/core/protocols/openai-responses/parts.ts'
 import { EventReader } from '../../../src/core/protocols/openai-responses/reader.ts'

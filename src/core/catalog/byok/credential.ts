@@ -1,6 +1,6 @@
+import type { Auth } from '../../config/credentials.ts'
 import type { ProviderConfig } from '../../config.ts'
 import { parseObject } from '../../kernel/json.ts'
-import type { Auth } from '../providers/credential.ts'
 import { type Fault, openProvider, type Provider } from '../providers.ts'
 
 /** Headers of the operator's own account: they would contradict a caller's key, or be a credential beside it. */

@@ -1,4 +1,4 @@
-import type { UsdPerMillionTokens } from '../prices.ts'
+import type { UsdPerMillionTokens } from '../../config/prices.ts'
 
 /** One model at one provider, as the generated data has it. */
 export interface EndpointRow {

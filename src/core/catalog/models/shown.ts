@@ -1,7 +1,7 @@
 import type { Measured } from '../../inference/health.ts'
-import { usdPerTokenText } from '../../ledger/money.ts'
+import { usdPerTokenText } from '../../kernel/money'
+import { ALL_PARAMETERS } from '../../language/parameters.ts'
 import type { Endpoint, Model } from '../models.ts'
-import { ALL_PARAMETERS } from '../parameters.ts'
 import { FREE, type Prices, type Tier } from '../prices.ts'
 
 /** What was shown of a model once. A model does not change. */

@@ -1,6 +1,7 @@
 import type { GatewayError } from '../../errors.ts'
-import { type TextPart, textUsage } from '../../inference/call.ts'
 import { type Answer, freeReceipt } from '../../inference/settle.ts'
+import type { TextPart } from '../../language/part.ts'
+import { textUsage } from '../../language/usage.ts'
 import { chatError } from './error.ts'
 import { plainDetail } from './response.ts'
 import type { Shape } from './shape.ts'

@@ -1,5 +1,5 @@
-import { inputTokens, outputTokens, type Receipt } from '../../inference/call.ts'
-import { usdOf } from '../../ledger/money.ts'
+import { usdOf } from '../../kernel/money'
+import { inputTokens, outputTokens, type Receipt } from '../../language/usage.ts'
 
 /** The chat usage object (specification, Usage objects; wire reference A.9): totals that include what their details name. */
 export function chatUsage({ usage, cost, cost_details, is_byok }: Receipt) {

@@ -1,6 +1,7 @@
-import { inputTokens, type Receipt, type Vector } from '../../inference/call.ts'
 import type { Answer } from '../../inference/settle.ts'
-import { usdOf } from '../../ledger/money.ts'
+import { usdOf } from '../../kernel/money'
+import type { Vector } from '../../language/part.ts'
+import { inputTokens, type Receipt } from '../../language/usage.ts'
 
 /** Collects the parts of an answer into one list of vectors, written as the client wants them. Throws when the answer failed. */
 export async function embeddingsResponse(answer: Answer<'embedding'>, encoding: 'float' | 'base64') {

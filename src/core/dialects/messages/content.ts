@@ -1,5 +1,6 @@
-import type { ReasoningDetail, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, text } from '../../kernel/json.ts'
+import type { TextPart } from '../../language/part.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { type Lane, Lanes, type Step } from './lanes.ts'
 import { dataOf, isWords, wordsOf } from './thinking.ts'
 

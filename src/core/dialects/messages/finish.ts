@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors.ts'
-import type { FinishReason, ReceiptPart, TextPart } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
+import type { FinishReason, ReceiptPart, TextPart } from '../../language/part.ts'
 
 /** Anthropic's reasons, and what each is in our words. */
 const NATIVE: Record<string, FinishReason> = {

@@ -1,6 +1,7 @@
-import type { ReceiptPart, TextCall, TextPart } from '../../inference/call.ts'
 import type { Answer } from '../../inference/settle.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { ReceiptPart, TextPart } from '../../language/part.ts'
 import { Content } from './content.ts'
 import { besidesOf, endedInError, endingOf } from './finish.ts'
 import { type Delta, oddInput, type Step } from './lanes.ts'

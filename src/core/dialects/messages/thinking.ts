@@ -1,5 +1,6 @@
-import type { Block, ReasoningDetail } from '../../inference/call.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
+import type { Block } from '../../language/message.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 
 /** The format of what Claude thought, as the public `reasoning_details` name it (wire reference C.2). */
 const OWN_FORMAT = 'anthropic-claude-v1'

@@ -1,5 +1,5 @@
-import { outputTokens, type Receipt, type Usage } from '../../inference/call.ts'
-import { usdOf } from '../../ledger/money.ts'
+import { usdOf } from '../../kernel/money'
+import { outputTokens, type Receipt, type Usage } from '../../language/usage.ts'
 
 const TIERS = ['standard', 'priority', 'batch']
 

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../errors.ts'
-import { COST_TIERS, type RouterWishes, type RoutingPreferences } from '../../inference/call.ts'
+import { COST_TIERS, type RouterWishes, type RoutingPreferences } from '../../language/routing.ts'
 import type { Plugin } from '../plugins.ts'
 import { oneOf, open, optional } from '../schema.ts'
 

@@ -1,6 +1,6 @@
 import { invalid } from '../../errors.ts'
-import type { TextCall, WebSearch } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
+import type { TextCall, WebSearch } from '../../language/call.ts'
 import type { Plugin } from '../plugins.ts'
 
 /**

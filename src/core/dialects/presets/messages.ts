@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
-import type { Tool } from '../../inference/call.ts'
+import type { Tool } from '../../language/tool.ts'
 import { paramsOf, toolOf } from '../messages/request.ts'
 import { MessagesRequest } from '../messages/schema.ts'
 import { open } from '../schema.ts'

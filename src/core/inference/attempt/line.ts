@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
-import type { AnswerPart, Kind } from '../call.ts'
+import type { AnswerPart, Kind } from '../../language/work.ts'
 import type { Running } from '../running.ts'
 import { type Failure, isWorthFallback } from './summary.ts'
 import type { Try } from './try.ts'

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
-import type { CallBase } from '../call.ts'
+import type { CallBase } from '../../language/call.ts'
 
 /** A try that gave nothing. */
 export interface Failure {

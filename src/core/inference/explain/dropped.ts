@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
+import type { Kind } from '../../language/work.ts'
 import type { Amounts, Bound } from '../../ledger/ledger.ts'
 import { BYOK_ONLY } from '../byok.ts'
-import type { Kind } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import { type Dropped, SENTENCES } from '../plan/refusal.ts'
 import { WRONG_ENDPOINT } from '../plan/wishes.ts'

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../errors.ts'
 import type { Opened } from '../../kernel/iterate.ts'
-import type { AnswerPart, Kind } from '../call.ts'
+import type { AnswerPart, Kind } from '../../language/work.ts'
 import { type AnswerFilter, type KindOfWork, kinds } from '../kinds.ts'
 import type { Running } from '../running.ts'
 

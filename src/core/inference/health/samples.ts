@@ -1,4 +1,4 @@
-import { PERCENTILES, type Percentile } from '../call.ts'
+import { PERCENTILES, type Percentile } from '../../language/routing.ts'
 
 /** The last of them are remembered, and no more. */
 const MOST = 128

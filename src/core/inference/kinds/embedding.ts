@@ -1,4 +1,6 @@
-import { type EmbeddingCall, type EmbeddingInput, type EmbeddingPart, textUsage, type Usage } from '../call.ts'
+import type { EmbeddingCall, EmbeddingInput } from '../../language/call.ts'
+import type { EmbeddingPart } from '../../language/part.ts'
+import { textUsage, type Usage } from '../../language/usage.ts'
 import type { Counter, ExpectedInput, KindOfWork, Meter } from '../kinds.ts'
 import { reworded } from './embedding/passages.ts'
 import { namedBy, withUrl } from './text/media.ts'

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Gateway } from '../../gateway.ts'
-import type { Kind, Work } from '../call.ts'
+import type { Kind, Work } from '../../language/work.ts'
 import { type Group, leaningsOf, sortFor } from '../plan.ts'
 import { lotPriceAmong, misses } from './order.ts'
 

@@ -1,7 +1,7 @@
 import type { Model } from '../../catalog/models.ts'
-import type { AutoRouter, Router } from '../../catalog/routers.ts'
 import type { GatewayError } from '../../errors.ts'
-import type { CallBase, RouterWishes } from '../call.ts'
+import type { CallBase } from '../../language/call.ts'
+import type { AutoRouter, Router, RouterWishes } from '../../language/routing.ts'
 import type { Stage } from '../routing-metadata.ts'
 
 /** What a router has chosen, the first choice first, and how; or why it could not. */

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Gateway } from '../../gateway.ts'
-import { type Cutoffs, PERCENTILES, type RoutingPreferences, type SortKey } from '../call.ts'
+import { type Cutoffs, PERCENTILES, type RoutingPreferences, type SortKey } from '../../language/routing.ts'
 import { isCalled } from './names.ts'
 
 /** The endpoints that the caller has named first, as they are named. The others stay as they are. */

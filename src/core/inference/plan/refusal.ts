@@ -1,9 +1,10 @@
 import { FREE_VARIANT } from '../../catalog/models/free.ts'
 import type { Catalog, Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
+import type { CallBase } from '../../language/call.ts'
+import type { Kind } from '../../language/work.ts'
 import type { Rule } from '../../policy/rules.ts'
 import { BYOK_ONLY } from '../byok.ts'
-import type { CallBase, Kind } from '../call.ts'
 import { kinds } from '../kinds.ts'
 import { NOT_CONFIGURED, WRONG_ENDPOINT } from './wishes.ts'
 

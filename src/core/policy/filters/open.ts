@@ -1,4 +1,4 @@
-import type { Role } from '../../inference/call.ts'
+import type { Role } from '../../language/message.ts'
 import type { FilterRule, Filters } from '../filters.ts'
 import { programOf } from '../patterns/program.ts'
 import { patternProgram } from '../patterns.ts'

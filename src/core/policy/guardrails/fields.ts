@@ -4,12 +4,12 @@ import { modelCalled } from '../../catalog/models.ts'
 import { slugsOfCalled } from '../../catalog/providers/called.ts'
 import { invalid } from '../../errors.ts'
 import type { Gateway } from '../../gateway.ts'
-import { nanosOf } from '../../ledger/money.ts'
-import { PERIODS } from '../../ledger/periods.ts'
+import { nanosOf } from '../../kernel/money'
+import { PERIODS } from '../../kernel/periods'
+import { REGIONS } from '../../language/region.ts'
 import { LABELS } from '../filters/labels.data.ts'
 import { checkPattern, MOST_PATTERNS } from '../filters.ts'
 import type { Guardrail } from '../guardrails.ts'
-import { REGIONS } from '../regions.ts'
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
 const oneOf = <const Words extends readonly string[]>(words: Words) =>

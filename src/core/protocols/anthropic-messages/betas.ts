@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Block, TextCall } from '../../inference/call.ts'
 import { isObject, member, objects, own } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Block } from '../../language/message.ts'
 import { BETA_OF_PARAMETER, BETA_OF_TOOL, KNOWN_BETAS } from './betas.data.ts'
 
 /** Whether this is Anthropic's own service, or stands for it. */

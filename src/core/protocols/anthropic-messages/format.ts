@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall } from '../../inference/call.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import { answerToolName } from '../json-answer.ts'
 import { ONLY_JSON } from '../json-words.ts'
 import { capabilitiesOf } from './capabilities.ts'

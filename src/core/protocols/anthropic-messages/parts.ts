@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall, TextPart } from '../../inference/call.ts'
 import { isObject } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
 import { unreadable } from '../failure.ts'
 import { answeredBy } from '../json-answer.ts'
 import { failureInside } from './failure.ts'

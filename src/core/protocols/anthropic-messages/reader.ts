@@ -1,5 +1,7 @@
-import type { ReasoningDetail, TextCall, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { Garbage, MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'

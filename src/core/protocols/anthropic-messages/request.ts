@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
-import type { TextCall } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import { begunByUser, type Conversation, conversationOf } from '../conversation.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { betasOf } from './betas.ts'

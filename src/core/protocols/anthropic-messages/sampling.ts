@@ -1,5 +1,5 @@
-import type { Params } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
+import type { Params } from '../../language/params.ts'
 import type { Capabilities } from './capabilities.data.ts'
 import type { Thinking } from './thinking.ts'
 

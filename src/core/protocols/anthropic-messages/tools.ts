@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { type FunctionTool, foreignTool } from '../foreign.ts'
 import { searchesBy } from '../protocol.ts'
 import type { ToolNames } from '../tool-names.ts'

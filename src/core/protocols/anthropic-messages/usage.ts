@@ -1,5 +1,5 @@
-import type { Usage } from '../../inference/call.ts'
 import { count, countWithin, isObject, type Json, member, objects } from '../../kernel/json.ts'
+import type { Usage } from '../../language/usage.ts'
 
 /**
  * An Anthropic usage object in disjoint classes. There `input_tokens` counts neither what was read from the cache nor what was

@@ -1,5 +1,5 @@
-import type { CacheControl } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
+import type { CacheControl } from '../../language/message.ts'
 import type { Family } from './families.data.ts'
 
 /** A request may have this many ("Prompt caching"). */

@@ -1,5 +1,5 @@
-import type { FinishReason } from '../../inference/call.ts'
 import { own } from '../../kernel/json.ts'
+import type { FinishReason } from '../../language/part.ts'
 
 const REASONS: Record<string, FinishReason> = {
   end_turn: 'stop',

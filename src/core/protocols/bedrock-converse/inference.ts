@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall } from '../../inference/call.ts'
 import { defined, type Json, own } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import { capabilitiesOf } from '../anthropic-messages/capabilities.ts'
 import { samplingOf } from '../anthropic-messages/sampling.ts'
 import { thinkingOf } from '../anthropic-messages/thinking.ts'

@@ -1,4 +1,4 @@
-import type { TextCall } from '../../inference/call.ts'
+import type { TextCall } from '../../language/call.ts'
 import { fittedId, type NameRules, ToolNames } from '../tool-names.ts'
 
 /** Which names and ids Converse takes (API reference, ToolSpecification and ToolUseBlock). */

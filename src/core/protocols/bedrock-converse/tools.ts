@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json, member, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { ToolChoice } from '../../language/tool.ts'
 import { capabilitiesOf } from '../anthropic-messages/capabilities.ts'
 import { closedSchema, inputSchema, isClosable } from '../anthropic-messages/schema.ts'
 import type { Conversation } from '../conversation.ts'

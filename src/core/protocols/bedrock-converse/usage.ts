@@ -1,5 +1,5 @@
-import type { Usage } from '../../inference/call.ts'
 import { count, isObject, type Json, objects } from '../../kernel/json.ts'
+import type { Usage } from '../../language/usage.ts'
 
 /**
  * A Converse `TokenUsage` in disjoint classes. There `inputTokens` counts neither what was read from the cache nor what was

@@ -1,6 +1,7 @@
 import { invalid } from '../../errors.ts'
-import type { Block, TextCall } from '../../inference/call.ts'
 import { dataUrl, isDataUrl, textOf } from '../../kernel/data-url.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Block } from '../../language/message.ts'
 
 type File = Extract<Block, { type: 'file' }>['file']
 

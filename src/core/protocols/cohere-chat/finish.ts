@@ -1,5 +1,5 @@
-import type { FinishReason } from '../../inference/call.ts'
 import { own } from '../../kernel/json.ts'
+import type { FinishReason } from '../../language/part.ts'
 
 /** Cohere's words; the last three are of version 1, which some hosts of its models still say. */
 const REASONS: Record<string, FinishReason> = {

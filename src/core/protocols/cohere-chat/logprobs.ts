@@ -1,5 +1,5 @@
-import type { Logprobs } from '../../inference/call.ts'
 import { isObject, objects, text } from '../../kernel/json.ts'
+import type { Logprobs } from '../../language/part.ts'
 
 /**
  * Cohere's logprobs in OpenAI's shape. It gives them for pieces of text, and what a piece of several tokens has is the sum of

@@ -1,5 +1,5 @@
-import type { Block, Turn } from '../../inference/call.ts'
 import { parseObject } from '../../kernel/json.ts'
+import type { Block, Turn } from '../../language/message.ts'
 import { conversationOf, type ToolResult } from '../conversation.ts'
 import { foreignContent } from '../foreign.ts'
 import { inputJson } from '../tool-input.ts'

@@ -1,4 +1,4 @@
-import type { TextCall } from '../../inference/call.ts'
+import type { TextCall } from '../../language/call.ts'
 import { type NameRules, ToolNames } from '../tool-names.ts'
 
 /** Letters, digits and `_`, no digit first (https://docs.cohere.com/v1/reference/chat, `tools.name`). */

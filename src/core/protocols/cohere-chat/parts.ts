@@ -1,5 +1,6 @@
-import type { TextCall, TextPart } from '../../inference/call.ts'
 import { isObject } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
 import { failureOf, unreadable } from '../failure.ts'
 import { EventReader } from './reader.ts'
 

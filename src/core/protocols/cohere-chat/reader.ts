@@ -1,5 +1,6 @@
-import type { TextCall, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
 import { Garbage, MOST_CALLS } from '../bounds.ts'
 import { failureOf } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'

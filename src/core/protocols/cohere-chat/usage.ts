@@ -1,5 +1,5 @@
-import { textUsage, type Usage } from '../../inference/call.ts'
 import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
+import { textUsage, type Usage } from '../../language/usage.ts'
 
 /**
  * Cohere's count of the tokens that the model read and wrote, of which `cached_tokens` are a part. What Cohere itself adds to a

@@ -1,4 +1,6 @@
-import type { EmbeddingCall, EmbeddingPart, Usage, Vector } from '../../inference/call.ts'
+import type { EmbeddingCall } from '../../language/call.ts'
+import type { EmbeddingPart, Vector } from '../../language/part.ts'
+import type { Usage } from '../../language/usage.ts'
 import { unreadable } from '../failure.ts'
 
 /** What a provider gave. */

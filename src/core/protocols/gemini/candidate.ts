@@ -1,5 +1,6 @@
-import type { ReasoningDetail, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import type { TextPart } from '../../language/part.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { MOST_CALLS } from '../bounds.ts'
 import { ownId } from '../tool-names.ts'
 import { Citations } from './citations.ts'

@@ -1,5 +1,5 @@
-import type { TextPart } from '../../inference/call.ts'
 import { count, isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import type { TextPart } from '../../language/part.ts'
 import { isWebAddress, urlCitation } from '../citations.ts'
 
 type Annotation = Extract<TextPart, { type: 'annotation' }>

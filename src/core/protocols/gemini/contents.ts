@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Block, TextCall } from '../../inference/call.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Block } from '../../language/message.ts'
 import { conversationOf, type Message, type ToolResult } from '../conversation.ts'
 import { foreignContent } from '../foreign.ts'
 import { inputObject } from '../tool-input.ts'

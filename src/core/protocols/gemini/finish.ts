@@ -1,5 +1,5 @@
-import type { FinishReason } from '../../inference/call.ts'
 import { own } from '../../kernel/json.ts'
+import type { FinishReason } from '../../language/part.ts'
 
 /** Google's finish reasons and reasons for blocking a prompt (`Candidate.FinishReason`, `PromptFeedback.BlockReason`). */
 const REASONS: Record<string, FinishReason> = {

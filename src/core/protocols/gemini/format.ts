@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { ResponseFormat, TextCall } from '../../inference/call.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { ResponseFormat } from '../../language/params.ts'
 import { answerToolName } from '../json-answer.ts'
 import type { Capabilities } from './capabilities.data.ts'
 import { capabilitiesOf } from './capabilities.ts'

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Params, TextCall } from '../../inference/call.ts'
 import { defined, isObject, type Json, member, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Params } from '../../language/params.ts'
 import { forwarded } from '../protocol.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { thinkingConfig } from './thinking.ts'

@@ -1,5 +1,5 @@
-import type { Logprobs } from '../../inference/call.ts'
 import { isObject, type Json, objects, text } from '../../kernel/json.ts'
+import type { Logprobs } from '../../language/part.ts'
 
 /** Google's `logprobsResult` as the chat API's `{ content }`: each chosen token with its alternatives. Undefined where there is none. */
 export function logprobsOf(given: unknown): Logprobs | undefined {

@@ -1,7 +1,7 @@
 import { invalid } from '../../errors.ts'
-import type { Block } from '../../inference/call.ts'
 import { dataUrl, isDataUrl } from '../../kernel/data-url.ts'
 import { type Json, own } from '../../kernel/json.ts'
+import type { Block } from '../../language/message.ts'
 
 export type MediaBlock = Extract<Block, { type: 'image' | 'audio' | 'video' | 'file' }>
 

@@ -1,4 +1,4 @@
-import type { TextCall } from '../../inference/call.ts'
+import type { TextCall } from '../../language/call.ts'
 import { type NameRules, ToolNames } from '../tool-names.ts'
 
 /** The names that Google takes for functions (`FunctionDeclaration.name`). */

@@ -1,5 +1,5 @@
-import type { TextPart } from '../../inference/call.ts'
 import { isObject } from '../../kernel/json.ts'
+import type { TextPart } from '../../language/part.ts'
 import { unreadable } from '../failure.ts'
 import { GenerateContentReader } from './reader.ts'
 import type { Reading } from './reading.ts'

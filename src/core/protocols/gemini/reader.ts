@@ -1,5 +1,5 @@
-import type { TextPart } from '../../inference/call.ts'
 import { isObject, type Json, member, own, parseExact, text } from '../../kernel/json.ts'
+import type { TextPart } from '../../language/part.ts'
 import { choiceAt, Garbage } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { Candidate } from './candidate.ts'

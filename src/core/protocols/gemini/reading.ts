@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall } from '../../inference/call.ts'
+import type { TextCall } from '../../language/call.ts'
 import { formatOf } from './format.ts'
 import { namesOf } from './names.ts'
 

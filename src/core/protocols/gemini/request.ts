@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall } from '../../inference/call.ts'
 import { isObject, type Json, member, own } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { contentsOf } from './contents.ts'
 import { formatOf } from './format.ts'

@@ -1,5 +1,6 @@
-import type { Block, ReasoningDetail } from '../../inference/call.ts'
 import { type Json, parseObject, text } from '../../kernel/json.ts'
+import type { Block } from '../../language/message.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { ownDetails } from '../reasoning.ts'
 
 /** The mark of reasoning entries that only Google reads. */

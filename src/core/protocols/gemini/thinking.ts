@@ -1,4 +1,4 @@
-import type { Params, Reasoning } from '../../inference/call.ts'
+import type { Params, Reasoning } from '../../language/params.ts'
 import { budgetOf, effortOf } from '../reasoning.ts'
 import type { Thinking } from './capabilities.data.ts'
 

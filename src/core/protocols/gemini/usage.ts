@@ -1,5 +1,5 @@
-import type { Usage } from '../../inference/call.ts'
 import { count, isObject, type Json, objects } from '../../kernel/json.ts'
+import type { Usage } from '../../language/usage.ts'
 
 /**
  * Google's `usageMetadata` in disjoint classes. There `promptTokenCount` includes what was cached, but not what its own tools

@@ -1,5 +1,6 @@
-import type { TextCall, TextPart } from '../../inference/call.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
 import { MOST_CALLS } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
 import { inputText } from '../tool-input.ts'

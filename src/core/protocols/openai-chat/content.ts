@@ -1,5 +1,5 @@
-import type { AudioDelta } from '../../inference/call.ts'
 import { type Json, objects, text } from '../../kernel/json.ts'
+import type { AudioDelta } from '../../language/part.ts'
 
 /** What of a message's content is said. Mistral answers with a list of parts where others have a text. */
 export const saidIn = (content: unknown): string =>

@@ -1,5 +1,7 @@
-import type { Block, TextCall, Tool, Turn } from '../../inference/call.ts'
 import { plainTextIn } from '../../kernel/data-url.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Block, Turn } from '../../language/message.ts'
+import type { Tool } from '../../language/tool.ts'
 import { foreignContent } from '../foreign.ts'
 
 /**

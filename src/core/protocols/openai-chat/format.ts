@@ -1,5 +1,6 @@
-import type { Quirks } from '../../catalog/quirks.ts'
-import type { ResponseFormat, TextCall } from '../../inference/call.ts'
+import type { Quirks } from '../../config/quirks'
+import type { TextCall } from '../../language/call.ts'
+import type { ResponseFormat } from '../../language/params.ts'
 import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-words.ts'
 
 /** The form of the answer as the server is asked for it, and what it has to be told in words besides. */

@@ -1,5 +1,5 @@
-import type { Logprobs } from '../../inference/call.ts'
 import { isObject } from '../../kernel/json.ts'
+import type { Logprobs } from '../../language/part.ts'
 
 /** The logprobs of a choice, whose shape is that of our parts. Undefined where there are none. */
 export function logprobsOf(given: unknown): Logprobs | undefined {

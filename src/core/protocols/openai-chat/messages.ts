@@ -1,5 +1,5 @@
-import type { Quirks } from '../../catalog/quirks.ts'
-import { type Block, type CacheControl, namesInText, type Turn } from '../../inference/call.ts'
+import type { Quirks } from '../../config/quirks'
+import { type Block, type CacheControl, namesInText, type Turn } from '../../language/message.ts'
 import { nineLetters } from '../tool-names.ts'
 
 type Message = Record<string, unknown> & { role: string }

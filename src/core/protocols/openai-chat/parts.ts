@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall, TextPart } from '../../inference/call.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
 import { unreadable } from '../failure.ts'
 import { ChunkReader } from './reader.ts'
 

@@ -1,5 +1,5 @@
-import type { Usage } from '../../inference/call.ts'
 import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
+import type { Usage } from '../../language/usage.ts'
 
 /**
  * An OpenAI usage object in disjoint classes. There `prompt_tokens` includes cached, written and audio tokens, and

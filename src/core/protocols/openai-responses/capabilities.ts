@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall } from '../../inference/call.ts'
 import { own } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import { effortOf } from '../reasoning.ts'
 import { BY_MODEL, BY_PROVIDER, type Capabilities, OTHERS } from './capabilities.data.ts'
 

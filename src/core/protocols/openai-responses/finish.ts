@@ -1,5 +1,5 @@
-import type { FinishReason } from '../../inference/call.ts'
 import { type Json, member, own, text } from '../../kernel/json.ts'
+import type { FinishReason } from '../../language/part.ts'
 
 /** What cut an answer short: OpenAI's words, then xAI's. */
 const CUTS: Record<string, FinishReason> = {

@@ -1,5 +1,6 @@
-import type { ResponseFormat, TextCall } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { ResponseFormat } from '../../language/params.ts'
 import { mentionsJson } from '../json-words.ts'
 import type { Capabilities } from './capabilities.data.ts'
 

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Block, TextCall, Turn } from '../../inference/call.ts'
 import { type Json, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Block, Turn } from '../../language/message.ts'
 import { inputJson } from '../tool-input.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { capabilitiesOf } from './capabilities.ts'

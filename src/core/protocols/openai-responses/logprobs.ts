@@ -1,5 +1,5 @@
-import type { Logprobs } from '../../inference/call.ts'
 import { type Json, objects } from '../../kernel/json.ts'
+import type { Logprobs } from '../../language/part.ts'
 
 /** The logprobs of a piece of text: here a bare list, and in the chat API an entry has `bytes`, if only as null. */
 export function logprobsOf(given: unknown): Logprobs | undefined {

@@ -1,5 +1,5 @@
-import type { TextCall } from '../../inference/call.ts'
 import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import type { ToolNames } from '../tool-names.ts'
 
 const WRAPPER = 'parallel'

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall, TextPart } from '../../inference/call.ts'
 import { type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { TextPart } from '../../language/part.ts'
 import { Garbage } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { Calls, idOf } from './calls.ts'

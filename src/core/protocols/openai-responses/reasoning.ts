@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Block, ReasoningDetail } from '../../inference/call.ts'
 import { type Json, own } from '../../kernel/json.ts'
+import type { Block } from '../../language/message.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { ownDetails } from '../reasoning.ts'
 import { capabilitiesOf } from './capabilities.ts'
 

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { TextCall } from '../../inference/call.ts'
 import type { Json } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import { ANSWER_IN_JSON } from '../json-words.ts'
 import { forwarded, type UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { ReasoningDetail, TextPart } from '../../inference/call.ts'
 import { type Json, objects, text } from '../../kernel/json.ts'
+import type { TextPart } from '../../language/part.ts'
+import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { type Item, type Items, pieceOf } from './items.ts'
 import { BETWEEN, formatOf } from './reasoning.ts'
 

@@ -1,5 +1,6 @@
-import type { TextCall, Tool, ToolChoice } from '../../inference/call.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { foreignTool } from '../foreign.ts'
 import type { ToolNames } from '../tool-names.ts'
 

@@ -1,5 +1,5 @@
-import type { Usage } from '../../inference/call.ts'
 import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
+import type { Usage } from '../../language/usage.ts'
 
 /**
  * The usage of a response in disjoint classes. There `input_tokens` includes what came from the cache and what was written to it,

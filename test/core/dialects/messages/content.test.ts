@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { Content } from '../../../../src/core/dialects/messages/content.ts'
 import type { Step } from '../../../../src/core/dialects/messages/lanes.ts'
-import type { ReasoningDetail, TextPart } from '../../../../src/core/inference/call.ts'
+import type { TextPart } from '../../../../src/core/language/part.ts'
+import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
 
 const choice = 0
 const text = (said: string, block?: number): TextPart => ({

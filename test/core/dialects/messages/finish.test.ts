@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { besidesOf, endingOf } from '../../../../src/core/dialects/messages/finish.ts'
-import type { FinishReason } from '../../../../src/core/inference/call.ts'
+import type { FinishReason } from '../../../../src/core/language/part.ts'
 
 const NOTHING = { calledTool: false, refused: false }
 const finish = (reason: FinishReason, native: string | null, more: object = {}) => ({

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { messagesEvents, messagesFailure, PING } from '../../../../src/core/dialects/messages.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import { type TextCall, type TextPart, textUsage } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { TextPart } from '../../../../src/core/language/part.ts'
+import { textUsage } from '../../../../src/core/language/usage.ts'
 import { answerOf, failed, finish, receipt, start, text } from '../../../support/answer.ts'
 import { textCall } from '../../../support/call.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { dataOf, reasoningOf, redactedOf, signatureOf, wordsOf } from '../../../../src/core/dialects/messages/thinking.ts'
-import type { ReasoningDetail } from '../../../../src/core/inference/call.ts'
+import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
 
 describe('what another provider thought', () => {
   const entries: ReasoningDetail[] = [

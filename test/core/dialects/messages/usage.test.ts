@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { costsOf, countsOf, messageUsage } from '../../../../src/core/dialects/messages/usage.ts'
-import { textUsage, type Usage } from '../../../../src/core/inference/call.ts'
+import { textUsage, type Usage } from '../../../../src/core/language/usage.ts'
 
 const usage: Usage = {
   input: { text: 10, cache_read: 100, cache_write: 20, cache_write_1h: 3, audio: 4, video: 5 },

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { type EmbeddingInput, type EmbeddingPart, textUsage } from '../../../../src/core/inference/call.ts'
 import { embedding } from '../../../../src/core/inference/kinds/embedding.ts'
+import type { EmbeddingInput } from '../../../../src/core/language/call.ts'
+import type { EmbeddingPart } from '../../../../src/core/language/part.ts'
+import { textUsage } from '../../../../src/core/language/usage.ts'
 import { embeddingCall, endpointOf } from '../../../support/call.ts'
 
 const characters = async (texts: string[]) => texts.join('').length

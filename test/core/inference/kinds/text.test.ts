@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { type Block, outputTokens, type TextCall, type TextPart } from '../../../../src/core/inference/call.ts'
 import { text } from '../../../../src/core/inference/kinds/text.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { Block } from '../../../../src/core/language/message.ts'
+import type { TextPart } from '../../../../src/core/language/part.ts'
+import { outputTokens } from '../../../../src/core/language/usage.ts'
 import { textCall } from '../../../support/call.ts'
 
 /** Counts characters, and remembers what it was asked. */

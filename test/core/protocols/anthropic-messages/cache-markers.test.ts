@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import type { Block, TextCall } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { Block } from '../../../../src/core/language/message.ts'
 import { request, vertexRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 

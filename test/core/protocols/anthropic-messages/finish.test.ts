@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { FinishReason } from '../../../../src/core/inference/call.ts'
+import type { FinishReason } from '../../../../src/core/language/part.ts'
 import { finishReason } from '../../../../src/core/protocols/anthropic-messages/finish.ts'
 
 test.each<[string | null, FinishReason]>([

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import type { TextCall, TextPart } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { TextPart } from '../../../../src/core/language/part.ts'
 import { parts } from '../../../../src/core/protocols/anthropic-messages/parts.ts'
 import { anthropicMessages } from '../../../../src/core/protocols/anthropic-messages.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import type { Block, Params, ReasoningDetail, TextCall } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { Block } from '../../../../src/core/language/message.ts'
+import type { Params } from '../../../../src/core/language/params.ts'
+import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
 import { request } from '../../../../src/core/protocols/anthropic-messages/request.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 

@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import type { Block, Params, TextCall, Tool } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { Block } from '../../../../src/core/language/message.ts'
+import type { Params } from '../../../../src/core/language/params.ts'
+import type { Tool } from '../../../../src/core/language/tool.ts'
 import { request } from '../../../../src/core/protocols/anthropic-messages/request.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 

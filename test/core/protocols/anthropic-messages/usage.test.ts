@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens } from '../../../../src/core/inference/call.ts'
+import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
 import { merged, usageOf } from '../../../../src/core/protocols/anthropic-messages/usage.ts'
 
 const totals = (given: unknown) => {

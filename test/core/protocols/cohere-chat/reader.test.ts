@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import { inputTokens, outputTokens, type TextPart } from '../../../../src/core/inference/call.ts'
+import type { TextPart } from '../../../../src/core/language/part.ts'
+import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
 import { failure } from '../../../../src/core/protocols/cohere-chat/failure.ts'
 import { finishReason } from '../../../../src/core/protocols/cohere-chat/finish.ts'
 import { parts } from '../../../../src/core/protocols/cohere-chat/parts.ts'

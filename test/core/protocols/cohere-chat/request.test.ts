@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import type { Block, TextCall, Turn } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { Block, Turn } from '../../../../src/core/language/message.ts'
 import { request } from '../../../../src/core/protocols/cohere-chat/request.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { NO_QUIRKS } from '../../../../src/core/catalog/quirks.ts'
+import { NO_QUIRKS } from '../../../../src/core/config/quirks'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import type { EmbeddingCall } from '../../../../src/core/inference/call.ts'
+import type { EmbeddingCall } from '../../../../src/core/language/call.ts'
 import { jinaEmbeddings, openaiEmbeddings, voyageEmbeddings } from '../../../../src/core/protocols/embeddings/openai.ts'
 import { embeddingCall, endpointOf, providerOf } from '../../../support/call.ts'
 

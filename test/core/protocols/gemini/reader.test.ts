@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import type { TextCall, TextPart } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { TextPart } from '../../../../src/core/language/part.ts'
 import { gemini } from '../../../../src/core/protocols/gemini.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import type { Block, TextCall, Turn } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { Block, Turn } from '../../../../src/core/language/message.ts'
 import { gemini } from '../../../../src/core/protocols/gemini.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { FINISH_REASONS } from '../../../../src/core/inference/call.ts'
 import { parseObject } from '../../../../src/core/kernel/json.ts'
+import { FINISH_REASONS } from '../../../../src/core/language/part.ts'
 import { failure, failureInside } from '../../../../src/core/protocols/openai-chat/failure.ts'
 import { finishReason } from '../../../../src/core/protocols/openai-chat/finish.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens, textUsage } from '../../../../src/core/inference/call.ts'
+import { inputTokens, outputTokens, textUsage } from '../../../../src/core/language/usage.ts'
 import { usageOf } from '../../../../src/core/protocols/openai-chat/usage.ts'
 
 describe('usage', () => {

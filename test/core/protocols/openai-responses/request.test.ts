@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import type { Params, TextCall, Tool, ToolChoice, Turn } from '../../../../src/core/inference/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import type { Turn } from '../../../../src/core/language/message.ts'
+import type { Params } from '../../../../src/core/language/params.ts'
+import type { Tool, ToolChoice } from '../../../../src/core/language/tool.ts'
 import { request } from '../../../../src/core/protocols/openai-responses/request.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 

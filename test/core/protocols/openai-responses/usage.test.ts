@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens } from '../../../../src/core/inference/call.ts'
+import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
 import { usageOf } from '../../../../src/core/protocols/openai-responses/usage.ts'
 
 describe('usageOf', () => {

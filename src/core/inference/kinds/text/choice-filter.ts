@@ -1,7 +1,8 @@
+import type { TextPart } from '../../../language/part.ts'
+import type { ReasoningDetail } from '../../../language/reasoning.ts'
 import type { Lane } from '../../../policy/filters/lane.ts'
 import type { Match } from '../../../policy/filters/rule.ts'
 import type { Screen } from '../../../policy/filters/screen.ts'
-import type { ReasoningDetail, TextPart } from '../../call.ts'
 
 export type ChoicePart = Extract<TextPart, { choice: number }>
 

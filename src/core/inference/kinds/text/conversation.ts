@@ -1,4 +1,5 @@
-import type { TextCall, Turn } from '../../call.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { Turn } from '../../../language/message.ts'
 
 /**
  * What tells this conversation from others and stays the same as it goes on: the cache key that the caller gives it, or the texts of its

@@ -1,8 +1,8 @@
 import type { Endpoint } from '../../../catalog/models.ts'
 import type { Prices } from '../../../catalog/prices.ts'
 import { isObject } from '../../../kernel/json.ts'
-import { larger, times } from '../../../ledger/money.ts'
-import type { TextCall } from '../../call.ts'
+import { larger, times } from '../../../kernel/money'
+import type { TextCall } from '../../../language/call.ts'
 import { unsupportedBy } from '../../parameters.ts'
 import { tokensIn } from './prompt.ts'
 

@@ -1,7 +1,9 @@
 import { dataUrl, isDataUrl, textOf } from '../../../kernel/data-url.ts'
 import { isObject, parseExact } from '../../../kernel/json.ts'
-import type { Block, Role, TextCall, Tool, Turn } from '../../call.ts'
-import type { Passage, Reword } from '../../passage.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { Block, Role, Turn } from '../../../language/message.ts'
+import type { Passage, Reword } from '../../../language/passage'
+import type { Tool } from '../../../language/tool.ts'
 
 /**
  * The call with other words in the place of every text that somebody may have typed: what was said, by whom, the arguments and results of

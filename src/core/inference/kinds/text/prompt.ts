@@ -1,4 +1,5 @@
-import type { Block, TextCall } from '../../call.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { Block } from '../../../language/message.ts'
 import type { Counter, ExpectedInput } from '../../kinds.ts'
 
 /**

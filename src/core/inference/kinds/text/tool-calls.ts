@@ -1,5 +1,7 @@
 import { isObject, parseObject } from '../../../kernel/json.ts'
-import type { TextCall, TextPart, Tool } from '../../call.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { TextPart } from '../../../language/part.ts'
+import type { Tool } from '../../../language/tool.ts'
 
 /** Characters of arguments that are kept to be judged. Nobody judges an answer that has more. */
 const MOST_KEPT = 1024 * 1024

@@ -1,7 +1,8 @@
 import type { Endpoint, Model } from '../../../catalog/models.ts'
 import { isObject } from '../../../kernel/json.ts'
+import type { Ability, TextCall, WebSearch } from '../../../language/call.ts'
+import type { Reasoning } from '../../../language/params.ts'
 import { protocols } from '../../../protocols/registry.ts'
-import type { Ability, Reasoning, TextCall, WebSearch } from '../../call.ts'
 import { unsupportedBy } from '../../parameters.ts'
 
 const THINKING = ':thinking'

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../../catalog/models.ts'
 import { type Prices, pricesFor } from '../../../catalog/prices.ts'
-import { COST_TIERS, type CostTier, type RouterWishes, type TextCall } from '../../call.ts'
+import type { TextCall } from '../../../language/call.ts'
+import { COST_TIERS, type CostTier, type RouterWishes } from '../../../language/routing.ts'
 import type { Choice, Needs } from '../choices.ts'
 import { type Task, thinks } from './task.ts'
 

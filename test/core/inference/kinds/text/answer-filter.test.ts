@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { TextPart } from '../../../../../src/core/inference/call.ts'
 import { Filtering } from '../../../../../src/core/inference/filters/filtering.ts'
 import { TextFilter } from '../../../../../src/core/inference/kinds/text/answer-filter.ts'
+import type { TextPart } from '../../../../../src/core/language/part.ts'
 import { type FilterRule, openFilters } from '../../../../../src/core/policy/filters.ts'
 import { textCall } from '../../../../support/call.ts'
 

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import type { TextCall, TextPart, Tool } from '../../../../../src/core/inference/call.ts'
 import { text } from '../../../../../src/core/inference/kinds/text.ts'
+import type { TextCall } from '../../../../../src/core/language/call.ts'
+import type { TextPart } from '../../../../../src/core/language/part.ts'
+import type { Tool } from '../../../../../src/core/language/tool.ts'
 import { textCall } from '../../../../support/call.ts'
 
 const ADD: Tool = { type: 'function', name: 'add', parameters: { type: 'object', required: ['a', 'b'] } }

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import type { Endpoint, Model } from '../../../../../src/core/catalog/models.ts'
-import type { TextCall } from '../../../../../src/core/inference/call.ts'
 import { fittest, type Ranked, ranked } from '../../../../../src/core/inference/plan/auto-router/rank.ts'
 import type { Task } from '../../../../../src/core/inference/plan/auto-router/task.ts'
+import type { TextCall } from '../../../../../src/core/language/call.ts'
 import { endpointOf, textCall } from '../../../../support/call.ts'
 
 const candidate = (id: string, endpoint: Partial<Endpoint> = {}, model: Partial<Model> = {}, price = 1): Ranked => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import type { TextCall } from '../../../../../src/core/inference/call.ts'
 import { taskOf } from '../../../../../src/core/inference/plan/auto-router/task.ts'
+import type { TextCall } from '../../../../../src/core/language/call.ts'
 import { textCall } from '../../../../support/call.ts'
 
 const said = (text: string, system?: string): Partial<TextCall> => ({

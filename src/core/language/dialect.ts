@@ -1,0 +1,2 @@
+/** The clients' ways of speaking. */
+export type Dialect = 'chat' | 'messages' | 'responses'

@@ -1,0 +1,27 @@
+import { own, text } from '../kernel/json'
+/** A `reasoning_details` entry. Opaque, kept byte for byte: signatures and encrypted data depend on it. */
+export type ReasoningDetail = Record<string, unknown> & { type: string }
+
+/**
+ * Adds an entry to those collected so far. The streamed pieces of one entry, which share their `type` and `index`, become that
+ * entry again: words are joined, a signature closes it. Encrypted entries come whole and stay as they are.
+ */
+export function addDetail(details: ReasoningDetail[], piece: ReasoningDetail): void {
+  const last = details.at(-1)
+  if (last && isContinued(last, piece)) details[details.length - 1] = joined(last, piece)
+  else details.push(piece)
+}
+
+const WORDS: Record<string, string> = { 'reasoning.text': 'text', 'reasoning.summary': 'summary' }
+
+function isContinued(last: ReasoningDetail, piece: ReasoningDetail): boolean {
+  if (!Object.hasOwn(WORDS, piece.type) || last.type !== piece.type || typeof last.signature === 'string') return false
+  if (last.index === undefined || last.index !== piece.index) return false
+  return last.id == null || piece.id == null || last.id === piece.id
+}
+
+function joined(last: ReasoningDetail, piece: ReasoningDetail): ReasoningDetail {
+  const name = own(WORDS, last.type) ?? ''
+  const said = Object.entries(piece).filter(([, value]) => value != null)
+  return { ...last, ...Object.fromEntries(said), [name]: (text(last[name]) ?? '') + (text(piece[name]) ?? '') }
+}

@@ -1,0 +1,35 @@
+/** What a call used and what that came to. */
+
+/** Token counts in disjoint classes: their sums are the totals (decisions.md, Money and time). */
+export interface Usage {
+  input: { text: number; cache_read: number; cache_write: number; cache_write_1h: number; audio: number; video: number }
+  output: { text: number; reasoning: number; audio: number; image: number }
+  prediction: { accepted: number; rejected: number } | null
+  web_search_requests: number | null
+  /** What is charged, where the provider does not charge what it counts. */
+  billed?: Pick<Usage, 'input' | 'output'>
+}
+
+/** What one call came to. Money in nano-dollars; null where the endpoint has no price. */
+export interface Receipt {
+  usage: Usage
+  usageSource: 'exact' | 'estimated' | 'none'
+  /** What the gateway's own credential was charged: 0 with a caller's own, who pays his provider himself. */
+  cost: bigint | null
+  /** What the provider charges, whoever pays. */
+  cost_details: { prompt: bigint; completion: bigint } | null
+  is_byok: boolean
+}
+
+export const inputTokens = ({ input }: Usage): number =>
+  input.text + input.cache_read + input.cache_write + input.cache_write_1h + input.audio + input.video
+
+export const outputTokens = ({ output }: Usage): number => output.text + output.reasoning + output.audio + output.image
+
+/** A count of text tokens only. */
+export const textUsage = (prompt: number, completion: number): Usage => ({
+  input: { text: prompt, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
+  output: { text: completion, reasoning: 0, audio: 0, image: 0 },
+  prediction: null,
+  web_search_requests: null,
+})

@@ -1,0 +1,39 @@
+import type { Kysely } from 'kysely'
+import type { Assignment, AssignmentStore } from '../../policy/assignments'
+import { auditInsert } from './audit'
+import type { Tables } from './tables'
+import type { Write } from './write'
+
+/** Who has which guardrail, in SQL: a table for keys and one for members. */
+export function assignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {
+  return {
+    async all() {
+      const keys = kysely.selectFrom('guardrail_keys').select(['id', 'guardrail_id', 'key_hash as assignee', 'assigned_by', 'created_at'])
+      const members = kysely
+        .selectFrom('guardrail_members')
+        .select(['id', 'guardrail_id', 'user_id as assignee', 'assigned_by', 'created_at'])
+      return [
+        ...(await keys.execute()).map(row => ({ kind: 'key' as const, ...row })),
+        ...(await members.execute()).map(row => ({ kind: 'member' as const, ...row })),
+      ]
+    },
+    assign(assignments, entry) {
+      return write(...assignments.flatMap(one => [removal(kysely, one), insertion(kysely, one)]), auditInsert(kysely, entry))
+    },
+    unassign(assignments, entry) {
+      return write(...assignments.map(({ kind, id }) => kysely.deleteFrom(TABLES[kind]).where('id', '=', id)), auditInsert(kysely, entry))
+    },
+  }
+}
+
+const TABLES = { key: 'guardrail_keys', member: 'guardrail_members' } as const
+
+const removal = (kysely: Kysely<Tables>, { kind, assignee }: Assignment) =>
+  kind === 'key'
+    ? kysely.deleteFrom('guardrail_keys').where('key_hash', '=', assignee)
+    : kysely.deleteFrom('guardrail_members').where('user_id', '=', assignee)
+
+const insertion = (kysely: Kysely<Tables>, { kind, assignee, ...rest }: Assignment) =>
+  kind === 'key'
+    ? kysely.insertInto('guardrail_keys').values({ ...rest, key_hash: assignee })
+    : kysely.insertInto('guardrail_members').values({ ...rest, user_id: assignee })

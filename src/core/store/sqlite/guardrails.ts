@@ -1,0 +1,72 @@
+import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
+import { conflict } from '../../errors'
+import type { Guardrail, GuardrailStore } from '../../policy/guardrails'
+import { auditInsert } from './audit'
+import { columnsOf, listOf } from './columns'
+import type { Tables } from './tables'
+import { isLive } from './workspaces'
+import { type Check, check, type Write } from './write'
+
+/** Guardrails in SQL. Who has one goes with it. */
+export function guardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {
+  return {
+    async all() {
+      const rows = await kysely
+        .selectFrom('guardrails')
+        .selectAll()
+        .select(sql<string | null>`cast(limit_usd as text)`.as('limit_usd'))
+        .execute()
+      return rows.map(guardrailOf)
+    },
+    insert: (guardrail, entry) =>
+      write(isLive(kysely, guardrail.workspace_id), kysely.insertInto('guardrails').values(rowOf(guardrail)), auditInsert(kysely, entry)),
+    replace(guardrail, entry) {
+      const update = kysely.updateTable('guardrails').set(rowOf(guardrail)).where('id', '=', guardrail.id)
+      return write(isStill(kysely, guardrail), update, auditInsert(kysely, entry))
+    },
+    remove: (id, entry) => write(kysely.deleteFrom('guardrails').where('id', '=', id), auditInsert(kysely, entry)),
+  }
+}
+
+const isStill = (kysely: Kysely<Tables>, { id, revision }: Guardrail): Check =>
+  check(kysely.selectFrom('guardrails').select('revision').where('id', '=', id), ([now]) => {
+    if (now?.revision !== revision - 1) throw conflict('It was changed at the same moment. Please try again.')
+  })
+
+type Row = Selectable<Tables['guardrails']>
+
+const LISTS = [
+  'allowed_data_regions',
+  'allowed_models',
+  'allowed_providers',
+  'ignored_models',
+  'ignored_providers',
+  'content_filter_builtins',
+  'content_filters',
+] as const satisfies (keyof Guardrail)[]
+
+const FLAGS = [
+  'filterOutput',
+  'enable_free_model_publication',
+  'enable_free_model_training',
+  'enable_paid_model_training',
+  'enforce_zdr',
+  'enforce_zdr_anthropic',
+  'enforce_zdr_google',
+  'enforce_zdr_openai',
+  'enforce_zdr_other',
+  'enforce_zdr_xai',
+  'include_byok_in_budgets',
+] as const satisfies (keyof Guardrail)[]
+
+const guardrailOf = (row: Row): Guardrail => ({
+  ...row,
+  ...mapped(row, LISTS, text => listOf(text as string | null)),
+  ...mapped(row, FLAGS, flag => (flag === null ? null : flag === 1)),
+  limit_usd: row.limit_usd === null ? null : BigInt(row.limit_usd),
+})
+
+const rowOf = (guardrail: Guardrail) => columnsOf<Insertable<Tables['guardrails']>>(guardrail)
+
+const mapped = <Name extends string>(of: Record<Name, unknown>, names: readonly Name[], map: (value: unknown) => unknown) =>
+  Object.fromEntries(names.map(name => [name, map(of[name])])) as Record<Name, never>

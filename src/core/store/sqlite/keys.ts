@@ -1,0 +1,61 @@
+import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
+import { invalid } from '../../errors'
+import type { Key, KeyStore } from '../../identity/keys'
+import { auditInsert } from './audit'
+import { columnsOf } from './columns'
+import type { Tables } from './tables'
+import { isLive } from './workspaces'
+import { type Check, check, type Statement, type Write } from './write'
+
+/** Keys in SQL. */
+export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
+  return {
+    async all() {
+      const rows = await kysely.selectFrom('keys').selectAll().select(sql<string | null>`cast("limit" as text)`.as('limit')).execute()
+      return rows.map(row => ({
+        ...row,
+        disabled: row.disabled === 1,
+        isUnscoped: row.isUnscoped === 1,
+        include_byok_in_limit: row.include_byok_in_limit === 1,
+        limit: row.limit === null ? null : BigInt(row.limit),
+      }))
+    },
+    insert: (key, entry) =>
+      write(
+        ...isWelcome(kysely, key),
+        kysely.insertInto('keys').values(columnsOf<Insertable<Tables['keys']>>(key)),
+        auditInsert(kysely, entry),
+      ),
+    update(hash, change, entry) {
+      const update = kysely.updateTable('keys').set(columnsOf<Updateable<Tables['keys']>>(change)).where('hash', '=', hash)
+      const opens = change.disabled === false ? [mayOpen(kysely, hash)] : []
+      return write(...opens, update, auditInsert(kysely, entry))
+    },
+    remove: (hash, entry) => write(kysely.deleteFrom('keys').where('hash', '=', hash), auditInsert(kysely, entry)),
+  }
+}
+
+/** Whether a new key's workspace and its creator are there. A key that manages all outlives the default workspace. */
+function isWelcome(kysely: Kysely<Tables>, { kind, isUnscoped, workspace_id, creator_user_id }: Key): Statement[] {
+  const gone = kysely.selectFrom('members').select('id').where('id', '=', creator_user_id).where('active', '=', 0)
+  const creator = check(gone, ([left]) => {
+    if (left) throw invalid('creator_user_id: expected a member who has not left', 'creator_user_id')
+  })
+  return kind === 'management' && isUnscoped ? [creator] : [creator, isLive(kysely, workspace_id)]
+}
+
+/** Whether a key that is disabled may open again: not when it went with its workspace or its creator. */
+const mayOpen = (kysely: Kysely<Tables>, hash: string): Check =>
+  check(
+    kysely
+      .selectFrom('keys')
+      .innerJoin('workspaces', 'workspaces.id', 'keys.workspace_id')
+      .leftJoin('members', 'members.id', 'keys.creator_user_id')
+      .select(['keys.kind', 'workspaces.is_default', 'workspaces.deleted_at', 'members.active'])
+      .where('hash', '=', hash),
+    ([row]) => {
+      const isHomeless = row?.deleted_at != null && !(row.kind === 'management' && row.is_default === 1)
+      if (isHomeless || row?.active === 0)
+        throw invalid('disabled: expected true, since the key’s workspace was deleted or its creator has left', 'disabled')
+    },
+  )

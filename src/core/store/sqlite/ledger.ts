@@ -1,0 +1,102 @@
+import type { Database } from 'bun:sqlite'
+import { type Kysely, sql } from 'kysely'
+import { chained, type LedgerHead, type LedgerRow } from '../../ledger/chain'
+import type { Charge, DaySpend, LedgerBooks, LedgerStore } from '../../ledger/ledger'
+import type { Tables } from './tables'
+
+/** Spending in SQL. It is written together with the generations it belongs to: see `generations.ts`. */
+export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
+  const head = db.query<LedgerHead, []>('select seq, hash from ledger where hash is not null order by seq desc limit 1')
+  return {
+    async days(since) {
+      const rows = await kysely.selectFrom('spend').selectAll().select(textOf('nanos')).where('day', '>=', since).execute()
+      return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
+    },
+    async totals() {
+      const payer = ['key_hash', 'user_id', 'workspace_id', 'byok'] as const
+      const sum = sql<string>`cast(sum(nanos) as text)`.as('nanos')
+      const rows = await kysely.selectFrom('spend').select(payer).select(sum).groupBy(payer).execute()
+      return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
+    },
+    head: () => head.get(),
+    inspect: look => db.transaction(() => look(booksOf(db)))(),
+  }
+}
+
+// A driver that reads a 64-bit column as a double rounds it.
+const textOf = <Name extends string>(name: Name) => sql<string>`cast(${sql.ref(name)} as text)`.as(name)
+
+function booksOf(db: Database): LedgerBooks {
+  const spend = db.query('select *, cast(nanos as text) as nanos from spend').all() as (Omit<DaySpend, 'byok' | 'nanos'> & Raw)[]
+  return {
+    integrity: db
+      .query<{ integrity_check: string }, []>('pragma integrity_check')
+      .all()
+      .map(one => one.integrity_check),
+    rows: rowsOf(db),
+    spend: spend.map(opened),
+    unmatched: (db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]).map(
+      ({ id, charged, recorded }) => ({ id, charged: moneyOf(charged), recorded: moneyOf(recorded) }),
+    ),
+  }
+}
+
+function* rowsOf(db: Database): Generator<LedgerRow> {
+  const rows = db.query('select *, cast(nanos as text) as nanos from ledger order by seq').iterate()
+  for (const row of rows as IterableIterator<Omit<LedgerRow, 'byok' | 'nanos'> & Raw>) yield opened(row)
+}
+
+/** A row as SQL has it: flags are 0 and 1, money is text. */
+type Raw = { byok: number; nanos: string }
+const opened = <Row extends Raw>(row: Row) => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) })
+const moneyOf = (text: string | null) => (text === null ? null : BigInt(text))
+
+// Calls of the time before there was a chain are in its opening rows.
+const UNMATCHED = `
+  select coalesce(g.id, l.id) as id, cast(l.nanos as text) as charged, cast(g.upstream_inference_cost as text) as recorded
+  from (select * from ledger where source <> 'opening') as l
+  full join (
+    select id, upstream_inference_cost from generations
+    where key_hash is not null and upstream_inference_cost <> 0
+      and settled_at >= (select min(settled_at) from ledger where hash is not null)
+  ) as g on g.id = l.id
+  where l.nanos is distinct from g.upstream_inference_cost`
+
+/** The amount. Throws a TypeError for one that no column takes: the driver would write it down as another, and as less than nothing. */
+function fitting(nanos: bigint): bigint {
+  if (nanos !== BigInt.asIntN(64, nanos)) throw new TypeError('An amount of money does not fit 64 bits')
+  return nanos
+}
+
+/** The statements of the ledger that are part of recording a call. They run inside the recorder's transaction, and nowhere else. */
+export function ledgerWriter(db: Database) {
+  const last = db.query<{ hash: string | null }, []>('select hash from ledger order by seq desc limit 1')
+  const row = db.query(
+    'insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash) values (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  )
+  const spend = db.query('insert into spend values (?, ?, ?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos')
+
+  /** The hash that the next row follows. */
+  function head(): string {
+    const newest = last.get()
+    if (newest?.hash) return newest.hash
+    let hash = ''
+    for (const before of rowsOf(db)) hash = chained(hash, before)
+    return hash
+  }
+
+  return {
+    /** Adds rows to the chain. */
+    append(rows: Omit<LedgerRow, 'seq' | 'hash'>[]): void {
+      let hash = head()
+      for (const one of rows) {
+        hash = chained(hash, one)
+        const { id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = one
+        row.run(id, settled_at, key_hash, user_id, workspace_id, Number(byok), fitting(nanos), source, hash)
+      }
+    },
+    count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {
+      spend.run(key_hash, user_id, workspace_id, day, Number(byok), fitting(nanos))
+    },
+  }
+}

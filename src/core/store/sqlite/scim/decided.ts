@@ -1,0 +1,15 @@
+import { conflict } from '../../../errors'
+import type { Statement, Write } from '../write'
+
+/** Runs a transaction in which something is decided, and gives what that was in the end: it may be decided twice. */
+export async function decided<Made>(write: Write, steps: (give: <One extends Made>(made: One) => One) => Statement[]): Promise<Made> {
+  const last: Made[] = []
+  const give = <One extends Made>(made: One): One => {
+    last[0] = made
+    return made
+  }
+  await write(...steps(give))
+  const [made] = last
+  if (made === undefined) throw conflict()
+  return made
+}

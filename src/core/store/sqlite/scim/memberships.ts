@@ -1,0 +1,71 @@
+import { type Compilable, type Kysely, sql } from 'kysely'
+import type { WorkspaceMember } from '../../../identity/members'
+import type { Mover } from '../../../identity/scim/memberships'
+import { auditInsert } from '../audit'
+import { workspaceMemberDelete, workspaceMemberUpsert } from '../members'
+import type { Tables } from '../tables'
+import { type Consequence, follow, type Statement } from '../write'
+
+/** Where somebody's memberships may have changed: those of these members, or those in this workspace. */
+export type Scope = { user_ids: string[] } | { workspace_id: string }
+
+/**
+ * What groups and mappings, as the steps before it have left them, make of who is in which workspace: everybody has the highest role that a
+ * mapping of one of his groups gives him, and who has none is out. Who was put there by hand is left alone.
+ */
+export const moves = (kysely: Kysely<Tables>, scope: Scope, move: Mover): Consequence =>
+  follow(differences(kysely, scope), rows =>
+    rows.flatMap(({ workspace_id, user_id, granted, id, role, created_at, source }): Statement[] => {
+      const current = id && role && created_at && source ? { id, workspace_id, user_id, role, created_at, source } : null
+      const { after, entry } = move({ workspace_id, user_id, granted, current })
+      return [changed(kysely, { workspace_id, user_id }, after), auditInsert(kysely, entry)]
+    }),
+  )
+
+const changed = (
+  kysely: Kysely<Tables>,
+  place: Pick<WorkspaceMember, 'workspace_id' | 'user_id'>,
+  after: WorkspaceMember | null,
+): Compilable => (after ? workspaceMemberUpsert(kysely, after) : workspaceMemberDelete(kysely, place))
+
+const differences = (kysely: Kysely<Tables>, scope: Scope) =>
+  kysely
+    .selectFrom(granted(kysely, scope).as('given'))
+    .fullJoin(inWorkspaces(kysely, scope).as('current'), on =>
+      on.onRef('current.workspace_id', '=', 'given.workspace_id').onRef('current.user_id', '=', 'given.user_id'),
+    )
+    .select(({ fn }) => [
+      fn.coalesce('given.workspace_id', 'current.workspace_id').$notNull().as('workspace_id'),
+      fn.coalesce('given.user_id', 'current.user_id').$notNull().as('user_id'),
+    ])
+    .select(['given.role as granted', 'current.id', 'current.role', 'current.created_at', 'current.source'])
+    .where(({ or, and, eb, ref }) =>
+      or([
+        eb('current.id', 'is', null),
+        and([eb('current.source', '=', 'scim'), eb('given.role', 'is distinct from', ref('current.role'))]),
+      ]),
+    )
+
+// Of the two roles the higher one comes first in the alphabet as well.
+function granted(kysely: Kysely<Tables>, scope: Scope) {
+  const all = kysely
+    .selectFrom('scim_group_mappings as mapping')
+    .innerJoin('scim_group_members as member', 'member.group_id', 'mapping.scim_group_id')
+    .innerJoin('scim_users as user', 'user.id', 'member.scim_user_id')
+    .select(({ fn }) => ['mapping.workspace_id', 'user.user_id', fn.min('mapping.role').as('role')])
+    .groupBy(['mapping.workspace_id', 'user.user_id'])
+  return 'user_ids' in scope
+    ? all.where('user.user_id', 'in', listed(kysely, scope.user_ids))
+    : all.where('mapping.workspace_id', '=', scope.workspace_id)
+}
+
+function inWorkspaces(kysely: Kysely<Tables>, scope: Scope) {
+  const all = kysely.selectFrom('workspace_members').selectAll()
+  return 'user_ids' in scope
+    ? all.where('user_id', 'in', listed(kysely, scope.user_ids))
+    : all.where('workspace_id', '=', scope.workspace_id)
+}
+
+/** A list of texts as rows, however long it is. */
+export const listed = (kysely: Kysely<Tables>, texts: string[]) =>
+  kysely.selectFrom(sql<{ value: string }>`json_each(${JSON.stringify(texts)})`.as('listed')).select('listed.value')

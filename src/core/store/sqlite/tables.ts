@@ -1,0 +1,64 @@
+import type { ColumnType, Generated } from 'kysely'
+import type { ByokKey } from '../../catalog/byok'
+import type { Preset, PresetVersion } from '../../catalog/presets'
+import type { AuditEntry } from '../../identity/audit'
+import type { Key } from '../../identity/keys'
+import type { Member, WorkspaceMember } from '../../identity/members'
+import type { GroupMapping } from '../../identity/scim/group-mappings'
+import type { ScimGroup } from '../../identity/scim/groups'
+import type { SyncJob } from '../../identity/scim/sync-jobs'
+import type { ScimToken } from '../../identity/scim/tokens'
+import type { ScimUser } from '../../identity/scim/users'
+import type { Workspace } from '../../identity/workspaces'
+import type { LedgerRow } from '../../ledger/chain'
+import type { Credit } from '../../ledger/credits'
+import type { DaySpend } from '../../ledger/ledger'
+import type { Assignment } from '../../policy/assignments'
+import type { Budget } from '../../policy/budgets'
+import type { Guardrail } from '../../policy/guardrails'
+import type { Generation } from '../../telemetry/generations'
+
+/** The tables as Kysely sees them: the nouns' own types, with the three that SQL has not (boolean, bigint, lists). */
+export interface Tables {
+  meta: { name: string; value: string }
+  workspaces: WorkspaceTable
+  budgets: Columns<Budget>
+  members: Columns<Member>
+  workspace_members: Columns<WorkspaceMember>
+  scim_tokens: Columns<ScimToken>
+  scim_users: Columns<Omit<ScimUser, 'resource'>> & { resource: string; name_key: string; external_id: string | null }
+  scim_groups: Columns<ScimGroup> & { name_key: string }
+  scim_group_members: { group_id: string; scim_user_id: string }
+  scim_group_mappings: Columns<GroupMapping>
+  scim_sync_jobs: Columns<SyncJob>
+  keys: Columns<Key>
+  presets: Columns<Preset>
+  preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }
+  byok: ByokTable
+  audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & { sequence: Generated<number>; before: string | null; after: string | null }
+  credits: Columns<Credit> & { sequence: Generated<number> }
+  guardrails: Columns<Guardrail>
+  guardrail_keys: AssignmentTable & { key_hash: string }
+  guardrail_members: AssignmentTable & { user_id: string }
+  generations: Columns<Generation>
+  spend: Columns<DaySpend>
+  ledger: Columns<LedgerRow>
+}
+
+/** A row stays when its workspace is deleted, for what points to it. */
+export type WorkspaceTable = Omit<Columns<Workspace>, 'io_logging_api_key_ids' | 'disabled_server_tools'> &
+  Record<'io_logging_api_key_ids' | 'disabled_server_tools' | 'deleted_at', string | null>
+
+/** A row stays when its key is deleted, without what was sealed. */
+export type ByokTable = Omit<Columns<ByokKey>, Flags | Lists | 'sealed'> &
+  Record<Exclude<Flags, 'declared_zdr'>, number> &
+  Record<Lists | 'sealed' | 'deleted_at', string | null> & { declared_zdr: number | null }
+type Flags = 'disabled' | 'is_fallback' | 'is_byok_only' | 'is_required' | 'declared_zdr'
+type Lists = 'allowed_models' | 'allowed_api_key_hashes' | 'allowed_user_ids'
+
+type AssignmentTable = Omit<Assignment, 'kind' | 'assignee'>
+
+type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
+type Column<V> = boolean extends V ? number | Extract<V, null> : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V
+// Read as text and written as a bigint: a driver that reads a 64-bit column as a double rounds it.
+type Money<V> = ColumnType<V extends null ? string | null : string, V, V>

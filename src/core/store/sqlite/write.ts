@@ -1,0 +1,82 @@
+import type { Database } from 'bun:sqlite'
+import type { Compilable } from 'kysely'
+import { conflict, unavailable } from '../../errors'
+
+/**
+ * Runs statements in one transaction, all or none. While another process writes it is tried again. Throws 409 for a row that is there
+ * already or that another one needs, 503 when the store stayed locked, and what a check throws.
+ */
+export type Write = (...statements: Statement[]) => Promise<void>
+
+/** A step of a transaction. */
+export type Statement = Compilable | Check | Consequence
+
+/** A look at the store in the middle of a transaction, where nobody can change what it sees. */
+export interface Check {
+  query: Compilable
+  /** Throws for what stands in the way: then nothing of the transaction is done. */
+  judge(rows: unknown[]): void
+}
+
+/** A check of what a query gives. */
+export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void): Check => ({ query, judge: judge as Check['judge'] })
+
+/** A look at the store in the middle of a transaction that says how it goes on. */
+export interface Consequence {
+  query: Compilable
+  /** Asked again when the transaction is. Throws for what stands in the way: then nothing of it is done. */
+  follow(rows: unknown[]): Statement[]
+}
+
+/** What follows from what a query gives. */
+export const follow = <Row>(query: Compilable<Row>, then: (rows: Row[]) => Statement[]): Consequence => ({
+  query,
+  follow: then as Consequence['follow'],
+})
+
+const PATIENCE = 2_000
+const FIRST_PAUSE = 2
+const LONGEST_PAUSE = 50
+
+/**
+ * The writer of a database. A transaction is synchronous inside, as the recorder's are: they share one connection, and one that waited in
+ * the middle would take calls' records into it. The waiting is between two tries, so that no stream stands still for it.
+ */
+export function writer(db: Database): Write {
+  const prepared = (statement: Compilable) => {
+    const { sql, parameters } = statement.compile()
+    return [db.query(sql), parameters as never[]] as const
+  }
+  const run = (statement: Statement): void => {
+    const [query, values] = prepared('query' in statement ? statement.query : statement)
+    if ('judge' in statement) statement.judge(query.all(...values))
+    else if ('follow' in statement) statement.follow(query.all(...values) as unknown[]).forEach(run)
+    else query.run(...values)
+  }
+  const transaction = db.transaction((statements: Statement[]) => statements.forEach(run))
+  return async (...statements) => {
+    for (
+      let waited = 0, pause = FIRST_PAUSE;
+      !attempted(() => transaction.immediate(statements));
+      pause = Math.min(pause * 2, LONGEST_PAUSE)
+    ) {
+      if (waited > PATIENCE) throw unavailable('The store is locked by another process')
+      await Bun.sleep(pause)
+      waited += pause
+    }
+  }
+}
+
+/** Whether it could be done at all: not while another process holds the lock. */
+function attempted(run: () => void): boolean {
+  try {
+    run()
+    return true
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    if (code.startsWith('SQLITE_BUSY')) return false
+    throw IN_THE_WAY.has(code) ? conflict('It was changed at the same moment. Please try again.') : error
+  }
+}
+
+const IN_THE_WAY = new Set(['SQLITE_CONSTRAINT_UNIQUE', 'SQLITE_CONSTRAINT_PRIMARYKEY', 'SQLITE_CONSTRAINT_FOREIGNKEY'])

@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'bun:test'
+import { attosPerToken, larger, nanosOf, roundToNanos, times, usdOf, usdPerTokenText } from '../../../src/core/kernel/money'
+
+/** The same pseudo-random numbers in every run. */
+function random(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32
+    return state / 2 ** 32
+  }
+}
+
+describe('money', () => {
+  test('a decimal number of dollars is exactly that number of nano-dollars', () => {
+    expect(nanosOf(0)).toBe(0n)
+    expect(nanosOf(5)).toBe(5_000_000_000n)
+    expect(nanosOf(0.07)).toBe(70_000_000n)
+    expect(nanosOf(0.1 + 0.2)).toBe(300_000_000n)
+    expect(nanosOf(1.005)).toBe(1_005_000_000n)
+    expect(nanosOf(1e-9)).toBe(1n)
+    expect(nanosOf(1_000_000_000)).toBe(10n ** 18n)
+    expect(nanosOf(1e21)).toBe(10n ** 30n)
+  })
+
+  test('so many at a price, and the larger of two', () => {
+    expect([0, 1, 2, 1_000_000].map(count => times(count, 600_000_000_000n))).toEqual([
+      0n,
+      600_000_000_000n,
+      1_200_000_000_000n,
+      600_000_000_000_000_000n,
+    ])
+    expect([larger(3n, 2n), larger(2n, 3n), larger(3n, 3n), larger(0n, undefined)]).toEqual([3n, 3n, 3n, 0n])
+  })
+
+  test('what is finer than a nano-dollar is rounded half up', () => {
+    expect(nanosOf(4.9e-10)).toBe(0n)
+    expect(nanosOf(5e-10)).toBe(1n)
+    expect(nanosOf(1.5e-9)).toBe(2n)
+    expect(nanosOf(1e-20)).toBe(0n)
+    expect(roundToNanos(499_999_999n)).toBe(0n)
+    expect(roundToNanos(500_000_000n)).toBe(1n)
+    expect(roundToNanos(1_500_000_000n)).toBe(2n)
+  })
+
+  test('a million charges of $0.0000007 add up to exactly $0.70', () => {
+    let sum = 0n
+    for (let i = 0; i < 1_000_000; i++) sum += nanosOf(0.0000007)
+    expect(sum).toBe(700_000_000n)
+    expect(usdOf(sum)).toBe(0.7)
+    expect(JSON.stringify(usdOf(sum))).toBe('0.7')
+  })
+
+  test('prices per million tokens are exact for one token', () => {
+    expect(attosPerToken(0.07)).toBe(70_000_000_000n)
+    expect(attosPerToken(0.1875)).toBe(187_500_000_000n)
+    expect(attosPerToken(15)).toBe(15_000_000_000_000n)
+    expect(attosPerToken(0.000001)).toBe(1_000_000n)
+    expect(attosPerToken(10_000)).toBe(10n ** 16n)
+  })
+
+  test('a price is shown as a plain decimal of USD per token', () => {
+    expect(usdPerTokenText(attosPerToken(0.15))).toBe('0.00000015')
+    expect(usdPerTokenText(attosPerToken(0))).toBe('0')
+    expect(usdPerTokenText(attosPerToken(10_000))).toBe('0.01')
+    expect(usdPerTokenText(10n ** 18n)).toBe('1')
+    expect(usdPerTokenText(1n)).toBe('0.000000000000000001')
+  })
+
+  test('dollars go in and come out the same, up to a billion of them', () => {
+    const next = random(7)
+    const wrong: [number, number][] = []
+    for (let i = 0; i < 20_000; i++) {
+      const nanos = BigInt(Math.floor(next() * 10 ** (1 + (i % 15))))
+      const shown = usdOf(nanos)
+      if (nanosOf(shown) !== nanos) wrong.push([Number(nanos), shown])
+    }
+    expect(wrong).toEqual([])
+  })
+
+  test('a sum is shown as its own decimal, without the dust of binary fractions', () => {
+    const next = random(11)
+    const wrong: [string, string][] = []
+    for (let i = 0; i < 20_000; i++) {
+      const nanos = BigInt(Math.floor(next() * 10 ** (1 + (i % 15))))
+      const text = `${nanos / 1_000_000_000n}.${(nanos % 1_000_000_000n).toString().padStart(9, '0')}`
+      const shown = usdOf(nanos)
+      if (shown !== Number(text)) wrong.push([text, String(shown)])
+    }
+    expect(wrong.slice(0, 3)).toEqual([])
+  })
+})
