@@ -19,6 +19,7 @@ import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { midnight } from './kernel/periods'
 import { openSeal, type Seal } from './kernel/seal.ts'
+import { shareRuns } from './kernel/share-runs.ts'
 import type { LedgerHead } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
@@ -101,7 +102,10 @@ export interface Gateway {
   ids: Ids
   /** A number from 0 up to 1, without it. */
   random: () => number
-  /** Takes over what another process has changed since, of all that is in memory, and says whether there was anything. */
+  /**
+   * Takes over what another process has changed by now, of all that is in memory, and says whether
+   * there was anything. Those who call at once share the work.
+   */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -137,7 +141,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const seal = once(() => openSeal(secret(), 'byok'))
   const fingerprint = once(() => fingerprintWith(secret))
   const calls = openCalls()
-  let version = store.version()
+  let version = await store.version()
   const gateway: Gateway = {
     config,
     configStatus: { applied: clock.now(), rejected: false },
@@ -173,8 +177,8 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     clock,
     ids,
     random: replace.random ?? Math.random,
-    async catchUp() {
-      const now = store.version()
+    catchUp: shareRuns(async () => {
+      const now = await store.version()
       if (now === version) return false
       await reloadKeys(gateway)
       await reloadByokKeys(gateway)
@@ -188,13 +192,13 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       gateway.policies.clear()
       version = now
       return true
-    },
+    }),
     async close() {
       tokenizers.close()
       // The calls that waited for a count are settled now, and recorded with the rest.
       await nextTurn()
       await recorder.flush()
-      store.close()
+      await store.close()
     },
   }
   await reloadByokKeys(gateway)

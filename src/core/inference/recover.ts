@@ -63,25 +63,25 @@ const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: D
 })
 
 /** Writes down what the running answers have come to, so that a dead process leaves word of it, and where the ledger ends. */
-export function checkpoint(gateway: Gateway): void {
+export async function checkpoint(gateway: Gateway): Promise<void> {
   try {
     gateway.holds.progress(gateway.calls.progress())
-    markEnd(gateway)
+    await markEnd(gateway)
   } catch {
     // The recorder tells of a disk that fails.
   }
 }
 
-/** Writes down where the ledger ends, beside the store, if it ends elsewhere than before. */
-export function markEnd({ store, head }: Gateway): void {
-  const last = store.ledger.head()
-  if (last && last.seq !== head.read()?.seq) head.write(last)
+/** Writes down where the ledger ends, beside the store, if it has gone on since. */
+export async function markEnd({ store, head }: Gateway): Promise<void> {
+  const last = await store.ledger.head()
+  if (last && last.seq > (head.read()?.seq ?? 0)) head.write(last)
 }
 
 /** Throws where rows of the ledger are missing at its end: a damaged log loses its tail without a word, and with it what was spent. */
-export function mustBeWhole({ store, head }: Gateway): void {
+export async function mustBeWhole({ store, head }: Gateway): Promise<void> {
   const written = head.read()
-  const last = store.ledger.head()
+  const last = await store.ledger.head()
   if (!written || (last && last.seq >= written.seq)) return
   throw new Error(
     `The ledger ends at row ${last?.seq ?? 0}, and ${written.seq} were written: restore a backup, or remove ledger.head to go on without them`,

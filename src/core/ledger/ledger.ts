@@ -93,12 +93,10 @@ export interface HoldJournal {
   clear(): void
 }
 
-/** All that money depends on, as it is kept. */
+/** All that money depends on besides the rows themselves, as it is kept. */
 export interface LedgerBooks {
   /** What the database says of its own structure. */
   integrity: string[]
-  /** Every row in its order. Read once. */
-  rows: Iterable<LedgerRow>
   spend: DaySpend[]
   /** Charges and calls that do not fit each other. Null: there is none. */
   unmatched: { id: string; charged: bigint | null; recorded: bigint | null }[]
@@ -109,9 +107,13 @@ export interface LedgerStore {
   days(since: number): Promise<DaySpend[]>
   totals(): Promise<Omit<DaySpend, 'day'>[]>
   /** The last row that has a hash. */
-  head(): LedgerHead | null
-  /** Shows everything at one moment, whatever others write meanwhile. */
-  inspect<Seen>(look: (books: LedgerBooks) => Seen): Seen
+  head(): Promise<LedgerHead | null>
+  /**
+   * Shows every row in its order to `see`, then gives the rest, all of it as it was at one moment,
+   * whatever others write meanwhile. One row at a time: memory does not grow with their number.
+   * Throws what `see` throws.
+   */
+  inspect(see: (row: LedgerRow) => void): Promise<LedgerBooks>
 }
 
 /**

@@ -59,7 +59,7 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     generations: generationStore(kysely, db),
     owner: candidate => ownerOf(kysely, candidate),
     version: versionReader(db),
-    close: () => db.close(),
+    close: async () => db.close(),
   }
 }
 
@@ -111,7 +111,7 @@ async function ownerOf(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner>
   return Object.fromEntries(rows.map(row => [row.name, row.value])) as unknown as Owner
 }
 
-function versionReader(db: Database): () => number {
+function versionReader(db: Database): () => Promise<number> {
   const statement = db.query('pragma data_version')
-  return () => (statement.get() as { data_version: number }).data_version
+  return async () => (statement.get() as { data_version: number }).data_version
 }

@@ -80,7 +80,7 @@ export interface Generation {
  * row that can never be kept.
  */
 export interface GenerationStore {
-  record(batch: Entry[]): void
+  record(batch: Entry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
   recent(limit: number): Promise<Generation[]>
   /** How many calls of free models began then or later. */

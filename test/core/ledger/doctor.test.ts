@@ -24,14 +24,14 @@ async function charged(): Promise<string> {
     const settled = new Date(Date.parse('2026-03-04T12:00:00Z') + Math.floor(i / 10) * DAY)
     const byok = i % 7 === 0
     const nanos = BigInt(1000 + i)
-    gateway.store.generations.record([
+    await gateway.store.generations.record([
       {
         generation: generationWith({ id: `gen-${i}`, settled_at: settled.toISOString(), upstream_inference_cost: nanos, is_byok: byok }),
         charge: chargeWith({ key_hash: `k${i % 2}`, day: Math.floor(settled.getTime() / DAY), byok, nanos }),
       },
     ])
   }
-  markEnd(gateway)
+  await markEnd(gateway)
   await gateway.close()
   return data
 }
@@ -55,7 +55,7 @@ describe('gateway doctor', () => {
   test('finds nothing wrong where nothing is', async () => {
     const gateway = await opened(await charged())
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-    mustBeWhole(gateway)
+    await mustBeWhole(gateway)
     await gateway.close()
   })
 
@@ -88,8 +88,8 @@ describe('gateway doctor', () => {
   test('goes on from a chain that was written by another process, and counts calls that run', async () => {
     const data = await charged()
     const [one, other] = [await opened(data), await opened(data)]
-    one.store.generations.record([entryOf('gen-a', { day: 20_516 })])
-    other.store.generations.record([entryOf('gen-b', { day: 20_516 })])
+    await one.store.generations.record([entryOf('gen-a', { day: 20_516 })])
+    await other.store.generations.record([entryOf('gen-b', { day: 20_516 })])
     const { nanos: _, day: __, ...payer } = chargeWith()
     const call = {
       id: 'gen-c',
@@ -145,7 +145,7 @@ describe('spending of a time before the chain', () => {
     rmSync(join(data, 'ledger.head'))
     const gateway = await opened(data)
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-    gateway.store.generations.record(
+    await gateway.store.generations.record(
       [entryOf('gen-new', { day: 20_516 })].map(one => ({
         ...one,
         generation: { ...one.generation, settled_at: '2026-03-04T13:00:00.000Z' },

@@ -150,19 +150,17 @@ async function differenceIn(
         case 5:
         case 6:
           ledger.release(taken(chosen ?? '').hold)
-          store.generations.record([
-            { ...entryOf(`${chosen} released`), charge: null, generation: { ...entryOf(chosen ?? '').generation } },
-          ])
+          await store.generations.record([{ ...entryOf(chosen ?? ''), charge: null }])
           break
         default:
-          settle(chosen ?? '')
+          await settle(chosen ?? '')
       }
       const wrong = difference()
       if (wrong) return `operation ${i}: ${wrong}`
     }
     return undefined
   } finally {
-    store.close()
+    await store.close()
   }
 
   function reserve(id: string): string | undefined {
@@ -200,7 +198,7 @@ async function differenceIn(
     return one
   }
 
-  function settle(id: string): void {
+  async function settle(id: string): Promise<void> {
     const { hold, payer } = taken(id)
     const byok = hold.amounts.own === null
     const nanos = BigInt(random(Number(hold.amounts.own ?? hold.amounts.byok ?? 0n) + 1))
@@ -209,7 +207,7 @@ async function differenceIn(
     // A timer and the end of a stream may both come: the second changes nothing.
     if (random(3) === 0) ledger.settle(hold, charge)
     reference.charges.push(charge)
-    store.generations.record([{ ...entryOf(id), charge }])
+    await store.generations.record([{ ...entryOf(id), charge }])
   }
 
   function difference(): string | undefined {
@@ -249,7 +247,7 @@ async function reopened(
   for (const { id, spent: nanos, key_hash, user_id, workspace_id } of journal.left()) {
     if (await store.generations.byId(id)) continue
     const charge = { key_hash, user_id, workspace_id, byok: false, nanos, day: dayOf(clock.now()) }
-    store.generations.record([{ ...entryOf(id), charge }])
+    await store.generations.record([{ ...entryOf(id), charge }])
     open.get(id)?.word.forget()
     reference.charges.push(charge)
   }

@@ -59,7 +59,7 @@ const VALUES = Object.values(COLUMNS)
 export function generationStore(kysely: Kysely<Tables>, db: Database): GenerationStore {
   const record = recorder(db)
   return {
-    record(batch) {
+    async record(batch) {
       try {
         record.immediate(batch)
       } catch (error) {

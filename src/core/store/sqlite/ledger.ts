@@ -18,8 +18,12 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
       const rows = await kysely.selectFrom('spend').select(payer).select(sum).groupBy(payer).execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
-    head: () => head.get(),
-    inspect: look => db.transaction(() => look(booksOf(db)))(),
+    head: async () => head.get(),
+    inspect: async see =>
+      db.transaction(() => {
+        for (const row of rowsOf(db)) see(row)
+        return booksOf(db)
+      })(),
   }
 }
 
@@ -33,7 +37,6 @@ function booksOf(db: Database): LedgerBooks {
       .query<{ integrity_check: string }, []>('pragma integrity_check')
       .all()
       .map(one => one.integrity_check),
-    rows: rowsOf(db),
     spend: spend.map(opened),
     unmatched: (db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]).map(
       ({ id, charged, recorded }) => ({ id, charged: moneyOf(charged), recorded: moneyOf(recorded) }),
