@@ -6,6 +6,7 @@ import type { TestClock } from './gateway.ts'
 export const remembering = (days: DaySpend[] = []): LedgerStore => ({
   days: async since => days.filter(one => one.day >= since),
   totals: async () => days.map(({ day: _, ...total }) => total),
+  charges: async () => [],
   head: async () => null,
   inspect: async () => ({ integrity: ['ok'], spend: days, unmatched: [] }),
 })

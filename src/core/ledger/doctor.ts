@@ -4,7 +4,7 @@ import { deadCalls } from '../inference/recover.ts'
 import { usdOf } from '../kernel/money'
 import { dayOf } from '../kernel/periods'
 import { chained, type LedgerHead, type LedgerRow } from './chain.ts'
-import type { DaySpend, LedgerBooks } from './ledger.ts'
+import type { DaySpend, HeldCall, LedgerBooks } from './ledger.ts'
 
 /** One thing that was looked at, whether it is as it must be, and what was found in a sentence. */
 export interface Finding {
@@ -19,9 +19,12 @@ export interface Finding {
  */
 export async function examine(gateway: Gateway): Promise<{ data: Finding[] }> {
   const chain = new ChainReading(gateway.head.read())
+  const before = gateway.holds.left()
   const books = await gateway.store.ledger.inspect(row => chain.read(row))
-  const found = [structure(books), ...chain.findings(books), calls(books)]
-  return { data: [...found, await holds(gateway), providerKeys(gateway)] }
+  const dead = await deadCalls(gateway)
+  const running = new Set([...before, ...dead].map(({ id }) => id))
+  const found = [structure(books), ...chain.findings(books), calls(books, running)]
+  return { data: [...found, holds(dead), providerKeys(gateway)] }
 }
 
 const finding = (check: string, faults: string[], fine: string): Finding => ({
@@ -90,19 +93,20 @@ function differences(sums: Map<string, bigint>, spend: DaySpend[]): string[] {
   return wrong.map(name => `key ${name}: counted $${usdOf(counted.get(name) ?? 0n)}, the rows are $${usdOf(sums.get(name) ?? 0n)}`)
 }
 
-const calls = ({ unmatched }: LedgerBooks) =>
+/** A call that runs is charged for the steps that it has taken, and is not yet on record. */
+const calls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
   finding(
     'calls',
-    unmatched.map(({ id, charged, recorded }) => `${id}: charged ${shown(charged)}, recorded ${shown(recorded)}`),
+    unmatched
+      .filter(({ id, recorded }) => recorded !== null || !running.has(id))
+      .map(({ id, charged, recorded }) => `${id}: charged ${shown(charged)}, recorded ${shown(recorded)}`),
     'every charge has its call, and every call its charge',
   )
 
 const shown = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${usdOf(nanos)}`)
 
-async function holds(gateway: Gateway): Promise<Finding> {
-  const { length } = await deadCalls(gateway)
-  return finding('holds', [], length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`)
-}
+const holds = ({ length }: HeldCall[]): Finding =>
+  finding('holds', [], length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`)
 
 const providerKeys = (gateway: Gateway) =>
   finding(

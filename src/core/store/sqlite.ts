@@ -12,6 +12,7 @@ import { keyStore } from './sqlite/keys'
 import { ledgerStore } from './sqlite/ledger'
 import { memberStore } from './sqlite/members'
 import { migrate } from './sqlite/migrations'
+import { outboxStore } from './sqlite/outbox'
 import { presetStore } from './sqlite/presets'
 import { scimStore } from './sqlite/scim'
 import type { Tables } from './sqlite/tables'
@@ -57,6 +58,7 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     assignments: assignmentStore(kysely, write),
     ledger: ledgerStore(kysely, db),
     generations: generationStore(kysely, db),
+    outbox: outboxStore(kysely, write),
     owner: candidate => ownerOf(kysely, candidate),
     version: versionReader(db),
     close: async () => db.close(),

@@ -11,6 +11,7 @@ import type { AssignmentStore } from '../policy/assignments.ts'
 import type { BudgetStore } from '../policy/budgets.ts'
 import type { GuardrailStore } from '../policy/guardrails.ts'
 import type { GenerationStore } from '../telemetry/generations.ts'
+import type { OutboxStore } from '../telemetry/outbox.ts'
 
 /**
  * Everything that is remembered, one property per noun. A method is one transaction: it sees the
@@ -32,6 +33,7 @@ export interface Store {
   assignments: AssignmentStore
   ledger: LedgerStore
   generations: GenerationStore
+  outbox: OutboxStore
   /** The owner of this memory; the candidate becomes it when there is none yet. */
   owner(candidate: Owner): Promise<Owner>
   /** Changes exactly when another process has written. */

@@ -1,16 +1,21 @@
 import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { nextTurn } from '../kernel/clock.ts'
-import type { Charge } from '../ledger/ledger.ts'
+import type { StepCharge } from '../ledger/ledger.ts'
 import type { Generation, GenerationStore } from './generations.ts'
+import type { OutboxMessage } from './outbox.ts'
 
-/** A finished call and what it cost. Null: nothing may be charged to a key. */
+/** What is written of a call at once, all or nothing. */
 export interface Entry {
-  generation: Generation
-  charge: Charge | null
+  /** The call, when it is finished; null for a step of one that goes on. */
+  generation: Generation | null
+  /** What the step cost that ended with it. Null: nothing may be charged to a key. */
+  charge: StepCharge | null
+  /** What is to be told to others of it. There is a generation or a charge that it tells of. */
+  outbox?: OutboxMessage[]
 }
 
-/** Writes finished calls in batches. */
+/** Writes finished calls, and settled steps of those that go on, in batches. */
 export interface Recorder {
   /** Resolves when the entry outlives this process. Throws 503 when it could not be written in time; it is still tried. */
   record(entry: Entry): Promise<void>
@@ -99,7 +104,7 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
 
   function finish({ entry, resolve }: Waiting): void {
     resolve()
-    tell(events, entry.generation)
+    if (entry.generation) tell(events, entry.generation)
   }
 
   // The entry keeps its place in the queue; only whoever waits for it is told that it may not be safe yet.

@@ -18,7 +18,7 @@ import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import { TestClock } from '../../support/gateway.ts'
-import { entryOf } from '../../support/generation.ts'
+import { chargeWith, entryOf } from '../../support/generation.ts'
 import { exactly } from '../../support/ledger.ts'
 
 /** A run of one's own: `SEED=7 bun test model`. */
@@ -202,7 +202,7 @@ async function differenceIn(
     const { hold, payer } = taken(id)
     const byok = hold.amounts.own === null
     const nanos = BigInt(random(Number(hold.amounts.own ?? hold.amounts.byok ?? 0n) + 1))
-    const charge = { ...payer, byok, nanos, day: dayOf(clock.now()) }
+    const charge = chargeWith({ ...payer, id, byok, nanos, day: dayOf(clock.now()) })
     ledger.settle(hold, charge)
     // A timer and the end of a stream may both come: the second changes nothing.
     if (random(3) === 0) ledger.settle(hold, charge)
@@ -230,6 +230,7 @@ const heldCall = (id: string, payer: Payer, nanos: bigint) => ({
   api_type: 'completions',
   model: 'acme/small',
   streamed: false,
+  step: 1,
   byok: false,
   nanos,
   spent: nanos / 10n,
@@ -246,7 +247,8 @@ async function reopened(
   for (const { word } of open.values()) await word.written
   for (const { id, spent: nanos, key_hash, user_id, workspace_id } of journal.left()) {
     if (await store.generations.byId(id)) continue
-    const charge = { key_hash, user_id, workspace_id, byok: false, nanos, day: dayOf(clock.now()) }
+    const day = dayOf(clock.now())
+    const charge = chargeWith({ key_hash, user_id, workspace_id, id, byok: false, nanos, day })
     await store.generations.record([{ ...entryOf(id), charge }])
     open.get(id)?.word.forget()
     reference.charges.push(charge)

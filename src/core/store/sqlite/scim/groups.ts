@@ -5,10 +5,11 @@ import type { Mover } from '../../../identity/scim/memberships'
 import { refused } from '../../../identity/scim/refusal'
 import { parseObject } from '../../../kernel/json'
 import { auditInsert } from '../audit'
+import { listed } from '../listed'
 import type { Tables } from '../tables'
 import { type Check, type Consequence, check, follow, type Statement, type Write } from '../write'
 import { decided } from './decided'
-import { listed, moves } from './memberships'
+import { moves } from './memberships'
 
 /** Groups in SQL. */
 export function scimGroupStore(kysely: Kysely<Tables>, write: Write): ScimGroupStore {

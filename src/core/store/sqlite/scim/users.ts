@@ -6,11 +6,12 @@ import { taken } from '../../../identity/scim/refusal'
 import type { MemberChange, ScimUser, ScimUserStore, UserChange } from '../../../identity/scim/users'
 import { parseObject, text } from '../../../kernel/json'
 import { auditInsert } from '../audit'
+import { listed } from '../listed'
 import { deactivation, memberInsert, memberOf, memberUpdate, othersAt } from '../members'
 import type { Tables } from '../tables'
 import { type Check, check, follow, type Statement, type Write } from '../write'
 import { decided } from './decided'
-import { listed, moves } from './memberships'
+import { moves } from './memberships'
 
 /** Users in SQL. */
 export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStore {
