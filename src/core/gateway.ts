@@ -116,6 +116,8 @@ export interface Parts {
   config: Config
   /** The data directory; without one everything is kept in memory and forgotten. */
   data: string
+  /** What remembers, in the place of SQLite. The gateway closes it. */
+  store: Store
   /** What provider keys are sealed with; without one, a secret that the data directory keeps for itself. */
   secret: string
   /** Milliseconds that a statement may wait for another process: 0 where clients are waiting. */
@@ -132,7 +134,7 @@ export interface Parts {
 export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway> {
   const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, ids = randomIds, tokenizers = openTokenizers() } = replace
   const catalog = openCatalog(config, protocolNames, clock.now())
-  const store = await openStore(data, config.storage.durability, patience)
+  const store = replace.store ?? (await openStore(data, config.storage.durability, patience))
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const owner = await openOwner(store, ids, clock)
