@@ -1,15 +1,17 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { chained, type LedgerRow } from '../../../src/core/ledger/chain.ts'
+import type { StepCharge } from '../../../src/core/ledger/ledger.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import { storeSuite } from '../../suites/store.ts'
 import { told } from '../../support/audit.ts'
-import { entryOf, generationWith, PAYER } from '../../support/generation.ts'
+import { chargeWith, entryOf, generationWith, PAYER, stepOf } from '../../support/generation.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
@@ -104,6 +106,39 @@ describe('SQLite in a file', () => {
     const store = await open(path)
     expect(await store.generations.byId('a')).toEqual(generationWith({ id: 'a', preset_id: null, data_region: 'global', router: null }))
     expect(await store.presets.all()).toEqual([])
+    await store.close()
+  })
+
+  test('a chain of the time before there were steps goes on, and is as valid as before', async () => {
+    const path = newPath()
+    const old = new Database(path, { create: true, strict: true })
+    const migrations = join(import.meta.dir, '../../../src/core/store/sqlite/migrations')
+    for (const name of readdirSync(migrations).toSorted().slice(0, 11)) old.run(await Bun.file(join(migrations, name)).text())
+    old.run('pragma user_version = 11')
+    const insert = old.query(
+      `insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
+      values ($id, '2026-03-04T05:06:08.000Z', 'k', 'user_1', 'w', 0, 4500, $source, $hash)`,
+    )
+    const [opening, first] = ['opening-k', 'gen-1'].map(id => ({ ...chargeWith({ id, workspace_id: 'w' }) }))
+    const before = chained('', { ...(opening as StepCharge), source: 'opening' })
+    insert.run({ id: 'opening-k', source: 'opening', hash: null })
+    insert.run({ id: 'gen-1', source: 'exact', hash: chained(before, first as StepCharge) })
+    old.close()
+    const store = await open(path)
+    await store.generations.record([stepOf('gen-2', 1), stepOf('gen-2', 2)])
+    const rows: LedgerRow[] = []
+    await store.ledger.inspect(row => rows.push(row))
+    expect(rows.map(({ seq, id, step }) => [seq, id, step])).toEqual([
+      [1, 'opening-k', 1],
+      [2, 'gen-1', 1],
+      [3, 'gen-2', 1],
+      [4, 'gen-2', 2],
+    ])
+    let hash = ''
+    for (const row of rows) {
+      hash = chained(hash, row)
+      expect([row.seq, row.hash ?? hash]).toEqual([row.seq, hash])
+    }
     await store.close()
   })
 
