@@ -3,7 +3,7 @@ import { join, normalize, resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dir, '..')
 
-/** Who may import whom. Each line: files, and what they may not reach. Types may be imported from anywhere. */
+/** Who may import whom by value. Each line: files, and what they may not reach. */
 const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^src\/core\//, /^src\/(server|cli)\/|^(elysia|commander|ink|react)/],
   [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
@@ -37,7 +37,32 @@ const sources: Source[] = await Promise.all(
 )
 
 /** The wings of which every file stands in the tree by its name. In the store it does where it is no noun's. */
-const TOLD = /^src\/core\/(?:identity(?:\/scim)?|policy|inference|ledger|telemetry|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
+const TOLD = /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|ledger|telemetry|tokenizers|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
+
+/**
+ * The wings of core, lower to upper. Nobody imports upward, and types count: what is below can be read, tested and kept without what
+ * is above. A file beside the folder of its name belongs to it.
+ */
+const WINGS = [
+  ...['errors', 'events', 'kernel', 'language', 'config'],
+  ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
+  ...['protocols', 'upstream', 'dialects', 'inference', 'doctor', 'store', 'reconfigure', 'gateway'],
+]
+
+const wingOf = (path: string): string | undefined => /^src\/core\/([a-z-]+)(?:\/|\.ts$)/.exec(path)?.[1]
+
+/** What a file imports at all: by value, as a type, or in a type. */
+const allImportsOf = ({ path, text }: Source): string[] =>
+  [...withoutComments(text).matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*|\bmodule\s*)'(\.{1,2}\/[^']+)'/g)].map(([, to = '']) =>
+    normalize(join(path, '..', to)),
+  )
+
+const upwardIn = (source: Source): string[] =>
+  allImportsOf(source).flatMap(to => {
+    const [from, into] = [wingOf(source.path), wingOf(to)]
+    if (from === undefined || into === undefined) return []
+    return WINGS.indexOf(into) > WINGS.indexOf(from) ? [`${source.path} imports ${to}`] : []
+  })
 
 const transpilers = { ts: new Bun.Transpiler({ loader: 'ts' }), tsx: new Bun.Transpiler({ loader: 'tsx' }) }
 
@@ -78,6 +103,21 @@ describe('architecture', () => {
 
   test('nobody imports what its layer may not know', () => {
     expect(sources.flatMap(forbiddenIn)).toEqual([])
+  })
+
+  test('wings import downward only, types included', () => {
+    expect([...new Set(sources.flatMap(({ path }) => wingOf(path) ?? []))].toSorted()).toEqual(WINGS.toSorted())
+    expect(sources.flatMap(upwardIn)).toEqual([])
+  })
+
+  test('a planted type from above is found, and one from below is not', () => {
+    const planted = (text: string) => upwardIn({ path: 'src/core/ledger/ledger.ts', text })
+    expect(planted(`import type { Plan } from '../inference/plan.ts'`)).toEqual([
+      'src/core/ledger/ledger.ts imports src/core/inference/plan.ts',
+    ])
+    expect(planted(`type Plan = import('../inference/plan.ts').Plan`)).toHaveLength(1)
+    expect(planted(`export type {\n  Gateway,\n} from '../gateway.ts'`)).toHaveLength(1)
+    expect(planted(`import type { Key } from '../identity/keys.ts'`)).toEqual([])
   })
 
   test('only the egress opens connections, nobody tees a stream, nobody logs to the console', () => {

@@ -1,7 +1,6 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type Draft, usablePreset } from '../catalog/presets.ts'
 import { invalid } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isObject, type Json, text } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
@@ -13,6 +12,7 @@ import { ChatPreset, chatDraft } from './presets/chat.ts'
 import { MessagesPreset, messagesDraft } from './presets/messages.ts'
 import { ResponsesPreset, responsesDraft } from './presets/responses.ts'
 import type { CallContext } from './routing.ts'
+import type { DialectWorld } from './world.ts'
 
 /** What a preset may be made of: the body of an inference request, in any dialect. */
 export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, responses: ResponsesPreset } satisfies Record<Dialect, TSchema>
@@ -21,7 +21,7 @@ export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, respon
  * What a checked body says of how to answer, in the chat API's words. Throws 400 where its fields contradict each other, or it
  * names a preset itself: a preset stands on its own.
  */
-export function draftOf<D extends Dialect>(gateway: Gateway, actor: Actor, dialect: D, body: Static<(typeof presetBodies)[D]>): Draft {
+export function draftOf<D extends Dialect>(gateway: DialectWorld, actor: Actor, dialect: D, body: Static<(typeof presetBodies)[D]>): Draft {
   const draft = draftIn(dialect, body)
   const { model, models = [] } = draft.config as { model?: string; models?: string[] }
   if (isObject(body) && body.preset != null) throw invalid('preset: expected none in a preset', 'preset')
@@ -48,7 +48,7 @@ const NOBODY: CallContext = {
   betas: [],
 }
 
-type Understand<Body> = (gateway: Gateway, actor: Actor, body: Body, context: CallContext) => TextCall
+type Understand<Body> = (gateway: DialectWorld, actor: Actor, body: Body, context: CallContext) => TextCall
 type Naming = { model?: string; models?: string[]; preset?: string | null; provider?: object | null }
 
 /**
@@ -111,7 +111,7 @@ function modelled<Body extends Naming>({ preset: _, model: __, ...body }: Body, 
 }
 
 // Of this the models are not looked at: they stand in the body by now. What only a cache would heed is not for a provider.
-function understoodAlone(gateway: Gateway, actor: Actor, { system_prompt, config }: Draft, context: CallContext): TextCall {
+function understoodAlone(gateway: DialectWorld, actor: Actor, { system_prompt, config }: Draft, context: CallContext): TextCall {
   const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
   return understandChat(gateway, actor, { ...fields, messages } as ChatRequest, context)

@@ -1,10 +1,10 @@
-import type { Gateway } from '../gateway.ts'
 import type { Kind } from '../language/work.ts'
 import { hedgeDelay, raced } from './attempt/hedge.ts'
 import { Line } from './attempt/line.ts'
 import { summaryOf } from './attempt/summary.ts'
 import { type Begun, tried } from './attempt/try.ts'
 import type { Running } from './running.ts'
+import type { InferenceWorld } from './world.ts'
 
 /**
  * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, silence, a refused connection or a broken
@@ -12,7 +12,7 @@ import type { Running } from './running.ts'
  * moves on to the next model. A second try goes to none that rests, and only while few calls are on theirs. Where the call or the config
  * wants hedges, a slow one gets a rival. Throws the last failure, with the attempts in `metadata.previous_errors`.
  */
-export async function attemptInOrder<K extends Kind>(gateway: Gateway, running: Running<K>): Promise<Begun<K>> {
+export async function attemptInOrder<K extends Kind>(gateway: InferenceWorld, running: Running<K>): Promise<Begun<K>> {
   const line = new Line<K>(gateway, running)
   for (let next = line.next(); next; next = line.next()) {
     try {

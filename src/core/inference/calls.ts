@@ -2,8 +2,8 @@ import { GatewayError } from '../errors.ts'
 import { Roster } from '../kernel/roster.ts'
 import type { Kind } from '../language/work.ts'
 import type { HeldCall } from '../ledger/ledger.ts'
+import { PATIENCE } from '../tokenizers.ts'
 import type { Running } from './running.ts'
-import { PATIENCE } from './tokenizers.ts'
 
 type RunningCall = Pick<Running<Kind>, 'cancellation' | 'held' | 'soFar'>
 

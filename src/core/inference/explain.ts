@@ -1,9 +1,8 @@
 import { denied, GatewayError } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import { type Actor, actorWith } from '../identity/actor.ts'
 import { managedKey } from '../identity/keys.ts'
 import { managedWorkspace } from '../identity/management.ts'
-import { usdOf } from '../kernel/money'
+import { usdOf } from '../kernel/money.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Amounts, Need } from '../ledger/ledger.ts'
 import { type Policy, policyFor } from '../policy/effective.ts'
@@ -20,6 +19,7 @@ import { chancesOf } from './plan/chance.ts'
 import { askedOf } from './plan/wanted.ts'
 import { type Candidates, type Plan, planAmong } from './plan.ts'
 import { isPayable } from './running.ts'
+import type { InferenceWorld } from './world.ts'
 
 export { Explanation } from './explain/explanation.ts'
 
@@ -36,7 +36,7 @@ export interface As {
  * 400 for such a workspace; whatever the call itself would be refused for is told in the answer.
  */
 export async function explain<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   asker: Actor,
   as: As,
   kind: K,
@@ -49,7 +49,7 @@ export async function explain<K extends Kind>(
   return explanationOf(gateway, { asker, actor, policy }, kind, known)
 }
 
-function actorAs(gateway: Gateway, asker: Actor, { key, workspace_id }: As): Actor {
+function actorAs(gateway: InferenceWorld, asker: Actor, { key, workspace_id }: As): Actor {
   if (key !== undefined) return actorWith(gateway, managedKey(gateway, asker, key))
   return { kind: 'inference', user_id: '', workspace_id: managedWorkspace(gateway, asker, workspace_id), key_hash: null }
 }
@@ -67,7 +67,7 @@ interface Known<K extends Kind> {
 
 /** A call's way up to where it would go out, by the steps of `infer`. */
 async function followed<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   actor: Actor,
   policy: Policy,
   kind: K,
@@ -92,11 +92,11 @@ async function followed<K extends Kind>(
   return known
 }
 
-async function explanationOf<K extends Kind>(gateway: Gateway, question: Question, kind: K, known: Known<K>): Promise<Explanation> {
+async function explanationOf<K extends Kind>(gateway: InferenceWorld, question: Question, kind: K, known: Known<K>): Promise<Explanation> {
   const { actor, policy } = question
   const { call, filtering, candidates, need, amounts, error } = known
   return {
-    workspace: { id: actor.workspace_id, slug: gateway.workspaces.get(actor.workspace_id)?.slug ?? null },
+    workspace: { id: actor.workspace_id, slug: gateway.memory.workspaces.get(actor.workspace_id)?.slug ?? null },
     key: keyOf(gateway, actor),
     policy: await explainedPolicy(gateway, question, filtering?.findings ?? null, need),
     region: call?.origin.region ?? null,
@@ -112,18 +112,18 @@ async function explanationOf<K extends Kind>(gateway: Gateway, question: Questio
   }
 }
 
-function keyOf({ keys }: Gateway, { key_hash }: Actor): Explanation['key'] {
+function keyOf({ memory: { keys } }: InferenceWorld, { key_hash }: Actor): Explanation['key'] {
   const key = keys.get(key_hash ?? '')
   return key ? { hash: key.hash, name: key.name, label: key.label } : null
 }
 
-function presetOf({ presets }: Gateway, preset_id: string | null): Explanation['preset'] {
+function presetOf({ memory: { presets } }: InferenceWorld, preset_id: string | null): Explanation['preset'] {
   const preset = preset_id === null ? undefined : [...presets.values()].find(({ id }) => id === preset_id)
   return preset ? { id: preset.id, slug: preset.slug, version: preset.designated_version.version } : null
 }
 
 function endpointsOf<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   { bounds }: Policy,
   kind: K,
   { call, candidates, plan, amounts }: Known<K>,
@@ -145,7 +145,7 @@ function endpointsOf<K extends Kind>(
 }
 
 function droppedOf<K extends Kind>(
-  { ledger }: Gateway,
+  { ledger }: InferenceWorld,
   { bounds }: Policy,
   kind: K,
   { candidates, plan, need, amounts }: Known<K>,

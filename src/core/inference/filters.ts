@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts'
-import type { Passage } from '../language/passage'
+import type { Passage } from '../language/passage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Policy } from '../policy/effective.ts'
 import type { Match, OpenedRule } from '../policy/filters/rule.ts'

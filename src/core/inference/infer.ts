@@ -1,7 +1,7 @@
 import { byokKeysFor } from '../catalog/byok.ts'
 import { GatewayError } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
+import type { Answer } from '../language/answer.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { policyFor } from '../policy/effective.ts'
 import { admit, mayStill } from './admit.ts'
@@ -11,11 +11,12 @@ import { type Candidates, candidatesFor, type Plan, planAmong, planTo, unordered
 import { routedFailure } from './routing-metadata.ts'
 import { begin, type Running, wordWritten } from './running.ts'
 import { sessionOf } from './sessions.ts'
-import { type Answer, settle, settleFailure } from './settle.ts'
+import { settle, settleFailure } from './settle.ts'
+import type { InferenceWorld } from './world.ts'
 
 /** The life of one call, in the order it happens. Every inference endpoint comes through here. */
 export async function infer<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   actor: Actor,
   kind: K,
   call: Work[K]['call'],
@@ -38,7 +39,7 @@ export async function infer<K extends Kind>(
 
 /** Plans and begins a call. Its place is free again (`leave`) when it is forgotten, or at once where it does not begin. */
 async function start<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   actor: Actor,
   kind: K,
   { call, error, filtering }: Filtered<K>,
@@ -64,7 +65,7 @@ async function start<K extends Kind>(
 }
 
 /** Who would have served a call that is refused. Never throws: why it is refused is known already. */
-function planUnsent<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Plan<K> {
+function planUnsent<K extends Kind>(gateway: InferenceWorld, actor: Actor, kind: K, call: Work[K]['call']): Plan<K> {
   try {
     return unordered(candidatesOf(gateway, actor, kind, call))
   } catch {
@@ -73,7 +74,7 @@ function planUnsent<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, cal
 }
 
 /** Who may serve an actor's call by all that holds for him at this moment. Throws 400 as `planRoute` does. */
-export function candidatesOf<K extends Kind>(gateway: Gateway, actor: Actor, kind: K, call: Work[K]['call']): Candidates<K> {
+export function candidatesOf<K extends Kind>(gateway: InferenceWorld, actor: Actor, kind: K, call: Work[K]['call']): Candidates<K> {
   const { rules } = policyFor(gateway, actor)
   return candidatesFor(gateway, kind, call, { own: byokKeysFor(gateway, actor), rules, session: sessionOf(actor, kind, call) })
 }

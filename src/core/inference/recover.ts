@@ -1,27 +1,27 @@
-import type { Gateway } from '../gateway.ts'
-import { dayOf } from '../kernel/periods'
+import { dayOf } from '../kernel/periods.ts'
 import type { Charge, HeldCall } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
+import type { InferenceWorld } from './world.ts'
 
 /**
  * Settles the calls that a dead process left, each once: their clients got no end, but providers were asked. A call costs its prompt and
  * what it was known to have delivered, and its record says `estimated`. Only for who holds the lock of the data directory. Returns how many
  * there were.
  */
-export async function recover(gateway: Gateway): Promise<number> {
+export async function recover(gateway: InferenceWorld): Promise<number> {
   const left = await deadCalls(gateway)
   await Promise.all(left.map(held => settleDead(gateway, held)))
-  gateway.holds.clear()
+  gateway.journal.holds.clear()
   return left.length
 }
 
 /** The calls of which there is word and no record. */
-export async function deadCalls({ holds, store }: Gateway): Promise<HeldCall[]> {
+export async function deadCalls({ journal: { holds }, store }: InferenceWorld): Promise<HeldCall[]> {
   const left = await Promise.all(holds.left().map(async held => ((await store.generations.byId(held.id)) ? [] : held)))
   return left.flat()
 }
 
-async function settleDead(gateway: Gateway, held: HeldCall): Promise<void> {
+async function settleDead(gateway: InferenceWorld, held: HeldCall): Promise<void> {
   const { key_hash, user_id, workspace_id, byok, spent: nanos } = held
   const settled = gateway.clock.now()
   const charge: Charge = { key_hash, user_id, workspace_id, byok, nanos, day: dayOf(settled) }
@@ -63,9 +63,9 @@ const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: D
 })
 
 /** Writes down what the running answers have come to, so that a dead process leaves word of it, and where the ledger ends. */
-export function checkpoint(gateway: Gateway): void {
+export function checkpoint(gateway: InferenceWorld): void {
   try {
-    gateway.holds.progress(gateway.calls.progress())
+    gateway.journal.holds.progress(gateway.traffic.calls.progress())
     markEnd(gateway)
   } catch {
     // The recorder tells of a disk that fails.
@@ -73,13 +73,13 @@ export function checkpoint(gateway: Gateway): void {
 }
 
 /** Writes down where the ledger ends, beside the store, if it ends elsewhere than before. */
-export function markEnd({ store, head }: Gateway): void {
+export function markEnd({ store, journal: { head } }: InferenceWorld): void {
   const last = store.ledger.head()
   if (last && last.seq !== head.read()?.seq) head.write(last)
 }
 
 /** Throws where rows of the ledger are missing at its end: a damaged log loses its tail without a word, and with it what was spent. */
-export function mustBeWhole({ store, head }: Gateway): void {
+export function mustBeWhole({ store, journal: { head } }: InferenceWorld): void {
   const written = head.read()
   const last = store.ledger.head()
   if (!written || (last && last.seq >= written.seq)) return

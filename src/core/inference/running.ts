@@ -1,6 +1,5 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -10,6 +9,7 @@ import type { Filtering } from './filters/filtering.ts'
 import { kinds } from './kinds.ts'
 import { needOf, promptNanos } from './need.ts'
 import type { Plan } from './plan.ts'
+import type { InferenceWorld } from './world.ts'
 
 /** A call while it runs: who asked for what, what is set aside for it, and what has been tried so far. */
 export interface Running<K extends Kind> {
@@ -62,7 +62,7 @@ export const isAbandoned = ({ cancellation }: Running<Kind>): boolean => cancell
  * where a limit has not enough left.
  */
 export function begin<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   actor: Actor,
   kind: K,
   call: Work[K]['call'],
@@ -95,8 +95,8 @@ export function begin<K extends Kind>(
     forget: () => undefined,
   }
   running.held = hold && heldFor(running, hold)
-  running.word = running.held && gateway.holds.open(running.held)
-  const unlisted = gateway.calls.add(running)
+  running.word = running.held && gateway.journal.holds.open(running.held)
+  const unlisted = gateway.traffic.calls.add(running)
   running.forget = () => {
     unlisted()
     leave()
@@ -106,7 +106,7 @@ export function begin<K extends Kind>(
 
 /** Set aside for a key's call, where it is to be sent at all. Throws 402 where a limit has not enough left. */
 function holdFor<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   { key_hash, user_id, workspace_id }: Actor,
   kind: K,
   call: Work[K]['call'],
@@ -143,7 +143,7 @@ function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { pa
  * Waits until word of the call is left, so that a dead process cannot forget it: before that it must not go out. Throws 503, with everything
  * given back, when that cannot be done.
  */
-export async function wordWritten({ ledger }: Gateway, { word, hold, forget }: Running<Kind>): Promise<void> {
+export async function wordWritten({ ledger }: InferenceWorld, { word, hold, forget }: Running<Kind>): Promise<void> {
   try {
     await word?.written
   } catch (thrown) {

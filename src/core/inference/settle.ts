@@ -1,14 +1,15 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
-import { type Ending, type Sequence, watch } from '../kernel/iterate.ts'
-import { dayOf } from '../kernel/periods'
+import { type Ending, watch } from '../kernel/iterate.ts'
+import { dayOf } from '../kernel/periods.ts'
+import type { Answer } from '../language/answer.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
-import { inputTokens, outputTokens, type Receipt, textUsage, type Usage } from '../language/usage.ts'
+import { freeReceipt, inputTokens, outputTokens, type Receipt, textUsage, type Usage } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { costOf } from '../ledger/cost.ts'
 import type { Charge } from '../ledger/ledger.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
+import { familyOf } from '../tokenizers/families.ts'
 import type { Begun } from './attempt/try.ts'
 import { filteredAnswer } from './filters/answer.ts'
 import { isFault } from './health.ts'
@@ -19,24 +20,13 @@ import { routeTo } from './plan/wanted.ts'
 import { shownRouting } from './routing-metadata.ts'
 import { type Attempt, clientLeft, isAbandoned, type Running } from './running.ts'
 import { sessionOf } from './sessions.ts'
-import { familyOf } from './tokenizers/families.ts'
-
-/** An answer on its way to the client. Reading it to its end, or leaving it, settles the call: always, and once. */
-export interface Answer<K extends Kind> {
-  id: string
-  /** The model that serves, by our slug. */
-  model: string
-  provider: string
-  /** Unix seconds. */
-  created: number
-  parts: Sequence<AnswerPart<K>[]>
-}
+import type { InferenceWorld } from './world.ts'
 
 /**
  * The answer with its meter running. At its end the cost is counted and the call recorded, and only then comes the last
  * batch, with the receipt: whoever has read it knows that the record outlives this process.
  */
-export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, begun: Begun<K>): Answer<K> {
+export function settle<K extends Kind>(gateway: InferenceWorld, running: Running<K>, begun: Begun<K>): Answer<K> {
   const meter = kinds[running.kind].meter(running.call)
   const { endpoint } = begun
   running.soFar = () => soFar(running, endpoint, meter)
@@ -55,7 +45,7 @@ export function settle<K extends Kind>(gateway: Gateway, running: Running<K>, be
  * Settles a call that no endpoint answered: nothing was delivered, so nothing is charged. Never throws: what the caller must
  * hear of is the failure, not that it could not be written down.
  */
-export async function settleFailure<K extends Kind>(gateway: Gateway, running: Running<K>, error: GatewayError): Promise<void> {
+export async function settleFailure<K extends Kind>(gateway: InferenceWorld, running: Running<K>, error: GatewayError): Promise<void> {
   const receipt = freeReceipt(textUsage(0, 0))
   const meter = kinds[running.kind].meter(running.call)
   const outcome = { endpoint: null, meter, receipt, error, ...endOf(gateway, running) }
@@ -63,7 +53,7 @@ export async function settleFailure<K extends Kind>(gateway: Gateway, running: R
 }
 
 async function close(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   running: Running<Kind>,
   { endpoint, sent }: Begun<Kind>,
   meter: Meter<never>,
@@ -71,8 +61,8 @@ async function close(
 ): Promise<CommonPart[]> {
   const error = errorOf(running, ending)
   const end = endOf(gateway, running)
-  if (error && !end.cancelled) gateway.health.failed(endpoint, error)
-  else gateway.health.ended(endpoint, sent, error ? null : tokensOf(meter))
+  if (error && !end.cancelled) gateway.traffic.health.failed(endpoint, error)
+  else gateway.traffic.health.ended(endpoint, sent, error ? null : tokensOf(meter))
   judge(gateway, endpoint, meter, error)
   const receipt = await receiptFor(gateway, endpoint, meter, error)
   if (!error) remember(gateway, running, endpoint, receipt)
@@ -96,7 +86,7 @@ function lastParts(receipt: Receipt, failure: GatewayError | null, besides: Rece
 }
 
 /** What the answer tells of how well its endpoint calls tools. One that broke off tells it where that was the endpoint's own fault. */
-function judge({ health, events }: Gateway, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): void {
+function judge({ traffic: { health }, events }: InferenceWorld, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): void {
   if (error && !isFault(error)) return
   const isSound = meter.isSound(error !== null)
   if (isSound === null) return
@@ -107,12 +97,12 @@ function judge({ health, events }: Gateway, endpoint: Endpoint, meter: Meter<nev
 const tokensOf = ({ usage, soFar }: Meter<never>): number => (usage ? outputTokens(usage) : soFar)
 
 /** Where the conversation is answered, so that it may go on there. */
-function remember(gateway: Gateway, { actor, kind, call, plan }: Running<Kind>, endpoint: Endpoint, { usage }: Receipt): void {
+function remember(gateway: InferenceWorld, { actor, kind, call, plan }: Running<Kind>, endpoint: Endpoint, { usage }: Receipt): void {
   const session = sessionOf(actor, kind, call)
   if (!session) return
-  gateway.sessions.answered(session, endpoint, usage)
+  gateway.traffic.sessions.answered(session, endpoint, usage)
   const route = routeTo(plan.models, endpoint)
-  if (route) gateway.sessions.routed(session, memoryOf(call, route.router), endpoint, usage)
+  if (route) gateway.traffic.sessions.routed(session, memoryOf(call, route.router), endpoint, usage)
 }
 
 /** What an answer has come to while it is still being given: its prompt as estimated, and what was delivered by a rule of thumb. */
@@ -131,7 +121,7 @@ function errorOf(running: Running<Kind>, ending: Ending): GatewayError | null {
  * broke off. Nothing delivered, or an answer without output that ended in an error or for no reason, costs nothing (wire
  * reference K.8).
  */
-async function receiptFor(gateway: Gateway, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Promise<Receipt> {
+async function receiptFor(gateway: InferenceWorld, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Promise<Receipt> {
   const counted = meter.usage && !isNoCount(meter.usage, meter) ? meter.usage : null
   const brokenOff = error !== null && meter.finish === null
   const { is_byok } = endpoint
@@ -161,20 +151,11 @@ function receipt(usage: Usage, usageSource: Receipt['usageSource'], { prices, is
   return { usage, usageSource, cost: is_byok ? 0n : cost, cost_details, is_byok }
 }
 
-/** The receipt of a call that costs nothing. */
-export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
-  usage,
-  usageSource: 'none',
-  cost: 0n,
-  cost_details: { prompt: 0n, completion: 0n },
-  is_byok,
-})
-
 /** What the provider charges. Null where nobody knows. */
 const upstreamCost = ({ cost_details }: Receipt): bigint | null => cost_details && cost_details.prompt + cost_details.completion
 
 /** The ledger and then the record, once. Resolves when the record outlives this process; who listens for it hears of it then. */
-function record(gateway: Gateway, running: Running<Kind>, outcome: Outcome): Promise<void> {
+function record(gateway: InferenceWorld, running: Running<Kind>, outcome: Outcome): Promise<void> {
   const settled = gateway.clock.now()
   const charge = chargeFor(running, outcome.receipt, settled)
   if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
@@ -199,7 +180,7 @@ interface Outcome {
 }
 
 // Seen when the answer ends: what happens while it is being counted is no part of it.
-const endOf = (gateway: Gateway, running: Running<Kind>) => ({ ended: gateway.clock.ticks(), cancelled: isAbandoned(running) })
+const endOf = (gateway: InferenceWorld, running: Running<Kind>) => ({ ended: gateway.clock.ticks(), cancelled: isAbandoned(running) })
 
 function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): Generation {
   const { endpoint, meter, receipt, error, ended, cancelled } = outcome

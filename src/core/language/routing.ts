@@ -55,6 +55,9 @@ export const PERCENTILES = ['p50', 'p75', 'p90', 'p99'] as const
 
 export type Percentile = (typeof PERCENTILES)[number]
 
+/** A number at each of them. */
+export type Percentiles = Record<Percentile, number>
+
 /** What is wanted at these percentiles; all of it. */
 export type Cutoffs = Partial<Record<Percentile, number>>
 
@@ -65,3 +68,14 @@ export type Router = (typeof ROUTERS)[number]
 
 /** One that heeds what it is told of how to choose. */
 export type AutoRouter = Exclude<Router, 'free'>
+
+/** Which choice a slug asks for: a router's name, whose author is the service in any of its names. A model of the catalogue goes before. */
+export function routerCalled({ service_name }: { service_name: string }, slug: string): Router | undefined {
+  const at = slug.indexOf('/')
+  const author = slug.slice(0, at)
+  const isOurs = author === service_name || SERVICES.includes(author)
+  return isOurs ? ROUTERS.find(router => router === slug.slice(at + 1)) : undefined
+}
+
+/** A name that carries the service's name may be said in both forms. */
+const SERVICES = ['gateway', 'openrouter']

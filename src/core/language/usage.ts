@@ -33,3 +33,12 @@ export const textUsage = (prompt: number, completion: number): Usage => ({
   prediction: null,
   web_search_requests: null,
 })
+
+/** The receipt of a call that costs nothing. */
+export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
+  usage,
+  usageSource: 'none',
+  cost: 0n,
+  cost_details: { prompt: 0n, completion: 0n },
+  is_byok,
+})

@@ -25,3 +25,9 @@ export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): s
   const text = JSON.stringify([before, id, settled_at, key_hash, user_id, workspace_id, byok, String(nanos), source])
   return Bun.CryptoHasher.hash('sha256', text, 'hex')
 }
+
+/** Where the ledger ended when it was last written down. */
+export interface HeadFile {
+  read(): LedgerHead | null
+  write(head: LedgerHead): void
+}

@@ -2,7 +2,16 @@ import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { nextTurn } from '../kernel/clock.ts'
 import type { Charge } from '../ledger/ledger.ts'
-import type { Generation, GenerationStore } from './generations.ts'
+import type { Finding, Generation, GenerationStore } from './generations.ts'
+
+declare module '../events.ts' {
+  interface EventMap {
+    'generation.finished': Generation
+    /** A content filter found something in a finished call. */
+    'filter.matched': { generation_id: string } & Finding
+    'store.failing': { error: unknown }
+  }
+}
 
 /** A finished call and what it cost. Null: nothing may be charged to a key. */
 export interface Entry {

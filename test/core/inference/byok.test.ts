@@ -144,8 +144,8 @@ describe('a plan with provider keys', () => {
 
   test('with a key that cannot be opened has only what the key leaves', async () => {
     const { data } = await add('one', 'a', { is_required: true })
-    const own = gateway.byok.get(data.id)
-    if (own) gateway.byok.set({ ...own, isReadable: false, providers: new Map() })
+    const own = gateway.memory.byok.get(data.id)
+    if (own) gateway.memory.byok.set({ ...own, isReadable: false, providers: new Map() })
     expect(tried()).toEqual(['two:own'])
   })
 
@@ -195,9 +195,9 @@ describe('how endpoints are', () => {
     rmSync(data, { recursive: true, force: true })
   })
 
-  const resting = () => planFor().endpoints.filter(endpoint => gateway.health.restsUntil(endpoint) > 0)
+  const resting = () => planFor().endpoints.filter(endpoint => gateway.traffic.health.restsUntil(endpoint) > 0)
   const fail = (endpoint: Endpoint | undefined) => {
-    for (let i = 0; i < 5 && endpoint; i++) gateway.health.failed(endpoint, new GatewayError('timeout', 'no'))
+    for (let i = 0; i < 5 && endpoint; i++) gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
   }
   const change = async (id: string, change: ByokChange) => {
     await updateByokKey(other, operator(other), id, change)
@@ -209,12 +209,12 @@ describe('how endpoints are', () => {
     await other.catchUp()
     const [first] = planFor().endpoints
     fail(first)
-    gateway.sessions.answered({ key: 's', isNamed: true }, { ...(first ?? endpointOf()), prices: CACHED }, textUsage(1, 1))
+    gateway.traffic.sessions.answered({ key: 's', isNamed: true }, { ...(first ?? endpointOf()), prices: CACHED }, textUsage(1, 1))
     await change(key.id, { name: 'renamed' })
     const again = resting()
     expect(again.map(({ id, is_byok }) => [id, is_byok])).toEqual([[first?.id ?? '', true]])
     expect(again[0]).not.toBe(first)
-    expect(gateway.sessions.placeOf({ key: 's', isNamed: true }, 'acme/small')).toBe(first?.id)
+    expect(gateway.traffic.sessions.placeOf({ key: 's', isNamed: true }, 'acme/small')).toBe(first?.id)
   })
 
   test('begins anew for a key with another credential, and for no other', async () => {

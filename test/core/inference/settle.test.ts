@@ -5,10 +5,10 @@ import { operator } from '../../../src/core/identity/actor.ts'
 import { planTo } from '../../../src/core/inference/plan.ts'
 import { begin } from '../../../src/core/inference/running.ts'
 import { settle } from '../../../src/core/inference/settle.ts'
-import type { Tokenizers } from '../../../src/core/inference/tokenizers.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
+import type { Tokenizers } from '../../../src/core/tokenizers.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
@@ -47,10 +47,10 @@ describe('an answer whose provider did not count', () => {
     const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH])
     const all = answer.parts.all()
     await Bun.sleep(0)
-    expect([tokenizers.asked, finished, gateway.calls.size]).toEqual([[['Hi'], ['Hello']], [], 1])
+    expect([tokenizers.asked, finished, gateway.traffic.calls.size]).toEqual([[['Hi'], ['Hello']], [], 1])
     tokenizers.close()
     expect((await all).at(-1)).toMatchObject([{ type: 'receipt', receipt: { usageSource: 'estimated', usage: { output: { text: 7 } } } }])
-    expect([finished.length, gateway.calls.size]).toEqual([1, 0])
+    expect([finished.length, gateway.traffic.calls.size]).toEqual([1, 0])
     expect(finished[0]).toMatchObject({ native_tokens_completion: 7, generation_time: 0 })
     await gateway.close()
   })

@@ -100,7 +100,7 @@ describe('SQLite in a file', () => {
   test('a file of the first schema is brought up to date, and what it remembers stays', async () => {
     const path = newPath()
     const old = new Database(path, { create: true })
-    old.run(await Bun.file(join(import.meta.dir, '../../../src/core/store/migrations/001-first.sql')).text())
+    old.run(await Bun.file(join(import.meta.dir, '../../../src/core/store/sqlite/migrations/001-first.sql')).text())
     old.run('pragma user_version = 1')
     const { preset_id: _, contentFilters: __, data_region: ___, router: ____, provider_responses, ...known } = generationWith({ id: 'a' })
     const row = { ...known, provider_responses: JSON.stringify(provider_responses) }

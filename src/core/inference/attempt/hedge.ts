@@ -1,9 +1,9 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Running } from '../running.ts'
+import type { InferenceWorld } from '../world.ts'
 import type { Line } from './line.ts'
 import { isWorthFallback } from './summary.ts'
 import { type Begun, type Try, tried } from './try.ts'
@@ -14,7 +14,7 @@ import { type Begun, type Try, tried } from './try.ts'
  * measures how long they take to begin.
  */
 export function hedgeDelay(
-  { config, health }: Gateway,
+  { config, traffic: { health } }: InferenceWorld,
   { call, plan }: Pick<Running<Kind>, 'call' | 'plan'>,
   endpoint: Endpoint,
 ): number | null {
@@ -30,7 +30,7 @@ export function hedgeDelay(
  * the one that answers, and the other is cancelled; where one fails the other goes on. Null where both have, which the line has heard of.
  */
 export async function raced<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   running: Running<K>,
   line: Line<K>,
   first: Try,
@@ -63,13 +63,13 @@ interface Outcome<K extends Kind> {
 }
 
 class Race<K extends Kind> {
-  readonly #gateway: Gateway
+  readonly #gateway: InferenceWorld
   readonly #running: Running<K>
   readonly #line: Line<K>
   readonly #delay: number
   readonly #alarm: Alarm
 
-  constructor(gateway: Gateway, running: Running<K>, line: Line<K>, delay: number) {
+  constructor(gateway: InferenceWorld, running: Running<K>, line: Line<K>, delay: number) {
     this.#gateway = gateway
     this.#running = running
     this.#line = line
@@ -122,7 +122,10 @@ class Race<K extends Kind> {
 
   // Closed at once, also where both have answered in the same moment. All that a try waits for ends when it is cancelled.
   async #giveUp({ one, outcome }: Runner<K>): Promise<void> {
-    const { clock, health } = this.#gateway
+    const {
+      clock,
+      traffic: { health },
+    } = this.#gateway
     one.cancellation.cancel(GIVEN_UP)
     const { begun } = await outcome
     await begun?.rest?.return?.()

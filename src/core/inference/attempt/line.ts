@@ -1,8 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { AnswerPart, Kind } from '../../language/work.ts'
 import type { Running } from '../running.ts'
+import type { InferenceWorld } from '../world.ts'
 import { type Failure, isWorthFallback } from './summary.ts'
 import type { Try } from './try.ts'
 
@@ -14,12 +14,12 @@ export class Line<K extends Kind> {
   readonly failures: Failure[] = []
   /** What was sent, for a caller who asked to see it. */
   readonly echoes: AnswerPart<K>[] = []
-  readonly #gateway: Gateway
+  readonly #gateway: InferenceWorld
   readonly #running: Running<K>
   readonly #asked: Endpoint[] = []
   #isStopped = false
 
-  constructor(gateway: Gateway, running: Running<K>) {
+  constructor(gateway: InferenceWorld, running: Running<K>) {
     this.#gateway = gateway
     this.#running = running
   }
@@ -31,10 +31,10 @@ export class Line<K extends Kind> {
   next(): Try | undefined {
     const isRetry = this.#asked.length > 0
     if (this.#isStopped || this.#asked.length === MOST_TRIES) return undefined
-    if (isRetry && !this.#gateway.retries.take()) return undefined
+    if (isRetry && !this.#gateway.traffic.retries.take()) return undefined
     const endpoint = this.#firstWell() ?? (isRetry ? undefined : this.#running.plan.endpoints[0])
     if (endpoint) return this.#turnOf(endpoint, isRetry)
-    if (isRetry) this.#gateway.retries.leave()
+    if (isRetry) this.#gateway.traffic.retries.leave()
     return undefined
   }
 
@@ -48,7 +48,7 @@ export class Line<K extends Kind> {
 
   /** Nobody waits for the try any more. */
   over({ isRetry }: Try): void {
-    if (isRetry) this.#gateway.retries.leave()
+    if (isRetry) this.#gateway.traffic.retries.leave()
   }
 
   #turnOf(endpoint: Endpoint, isRetry: boolean): Try {
@@ -59,7 +59,9 @@ export class Line<K extends Kind> {
 
   // Looked at here and not in the plan alone: since that was made, another call may have begun to try whether the endpoint is well.
   #firstWell(): Endpoint | undefined {
-    const { health } = this.#gateway
+    const {
+      traffic: { health },
+    } = this.#gateway
     for (const endpoint of this.#running.plan.endpoints)
       if (!this.#asked.includes(endpoint) && !this.#hasRefused(endpoint.model) && health.admits(endpoint)) return endpoint
     return undefined

@@ -1,6 +1,6 @@
 import { type SchemaOptions, type Static, type TSchema, Type } from '@sinclair/typebox'
 import { oneOf } from '../../dialects/schema.ts'
-import { PERIODS } from '../../kernel/periods'
+import { PERIODS } from '../../kernel/periods.ts'
 import { REGIONS } from '../../language/region.ts'
 
 /** What a dry run tells of a call, as its JSON looks. Money in USD, prices in USD per token as decimal texts, times in ISO 8601. */

@@ -1,9 +1,9 @@
 import { FREE_VARIANT } from '../../catalog/models/free.ts'
 import type { Model } from '../../catalog/models.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { AutoRouter, RouterWishes } from '../../language/routing.ts'
 import type { Stage } from '../routing-metadata.ts'
+import type { InferenceWorld } from '../world.ts'
 import { isLike, patternOf } from './auto-router/pattern.ts'
 import { type Band, bandOf, type Candidate, fittest, priced, ranked } from './auto-router/rank.ts'
 import { type Task, taskOf } from './auto-router/task.ts'
@@ -16,7 +16,7 @@ import { nothingToChoose } from './refusal.ts'
  * its task. The model that has answered the session before stays while it may be chosen, and so does one that the caller pins. The same
  * call has the same choice wherever nothing else has changed.
  */
-export function autoRouted(gateway: Gateway, router: AutoRouter, asked: Asked): Chosen {
+export function autoRouted(gateway: InferenceWorld, router: AutoRouter, asked: Asked): Chosen {
   const { call, session } = asked
   const wishes = wishesOf(call, router)
   const needs = needsOf(call)
@@ -26,7 +26,7 @@ export function autoRouted(gateway: Gateway, router: AutoRouter, asked: Asked): 
   const candidates = ranked(bestOf(choices.map(choice => priced(choice, task, needs, call))))
   const band = bandOf(candidates, wishes)
   const order = [...fittest(band.inside, task, needs, call), ...band.below]
-  const kept = keptAmong(gateway, candidates, wishes, call, session && gateway.sessions.placeOf(session, memoryOf(call, router)))
+  const kept = keptAmong(gateway, candidates, wishes, call, session && gateway.traffic.sessions.placeOf(session, memoryOf(call, router)))
   const chosen = [...new Set([...(kept ? [kept.model] : []), ...order.map(({ model }) => model)])].slice(0, MOST_CHOSEN)
   return {
     models: chosen,
@@ -40,7 +40,7 @@ const ALLOWED_MODELS = 'allowed_models'
 const FREE_MODELS = 'free_models'
 
 /** Says of a model by which word it is barred, if by any. */
-function barring({ catalog, config }: Gateway, { allowed, excluded }: RouterWishes): (model: Model) => string | undefined {
+function barring({ catalog, config }: InferenceWorld, { allowed, excluded }: RouterWishes): (model: Model) => string | undefined {
   const isAllowed = allowed && named(allowed, catalog.models)
   const isExcluded = excluded && named(excluded, catalog.models)
   return model => {
@@ -55,7 +55,7 @@ function barring({ catalog, config }: Gateway, { allowed, excluded }: RouterWish
 const baseOf = (slug: string) => (slug.includes(':') ? slug.slice(0, slug.lastIndexOf(':')) : slug)
 
 /** Says of a slug that one of the patterns means it. A pattern without a star may be another name of a model. */
-function named(said: string[], models: Gateway['catalog']['models']): (slug: string) => boolean {
+function named(said: string[], models: InferenceWorld['catalog']['models']): (slug: string) => boolean {
   const names = said.filter(one => !one.includes('*'))
   const slugs = new Set(names.flatMap(name => [name, models.get(name)?.id.toLowerCase() ?? name]))
   const patterns = said.filter(one => one.includes('*')).map(patternOf)
@@ -98,7 +98,7 @@ function bestOf(candidates: Candidate[]): Candidate[] {
 
 /** The candidate that goes on with what it has begun. */
 function keptAmong(
-  { catalog }: Gateway,
+  { catalog }: InferenceWorld,
   candidates: Candidate[],
   { pinned }: RouterWishes,
   { turns }: TextCall,

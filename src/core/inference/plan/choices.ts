@@ -1,12 +1,12 @@
 import type { OpenedKey } from '../../catalog/byok/opened.ts'
 import type { Catalog, Endpoint, Model } from '../../catalog/models.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Rule } from '../../policy/rules.ts'
 import { turnsOf } from '../byok.ts'
 import { kinds } from '../kinds.ts'
 import { unsupportedBy } from '../parameters.ts'
 import type { Session } from '../sessions.ts'
+import type { InferenceWorld } from '../world.ts'
 import type { Dropped } from './refusal.ts'
 import { forbidding } from './wishes.ts'
 
@@ -73,7 +73,7 @@ const INPUTS = ['image', 'audio', 'video', 'file'] as const
  * added to `excluded`.
  */
 export function choicesAmong(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   models: Model[],
   asked: Asked,
   needs: Needs,
@@ -93,7 +93,7 @@ export function choicesAmong(
 
 const NONE: Endpoint[] = []
 
-function endpointsFor(gateway: Gateway, model: Model, { call, own, rules }: Asked, needs: Needs, excluded: Excluded): Endpoint[] {
+function endpointsFor(gateway: InferenceWorld, model: Model, { call, own, rules }: Asked, needs: Needs, excluded: Excluded): Endpoint[] {
   const withheld: Dropped[] = []
   const turns = turnsOf(gateway, model, own, withheld)
   for (const { by } of withheld) excluded.by.add(by)

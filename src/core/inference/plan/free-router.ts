@@ -1,6 +1,6 @@
 import { costsNothing, FREE_VARIANT } from '../../catalog/models/free.ts'
 import type { Catalog, Model } from '../../catalog/models.ts'
-import type { Gateway } from '../../gateway.ts'
+import type { InferenceWorld } from '../world.ts'
 import { type Asked, type Choice, choicesAmong, type Excluded, isSandbox, needsOf, textModels } from './choices.ts'
 import { type Chosen, MOST_CHOSEN, memoryOf } from './chosen.ts'
 import { nothingToChoose } from './refusal.ts'
@@ -9,13 +9,13 @@ import { nothingToChoose } from './refusal.ts'
  * Chooses models that cost nothing, at random: of those that the call may go to and that take what it has. One that has answered the
  * session before stays. The sandbox is chosen where nothing is configured that is free.
  */
-export function freeRouted(gateway: Gateway, asked: Asked): Chosen {
+export function freeRouted(gateway: InferenceWorld, asked: Asked): Chosen {
   const { call, session } = asked
   const excluded: Excluded = { by: new Set(), rules: new Set() }
   const choices = choicesAmong(gateway, freeModels(gateway.catalog), asked, needsOf(call), excluded)
   const real = choices.filter(({ model }) => !isSandbox(model))
   const candidates = real.length > 0 ? real : choices
-  const remembered = session && gateway.sessions.placeOf(session, memoryOf(call, 'free'))
+  const remembered = session && gateway.traffic.sessions.placeOf(session, memoryOf(call, 'free'))
   const kept = candidates.filter(({ model }) => model.id === remembered)
   const models = [...new Set([...kept, ...shuffled(gateway, candidates)])].slice(0, MOST_CHOSEN).map(({ model }) => model)
   const [first] = models
@@ -46,7 +46,7 @@ const freeOf = ({ models }: Catalog, model: Model): Model | undefined =>
   model.endpoints.length > 0 && model.endpoints.every(costsNothing) ? model : models.get(model.id + FREE_VARIANT)
 
 /** All in an order drawn by lot, in which each is as likely at each place. */
-function shuffled({ random }: Gateway, choices: Choice[]): Choice[] {
+function shuffled({ ids: { random } }: InferenceWorld, choices: Choice[]): Choice[] {
   const lots = choices.map(choice => ({ choice, lot: random() }))
   return lots.sort((a, b) => a.lot - b.lot).map(({ choice }) => choice)
 }

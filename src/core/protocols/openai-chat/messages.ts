@@ -1,4 +1,4 @@
-import type { Quirks } from '../../config/quirks'
+import type { Quirks } from '../../config/quirks.ts'
 import { type Block, type CacheControl, namesInText, type Turn } from '../../language/message.ts'
 import { nineLetters } from '../tool-names.ts'
 

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Quirks } from '../../config/quirks'
+import type { Quirks } from '../../config/quirks.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Params, Reasoning } from '../../language/params.ts'

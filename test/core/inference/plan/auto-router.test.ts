@@ -255,7 +255,7 @@ test('a session that is named keeps the model, while it may be chosen and is to 
     planRoute(own, 'text', asking(wishes, call), { session }).stages[0]?.data
   const endpoint = own.catalog.models.get('acme/m1')?.endpoints[0] as Endpoint
   const usage = { input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 } } as never
-  own.sessions.routed(session, 'auto usual', endpoint, usage)
+  own.traffic.sessions.routed(session, 'auto usual', endpoint, usage)
   expect(first({})).toMatchObject({ chosen: 'acme/m1', kept: 'session' })
   expect(first({}, says('Write a Python function'))).toMatchObject({ chosen: 'acme/m1', kept: 'session' })
   expect(first({ excluded: ['acme/m1'] })).toMatchObject({ chosen: 'acme/m0' })

@@ -75,7 +75,7 @@ describe('the free router', () => {
     const [endpoint] = gateway.catalog.models.get('acme/mixed:free')?.endpoints ?? []
     if (!endpoint) throw new Error('There is no such endpoint')
     const usage = { input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 } } as never
-    gateway.sessions.routed(session, 'free usual', endpoint, usage)
+    gateway.traffic.sessions.routed(session, 'free usual', endpoint, usage)
     for (let i = 0; i < 20; i++) {
       const plan = planRoute(gateway, 'text', textCall({ models: ['openrouter/free'] }), { session })
       expect(plan.models[0]?.model.id).toBe('acme/mixed:free')

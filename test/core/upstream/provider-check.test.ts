@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
-import { checkProviders } from '../../../../src/core/catalog/providers/check.ts'
-import type { GatewayError } from '../../../../src/core/errors.ts'
-import { testGateway } from '../../../support/gateway.ts'
-import { body, type Hit, head, json, type Script, startUpstream, status, type Upstream } from '../../../support/upstream.ts'
+import type { GatewayError } from '../../../src/core/errors.ts'
+import { checkProviders } from '../../../src/core/upstream/provider-check.ts'
+import { testGateway } from '../../support/gateway.ts'
+import { body, type Hit, head, json, type Script, startUpstream, status, type Upstream } from '../../support/upstream.ts'
 
 let upstream: Upstream
 beforeEach(async () => {

@@ -1,10 +1,14 @@
-import { GatewayError, invalid, notFound } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
-import { Cancellation } from '../../kernel/cancellation.ts'
-import { isObject } from '../../kernel/json.ts'
-import { authorize } from '../../upstream/authorize.ts'
-import { Deadline } from '../../upstream/deadline.ts'
-import type { Provider } from '../providers.ts'
+import type { Provider } from '../catalog/providers.ts'
+import type { CatalogWorld } from '../catalog/world.ts'
+import { GatewayError, invalid, notFound } from '../errors.ts'
+import { Cancellation } from '../kernel/cancellation.ts'
+import { isObject } from '../kernel/json.ts'
+import { authorize } from './authorize.ts'
+import { Deadline } from './deadline.ts'
+import type { UpstreamWorld } from './world.ts'
+
+/** What a check reaches for: the catalogue and the way out. */
+type CheckWorld = CatalogWorld & UpstreamWorld
 
 /** What one request that costs nothing has told of a provider. */
 export interface ProviderCheck {
@@ -22,16 +26,16 @@ export interface ProviderCheck {
  * Asks every configured provider, or these, for what costs nothing and wants the credential: the list of its models, or an access token. Each has
  * so long to answer. Throws 404 for a provider that nobody knows, 400 for one that is not configured.
  */
-export async function checkProviders(gateway: Gateway, slugs: string[], milliseconds: number): Promise<{ data: ProviderCheck[] }> {
+export async function checkProviders(gateway: CheckWorld, slugs: string[], milliseconds: number): Promise<{ data: ProviderCheck[] }> {
   const providers = slugs.length > 0 ? slugs.map(slug => configured(gateway, slug)) : allConfigured(gateway)
   return { data: await Promise.all(providers.map(provider => check(gateway, provider, milliseconds))) }
 }
 
 // The sandbox answers from within.
-const allConfigured = ({ catalog }: Gateway): Provider[] =>
+const allConfigured = ({ catalog }: CheckWorld): Provider[] =>
   [...catalog.providers.values()].filter(provider => provider.configured && provider.protocol !== 'sandbox')
 
-function configured({ catalog }: Gateway, slug: string): Provider {
+function configured({ catalog }: CheckWorld, slug: string): Provider {
   const provider = catalog.providers.get(slug)
   if (!provider) throw notFound(`${JSON.stringify(slug.slice(0, 200))} is not a provider of this gateway`)
   if (!provider.configured) throw invalid(`${slug}: expected a provider that is configured`)
@@ -40,7 +44,7 @@ function configured({ catalog }: Gateway, slug: string): Provider {
 
 type Verdict = Pick<ProviderCheck, 'ok' | 'status' | 'error'>
 
-async function check(gateway: Gateway, provider: Provider, milliseconds: number): Promise<ProviderCheck> {
+async function check(gateway: CheckWorld, provider: Provider, milliseconds: number): Promise<ProviderCheck> {
   const { slug } = provider
   const question = questionOf(provider)
   if (!question) return { provider: slug, ok: null, status: null, milliseconds: null, error: 'cannot be checked without cost' }
@@ -50,7 +54,7 @@ async function check(gateway: Gateway, provider: Provider, milliseconds: number)
 }
 
 /** Asks a provider. Throws where there is no answer. */
-type Question = (gateway: Gateway, provider: Provider, milliseconds: number) => Promise<Verdict>
+type Question = (gateway: CheckWorld, provider: Provider, milliseconds: number) => Promise<Verdict>
 
 function questionOf({ auth, protocol, base_url }: Provider): Question | undefined {
   if (auth === 'google-service-account') return askForToken
@@ -61,7 +65,11 @@ const fine: Verdict = { ok: true, status: 200, error: null }
 const wrong = (status: number | null, error: string): Verdict => ({ ok: false, status, error })
 const untold = (status: number, error: string): Verdict => ({ ok: null, status, error })
 
-async function askForToken({ accessTokens }: Gateway, { service_account }: Provider, milliseconds: number): Promise<Verdict> {
+async function askForToken(
+  { egress: { accessTokens } }: CheckWorld,
+  { service_account }: Provider,
+  milliseconds: number,
+): Promise<Verdict> {
   if (!service_account) return wrong(null, 'has no service account')
   const deadline = deadlineOf(milliseconds)
   try {
@@ -79,7 +87,7 @@ const deadlineOf = (milliseconds: number): Deadline =>
   new Deadline(new Cancellation(), { firstByte: milliseconds, idle: milliseconds, total: milliseconds })
 
 // Some list their models to everybody: then nothing was said of the credential.
-async function askForModels(gateway: Gateway, provider: Provider, milliseconds: number): Promise<Verdict> {
+async function askForModels(gateway: CheckWorld, provider: Provider, milliseconds: number): Promise<Verdict> {
   const { status, isList } = await asked(gateway, provider, milliseconds)
   if (status !== 200) return refused(status)
   if (!isList) return wrong(status, 'the answer is no list of models: is base_url right?')
@@ -116,12 +124,12 @@ function listOf(protocol: string, base_url: string): { url: string; headers?: Re
 
 const LARGEST = 16 * 1024 * 1024
 
-async function asked(gateway: Gateway, provider: Provider, milliseconds: number): Promise<{ status: number; isList: boolean }> {
+async function asked(gateway: CheckWorld, provider: Provider, milliseconds: number): Promise<{ status: number; isList: boolean }> {
   const { url = '', headers = {} } = listOf(provider.protocol, provider.base_url) ?? {}
   const deadline = deadlineOf(milliseconds)
   try {
     const outgoing = await authorize(gateway, { ...provider, base_url: url }, { path: '', headers, body: {} }, deadline.attempt)
-    const incoming = await gateway.egress({ ...outgoing, method: 'GET', body: '' }, deadline.attempt)
+    const incoming = await gateway.egress.send({ ...outgoing, method: 'GET', body: '' }, deadline.attempt)
     const text = incoming.status === 200 ? await incoming.text(LARGEST, () => deadline.touched()) : ''
     return { status: incoming.status, isList: isList(text) }
   } catch (thrown) {

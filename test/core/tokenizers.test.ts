@@ -3,9 +3,9 @@ import { Tokenizer } from 'ai-tokenizer'
 import * as claude from 'ai-tokenizer/encoding/claude'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { estimateTokenCount } from 'tokenx'
-import { startWorker } from '../../../src/core/inference/tokenizers/encoder.ts'
-import { FAMILIES } from '../../../src/core/inference/tokenizers/families.ts'
-import { openTokenizers, type Tokenizers, type TokenizersOptions } from '../../../src/core/inference/tokenizers.ts'
+import { startWorker } from '../../src/core/tokenizers/encoder.ts'
+import { FAMILIES } from '../../src/core/tokenizers/families.ts'
+import { openTokenizers, type Tokenizers, type TokenizersOptions } from '../../src/core/tokenizers.ts'
 
 /** Long enough for a machine that is busy. */
 const PATIENT = 25_000

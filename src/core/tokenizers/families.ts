@@ -1,4 +1,4 @@
-import { own } from '../../kernel/json.ts'
+import { own } from '../kernel/json.ts'
 import type { EncodingName } from './encodings.ts'
 
 /** Models that share a tokenizer, or nearly. */

@@ -1,10 +1,10 @@
-import { unreadableKeys } from '../catalog/byok.ts'
-import type { Gateway } from '../gateway.ts'
-import { deadCalls } from '../inference/recover.ts'
-import { usdOf } from '../kernel/money'
-import { dayOf } from '../kernel/periods'
-import { chained, type LedgerHead, type LedgerRow } from './chain.ts'
-import type { DaySpend, LedgerBooks } from './ledger.ts'
+import { unreadableKeys } from './catalog/byok.ts'
+import { deadCalls } from './inference/recover.ts'
+import type { InferenceWorld } from './inference/world.ts'
+import { usdOf } from './kernel/money.ts'
+import { dayOf } from './kernel/periods.ts'
+import { chained, type LedgerHead, type LedgerRow } from './ledger/chain.ts'
+import type { DaySpend, LedgerBooks } from './ledger/ledger.ts'
 
 /** One thing that was looked at, whether it is as it must be, and what was found in a sentence. */
 export interface Finding {
@@ -17,8 +17,8 @@ export interface Finding {
  * Looks at everything that money depends on, at one moment, also while a server runs: the database's own structure, the chain of the ledger
  * and its end, every counter added up anew, and that every charge has its call and every call its charge.
  */
-export async function examine(gateway: Gateway): Promise<{ data: Finding[] }> {
-  const head = gateway.head.read()
+export async function examine(gateway: InferenceWorld): Promise<{ data: Finding[] }> {
+  const head = gateway.journal.head.read()
   const data = gateway.store.ledger.inspect(books => [structure(books), ...ledger(books, head), calls(books)])
   return { data: [...data, await holds(gateway), providerKeys(gateway)] }
 }
@@ -90,12 +90,12 @@ const calls = ({ unmatched }: LedgerBooks) =>
 
 const shown = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${usdOf(nanos)}`)
 
-async function holds(gateway: Gateway): Promise<Finding> {
+async function holds(gateway: InferenceWorld): Promise<Finding> {
   const { length } = await deadCalls(gateway)
   return finding('holds', [], length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`)
 }
 
-const providerKeys = (gateway: Gateway) =>
+const providerKeys = (gateway: InferenceWorld) =>
   finding(
     'provider keys',
     unreadableKeys(gateway).map(({ id, provider }) => `${provider} key ${id} was sealed with another secret`),

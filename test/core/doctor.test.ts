@@ -3,12 +3,12 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
-import { markEnd, mustBeWhole } from '../../../src/core/inference/recover.ts'
-import { examine } from '../../../src/core/ledger/doctor.ts'
-import { countedIds, TestClock } from '../../support/gateway.ts'
-import { chargeWith, entryOf, generationWith } from '../../support/generation.ts'
-import { gateway as run } from '../../support/server.ts'
+import { examine } from '../../src/core/doctor.ts'
+import { type Gateway, openGateway } from '../../src/core/gateway.ts'
+import { markEnd, mustBeWhole } from '../../src/core/inference/recover.ts'
+import { countedIds, TestClock } from '../support/gateway.ts'
+import { chargeWith, entryOf, generationWith } from '../support/generation.ts'
+import { gateway as run } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-doctor-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -101,7 +101,7 @@ describe('gateway doctor', () => {
       nanos: 5n,
       spent: 1n,
     }
-    await one.holds.open({ ...payer, ...call }).written
+    await one.journal.holds.open({ ...payer, ...call }).written
     expect((await examine(other)).data.filter(({ ok }) => !ok)).toEqual([])
     expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain('1 calls run')
     await Promise.all([one.close(), other.close()])

@@ -1,6 +1,12 @@
-import type { TextCall } from '../../../language/call.ts'
-import type { Block } from '../../../language/message.ts'
-import type { Counter, ExpectedInput } from '../../kinds.ts'
+import type { TextCall } from '../language/call.ts'
+import type { Block } from '../language/message.ts'
+import type { Usage } from '../language/usage.ts'
+
+/** Counts the tokens of texts as the model that answered would. */
+export type Counter = (texts: string[]) => Promise<number>
+
+/** Tokens of a prompt by what they are of, as far as they have prices of their own. */
+export type ExpectedInput = Pick<Usage['input'], 'text' | 'audio' | 'video'>
 
 /**
  * What a prompt comes to where its provider did not count it: the tokens of its texts and tools, and what frames them. Of

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { encodedCount, pieces } from '../../../../src/core/inference/tokenizers/encodings.ts'
+import { encodedCount, pieces } from '../../../src/core/tokenizers/encodings.ts'
 
 const LONGEST_RUN = 1_000
 const MEGABYTE = 1_000_000

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type Family, familyOf } from '../../../../src/core/inference/tokenizers/families.ts'
+import { type Family, familyOf } from '../../../src/core/tokenizers/families.ts'
 
 const told = (model: string, upstreamModel = 'model') => familyOf({ model, upstreamModel })
 

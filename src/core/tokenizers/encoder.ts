@@ -18,7 +18,7 @@ export interface Answered {
 export const startWorker = (): Worker => new Worker(workerUrl().href, { ref: false })
 
 // The binary keeps every module below one root, the entry points under their paths in src and all other code at the root itself.
-const workerUrl = () => new URL(Bun.isStandaloneExecutable ? './core/inference/tokenizers/worker.ts' : './worker.ts', import.meta.url)
+const workerUrl = () => new URL(Bun.isStandaloneExecutable ? './core/tokenizers/worker.ts' : './worker.ts', import.meta.url)
 
 interface Waiting {
   size: number
