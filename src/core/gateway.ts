@@ -20,6 +20,7 @@ import { type Ids, randomIds } from './kernel/ids.ts'
 import { Mirror } from './kernel/mirror.ts'
 import { midnight } from './kernel/periods.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
+import { shareRuns } from './kernel/share-runs.ts'
 import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
@@ -61,7 +62,10 @@ export interface Gateway {
   events: Events
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed since, of all that is in memory, and says whether there was anything. */
+  /**
+   * Takes over what another process has changed by now, of all that is in memory, and says whether
+   * there was anything. Those who call at once share the work.
+   */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -135,7 +139,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const memory = await openMemory(store, await openOwner(store, ids, clock))
   const send = replace.egress ?? openEgress(() => gateway.config)
-  let version = store.version()
+  let version = await store.version()
   const gateway: Gateway = {
     config,
     instance: {
@@ -155,19 +159,19 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     events,
     clock,
     ids,
-    async catchUp() {
-      const now = store.version()
+    catchUp: shareRuns(async () => {
+      const now = await store.version()
       if (now === version) return false
       await reload(gateway)
       version = now
       return true
-    },
+    }),
     async close() {
       tokenizers.close()
       // The calls that waited for a count are settled now, and recorded with the rest.
       await nextTurn()
       await recorder.flush()
-      store.close()
+      await store.close()
     },
   }
   await reloadByokKeys(gateway)

@@ -133,6 +133,7 @@ function heldFor<K extends Kind>({ kind, call, plan, created }: Running<K>, { pa
     api_type: kinds[kind].apiType,
     model: first.model,
     streamed: call.stream,
+    step: 1,
     byok: first.is_byok,
     nanos,
     spent: promptNanos(kind, call, first),

@@ -7,7 +7,7 @@ import type { CommonPart, ReceiptPart } from '../language/part.ts'
 import { freeReceipt, inputTokens, outputTokens, type Receipt, textUsage, type Usage } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { costOf } from '../ledger/cost.ts'
-import type { Charge } from '../ledger/ledger.ts'
+import type { StepCharge } from '../ledger/ledger.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { familyOf } from '../tokenizers/families.ts'
 import type { Begun } from './attempt/try.ts'
@@ -164,8 +164,11 @@ function record(gateway: InferenceWorld, running: Running<Kind>, outcome: Outcom
   return running.word ? recorded.then(running.word.forget) : recorded
 }
 
-function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {
-  return hold && { ...hold.payer, day: dayOf(settled), byok: receipt.is_byok, nanos: upstreamCost(receipt) ?? 0n }
+function chargeFor({ hold, call }: Running<Kind>, receipt: Receipt, settled: Date): StepCharge | null {
+  if (!hold) return null
+  const { is_byok: byok, usageSource: source } = receipt
+  const when = { day: dayOf(settled), settled_at: settled.toISOString() }
+  return { ...hold.payer, id: call.id, step: 1, ...when, byok, nanos: upstreamCost(receipt) ?? 0n, source }
 }
 
 interface Outcome {
