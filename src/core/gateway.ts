@@ -13,6 +13,7 @@ import { openCalls } from './inference/calls.ts'
 import { Health } from './inference/health.ts'
 import { Retries } from './inference/retries.ts'
 import { Sessions } from './inference/sessions.ts'
+import { STAGES, type Stages } from './inference/stages.ts'
 import type { Journal, Traffic } from './inference/world.ts'
 import { type Clock, nextTurn, systemClock } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
@@ -56,6 +57,8 @@ export interface Gateway {
   recorder: Recorder
   /** Counts what providers did not count. */
   tokenizers: Tokenizers
+  /** The life of a call. */
+  stages: Stages
   egress: Egress
   secrets: Secrets
   /** Tells. */
@@ -127,6 +130,7 @@ export interface Parts {
   egress: Send
   resolve: Resolve
   tokenizers: Tokenizers
+  stages: Stages
 }
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
@@ -154,6 +158,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     journal: openJournal(data),
     recorder,
     tokenizers,
+    stages: replace.stages ?? STAGES,
     egress: { send, resolve: replace.resolve ?? resolveHost, accessTokens: openAccessTokens(send, clock) },
     secrets: openSecrets(data, replace.secret),
     events,
