@@ -11,6 +11,7 @@ import { firstMember } from './identity/members.ts'
 import { firstWorkspace, type Owner, readWorkspaces, type Workspace } from './identity/workspaces.ts'
 import { openCalls } from './inference/calls.ts'
 import { Health } from './inference/health.ts'
+import type { Plugin } from './inference/plugin.ts'
 import { Retries } from './inference/retries.ts'
 import { Sessions } from './inference/sessions.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
@@ -25,6 +26,7 @@ import { shareRuns } from './kernel/share-runs.ts'
 import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
+import { PLUGINS } from './plugins/registry.ts'
 import { type Assignment, readAssignments } from './policy/assignments.ts'
 import { type Budget, readBudgets } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
@@ -59,6 +61,8 @@ export interface Gateway {
   tokenizers: Tokenizers
   /** The life of a call. */
   stages: Stages
+  /** What calls may ask for besides an answer. */
+  plugins: Plugin[]
   egress: Egress
   secrets: Secrets
   /** Tells. */
@@ -131,6 +135,7 @@ export interface Parts {
   resolve: Resolve
   tokenizers: Tokenizers
   stages: Stages
+  plugins: Plugin[]
 }
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
@@ -159,6 +164,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     recorder,
     tokenizers,
     stages: replace.stages ?? STAGES,
+    plugins: replace.plugins ?? PLUGINS,
     egress: { send, resolve: replace.resolve ?? resolveHost, accessTokens: openAccessTokens(send, clock) },
     secrets: openSecrets(data, replace.secret),
     events,

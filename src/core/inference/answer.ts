@@ -8,10 +8,12 @@ import { costOf } from '../ledger/cost.ts'
 import { filteredAnswer } from './filters/answer.ts'
 import { kinds } from './kinds.ts'
 import { promptNanos } from './need.ts'
+import { pluginsOf } from './plugin.ts'
 import { answeredStep, receiptOf } from './record.ts'
 import { shownRouting } from './routing-metadata.ts'
 import { clientLeft, isAbandoned, type Run, type Step } from './run.ts'
 import { walk } from './stages.ts'
+import { chainSteps } from './steps.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
@@ -21,10 +23,15 @@ import type { InferenceWorld } from './world.ts'
 export function openAnswer<K extends Kind>(world: InferenceWorld, run: Run<K>, step: Step<K>): Answer<K> {
   const begun = openMeter(step)
   const { endpoint } = begun
-  const filtered = filteredAnswer(run, begun, batch => readMeter(run, batch))
-  const parts = watch<AnswerPart<K>[]>(filtered ?? begun, {
+  const uses = pluginsOf(world, run.call)
+  const loops = uses.filter(({ plugin }) => plugin.around)
+  const isChained = loops.length > 0
+  const chained = isChained ? chainSteps(world, run, loops, begun, openMeter) : begun
+  const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
+  const filtered = filteredAnswer(run, uses, chained, read)
+  const parts = watch<AnswerPart<K>[]>(filtered ?? chained, {
     each: batch => {
-      if (!filtered) readMeter(run, batch)
+      if (!filtered) read(batch)
     },
     ended: ending => endAnswer(world, run, ending),
   })
@@ -44,8 +51,6 @@ function openMeter<K extends Kind>(step: Step<K>) {
   return begun
 }
 
-const readMeter = <K extends Kind>({ step }: Run<K>, batch: AnswerPart<K>[]) => step?.meter?.read(batch)
-
 /** Ends a run. Never throws: what its caller must hear of is told in `ending`, also where it could not be written down. */
 export async function closeRun<K extends Kind>(
   world: InferenceWorld,
@@ -63,6 +68,7 @@ export async function closeRun<K extends Kind>(
 }
 
 async function endAnswer<K extends Kind>(world: InferenceWorld, run: Run<K>, ending: SequenceEnding): Promise<CommonPart[]> {
+  if (run.taking) await run.taking
   const failure = await closeRun(world, run, errorOf(run, ending))
   return lastParts(receiptOf(run), failure, run.call.routingMetadata && routingOf(run, failure))
 }

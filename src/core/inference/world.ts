@@ -8,6 +8,7 @@ import type { Tokenizers } from '../tokenizers.ts'
 import type { UpstreamWorld } from '../upstream/world.ts'
 import type { Calls } from './calls.ts'
 import type { Health } from './health.ts'
+import type { Plugin } from './plugin.ts'
 import type { Retries } from './retries.ts'
 import type { Sessions } from './sessions.ts'
 import type { Stages } from './stages.ts'
@@ -45,4 +46,6 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   tokenizers: Tokenizers
   /** The life of a call. */
   stages: Stages
+  /** What calls may ask for besides an answer. */
+  plugins: Plugin[]
 }

@@ -6,7 +6,6 @@ import type { Params, Reasoning } from '../../language/params.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import type { Tool } from '../../language/tool.ts'
 import { marker, some, unknownOf } from '../fields.ts'
-import { webSearchOf } from '../plugins/web.ts'
 import { type CallContext, callBase } from '../routing.ts'
 import type { DialectWorld } from '../world.ts'
 import { modern } from './legacy.ts'
@@ -22,7 +21,6 @@ export function understand(gateway: DialectWorld, actor: Actor, given: ChatReque
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    ...webSearchOf(body.plugins),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
     extra: unknownOf(body, OURS) ?? {},
     betas: context.betas,

@@ -5,7 +5,6 @@ import type { Block, Turn } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { marker, some, unknownOf } from '../fields.ts'
-import { webSearchOf } from '../plugins/web.ts'
 import { type CallContext, callBase } from '../routing.ts'
 import type { DialectWorld } from '../world.ts'
 import { type ContentBlock, type CustomTool, type Document, type Image, type Message, MessagesRequest, type ToolResult } from './schema.ts'
@@ -22,7 +21,6 @@ export function understand(gateway: DialectWorld, actor: Actor, body: MessagesRe
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    ...webSearchOf(body.plugins),
     extra: extraOf(body),
     betas: context.betas,
   }

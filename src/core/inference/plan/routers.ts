@@ -5,11 +5,9 @@ import type { Router } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { kinds } from '../kinds.ts'
 import type { InferenceWorld } from '../world.ts'
-import { autoRouted } from './auto-router.ts'
 import type { Held } from './choices.ts'
-import type { Chosen } from './chosen.ts'
-import { freeRouted } from './free-router.ts'
-import { wrongEndpoint } from './refusal.ts'
+import { type Chosen, routerPlugin } from './chosen.ts'
+import { unknownModel, wrongEndpoint } from './refusal.ts'
 
 /** A router as a slug asks for it, and the variant behind it: that is one of whatever it chooses. */
 export interface Route {
@@ -38,7 +36,9 @@ export function chosenBy<K extends Kind>(
   held: Held,
 ): Chosen {
   if (!isText(call)) throw wrongEndpoint(slug, `gives text, not ${kinds[kind].gives}`)
-  return router === 'free' ? freeRouted(gateway, { ...held, call }) : autoRouted(gateway, router, { ...held, call })
+  const plugin = gateway.plugins.find(({ id }) => id === routerPlugin(router))
+  if (!plugin?.choose) throw unknownModel(gateway.catalog, slug)
+  return plugin.choose(gateway, { ...held, call })
 }
 
 const isText = (call: Work[Kind]['call']): call is TextCall => call.kind === 'text'

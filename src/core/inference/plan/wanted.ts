@@ -3,6 +3,7 @@ import { own } from '../../kernel/json.ts'
 import type { SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { kinds } from '../kinds.ts'
+import { withPlugins } from '../plugin.ts'
 import type { Stage, Strategy } from '../routing-metadata.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { Held } from './choices.ts'
@@ -64,7 +65,7 @@ function modelsChosen<K extends Kind>(
   if (variant !== '' && !sort && !kinds[kind].variantsOf(shown).includes(variant)) throw unknownModel(gateway.catalog, slug)
   const choice = route.router + (sort ? '' : variant)
   if (choices.has(choice)) return []
-  const asked = kinds[kind].asked(call, variant)
+  const asked = withPlugins(gateway, kinds[kind].asked(call, variant))
   const chosen = chosenBy(gateway, kind, route, asked, held)
   choices.set(choice, chosen)
   return chosen.models.map(model => ({ model, sort, asked, route }))
@@ -81,7 +82,8 @@ export const routeTo = (models: WantedModel<Kind>[], endpoint: Endpoint | null):
 /** Variants that are a way of sorting (wire reference K.4). */
 const SORTS: Record<string, SortKey> = { ':nitro': 'throughput', ':floor': 'price', ':exacto': 'exacto' }
 
-function modelMeant<K extends Kind>({ catalog }: InferenceWorld, kind: K, call: Work[K]['call'], slug: string): WantedModel<K> {
+function modelMeant<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], slug: string): WantedModel<K> {
+  const { catalog } = gateway
   const { base, variant } = catalog.models.has(slug) ? { base: slug, variant: '' } : parted(slug)
   const model = catalog.models.get(base)
   if (!model) throw unknownModel(catalog, slug)
@@ -91,7 +93,7 @@ function modelMeant<K extends Kind>({ catalog }: InferenceWorld, kind: K, call: 
   const variants = variantsOf(model)
   if (variant !== '' && !sort && !variants.includes(variant))
     throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
-  return { model, sort, asked: asked(call, variant) }
+  return { model, sort, asked: withPlugins(gateway, asked(call, variant)) }
 }
 
 /** The name of a model, and what stands behind it. */

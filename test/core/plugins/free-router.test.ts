@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { getModel } from '../../../../src/core/catalog/models.ts'
-import { GatewayError } from '../../../../src/core/errors.ts'
-import type { Gateway } from '../../../../src/core/gateway.ts'
-import { planRoute } from '../../../../src/core/inference/plan.ts'
-import type { TextCall } from '../../../../src/core/language/call.ts'
-import type { Rule } from '../../../../src/core/policy/rules.ts'
-import { textCall } from '../../../support/call.ts'
-import { testGateway } from '../../../support/gateway.ts'
-import { seeded } from '../../../support/random.ts'
+import { getModel } from '../../../src/core/catalog/models.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { planRoute } from '../../../src/core/inference/plan.ts'
+import type { TextCall } from '../../../src/core/language/call.ts'
+import type { Rule } from '../../../src/core/policy/rules.ts'
+import { textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+import { seeded } from '../../support/random.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 const at = (provider: string, usd: number, more: object = {}) => ({

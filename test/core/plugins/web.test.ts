@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { webSearchOf } from '../../../../src/core/dialects/plugins/web.ts'
-import { GatewayError } from '../../../../src/core/errors.ts'
+import { readPlugins } from '../../../src/core/dialects/plugins.ts'
+import { GatewayError } from '../../../src/core/errors.ts'
+import { testGateway } from '../../support/gateway.ts'
 
-const web = (more: object = {}) => webSearchOf([{ id: 'moderation' }, { id: 'web', ...more }])
+const gateway = await testGateway()
+
+const web = (more: object = {}) => readPlugins(gateway, [{ id: 'moderation' }, { id: 'web', ...more }])
 
 function refused(more: object): [status: number, field: unknown, message: string] {
   try {
@@ -16,8 +19,8 @@ function refused(more: object): [status: number, field: unknown, message: string
 
 describe('the web plugin', () => {
   test('asks for a search, in the words of the parameter', () => {
-    expect(web()).toEqual({ webSearch: {} })
-    expect(web({ enabled: true, engine: 'native' })).toEqual({ webSearch: {} })
+    expect(web()).toEqual({ plugins: { web: {} } })
+    expect(web({ enabled: true, engine: 'native' })).toEqual({ plugins: { web: {} } })
     expect(
       web({
         max_uses: 2,
@@ -26,19 +29,21 @@ describe('the web plugin', () => {
         user_location: { type: 'approximate', city: 'Bern', region: null, country: 'CH' },
       }),
     ).toEqual({
-      webSearch: {
-        max_uses: 2,
-        allowed_domains: ['a.example'],
-        excluded_domains: ['b.example'],
-        user_location: { type: 'approximate', city: 'Bern', country: 'CH' },
+      plugins: {
+        web: {
+          max_uses: 2,
+          allowed_domains: ['a.example'],
+          excluded_domains: ['b.example'],
+          user_location: { type: 'approximate', city: 'Bern', country: 'CH' },
+        },
       },
     })
-    expect(web({ user_location: null })).toEqual({ webSearch: {} })
+    expect(web({ user_location: null })).toEqual({ plugins: { web: {} } })
   })
 
   test('is off where it says so, whatever else it says, and nothing is asked without it', () => {
-    expect(web({ enabled: false, engine: 'exa' })).toEqual({ webSearch: null })
-    for (const none of [undefined, null, [], [{ id: 'file-parser' }]]) expect(webSearchOf(none)).toEqual({})
+    expect(web({ enabled: false, engine: 'exa' })).toEqual({ plugins: { web: null } })
+    for (const none of [undefined, null, [], [{ id: 'file-parser' }]]) expect(readPlugins(gateway, none)).toEqual({})
   })
 
   test.each([

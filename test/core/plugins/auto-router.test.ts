@@ -1,14 +1,14 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Endpoint } from '../../../../src/core/catalog/models.ts'
-import type { GatewayError } from '../../../../src/core/errors.ts'
-import type { Gateway } from '../../../../src/core/gateway.ts'
-import { planRoute } from '../../../../src/core/inference/plan.ts'
-import type { TextCall } from '../../../../src/core/language/call.ts'
-import { COST_TIERS, type RouterWishes } from '../../../../src/core/language/routing.ts'
-import type { Rule } from '../../../../src/core/policy/rules.ts'
-import { embeddingCall, textCall } from '../../../support/call.ts'
-import { testGateway } from '../../../support/gateway.ts'
+import type { Endpoint } from '../../../src/core/catalog/models.ts'
+import type { GatewayError } from '../../../src/core/errors.ts'
+import type { Gateway } from '../../../src/core/gateway.ts'
+import { planRoute } from '../../../src/core/inference/plan.ts'
+import type { TextCall } from '../../../src/core/language/call.ts'
+import { COST_TIERS, type RouterWishes } from '../../../src/core/language/routing.ts'
+import type { Rule } from '../../../src/core/policy/rules.ts'
+import { embeddingCall, textCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 const priced = (usd: number, more: object = {}) => ({
@@ -37,7 +37,7 @@ beforeAll(async () => {
 })
 
 const asking = (wishes: RouterWishes = {}, more: Partial<TextCall> = {}) =>
-  textCall({ models: ['gateway/auto'], ...more, routing: { ...more.routing, routers: { auto: wishes } } })
+  textCall({ models: ['gateway/auto'], ...more, plugins: { 'auto-router': wishes } })
 const planned = (wishes?: RouterWishes, more?: Partial<TextCall>, rules: Rule[] = []) =>
   planRoute(gateway, 'text', asking(wishes, more), { rules })
 const chosen = (wishes?: RouterWishes, more?: Partial<TextCall>, rules?: Rule[]) =>
@@ -206,7 +206,10 @@ describe('a name of the router', () => {
 
   test('is the service’s own, and reads its own plugin', async () => {
     const named = await testGateway({ config: { ...CONFIG, service_name: 'acme_ai' } })
-    const call = textCall({ models: ['acme_ai/auto-beta'], routing: { routers: { auto: { tier: 'max' }, 'auto-beta': { tier: 'high' } } } })
+    const call = textCall({
+      models: ['acme_ai/auto-beta'],
+      plugins: { 'auto-router': { tier: 'max' }, 'auto-beta-router': { tier: 'high' } },
+    })
     expect(planRoute(named, 'text', call)).toMatchObject({
       strategy: 'auto',
       stages: [{ name: 'auto-beta-router', data: { cost_tier: 'high', chosen: 'acme/m4' } }],

@@ -1,8 +1,8 @@
-import type { Endpoint } from '../../../catalog/models.ts'
-import { type Prices, pricesFor } from '../../../catalog/prices.ts'
-import type { TextCall } from '../../../language/call.ts'
-import { COST_TIERS, type CostTier, type RouterWishes } from '../../../language/routing.ts'
-import type { Choice, Needs } from '../choices.ts'
+import type { Endpoint } from '../../catalog/models.ts'
+import { type Prices, pricesFor } from '../../catalog/prices.ts'
+import type { Choice, Needs } from '../../inference/plan/choices.ts'
+import type { TextCall } from '../../language/call.ts'
+import { COST_TIERS, type CostTier, type RouterWishes } from '../../language/routing.ts'
 import { type Task, thinks } from './task.ts'
 
 /** A choice with what the call would probably cost there, in atto-dollars; null where nobody knows. */

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
-import type { Endpoint, Model } from '../../../../../src/core/catalog/models.ts'
-import { fittest, type Ranked, ranked } from '../../../../../src/core/inference/plan/auto-router/rank.ts'
-import type { Task } from '../../../../../src/core/inference/plan/auto-router/task.ts'
-import type { TextCall } from '../../../../../src/core/language/call.ts'
-import { endpointOf, textCall } from '../../../../support/call.ts'
+import type { Endpoint, Model } from '../../../../src/core/catalog/models.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import { fittest, type Ranked, ranked } from '../../../../src/core/plugins/auto-router/rank.ts'
+import type { Task } from '../../../../src/core/plugins/auto-router/task.ts'
+import { endpointOf, textCall } from '../../../support/call.ts'
 
 const candidate = (id: string, endpoint: Partial<Endpoint> = {}, model: Partial<Model> = {}, price = 1): Ranked => {
   const endpoints = [endpointOf({ model: id, context_length: 128_000, max_completion_tokens: 8_000, ...endpoint })]

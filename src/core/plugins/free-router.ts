@@ -1,9 +1,9 @@
-import { costsNothing, FREE_VARIANT } from '../../catalog/models/free.ts'
-import type { Catalog, Model } from '../../catalog/models.ts'
-import type { InferenceWorld } from '../world.ts'
-import { type Asked, type Choice, choicesAmong, type Excluded, isSandbox, needsOf, textModels } from './choices.ts'
-import { type Chosen, MOST_CHOSEN, memoryOf } from './chosen.ts'
-import { nothingToChoose } from './refusal.ts'
+import { costsNothing, FREE_VARIANT } from '../catalog/models/free.ts'
+import type { Catalog, Model } from '../catalog/models.ts'
+import { type Asked, type Choice, choicesAmong, type Excluded, isSandbox, needsOf, textModels } from '../inference/plan/choices.ts'
+import { type Chosen, MOST_CHOSEN, memoryOf } from '../inference/plan/chosen.ts'
+import { nothingToChoose } from '../inference/plan/refusal.ts'
+import type { InferenceWorld } from '../inference/world.ts'
 
 /**
  * Chooses models that cost nothing, at random: of those that the call may go to and that take what it has. One that has answered the

@@ -1,23 +1,29 @@
-import { invalid } from '../../errors.ts'
-import { isObject, type Json } from '../../kernel/json.ts'
-import type { TextCall, WebSearch } from '../../language/call.ts'
-import type { Plugin } from '../plugins.ts'
+import { invalid } from '../errors.ts'
+import { needing } from '../inference/kinds/text/variants.ts'
+import type { Plugin } from '../inference/plugin.ts'
+import { isObject, type Json } from '../kernel/json.ts'
+import type { TextCall, WebSearch } from '../language/call.ts'
 
 /**
- * What the `web` plugin of a body asks for, as a member of the call. Throws 400 naming what no provider that searches itself has a word for:
- * this gateway has no search of its own.
+ * The `web` plugin: the provider searches the web itself, as its options say (wire reference C.4). Reading it throws 400 naming what no provider
+ * that searches itself has a word for: this gateway has no search of its own.
  */
-export function webSearchOf(plugins: Plugin[] | null | undefined): Pick<TextCall, 'webSearch'> {
-  const at = plugins?.findIndex(({ id }) => id === 'web') ?? -1
-  const plugin = plugins?.[at]
-  if (!plugin) return {}
-  return { webSearch: plugin.enabled === false ? null : searchOf(plugin as Json, `plugins.${at}`) }
+export const web: Plugin<WebSearch> = {
+  id: 'web',
+  read: readSearch,
+  before: (call, search) => (call.kind === 'text' ? searching(call, search) : call),
+}
+
+/** What the call says of the search by its own parameter rules over what the plugin says. */
+function searching(call: TextCall, search: WebSearch): TextCall {
+  const { web_search_options: own } = call.params
+  return needing('web_search', { ...call, params: { ...call.params, web_search_options: { ...search, ...(isObject(own) ? own : {}) } } })
 }
 
 /** What only a search of the gateway's own could do. */
 const OURS = ['max_results', 'mode', 'search_prompt', 'x_search']
 
-function searchOf(plugin: Json, at: string): WebSearch {
+function readSearch(plugin: Json, at: string): WebSearch {
   const { engine, max_uses, include_domains, exclude_domains, user_location } = plugin
   if (engine !== undefined && engine !== 'native') throw refused(`${at}.engine`, 'native: this gateway has no search of its own')
   for (const name of OURS)

@@ -1,5 +1,5 @@
-import type { TextCall } from '../../../language/call.ts'
-import type { Block, Turn } from '../../../language/message.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Block, Turn } from '../../language/message.ts'
 import { TOLD, type Told, WORDS } from './words.data.ts'
 
 /** What a call is for, as far as it shows. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { taskOf } from '../../../../../src/core/inference/plan/auto-router/task.ts'
-import type { TextCall } from '../../../../../src/core/language/call.ts'
-import { textCall } from '../../../../support/call.ts'
+import type { TextCall } from '../../../../src/core/language/call.ts'
+import { taskOf } from '../../../../src/core/plugins/auto-router/task.ts'
+import { textCall } from '../../../support/call.ts'
 
 const said = (text: string, system?: string): Partial<TextCall> => ({
   turns: [
