@@ -28,13 +28,15 @@ export async function recordStep<K extends Kind>(world: InferenceWorld, step: St
   step.word?.forget()
 }
 
-/** What was set aside for a step turns into what it came to. */
-function chargeStep<K extends Kind>({ ledger }: InferenceWorld, { hold, receipt, number, run }: Step<K>, settled: Date): StepCharge | null {
-  if (!hold || !receipt) return null
+/** What was set aside for a step turns into what it came to, once. */
+function chargeStep<K extends Kind>({ ledger }: InferenceWorld, step: Step<K>, settled: Date): StepCharge | null {
+  const { hold, receipt, number, run } = step
+  if (!hold || !receipt || step.isCharged) return null
   const { is_byok: byok, usageSource: source } = receipt
   const when = { day: dayOf(settled), settled_at: settled.toISOString() }
   const charge = { ...hold.payer, id: run.call.id, step: number, ...when, byok, nanos: upstreamCost(receipt) ?? 0n, source }
   ledger.settle(hold, charge)
+  step.isCharged = true
   return charge
 }
 

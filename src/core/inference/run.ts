@@ -155,6 +155,8 @@ export class Step<K extends Kind = Kind> {
   soFar: (() => bigint) | null = null
   /** What it came to in the end. */
   receipt: Receipt | null = null
+  /** Whether that was charged. */
+  isCharged = false
 
   constructor(run: Run<K>, call: Work[K]['call']) {
     this.run = run

@@ -13,9 +13,9 @@ import type { Ending, Run, Step } from './run.ts'
 import { sessionOf } from './sessions.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** Settles the step that a run has ended with. */
+/** Settles the step that a run has ended with, unless it was settled when it was thought that another would follow. */
 export function settleStep<K extends Kind>(world: InferenceWorld, { step, ending }: Run<K>): void | Promise<void> {
-  if (step && ending) return settle(world, step, ending)
+  if (step && ending && !step.receipt) return settle(world, step, ending)
 }
 
 /**
