@@ -4,7 +4,7 @@ import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isObject, type Json, text } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
-import type { Dialect } from '../language/dialect.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import type { Tool } from '../language/tool.ts'
 import { understand as understandChat } from './chat/request.ts'
 import type { ChatRequest } from './chat/schema.ts'
@@ -15,13 +15,21 @@ import type { CallContext } from './routing.ts'
 import type { DialectWorld } from './world.ts'
 
 /** What a preset may be made of: the body of an inference request, in any dialect. */
-export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, responses: ResponsesPreset } satisfies Record<Dialect, TSchema>
+export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, responses: ResponsesPreset } satisfies Record<
+  TextDialect,
+  TSchema
+>
 
 /**
  * What a checked body says of how to answer, in the chat API's words. Throws 400 where its fields contradict each other, or it
  * names a preset itself: a preset stands on its own.
  */
-export function draftOf<D extends Dialect>(gateway: DialectWorld, actor: Actor, dialect: D, body: Static<(typeof presetBodies)[D]>): Draft {
+export function draftOf<D extends TextDialect>(
+  gateway: DialectWorld,
+  actor: Actor,
+  dialect: D,
+  body: Static<(typeof presetBodies)[D]>,
+): Draft {
   const draft = draftIn(dialect, body)
   const { model, models = [] } = draft.config as { model?: string; models?: string[] }
   if (isObject(body) && body.preset != null) throw invalid('preset: expected none in a preset', 'preset')
@@ -30,7 +38,7 @@ export function draftOf<D extends Dialect>(gateway: DialectWorld, actor: Actor, 
   return draft
 }
 
-function draftIn(dialect: Dialect, body: unknown): Draft {
+function draftIn(dialect: TextDialect, body: unknown): Draft {
   switch (dialect) {
     case 'chat':
       return chatDraft(body as ChatPreset)
@@ -114,7 +122,7 @@ function understoodAlone(gateway: DialectWorld, actor: Actor, { system_prompt, c
 }
 
 // A tool that we have no word for means what it would have meant in the call.
-const saidIn = (dialect: Dialect, tool: Tool): Tool => (tool.type === 'other' ? { ...tool, dialect } : tool)
+const saidIn = (dialect: TextDialect, tool: Tool): Tool => (tool.type === 'other' ? { ...tool, dialect } : tool)
 
 /** The preset's tools first, each replaced by the call's own of the same identity; then the call's others. */
 function united(preset: Tool[], own: Tool[]): Tool[] {

@@ -1,6 +1,6 @@
 /** What is asked, in no client's dialect and no provider's protocol. */
 
-import type { Dialect } from './dialect.ts'
+import type { TextDialect } from './dialect.ts'
 import type { Block, Turn } from './message.ts'
 import type { Params } from './params.ts'
 import type { Region } from './region.ts'
@@ -50,7 +50,7 @@ export interface Origin {
 export interface TextCall extends CallBase {
   kind: 'text'
   /** How the client speaks: what it sends that we have no word for means something to providers of the same speech. */
-  dialect: Dialect
+  dialect: TextDialect
   turns: Turn[]
   tools: Tool[]
   params: Params
