@@ -8,7 +8,7 @@ const OUTFILE = 'dist/gateway'
  */
 const result = await Bun.build({
   // The Worker is a program of its own: the first one listed is the one that starts.
-  entrypoints: ['src/cli/main.ts', 'src/core/inference/tokenizers/worker.ts'],
+  entrypoints: ['src/cli/main.ts', 'src/core/tokenizers/worker.ts'],
   compile: { outfile: OUTFILE, autoloadDotenv: false, autoloadBunfig: false },
   target: 'bun',
   format: 'esm',

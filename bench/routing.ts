@@ -54,7 +54,7 @@ function catalogue(models: number, each: number) {
 }
 
 /** As after some minutes of traffic: of every endpoint as much is known as is remembered. */
-function measureAll({ catalog, health, clock }: Gateway): void {
+function measureAll({ catalog, traffic: { health }, clock }: Gateway): void {
   for (let i = 0; i < MODELS; i++)
     for (const endpoint of catalog.models.get(`acme/m${i}`)?.endpoints ?? [])
       for (let sample = 0; sample < 128; sample++) {

@@ -3,7 +3,7 @@ import { join, normalize, resolve } from 'node:path'
 
 const ROOT = resolve(import.meta.dir, '..')
 
-/** Who may import whom. Each line: files, and what they may not reach. Types may be imported from anywhere. */
+/** Who may import whom by value. Each line: files, and what they may not reach. */
 const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^src\/core\//, /^src\/(server|cli)\/|^(elysia|commander|ink|react)/],
   [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
@@ -18,11 +18,15 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
 /** Every way in which this platform opens a connection. A method that is called `fetch` is none. */
 const OUTWARD = /(?<![.\w])fetch\((?![^()]*\) \{)|\bBun\.(connect|udpSocket)\b|new WebSocket\(|'node:(net|tls|https?|http2|dgram|dns)['/]/
 
+/** A dialect compared with a name, on either side, or told apart by a switch. */
+const DIALECT_COMPARED = /dialect\s*[!=]==?|[!=]==?\s*(\S*dialect\b|'(chat|messages|responses)')|switch.*dialect\)/
+
 /** What is written in one place only, or nowhere. */
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
   [/^src\/(?!core\/upstream\/(egress\.ts|http\/))/, OUTWARD, 'only core/upstream/egress.ts and its http asks the world'],
   [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
   [/^src\//, /\bconsole\./, 'only the terminal prints, and through output.ts'],
+  [/^src\/core\/protocols\/(?!native\.ts$)/, DIALECT_COMPARED, 'only protocols/native.ts compares dialects'],
 ]
 
 interface Source {
@@ -37,7 +41,33 @@ const sources: Source[] = await Promise.all(
 )
 
 /** The wings of which every file stands in the tree by its name. In the store it does where it is no noun's. */
-const TOLD = /^src\/core\/(?:identity(?:\/scim)?|policy|inference|ledger|telemetry|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
+const TOLD =
+  /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|plugins|ledger|telemetry|tokenizers|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
+
+/**
+ * The wings of core, lower to upper. Nobody imports upward, and types count: what is below can be read, tested and kept without what
+ * is above. A file beside the folder of its name belongs to it.
+ */
+const WINGS = [
+  ...['errors', 'events', 'kernel', 'language', 'config'],
+  ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
+  ...['protocols', 'upstream', 'inference', 'plugins', 'dialects', 'doctor', 'store', 'reconfigure', 'gateway'],
+]
+
+const wingOf = (path: string): string | undefined => /^src\/core\/([a-z-]+)(?:\/|\.ts$)/.exec(path)?.[1]
+
+/** What a file imports at all: by value, as a type, or in a type. */
+const allImportsOf = ({ path, text }: Source): string[] =>
+  [...withoutComments(text).matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*|\bmodule\s*)'(\.{1,2}\/[^']+)'/g)].map(([, to = '']) =>
+    normalize(join(path, '..', to)),
+  )
+
+const upwardIn = (source: Source): string[] =>
+  allImportsOf(source).flatMap(to => {
+    const [from, into] = [wingOf(source.path), wingOf(to)]
+    if (from === undefined || into === undefined) return []
+    return WINGS.indexOf(into) > WINGS.indexOf(from) ? [`${source.path} imports ${to}`] : []
+  })
 
 const transpilers = { ts: new Bun.Transpiler({ loader: 'ts' }), tsx: new Bun.Transpiler({ loader: 'tsx' }) }
 
@@ -80,8 +110,33 @@ describe('architecture', () => {
     expect(sources.flatMap(forbiddenIn)).toEqual([])
   })
 
-  test('only the egress opens connections, nobody tees a stream, nobody logs to the console', () => {
+  test('wings import downward only, types included', () => {
+    expect([...new Set(sources.flatMap(({ path }) => wingOf(path) ?? []))].toSorted()).toEqual(WINGS.toSorted())
+    expect(sources.flatMap(upwardIn)).toEqual([])
+  })
+
+  test('a planted type from above is found, and one from below is not', () => {
+    const planted = (text: string) => upwardIn({ path: 'src/core/ledger/ledger.ts', text })
+    expect(planted(`import type { Plan } from '../inference/plan.ts'`)).toEqual([
+      'src/core/ledger/ledger.ts imports src/core/inference/plan.ts',
+    ])
+    expect(planted(`type Plan = import('../inference/plan.ts').Plan`)).toHaveLength(1)
+    expect(planted(`export type {\n  Gateway,\n} from '../gateway.ts'`)).toHaveLength(1)
+    expect(planted(`import type { Key } from '../identity/keys.ts'`)).toEqual([])
+  })
+
+  test('only the egress opens connections, nobody tees a stream, nobody logs to the console, no protocol compares dialects', () => {
     expect(sources.flatMap(wordsIn)).toEqual([])
+  })
+
+  test('a planted comparison of a dialect by a protocol is found, and its home is left alone', () => {
+    const planted = (text: string, path = 'src/core/protocols/gemini/request.ts') => wordsIn({ path, text })
+    expect(planted(`if (call.dialect === 'chat') return []`)).toHaveLength(1)
+    expect(planted(`const own = NATIVE !== block.dialect`)).toHaveLength(1)
+    expect(planted(`const isOwn = native == 'messages'`)).toHaveLength(1)
+    expect(planted('switch (call.dialect) {')).toHaveLength(1)
+    expect(planted(`return { type: 'other', dialect: NATIVE, value }`)).toEqual([])
+    expect(planted('dialect === native', 'src/core/protocols/native.ts')).toEqual([])
   })
 
   test('no file reaches itself through what it imports', () => {

@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Auth, AwsConfig, ServiceAccountConfig } from './config/credentials.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
-import { Quirks } from './config/quirks'
+import { Quirks } from './config/quirks.ts'
 import { type GatewayError, invalid } from './errors.ts'
 import { type Misfit, misfit } from './kernel/schema.ts'
 import { ALL_PARAMETERS } from './language/parameters.ts'
-import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/words.data'
+import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/words.data.ts'
 
 const closed = { additionalProperties: false }
 const Text = (description: string) => Type.String({ minLength: 1, description })

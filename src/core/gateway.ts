@@ -3,31 +3,35 @@ import { join } from 'node:path'
 import { OpenedKeys } from './catalog/byok/opened.ts'
 import { reloadByokKeys } from './catalog/byok.ts'
 import { type Catalog, openCatalog } from './catalog/models.ts'
-import { type DesignatedPreset, openPresets, reloadPresets } from './catalog/presets.ts'
+import { type DesignatedPreset, readPresets } from './catalog/presets.ts'
 import { type Config, defaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
-import { type Key, openKeys, reloadKeys } from './identity/keys.ts'
+import { type Key, readKeys } from './identity/keys.ts'
 import { firstMember } from './identity/members.ts'
-import { firstWorkspace, type Owner, openWorkspaces, reloadWorkspaces, type Workspace } from './identity/workspaces.ts'
-import { type Calls, openCalls } from './inference/calls.ts'
+import { firstWorkspace, type Owner, readWorkspaces, type Workspace } from './identity/workspaces.ts'
+import { openCalls } from './inference/calls.ts'
 import { Health } from './inference/health.ts'
+import type { Plugin } from './inference/plugin.ts'
 import { Retries } from './inference/retries.ts'
 import { Sessions } from './inference/sessions.ts'
-import { openTokenizers, type Tokenizers } from './inference/tokenizers.ts'
+import { STAGES, type Stages } from './inference/stages.ts'
+import type { Journal, Traffic } from './inference/world.ts'
 import { type Clock, nextTurn, systemClock } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
-import { midnight } from './kernel/periods'
+import { Mirror } from './kernel/mirror.ts'
+import { midnight } from './kernel/periods.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
 import { shareRuns } from './kernel/share-runs.ts'
-import type { LedgerHead } from './ledger/chain.ts'
+import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
-import { type Assignment, openAssignments, reloadAssignments } from './policy/assignments.ts'
-import { type Budget, openBudgets, reloadBudgets } from './policy/budgets.ts'
+import { PLUGINS } from './plugins/registry.ts'
+import { type Assignment, readAssignments } from './policy/assignments.ts'
+import { type Budget, readBudgets } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
-import { type Guardrail, openGuardrails, reloadGuardrails } from './policy/guardrails.ts'
-import { countsFreeDays, openRateLimits, type RateLimits } from './policy/rate-limits.ts'
+import { type Guardrail, readGuardrails } from './policy/guardrails.ts'
+import { countsFreeDays, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
 import { openHoldJournal } from './store/hold-journal.ts'
@@ -36,72 +40,35 @@ import { dataSecret } from './store/secret.ts'
 import { openSqlite } from './store/sqlite.ts'
 import type { Store } from './store/store.ts'
 import { openRecorder, type Recorder } from './telemetry/recorder.ts'
-import { type AccessTokens, openAccessTokens } from './upstream/authorize/google-service-account.ts'
-import { type Egress, openEgress, type Resolve, resolveHost } from './upstream/egress.ts'
+import { openTokenizers, type Tokenizers } from './tokenizers.ts'
+import { openAccessTokens } from './upstream/authorize/google-service-account.ts'
+import { openEgress, type Resolve, resolveHost, type Send } from './upstream/egress.ts'
+import type { Egress } from './upstream/world.ts'
 
-/** The gateway itself: everything a core function may reach for, in one place, so that a test may replace any of it. */
+/** The gateway itself: the parts of one process, put together. A core function takes what it reaches for and no more: see each wing's world. */
 export interface Gateway {
   config: Config
-  /** How it stands with the config. */
-  configStatus: ConfigStatus
-  /** Where users find this gateway: what the config says, or where it listens. */
-  siteUrl: string
+  instance: Instance
   catalog: Catalog
   /** Remembers. */
   store: Store
-  /** Every key by its hash, in memory. */
-  keys: Map<string, Key>
-  /** Callers' own provider keys, opened, in memory. */
-  byok: OpenedKeys
-  /** What they are sealed with. Throws where the secret cannot be read. */
-  seal: () => Seal
-  /** Stands for a secret where that may not. */
-  fingerprint: Fingerprint
-  /** Every workspace by its id, in memory. */
-  workspaces: Map<string, Workspace>
-  /** The budgets of the workspaces that have any, by the workspace's id, the broadest first, in memory. */
-  budgets: Map<string, Budget[]>
-  /** Every preset as it is used, by its workspace and slug, in memory. */
-  presets: Map<string, DesignatedPreset>
-  /** Every guardrail by its id, in memory. */
-  guardrails: Map<string, Guardrail>
-  /** Who has which of them, by the account, in memory. */
-  assignments: Map<string, Assignment>
-  owner: Owner
-  /** What the keys' calls are held to, as far as it was asked for since anything changed. */
-  policies: Map<string, Policy>
-  /** How often they may be made. */
-  rateLimits: RateLimits
+  memory: Memory
+  traffic: Traffic
   ledger: Ledger
-  /** Word of the calls that run, beside the store. */
-  holds: HoldJournal
-  /** Where the ledger ended when it was last written down, beside the store. */
-  head: { read(): LedgerHead | null; write(head: LedgerHead): void }
-  /** What was paid in, in nano-dollars. */
-  credits: bigint
+  journal: Journal
   recorder: Recorder
-  /** The calls that run. */
-  calls: Calls
-  /** How many of them may be tried again at once. */
-  retries: Retries
-  /** How the endpoints are that they go to. */
-  health: Health
-  /** Where the conversations are that they belong to. */
-  sessions: Sessions
   /** Counts what providers did not count. */
   tokenizers: Tokenizers
+  /** The life of a call. */
+  stages: Stages
+  /** What calls may ask for besides an answer. */
+  plugins: Plugin[]
+  egress: Egress
+  secrets: Secrets
   /** Tells. */
   events: Events
-  /** Asks the world: the only way out. */
-  egress: Egress
-  /** Asks where a host is. */
-  resolve: Resolve
-  /** What Google service accounts have bought. */
-  accessTokens: AccessTokens
   clock: Clock
   ids: Ids
-  /** A number from 0 up to 1, without it. */
-  random: () => number
   /**
    * Takes over what another process has changed by now, of all that is in memory, and says whether
    * there was anything. Those who call at once share the work.
@@ -109,6 +76,47 @@ export interface Gateway {
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
+}
+
+/** This process as its users know it. */
+export interface Instance {
+  /** How it stands with the config. */
+  configStatus: ConfigStatus
+  /** Where users find this gateway: what the config says, or where it listens. */
+  siteUrl: string
+}
+
+/** What the store remembers and calls need, by its names there: no request reads a database. */
+export interface Memory {
+  owner: Owner
+  /** By their hash. */
+  keys: Mirror<Key>
+  /** By their id. */
+  workspaces: Mirror<Workspace>
+  /** Callers' own provider keys, opened. */
+  byok: OpenedKeys
+  /** As they are used, by their workspace and slug. */
+  presets: Mirror<DesignatedPreset>
+  /** Of the workspaces that have any, by the workspace's id, the broadest first. */
+  budgets: Mirror<Budget[]>
+  /** By their id. */
+  guardrails: Mirror<Guardrail>
+  /** Who has which guardrail, by the account. */
+  assignments: Mirror<Assignment>
+  /** What was paid in, in nano-dollars. */
+  credits: bigint
+  /** What the keys' calls are held to, as far as it was asked for since anything changed that it is made of. */
+  policies: Map<string, Policy>
+  /** Forgets all that was in a workspace, and the workspace. */
+  forgetWorkspace(id: string): void
+}
+
+/** What protects secrets. */
+export interface Secrets {
+  /** What provider keys are sealed with. Throws where the secret cannot be read. */
+  seal: () => Seal
+  /** Stands for a secret where that may not. */
+  fingerprint: Fingerprint
 }
 
 /** What a gateway is made of, where it shall not be the usual. */
@@ -123,75 +131,51 @@ export interface Parts {
   /** Milliseconds that a statement may wait for another process: 0 where clients are waiting. */
   patience: number
   clock: Clock
-  ids: Ids
+  ids: Omit<Ids, 'random'>
   random: () => number
-  egress: Egress
+  egress: Send
   resolve: Resolve
   tokenizers: Tokenizers
+  stages: Stages
+  plugins: Plugin[]
 }
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
 export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway> {
-  const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, ids = randomIds, tokenizers = openTokenizers() } = replace
+  const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, tokenizers = openTokenizers() } = replace
+  const ids = { ...randomIds, ...replace.ids, ...(replace.random ? { random: replace.random } : {}) }
   const catalog = openCatalog(config, protocolNames, clock.now())
   const store = replace.store ?? (await openStore(data, config.storage.durability, patience))
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
-  const owner = await openOwner(store, ids, clock)
-  const egress = replace.egress ?? openEgress(() => gateway.config)
-  const secret = once(() => secretOf(data, replace.secret))
-  const seal = once(() => openSeal(secret(), 'byok'))
-  const fingerprint = once(() => fingerprintWith(secret))
-  const calls = openCalls()
+  const memory = await openMemory(store, await openOwner(store, ids, clock))
+  const send = replace.egress ?? openEgress(() => gateway.config)
   let version = await store.version()
   const gateway: Gateway = {
     config,
-    configStatus: { applied: clock.now(), rejected: false },
-    siteUrl: config.server.site_url ?? `http://${config.server.host}:${config.server.port}`,
+    instance: {
+      configStatus: { applied: clock.now(), rejected: false },
+      siteUrl: config.server.site_url ?? `http://${config.server.host}:${config.server.port}`,
+    },
     catalog,
     store,
-    keys: await openKeys(store.keys),
-    byok: new OpenedKeys(),
-    seal,
-    fingerprint: text => fingerprint()(text),
-    workspaces: await openWorkspaces(store.workspaces),
-    budgets: await openBudgets(store.budgets),
-    presets: await openPresets(store.presets),
-    guardrails: await openGuardrails(store.guardrails),
-    assignments: await openAssignments(store.assignments),
-    owner,
-    policies: new Map(),
-    rateLimits: openRateLimits(config, clock, await freeToday(store, config, clock)),
+    memory,
+    traffic: openTraffic(config, clock, await freeToday(store, config, clock)),
     ledger: await openLedger(store.ledger, clock),
-    holds: data === undefined ? noHolds() : openHoldJournal(data),
-    head: data === undefined ? NO_HEAD : { read: () => readHead(data), write: head => writeHead(data, head) },
-    credits: await store.credits.total(),
+    journal: openJournal(data),
     recorder,
-    calls,
-    retries: new Retries(calls),
-    health: new Health(config.routing, clock),
-    sessions: new Sessions(clock),
     tokenizers,
+    stages: replace.stages ?? STAGES,
+    plugins: replace.plugins ?? PLUGINS,
+    egress: { send, resolve: replace.resolve ?? resolveHost, accessTokens: openAccessTokens(send, clock) },
+    secrets: openSecrets(data, replace.secret),
     events,
-    egress,
-    resolve: replace.resolve ?? resolveHost,
-    accessTokens: openAccessTokens(egress, clock),
     clock,
     ids,
-    random: replace.random ?? Math.random,
     catchUp: shareRuns(async () => {
       const now = await store.version()
       if (now === version) return false
-      await reloadKeys(gateway)
-      await reloadByokKeys(gateway)
-      await reloadWorkspaces(gateway)
-      await reloadBudgets(gateway)
-      await reloadPresets(gateway)
-      await reloadCredits(gateway)
-      // In this order, so that nobody is assigned what is not there yet.
-      await reloadAssignments(gateway)
-      await reloadGuardrails(gateway)
-      gateway.policies.clear()
+      await reload(gateway)
       version = now
       return true
     }),
@@ -205,6 +189,71 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   }
   await reloadByokKeys(gateway)
   return gateway
+}
+
+/** All that is in memory, as it is in the store. What an actor is held to is forgotten whenever anything changes that it is made of. */
+async function openMemory(store: Store, owner: Owner): Promise<Memory> {
+  const policies = new Map<string, Policy>()
+  const forgetPolicies = () => policies.clear()
+  const memory: Memory = {
+    owner,
+    policies,
+    keys: await Mirror.open(() => readKeys(store.keys), forgetPolicies),
+    byok: new OpenedKeys(),
+    workspaces: await Mirror.open(() => readWorkspaces(store.workspaces), forgetPolicies),
+    budgets: await Mirror.open(() => readBudgets(store.budgets), forgetPolicies),
+    presets: await Mirror.open(() => readPresets(store.presets)),
+    guardrails: await Mirror.open(() => readGuardrails(store.guardrails), forgetPolicies),
+    assignments: await Mirror.open(() => readAssignments(store.assignments), forgetPolicies),
+    credits: await store.credits.total(),
+    forgetWorkspace: id => forgetWorkspace(memory, id),
+  }
+  return memory
+}
+
+function forgetWorkspace({ workspaces, budgets, presets, guardrails, assignments, byok }: Memory, id: string): void {
+  const isInIt = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
+  workspaces.delete(id)
+  budgets.delete(id)
+  presets.deleteWhere(isInIt)
+  for (const guardrail of guardrails.deleteWhere(isInIt)) assignments.deleteWhere(({ guardrail_id }) => guardrail_id === guardrail.id)
+  for (const { key } of byok.of(id)) byok.delete(key.id)
+}
+
+async function reload(gateway: Gateway): Promise<void> {
+  const { keys, workspaces, budgets, presets, assignments, guardrails, policies } = gateway.memory
+  await keys.reload()
+  await reloadByokKeys(gateway)
+  await workspaces.reload()
+  await budgets.reload()
+  await presets.reload()
+  await reloadCredits(gateway)
+  // In this order, so that nobody is assigned what is not there yet.
+  await assignments.reload()
+  await guardrails.reload()
+  policies.clear()
+}
+
+function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
+  const calls = openCalls()
+  return {
+    calls,
+    retries: new Retries(calls),
+    health: new Health(config.routing, clock),
+    sessions: new Sessions(clock),
+    rateLimits: openRateLimits(config, clock, freeSoFar),
+  }
+}
+
+function openJournal(data: string | undefined): Journal {
+  if (data === undefined) return { holds: noHolds(), head: NO_HEAD }
+  return { holds: openHoldJournal(data), head: { read: () => readHead(data), write: head => writeHead(data, head) } }
+}
+
+function openSecrets(data: string | undefined, given: string | undefined): Secrets {
+  const secret = once(() => secretOf(data, given))
+  const fingerprint = once(() => fingerprintWith(secret))
+  return { seal: once(() => openSeal(secret(), 'byok')), fingerprint: text => fingerprint()(text) }
 }
 
 function openStore(data: string | undefined, durability: Config['storage']['durability'], patience: number): Promise<Store> {
@@ -221,7 +270,7 @@ const noHolds = (): HoldJournal => ({
   clear: () => undefined,
 })
 const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
-const NO_HEAD = { read: () => null, write: () => undefined }
+const NO_HEAD: HeadFile = { read: () => null, write: () => undefined }
 
 // Only where they are limited: then a restart gives nobody another day's worth.
 const freeToday = ({ generations }: Store, { limits }: Config, clock: Clock): Promise<number> | number =>

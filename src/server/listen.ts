@@ -36,12 +36,12 @@ export function listen(gateway: Gateway, host: string, port: number): Listening 
     },
     error: thrown => errorResponse(thrown, gateway.ids.uuid()),
   })
-  gateway.siteUrl = gateway.config.server.site_url ?? address + server.port
+  gateway.instance.siteUrl = gateway.config.server.site_url ?? address + server.port
   return {
     url: address + server.port,
     async stop(drainMilliseconds) {
       const closed = server.stop(false)
-      await gateway.calls.drain(drainMilliseconds)
+      await gateway.traffic.calls.drain(drainMilliseconds)
       await Promise.race([closed, Bun.sleep(FAREWELL)])
       await server.stop(true)
     },

@@ -42,7 +42,7 @@ const FREE = { bounds: [], rules: [], regions: [...REGIONS] }
 
 function guard(rule: Partial<FilterRule>): void {
   const filters = openFilters([{ guardrail_id: 'g-1', scope: 'key', action: 'redact', output: true, ...rule }])
-  gateway.policies.set(keys.hash, { ...FREE, filters })
+  gateway.memory.policies.set(keys.hash, { ...FREE, filters })
 }
 
 const openrouter = (apiKey = keys.inference) => new OpenRouter({ apiKey, serverURL: base, retryConfig: { strategy: 'none' } })

@@ -112,7 +112,7 @@ async function guard({ gateway }: House, rules: Json): Promise<void> {
   const post = async (path: string, body: object) =>
     (await app.handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))).json()
   const { data } = (await post('/guardrails', { name: 'here', ...rules })) as { data: { id: string } }
-  const key_hashes = [...gateway.keys.values()].filter(({ name }) => name === 'inference').map(({ hash }) => hash)
+  const key_hashes = [...gateway.memory.keys.values()].filter(({ name }) => name === 'inference').map(({ hash }) => hash)
   await post(`/guardrails/${data.id}/assignments/keys`, { key_hashes })
 }
 
@@ -127,7 +127,7 @@ async function rest({ gateway, clock, ask }: House): Promise<number> {
   first.answer(() => status(500))
   await statusOf(ask())
   first.answer(() => completion('first'))
-  const until = gateway.health.restsUntil(endpoint)
+  const until = gateway.traffic.health.restsUntil(endpoint)
   clock.pass(1_000_000)
   return until === 0 ? 0 : until - (clock.ticks() - 1_000_000)
 }
@@ -135,7 +135,7 @@ async function rest({ gateway, clock, ask }: House): Promise<number> {
 /** Of the first endpoint as much is known as a hedge needs, and now it is silent. */
 function measure({ gateway, clock }: House): void {
   const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
-  for (let i = 0; i < 20 && endpoint; i++) gateway.health.answered(endpoint, clock.ticks() - 20, true)
+  for (let i = 0; i < 20 && endpoint; i++) gateway.traffic.health.answered(endpoint, clock.ticks() - 20, true)
   first.answer(() => never)
   second.answer(() => stream(['quick']))
 }
@@ -429,15 +429,15 @@ describe('a config whose catalogue cannot be opened', () => {
 
   test.each(BAD)('%s, changes nothing at all', async (_, change) => {
     const { gateway, ask, get } = await house()
-    const fields = () => [gateway.config, gateway.catalog, gateway.byok, gateway.configStatus]
+    const fields = () => [gateway.config, gateway.catalog, gateway.memory.byok, gateway.instance.configStatus]
     const shown = async () => JSON.stringify(await Promise.all(['/api/v1/models', '/api/v1/providers', '/openapi.json'].map(get)))
     await textOf(ask())
-    const before = { fields: fields(), policies: [...gateway.policies.values()], shown: await shown() }
+    const before = { fields: fields(), policies: [...gateway.memory.policies.values()], shown: await shown() }
     expect(before.policies).toHaveLength(1)
     const refused = reconfigure(gateway, parsed(over(over(base(), MORE), change())))
     expect(await refused.catch(thrown => (thrown as GatewayError).type)).toBe('invalid_request')
     for (const [i, field] of fields().entries()) expect(field === before.fields[i]).toBe(true)
-    expect([...gateway.policies.values()]).toEqual(before.policies)
+    expect([...gateway.memory.policies.values()]).toEqual(before.policies)
     expect(await shown()).toBe(before.shown)
     expect([await textOf(ask()), await textOf(ask())]).toEqual(['first', 'first'])
   })
@@ -445,7 +445,7 @@ describe('a config whose catalogue cannot be opened', () => {
 
 describe('the alarm', () => {
   const told = ({ gateway }: House) => [
-    gateway.configStatus,
+    gateway.instance.configStatus,
     openMetrics(gateway)
       .text()
       .split('\n')

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { defaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
 import { deactivateMember } from '../../src/core/identity/members.ts'
 import { addWorkspaceMembers } from '../../src/core/identity/workspace-members.ts'
 import { assignMembers } from '../../src/core/policy/assignments.ts'
-import { defaultGuardrailId } from '../../src/core/policy/default-guardrail.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
@@ -188,7 +188,7 @@ describe('what is in another workspace is answered for, byte by byte, as what is
       world.ask(routeOf('createKeys'), live['neighbour’s management key'], { body: { name: 'ci', creator_user_id } })
     const refused = await make('nobody')
     expect(refused.status).toBe(400)
-    for (const other of [member, left, gateway.owner.user_id]) expect(await make(other)).toEqual(refused)
+    for (const other of [member, left, gateway.memory.owner.user_id]) expect(await make(other)).toEqual(refused)
     await addWorkspaceMembers(gateway, actors.neighbour, 'next', { user_ids: [member] })
     for (const one of [member, actors.neighbour.user_id, null]) expect((await make(one)).status).toBe(201)
   })

@@ -65,7 +65,11 @@ describe.each(changing.map(route => [route.operation.id, route] as const))('%s',
     expect(Math.floor((await ask(route, { ...asking, key })) / 100)).toBe(2)
     const [entry, ...rest] = await entries()
     expect(rest).toEqual(before)
-    expect(entry).toMatchObject({ action, actor: key === keys.inference ? 'inference' : 'management', user_id: gateway.owner.user_id })
+    expect(entry).toMatchObject({
+      action,
+      actor: key === keys.inference ? 'inference' : 'management',
+      user_id: gateway.memory.owner.user_id,
+    })
     expect(entry?.key_hash).toBe(key === keys.inference ? keys.hash : new Bun.CryptoHasher('sha256').update(key).digest('hex'))
     if (action.endsWith('.create')) expect(entry?.before).toBeNull()
     if (action.endsWith('.delete')) expect(entry?.after).toBeNull()

@@ -148,7 +148,7 @@ const openPolicy = () => policyFor(gateway, { ...operator(gateway), key_hash: 'n
 /** Puts these rules in force for the key. */
 function guard(...rules: Partial<FilterRule>[]): void {
   const filters = openFilters(rules.map(rule => ({ guardrail_id: 'g-1', scope: 'key', action: 'redact', ...rule })))
-  gateway.policies.set(keys.hash, { ...openPolicy(), filters })
+  gateway.memory.policies.set(keys.hash, { ...openPolicy(), filters })
 }
 
 async function ask(path: string, body: object) {
@@ -346,7 +346,7 @@ describe('what is asked', () => {
   })
 
   test('is sent as it came where there are no filters', async () => {
-    gateway.policies.clear()
+    gateway.memory.policies.clear()
     await ask('/chat/completions', say(EMAIL))
     expect(askedText()).toContain(EMAIL)
     expect(finished).toMatchObject([{ contentFilters: [] }])
@@ -432,7 +432,7 @@ describe('what is answered', () => {
       { error_type: 'permission_denied', usageSource: 'estimated', cancelled: false, finish_reason: 'error' },
     ])
     expect(finished[0]?.native_tokens_completion).toBeGreaterThan(4)
-    expect(gateway.calls.size).toBe(0)
+    expect(gateway.traffic.calls.size).toBe(0)
   })
 
   test('that is only flagged comes as it is', async () => {
@@ -483,7 +483,7 @@ describe('what is answered', () => {
     await reader?.cancel()
     await sayer.left.promise
     await gateway.recorder.flush()
-    expect([finished.length, gateway.calls.size]).toEqual([1, 0])
+    expect([finished.length, gateway.traffic.calls.size]).toEqual([1, 0])
   })
 })
 
@@ -495,7 +495,7 @@ describe('a guardrail', () => {
   }
 
   test('filters what is asked and answered under the keys that it is assigned to, from the next call on', async () => {
-    gateway.policies.clear()
+    gateway.memory.policies.clear()
     const fields = {
       name: 'Filters',
       content_filter_builtins: [{ slug: 'email', action: 'redact' }],
@@ -528,7 +528,7 @@ describe('a guardrail', () => {
   })
 
   test('blocks a call whose limit is used up, and takes nothing for it', async () => {
-    gateway.policies.clear()
+    gateway.memory.policies.clear()
     const { json } = await manage('POST', '/guardrails', { name: 'y', content_filter_builtins: [{ slug: 'ssn', action: 'block' }] })
     await manage('POST', `/guardrails/${json.data.id}/assignments/keys`, { key_hashes: [keys.hash] })
     await manage('PATCH', `/keys/${keys.hash}`, { limit: 0 })

@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { defaultGuardrailId } from '../../src/core/policy/default-guardrail.ts'
+import { defaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
 import { chat, eventually, keyState, limitedKey, metric, routesConfig, usageOf } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'

@@ -121,7 +121,7 @@ describe('/openapi.json', () => {
   test('tells nothing of this installation', async () => {
     const { management } = await testKeys(gateway)
     expect(JSON.stringify(description)).not.toContain(management.slice(0, 12))
-    expect(JSON.stringify(description)).not.toContain(gateway.owner.workspace_id)
+    expect(JSON.stringify(description)).not.toContain(gateway.memory.owner.workspace_id)
   })
 })
 

@@ -1,20 +1,20 @@
 import { expect, test } from 'bun:test'
+import { examine } from '../../src/core/doctor.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { operator } from '../../src/core/identity/actor.ts'
 import { createKey, hashOf } from '../../src/core/identity/keys.ts'
 import { addMember } from '../../src/core/identity/members.ts'
 import { createWorkspace } from '../../src/core/identity/workspaces.ts'
 import { deadCalls } from '../../src/core/inference/recover.ts'
-import { nanosOf } from '../../src/core/kernel/money'
-import type { Period } from '../../src/core/kernel/periods'
+import { nanosOf } from '../../src/core/kernel/money.ts'
+import type { Period } from '../../src/core/kernel/periods.ts'
 import { addCredit } from '../../src/core/ledger/credits.ts'
-import { examine } from '../../src/core/ledger/doctor.ts'
 import { type Account, type Bound, openLedger } from '../../src/core/ledger/ledger.ts'
 import { assignKeys, assignMembers } from '../../src/core/policy/assignments.ts'
 import { setBudget } from '../../src/core/policy/budgets.ts'
 import { policyFor } from '../../src/core/policy/effective.ts'
 import { createGuardrail } from '../../src/core/policy/guardrails.ts'
-import { type Egress, incomingOf } from '../../src/core/upstream/egress.ts'
+import { incomingOf, type Send } from '../../src/core/upstream/egress.ts'
 import { createApp } from '../../src/server/app.ts'
 import { testGateway } from '../support/gateway.ts'
 import { completion, delta, done, finish, usage } from '../support/upstream.ts'
@@ -37,7 +37,7 @@ const soon = () => Bun.sleep(random(8))
 const said = (...events: Buffer[]) => events.map(one => one.toString().replace(/^[0-9a-f]+\r\n|\r\n$/g, ''))
 
 /** A provider that answers, fails, breaks off or falls silent for a while, by chance. */
-const provider: Egress = async ({ body }) => {
+const provider: Send = async ({ body }) => {
   await soon()
   const fate = random(10)
   if (fate === 0) throw new Error('The connection was refused')
@@ -131,7 +131,7 @@ test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of 
       hash: key_hash,
       creator_user_id,
       workspace_id,
-    } = gateway.keys.get(hashOf(key)) ?? { hash: '', creator_user_id: '', workspace_id: '' }
+    } = gateway.memory.keys.get(hashOf(key)) ?? { hash: '', creator_user_id: '', workspace_id: '' }
     return { kind: 'inference' as const, key_hash, user_id: creator_user_id ?? '', workspace_id }
   })
   const bounds = new Map(actors.flatMap(actor => policyFor(gateway, actor).bounds).map(bound => [JSON.stringify(bound, texts), bound]))
@@ -149,7 +149,7 @@ test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of 
     for (let i = 0; i < CALLS / CLIENTS; i++) statuses.push(await ask(request => app.handle(request), key))
   }
   const quiet = async () => {
-    while (gateway.calls.size > 0) await Bun.sleep(5)
+    while (gateway.traffic.calls.size > 0) await Bun.sleep(5)
     await gateway.recorder.flush()
   }
   await Promise.all(Array.from({ length: CLIENTS }, (_, i) => client(keys[i % keys.length] ?? '')))

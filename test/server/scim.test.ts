@@ -44,7 +44,7 @@ describe('a group mapping', () => {
     const group = await idp.group('E', await idp.user('ada'))
     const { status, body } = await ask('POST', '/group-mappings', { scim_group_id: group, workspace_id, role: 'admin' })
     const time = '2026-03-04T05:06:07.000Z'
-    const organization_id = gateway.owner.user_id.replace('user_', 'org_')
+    const organization_id = gateway.memory.owner.user_id.replace('user_', 'org_')
     const mapping = {
       id: expect.any(String),
       organization_id,
@@ -86,7 +86,7 @@ describe('a group mapping', () => {
     const { data, total_count } = (await ask('GET', '/groups?limit=2')).body
     expect([total_count, data.length]).toEqual([3, 2])
     const time = '2026-03-04T05:06:07.000Z'
-    const organization_id = gateway.owner.user_id.replace('user_', 'org_')
+    const organization_id = gateway.memory.owner.user_id.replace('user_', 'org_')
     expect(data[0]).toEqual({ id: groups[0], display_name: '1', external_id: null, organization_id, created_at: time, updated_at: time })
   })
 })

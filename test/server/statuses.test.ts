@@ -99,9 +99,9 @@ function breakDown(): void {
   const nouns = Object.values(gateway.store).filter(noun => typeof noun === 'object')
   for (const noun of [...nouns, ...Object.values(gateway.store.scim)])
     for (const name of Object.keys(noun)) if (typeof noun[name] === 'function') Object.assign(noun, { [name]: async () => isBroken() })
-  for (const memory of [gateway.workspaces, gateway.budgets, gateway.guardrails, gateway.assignments])
+  for (const memory of [gateway.memory.workspaces, gateway.memory.budgets, gateway.memory.guardrails, gateway.memory.assignments])
     Object.assign(memory, { get: isBroken, values: isBroken })
-  Object.assign(gateway.keys, { values: isBroken })
+  Object.assign(gateway.memory.keys, { values: isBroken })
   Object.assign(gateway.ledger, { spent: isBroken })
 }
 

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../src/core/errors.ts'
-import type { Answer } from '../../src/core/inference/settle.ts'
 import { watch } from '../../src/core/kernel/iterate.ts'
+import type { Answer } from '../../src/core/language/answer.ts'
 import type { TextPart } from '../../src/core/language/part.ts'
 import { type Receipt, textUsage } from '../../src/core/language/usage.ts'
 

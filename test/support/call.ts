@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../src/core/catalog/models.ts'
 import { pricesOf } from '../../src/core/catalog/prices.ts'
 import type { Provider } from '../../src/core/catalog/providers.ts'
-import { NO_QUIRKS } from '../../src/core/config/quirks'
+import { NO_QUIRKS } from '../../src/core/config/quirks.ts'
 import { Secret } from '../../src/core/kernel/secret.ts'
 import type { EmbeddingCall, TextCall } from '../../src/core/language/call.ts'
 

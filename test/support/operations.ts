@@ -41,7 +41,7 @@ export async function workspaceOf(gateway: Gateway, actor: Actor): Promise<strin
 const inWorkspace =
   (action: string, more: (user_id: string) => { params?: Record<string, string>; body?: object }): Example =>
   async (gateway, actor) => {
-    const [id, member, other] = [await workspaceOf(gateway, actor), await memberOf(gateway), gateway.owner.user_id]
+    const [id, member, other] = [await workspaceOf(gateway, actor), await memberOf(gateway), gateway.memory.owner.user_id]
     await setBudget(gateway, operator(gateway), id, 'monthly', { limit_usd: 5 })
     await addWorkspaceMembers(gateway, operator(gateway), id, { user_ids: [other] })
     const { params, body } = more(action === 'workspace_members.remove' ? other : member.id)
@@ -56,7 +56,7 @@ const ofGuardrail =
   ): Example =>
   async (gateway, actor) => {
     const [key, otherKey] = [(await keyOf(gateway, actor)).hash, (await keyOf(gateway, actor)).hash]
-    const [member, otherMember] = [gateway.owner.user_id, (await memberOf(gateway)).id]
+    const [member, otherMember] = [gateway.memory.owner.user_id, (await memberOf(gateway)).id]
     const { id } = (await createGuardrail(gateway, actor, { name: 'Rules' })).data
     await assignKeys(gateway, actor, id, { key_hashes: [key] })
     await assignMembers(gateway, operator(gateway), id, { member_user_ids: [member] })
@@ -71,7 +71,7 @@ export const groupOf = async (gateway: Gateway) =>
 const mapped =
   (action: string, more: { body?: object; query?: string }): Example =>
   async gateway => {
-    const input = { scim_group_id: await groupOf(gateway), workspace_id: gateway.owner.workspace_id, role: 'member' as const }
+    const input = { scim_group_id: await groupOf(gateway), workspace_id: gateway.memory.owner.workspace_id, role: 'member' as const }
     const { data } = await createGroupMapping(gateway, operator(gateway), input)
     return { action, params: { id: data.id }, ...more }
   }
@@ -113,7 +113,7 @@ export const EXAMPLES: Record<string, Example> = {
   bulkUnassignMembersFromGuardrail: ofGuardrail('guardrails.unassign', ({ member }) => ({ member_user_ids: [member] })),
   createScimGroupMapping: async gateway => ({
     action: 'scim_group_mappings.create',
-    body: { scim_group_id: await groupOf(gateway), workspace_id: gateway.owner.workspace_id, role: 'admin' },
+    body: { scim_group_id: await groupOf(gateway), workspace_id: gateway.memory.owner.workspace_id, role: 'admin' },
   }),
   updateScimGroupMapping: mapped('scim_group_mappings.update', { body: { role: 'admin' } }),
   deleteScimGroupMapping: mapped('scim_group_mappings.delete', { query: 'keep_members=true' }),

@@ -32,7 +32,7 @@ const listCommand = () =>
 async function list({ action, resource, user, key, workspace, since, until, offset, limit, ...options }: ListOptions): Promise<void> {
   const { AuditQuery, listAudit } = await import('../../core/identity/audit.ts')
   await withGateway(options, async (gateway, actor) => {
-    const bySlug = [...gateway.workspaces.values()].find(({ slug }) => slug === workspace)?.id
+    const bySlug = [...gateway.memory.workspaces.values()].find(({ slug }) => slug === workspace)?.id
     const about = { action, resource_id: resource, user_id: user, key_hash: key, workspace_id: bySlug ?? workspace }
     const query = inputOf(AuditQuery, { ...about, since, until, offset, limit })
     output(options.json, await listAudit(gateway, actor, query), ({ data }) =>

@@ -91,4 +91,4 @@ async function remove(interval: string, options: BudgetOptions): Promise<void> {
   )
 }
 
-const placeOf = (gateway: Gateway, { workspace }: BudgetOptions) => workspace ?? gateway.owner.workspace_id
+const placeOf = (gateway: Gateway, { workspace }: BudgetOptions) => workspace ?? gateway.memory.owner.workspace_id

@@ -8,7 +8,7 @@ export const doctorCommand = () =>
   common(new Command('doctor').description('check the ledger, its counters and the store; also while a server runs')).action(doctor)
 
 async function doctor(options: CommonOptions): Promise<void> {
-  const { examine } = await import('../../core/ledger/doctor.ts')
+  const { examine } = await import('../../core/doctor.ts')
   await withGateway(options, async gateway => {
     const { data } = await examine(gateway)
     output(options.json, { data }, () =>

@@ -205,8 +205,8 @@ async function assignments(id: string | undefined, options: AssignmentsOptions):
 
 /** The id of the guardrail that an argument names; a workspace's id or slug names its default one. */
 async function guardrailId(gateway: Gateway, name: string): Promise<string> {
-  const { defaultGuardrailId } = await import('../../core/policy/default-guardrail.ts')
-  const workspace = [...gateway.workspaces.values()].find(one => one.id === name || one.slug === name)
+  const { defaultGuardrailId } = await import('../../core/identity/default-guardrail.ts')
+  const workspace = [...gateway.memory.workspaces.values()].find(one => one.id === name || one.slug === name)
   return workspace ? defaultGuardrailId(workspace.id) : name
 }
 

@@ -3,7 +3,7 @@ import { invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import { type Json, parseObject } from '../../core/kernel/json.ts'
-import type { Dialect } from '../../core/language/dialect.ts'
+import type { TextDialect } from '../../core/language/dialect.ts'
 import { type CommonOptions, common, inputOf, paged } from '../options.ts'
 import { output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
@@ -19,7 +19,7 @@ interface PageOptions extends PresetOptions {
 
 interface CreateOptions extends PresetOptions {
   body: string
-  dialect: Dialect
+  dialect: TextDialect
 }
 
 /** `gateway presets`: configurations by name, by the same functions and rules as over HTTP. */

@@ -34,7 +34,7 @@ async function list(options: CommonOptions): Promise<void> {
 
 async function check(providers: string[], options: CommonOptions & { timeout: number }): Promise<void> {
   if (options.timeout <= 0 || options.timeout > LONGEST) throw invalid(`timeout: expected a number of seconds above 0, to ${LONGEST}`)
-  const { checkProviders } = await import('../../core/catalog/providers/check.ts')
+  const { checkProviders } = await import('../../core/upstream/provider-check.ts')
   await withGateway(options, async gateway => {
     const { data } = await checkProviders(gateway, providers, options.timeout * 1000)
     output(options.json, { data }, () =>

@@ -60,7 +60,7 @@ async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile):
     setInterval(() => void watch.look(), LOOKS_EVERY),
   ]
   await stopped
-  log('draining', { running: gateway.calls.size })
+  log('draining', { running: gateway.traffic.calls.size })
   await server.stop(options.drain * 1000)
   for (const timer of watching) clearInterval(timer)
   await gateway.recorder.flush()

@@ -61,7 +61,8 @@ export class ConfigWatch {
     this.#read = look
     try {
       const found = await this.#found(look)
-      if (!isAsked && found.text === this.#taken.text && found.file === this.#taken.file && !this.#gateway.configStatus.rejected) return
+      if (!isAsked && found.text === this.#taken.text && found.file === this.#taken.file && !this.#gateway.instance.configStatus.rejected)
+        return
       await this.#put(found)
     } catch (thrown) {
       this.#reject(GatewayError.from(thrown), look, isAsked)

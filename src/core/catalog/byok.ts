@@ -1,6 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { isUsable } from '../identity/keys.ts'
@@ -9,6 +8,14 @@ import { labelOf, providerWith } from './byok/credential.ts'
 import { knownAs, type OpenedKey, OpenedKeys, opened, textOf } from './byok/opened.ts'
 import { PUBLIC_PROVIDERS } from './byok/providers.data.ts'
 import { publicSlugOf } from './providers/called.ts'
+import type { CatalogWorld } from './world.ts'
+
+declare module '../events.ts' {
+  interface EventMap {
+    /** A caller's provider key was sealed with another secret: it is not used. */
+    'byok.unreadable': Pick<ByokKey, 'id' | 'provider'>
+  }
+}
 
 /** A provider key that a caller brings along, as it is kept: sealed, and never shown again. Times in ISO 8601. */
 export interface ByokKey {
@@ -98,7 +105,7 @@ const PAGE = 50
  * Keeps a provider key of a workspace, sealed. The plaintext goes to its provider and nowhere else. Throws 400 for a provider that
  * nobody knows, a key that cannot be one of his, a workspace or an API key that does not exist, and for a fallback that is the only way.
  */
-export async function createByokKey(gateway: Gateway, actor: Actor, input: NewByokKey) {
+export async function createByokKey(gateway: CatalogWorld, actor: Actor, input: NewByokKey) {
   const provider = providerOf(gateway, input.provider)
   const workspace_id = managedWorkspace(gateway, actor, input.workspace_id)
   const id = gateway.ids.uuid()
@@ -122,30 +129,30 @@ export async function createByokKey(gateway: Gateway, actor: Actor, input: NewBy
   }
   check(gateway, key, input)
   await gateway.store.byok.insert(key, auditEntry(gateway, actor, 'byok.create', key, null, toldByokKey(gateway, key)))
-  gateway.byok.set(opened(gateway, key))
+  gateway.memory.byok.set(opened(gateway, key))
   return { data: shownByokKey(key) }
 }
 
 /** One page of a workspace's provider keys, by provider and then in the order in which they are tried. Throws 400 for what does not exist. */
-export function listByokKeys(gateway: Gateway, actor: Actor, query: ByokQuery) {
+export function listByokKeys(gateway: CatalogWorld, actor: Actor, query: ByokQuery) {
   const wanted = byokKeysOf(gateway, actor, query).map(({ key }) => shownByokKey(key))
   const { offset = 0, limit = PAGE } = query
   return { data: wanted.slice(offset, offset + limit), total_count: wanted.length }
 }
 
-function byokKeysOf(gateway: Gateway, actor: Actor, { workspace_id, provider }: ByokQuery): OpenedKey[] {
+function byokKeysOf(gateway: CatalogWorld, actor: Actor, { workspace_id, provider }: ByokQuery): OpenedKey[] {
   const slug = provider === undefined ? undefined : providerOf(gateway, provider)
-  const own = gateway.byok
+  const own = gateway.memory.byok
     .of(managedWorkspace(gateway, actor, workspace_id))
     .filter(({ key }) => slug === undefined || key.provider === slug)
   return own.toSorted(({ key: a }, { key: b }) => (a.provider === b.provider ? 0 : a.provider < b.provider ? -1 : 1))
 }
 
 /** One provider key by its id. Throws 404, also for another workspace's. */
-export const getByokKey = (gateway: Gateway, actor: Actor, id: string) => ({ data: shownByokKey(byokKeyOf(gateway, actor, id).key) })
+export const getByokKey = (gateway: CatalogWorld, actor: Actor, id: string) => ({ data: shownByokKey(byokKeyOf(gateway, actor, id).key) })
 
 /** Changes a provider key; a new `key` takes the place of the old one. Throws 404, and 400 as `createByokKey` does. */
-export async function updateByokKey(gateway: Gateway, actor: Actor, id: string, change: ByokChange) {
+export async function updateByokKey(gateway: CatalogWorld, actor: Actor, id: string, change: ByokChange) {
   const { key } = byokKeyOf(gateway, actor, id)
   const changes = { ...changesOf(change), ...(change.key === undefined ? {} : sealedAs(gateway, id, key.provider, change.key)) }
   check(gateway, { ...key, ...changes }, change)
@@ -154,29 +161,29 @@ export async function updateByokKey(gateway: Gateway, actor: Actor, id: string, 
   // As it is now: it may have changed, or gone, while the store was writing.
   const before = byokKeyOf(gateway, actor, id)
   const changed = { ...before.key, ...changes }
-  gateway.byok.set(opened(gateway, changed, before))
+  gateway.memory.byok.set(opened(gateway, changed, before))
   return { data: shownByokKey(changed) }
 }
 
 /** Deletes a provider key: from the next call on it is not used, and what was sealed is gone. Throws 404. */
-export async function deleteByokKey(gateway: Gateway, actor: Actor, id: string) {
+export async function deleteByokKey(gateway: CatalogWorld, actor: Actor, id: string) {
   const { key } = byokKeyOf(gateway, actor, id)
   const entry = auditEntry(gateway, actor, 'byok.delete', key, toldByokKey(gateway, key), null)
   await gateway.store.byok.remove(id, entry.created_at, entry)
-  gateway.byok.delete(id)
+  gateway.memory.byok.delete(id)
   return { deleted: true as const }
 }
 
 /** What can be done with a key at this moment: `unreadable` was sealed with another secret, `unserved` has nobody to go to. */
-export function stateOf(gateway: Gateway, id: string): 'active' | 'disabled' | 'unreadable' | 'unserved' {
-  const one = gateway.byok.get(id)
+export function stateOf(gateway: CatalogWorld, id: string): 'active' | 'disabled' | 'unreadable' | 'unserved' {
+  const one = gateway.memory.byok.get(id)
   if (one && !one.isReadable) return 'unreadable'
   if (!one || one.providers.size === 0) return 'unserved'
   return one.key.disabled ? 'disabled' : 'active'
 }
 
 /** The keys of the actor's workspace that may be used for him, in the order in which they are tried. */
-export function byokKeysFor({ byok }: Gateway, { workspace_id, key_hash, user_id }: Actor): OpenedKey[] {
+export function byokKeysFor({ memory: { byok } }: CatalogWorld, { workspace_id, key_hash, user_id }: Actor): OpenedKey[] {
   const own = byok.of(workspace_id)
   return own.length === 0
     ? own
@@ -189,23 +196,24 @@ const allowsKey = ({ allowed_api_key_hashes: list }: ByokKey, hash: string | nul
   list === null || (hash !== null && list.includes(hash))
 
 /** The provider keys that were sealed with another secret than this gateway has. They are not used. */
-export const unreadableKeys = ({ byok }: Gateway): ByokKey[] => byok.values().flatMap(({ key, isReadable }) => (isReadable ? [] : key))
+export const unreadableKeys = ({ memory: { byok } }: CatalogWorld): ByokKey[] =>
+  byok.values().flatMap(({ key, isReadable }) => (isReadable ? [] : key))
 
 /**
  * Every provider key read and opened anew, for what another process has changed. What this process changes while it reads is kept: the
  * reading may be older than that. What cannot be opened, and could before or is new, is told of.
  */
-export async function reloadByokKeys(gateway: Gateway): Promise<void> {
-  const before = new Map(gateway.byok.values().map(one => [one.key.id, one]))
+export async function reloadByokKeys(gateway: CatalogWorld): Promise<void> {
+  const before = new Map(gateway.memory.byok.values().map(one => [one.key.id, one]))
   const read = new Map((await gateway.store.byok.all()).map(key => [key.id, key]))
-  for (const one of gateway.byok.values()) if (before.get(one.key.id) !== one) read.set(one.key.id, one.key)
+  for (const one of gateway.memory.byok.values()) if (before.get(one.key.id) !== one) read.set(one.key.id, one.key)
   const byok = new OpenedKeys()
   for (const key of read.values()) {
-    const isGone = before.has(key.id) && !gateway.byok.get(key.id)
-    if (!isGone) byok.set(opened(gateway, key, gateway.byok.get(key.id)))
+    const isGone = before.has(key.id) && !gateway.memory.byok.get(key.id)
+    if (!isGone) byok.set(opened(gateway, key, gateway.memory.byok.get(key.id)))
   }
   const known = new Set(unreadableKeys(gateway).map(({ sealed }) => sealed))
-  gateway.byok = byok
+  gateway.memory.byok = byok
   for (const key of unreadableKeys(gateway)) if (!known.has(key.sealed)) gateway.events.publish('byok.unreadable', key)
 }
 
@@ -215,41 +223,41 @@ function changesOf(change: ByokChange): Partial<Omit<ByokKey, 'sealed' | 'label'
   return Object.fromEntries(known.filter(name => change[name] !== undefined).map(name => [name, change[name]]))
 }
 
-function sealedAs(gateway: Gateway, id: string, provider: string, given: string): Pick<ByokKey, 'sealed' | 'label'> {
+function sealedAs(gateway: CatalogWorld, id: string, provider: string, given: string): Pick<ByokKey, 'sealed' | 'label'> {
   const text = given.trim()
   const made = knownAs(gateway, provider).map(known => providerWith(known, gateway.config.providers[known.slug], text))
   const faults = made.filter(one => 'expected' in one)
   const [fault] = faults
   if (fault && faults.length === made.length) throw invalid(`key: expected ${fault.expected}`, 'key')
   const nonce = Buffer.from(gateway.ids.secret(), 'hex').subarray(-12)
-  return { sealed: gateway.seal().seal(text, id, nonce), label: labelOf(text) }
+  return { sealed: gateway.secrets.seal().seal(text, id, nonce), label: labelOf(text) }
 }
 
-function check(gateway: Gateway, { is_fallback, is_byok_only, workspace_id }: ByokKey, { allowed_api_key_hashes }: ByokChange): void {
+function check(gateway: CatalogWorld, { is_fallback, is_byok_only, workspace_id }: ByokKey, { allowed_api_key_hashes }: ByokChange): void {
   if (is_fallback && is_byok_only) throw invalid('is_fallback: expected false where is_byok_only is true', 'is_fallback')
   // One of another workspace is none: it could not use this key, and nobody shall learn here that it exists.
   const isLive = (hash: string) => {
-    const key = gateway.keys.get(hash)
+    const key = gateway.memory.keys.get(hash)
     return key?.workspace_id === workspace_id && isUsable(key, gateway.clock.now())
   }
   if (allowed_api_key_hashes && !allowed_api_key_hashes.every(isLive))
     throw invalid('allowed_api_key_hashes: expected API keys that exist in its workspace', 'allowed_api_key_hashes')
 }
 
-function nextPlace({ byok }: Gateway, workspace_id: string, provider: string): number {
+function nextPlace({ memory: { byok } }: CatalogWorld, workspace_id: string, provider: string): number {
   const places = byok.of(workspace_id).filter(({ key }) => key.provider === provider)
   return 1 + Math.max(-1, ...places.map(({ key }) => key.sort_order))
 }
 
-function providerOf(gateway: Gateway, said: string): string {
+function providerOf(gateway: CatalogWorld, said: string): string {
   const slug = publicSlugOf(said)
   if (!PUBLIC_PROVIDERS.includes(slug) && knownAs(gateway, slug).length === 0)
     throw invalid('provider: expected the slug of a provider that is known', 'provider')
   return slug
 }
 
-function byokKeyOf(gateway: Gateway, actor: Actor, id: string): OpenedKey {
-  const one = gateway.byok.get(id)
+function byokKeyOf(gateway: CatalogWorld, actor: Actor, id: string): OpenedKey {
+  const one = gateway.memory.byok.get(id)
   if (!one || !reaches(gateway, actor, one.key.workspace_id)) throw notFound('Provider key not found')
   return one
 }
@@ -259,7 +267,7 @@ function shownByokKey({ sealed: _, ...shown }: ByokKey) {
 }
 
 /** As the audit trail has it: of the key itself only what tells whether it is the same again; null where it does not open. */
-function toldByokKey(gateway: Gateway, key: ByokKey) {
+function toldByokKey(gateway: CatalogWorld, key: ByokKey) {
   const text = textOf(gateway, key)
-  return { ...shownByokKey(key), key: text === undefined ? null : gateway.fingerprint(text) }
+  return { ...shownByokKey(key), key: text === undefined ? null : gateway.secrets.fingerprint(text) }
 }

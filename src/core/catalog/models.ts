@@ -1,19 +1,23 @@
 import type { Config, ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
-import type { Measured } from '../inference/health.ts'
 import type { Router } from '../language/routing.ts'
-import { isAllowed, type Rule } from '../policy/rules.ts'
+import { routerCalled } from '../language/routing.ts'
 import { type BuiltIn, readingOnce } from './models/built-in.ts'
 import { costsNothing } from './models/free.ts'
 import { LazyModels } from './models/lazy.ts'
 import { type CountQuery, keepsNothing, type ModelQuery, matching, type PageQuery } from './models/query.ts'
-import { shownEndpoint, shownEndpoints, shownModel } from './models/shown.ts'
+import { type Measured, shownEndpoint, shownEndpoints, shownModel } from './models/shown.ts'
 import { openParameters } from './parameters.ts'
 import type { Prices } from './prices.ts'
 import { openProviders, type Provider } from './providers.ts'
-import { routerCalled, routerModelCalled, routerModels } from './routers.ts'
+import { routerModelCalled, routerModels } from './routers.ts'
+import type { CatalogWorld } from './world.ts'
+
+/** What keeps calls away from endpoints. */
+export interface EndpointRule {
+  excludes(endpoint: Endpoint): boolean
+}
 
 /** One model at one provider: the thing a call is sent to. */
 export interface Endpoint {
@@ -103,7 +107,7 @@ const SANDBOX: ModelConfig[] = [
  * that the built-in catalogue has of him callable. What `before` has of the same settings is kept. Throws `invalid_request` naming the first
  * setting that is wrong.
  */
-export function openCatalog(config: Config, protocols: string[], now: Date, before?: Pick<Gateway, 'config' | 'catalog'>): Catalog {
+export function openCatalog(config: Config, protocols: string[], now: Date, before?: Pick<CatalogWorld, 'config' | 'catalog'>): Catalog {
   const { since, builtIn, edition: last } = before?.catalog ?? { since: now, builtIn: readingOnce(), edition: 0 }
   const edition = last + 1
   const { providers, faults } = openProviders(config.providers, protocols, edition, before)
@@ -141,21 +145,21 @@ function checkEndpoints({ endpoints }: ModelConfig, path: string, providers: Map
 const unspoken = (path: string, protocols: string[]) => invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
 
 /** The model under this slug or alias, or a router. Throws 404. */
-export function getModel(gateway: Gateway, id: string): Model {
+export function getModel(gateway: CatalogWorld, id: string): Model {
   const model = modelCalled(gateway, id) ?? routerModelCalled(gateway.config, id)
   if (!model) throw notFound(`${JSON.stringify(id.slice(0, 200))} is not a model of this gateway`)
   return model
 }
 
 /** The model that somebody means by this name, if there is one. */
-export const modelCalled = ({ catalog: { models } }: Gateway, id: string): Model | undefined =>
+export const modelCalled = ({ catalog: { models } }: CatalogWorld, id: string): Model | undefined =>
   models.get(id) ?? models.get(withoutVariant(id))
 
 // Variants that say how to choose an endpoint, not what is called. `:free` is another model.
 const withoutVariant = (id: string) => id.replace(/:(nitro|floor|exacto|online|thinking)$/, '')
 
 /** A model as `GET /model/{author}/{slug}` shows it. An alias tells whose it is. Throws 404. */
-export function showModel(gateway: Gateway, id: string) {
+export function showModel(gateway: CatalogWorld, id: string) {
   const model = getModel(gateway, id)
   const shown = shownModel(model)
   const isAlias = model.id !== id && model.id !== withoutVariant(id)
@@ -166,60 +170,60 @@ export function showModel(gateway: Gateway, id: string) {
  * A model and who serves it, as `GET /models/{author}/{slug}/endpoints` shows it. How quick they are is for those who have a key
  * (wire reference A.13). Throws 404.
  */
-export function listEndpoints(gateway: Gateway, id: string, actor: Actor | null) {
+export function listEndpoints(gateway: CatalogWorld, id: string, actor: Actor | null) {
   return { data: shownEndpoints(getModel(gateway, id), endpoint => measured(gateway, endpoint, actor)) }
 }
 
-function measured({ health }: Gateway, endpoint: Endpoint, actor: Actor | null): Measured {
+function measured({ traffic: { health } }: CatalogWorld, endpoint: Endpoint, actor: Actor | null): Measured {
   const all = health.shown(endpoint)
   return actor ? all : { ...all, latency_last_30m: null, throughput_last_30m: null }
 }
 
 /** The models that the query asks for, as `GET /models` shows them: a page of them, or all where it names no page. */
-export function listModels(gateway: Gateway, query: ModelQuery = {}) {
+export function listModels(gateway: CatalogWorld, query: ModelQuery = {}) {
   return pageOf(matching(allModels(gateway), query, gateway.clock.now()), query, '/api/v1/models')
 }
 
 /** All models, and the routers, which clients pick like models. */
-function* allModels({ config, catalog }: Gateway): Iterable<Model> {
+function* allModels({ config, catalog }: CatalogWorld): Iterable<Model> {
   yield* catalog.models.values()
   yield* routerModels(config)
 }
 
 /** What this gateway can call under these rules, with the endpoints that it can call only, as `GET /models/user` shows it. */
-export function listCallableModels(gateway: Gateway, query: ModelQuery = {}, rules: Rule[] = []) {
+export function listCallableModels(gateway: CatalogWorld, query: ModelQuery = {}, rules: EndpointRule[] = []) {
   const models = [...callable(gateway.catalog.models.values(), rules)]
   const all = [...models, ...choosing(gateway, models)]
   return pageOf(matching(all, query, gateway.clock.now()), query, '/api/v1/models/user')
 }
 
-function* callable(models: Iterable<Model>, rules: Rule[]): Iterable<Model> {
+function* callable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Model> {
   for (const model of models) {
-    const endpoints = model.endpoints.filter(endpoint => endpoint.provider.configured && isAllowed(rules, endpoint))
+    const endpoints = model.endpoints.filter(endpoint => endpoint.provider.configured && !rules.some(rule => rule.excludes(endpoint)))
     if (endpoints.length > 0) yield { ...model, endpoints }
   }
 }
 
 /** The routers that have something to choose among these. */
-function choosing({ config }: Gateway, models: Model[]): Model[] {
+function choosing({ config }: CatalogWorld, models: Model[]): Model[] {
   const texts = models.filter(({ output_modalities }) => output_modalities.includes('text'))
   const isFreeThere = texts.some(({ endpoints }) => endpoints.some(costsNothing))
   return routerModels(config).filter(({ router }) => (router === 'free' ? isFreeThere : texts.length > 0))
 }
 
 /** The embedding models, as `GET /embeddings/models` shows them. */
-export function listEmbeddingsModels(gateway: Gateway, page: PageQuery = {}) {
+export function listEmbeddingsModels(gateway: CatalogWorld, page: PageQuery = {}) {
   const query = { ...page, output_modalities: 'embeddings' }
   return pageOf(matching(gateway.catalog.models.values(), query, gateway.clock.now()), page, '/api/v1/embeddings/models')
 }
 
 /** How many models there are, as `GET /models/count` shows it. */
-export function countModels(gateway: Gateway, query: CountQuery = {}) {
+export function countModels(gateway: CatalogWorld, query: CountQuery = {}) {
   return { data: { count: matching(allModels(gateway), query, gateway.clock.now()).length } }
 }
 
 /** Every endpoint that keeps nothing of what it is sent, as `GET /endpoints/zdr` shows them. The sandbox has nobody to keep it. */
-export function listZdrEndpoints(gateway: Gateway) {
+export function listZdrEndpoints(gateway: CatalogWorld) {
   const models = [...gateway.catalog.models.values()].filter(model => SANDBOX.every(({ id }) => id !== model.id))
   return {
     data: models.flatMap(model =>

@@ -1,10 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { denied, invalid, notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
-import { withChanges } from '../kernel/changes.ts'
 import type { Json } from '../kernel/json.ts'
+import type { CatalogWorld } from './world.ts'
 
 const STATUSES = ['active', 'disabled', 'archived'] as const
 
@@ -97,15 +96,15 @@ const MOST = 1_000
  * Throws 400 for a slug that cannot stand in a URL or too large a config, 403 for a management key, 404 for an archived preset,
  * and 409 when another made the same version at the same moment.
  */
-export async function createPreset(gateway: Gateway, actor: Actor, slug: string, draft: Draft) {
+export async function createPreset(gateway: CatalogWorld, actor: Actor, slug: string, draft: Draft) {
   if (actor.kind === 'management') throw denied('Management keys cannot create presets')
   checkSize(draft)
-  const existing = gateway.presets.get(nameOf(actor.workspace_id, checkedSlug(slug)))
+  const existing = gateway.memory.presets.get(nameOf(actor.workspace_id, checkedSlug(slug)))
   if (existing?.status === 'archived') throw notFound('This preset is archived')
   return { data: existing ? await nextVersion(gateway, actor, existing, draft) : await firstVersion(gateway, actor, slug, draft) }
 }
 
-async function firstVersion(gateway: Gateway, actor: Actor, slug: string, draft: Draft): Promise<DesignatedPreset> {
+async function firstVersion(gateway: CatalogWorld, actor: Actor, slug: string, draft: Draft): Promise<DesignatedPreset> {
   const { workspace_id, user_id } = actor
   if (presetsOf(gateway, workspace_id).length >= MOST) throw invalid(`slug: expected at most ${MOST} presets in a workspace`, 'slug')
   const [id, now] = [gateway.ids.uuid(), gateway.clock.now().toISOString()]
@@ -128,7 +127,7 @@ async function firstVersion(gateway: Gateway, actor: Actor, slug: string, draft:
   return kept(gateway, preset)
 }
 
-async function nextVersion(gateway: Gateway, actor: Actor, existing: DesignatedPreset, draft: Draft): Promise<DesignatedPreset> {
+async function nextVersion(gateway: CatalogWorld, actor: Actor, existing: DesignatedPreset, draft: Draft): Promise<DesignatedPreset> {
   const version = versionOf(gateway, existing.id, existing.designated_version.version + 1, actor.user_id, draft)
   const change = { designated_version_id: version.id, updated_at: version.created_at, designated_version: version }
   const entry = auditEntry(gateway, actor, 'presets.update', existing, existing, { ...existing, ...change })
@@ -136,21 +135,22 @@ async function nextVersion(gateway: Gateway, actor: Actor, existing: DesignatedP
   return kept(gateway, { ...asItIsNow(gateway, existing), ...change })
 }
 
-function versionOf(gateway: Gateway, preset_id: string, version: number, creator_id: string, draft: Draft): PresetVersion {
+function versionOf(gateway: CatalogWorld, preset_id: string, version: number, creator_id: string, draft: Draft): PresetVersion {
   const now = gateway.clock.now().toISOString()
   return { id: gateway.ids.uuid(), preset_id, version, creator_id, ...draft, created_at: now, updated_at: now }
 }
 
 // It may have changed while the store was writing.
-const asItIsNow = (gateway: Gateway, preset: DesignatedPreset) => gateway.presets.get(nameOf(preset.workspace_id, preset.slug)) ?? preset
+const asItIsNow = (gateway: CatalogWorld, preset: DesignatedPreset) =>
+  gateway.memory.presets.get(nameOf(preset.workspace_id, preset.slug)) ?? preset
 
-function kept(gateway: Gateway, preset: DesignatedPreset): DesignatedPreset {
-  gateway.presets.set(nameOf(preset.workspace_id, preset.slug), preset)
+function kept(gateway: CatalogWorld, preset: DesignatedPreset): DesignatedPreset {
+  gateway.memory.presets.set(nameOf(preset.workspace_id, preset.slug), preset)
   return preset
 }
 
 /** One page of a workspace's presets, the last updated first. */
-export function listPresets(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: PresetQuery) {
+export function listPresets(gateway: CatalogWorld, actor: Actor, { offset = 0, limit = PAGE }: PresetQuery) {
   const presets = presetsOf(gateway, actor.workspace_id).sort(byUpdate)
   return { data: presets.slice(offset, offset + limit).map(withoutVersion), total_count: presets.length }
 }
@@ -161,10 +161,10 @@ const byUpdate = (a: Preset, b: Preset) =>
 const withoutVersion = ({ designated_version: _, ...preset }: DesignatedPreset): Preset => preset
 
 /** One preset with the version that is used, whatever its status. Throws 400 for what is no slug, and 404. */
-export const getPreset = (gateway: Gateway, actor: Actor, slug: string) => ({ data: presetOf(gateway, actor, checkedSlug(slug)) })
+export const getPreset = (gateway: CatalogWorld, actor: Actor, slug: string) => ({ data: presetOf(gateway, actor, checkedSlug(slug)) })
 
 /** One page of a preset's versions, the oldest first. Throws 400 for what is no slug, and 404. */
-export async function listPresetVersions(gateway: Gateway, actor: Actor, slug: string, { offset = 0, limit = PAGE }: PresetQuery) {
+export async function listPresetVersions(gateway: CatalogWorld, actor: Actor, slug: string, { offset = 0, limit = PAGE }: PresetQuery) {
   const { id, designated_version } = presetOf(gateway, actor, checkedSlug(slug))
   // The newest is the one that is used, and none is ever removed.
   return { data: await gateway.store.presets.versions(id, offset, limit), total_count: designated_version.version }
@@ -173,7 +173,7 @@ export async function listPresetVersions(gateway: Gateway, actor: Actor, slug: s
 const NUMBER = /^[1-9]\d{0,8}$/
 
 /** One version of a preset. Throws 400 for what is no slug or no number of a version, and 404. */
-export async function getPresetVersion(gateway: Gateway, actor: Actor, slug: string, number: string) {
+export async function getPresetVersion(gateway: CatalogWorld, actor: Actor, slug: string, number: string) {
   if (!NUMBER.test(number)) throw invalid('version: expected a whole number from 1', 'version')
   const { id } = presetOf(gateway, actor, checkedSlug(slug))
   const version = await gateway.store.presets.version(id, Number(number))
@@ -182,7 +182,7 @@ export async function getPresetVersion(gateway: Gateway, actor: Actor, slug: str
 }
 
 /** Changes whether a preset can be used. Throws 400 for what is no slug, and 404. */
-export async function updatePreset(gateway: Gateway, actor: Actor, slug: string, { status }: PresetChange) {
+export async function updatePreset(gateway: CatalogWorld, actor: Actor, slug: string, { status }: PresetChange) {
   const preset = presetOf(gateway, actor, checkedSlug(slug))
   const now = gateway.clock.now().toISOString()
   const change = { status, status_updated_at: now, updated_at: now }
@@ -192,32 +192,25 @@ export async function updatePreset(gateway: Gateway, actor: Actor, slug: string,
 }
 
 /** The preset that a call names. Throws 404 for one that is not there, disabled or archived. */
-export function usablePreset(gateway: Gateway, actor: Actor, slug: string): DesignatedPreset {
+export function usablePreset(gateway: CatalogWorld, actor: Actor, slug: string): DesignatedPreset {
   const preset = presetOf(gateway, actor, slug)
   if (preset.status !== 'active') throw notFound(`This preset is ${preset.status}`)
   return preset
 }
 
-/** Every preset by its workspace and slug. Versions that are no longer used stay in the store. */
-export async function openPresets(store: PresetStore): Promise<Map<string, DesignatedPreset>> {
+/** Reads every preset, by its workspace and slug. Versions that are no longer used stay in the store. */
+export async function readPresets(store: PresetStore): Promise<Map<string, DesignatedPreset>> {
   return new Map((await store.all()).map(preset => [nameOf(preset.workspace_id, preset.slug), preset]))
-}
-
-/** Every preset read anew. What this process changes while it reads is kept: the reading may be older than that. */
-export async function reloadPresets(gateway: Gateway): Promise<void> {
-  const before = new Map(gateway.presets)
-  const read = await openPresets(gateway.store.presets)
-  gateway.presets = withChanges(read, before, gateway.presets)
 }
 
 // No id has a slash.
 const nameOf = (workspace_id: string, slug: string) => `${workspace_id}/${slug}`
 
-const presetsOf = (gateway: Gateway, workspace_id: string): DesignatedPreset[] =>
-  [...gateway.presets.values()].filter(preset => preset.workspace_id === workspace_id)
+const presetsOf = (gateway: CatalogWorld, workspace_id: string): DesignatedPreset[] =>
+  [...gateway.memory.presets.values()].filter(preset => preset.workspace_id === workspace_id)
 
-function presetOf(gateway: Gateway, actor: Actor, slug: string): DesignatedPreset {
-  const preset = gateway.presets.get(nameOf(actor.workspace_id, slug))
+function presetOf(gateway: CatalogWorld, actor: Actor, slug: string): DesignatedPreset {
+  const preset = gateway.memory.presets.get(nameOf(actor.workspace_id, slug))
   if (!preset) throw notFound('Preset not found')
   return preset
 }

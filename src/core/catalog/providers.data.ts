@@ -1,4 +1,4 @@
-import type { Quirks } from '../config/quirks'
+import type { Quirks } from '../config/quirks.ts'
 import type { ProviderRow } from './providers.ts'
 
 /** Ways of sampling that OpenAI's own API does not have. */

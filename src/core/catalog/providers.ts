@@ -1,12 +1,12 @@
 import type { Auth } from '../config/credentials.ts'
-import { NO_QUIRKS, type Quirks } from '../config/quirks'
+import { NO_QUIRKS, type Quirks } from '../config/quirks.ts'
 import type { ProviderConfig } from '../config.ts'
-import type { Gateway } from '../gateway.ts'
 import { own } from '../kernel/json.ts'
 import { addressOf } from './providers/address.ts'
 import { type Credential, credentialOf } from './providers/credential.ts'
 import { factsOf } from './providers/facts.ts'
 import { PROVIDERS } from './providers.data.ts'
+import type { CatalogWorld } from './world.ts'
 
 /** A provider as the built-in list has it: data, no code. */
 export interface ProviderRow {
@@ -62,7 +62,7 @@ export function openProviders(
   config: Record<string, ProviderConfig>,
   protocols: string[],
   edition = 1,
-  before?: Pick<Gateway, 'config' | 'catalog'>,
+  before?: Pick<CatalogWorld, 'config' | 'catalog'>,
 ): { providers: Map<string, Provider>; faults: ProviderFault[] } {
   const opened = Object.entries({ ...ALWAYS, ...config }).map(
     ([slug, given]) => keptOf(slug, given, before) ?? openProvider(slug, given, protocols, edition),
@@ -75,7 +75,7 @@ export function openProviders(
 const ALWAYS: Record<string, ProviderConfig> = { sandbox: {} }
 
 // An account that is another object would have to buy its access tokens again.
-function keptOf(slug: string, given: ProviderConfig, before?: Pick<Gateway, 'config' | 'catalog'>): Provider | undefined {
+function keptOf(slug: string, given: ProviderConfig, before?: Pick<CatalogWorld, 'config' | 'catalog'>): Provider | undefined {
   const known = before && (own(before.config.providers, slug) ?? own(ALWAYS, slug))
   return known && Bun.deepEquals(known, given) ? before.catalog.providers.get(slug) : undefined
 }
@@ -130,7 +130,7 @@ const lowerCased = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
 /** The providers, as `GET /providers` shows them: the facts that are public, null where nobody is sure. */
-export function listProviders({ catalog }: Gateway) {
+export function listProviders({ catalog }: CatalogWorld) {
   return { data: [...catalog.providers.values()].map(shownProvider) }
 }
 

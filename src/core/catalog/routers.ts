@@ -1,17 +1,6 @@
 import type { Config } from '../config.ts'
-import { ROUTERS, type Router } from '../language/routing.ts'
+import { ROUTERS, type Router, routerCalled } from '../language/routing.ts'
 import type { Model } from './models.ts'
-
-/** Which choice a slug asks for: a router's name, whose author is the service in any of its names. A model of the catalogue goes before. */
-export function routerCalled({ service_name }: Pick<Config, 'service_name'>, slug: string): Router | undefined {
-  const at = slug.indexOf('/')
-  const author = slug.slice(0, at)
-  const isOurs = author === service_name || SERVICES.includes(author)
-  return isOurs ? ROUTERS.find(router => router === slug.slice(at + 1)) : undefined
-}
-
-/** A name that carries the service's name may be said in both forms. */
-const SERVICES = ['gateway', 'openrouter']
 
 /** The routers as models, so that a client can pick one. Nobody serves them, and what they cost is what the chosen model costs. */
 export function routerModels(config: Config): Model[] {

@@ -1,11 +1,10 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type Draft, usablePreset } from '../catalog/presets.ts'
 import { invalid } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isObject, type Json, text } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
-import type { Dialect } from '../language/dialect.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import type { Tool } from '../language/tool.ts'
 import { understand as understandChat } from './chat/request.ts'
 import type { ChatRequest } from './chat/schema.ts'
@@ -13,15 +12,24 @@ import { ChatPreset, chatDraft } from './presets/chat.ts'
 import { MessagesPreset, messagesDraft } from './presets/messages.ts'
 import { ResponsesPreset, responsesDraft } from './presets/responses.ts'
 import type { CallContext } from './routing.ts'
+import type { DialectWorld } from './world.ts'
 
 /** What a preset may be made of: the body of an inference request, in any dialect. */
-export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, responses: ResponsesPreset } satisfies Record<Dialect, TSchema>
+export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, responses: ResponsesPreset } satisfies Record<
+  TextDialect,
+  TSchema
+>
 
 /**
  * What a checked body says of how to answer, in the chat API's words. Throws 400 where its fields contradict each other, or it
  * names a preset itself: a preset stands on its own.
  */
-export function draftOf<D extends Dialect>(gateway: Gateway, actor: Actor, dialect: D, body: Static<(typeof presetBodies)[D]>): Draft {
+export function draftOf<D extends TextDialect>(
+  gateway: DialectWorld,
+  actor: Actor,
+  dialect: D,
+  body: Static<(typeof presetBodies)[D]>,
+): Draft {
   const draft = draftIn(dialect, body)
   const { model, models = [] } = draft.config as { model?: string; models?: string[] }
   if (isObject(body) && body.preset != null) throw invalid('preset: expected none in a preset', 'preset')
@@ -30,7 +38,7 @@ export function draftOf<D extends Dialect>(gateway: Gateway, actor: Actor, diale
   return draft
 }
 
-function draftIn(dialect: Dialect, body: unknown): Draft {
+function draftIn(dialect: TextDialect, body: unknown): Draft {
   switch (dialect) {
     case 'chat':
       return chatDraft(body as ChatPreset)
@@ -48,7 +56,7 @@ const NOBODY: CallContext = {
   betas: [],
 }
 
-type Understand<Body> = (gateway: Gateway, actor: Actor, body: Body, context: CallContext) => TextCall
+type Understand<Body> = (gateway: DialectWorld, actor: Actor, body: Body, context: CallContext) => TextCall
 type Naming = { model?: string; models?: string[]; preset?: string | null; provider?: object | null }
 
 /**
@@ -69,14 +77,14 @@ export const withPresets =
       ...call,
       preset_id: id,
       // Of a call without preferences there is only what `route` says, and the workspace's own sort.
-      routing: { ...(body.provider == null ? { ...under.routing, ...call.routing } : call.routing), ...routersUnder(under, call) },
+      routing: body.provider == null ? { ...under.routing, ...call.routing } : call.routing,
       turns: [...under.turns, ...call.turns],
       tools: united(
         under.tools.map(tool => saidIn(call.dialect, tool)),
         call.tools,
       ),
       params: { ...under.params, ...call.params },
-      ...(call.webSearch === undefined && under.webSearch !== undefined ? { webSearch: under.webSearch } : {}),
+      ...pluginsUnder(under, call),
       ...(call.routingMetadata ? { routingMetadata: { ...call.routingMetadata, requested: requestedBy(body, named.slug) } } : {}),
     }
   }
@@ -85,12 +93,8 @@ export const withPresets =
 const requestedBy = ({ model, models }: Naming, slug: string): string => model ?? models?.[0] ?? MARK + slug
 
 // Plugin by plugin, like everything else.
-function routersUnder(
-  { routing: { routers: under } }: TextCall,
-  { routing: { routers: own } }: TextCall,
-): Pick<TextCall['routing'], 'routers'> {
-  return under || own ? { routers: { ...under, ...own } } : {}
-}
+const pluginsUnder = ({ plugins: under }: TextCall, { plugins: own }: TextCall): Pick<TextCall, 'plugins'> =>
+  under || own ? { plugins: { ...under, ...own } } : {}
 
 const MARK = '@preset/'
 
@@ -111,14 +115,14 @@ function modelled<Body extends Naming>({ preset: _, model: __, ...body }: Body, 
 }
 
 // Of this the models are not looked at: they stand in the body by now. What only a cache would heed is not for a provider.
-function understoodAlone(gateway: Gateway, actor: Actor, { system_prompt, config }: Draft, context: CallContext): TextCall {
+function understoodAlone(gateway: DialectWorld, actor: Actor, { system_prompt, config }: Draft, context: CallContext): TextCall {
   const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
   return understandChat(gateway, actor, { ...fields, messages } as ChatRequest, context)
 }
 
 // A tool that we have no word for means what it would have meant in the call.
-const saidIn = (dialect: Dialect, tool: Tool): Tool => (tool.type === 'other' ? { ...tool, dialect } : tool)
+const saidIn = (dialect: TextDialect, tool: Tool): Tool => (tool.type === 'other' ? { ...tool, dialect } : tool)
 
 /** The preset's tools first, each replaced by the call's own of the same identity; then the call's others. */
 function united(preset: Tool[], own: Tool[]): Tool[] {

@@ -1,15 +1,14 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { slugsOfCalled } from '../catalog/providers/called.ts'
 import { GatewayError, invalid } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { defaultModel } from '../identity/workspaces.ts'
-import { hashedUser } from '../inference/parameters.ts'
 import type { CallBase, Origin } from '../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../language/routing.ts'
-import { routersOf } from './plugins/routers.ts'
-import { Plugin } from './plugins.ts'
+import { Plugin, readPlugins } from './plugins.ts'
 import { Anything, oneOf, open, optional } from './schema.ts'
+import { hashedUser } from './user.ts'
+import type { DialectWorld } from './world.ts'
 
 /** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */
 
@@ -75,19 +74,20 @@ export interface CallContext {
 }
 
 /** What every call has, whatever the dialect. Throws 400 for more models than are tried, and for no provider at all. */
-export function callBase(gateway: Gateway, actor: Actor, body: Routing, context: CallContext): CallBase {
+export function callBase(gateway: DialectWorld, actor: Actor, body: Routing, context: CallContext): CallBase {
   const { id, origin, session_id, routingMetadata: name } = context
   const models = modelsOf(gateway, actor, body)
   return {
     id,
     models,
     stream: body.stream ?? false,
-    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body), ...routersOf(body.plugins) },
+    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body) },
     user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
     preset_id: null,
     echoUpstreamBody: false,
+    ...readPlugins(gateway, body.plugins),
     origin,
     ...(name === undefined ? {} : { routingMetadata: { name, requested: models[0] ?? '' } }),
   }
@@ -95,14 +95,14 @@ export function callBase(gateway: Gateway, actor: Actor, body: Routing, context:
 
 const MOST_MODELS = 8
 
-function modelsOf(gateway: Gateway, { workspace_id }: Actor, { model, models = [] }: Routing): string[] {
+function modelsOf(gateway: DialectWorld, { workspace_id }: Actor, { model, models = [] }: Routing): string[] {
   if (model !== undefined && models.length === 0) return [model]
   const wanted = [...new Set(model === undefined ? models : [model, ...models])]
   if (wanted.length > MOST_MODELS) throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
   return wanted.length > 0 ? wanted : [defaultModel(gateway, workspace_id)]
 }
 
-function routingOf(gateway: Gateway, given: Static<typeof ProviderPreferences>): RoutingPreferences {
+function routingOf(gateway: DialectWorld, given: Static<typeof ProviderPreferences>): RoutingPreferences {
   const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = given
   const wishes: RoutingPreferences = {}
   if (order && order.length > 0) wishes.order = slugsOf(gateway, order)
@@ -138,7 +138,7 @@ function cutoffsOf(wanted: Static<typeof Cutoff>): Cutoffs {
 const PARTITIONS = { fallback: 'model', sort: 'none' } as const
 
 /** How endpoints shall be sorted. */
-function sortOf({ workspaces }: Gateway, { workspace_id }: Actor, { provider, route }: Routing) {
+function sortOf({ memory: { workspaces } }: DialectWorld, { workspace_id }: Actor, { provider, route }: Routing) {
   const { by, partition } = typeof provider?.sort === 'string' ? { by: provider.sort } : (provider?.sort ?? {})
   const usual = workspaces.get(workspace_id)?.default_provider_sort
   const asked = partition ?? (route ? PARTITIONS[route] : null)
@@ -150,9 +150,9 @@ function sortOf({ workspaces }: Gateway, { workspace_id }: Actor, { provider, ro
 }
 
 /** The slugs of those who are meant. A region or quantization after a base slug stays behind those that it stands for. */
-const slugsOf = (gateway: Gateway, said: string[]): string[] => said.flatMap(name => meantBy(gateway, name))
+const slugsOf = (gateway: DialectWorld, said: string[]): string[] => said.flatMap(name => meantBy(gateway, name))
 
-function meantBy({ catalog }: Gateway, name: string): string[] {
+function meantBy({ catalog }: DialectWorld, name: string): string[] {
   const meant = slugsOfCalled(catalog.providers.values(), name)
   const at = name.lastIndexOf('/')
   if (meant.length > 0 || at === -1) return meant

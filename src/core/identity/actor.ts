@@ -1,6 +1,6 @@
 import { unauthenticated } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import { hashOf, isUsable, type Key } from './keys.ts'
+import type { IdentityWorld } from './world.ts'
 
 /** Who is asking. Over HTTP it is an API key, or the token of an identity provider; at the terminal it is the operator. */
 export interface Actor {
@@ -19,15 +19,15 @@ export const bearerOf = (authorization: string): string => BEARER.exec(authoriza
  * The actor behind an `Authorization` header, from memory alone.
  * Throws 401 with one and the same sentence for every key that is not good: unknown, disabled or expired.
  */
-export function authenticate(gateway: Gateway, authorization: string | null): Actor {
+export function authenticate(gateway: IdentityWorld, authorization: string | null): Actor {
   if (authorization === null || authorization === '') throw unauthenticated('Missing Authentication header')
-  const key = gateway.keys.get(hashOf(bearerOf(authorization)))
+  const key = gateway.memory.keys.get(hashOf(bearerOf(authorization)))
   if (!key || !isUsable(key, gateway.clock.now())) throw unauthenticated('Invalid API key')
   return actorWith(gateway, key)
 }
 
 /** Who asks with this key. */
-export const actorWith = ({ owner }: Gateway, key: Key): Actor => ({
+export const actorWith = ({ memory: { owner } }: IdentityWorld, key: Key): Actor => ({
   kind: key.kind,
   user_id: key.creator_user_id ?? owner.user_id,
   workspace_id: key.workspace_id,
@@ -38,7 +38,7 @@ export const actorWith = ({ owner }: Gateway, key: Key): Actor => ({
  * The same, for a key that another process may have made a moment ago: only then is the store asked, and only whether it has
  * changed. Throws as `authenticate` does.
  */
-export async function identify(gateway: Gateway, authorization: string | null): Promise<Actor> {
+export async function identify(gateway: IdentityWorld, authorization: string | null): Promise<Actor> {
   try {
     return authenticate(gateway, authorization)
   } catch (unknown) {
@@ -48,9 +48,9 @@ export async function identify(gateway: Gateway, authorization: string | null): 
 }
 
 /** The person at the terminal, who owns the data directory. */
-export const operator = (gateway: Gateway): Actor => ({
+export const operator = (gateway: IdentityWorld): Actor => ({
   kind: 'operator',
-  user_id: gateway.owner.user_id,
-  workspace_id: gateway.owner.workspace_id,
+  user_id: gateway.memory.owner.user_id,
+  workspace_id: gateway.memory.owner.workspace_id,
   key_hash: null,
 })

@@ -1,9 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
-import type { Gateway } from '../gateway.ts'
 import type { Fingerprint } from '../kernel/fingerprint.ts'
 import { isObject } from '../kernel/json.ts'
 import type { Actor } from './actor.ts'
 import { managesAll } from './management.ts'
+import type { IdentityWorld } from './world.ts'
 
 /** One change that somebody made: who, what and when, and the thing before and after it. Never a secret. Times in ISO 8601. */
 export interface AuditEntry {
@@ -63,7 +63,7 @@ const PAGE = 50
  * One page of what was changed, the newest first: from `since` on and before `until`. Whoever manages one workspace only sees what was
  * changed there. A thing or a workspace that is gone has its entries still.
  */
-export async function listAudit(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE, ...query }: AuditQuery) {
+export async function listAudit(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE, ...query }: AuditQuery) {
   if (!managesAll(gateway, actor) && (query.workspace_id ?? actor.workspace_id) !== actor.workspace_id) return { data: [], total_count: 0 }
   const own = managesAll(gateway, actor) ? {} : { workspace_id: actor.workspace_id }
   const { entries, total } = await gateway.store.audit.page({ ...filterOf(query), ...own }, offset, limit)
@@ -92,7 +92,7 @@ function changedIn({ before, after }: AuditEntry): string[] {
  * them may be nano-dollars. A text under a name that only secrets have becomes its fingerprint, wherever it stands.
  */
 export function auditEntry(
-  { clock, ids, fingerprint }: Pick<Gateway, 'clock' | 'ids' | 'fingerprint'>,
+  { clock, ids, secrets: { fingerprint } }: Pick<IdentityWorld, 'clock' | 'ids' | 'secrets'>,
   { kind, user_id, key_hash }: Actor,
   action: string,
   { id, workspace_id }: Audited,

@@ -1,15 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
-import { withChanges } from '../kernel/changes.ts'
-import { nanosOf, usdOf } from '../kernel/money'
-import type { Period } from '../kernel/periods'
-import type { Bound } from '../ledger/ledger.ts'
-import type { Policy } from '../policy/effective.ts'
+import { nanosOf, usdOf } from '../kernel/money.ts'
+import type { Period } from '../kernel/periods.ts'
+import type { Region } from '../language/region.ts'
 import type { Actor } from './actor.ts'
 import { type AuditEntry, auditEntry } from './audit.ts'
 import { managedWorkspace, managesAll, reaches } from './management.ts'
 import { organizationId } from './organization.ts'
+import type { IdentityWorld } from './world.ts'
 
 /** An API key as it is kept: never the secret, only its hash. Money in nano-dollars, times in ISO 8601. */
 export interface Key {
@@ -89,7 +87,7 @@ const PAGE = 100
  * Creates an API key. The plaintext leaves here once and is never stored: only its hash is.
  * Throws 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has left or is not for him to name.
  */
-export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, kind: Key['kind'] = 'inference') {
+export async function createKey(gateway: IdentityWorld, actor: Actor, input: NewKey, kind: Key['kind'] = 'inference') {
   const now = gateway.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now) throw invalid('expires_at: expected a time to come', 'expires_at')
   const workspace_id = homeOf(gateway, actor, input.workspace_id, kind)
@@ -99,7 +97,7 @@ export async function createKey(gateway: Gateway, actor: Actor, input: NewKey, k
   const isUnscoped = input.workspace_id === undefined && managesAll(gateway, actor)
   const key: Key = { ...keyFor(plaintext, input, now), kind, workspace_id, isUnscoped, creator_user_id }
   await gateway.store.keys.insert(key, entryOf(gateway, actor, 'keys.create', null, key))
-  gateway.keys.set(key.hash, key)
+  gateway.memory.keys.set(key.hash, key)
   return { data: shownKey(gateway, key), key: plaintext }
 }
 
@@ -120,22 +118,22 @@ const keyFor = (plaintext: string, input: NewKey, now: Date) => ({
 })
 
 // What manages the organization needs no workspace: it is made also where the default one is gone.
-function homeOf(gateway: Gateway, actor: Actor, workspace_id: string | undefined, kind: Key['kind']): string {
+function homeOf(gateway: IdentityWorld, actor: Actor, workspace_id: string | undefined, kind: Key['kind']): string {
   const isOfAll = kind === 'management' && workspace_id === undefined && managesAll(gateway, actor)
-  return isOfAll ? gateway.owner.workspace_id : managedWorkspace(gateway, actor, workspace_id)
+  return isOfAll ? gateway.memory.owner.workspace_id : managedWorkspace(gateway, actor, workspace_id)
 }
 
 // A key counts for who made it, wherever he has others: so who manages one workspace names himself, or one of its members.
-async function mustStandFor(gateway: Gateway, actor: Actor, workspace_id: string, creator: string): Promise<void> {
+async function mustStandFor(gateway: IdentityWorld, actor: Actor, workspace_id: string, creator: string): Promise<void> {
   if (managesAll(gateway, actor) || creator === actor.user_id) return
   if (await gateway.store.members.workspaceMember(workspace_id, creator)) return
   throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
 }
 
 /** One page of a workspace's keys, the newest first. Disabled ones only when asked for. */
-export function listKeys(gateway: Gateway, actor: Actor, query: KeyQuery) {
+export function listKeys(gateway: IdentityWorld, actor: Actor, query: KeyQuery) {
   const workspace_id = managedWorkspace(gateway, actor, query.workspace_id)
-  const wanted = [...gateway.keys.values()].filter(
+  const wanted = [...gateway.memory.keys.values()].filter(
     key => key.workspace_id === workspace_id && (!key.disabled || query.include_disabled === 'true'),
   )
   const sorted = wanted.sort((a, b) => (a.created_at === b.created_at ? (a.hash < b.hash ? -1 : 1) : a.created_at < b.created_at ? 1 : -1))
@@ -144,17 +142,18 @@ export function listKeys(gateway: Gateway, actor: Actor, query: KeyQuery) {
 }
 
 /** One key by its hash. Throws 404, also for another workspace's. */
-export const getKey = (gateway: Gateway, actor: Actor, hash: string) => ({ data: shownKey(gateway, managedKey(gateway, actor, hash)) })
+export const getKey = (gateway: IdentityWorld, actor: Actor, hash: string) => ({
+  data: shownKey(gateway, managedKey(gateway, actor, hash)),
+})
 
 /** Changes a key. Spending already counted stays as it is. Throws 404, and 400 for one that was disabled for good and shall open again. */
-export async function updateKey(gateway: Gateway, actor: Actor, hash: string, change: KeyChange) {
+export async function updateKey(gateway: IdentityWorld, actor: Actor, hash: string, change: KeyChange) {
   const key = managedKey(gateway, actor, hash)
   const changes = changesOf(change, gateway.clock.now())
   await gateway.store.keys.update(hash, changes, entryOf(gateway, actor, 'keys.update', key, { ...key, ...changes }))
   // As it is now: it may have changed, or gone, while the store was writing.
   const changed = { ...managedKey(gateway, actor, hash), ...changes }
-  gateway.keys.set(hash, changed)
-  gateway.policies.clear()
+  gateway.memory.keys.set(hash, changed)
   return { data: shownKey(gateway, changed) }
 }
 
@@ -166,11 +165,10 @@ function changesOf({ name, disabled, include_byok_in_limit, limit, limit_reset }
 }
 
 /** Deletes a key: from the next request on it opens nothing. What it did stays on record. Throws 404. */
-export async function deleteKey(gateway: Gateway, actor: Actor, hash: string) {
+export async function deleteKey(gateway: IdentityWorld, actor: Actor, hash: string) {
   const key = managedKey(gateway, actor, hash)
   await gateway.store.keys.remove(hash, entryOf(gateway, actor, 'keys.delete', key, null))
-  gateway.keys.delete(hash)
-  gateway.policies.clear()
+  gateway.memory.keys.delete(hash)
   return { deleted: true as const }
 }
 
@@ -182,31 +180,30 @@ export interface Disabling {
 }
 
 /** What it takes to disable the keys that are meant. Those that are disabled already are left alone. */
-export function disablingOf(gateway: Gateway, actor: Actor, isMeant: (key: Key) => boolean): Disabling {
-  const keys = [...gateway.keys.values()].filter(key => !key.disabled && isMeant(key))
+export function disablingOf(gateway: IdentityWorld, actor: Actor, isMeant: (key: Key) => boolean): Disabling {
+  const keys = [...gateway.memory.keys.values()].filter(key => !key.disabled && isMeant(key))
   const change = { disabled: true, updated_at: gateway.clock.now().toISOString() }
   const entries = keys.map(key => entryOf(gateway, actor, 'keys.update', key, { ...key, ...change }))
   return { hashes: keys.map(key => key.hash), updated_at: change.updated_at, entries }
 }
 
 /** Disables these keys in memory, once they are in the store. */
-export function disableKeys(gateway: Gateway, { hashes, updated_at }: Disabling): void {
+export function disableKeys(gateway: IdentityWorld, { hashes, updated_at }: Disabling): void {
   for (const hash of hashes) {
-    const key = gateway.keys.get(hash)
-    if (key) gateway.keys.set(hash, { ...key, disabled: true, updated_at })
+    const key = gateway.memory.keys.get(hash)
+    if (key) gateway.memory.keys.set(hash, { ...key, disabled: true, updated_at })
   }
-  gateway.policies.clear()
 }
 
 /** What a key may know of itself and of its policy: `GET /key`. Throws 404 for the operator, who has none. */
-export function describeKey(gateway: Gateway, actor: Actor, { regions }: Pick<Policy, 'regions'>) {
+export function describeKey(gateway: IdentityWorld, actor: Actor, { regions }: { regions: Region[] }) {
   const key = keyOf(gateway, actor.key_hash ?? '')
   const { hash: _, name: __, disabled: ___, created_at: ____, updated_at: _____, external_user: ______, ...shown } = shownKey(gateway, key)
   return {
     data: {
       ...shown,
       // Whoever has never paid in: wire reference B.2.
-      is_free_tier: gateway.config.limits.credits && gateway.credits === 0n,
+      is_free_tier: gateway.config.limits.credits && gateway.memory.credits === 0n,
       is_management_key: key.kind === 'management',
       is_provisioning_key: key.kind === 'management',
       allowed_data_regions: regions,
@@ -220,32 +217,14 @@ export function describeKey(gateway: Gateway, actor: Actor, { regions }: Pick<Po
 // Where there is no limit, -1 is what clients of the public service know for the one, and the other has to be a number that nobody reaches.
 const RATE_LIMIT_NOTE = 'This field is deprecated and safe to ignore.'
 
-function freeModelDailyRequests({ rateLimits }: Gateway) {
+function freeModelDailyRequests({ traffic: { rateLimits } }: IdentityWorld) {
   const { limit, used } = rateLimits.freeToday() ?? { limit: Number.MAX_SAFE_INTEGER, used: 0 }
   return { limit, used, remaining: Math.max(0, limit - used) }
 }
 
-/** The spending limit of the actor's key, if it has one. */
-export function keyBounds(gateway: Gateway, { key_hash }: Actor): Bound[] {
-  const key = key_hash === null ? undefined : gateway.keys.get(key_hash)
-  if (!key || key.limit === null) return []
-  const { hash, limit, limit_reset: period, include_byok_in_limit: byok } = key
-  return [{ account: `key ${hash}`, period, limit, byok, message: `Key limit exceeded (${period ?? 'total'} limit)` }]
-}
-
-/** Every key by its hash, in memory: what a request is checked against. */
-export async function openKeys(store: KeyStore): Promise<Map<string, Key>> {
+/** Reads every key, by its hash: what a request is checked against. */
+export async function readKeys(store: KeyStore): Promise<Map<string, Key>> {
   return new Map((await store.all()).map(key => [key.hash, key]))
-}
-
-/**
- * Every key read anew, for what another process has changed. What this process changes while it reads is kept: the reading may
- * be older than that.
- */
-export async function reloadKeys(gateway: Gateway): Promise<void> {
-  const before = new Map(gateway.keys)
-  const read = await openKeys(gateway.store.keys)
-  gateway.keys = withChanges(read, before, gateway.keys)
 }
 
 /** Lowercase hex SHA-256. */
@@ -254,7 +233,7 @@ export const hashOf = (plaintext: string): string => Bun.CryptoHasher.hash('sha2
 /** Whether a key opens anything at this moment. */
 export const isUsable = (key: Key, now: Date): boolean => !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
 
-const newPlaintext = (gateway: Gateway) => withChecksum(`gw-v1-${gateway.ids.secret()}`)
+const newPlaintext = (gateway: IdentityWorld) => withChecksum(`gw-v1-${gateway.ids.secret()}`)
 
 /** A secret with eight digits at its end that are a checksum of the rest: so a secret scanner can tell it from a look-alike. */
 export const withChecksum = (secret: string): string => secret + Bun.hash.crc32(secret).toString(16).padStart(8, '0')
@@ -262,32 +241,32 @@ export const withChecksum = (secret: string): string => secret + Bun.hash.crc32(
 /** What of a secret may be shown, to know it again. */
 export const masked = (plaintext: string) => `${plaintext.slice(0, 9)}...${plaintext.slice(-3)}`
 
-function keyOf(gateway: Gateway, hash: string): Key {
-  const key = gateway.keys.get(hash)
+function keyOf(gateway: IdentityWorld, hash: string): Key {
+  const key = gateway.memory.keys.get(hash)
   if (!key) throw notFound('API key not found')
   return key
 }
 
 /** A key that the actor may manage. Throws 404. */
-export function managedKey(gateway: Gateway, actor: Actor, hash: string): Key {
+export function managedKey(gateway: IdentityWorld, actor: Actor, hash: string): Key {
   const key = keyOf(gateway, hash)
   if (!reaches(gateway, actor, key.workspace_id)) throw notFound('API key not found')
   return key
 }
 
-function entryOf(gateway: Gateway, actor: Actor, action: string, before: Key | null, after: Key | null): AuditEntry {
+function entryOf(gateway: IdentityWorld, actor: Actor, action: string, before: Key | null, after: Key | null): AuditEntry {
   const { hash: id = '', workspace_id = null } = after ?? before ?? {}
   return auditEntry(gateway, actor, action, { id, workspace_id }, told(gateway, before), told(gateway, after))
 }
 
 // What a partner's key hashes to is nobody else's business; whether it is the same again may be asked.
-function told(gateway: Gateway, key: Key | null) {
+function told(gateway: IdentityWorld, key: Key | null) {
   if (key === null) return null
   const { external_api_key_hash, ...rest } = key
-  return { ...rest, external_api_key: external_api_key_hash && gateway.fingerprint(external_api_key_hash) }
+  return { ...rest, external_api_key: external_api_key_hash && gateway.secrets.fingerprint(external_api_key_hash) }
 }
 
-function shownKey(gateway: Gateway, key: Key) {
+function shownKey(gateway: IdentityWorld, key: Key) {
   const spend = (period: Period | null, byok: boolean) => usdOf(gateway.ledger.spent(`key ${key.hash}`, period, byok))
   return {
     hash: key.hash,
@@ -315,7 +294,7 @@ function shownKey(gateway: Gateway, key: Key) {
   }
 }
 
-function limitRemaining({ ledger }: Gateway, { hash, limit, limit_reset, include_byok_in_limit: byok }: Key): number | null {
+function limitRemaining({ ledger }: IdentityWorld, { hash, limit, limit_reset, include_byok_in_limit: byok }: Key): number | null {
   if (limit === null) return null
   const spent = ledger.spent(`key ${hash}`, limit_reset, false) + (byok ? ledger.spent(`key ${hash}`, limit_reset, true) : 0n)
   const left = limit - spent - ledger.held(`key ${hash}`, byok)

@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from './actor.ts'
 import { type AuditEntry, auditEntry } from './audit.ts'
 import { type Disabling, disableKeys, disablingOf } from './keys.ts'
 import { mustManageAll } from './management.ts'
 import type { Owner } from './workspaces.ts'
+import type { IdentityWorld } from './world.ts'
 
 /** A person of the organization. His id is the `user_id` of what he makes. Times in ISO 8601. */
 export interface Member {
@@ -95,7 +95,7 @@ export const firstMember = ({ user_id }: Owner, now: Date): Member => ({
 })
 
 /** Adds a member to the organization. Throws 403 for who manages one workspace only, and 409 where an active member has the address. */
-export async function addMember(gateway: Gateway, actor: Actor, input: NewMember): Promise<Member> {
+export async function addMember(gateway: IdentityWorld, actor: Actor, input: NewMember): Promise<Member> {
   mustManageAll(gateway, actor)
   const member: Member = {
     id: `user_${gateway.ids.uuid().replaceAll('-', '')}`,
@@ -112,14 +112,14 @@ export async function addMember(gateway: Gateway, actor: Actor, input: NewMember
 }
 
 /** One member, active or not. Throws 404. */
-export async function memberOf({ store }: Gateway, id: string): Promise<Member> {
+export async function memberOf({ store }: IdentityWorld, id: string): Promise<Member> {
   const [member] = await store.members.byIds([id])
   if (!member) throw notFound('Member not found')
   return member
 }
 
 /** Changes a member. Throws as `addMember` does, and 404. */
-export async function updateMember(gateway: Gateway, actor: Actor, id: string, change: MemberChange): Promise<Member> {
+export async function updateMember(gateway: IdentityWorld, actor: Actor, id: string, change: MemberChange): Promise<Member> {
   mustManageAll(gateway, actor)
   const member = await memberOf(gateway, id)
   const changes = { ...givenOf(change), updated_at: gateway.clock.now().toISOString() }
@@ -138,10 +138,10 @@ function givenOf({ email, first_name, last_name, role, active }: MemberChange): 
  * Takes somebody out of the organization: he is a member of nothing any more, and every key that he made is disabled in the same
  * transaction. They stay so when he comes back. Who has left already stays as he is. Throws 400 for the owner, 403, and 404.
  */
-export async function deactivateMember(gateway: Gateway, actor: Actor, id: string): Promise<Member> {
+export async function deactivateMember(gateway: IdentityWorld, actor: Actor, id: string): Promise<Member> {
   mustManageAll(gateway, actor)
   const member = await memberOf(gateway, id)
-  if (id === gateway.owner.user_id) throw invalid('The owner of the data directory cannot be deactivated')
+  if (id === gateway.memory.owner.user_id) throw invalid('The owner of the data directory cannot be deactivated')
   if (!member.active) return member
   await gateway.catchUp()
   const keys = disablingOf(gateway, actor, key => key.creator_user_id === id)
@@ -156,7 +156,7 @@ export const isKept = (before: WorkspaceMember, role: WorkspaceMember['role'], s
   (before.source === 'manual' && source === 'scim') || (before.source === source && before.role === role)
 
 /** Somebody new in a workspace, but for how he is in it. */
-export const newWorkspaceMember = ({ clock, ids }: Gateway, workspace_id: string, user_id: string) => ({
+export const newWorkspaceMember = ({ clock, ids }: IdentityWorld, workspace_id: string, user_id: string) => ({
   id: ids.uuid(),
   workspace_id,
   user_id,
@@ -164,14 +164,19 @@ export const newWorkspaceMember = ({ clock, ids }: Gateway, workspace_id: string
 })
 
 /** A change of a workspace's members with the entry that tells of it. */
-export function membership(gateway: Gateway, actor: Actor, before: WorkspaceMember | null, after: WorkspaceMember | null): Membership {
+export function membership(
+  gateway: IdentityWorld,
+  actor: Actor,
+  before: WorkspaceMember | null,
+  after: WorkspaceMember | null,
+): Membership {
   const verb = before === null ? 'add' : after === null ? 'remove' : 'update'
   return { before, after, entry: workspaceMemberEntry(gateway, actor, `workspace_members.${verb}`, before, after) }
 }
 
 /** The entry of a change of a workspace's members. */
 export function workspaceMemberEntry(
-  gateway: Gateway,
+  gateway: IdentityWorld,
   actor: Actor,
   action: string,
   before: WorkspaceMember | null,
@@ -182,5 +187,5 @@ export function workspaceMemberEntry(
 }
 
 /** The entry of a change of a member. */
-export const memberEntry = (gateway: Gateway, actor: Actor, action: string, before: Member | null, after: Member): AuditEntry =>
+export const memberEntry = (gateway: IdentityWorld, actor: Actor, action: string, before: Member | null, after: Member): AuditEntry =>
   auditEntry(gateway, actor, action, { id: after.id, workspace_id: null }, before, after)

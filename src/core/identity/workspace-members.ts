@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from './actor.ts'
 import { isUsable } from './keys.ts'
 import { mustManageAll } from './management.ts'
 import { isKept, type Member, membership, newWorkspaceMember, type WorkspaceMember } from './members.ts'
 import { reachedWorkspace, type Workspace } from './workspaces.ts'
+import type { IdentityWorld } from './world.ts'
 
 /** The query of `GET /organization/members` and of `GET /workspaces/{id}/members`. */
 export const MemberQuery = Type.Object({
@@ -21,14 +21,19 @@ export type MemberIds = Static<typeof MemberIds>
 const PAGE = 50
 
 /** One page of the organization's members, the oldest first. Throws 403 for who manages one workspace only. */
-export async function listMembers(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: MemberQuery) {
+export async function listMembers(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE }: MemberQuery) {
   mustManageAll(gateway, actor)
   const { members } = gateway.store
   return { data: (await members.list(offset, limit)).map(shownMember), total_count: await members.count() }
 }
 
 /** One page of who is in a workspace. In the default one are all of the organization, in the role that they have there. Throws 404. */
-export async function listWorkspaceMembers(gateway: Gateway, actor: Actor, idOrSlug: string, { offset = 0, limit = PAGE }: MemberQuery) {
+export async function listWorkspaceMembers(
+  gateway: IdentityWorld,
+  actor: Actor,
+  idOrSlug: string,
+  { offset = 0, limit = PAGE }: MemberQuery,
+) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const { members } = gateway.store
   const given = await members.inWorkspace(workspace.id)
@@ -56,7 +61,7 @@ const roleOf = ({ role }: Member): WorkspaceMember['role'] => (role === 'org:adm
  * Puts members of the organization into a workspace, in the role that they have in the organization, all or none. Who is there so already
  * is not counted, and who is there by a mapping of groups stays as he is. Throws 404, and 400 for who is no member.
  */
-export async function addWorkspaceMembers(gateway: Gateway, actor: Actor, idOrSlug: string, { user_ids }: MemberIds) {
+export async function addWorkspaceMembers(gateway: IdentityWorld, actor: Actor, idOrSlug: string, { user_ids }: MemberIds) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const members = await activeMembers(gateway, user_ids)
   if (workspace.is_default) return { added_count: 0, data: [] }
@@ -72,7 +77,7 @@ export async function addWorkspaceMembers(gateway: Gateway, actor: Actor, idOrSl
   return { added_count: changes.length, data: changes.map(({ after }) => shownWorkspaceMember(after)) }
 }
 
-async function activeMembers(gateway: Gateway, user_ids: string[]): Promise<Member[]> {
+async function activeMembers(gateway: IdentityWorld, user_ids: string[]): Promise<Member[]> {
   const ids = [...new Set(user_ids)]
   const found = new Map((await gateway.store.members.byIds(ids)).map(member => [member.id, member]))
   const active = ids.flatMap(id => found.get(id) ?? []).filter(member => member.active)
@@ -85,7 +90,7 @@ async function activeMembers(gateway: Gateway, user_ids: string[]): Promise<Memb
  * Takes members out of a workspace, all or none. Who is not in it is not counted. Throws 404, and 400 for the default workspace, for who
  * has active keys in it, for who is in it by a mapping of groups, and for who never was a member of the organization.
  */
-export async function removeWorkspaceMembers(gateway: Gateway, actor: Actor, idOrSlug: string, { user_ids }: MemberIds) {
+export async function removeWorkspaceMembers(gateway: IdentityWorld, actor: Actor, idOrSlug: string, { user_ids }: MemberIds) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   if (workspace.is_default) throw invalid('The members of the default workspace are the organization’s, and cannot be removed from it')
   await gateway.catchUp()
@@ -95,7 +100,7 @@ export async function removeWorkspaceMembers(gateway: Gateway, actor: Actor, idO
   return { removed_count: leaving.length }
 }
 
-async function leavingOf(gateway: Gateway, workspace: Workspace, user_ids: string[]): Promise<WorkspaceMember[]> {
+async function leavingOf(gateway: IdentityWorld, workspace: Workspace, user_ids: string[]): Promise<WorkspaceMember[]> {
   const ids = [...new Set(user_ids)]
   const strangers = ids.length - (await gateway.store.members.byIds(ids)).length
   if (strangers > 0) throw refused(`expected members of the organization, found ${strangers} who ${strangers === 1 ? 'is' : 'are'} not`)
@@ -103,9 +108,9 @@ async function leavingOf(gateway: Gateway, workspace: Workspace, user_ids: strin
   return ids.flatMap(id => present.get(id) ?? [])
 }
 
-function mayLeave(gateway: Gateway, { id }: Workspace, leaving: WorkspaceMember[]): void {
+function mayLeave(gateway: IdentityWorld, { id }: Workspace, leaving: WorkspaceMember[]): void {
   const now = gateway.clock.now()
-  const keys = [...gateway.keys.values()].filter(key => key.workspace_id === id && isUsable(key, now))
+  const keys = [...gateway.memory.keys.values()].filter(key => key.workspace_id === id && isUsable(key, now))
   const holding = leaving.filter(({ user_id }) => keys.some(key => key.creator_user_id === user_id)).length
   if (holding > 0)
     throw refused(`expected members without active API keys in this workspace, found ${holding} who ${holding === 1 ? 'has' : 'have'} some`)
@@ -114,7 +119,7 @@ function mayLeave(gateway: Gateway, { id }: Workspace, leaving: WorkspaceMember[
     throw refused(`expected members who were added by hand, found ${managed} whom your identity provider manages: change that there`)
 }
 
-const membersIn = async ({ store }: Gateway, { id }: Workspace): Promise<Map<string, WorkspaceMember>> =>
+const membersIn = async ({ store }: IdentityWorld, { id }: Workspace): Promise<Map<string, WorkspaceMember>> =>
   new Map((await store.members.inWorkspace(id)).map(member => [member.user_id, member]))
 
 const refused = (message: string) => invalid(`user_ids: ${message}`, 'user_ids')

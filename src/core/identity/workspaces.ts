@@ -1,14 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { routerCalled } from '../catalog/routers.ts'
 import { invalid, notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
-import { withChanges } from '../kernel/changes.ts'
-import { defaultGuardrailId } from '../policy/default-guardrail.ts'
-import { forgetGuardrailsOf } from '../policy/guardrails.ts'
+import { routerCalled } from '../language/routing.ts'
 import { type Actor, operator } from './actor.ts'
 import { type AuditEntry, auditEntry } from './audit.ts'
+import { defaultGuardrailId } from './default-guardrail.ts'
 import { createKey, type Disabling, disableKeys, disablingOf, type Key } from './keys.ts'
 import { mustManageAll, reaches } from './management.ts'
+import type { IdentityWorld } from './world.ts'
 
 /** A place for keys and rules. Every gateway has a default one at first. Times in ISO 8601. */
 export interface Workspace {
@@ -138,30 +136,30 @@ export const firstWorkspace = (id: string, user_id: string, now: Date): Workspac
 })
 
 /** One management key and one inference key, for a data directory that has none yet; undefined where keys exist. Shown once. */
-export async function firstKeys(gateway: Gateway) {
-  if (gateway.keys.size > 0) return undefined
+export async function firstKeys(gateway: IdentityWorld) {
+  if (gateway.memory.keys.size > 0) return undefined
   const management = await createKey(gateway, operator(gateway), { name: 'management' }, 'management')
   const inference = await createKey(gateway, operator(gateway), { name: 'inference' })
-  return { workspace_id: gateway.owner.workspace_id, management_key: management.key, inference_key: inference.key }
+  return { workspace_id: gateway.memory.owner.workspace_id, management_key: management.key, inference_key: inference.key }
 }
 
 /**
  * Creates a workspace. Throws 403 for who manages one workspace only, and 400 for a slug that another has or a default model that there
  * is not.
  */
-export async function createWorkspace(gateway: Gateway, actor: Actor, input: NewWorkspace) {
+export async function createWorkspace(gateway: IdentityWorld, actor: Actor, input: NewWorkspace) {
   mustManageAll(gateway, actor)
   const { name, slug } = input
   const plain = plainWorkspace(gateway.ids.uuid(), actor.user_id, gateway.clock.now())
   const workspace: Workspace = { ...plain, ...changesOf(gateway, input), name, slug }
   await gateway.store.workspaces.insert(workspace, entryOf(gateway, actor, 'workspaces.create', null, workspace))
-  gateway.workspaces.set(workspace.id, workspace)
+  gateway.memory.workspaces.set(workspace.id, workspace)
   return { data: shownWorkspace(workspace) }
 }
 
 /** One page of the workspaces that the actor manages, the oldest first. */
-export function listWorkspaces(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: WorkspaceQuery) {
-  const managed = [...gateway.workspaces.values()].filter(({ id }) => reaches(gateway, actor, id)).sort(byCreation)
+export function listWorkspaces(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE }: WorkspaceQuery) {
+  const managed = [...gateway.memory.workspaces.values()].filter(({ id }) => reaches(gateway, actor, id)).sort(byCreation)
   return { data: managed.slice(offset, offset + limit).map(shownWorkspace), total_count: managed.length }
 }
 
@@ -169,25 +167,24 @@ const byCreation = (a: Workspace, b: Workspace) =>
   a.created_at === b.created_at ? (a.id < b.id ? -1 : 1) : a.created_at < b.created_at ? -1 : 1
 
 /** One workspace by its id or slug. Throws 404, also for one that the actor does not manage. */
-export const getWorkspace = (gateway: Gateway, actor: Actor, idOrSlug: string) => ({
+export const getWorkspace = (gateway: IdentityWorld, actor: Actor, idOrSlug: string) => ({
   data: shownWorkspace(reachedWorkspace(gateway, actor, idOrSlug)),
 })
 
 /** Changes a workspace. Throws 404, and 400 as `createWorkspace` does. */
-export async function updateWorkspace(gateway: Gateway, actor: Actor, idOrSlug: string, change: WorkspaceChange) {
+export async function updateWorkspace(gateway: IdentityWorld, actor: Actor, idOrSlug: string, change: WorkspaceChange) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const changes = { ...changesOf(gateway, change), updated_at: gateway.clock.now().toISOString() }
   const entry = entryOf(gateway, actor, 'workspaces.update', workspace, { ...workspace, ...changes })
   await gateway.store.workspaces.update(workspace.id, changes, entry)
   // As it is now: it may have changed, or gone, while the store was writing.
   const changed = { ...workspaceBy(gateway, workspace.id), ...changes }
-  gateway.workspaces.set(workspace.id, changed)
-  gateway.policies.clear()
+  gateway.memory.workspaces.set(workspace.id, changed)
   return { data: shownWorkspace(changed) }
 }
 
 // Field by field: a body may hold more than it may change.
-function changesOf(gateway: Gateway, change: WorkspaceChange): Partial<Workspace> {
+function changesOf(gateway: IdentityWorld, change: WorkspaceChange): Partial<Workspace> {
   checkModel(gateway, change.default_text_model)
   const known = ['name', 'slug', ...Object.keys(CHANGEABLE)] as (keyof WorkspaceChange)[]
   const given = Object.fromEntries(known.filter(name => change[name] !== undefined).map(name => [name, change[name]]))
@@ -195,7 +192,7 @@ function changesOf(gateway: Gateway, change: WorkspaceChange): Partial<Workspace
 }
 
 // As a plan finds it, or every call that names none would be refused.
-function checkModel({ catalog, config }: Gateway, slug: string | null | undefined): void {
+function checkModel({ catalog, config }: IdentityWorld, slug: string | null | undefined): void {
   if (slug == null || catalog.models.get(slug)?.output_modalities.includes('text') || routerCalled(config, slug)) return
   throw invalid('default_text_model: expected a model of the catalogue that gives text', 'default_text_model')
 }
@@ -205,7 +202,7 @@ function checkModel({ catalog, config }: Gateway, slug: string | null | undefine
  * one, the inference keys that were made without naming a workspace are disabled for good, while management keys go on managing all. Calls
  * that run go on, and what was recorded stays. Throws 404, and 400 where other keys are active in it or the default one is not confirmed.
  */
-export async function deleteWorkspace(gateway: Gateway, actor: Actor, idOrSlug: string, query: WorkspaceDeletion) {
+export async function deleteWorkspace(gateway: IdentityWorld, actor: Actor, idOrSlug: string, query: WorkspaceDeletion) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const confirmed = query.confirm_default_workspace_deletion === 'true'
   if (workspace.is_default && !confirmed)
@@ -214,7 +211,7 @@ export async function deleteWorkspace(gateway: Gateway, actor: Actor, idOrSlug: 
   const keys = disablingOf(gateway, actor, key => goesWith(workspace, key))
   await gateway.store.workspaces.remove(workspace, keys, entryOf(gateway, actor, 'workspaces.delete', workspace, null))
   disableKeys(gateway, keys)
-  forget(gateway, workspace)
+  gateway.memory.forgetWorkspace(workspace.id)
   return { deleted: true as const }
 }
 
@@ -223,45 +220,30 @@ const CONFIRM = 'confirm_default_workspace_deletion'
 const goesWith = ({ id, is_default }: Workspace, key: Key) =>
   is_default && key.workspace_id === id && key.kind === 'inference' && key.isUnscoped
 
-function forget(gateway: Gateway, { id }: Workspace): void {
-  gateway.workspaces.delete(id)
-  gateway.budgets.delete(id)
-  forgetGuardrailsOf(gateway, id)
-  for (const [name, preset] of gateway.presets) if (preset.workspace_id === id) gateway.presets.delete(name)
-  for (const { key } of gateway.byok.of(id)) gateway.byok.delete(key.id)
-  gateway.policies.clear()
-}
-
 /** The workspace with this id or slug. Throws 404. */
-export function workspaceBy(gateway: Gateway, idOrSlug: string): Workspace {
-  const found = gateway.workspaces.get(idOrSlug) ?? [...gateway.workspaces.values()].find(workspace => workspace.slug === idOrSlug)
+export function workspaceBy(gateway: IdentityWorld, idOrSlug: string): Workspace {
+  const found =
+    gateway.memory.workspaces.get(idOrSlug) ?? [...gateway.memory.workspaces.values()].find(workspace => workspace.slug === idOrSlug)
   if (!found) throw notFound('Workspace not found')
   return found
 }
 
 /** The workspace with this id or slug, if the actor manages it. Throws 404. */
-export function reachedWorkspace(gateway: Gateway, actor: Actor, idOrSlug: string): Workspace {
+export function reachedWorkspace(gateway: IdentityWorld, actor: Actor, idOrSlug: string): Workspace {
   const workspace = workspaceBy(gateway, idOrSlug)
   if (!reaches(gateway, actor, workspace.id)) throw notFound('Workspace not found')
   return workspace
 }
 
 /** The model of a call in this workspace that names none. */
-export const defaultModel = ({ workspaces, config }: Gateway, workspace_id: string): string =>
+export const defaultModel = ({ memory: { workspaces }, config }: IdentityWorld, workspace_id: string): string =>
   workspaces.get(workspace_id)?.default_text_model ?? config.default_model
 
-/** Every workspace by its id, in memory. */
-export const openWorkspaces = async (store: WorkspaceStore): Promise<Map<string, Workspace>> =>
+/** Reads every workspace, by its id. */
+export const readWorkspaces = async (store: WorkspaceStore): Promise<Map<string, Workspace>> =>
   new Map((await store.all()).map(workspace => [workspace.id, workspace]))
 
-/** Every workspace read anew, for what another process has changed. What this process changes while it reads is kept. */
-export async function reloadWorkspaces(gateway: Gateway): Promise<void> {
-  const before = new Map(gateway.workspaces)
-  const read = await openWorkspaces(gateway.store.workspaces)
-  gateway.workspaces = withChanges(read, before, gateway.workspaces)
-}
-
-const entryOf = (gateway: Gateway, actor: Actor, action: string, before: Workspace | null, after: Workspace | null): AuditEntry => {
+const entryOf = (gateway: IdentityWorld, actor: Actor, action: string, before: Workspace | null, after: Workspace | null): AuditEntry => {
   const id = (after ?? before)?.id ?? ''
   return auditEntry(gateway, actor, action, { id, workspace_id: id }, before, after)
 }

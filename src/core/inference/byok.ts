@@ -1,8 +1,8 @@
 import type { OpenedKey } from '../catalog/byok/opened.ts'
 import type { Endpoint, Model } from '../catalog/models.ts'
 import { publicSlugOf } from '../catalog/providers/called.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Dropped } from './plan/refusal.ts'
+import type { InferenceWorld } from './world.ts'
 
 /** Ours, not the public list's: a caller's key that says so keeps the gateway's own credential away. */
 export const BYOK_ONLY = 'byok_only'
@@ -11,7 +11,7 @@ export const BYOK_ONLY = 'byok_only'
  * A model's endpoints in their turns: with the callers' own keys first, then with the gateway's credential, and last with those keys
  * that are fallbacks (wire reference K.1). Where a key wants no other credential beside it, the gateway's is dropped.
  */
-export function turnsOf({ catalog }: Gateway, model: Model, own: OpenedKey[], dropped: Dropped[]): Endpoint[][] {
+export function turnsOf({ catalog }: InferenceWorld, model: Model, own: OpenedKey[], dropped: Dropped[]): Endpoint[][] {
   if (own.length === 0) return [model.endpoints]
   // A list may have the model's other names.
   const isIt = (slug: string) => slug === model.id || catalog.models.get(slug)?.id === model.id

@@ -1,10 +1,12 @@
+import type { Measured } from '../catalog/models/shown.ts'
 import type { Endpoint } from '../catalog/models.ts'
 import type { Config } from '../config.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
+import type { Percentiles } from '../language/routing.ts'
 import { type Because, Circuit, type Thresholds } from './health/circuit.ts'
 import { type Bounds, Quality } from './health/quality.ts'
-import { type Percentiles, Samples } from './health/samples.ts'
+import { Samples } from './health/samples.ts'
 import { type Count, Tally } from './health/tally.ts'
 
 const MINUTE = 60_000
@@ -19,16 +21,6 @@ interface Known {
   uptime: { '5m': Tally; '30m': Tally; '1d': Tally }
   /** Steady milliseconds: when a call last told of it. */
   told: number
-}
-
-/** What was measured of an endpoint, in the public list's words: milliseconds to the first token, tokens per second, percents of calls. */
-export interface Measured {
-  status: number
-  uptime_last_5m: number | null
-  uptime_last_30m: number | null
-  uptime_last_1d: number | null
-  latency_last_30m: Percentiles | null
-  throughput_last_30m: Percentiles | null
 }
 
 /** Percentiles that calls are sorted and preferred by are of so long (wire reference C.3). */

@@ -1,10 +1,11 @@
 import type { Endpoint, Model } from '../catalog/models.ts'
 import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
-import type { Reword } from '../language/passage'
+import type { Reword } from '../language/passage.ts'
 import type { Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Screen } from '../policy/filters/screen.ts'
+import type { Counter, ExpectedInput } from '../tokenizers/prompt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
 import { text } from './kinds/text.ts'
@@ -26,12 +27,6 @@ export interface Meter<Part> {
   /** What was asked and delivered, as the tokens of the texts in it and a rule of thumb for the rest. */
   estimate(count: Counter): Promise<Usage>
 }
-
-/** Counts the tokens of texts as the model that answered would. */
-export type Counter = (texts: string[]) => Promise<number>
-
-/** Tokens of a prompt by what they are of, as far as they have prices of their own. */
-export type ExpectedInput = Pick<Usage['input'], 'text' | 'audio' | 'video'>
 
 /** What differs between the kinds of work. Everything else in the life of a call is the same for all. */
 export interface KindOfWork<K extends Kind> {

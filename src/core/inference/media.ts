@@ -1,10 +1,10 @@
 import { GatewayError, invalid } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Media } from '../protocols/protocol.ts'
 import { fetchMedia } from '../upstream/media.ts'
 import type { KindOfWork } from './kinds.ts'
+import type { InferenceWorld } from './world.ts'
 
 /** Something that a call names by URL. */
 export interface Named {
@@ -22,7 +22,7 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
  * `media` is what was. The call itself, and no promise, where there is nothing to fetch, as in most. Throws 400 for what cannot be had.
  */
 export function withMedia<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,
   kind: KindOfWork<K>,
@@ -34,7 +34,7 @@ export function withMedia<K extends Kind>(
 }
 
 async function fetched(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,
   wanted: Named[],

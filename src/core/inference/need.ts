@@ -1,13 +1,14 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { dearestFor, type Prices } from '../catalog/prices.ts'
-import type { Gateway } from '../gateway.ts'
-import { attosOf, larger, times, upToNanos } from '../kernel/money'
+import { attosOf, larger, times, upToNanos } from '../kernel/money.ts'
 import { textUsage, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { costOfInput } from '../ledger/cost.ts'
 import type { Amounts, Hold, Need } from '../ledger/ledger.ts'
-import { type ExpectedInput, kinds } from './kinds.ts'
+import type { ExpectedInput } from '../tokenizers/prompt.ts'
+import { kinds } from './kinds.ts'
 import { askedOf, type WantedModel } from './plan/wanted.ts'
+import type { InferenceWorld } from './world.ts'
 
 /** What a call may come to at one endpoint: atto-dollars for the prompt and for each token of the output, and the tokens of it. */
 interface Quote {
@@ -24,7 +25,7 @@ interface Quote {
  * at the dearest price that it may be counted at. `models` know how each is asked. With `limits.strict` a smaller output will do.
  */
 export function needOf<K extends Kind>(
-  { config }: Gateway,
+  { config }: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   endpoints: Endpoint[],
@@ -58,7 +59,7 @@ export const promptNanos = <K extends Kind>(kind: K, call: Work[K]['call'], { pr
  * more, a call under a limit is sent with the bound that its hold is made of: a limit that the provider does not hear of is none.
  */
 export function withinHold<K extends Kind>(
-  { config }: Gateway,
+  { config }: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   endpoint: Endpoint,
@@ -76,7 +77,7 @@ export function withinHold<K extends Kind>(
 const FREE: Quote = { prompt: 0n, perToken: 0n, most: 0, least: 0 }
 
 function quoteOf<K extends Kind>(
-  { limits }: Gateway['config'],
+  { limits }: InferenceWorld['config'],
   kind: K,
   call: Work[K]['call'],
   input: ExpectedInput,

@@ -1,5 +1,5 @@
+import { byokKeysFor } from '../catalog/byok.ts'
 import type { Endpoint } from '../catalog/models.ts'
-import type { Gateway } from '../gateway.ts'
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Rule } from '../policy/rules.ts'
@@ -10,6 +10,9 @@ import { asNamed, by, deferred, drawn, NOBODY, sorted, worse } from './plan/orde
 import { type Dropped, nobodyLeft } from './plan/refusal.ts'
 import { type Wanted, type WantedModel, wantedBy } from './plan/wanted.ts'
 import { forbidding } from './plan/wishes.ts'
+import type { Step } from './run.ts'
+import { sessionOf } from './sessions.ts'
+import type { InferenceWorld } from './world.ts'
 
 /** The endpoints to try, in order, out of all that there are. */
 export interface Plan<K extends Kind = Kind> extends Candidates<K> {
@@ -39,8 +42,22 @@ export const unordered = <K extends Kind>(candidates: Candidates<K>): Plan<K> =>
  * miss what is preferred stand behind, and those that rest last. Throws 400 for a model that is not in the catalogue or does another kind
  * of work, and 404 when a wish or a guardrail excludes the last endpoint, naming it.
  */
-export const planRoute = <K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], held: Partial<Held> = {}): Plan<K> =>
+export const planRoute = <K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], held: Partial<Held> = {}): Plan<K> =>
   planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, { own: [], rules: [], session: null, ...held }))
+
+/** Plans a step: who may serve it by all that holds at this moment, and in which order they are asked. Throws as `planRoute` does. */
+export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
+  step.candidates = findCandidates(world, step)
+  step.plan = planAmong(world, step.run.kind, step.call, step.candidates)
+}
+
+/** Who may serve a step. A step stays where the one before it was answered, if it may. Throws 400 as `planRoute` does. */
+export function findCandidates<K extends Kind>(world: InferenceWorld, { run, call, number }: Step<K>): Candidates<K> {
+  const { actor, kind, policy } = run
+  const at = number > 1 ? run.steps[number - 2]?.begun?.endpoint.id : undefined
+  const own = byokKeysFor(world, actor)
+  return candidatesFor(world, kind, call, { own, rules: policy.rules, session: sessionOf(actor, kind, call), ...(at ? { at } : {}) })
+}
 
 /** Who may serve a call, before anybody is put in order, and why the others may not. */
 export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
@@ -49,8 +66,8 @@ export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
 }
 
 /** The first half of `planRoute`: all that may serve, and why the others may not. Throws 400 as it does. */
-export function candidatesFor<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], held: Held): Candidates<K> {
-  const { own, rules, session } = held
+export function candidatesFor<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], held: Held): Candidates<K> {
+  const { own, rules, session, at } = held
   const dropped: Dropped[] = []
   const { models, strategy, stages } = wantedBy(gateway, kind, call, held)
   const isAllowed = (endpoint: Endpoint, wanted: WantedModel<K>) => {
@@ -61,7 +78,7 @@ export function candidatesFor<K extends Kind>(gateway: Gateway, kind: K, call: W
   const candidates = models.map(wanted => {
     const { model, sort } = wanted
     const turns = turnsOf(gateway, model, own, dropped).map(turn => turn.filter(endpoint => isAllowed(endpoint, wanted)))
-    return { sort, turns, place: session ? gateway.sessions.placeOf(session, model.id) : undefined }
+    return { sort, turns, place: at ?? (session ? gateway.traffic.sessions.placeOf(session, model.id) : undefined) }
   })
   const groups = call.routing.partition === 'none' ? asOne(candidates) : candidates
   return { groups, dropped, models, strategy, stages }
@@ -76,7 +93,7 @@ function dropOf<K extends Kind>(endpoint: Endpoint, kind: K, { model, asked }: W
 }
 
 /** The second half: these in the order in which they are tried. Throws 404 as it does. */
-export function planAmong<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], candidates: Candidates<K>): Plan<K> {
+export function planAmong<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], candidates: Candidates<K>): Plan<K> {
   const { groups, dropped } = candidates
   const endpoints = groups.flatMap(group => {
     const ordered = group.turns.flatMap(turn => inOrder(gateway, turn, kind, call, group))
@@ -103,7 +120,7 @@ function asOne(groups: Group[]): Group[] {
 }
 
 /** An order that was asked for leaves nothing to chance. */
-function inOrder<K extends Kind>(gateway: Gateway, turn: Endpoint[], kind: K, call: Work[K]['call'], group: Group) {
+function inOrder<K extends Kind>(gateway: InferenceWorld, turn: Endpoint[], kind: K, call: Work[K]['call'], group: Group) {
   const { order } = call.routing
   if (order) return asNamed(turn, order)
   const key = sortFor(call.routing, group)
@@ -116,7 +133,7 @@ function inOrder<K extends Kind>(gateway: Gateway, turn: Endpoint[], kind: K, ca
  * tools worse than others none goes first for being where the call's session is.
  */
 export function leaningsOf<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   { place }: Pick<Group, 'place'>,
@@ -135,5 +152,5 @@ export const sortFor = ({ sort, usualSort }: RoutingPreferences, group: Pick<Gro
   sort ?? group.sort ?? usualSort
 
 /** Without fallbacks the first that the caller left to us is the only one. */
-const picked = (gateway: Gateway, endpoints: Endpoint[], routing: RoutingPreferences) =>
+const picked = (gateway: InferenceWorld, endpoints: Endpoint[], routing: RoutingPreferences) =>
   routing.allow_fallbacks === false && !routing.order ? deferred(gateway, endpoints, routing).slice(0, 1) : endpoints

@@ -1,7 +1,7 @@
-import type { Gateway } from '../gateway.ts'
-import { dayOf } from '../kernel/periods'
+import { dayOf } from '../kernel/periods.ts'
 import type { HeldCall, StepCharge } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
+import type { InferenceWorld } from './world.ts'
 
 /**
  * Settles the calls that a dead process left, each once: their clients got no end, but providers
@@ -9,20 +9,20 @@ import type { Generation } from '../telemetry/generations.ts'
  * and what it was known to have delivered, unless it is in the ledger too. The record says
  * `estimated`. Only for who holds the lock of the data directory. Returns how many there were.
  */
-export async function recover(gateway: Gateway): Promise<number> {
+export async function recover(gateway: InferenceWorld): Promise<number> {
   const left = await deadCalls(gateway)
   await Promise.all(left.map(held => settleDead(gateway, held)))
-  gateway.holds.clear()
+  gateway.journal.holds.clear()
   return left.length
 }
 
 /** The calls of which there is word and no record. */
-export async function deadCalls({ holds, store }: Gateway): Promise<HeldCall[]> {
+export async function deadCalls({ journal: { holds }, store }: InferenceWorld): Promise<HeldCall[]> {
   const left = await Promise.all(holds.left().map(async held => ((await store.generations.byId(held.id)) ? [] : held)))
   return left.flat()
 }
 
-async function settleDead(gateway: Gateway, held: HeldCall): Promise<void> {
+async function settleDead(gateway: InferenceWorld, held: HeldCall): Promise<void> {
   const settled = gateway.clock.now()
   const before = await gateway.store.ledger.charges(held.id)
   const isCharged = before.some(({ step }) => step === held.step)
@@ -78,9 +78,9 @@ const deadGeneration = (
 })
 
 /** Writes down what the running answers have come to, so that a dead process leaves word of it, and where the ledger ends. */
-export async function checkpoint(gateway: Gateway): Promise<void> {
+export async function checkpoint(gateway: InferenceWorld): Promise<void> {
   try {
-    gateway.holds.progress(gateway.calls.progress())
+    gateway.journal.holds.progress(gateway.traffic.calls.progress())
     await markEnd(gateway)
   } catch {
     // The recorder tells of a disk that fails.
@@ -88,13 +88,13 @@ export async function checkpoint(gateway: Gateway): Promise<void> {
 }
 
 /** Writes down where the ledger ends, beside the store, if it has gone on since. */
-export async function markEnd({ store, head }: Gateway): Promise<void> {
+export async function markEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
   const last = await store.ledger.head()
   if (last && last.seq > (head.read()?.seq ?? 0)) head.write(last)
 }
 
 /** Throws where rows of the ledger are missing at its end: a damaged log loses its tail without a word, and with it what was spent. */
-export async function mustBeWhole({ store, head }: Gateway): Promise<void> {
+export async function mustBeWhole({ store, journal: { head } }: InferenceWorld): Promise<void> {
   const written = head.read()
   const last = await store.ledger.head()
   if (!written || (last && last.seq >= written.seq)) return

@@ -6,6 +6,8 @@ export interface Ids {
   generation(now: Date): string
   /** 64 hexadecimal digits that nobody can guess. */
   secret(): string
+  /** A number from 0 up to 1. */
+  random(): number
 }
 
 /** Ids from the system's randomness. Those of one process sort by their making, so that an index of them grows at its end. */
@@ -19,4 +21,5 @@ export const randomIds: Ids = {
     return `gen-${Math.floor(milliseconds / 1000)}-${(milliseconds % 1000).toString(36).padStart(2, '0')}${rest}`
   },
   secret: () => crypto.getRandomValues(Buffer.alloc(32)).toString('hex'),
+  random: Math.random,
 }

@@ -1,4 +1,4 @@
-import type { Role } from './message'
+import type { Role } from './message.ts'
 
 /** Words of a call that are read as one, though they may come in several pieces. */
 export interface Passage {

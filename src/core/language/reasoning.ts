@@ -1,4 +1,4 @@
-import { own, text } from '../kernel/json'
+import { own, text } from '../kernel/json.ts'
 /** A `reasoning_details` entry. Opaque, kept byte for byte: signatures and encrypted data depend on it. */
 export type ReasoningDetail = Record<string, unknown> & { type: string }
 

@@ -27,8 +27,6 @@ export interface RoutingPreferences {
   hedge?: false | { after_ms: number | null }
   /** The workspace's own sort, where neither the call nor the model's variant says otherwise. */
   usualSort?: SortKey
-  /** How routers choose, where the call says so; each reads its own. */
-  routers?: Partial<Record<AutoRouter, RouterWishes>>
 }
 
 /** Bands of a fifth of the models each, the cheapest first. */
@@ -55,6 +53,9 @@ export const PERCENTILES = ['p50', 'p75', 'p90', 'p99'] as const
 
 export type Percentile = (typeof PERCENTILES)[number]
 
+/** A number at each of them. */
+export type Percentiles = Record<Percentile, number>
+
 /** What is wanted at these percentiles; all of it. */
 export type Cutoffs = Partial<Record<Percentile, number>>
 
@@ -65,3 +66,14 @@ export type Router = (typeof ROUTERS)[number]
 
 /** One that heeds what it is told of how to choose. */
 export type AutoRouter = Exclude<Router, 'free'>
+
+/** Which choice a slug asks for: a router's name, whose author is the service in any of its names. A model of the catalogue goes before. */
+export function routerCalled({ service_name }: { service_name: string }, slug: string): Router | undefined {
+  const at = slug.indexOf('/')
+  const author = slug.slice(0, at)
+  const isOurs = author === service_name || SERVICES.includes(author)
+  return isOurs ? ROUTERS.find(router => router === slug.slice(at + 1)) : undefined
+}
+
+/** A name that carries the service's name may be said in both forms. */
+const SERVICES = ['gateway', 'openrouter']

@@ -31,3 +31,9 @@ export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): s
   const text = JSON.stringify(step === 1 ? said : [...said, step])
   return Bun.CryptoHasher.hash('sha256', text, 'hex')
 }
+
+/** Where the ledger ended when it was last written down. */
+export interface HeadFile {
+  read(): LedgerHead | null
+  write(head: LedgerHead): void
+}

@@ -1,5 +1,5 @@
 import { type Prices, pricesFor } from '../catalog/prices.ts'
-import { roundToNanos, times } from '../kernel/money'
+import { roundToNanos, times } from '../kernel/money.ts'
 import { inputTokens, type Receipt, type Usage } from '../language/usage.ts'
 
 export type Cost = Pick<Receipt, 'cost' | 'cost_details'>

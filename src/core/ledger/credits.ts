@@ -1,11 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { mustManageAll } from '../identity/management.ts'
-import { nanosOf, usdOf } from '../kernel/money'
+import { nanosOf, usdOf } from '../kernel/money.ts'
 import type { Bound } from './ledger.ts'
+import type { LedgerWorld } from './world.ts'
 
 /** An amount that was paid in, or taken back: a correction is another one. Money in nano-dollars, times in ISO 8601. */
 export interface Credit {
@@ -44,13 +44,13 @@ const PAGE = 50
 const MOST = nanosOf(4_000_000_000)
 
 /** What was paid in and what was spent of it, in USD: `GET /credits`. Throws 403 for whoever manages one workspace only. */
-export function getCredits(gateway: Gateway, actor: Actor) {
+export function getCredits(gateway: LedgerWorld, actor: Actor) {
   mustManageAll(gateway, actor)
-  return { data: { total_credits: usdOf(gateway.credits), total_usage: usdOf(gateway.ledger.spent('all', null, false)) } }
+  return { data: { total_credits: usdOf(gateway.memory.credits), total_usage: usdOf(gateway.ledger.spent('all', null, false)) } }
 }
 
 /** Pays in, or corrects. Throws 400 for an amount of nothing or one with which the sum is no longer plausible, 403 as `getCredits` does. */
-export async function addCredit(gateway: Gateway, actor: Actor, { amount: usd, note }: NewCredit) {
+export async function addCredit(gateway: LedgerWorld, actor: Actor, { amount: usd, note }: NewCredit) {
   mustManageAll(gateway, actor)
   const amount = nanosOf(usd)
   if (amount === 0n) throw invalid('amount: expected at least a nano-dollar', 'amount')
@@ -66,7 +66,7 @@ export async function addCredit(gateway: Gateway, actor: Actor, { amount: usd, n
 const isTooMuch = (sum: bigint) => sum > MOST || sum < -MOST
 
 /** What was paid in, the newest first. Throws 403 as `getCredits` does. */
-export async function listCredits(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: CreditQuery) {
+export async function listCredits(gateway: LedgerWorld, actor: Actor, { offset = 0, limit = PAGE }: CreditQuery) {
   mustManageAll(gateway, actor)
   const { credits, count } = await gateway.store.credits.page(offset, limit)
   return { data: credits.map(shownCredit), total_count: count }
@@ -76,16 +76,16 @@ export async function listCredits(gateway: Gateway, actor: Actor, { offset = 0, 
  * What was paid in bounds everything that is spent through the gateway's own credentials, where the config counts in credits. With less than
  * nothing left it stops what is free too (wire reference K.9).
  */
-export function creditBounds({ config, credits, siteUrl }: Gateway): Bound[] {
+export function creditBounds({ config, memory: { credits }, instance: { siteUrl } }: LedgerWorld): Bound[] {
   if (!config.limits.credits) return []
   const message = `Insufficient credits. Add more using ${siteUrl.replace(/\/$/, '')}/credits`
   return [{ account: 'all', period: null, limit: credits, byok: false, message }]
 }
 
 /** What was paid in, read anew. */
-export async function reloadCredits(gateway: Gateway): Promise<void> {
-  gateway.credits = await gateway.store.credits.total()
-  gateway.policies.clear()
+export async function reloadCredits(gateway: LedgerWorld): Promise<void> {
+  gateway.memory.credits = await gateway.store.credits.total()
+  gateway.memory.policies.clear()
 }
 
 const shownCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: usdOf(amount) })

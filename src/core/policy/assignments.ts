@@ -1,12 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { mustManageAll, reaches } from '../identity/management.ts'
 import { organizationId } from '../identity/organization.ts'
-import { withChanges } from '../kernel/changes.ts'
 import { byAge, type Guardrail, type GuardrailPage, managedGuardrail, PAGE } from './guardrails.ts'
+import type { PolicyWorld } from './world.ts'
 
 /** A guardrail of a key's own, or of a member's: for all keys that he made. Times in ISO 8601. */
 export interface Assignment {
@@ -43,10 +42,10 @@ export type MemberNames = Static<typeof MemberNames>
  * Gives keys this guardrail, in the place of the one that each had, and says how many have another one now. They must be of its workspace:
  * throws 400 with how many are not, and gives it to none; 404 for the guardrail.
  */
-export async function assignKeys(gateway: Gateway, actor: Actor, id: string, { key_hashes }: KeyNames) {
+export async function assignKeys(gateway: PolicyWorld, actor: Actor, id: string, { key_hashes }: KeyNames) {
   await gateway.catchUp()
   const guardrail = managedGuardrail(gateway, actor, id)
-  const others = distinct(key_hashes).filter(hash => gateway.keys.get(hash)?.workspace_id !== guardrail.workspace_id)
+  const others = distinct(key_hashes).filter(hash => gateway.memory.keys.get(hash)?.workspace_id !== guardrail.workspace_id)
   if (others.length > 0) throw unknown('key_hashes', 'API keys of the guardrail’s workspace', others.length, key_hashes)
   return { assigned_count: await assign(gateway, actor, guardrail, 'key', key_hashes) }
 }
@@ -55,7 +54,7 @@ export async function assignKeys(gateway: Gateway, actor: Actor, id: string, { k
  * Gives members this guardrail, for all keys that they made, wherever those are. Throws 400 with how many are no members, and gives it
  * to none; 403 for an actor who manages one workspace only, and 404 for the guardrail.
  */
-export async function assignMembers(gateway: Gateway, actor: Actor, id: string, { member_user_ids }: MemberNames) {
+export async function assignMembers(gateway: PolicyWorld, actor: Actor, id: string, { member_user_ids }: MemberNames) {
   await gateway.catchUp()
   const guardrail = managedGuardrail(gateway, actor, id)
   mustManageAll(gateway, actor)
@@ -66,13 +65,13 @@ export async function assignMembers(gateway: Gateway, actor: Actor, id: string, 
 }
 
 /** Takes this guardrail from the keys that have it, and says how many had. Throws 404. */
-export async function unassignKeys(gateway: Gateway, actor: Actor, id: string, { key_hashes }: KeyNames) {
+export async function unassignKeys(gateway: PolicyWorld, actor: Actor, id: string, { key_hashes }: KeyNames) {
   await gateway.catchUp()
   return { unassigned_count: await unassign(gateway, actor, managedGuardrail(gateway, actor, id), 'key', key_hashes) }
 }
 
 /** Takes this guardrail from the members that have it, and says how many had. Throws 404, and 403 as `assignMembers` does. */
-export async function unassignMembers(gateway: Gateway, actor: Actor, id: string, { member_user_ids }: MemberNames) {
+export async function unassignMembers(gateway: PolicyWorld, actor: Actor, id: string, { member_user_ids }: MemberNames) {
   await gateway.catchUp()
   const guardrail = managedGuardrail(gateway, actor, id)
   mustManageAll(gateway, actor)
@@ -80,9 +79,9 @@ export async function unassignMembers(gateway: Gateway, actor: Actor, id: string
 }
 
 /** One page of the keys that have a guardrail of their own: this one, or any that the actor manages. The oldest first. Throws 404. */
-export function listKeyAssignments(gateway: Gateway, actor: Actor, page: GuardrailPage, id?: string) {
+export function listKeyAssignments(gateway: PolicyWorld, actor: Actor, page: GuardrailPage, id?: string) {
   const own = assignmentsOf(gateway, actor, 'key', id).flatMap(one => {
-    const key = gateway.keys.get(one.assignee)
+    const key = gateway.memory.keys.get(one.assignee)
     const { kind: _, assignee: key_hash, ...shown } = one
     return key ? { ...shown, key_hash, key_name: key.name, key_label: key.label } : []
   })
@@ -90,7 +89,7 @@ export function listKeyAssignments(gateway: Gateway, actor: Actor, page: Guardra
 }
 
 /** The same of the members that have one. Throws 404. */
-export function listMemberAssignments(gateway: Gateway, actor: Actor, page: GuardrailPage, id?: string) {
+export function listMemberAssignments(gateway: PolicyWorld, actor: Actor, page: GuardrailPage, id?: string) {
   const organization_id = organizationId(gateway)
   const own = assignmentsOf(gateway, actor, 'member', id).map(({ kind: _, assignee: user_id, ...shown }) => ({
     ...shown,
@@ -105,16 +104,22 @@ const pageOf = <T>(all: T[], { offset = 0, limit = PAGE }: GuardrailPage) => ({
   total_count: all.length,
 })
 
-function assignmentsOf(gateway: Gateway, actor: Actor, kind: Assignment['kind'], id: string | undefined): Assignment[] {
+function assignmentsOf(gateway: PolicyWorld, actor: Actor, kind: Assignment['kind'], id: string | undefined): Assignment[] {
   if (id !== undefined) managedGuardrail(gateway, actor, id)
   const isOwn = ({ guardrail_id }: Assignment) => {
-    const guardrail = gateway.guardrails.get(guardrail_id)
+    const guardrail = gateway.memory.guardrails.get(guardrail_id)
     return guardrail !== undefined && (id === undefined ? reaches(gateway, actor, guardrail.workspace_id) : id === guardrail_id)
   }
-  return [...gateway.assignments.values()].filter(one => one.kind === kind && isOwn(one)).sort(byAge)
+  return [...gateway.memory.assignments.values()].filter(one => one.kind === kind && isOwn(one)).sort(byAge)
 }
 
-async function assign(gateway: Gateway, actor: Actor, guardrail: Guardrail, kind: Assignment['kind'], names: string[]): Promise<number> {
+async function assign(
+  gateway: PolicyWorld,
+  actor: Actor,
+  guardrail: Guardrail,
+  kind: Assignment['kind'],
+  names: string[],
+): Promise<number> {
   const others = distinct(names).filter(name => assignedTo(gateway, kind, name)?.guardrail_id !== guardrail.id)
   if (others.length === 0) return 0
   const before = others.map(name => [name, assignedTo(gateway, kind, name)?.guardrail_id ?? null] as const)
@@ -123,20 +128,24 @@ async function assign(gateway: Gateway, actor: Actor, guardrail: Guardrail, kind
     return { id: gateway.ids.uuid(), guardrail_id: guardrail.id, kind, assignee, assigned_by: actor.user_id, created_at }
   })
   await gateway.store.assignments.assign(made, entryOf(gateway, actor, 'guardrails.assign', guardrail, kind, before, guardrail.id))
-  for (const one of made) gateway.assignments.set(accountOf(one), one)
-  gateway.policies.clear()
+  for (const one of made) gateway.memory.assignments.set(accountOf(one), one)
   return made.length
 }
 
-async function unassign(gateway: Gateway, actor: Actor, guardrail: Guardrail, kind: Assignment['kind'], names: string[]): Promise<number> {
+async function unassign(
+  gateway: PolicyWorld,
+  actor: Actor,
+  guardrail: Guardrail,
+  kind: Assignment['kind'],
+  names: string[],
+): Promise<number> {
   const had = distinct(names)
     .flatMap(name => assignedTo(gateway, kind, name) ?? [])
     .filter(one => one.guardrail_id === guardrail.id)
   if (had.length === 0) return 0
   const before = had.map(one => [one.assignee, guardrail.id] as const)
   await gateway.store.assignments.unassign(had, entryOf(gateway, actor, 'guardrails.unassign', guardrail, kind, before, null))
-  for (const one of had) if (gateway.assignments.get(accountOf(one)) === one) gateway.assignments.delete(accountOf(one))
-  gateway.policies.clear()
+  for (const one of had) if (gateway.memory.assignments.get(accountOf(one)) === one) gateway.memory.assignments.delete(accountOf(one))
   return had.length
 }
 
@@ -145,7 +154,7 @@ async function unassign(gateway: Gateway, actor: Actor, guardrail: Guardrail, ki
  * changed of members is of no workspace: only who manages all reads it.
  */
 function entryOf(
-  gateway: Gateway,
+  gateway: PolicyWorld,
   actor: Actor,
   action: string,
   { id, workspace_id }: Guardrail,
@@ -159,7 +168,7 @@ function entryOf(
 }
 
 /** The guardrail of this key's or this member's own, if it has one. */
-export const assignedTo = ({ assignments }: Gateway, kind: Assignment['kind'], assignee: string): Assignment | undefined =>
+export const assignedTo = ({ memory: { assignments } }: PolicyWorld, kind: Assignment['kind'], assignee: string): Assignment | undefined =>
   assignments.get(accountOf({ kind, assignee }))
 
 const accountOf = ({ kind, assignee }: Pick<Assignment, 'kind' | 'assignee'>): string => `${kind} ${assignee}`
@@ -169,13 +178,7 @@ const distinct = (names: string[]) => [...new Set(names)]
 const unknown = (field: string, expected: string, count: number, names: string[]) =>
   invalid(`${field}: expected ${expected}; ${count} of ${distinct(names).length} are none`, field)
 
-/** Who has which guardrail, in memory. */
-export async function openAssignments(store: AssignmentStore): Promise<Map<string, Assignment>> {
+/** Reads who has which guardrail, by the account. */
+export async function readAssignments(store: AssignmentStore): Promise<Map<string, Assignment>> {
   return new Map((await store.all()).map(one => [accountOf(one), one]))
-}
-
-/** Who has which guardrail, read anew, for what another process has changed. */
-export async function reloadAssignments(gateway: Gateway): Promise<void> {
-  const before = new Map(gateway.assignments)
-  gateway.assignments = withChanges(await openAssignments(gateway.store.assignments), before, gateway.assignments)
 }

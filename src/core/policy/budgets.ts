@@ -1,13 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import { type AuditEntry, auditEntry } from '../identity/audit.ts'
 import { reachedWorkspace, workspaceBy } from '../identity/workspaces.ts'
-import { withChanges } from '../kernel/changes.ts'
-import { dollarsOf, nanosOf, usdOf } from '../kernel/money'
-import type { Period } from '../kernel/periods'
+import { dollarsOf, nanosOf, usdOf } from '../kernel/money.ts'
+import type { Period } from '../kernel/periods.ts'
 import type { Bound } from '../ledger/ledger.ts'
+import type { PolicyWorld } from './world.ts'
 
 /** The windows of budgets, the broadest first. */
 export const INTERVALS = ['lifetime', 'monthly', 'weekly', 'daily'] as const
@@ -43,13 +42,13 @@ export const BudgetInput = Type.Object({
 export type BudgetInput = Static<typeof BudgetInput>
 
 /** The budgets of a workspace, the broadest first. Throws 404. */
-export function listBudgets(gateway: Gateway, actor: Actor, idOrSlug: string) {
+export function listBudgets(gateway: PolicyWorld, actor: Actor, idOrSlug: string) {
   const { id, include_byok_in_budgets } = reachedWorkspace(gateway, actor, idOrSlug)
   return { data: budgetsOf(gateway, id).map(shownBudget), include_byok_in_budgets }
 }
 
 /** A workspace's budget for one interval. Throws 400 for what is no interval, and 404. */
-export function getBudget(gateway: Gateway, actor: Actor, idOrSlug: string, said: string) {
+export function getBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: string, said: string) {
   const { id, include_byok_in_budgets } = reachedWorkspace(gateway, actor, idOrSlug)
   const interval = intervalOf(said)
   const budget = budgetsOf(gateway, id).find(one => one.interval === interval)
@@ -61,7 +60,7 @@ export function getBudget(gateway: Gateway, actor: Actor, idOrSlug: string, said
  * Sets a workspace's budget for one interval, and whether own provider keys count against all of its budgets. It binds the next call.
  * Throws 404, and 400 for what is no interval and for limits that do not decrease as the intervals narrow.
  */
-export async function setBudget(gateway: Gateway, actor: Actor, idOrSlug: string, said: string, input: BudgetInput) {
+export async function setBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: string, said: string, input: BudgetInput) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const interval = intervalOf(said)
   const limit_usd = nanosOf(input.limit_usd)
@@ -71,13 +70,13 @@ export async function setBudget(gateway: Gateway, actor: Actor, idOrSlug: string
   const { include_byok_in_budgets } = input
   await gateway.store.budgets.upsert(budget, include_byok_in_budgets, entryOf(gateway, actor, before, budget, include_byok_in_budgets))
   const changed = { ...workspaceBy(gateway, workspace.id), ...(include_byok_in_budgets === undefined ? {} : { include_byok_in_budgets }) }
-  gateway.workspaces.set(workspace.id, changed)
+  gateway.memory.workspaces.set(workspace.id, changed)
   keep(gateway, workspace.id, interval, budget)
   return { data: shownBudget(budget), include_byok_in_budgets: changed.include_byok_in_budgets }
 }
 
 // There is one for a workspace and an interval, so its id is made of them: whoever sets it at the same moment means the same budget.
-function budgetWith(gateway: Gateway, workspace_id: string, interval: Interval, limit_usd: bigint, before: Budget | undefined): Budget {
+function budgetWith(gateway: PolicyWorld, workspace_id: string, interval: Interval, limit_usd: bigint, before: Budget | undefined): Budget {
   const now = gateway.clock.now().toISOString()
   const id = Bun.randomUUIDv5(`${workspace_id} ${interval}`, BUDGETS)
   return { id, workspace_id, interval, limit_usd, created_at: before?.created_at ?? now, updated_at: now }
@@ -86,7 +85,7 @@ function budgetWith(gateway: Gateway, workspace_id: string, interval: Interval, 
 const BUDGETS = 'c1f0f6de-51a5-5f0e-8b7e-2d1c94f1a3b8'
 
 /** Removes a workspace's budget for one interval, if it has one. Throws 400 for what is no interval, and 404 for the workspace. */
-export async function deleteBudget(gateway: Gateway, actor: Actor, idOrSlug: string, said: string) {
+export async function deleteBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: string, said: string) {
   const { id } = reachedWorkspace(gateway, actor, idOrSlug)
   const interval = intervalOf(said)
   const before = budgetsOf(gateway, id).find(one => one.interval === interval)
@@ -98,8 +97,8 @@ export async function deleteBudget(gateway: Gateway, actor: Actor, idOrSlug: str
 }
 
 /** The budgets of a workspace as what its calls are held to, the broadest first: of several that are exceeded it is the one that is named. */
-export function workspaceBounds(gateway: Gateway, workspace_id: string): Bound[] {
-  const byok = gateway.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
+export function workspaceBounds(gateway: PolicyWorld, workspace_id: string): Bound[] {
+  const byok = gateway.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
   return budgetsOf(gateway, workspace_id).map(({ interval, limit_usd: limit }) => ({
     account: `workspace ${workspace_id}`,
     period: periodOf(interval),
@@ -126,25 +125,17 @@ const limitOf = ({ interval, limit_usd }: Budget) => `${interval} limit (${dolla
 
 const byBreadth = (a: Budget, b: Budget) => INTERVALS.indexOf(a.interval) - INTERVALS.indexOf(b.interval)
 
-/** Every budget by its workspace, in memory. */
-export async function openBudgets(store: BudgetStore): Promise<Map<string, Budget[]>> {
+/** Reads every budget, by its workspace. */
+export async function readBudgets(store: BudgetStore): Promise<Map<string, Budget[]>> {
   return Map.groupBy((await store.all()).toSorted(byBreadth), budget => budget.workspace_id)
 }
 
-/** Every budget read anew, for what another process has changed. What this process changes while it reads is kept. */
-export async function reloadBudgets(gateway: Gateway): Promise<void> {
-  const before = new Map(gateway.budgets)
-  const read = await openBudgets(gateway.store.budgets)
-  gateway.budgets = withChanges(read, before, gateway.budgets)
-}
-
-const budgetsOf = ({ budgets }: Gateway, workspace_id: string): Budget[] => budgets.get(workspace_id) ?? []
+const budgetsOf = ({ memory: { budgets } }: PolicyWorld, workspace_id: string): Budget[] => budgets.get(workspace_id) ?? []
 
 /** Takes the place of the interval's budget in memory; null for none. */
-function keep(gateway: Gateway, workspace_id: string, interval: Interval, budget: Budget | null): void {
+function keep(gateway: PolicyWorld, workspace_id: string, interval: Interval, budget: Budget | null): void {
   const others = budgetsOf(gateway, workspace_id).filter(one => one.interval !== interval)
-  gateway.budgets.set(workspace_id, (budget ? [...others, budget] : others).toSorted(byBreadth))
-  gateway.policies.clear()
+  gateway.memory.budgets.set(workspace_id, (budget ? [...others, budget] : others).toSorted(byBreadth))
 }
 
 function intervalOf(said: string): Interval {
@@ -155,7 +146,7 @@ function intervalOf(said: string): Interval {
 
 const periodOf = (interval: Interval): Period | null => (interval === 'lifetime' ? null : interval)
 
-function entryOf(gateway: Gateway, actor: Actor, before: Budget | undefined, after: Budget | null, byok?: boolean): AuditEntry {
+function entryOf(gateway: PolicyWorld, actor: Actor, before: Budget | undefined, after: Budget | null, byok?: boolean): AuditEntry {
   const verb = before === undefined ? 'create' : after === null ? 'delete' : 'update'
   const { id = '', workspace_id = null } = after ?? before ?? {}
   const told = after && { ...after, ...(byok === undefined ? {} : { include_byok_in_budgets: byok }) }

@@ -1,16 +1,15 @@
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
-import { keyBounds } from '../identity/keys.ts'
-import { dollarsOf } from '../kernel/money'
+import { defaultGuardrailId } from '../identity/default-guardrail.ts'
+import { dollarsOf } from '../kernel/money.ts'
 import { REGIONS, type Region } from '../language/region.ts'
 import { creditBounds } from '../ledger/credits.ts'
 import type { Account, Bound } from '../ledger/ledger.ts'
 import { assignedTo } from './assignments.ts'
 import { workspaceBounds } from './budgets.ts'
-import { defaultGuardrailId } from './default-guardrail.ts'
 import { type FilterRule, type Filters, openFilters } from './filters.ts'
 import type { Guardrail } from './guardrails.ts'
 import { type Rule, rulesOf } from './rules.ts'
+import type { PolicyWorld } from './world.ts'
 
 /** Everything that an actor's calls are held to, as one. Made once for a key, and dropped when anything changes that it is made of. */
 export interface Policy {
@@ -25,17 +24,17 @@ export interface Policy {
 }
 
 /** The policy of this actor, from memory alone. */
-export function policyFor(gateway: Gateway, actor: Actor): Policy {
+export function policyFor(gateway: PolicyWorld, actor: Actor): Policy {
   const name = actor.key_hash
   if (name === null) return policyOf(gateway, actor)
-  const known = gateway.policies.get(name)
+  const known = gateway.memory.policies.get(name)
   if (known) return known
   const made = policyOf(gateway, actor)
-  gateway.policies.set(name, made)
+  gateway.memory.policies.set(name, made)
   return made
 }
 
-function policyOf(gateway: Gateway, actor: Actor): Policy {
+function policyOf(gateway: PolicyWorld, actor: Actor): Policy {
   const applied = appliedTo(gateway, actor)
   const guardrails = [...new Set(applied.map(({ guardrail }) => guardrail))]
   const filters = applied.flatMap(filterRules)
@@ -48,12 +47,20 @@ function policyOf(gateway: Gateway, actor: Actor): Policy {
 }
 
 // Whoever is stopped by several hears of the first.
-const boundsOf = (gateway: Gateway, actor: Actor, applied: Applied[]): Bound[] => [
+const boundsOf = (gateway: PolicyWorld, actor: Actor, applied: Applied[]): Bound[] => [
   ...keyBounds(gateway, actor),
   ...applied.flatMap(guardrailBounds),
   ...workspaceBounds(gateway, actor.workspace_id),
   ...creditBounds(gateway),
 ]
+
+/** The spending limit of the actor's key, if it has one. */
+function keyBounds(gateway: PolicyWorld, { key_hash }: Actor): Bound[] {
+  const key = key_hash === null ? undefined : gateway.memory.keys.get(key_hash)
+  if (!key || key.limit === null) return []
+  const { hash, limit, limit_reset: period, include_byok_in_limit: byok } = key
+  return [{ account: `key ${hash}`, period, limit, byok, message: `Key limit exceeded (${period ?? 'total'} limit)` }]
+}
 
 /** A guardrail that holds for an actor, and whose spending it counts. */
 export interface Applied {
@@ -63,14 +70,14 @@ export interface Applied {
 }
 
 /** The guardrails that hold for an actor: his workspace's default one, the one of who made his key, and the key's own (wire reference H.4). */
-export function appliedTo(gateway: Gateway, { workspace_id, user_id, key_hash }: Actor): Applied[] {
+export function appliedTo(gateway: PolicyWorld, { workspace_id, user_id, key_hash }: Actor): Applied[] {
   const named = {
     workspace: defaultGuardrailId(workspace_id),
     member: assignedTo(gateway, 'member', user_id),
     key: assignedTo(gateway, 'key', key_hash ?? ''),
   }
   const applied = (scope: Applied['scope'], id: string | undefined, account: Account): Applied[] => {
-    const guardrail = gateway.guardrails.get(id ?? '')
+    const guardrail = gateway.memory.guardrails.get(id ?? '')
     return guardrail ? [{ scope, guardrail, account }] : []
   }
   return [

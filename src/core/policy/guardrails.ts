@@ -1,18 +1,17 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { AuditEntry } from '../identity/audit.ts'
 import { auditEntry } from '../identity/audit.ts'
+import { defaultGuardrailId } from '../identity/default-guardrail.ts'
 import { managedWorkspace, reaches } from '../identity/management.ts'
 import type { Workspace } from '../identity/workspaces.ts'
-import { withChanges } from '../kernel/changes.ts'
-import { usdOf } from '../kernel/money'
-import type { Period } from '../kernel/periods'
+import { usdOf } from '../kernel/money.ts'
+import type { Period } from '../kernel/periods.ts'
 import type { Region } from '../language/region.ts'
-import { defaultGuardrailId } from './default-guardrail.ts'
 import { LABELS } from './filters/labels.data.ts'
 import { FIELDS, type Fields, fieldsOf, NOTHING } from './guardrails/fields.ts'
+import type { PolicyWorld } from './world.ts'
 
 /** What happens to what a content filter finds. */
 export type FilterAction = 'redact' | 'block' | 'flag'
@@ -89,12 +88,12 @@ export type GuardrailQuery = Static<typeof GuardrailQuery>
  * Creates a guardrail, which holds for nobody until it is assigned. Throws 400 for a workspace, a model or a provider that does not exist,
  * a pattern that cannot be scanned with, and for a limit without an interval or the other way round.
  */
-export async function createGuardrail(gateway: Gateway, actor: Actor, { name, workspace_id, ...given }: NewGuardrail) {
+export async function createGuardrail(gateway: PolicyWorld, actor: Actor, { name, workspace_id, ...given }: NewGuardrail) {
   const workspace = managedWorkspace(gateway, actor, workspace_id)
   return { data: await added(gateway, actor, gateway.ids.uuid(), workspace, name, given) }
 }
 
-async function added(gateway: Gateway, actor: Actor, id: string, workspace_id: string, name: string, given: GuardrailChange) {
+async function added(gateway: PolicyWorld, actor: Actor, id: string, workspace_id: string, name: string, given: GuardrailChange) {
   const created_at = gateway.clock.now().toISOString()
   const guardrail = { ...NOTHING, ...(await fieldsOf(gateway, given)), id, workspace_id, name, revision: 1, created_at, updated_at: null }
   checkBudget(guardrail)
@@ -106,9 +105,9 @@ async function added(gateway: Gateway, actor: Actor, id: string, workspace_id: s
 }
 
 /** One page of a workspace's guardrails, the oldest first. Throws 400 for a workspace that does not exist. */
-export function listGuardrails(gateway: Gateway, actor: Actor, { workspace_id, offset = 0, limit = PAGE }: GuardrailQuery) {
+export function listGuardrails(gateway: PolicyWorld, actor: Actor, { workspace_id, offset = 0, limit = PAGE }: GuardrailQuery) {
   const workspace = managedWorkspace(gateway, actor, workspace_id)
-  const own = [...gateway.guardrails.values()].filter(guardrail => guardrail.workspace_id === workspace).sort(byAge)
+  const own = [...gateway.memory.guardrails.values()].filter(guardrail => guardrail.workspace_id === workspace).sort(byAge)
   return { data: own.slice(offset, offset + limit).map(shownGuardrail), total_count: own.length }
 }
 
@@ -120,17 +119,19 @@ export const byAge = (a: { created_at: string; id: string }, b: { created_at: st
   a.created_at === b.created_at ? (a.id < b.id ? -1 : 1) : a.created_at < b.created_at ? -1 : 1
 
 /** One guardrail by its id. Throws 404, also for another workspace's and for a workspace's default one before it was first changed. */
-export const getGuardrail = (gateway: Gateway, actor: Actor, id: string) => ({ data: shownGuardrail(managedGuardrail(gateway, actor, id)) })
+export const getGuardrail = (gateway: PolicyWorld, actor: Actor, id: string) => ({
+  data: shownGuardrail(managedGuardrail(gateway, actor, id)),
+})
 
 /**
  * Changes a guardrail: lists are replaced, null clears. A workspace's default one is made by its first change. Throws 404, 400 as
  * `createGuardrail` does and for another name of a default one, and 409 when another has changed it at the same moment.
  */
-export async function updateGuardrail(gateway: Gateway, actor: Actor, id: string, { name, ...given }: GuardrailChange) {
+export async function updateGuardrail(gateway: PolicyWorld, actor: Actor, id: string, { name, ...given }: GuardrailChange) {
   await gateway.catchUp()
   const workspace = workspaceOfDefault(gateway, actor, id)
   if (workspace && name !== undefined && name !== defaultName(workspace)) throw invalid('name: a default guardrail keeps its own', 'name')
-  if (workspace && !gateway.guardrails.has(id))
+  if (workspace && !gateway.memory.guardrails.has(id))
     return { data: await added(gateway, actor, id, workspace.id, defaultName(workspace), given) }
   const before = managedGuardrail(gateway, actor, id)
   const changes = { ...(await fieldsOf(gateway, given)), ...(name === undefined ? {} : { name }) }
@@ -142,45 +143,33 @@ export async function updateGuardrail(gateway: Gateway, actor: Actor, id: string
 }
 
 /** Deletes a guardrail: from the next call on it holds for nobody. Throws 404. */
-export async function deleteGuardrail(gateway: Gateway, actor: Actor, id: string) {
+export async function deleteGuardrail(gateway: PolicyWorld, actor: Actor, id: string) {
   const guardrail = managedGuardrail(gateway, actor, id)
   await gateway.store.guardrails.remove(id, auditEntry(gateway, actor, 'guardrails.delete', guardrail, shownGuardrail(guardrail), null))
   forget(gateway, id)
   return { deleted: true as const }
 }
 
-/** Forgets the guardrails of a workspace that has been deleted, in memory: the store has done so with the workspace. */
-export function forgetGuardrailsOf(gateway: Gateway, workspace_id: string): void {
-  for (const guardrail of [...gateway.guardrails.values()]) if (guardrail.workspace_id === workspace_id) forget(gateway, guardrail.id)
+function forget(gateway: PolicyWorld, id: string): void {
+  gateway.memory.guardrails.delete(id)
+  gateway.memory.assignments.deleteWhere(({ guardrail_id }) => guardrail_id === id)
 }
 
-function forget(gateway: Gateway, id: string): void {
-  gateway.guardrails.delete(id)
-  for (const [account, { guardrail_id }] of gateway.assignments) if (guardrail_id === id) gateway.assignments.delete(account)
-  gateway.policies.clear()
-}
-
-/** Every guardrail by its id, in memory. */
-export async function openGuardrails(store: GuardrailStore): Promise<Map<string, Guardrail>> {
+/** Reads every guardrail, by its id. */
+export async function readGuardrails(store: GuardrailStore): Promise<Map<string, Guardrail>> {
   return new Map((await store.all()).map(guardrail => [guardrail.id, guardrail]))
 }
 
-/** Every guardrail read anew, for what another process has changed. */
-export async function reloadGuardrails(gateway: Gateway): Promise<void> {
-  const before = new Map(gateway.guardrails)
-  gateway.guardrails = withChanges(await openGuardrails(gateway.store.guardrails), before, gateway.guardrails)
-}
-
 /** A guardrail that the actor may manage. Throws 404. */
-export function managedGuardrail(gateway: Gateway, actor: Actor, id: string): Guardrail {
-  const guardrail = gateway.guardrails.get(id)
+export function managedGuardrail(gateway: PolicyWorld, actor: Actor, id: string): Guardrail {
+  const guardrail = gateway.memory.guardrails.get(id)
   if (!guardrail || !reaches(gateway, actor, guardrail.workspace_id)) throw notFound('Guardrail not found')
   return guardrail
 }
 
 /** The workspace that the actor may manage whose default guardrail has this id, whether it has been made or not. */
-function workspaceOfDefault(gateway: Gateway, actor: Actor, id: string): Workspace | undefined {
-  const workspace = [...gateway.workspaces.values()].find(one => defaultGuardrailId(one.id) === id)
+function workspaceOfDefault(gateway: PolicyWorld, actor: Actor, id: string): Workspace | undefined {
+  const workspace = [...gateway.memory.workspaces.values()].find(one => defaultGuardrailId(one.id) === id)
   return workspace && reaches(gateway, actor, workspace.id) ? workspace : undefined
 }
 
@@ -192,9 +181,8 @@ function checkBudget({ limit_usd, reset_interval }: Pick<Fields, 'limit_usd' | '
   throw invalid(`${missing}: expected together with ${given}, found nothing`, missing)
 }
 
-function kept(gateway: Gateway, guardrail: Guardrail) {
-  gateway.guardrails.set(guardrail.id, guardrail)
-  gateway.policies.clear()
+function kept(gateway: PolicyWorld, guardrail: Guardrail) {
+  gateway.memory.guardrails.set(guardrail.id, guardrail)
   return shownGuardrail(guardrail)
 }
 

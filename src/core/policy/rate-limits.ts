@@ -1,10 +1,10 @@
 import { FREE_VARIANT } from '../catalog/models/free.ts'
-import { routerCalled } from '../catalog/routers.ts'
 import type { Config } from '../config.ts'
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { CallBase } from '../language/call.ts'
+import { routerCalled } from '../language/routing.ts'
 
 /** How often keys may call, and how many calls of one may run at once. Counted in this process, which is the only one that serves. */
 export interface RateLimits {

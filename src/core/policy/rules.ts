@@ -1,16 +1,15 @@
-import type { Catalog, Endpoint } from '../catalog/models.ts'
+import type { Catalog, Endpoint, EndpointRule } from '../catalog/models.ts'
 import { slugsOfCalled } from '../catalog/providers/called.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Guardrail } from './guardrails.ts'
+import type { PolicyWorld } from './world.ts'
 import { isRetained, ZDR_GROUPS } from './zdr.ts'
 
 /** One field of one guardrail that keeps calls away from endpoints. */
-export interface Rule {
+export interface Rule extends EndpointRule {
   guardrail_id: string
   field: keyof Guardrail
   /** The word for it in `error.availability.excluded_by` (wire reference L.3). */
   by: string
-  excludes(endpoint: Endpoint): boolean
 }
 
 /**
@@ -18,7 +17,7 @@ export interface Rule {
  * allowlists intersect and their ignore lists unite (wire reference H.4). Made once for a guardrail and a catalogue: one that changes is
  * another object.
  */
-export function rulesOf(gateway: Gateway, guardrail: Guardrail): Rule[] {
+export function rulesOf(gateway: PolicyWorld, guardrail: Guardrail): Rule[] {
   const known = made.get(guardrail)
   if (known?.catalog === gateway.catalog) return known.rules
   const rules = [...listRules(gateway, guardrail), ...zdrRules(guardrail), ...trainingRules(guardrail)]
@@ -28,14 +27,11 @@ export function rulesOf(gateway: Gateway, guardrail: Guardrail): Rule[] {
 
 const made = new WeakMap<Guardrail, { catalog: Catalog; rules: Rule[] }>()
 
-/** Whether no rule excludes the endpoint. */
-export const isAllowed = (rules: Rule[], endpoint: Endpoint): boolean => !rules.some(rule => rule.excludes(endpoint))
-
 /** Ours, not the public list's: there the word for models is the one for providers. */
 const ALLOWED_MODELS = 'allowed_models'
 const ALLOWED_PROVIDERS = 'allowed_providers'
 
-function* listRules(gateway: Gateway, { id: guardrail_id, ...guardrail }: Guardrail): Iterable<Rule> {
+function* listRules(gateway: PolicyWorld, { id: guardrail_id, ...guardrail }: Guardrail): Iterable<Rule> {
   const rule = (field: keyof Guardrail, by: string, excludes: Rule['excludes']): Rule => ({ guardrail_id, field, by, excludes })
   const { allowed_models, ignored_models, allowed_providers, ignored_providers } = guardrail
   if (allowed_models) {
@@ -57,9 +53,9 @@ function* listRules(gateway: Gateway, { id: guardrail_id, ...guardrail }: Guardr
 }
 
 // A model may have got another slug since it was listed, and be known by the old one still.
-const modelSlugs = ({ catalog }: Gateway, said: string[]) => new Set(said.map(slug => catalog.models.get(slug)?.id ?? slug))
+const modelSlugs = ({ catalog }: PolicyWorld, said: string[]) => new Set(said.map(slug => catalog.models.get(slug)?.id ?? slug))
 
-const providerSlugs = ({ catalog }: Gateway, said: string[]) =>
+const providerSlugs = ({ catalog }: PolicyWorld, said: string[]) =>
   new Set(said.flatMap(name => slugsOfCalled(catalog.providers.values(), name)))
 
 // Who ignores a model ignores its variants; who allows one allows nothing that he has not named.

@@ -1,10 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { notFound } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Actor } from '../identity/actor.ts'
-import { usdOf } from '../kernel/money'
+import { usdOf } from '../kernel/money.ts'
 import type { Region } from '../language/region.ts'
 import type { Entry } from './recorder.ts'
+import type { TelemetryWorld } from './world.ts'
 
 /** One try at one endpoint, as the record tells it. Latency in milliseconds; a status of null means no answer came. */
 export interface ProviderResponse {
@@ -96,14 +96,14 @@ export const RecentQuery = Type.Object({ limit: Type.Optional(Type.Integer({ min
 export type RecentQuery = Static<typeof RecentQuery>
 
 /** One finished call, for whoever may see its workspace. Throws 404, also for another workspace's. */
-export async function getGeneration(gateway: Gateway, actor: Actor, id: string) {
+export async function getGeneration(gateway: TelemetryWorld, actor: Actor, id: string) {
   const generation = await gateway.store.generations.byId(id)
   if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id)) throw notFound('Generation not found')
   return { data: shownGeneration(generation) }
 }
 
 /** The newest calls first. */
-export async function listGenerations(gateway: Gateway, { limit = 20 }: RecentQuery) {
+export async function listGenerations(gateway: TelemetryWorld, { limit = 20 }: RecentQuery) {
   return { data: (await gateway.store.generations.recent(limit)).map(shownGeneration) }
 }
 

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
-import type { Gateway } from '../gateway.ts'
-import { usdOf } from '../kernel/money'
+import { usdOf } from '../kernel/money.ts'
 import type { Generation } from './generations.ts'
+import type { TelemetryWorld } from './world.ts'
 
 /**
  * The gateway's numbers in the Prometheus text format (exposition format 0.0.4). Counting is adding to numbers: the text is
@@ -13,7 +13,7 @@ export interface Metrics {
 }
 
 /** Counts from here on what the gateway tells of itself. */
-export function openMetrics(gateway: Gateway): Metrics {
+export function openMetrics(gateway: TelemetryWorld): Metrics {
   const calls = new Counter('gateway_generations_total', 'Finished calls')
   const failures = new Counter('gateway_attempts_failed_total', 'Attempts that failed')
   const toolAnswers = new Counter('gateway_tool_answers_total', 'Answers that tell whether tools are called as they were offered')
@@ -108,12 +108,12 @@ class Histogram {
 }
 
 /** What is read when it is asked for. */
-function gauges(gateway: Gateway): { text(): string }[] {
+function gauges(gateway: TelemetryWorld): { text(): string }[] {
   const { rss, heapUsed } = process.memoryUsage()
   const { user, system } = process.cpuUsage()
-  const { applied, rejected } = gateway.configStatus
+  const { applied, rejected } = gateway.instance.configStatus
   return [
-    gauge('gateway_running_calls', 'Calls that run at this moment', gateway.calls.size),
+    gauge('gateway_running_calls', 'Calls that run at this moment', gateway.traffic.calls.size),
     gauge('gateway_recorder_healthy', 'Whether finished calls can be recorded', gateway.recorder.healthy ? 1 : 0),
     gauge('gateway_config_rejected', 'Whether a newer config was refused, so that the one before is in effect', rejected ? 1 : 0),
     gauge('gateway_config_applied_timestamp_seconds', 'When the config that is in effect was taken', applied.getTime() / 1000),

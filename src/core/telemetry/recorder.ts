@@ -2,8 +2,17 @@ import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { nextTurn } from '../kernel/clock.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
-import type { Generation, GenerationStore } from './generations.ts'
+import type { Finding, Generation, GenerationStore } from './generations.ts'
 import type { OutboxMessage } from './outbox.ts'
+
+declare module '../events.ts' {
+  interface EventMap {
+    'generation.finished': Generation
+    /** A content filter found something in a finished call. */
+    'filter.matched': { generation_id: string } & Finding
+    'store.failing': { error: unknown }
+  }
+}
 
 /** What is written of a call at once, all or nothing. */
 export interface Entry {

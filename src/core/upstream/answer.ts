@@ -1,6 +1,5 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { GatewayError } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Opened } from '../kernel/iterate.ts'
 import { parseExact } from '../kernel/json.ts'
@@ -9,6 +8,7 @@ import type { Protocol } from '../protocols/protocol.ts'
 import { Deadline, type Limits } from './deadline.ts'
 import type { Incoming, Outgoing } from './egress.ts'
 import { PartStream } from './part-stream.ts'
+import type { UpstreamWorld } from './world.ts'
 
 /** A whole answer may hold this much; a compressed one may not grow past it either. */
 const LARGEST_ANSWER = 64 * 1024 * 1024
@@ -20,7 +20,7 @@ const LARGEST_ERROR = 256 * 1024
  * what a failure means to our caller.
  */
 export async function openAnswer<K extends Kind>(
-  gateway: Gateway,
+  gateway: UpstreamWorld,
   outgoing: Outgoing,
   protocol: Protocol<K>,
   endpoint: Endpoint,
@@ -30,7 +30,7 @@ export async function openAnswer<K extends Kind>(
 ): Promise<Opened<Work[K]['part'][]>> {
   const deadline = new Deadline(cancellation, limitsOf(gateway, call.stream))
   try {
-    const incoming = await gateway.egress(outgoing, deadline.attempt)
+    const incoming = await gateway.egress.send(outgoing, deadline.attempt)
     answered(incoming.status)
     if (incoming.status !== 200) throw await failureOf(protocol, incoming, deadline)
     if (isStream(incoming, call.stream))
@@ -46,7 +46,7 @@ export async function openAnswer<K extends Kind>(
   }
 }
 
-function limitsOf({ config: { timeouts } }: Gateway, streamed: boolean): Limits {
+function limitsOf({ config: { timeouts } }: UpstreamWorld, streamed: boolean): Limits {
   const firstByte = streamed ? timeouts.first_byte_stream_seconds : timeouts.first_byte_seconds
   return { firstByte: firstByte * 1000, idle: timeouts.idle_seconds * 1000, total: timeouts.total_seconds * 1000 }
 }

@@ -1,18 +1,18 @@
 import type { AwsCredentials } from '../catalog/providers/credential.ts'
 import type { Provider } from '../catalog/providers.ts'
-import type { Gateway } from '../gateway.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import type { Secret } from '../kernel/secret.ts'
 import type { UpstreamRequest } from '../protocols/protocol.ts'
 import { signV4 } from './authorize/sigv4.ts'
 import type { Outgoing } from './egress.ts'
+import type { UpstreamWorld } from './world.ts'
 
 /**
  * The request with its address, the operator's headers and the credential. Nothing of the client's own headers goes along.
  * A promise only where a token has to be asked for: throws `provider_unavailable` when none is given.
  */
 export function authorize(
-  gateway: Gateway,
+  gateway: UpstreamWorld,
   provider: Provider,
   request: UpstreamRequest,
   cancellation: Cancellation,
@@ -29,7 +29,7 @@ export function authorize(
     case 'sigv4':
       return aws ? signed(outgoing, aws, gateway.clock.now()) : outgoing
     case 'google-service-account':
-      return service_account ? withToken(outgoing, cancellation.orCancelled(gateway.accessTokens.of(service_account))) : outgoing
+      return service_account ? withToken(outgoing, cancellation.orCancelled(gateway.egress.accessTokens.of(service_account))) : outgoing
     case 'none':
       return outgoing
   }

@@ -23,10 +23,10 @@ export interface Outgoing {
 }
 
 /** Asks the world. Cancelling closes the connection at once. */
-export type Egress = (outgoing: Outgoing, cancellation: Cancellation) => Promise<Incoming>
+export type Send = (outgoing: Outgoing, cancellation: Cancellation) => Promise<Incoming>
 
 /** The only way out of the process: sends to providers, and answers for the sandbox. `configOf` is asked where a connection is opened. */
-export function openEgress(configOf: () => Config): Egress {
+export function openEgress(configOf: () => Config): Send {
   const http = openHttp({
     get connectMilliseconds() {
       return configOf().timeouts.connect_seconds * 1000

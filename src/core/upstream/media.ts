@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer'
 import { type ErrorType, GatewayError } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import type { Media } from '../kernel/data-url.ts'
 import type { Media as MediaKind } from '../protocols/protocol.ts'
 import type { Incoming } from './egress.ts'
 import { type CheckedUrl, checkUntrustedUrl } from './untrusted-url.ts'
+import type { UpstreamWorld } from './world.ts'
 
 /** What a caller has named by URL, and how much of it is wanted. */
 export interface Wanted {
@@ -31,7 +31,7 @@ const MOST_REDIRECTS = 3
  * `image_not_found`, `image_download_failed`, `image_too_large` or `unsupported_image_format`, for anything else, and for a
  * URL that is not to be called, `invalid_request`; none of them repeats what the server said.
  */
-export async function fetchMedia(gateway: Gateway, url: string, wanted: Wanted): Promise<Media> {
+export async function fetchMedia(gateway: UpstreamWorld, url: string, wanted: Wanted): Promise<Media> {
   const limit = new Cancellation()
   const late = setTimeout(() => limit.cancel(trouble('failed', wanted)), wanted.patience ?? PATIENCE)
   wanted.cancellation?.listen(reason => limit.cancel(reason))
@@ -67,7 +67,7 @@ function trouble(what: Trouble, { kind, field }: Wanted, cause?: unknown): Gatew
   return new GatewayError(type, `The ${kind} ${SENTENCES[what]}`, { metadata: field === undefined ? {} : { field }, cause })
 }
 
-async function download(gateway: Gateway, given: string, wanted: Wanted, limit: Cancellation): Promise<Buffer> {
+async function download(gateway: UpstreamWorld, given: string, wanted: Wanted, limit: Cancellation): Promise<Buffer> {
   let checked = await limit.orCancelled(checkUntrustedUrl(gateway, given, wanted.field))
   for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
     const found = await visit(gateway, checked, wanted, limit)
@@ -81,11 +81,11 @@ const HEADERS = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'g
 const REDIRECTS = [301, 302, 303, 307, 308]
 
 /** What is there: the bytes, or the address of somewhere else. The connection is closed whatever comes of it. */
-async function visit(gateway: Gateway, checked: CheckedUrl, wanted: Wanted, limit: Cancellation): Promise<Buffer | string> {
+async function visit(gateway: UpstreamWorld, checked: CheckedUrl, wanted: Wanted, limit: Cancellation): Promise<Buffer | string> {
   const visiting = new Cancellation()
   limit.listen(reason => visiting.cancel(reason))
   try {
-    const incoming = await gateway.egress({ method: 'GET', ...checked, headers: HEADERS, body: '' }, visiting)
+    const incoming = await gateway.egress.send({ method: 'GET', ...checked, headers: HEADERS, body: '' }, visiting)
     const elsewhere = REDIRECTS.includes(incoming.status) ? incoming.header('location') : null
     return elsewhere ?? (await bytesOf(incoming, wanted))
   } finally {

@@ -1,5 +1,5 @@
 import { type GatewayError, invalid } from '../errors.ts'
-import type { Gateway } from '../gateway.ts'
+import type { UpstreamWorld } from './world.ts'
 
 /** A URL that may be fetched, and the address that was found good: to connect to anything else would be to ask again. */
 export interface CheckedUrl {
@@ -14,7 +14,7 @@ const LONGEST_URL = 8192
  * unless `security.allow_private_urls` lists that one. `base` is where a redirect came from. Throws `invalid_request` naming
  * `field`; a host that is private and one that does not exist are one to the caller, who could map the network otherwise.
  */
-export async function checkUntrustedUrl(gateway: Gateway, given: string, field?: string, base?: string): Promise<CheckedUrl> {
+export async function checkUntrustedUrl(gateway: UpstreamWorld, given: string, field?: string, base?: string): Promise<CheckedUrl> {
   const url = given.length <= LONGEST_URL ? URL.parse(given, base) : null
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') throw refused('an http or https URL', field)
   if (url.username !== '' || url.password !== '') throw refused('a URL without credentials', field)
@@ -28,12 +28,12 @@ export async function checkUntrustedUrl(gateway: Gateway, given: string, field?:
 const refused = (expected: string, field?: string): GatewayError => invalid(`${field ?? 'The URL'}: expected ${expected}`, field)
 
 // A host that is an address is its own answer. The URL parser has written it the usual way, however it was given.
-async function addressesOf(gateway: Gateway, host: string): Promise<string[]> {
+async function addressesOf(gateway: UpstreamWorld, host: string): Promise<string[]> {
   if (host.includes(':') || IPV4.test(host)) return [host]
-  return gateway.resolve(host).catch(() => [])
+  return gateway.egress.resolve(host).catch(() => [])
 }
 
-const isAllowed = ({ config }: Gateway, { hostname, host }: URL) =>
+const isAllowed = ({ config }: UpstreamWorld, { hostname, host }: URL) =>
   config.security.allow_private_urls.some(allowed => [hostname, host].includes(allowed.toLowerCase()))
 
 /** Whether an address is one that anybody may reach: what is not known to be, is not. */

@@ -3,7 +3,7 @@ import { createPreset, getPreset, getPresetVersion, listPresets, listPresetVersi
 import { draftOf, presetBodies } from '../../core/dialects/presets.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
-import type { Dialect } from '../../core/language/dialect.ts'
+import type { TextDialect } from '../../core/language/dialect.ts'
 import { anyKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'
@@ -82,7 +82,7 @@ export const presets = (gateway: Gateway) =>
       }),
     )
 
-async function create(gateway: Gateway, actor: Actor, slug: string, dialect: Dialect, request: Request) {
+async function create(gateway: Gateway, actor: Actor, slug: string, dialect: TextDialect, request: Request) {
   const body = await readBody(request, presetBodies[dialect])
   return createPreset(gateway, actor, slug, draftOf(gateway, actor, dialect, body))
 }

@@ -21,9 +21,13 @@ export function site(gateway: Gateway) {
 }
 
 // It works with the config before, so it is alive and takes work; but whoever asks shall see it.
-const health = ({ configStatus: { rejected } }: Gateway) => ({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
+const health = ({
+  instance: {
+    configStatus: { rejected },
+  },
+}: Gateway) => ({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
 
 function readiness(gateway: Gateway): Response {
-  const why = gateway.calls.draining ? 'draining' : gateway.recorder.healthy ? undefined : 'the store takes no records'
+  const why = gateway.traffic.calls.draining ? 'draining' : gateway.recorder.healthy ? undefined : 'the store takes no records'
   return Response.json({ status: why ?? 'ready' }, { status: why ? 503 : 200 })
 }

@@ -72,7 +72,7 @@ describe('a config file that is watched', () => {
     }
     expect(await looks(1)).toEqual([])
     expect(await looks(1)).toEqual(['applied service_name,providers.sandbox'])
-    expect(gateway.configStatus.rejected).toBe(false)
+    expect(gateway.instance.configStatus.rejected).toBe(false)
   })
 
   test('is taken when another is put in its place by its name, of the same size and age', async () => {
@@ -163,14 +163,14 @@ describe('a config file that is wrong', () => {
     const before = gateway.config
     write(text)
     expect(await looks(5)).toEqual([`rejected ${file}: ${reason}`])
-    expect([gateway.config === before, gateway.configStatus.rejected]).toEqual([true, true])
+    expect([gateway.config === before, gateway.instance.configStatus.rejected]).toEqual([true, true])
     const checked = Bun.spawnSync([...PROGRAM, 'config', 'check', file], { env: { ...process.env, NO_COLOR: '1' } })
     expect([checked.exitCode, checked.stderr.toString()]).toEqual([2, `gateway: ${file}: ${reason}\n`])
     write('default_model: 6')
     expect(await looks(2)).toEqual([`rejected ${file}: default_model: expected string of at least 1 character, found a number`])
     write(TEXT)
     expect(await looks(3)).toEqual(['applied '])
-    expect(gateway.configStatus.rejected).toBe(false)
+    expect(gateway.instance.configStatus.rejected).toBe(false)
     await watch.reload()
     expect(told()).toEqual(['applied '])
   })
@@ -225,7 +225,7 @@ describe('a config file that is wrong', () => {
     for (let i = 0; i < 2; i++) {
       rmSync(file)
       expect(await looks(3)).toEqual([expect.stringContaining('rejected')])
-      expect(gateway.configStatus.rejected).toBe(true)
+      expect(gateway.instance.configStatus.rejected).toBe(true)
       write(TEXT)
       expect(await looks(3)).toEqual(['applied '])
     }

@@ -51,7 +51,7 @@ describe('POST /byok', () => {
     expect(json).toEqual({
       data: {
         id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-        workspace_id: gateway.owner.workspace_id,
+        workspace_id: gateway.memory.owner.workspace_id,
         provider: 'openai',
         name: 'mine',
         label: 'sk-c...789',
@@ -122,7 +122,7 @@ describe('POST /byok', () => {
   ])('refuses %s with 400, names the field, and repeats nothing', async (_, more, field) => {
     const { status, json } = await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, ...more } })
     expect([status, json.error.metadata.field]).toEqual([400, field])
-    expect(gateway.byok.values()).toEqual([])
+    expect(gateway.memory.byok.values()).toEqual([])
   })
 
   test('an API key that was disabled is none that a provider key may be for', async () => {
@@ -141,7 +141,7 @@ describe('POST /byok', () => {
     }
     expect(await refusal(data.hash)).toEqual(await refusal('0'.repeat(64)))
     expect((await refusal(data.hash))[0]).toBe(400)
-    expect(gateway.byok.values()).toEqual([])
+    expect(gateway.memory.byok.values()).toEqual([])
   })
 })
 
@@ -156,7 +156,7 @@ describe('GET /byok', () => {
     expect(shown(await listed(''))).toEqual([3, 'groq 0', 'openai 0', 'openai 1'])
     expect(shown(await listed('?provider=openai'))).toEqual([2, 'openai 0', 'openai 1'])
     expect(shown(await listed('?offset=1&limit=1'))).toEqual([3, 'openai 0'])
-    expect(shown(await listed(`?workspace_id=${gateway.owner.workspace_id}&offset=9`))).toEqual([3])
+    expect(shown(await listed(`?workspace_id=${gateway.memory.owner.workspace_id}&offset=9`))).toEqual([3])
   })
 
   test.each(['limit=0', 'limit=101', 'limit=x', 'offset=-1', 'provider=nobody', 'workspace_id=x', `workspace_id=${UNKNOWN}`])(
@@ -185,7 +185,7 @@ describe('one provider key', () => {
     const made = await create()
     const { json } = await ask('PATCH', `/byok/${made.id}`, { body: { key: 'gsk-another-canary-key-xyz' } })
     expect(json.data).toEqual({ ...made, label: 'gsk-...xyz' })
-    expect(gateway.byok.get(made.id)?.providers.get('openai')?.api_key?.reveal()).toBe('gsk-another-canary-key-xyz')
+    expect(gateway.memory.byok.get(made.id)?.providers.get('openai')?.api_key?.reveal()).toBe('gsk-another-canary-key-xyz')
   })
 
   test('stays as it is when nothing is changed', async () => {
@@ -218,7 +218,7 @@ describe('who may', () => {
     expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
     expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
     expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
-    gateway.byok = undefined as never
+    gateway.memory.byok = undefined as never
     const broken = await ask(method, path, more)
     expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
   })
@@ -231,7 +231,7 @@ describe('who may', () => {
       expect((await ask(method, `/byok/${ours.id}`, { ...more, key })).status).toBe(404)
     }
     expect((await ask('GET', '/byok', { key })).json.data).toEqual([theirs])
-    expect((await ask('GET', `/byok?workspace_id=${gateway.owner.workspace_id}`, { key })).status).toBe(400)
+    expect((await ask('GET', `/byok?workspace_id=${gateway.memory.owner.workspace_id}`, { key })).status).toBe(400)
     expect((await ask('POST', '/byok', { key, body: { provider: 'groq', key: SECRET } })).json.data.workspace_id).toBe(OTHER)
     expect((await ask('GET', `/byok/${theirs.id}`)).status).toBe(200)
   })
@@ -240,7 +240,7 @@ describe('who may', () => {
 describe('a credential', () => {
   const accountKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
   const account = { type: 'service_account', project_id: 'acme', client_email: 'robot@acme.example', private_key: accountKey }
-  const openedAs = (id: string, slug: string) => gateway.byok.get(id)?.providers.get(slug)
+  const openedAs = (id: string, slug: string) => gateway.memory.byok.get(id)?.providers.get(slug)
 
   test('travels as its provider asks, to where he is', async () => {
     const [openai, anthropic] = [await create({ key: ` ${SECRET}\n` }), await create({ provider: 'anthropic' })]
@@ -309,7 +309,7 @@ describe('in memory and on disk', () => {
   }
 
   const add = async (to: Gateway) => (await createByokKey(to, operator(to), { provider: 'openai', key: SECRET })).data.id
-  const credential = (of: Gateway, id: string) => of.byok.get(id)?.providers.get('openai')?.api_key?.reveal()
+  const credential = (of: Gateway, id: string) => of.memory.byok.get(id)?.providers.get('openai')?.api_key?.reveal()
 
   test('no file holds the key, and the next process opens it', async () => {
     const id = await add(await open())
@@ -355,7 +355,7 @@ describe('in memory and on disk', () => {
     const made = add(server)
     const deleted = deleteByokKey(server, operator(server), gone)
     await Promise.all([catching, made, deleted])
-    expect([stateOf(server, kept), server.byok.get(gone), stateOf(server, await made)]).toEqual(['active', undefined, 'active'])
+    expect([stateOf(server, kept), server.memory.byok.get(gone), stateOf(server, await made)]).toEqual(['active', undefined, 'active'])
   })
 })
 

@@ -33,7 +33,7 @@ const UUID = /^[0-9a-f-]{36}$/
 describe('E6 POST /presets/{slug}/messages', () => {
   test('E6 creates a slug that is not there, with that name, active, at version 1', async () => {
     const { status, json } = await create('my-Preset_1.0', { max_tokens: 100, temperature: 0.5, system: 'Be brief' })
-    const { user_id, workspace_id } = gateway.owner
+    const { user_id, workspace_id } = gateway.memory.owner
     const at = '2026-03-04T05:06:07.000Z'
     const { id, designated_version_id } = json.data
     expect(status).toBe(200)
@@ -88,7 +88,7 @@ describe('E6 POST /presets/{slug}/messages', () => {
     const outcomes = async () => (await Promise.allSettled([make(), make()])).map(one => one.status)
     expect(await outcomes()).toEqual(['fulfilled', 'rejected'])
     expect(await outcomes()).toEqual(['fulfilled', 'rejected'])
-    gateway.presets.delete(`${gateway.owner.workspace_id}/p`)
+    gateway.memory.presets.delete(`${gateway.memory.owner.workspace_id}/p`)
     const { status, json } = await create('p')
     expect([status, json.error.message]).toEqual([409, 'It was changed at the same moment. Please try again.'])
   })
@@ -326,7 +326,7 @@ describe('who may', () => {
   })
 
   test.each(OPERATIONS)('a memory that fails is a 500 that tells nothing: %s %s', async (method, path) => {
-    gateway.presets = new Proxy(gateway.presets, {
+    gateway.memory.presets = new Proxy(gateway.memory.presets, {
       get() {
         throw new Error('secret of the store')
       },

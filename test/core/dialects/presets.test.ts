@@ -73,7 +73,7 @@ describe('tools are united by their identity', () => {
 describe('a preset', () => {
   test('is left as it was by the calls that use it', async () => {
     await preset({ model: 'a/b', provider: { order: ['X'] }, stop: ['a'], tools: [{ type: 'function', function: { name: 'f' } }] }, 'Brief')
-    const before = JSON.stringify([...gateway.presets.values()])
+    const before = JSON.stringify([...gateway.memory.presets.values()])
     const first = call()
     call({
       model: 'c/d@preset/p',
@@ -82,7 +82,7 @@ describe('a preset', () => {
       tools: [{ type: 'function', function: { name: 'f', strict: true } }],
     })
     expect(call()).toEqual(first)
-    expect(JSON.stringify([...gateway.presets.values()])).toBe(before)
+    expect(JSON.stringify([...gateway.memory.presets.values()])).toBe(before)
   })
 
   test('keeps its provider preferences under a call that gives none, which may still say how models are sorted', async () => {

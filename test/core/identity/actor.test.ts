@@ -33,8 +33,8 @@ describe('authenticate', () => {
   test('a good key is an actor of its kind, its workspace and its user', () => {
     expect(authenticate(gateway, `Bearer ${keys.inference}`)).toEqual({
       kind: 'inference',
-      user_id: gateway.owner.user_id,
-      workspace_id: gateway.owner.workspace_id,
+      user_id: gateway.memory.owner.user_id,
+      workspace_id: gateway.memory.owner.workspace_id,
       key_hash: keys.hash,
     })
     expect(authenticate(gateway, `Bearer ${keys.management}`).kind).toBe('management')

@@ -45,9 +45,9 @@ describe('GET /audit', () => {
           id: expect.stringMatching(/^[0-9a-f-]{36}$/),
           created_at: '2026-03-04T05:06:07.000Z',
           actor: 'operator',
-          user_id: gateway.owner.user_id,
+          user_id: gateway.memory.owner.user_id,
           key_hash: null,
-          workspace_id: gateway.owner.workspace_id,
+          workspace_id: gateway.memory.owner.workspace_id,
           action: 'keys.update',
           resource_id: keys.hash,
           before: expect.objectContaining({ ...common, name: 'inference', limit: null }),
@@ -73,13 +73,13 @@ describe('GET /audit', () => {
   test('shows what each filter lets through, and what all of them do together', async () => {
     const { id } = (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET })).data
     await deleteByokKey(gateway, operator(gateway), id)
-    const by: Actor = { kind: 'management', user_id: 'user_9', workspace_id: gateway.owner.workspace_id, key_hash: 'h9' }
+    const by: Actor = { kind: 'management', user_id: 'user_9', workspace_id: gateway.memory.owner.workspace_id, key_hash: 'h9' }
     await updateKey(gateway, by, keys.hash, { disabled: true })
     expect(await actions({ action: 'byok.create' })).toEqual(['byok.create'])
     expect(await actions({ resource_id: id })).toEqual(['byok.delete', 'byok.create'])
     expect(await actions({ user_id: 'user_9' })).toEqual(['keys.update'])
     expect(await actions({ key_hash: 'h9' })).toEqual(['keys.update'])
-    expect(await actions({ workspace_id: gateway.owner.workspace_id })).toHaveLength(5)
+    expect(await actions({ workspace_id: gateway.memory.owner.workspace_id })).toHaveLength(5)
     expect(await actions({ workspace_id: OTHER })).toEqual([])
     expect(await actions({ resource_id: keys.hash, action: 'keys.create' })).toEqual(['keys.create'])
     expect(await actions({ resource_id: keys.hash, user_id: 'nobody' })).toEqual([])
@@ -130,7 +130,7 @@ describe('GET /audit', () => {
       ((await ask('GET', `/audit${query}`, { key })).json.data as { resource_id: string }[]).map(one => one.resource_id)
     expect(await inOther()).toEqual([data.hash])
     expect(await inOther(`?workspace_id=${OTHER}`)).toEqual([data.hash])
-    expect(await inOther(`?workspace_id=${gateway.owner.workspace_id}`)).toEqual([])
+    expect(await inOther(`?workspace_id=${gateway.memory.owner.workspace_id}`)).toEqual([])
     expect(await inOther(`?resource_id=${keys.hash}`)).toEqual([])
     expect((await ask('GET', '/audit', { key })).json.total_count).toBe(1)
     expect((await ask('GET', '/audit')).json.total_count).toBe(3)

@@ -6,7 +6,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { identify, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, deleteKey, getKey, listKeys, type NewKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { dayOf } from '../../../src/core/kernel/periods'
+import { dayOf } from '../../../src/core/kernel/periods.ts'
 import { apiOf } from '../../support/api.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 import { exactly, own, payer } from '../../support/ledger.ts'
@@ -55,9 +55,9 @@ describe('E2 POST /keys', () => {
         created_at: '2026-03-04T05:06:07.000Z',
         updated_at: null,
         expires_at: null,
-        creator_user_id: gateway.owner.user_id,
+        creator_user_id: gateway.memory.owner.user_id,
         external_user: null,
-        workspace_id: gateway.owner.workspace_id,
+        workspace_id: gateway.memory.owner.workspace_id,
       },
       key: expect.stringMatching(/^gw-v1-[0-9a-f]{72}$/),
     })
@@ -103,7 +103,7 @@ describe('E2 POST /keys', () => {
     const { status, json } = await ask('POST', '/keys', { body })
     expect([status, json.error.code, json.error.metadata.error_type]).toEqual([400, 400, 'invalid_request'])
     if (field !== undefined && field !== 'body') expect(json.error.metadata.field).toBe(field)
-    expect(gateway.keys.size).toBe(2)
+    expect(gateway.memory.keys.size).toBe(2)
   })
 
   test('E2 takes seconds and fractions of them, and keeps the time as it was given', async () => {
@@ -117,7 +117,7 @@ describe('E2 POST /keys', () => {
   })
 
   test('E2 belongs to the default workspace, or to the one that is named', async () => {
-    const named = await create({ workspace_id: gateway.owner.workspace_id })
+    const named = await create({ workspace_id: gateway.memory.owner.workspace_id })
     expect(named.data.workspace_id).toBe((await create()).data.workspace_id)
   })
 
@@ -125,7 +125,7 @@ describe('E2 POST /keys', () => {
     const secret = 'partner-secret-0123456789-0123456789'
     const { data } = await create({ external: { user: 'ada', api_key: secret } })
     expect(data.external_user).toBe('ada')
-    expect(gateway.keys.get(data.hash)?.external_api_key_hash).toBe(new Bun.CryptoHasher('sha256').update(secret).digest('hex'))
+    expect(gateway.memory.keys.get(data.hash)?.external_api_key_hash).toBe(new Bun.CryptoHasher('sha256').update(secret).digest('hex'))
   })
 
   test('E2 only management keys may, and without a key nobody may, before the body is looked at', async () => {
@@ -140,7 +140,7 @@ describe('E2 POST /keys', () => {
 describe('limits', () => {
   test('are kept to the nano-dollar', async () => {
     for (const limit of [0, 0.000000001, 0.1, 5.979018446, 1_000_000_000]) expect((await create({ limit })).data.limit).toBe(limit)
-    expect(gateway.keys.get((await create({ limit: 0.1 })).data.hash)?.limit).toBe(100_000_000n)
+    expect(gateway.memory.keys.get((await create({ limit: 0.1 })).data.hash)?.limit).toBe(100_000_000n)
   })
 
   test('what remains is the limit less what was spent in its window and what is held', async () => {
@@ -218,10 +218,10 @@ describe('a change', () => {
   })
 
   test('cannot touch what a key is', async () => {
-    const before = gateway.keys.get(keys.hash)
+    const before = gateway.memory.keys.get(keys.hash)
     const body = { hash: 'x', kind: 'management', workspace_id: 'x', label: 'x', created_at: 'x', key: 'x' }
     await ask('PATCH', `/keys/${keys.hash}`, { body })
-    expect({ ...gateway.keys.get(keys.hash), updated_at: null }).toEqual({ ...before, updated_at: null } as never)
+    expect({ ...gateway.memory.keys.get(keys.hash), updated_at: null }).toEqual({ ...before, updated_at: null } as never)
   })
 
   test('of a key that does not exist is a 404, as is its deletion', async () => {
@@ -254,10 +254,10 @@ describe('a change', () => {
       updateKey(gateway, operator(gateway), keys.hash, { name: 'x' }),
       deleteKey(gateway, operator(gateway), keys.hash),
     ])
-    expect(gateway.keys.has(keys.hash)).toBe(false)
+    expect(gateway.memory.keys.has(keys.hash)).toBe(false)
     const other = (await create()).data.hash
     await Promise.allSettled([deleteKey(gateway, operator(gateway), other), updateKey(gateway, operator(gateway), other, { name: 'x' })])
-    expect(gateway.keys.has(other)).toBe(false)
+    expect(gateway.memory.keys.has(other)).toBe(false)
   })
 })
 
@@ -295,7 +295,7 @@ describe('beside another process', () => {
       for (let i = 0; i < wait; i++) await Promise.resolve()
       const { data: own } = await made(server)
       await catchingUp
-      expect([wait, server.keys.has(own.hash)]).toEqual([wait, true])
+      expect([wait, server.memory.keys.has(own.hash)]).toEqual([wait, true])
     }
   })
 
@@ -312,7 +312,11 @@ describe('beside another process', () => {
       return read
     }
     expect(await server.catchUp()).toBe(true)
-    expect([server.keys.has(own), server.keys.get(changed)?.disabled, server.keys.has(deleted)]).toEqual([true, true, false])
+    expect([server.memory.keys.has(own), server.memory.keys.get(changed)?.disabled, server.memory.keys.has(deleted)]).toEqual([
+      true,
+      true,
+      false,
+    ])
   })
 
   test('a key that it has just made opens at once, to all who come with it together', async () => {
@@ -376,6 +380,6 @@ describe('what is kept', () => {
   test('a deletion that the store refuses leaves the key good', async () => {
     gateway.store.keys.remove = () => Promise.reject(new Error('disk full'))
     expect(await deleteKey(gateway, operator(gateway), keys.hash).catch(thrown => GatewayError.from(thrown).status)).toBe(500)
-    expect(gateway.keys.has(keys.hash)).toBe(true)
+    expect(gateway.memory.keys.has(keys.hash)).toBe(true)
   })
 })

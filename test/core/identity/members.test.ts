@@ -35,7 +35,7 @@ const keyOf = (creator_user_id: string) => createKey(gateway, actor, { name: 'ci
 
 describe('the organization', () => {
   test('has its owner from the start, and keeps him as he was changed', async () => {
-    const { user_id } = gateway.owner
+    const { user_id } = gateway.memory.owner
     expect(await gateway.store.members.list(0, 10)).toEqual([
       {
         ...{ id: user_id, email: 'owner@localhost', first_name: null, last_name: null, role: 'org:admin', active: true },
@@ -84,7 +84,7 @@ describe('the organization', () => {
 describe('who leaves', () => {
   test('takes his keys with him, every one and no other, and they stay disabled when he comes back', async () => {
     const member = await ada()
-    const [his, disabled, other] = [await keyOf(member.id), await keyOf(member.id), await keyOf(gateway.owner.user_id)]
+    const [his, disabled, other] = [await keyOf(member.id), await keyOf(member.id), await keyOf(gateway.memory.owner.user_id)]
     await updateKey(gateway, actor, disabled.data.hash, { disabled: true })
     const before = trail().length
     await deactivateMember(gateway, actor, member.id)
@@ -93,8 +93,8 @@ describe('who leaves', () => {
     expect((await identify(gateway, `Bearer ${other.key}`)).kind).toBe('inference')
     expect((await updateMember(gateway, actor, member.id, { active: true })).active).toBe(true)
     const again = await openGateway({ data })
-    expect(again.keys.get(his.data.hash)?.disabled).toBe(true)
-    expect(gateway.keys.get(his.data.hash)?.disabled).toBe(true)
+    expect(again.memory.keys.get(his.data.hash)?.disabled).toBe(true)
+    expect(gateway.memory.keys.get(his.data.hash)?.disabled).toBe(true)
     await again.close()
   })
 
@@ -104,7 +104,7 @@ describe('who leaves', () => {
     const { data: made } = await createKey(terminal, operator(terminal), { name: 'late', creator_user_id: member.id })
     await deactivateMember(gateway, actor, member.id)
     await terminal.catchUp()
-    expect([gateway.keys.get(made.hash)?.disabled, terminal.keys.get(made.hash)?.disabled]).toEqual([true, true])
+    expect([gateway.memory.keys.get(made.hash)?.disabled, terminal.memory.keys.get(made.hash)?.disabled]).toEqual([true, true])
     await terminal.close()
   })
 
@@ -113,7 +113,7 @@ describe('who leaves', () => {
     const left = await deactivateMember(gateway, actor, member.id)
     clock.pass(1_000)
     expect(await deactivateMember(gateway, actor, member.id)).toEqual(left)
-    expect(await refusal(deactivateMember(gateway, actor, gateway.owner.user_id))).toBe(400)
+    expect(await refusal(deactivateMember(gateway, actor, gateway.memory.owner.user_id))).toBe(400)
     expect(await refusal(deactivateMember(gateway, actor, 'nobody'))).toBe(404)
   })
 
@@ -130,7 +130,7 @@ describe('who leaves', () => {
 })
 
 describe('a member of a workspace', () => {
-  const here = () => gateway.owner.workspace_id
+  const here = () => gateway.memory.owner.workspace_id
   const set = (id: string, role: 'admin' | 'member', source: 'manual' | 'scim') =>
     setWorkspaceMember(gateway, actor, here(), id, role, source)
   const kept = () => gateway.store.members.inWorkspace(here())

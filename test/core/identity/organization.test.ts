@@ -6,7 +6,7 @@ import { testGateway, testKeys } from '../../support/gateway.ts'
 test('an organization has the owner’s id under a name of its own', async () => {
   const gateway = await testGateway()
   expect(organizationId(gateway)).toMatch(/^org_\w{32}$/)
-  expect(organizationId(gateway).slice(4)).toBe(gateway.owner.user_id.slice(5))
+  expect(organizationId(gateway).slice(4)).toBe(gateway.memory.owner.user_id.slice(5))
 })
 
 test('each key tells the organization that it belongs to', async () => {

@@ -48,7 +48,7 @@ const listed = async (path = '/workspaces/team/members') =>
 
 describe('GET /organization/members', () => {
   test('lists who is active, the oldest first, in pages', async () => {
-    const { user_id } = gateway.owner
+    const { user_id } = gateway.memory.owner
     expect((await ask('GET', '/organization/members')).json).toEqual({
       data: [
         { id: user_id, email: 'owner@localhost', first_name: null, last_name: null, role: 'org:admin' },
@@ -138,7 +138,7 @@ describe('a workspace', () => {
     const made = async (creator_user_id: string, workspace_id = team) =>
       (await createKey(gateway, actor, { name: 'x', creator_user_id, workspace_id })).data.hash
     const his = [await made(bob), await made(bob)]
-    await made(ada, gateway.owner.workspace_id)
+    await made(ada, gateway.memory.owner.workspace_id)
     const { status, json } = await remove(ada, bob)
     expect([status, json.error.message]).toEqual([
       400,
@@ -221,16 +221,16 @@ describe('the default workspace', () => {
     const { json } = await ask('GET', path)
     expect(json.total_count).toBe(3)
     expect(json.data[2]).toEqual({
-      ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), workspace_id: gateway.owner.workspace_id, user_id: bob, role: 'member' },
+      ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), workspace_id: gateway.memory.owner.workspace_id, user_id: bob, role: 'member' },
       created_at: '2026-03-04T05:06:08.000Z',
     })
-    expect(await listed(path)).toEqual([`${gateway.owner.user_id} admin`, `${ada} admin`, `${bob} member`])
+    expect(await listed(path)).toEqual([`${gateway.memory.owner.user_id} admin`, `${ada} admin`, `${bob} member`])
     expect((await ask('GET', path)).json).toEqual(json)
     expect((await ask('GET', `${path}?offset=2&limit=1`)).json).toEqual({ data: [json.data[2]], total_count: 3 })
   })
 
   test('has who was given a role in it in that role', async () => {
-    await setWorkspaceMember(gateway, actor, gateway.owner.workspace_id, bob, 'admin', 'scim')
+    await setWorkspaceMember(gateway, actor, gateway.memory.owner.workspace_id, bob, 'admin', 'scim')
     expect(await listed(path)).toContain(`${bob} admin`)
   })
 

@@ -8,6 +8,7 @@ import { createPreset } from '../../../src/core/catalog/presets.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
+import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, deleteKey, listKeys, updateKey } from '../../../src/core/identity/keys.ts'
 import {
   createWorkspace,
@@ -17,7 +18,6 @@ import {
   updateWorkspace,
 } from '../../../src/core/identity/workspaces.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
-import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { apiOf, refusal, trailOf } from '../../support/api.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 import { setWorkspaceMember } from '../../support/workspace-members.ts'
@@ -59,7 +59,7 @@ const keyIn = (workspace_id: string | undefined, kind?: 'management') =>
   createKey(gateway, actor, { name: 'ci', ...(workspace_id ? { workspace_id } : {}) }, kind)
 const remove = (idOrSlug: string, confirm?: 'true') =>
   deleteWorkspace(gateway, actor, idOrSlug, confirm ? { confirm_default_workspace_deletion: confirm } : {})
-const removeDefault = () => remove(gateway.owner.workspace_id, 'true')
+const removeDefault = () => remove(gateway.memory.owner.workspace_id, 'true')
 
 describe('POST /workspaces', () => {
   test('answers 201 with every field, the ones that were not given at their defaults', async () => {
@@ -72,7 +72,7 @@ describe('POST /workspaces', () => {
       ...{ default_text_model: null, default_image_model: null, default_provider_sort: null, include_byok_in_budgets: false },
       ...{ is_observability_io_logging_enabled: false, is_observability_broadcast_enabled: false, is_data_discount_logging_enabled: false },
       ...{ io_logging_sampling_rate: 1, io_logging_api_key_ids: null, disabled_server_tools: null },
-      ...{ created_by: gateway.owner.user_id, created_at: '2026-03-04T05:06:07.000Z', updated_at: null },
+      ...{ created_by: gateway.memory.owner.user_id, created_at: '2026-03-04T05:06:07.000Z', updated_at: null },
     })
   })
 
@@ -113,7 +113,7 @@ describe('POST /workspaces', () => {
   ])('refuses %s with 400 and names the field', async (_, more, field) => {
     const { status, json } = await ask('POST', '/workspaces', { body: { name: 'Team', slug: 'team', ...more } })
     expect([status, json.error.metadata.field]).toEqual([400, field])
-    expect(gateway.workspaces.size).toBe(1)
+    expect(gateway.memory.workspaces.size).toBe(1)
   })
 
   test('two of one slug at once are one, also from two processes', async () => {
@@ -125,7 +125,7 @@ describe('POST /workspaces', () => {
     ])
     expect(outcomes.toSorted()).toEqual([400, 400, undefined])
     await gateway.catchUp()
-    expect([...gateway.workspaces.values()].map(one => one.slug)).toEqual(['default', 'team'])
+    expect([...gateway.memory.workspaces.values()].map(one => one.slug)).toEqual(['default', 'team'])
   })
 })
 
@@ -222,12 +222,12 @@ describe('E13 DELETE /workspaces/{id}', () => {
     await remove(id)
     const { status, json } = await ask('PATCH', `/keys/${made.hash}`, { body: { disabled: false } })
     expect([status, json.error.metadata.field]).toEqual([400, 'disabled'])
-    expect(gateway.keys.get(made.hash)?.disabled).toBe(true)
+    expect(gateway.memory.keys.get(made.hash)?.disabled).toBe(true)
   })
 
   test('E13 takes with it all that was in it, and nothing of others', async () => {
     const { id } = await create()
-    const here = gateway.owner.workspace_id
+    const here = gateway.memory.owner.workspace_id
     for (const workspace_id of [id, here]) {
       await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-0123456789', workspace_id })
       await createPreset(gateway, { ...actor, workspace_id }, 'writer', { system_prompt: null, config: { model: 'sandbox/echo' } })
@@ -237,10 +237,10 @@ describe('E13 DELETE /workspaces/{id}', () => {
     await remove('team')
     const again = await another()
     for (const one of [gateway, again]) {
-      expect([...one.workspaces.keys()]).toEqual([here])
-      expect([...one.budgets.keys()]).toEqual([here])
-      expect([...one.presets.keys()]).toEqual([`${here}/writer`])
-      expect(one.byok.values().map(({ key }) => key.workspace_id)).toEqual([here])
+      expect([...one.memory.workspaces.keys()]).toEqual([here])
+      expect([...one.memory.budgets.keys()]).toEqual([here])
+      expect([...one.memory.presets.keys()]).toEqual([`${here}/writer`])
+      expect(one.memory.byok.values().map(({ key }) => key.workspace_id)).toEqual([here])
       expect(await one.store.members.inWorkspace(id)).toEqual([])
       expect(await one.store.members.inWorkspace(here)).toHaveLength(1)
     }
@@ -260,7 +260,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
   test('E13 what was sealed in it is in no file any more', async () => {
     const { id } = await create()
     const { data: made } = await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-0123456789', workspace_id: id })
-    const { sealed = '' } = gateway.byok.get(made.id)?.key ?? {}
+    const { sealed = '' } = gateway.memory.byok.get(made.id)?.key ?? {}
     expect(sealed).not.toBe('')
     await remove(id)
     const db = new Database(join(data, 'gateway.db'), { readonly: true })
@@ -279,7 +279,7 @@ describe('E13 DELETE /workspaces/{id}', () => {
     const { id } = await create()
     gateway.store.workspaces.remove = () => Promise.reject(new Error('disk full'))
     expect((await ask('DELETE', `/workspaces/${id}`)).status).toBe(500)
-    expect(gateway.workspaces.has(id)).toBe(true)
+    expect(gateway.memory.workspaces.has(id)).toBe(true)
   })
 })
 
@@ -305,23 +305,26 @@ describe('E13 the default workspace', () => {
     expect((await ask('POST', '/workspaces', { body: { name: 'Default', slug: 'default' } })).status).toBe(201)
     expect(trailOf(data)).toContain(`keys.update ${keys.hash}`)
     const again = await another()
-    expect([again.keys.get(keys.hash)?.disabled, again.workspaces.has(gateway.owner.workspace_id)]).toEqual([true, false])
-    expect(again.workspaces.size).toBe(2)
+    expect([again.memory.keys.get(keys.hash)?.disabled, again.memory.workspaces.has(gateway.memory.owner.workspace_id)]).toEqual([
+      true,
+      false,
+    ])
+    expect(again.memory.workspaces.size).toBe(2)
   })
 
   test('E13 is refused while a key is active that was made in it by name', async () => {
-    const named = await keyIn(gateway.owner.workspace_id)
+    const named = await keyIn(gateway.memory.owner.workspace_id)
     expect(await refusal(removeDefault())).toBe(400)
-    expect(gateway.keys.get(keys.hash)?.disabled).toBe(false)
+    expect(gateway.memory.keys.get(keys.hash)?.disabled).toBe(false)
     expect((await identify(gateway, `Bearer ${keys.inference}`)).kind).toBe('inference')
     await deleteKey(gateway, actor, named.data.hash)
     await removeDefault()
-    expect(gateway.keys.get(keys.hash)?.disabled).toBe(true)
+    expect(gateway.memory.keys.get(keys.hash)?.disabled).toBe(true)
   })
 
   test('E13 after it, what needs a workspace and names none is 400', async () => {
     await removeDefault()
-    const default_id = gateway.owner.workspace_id
+    const default_id = gateway.memory.owner.workspace_id
     for (const [method, path, body] of [
       ['GET', '/keys'],
       ['POST', '/keys', { name: 'x' }],
@@ -360,7 +363,7 @@ describe('who may', () => {
     expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
     expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
     expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
-    gateway.workspaces = undefined as never
+    gateway.memory.workspaces = undefined as never
     gateway.store.workspaces.insert = () => Promise.reject(new Error('disk full'))
     const broken = await ask(method, path, more)
     expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
@@ -386,7 +389,7 @@ describe('who may', () => {
     await ask('POST', '/workspaces', { body: { name: 'x', slug: 'team' } })
     await ask('PATCH', '/workspaces/team', { body: { slug: 'default' } })
     await ask('DELETE', '/workspaces/default')
-    await keyIn(gateway.workspaces.keys().toArray()[1])
+    await keyIn(gateway.memory.workspaces.keys().toArray()[1])
     await ask('DELETE', '/workspaces/team')
     expect(
       trailOf(data)
@@ -428,8 +431,8 @@ describe('beside another process', () => {
       return read
     }
     await gateway.catchUp()
-    expect([...gateway.workspaces.values()].map(one => one.slug).toSorted()).toEqual(['default', 'new', 'team'])
-    expect(gateway.workspaces.get(kept.id)?.description).toBe('Told')
+    expect([...gateway.memory.workspaces.values()].map(one => one.slug).toSorted()).toEqual(['default', 'new', 'team'])
+    expect(gateway.memory.workspaces.get(kept.id)?.description).toBe('Told')
   })
 
   test('a workspace that it has just deleted takes no key, no preset, no provider key and no budget', async () => {
@@ -451,7 +454,7 @@ describe('beside another process', () => {
     const { data: late } = await keyIn(undefined)
     await deleteWorkspace(terminal, operator(terminal), 'default', { confirm_default_workspace_deletion: 'true' })
     await gateway.catchUp()
-    expect(gateway.keys.get(late.hash)?.disabled).toBe(true)
+    expect(gateway.memory.keys.get(late.hash)?.disabled).toBe(true)
   })
 })
 
@@ -468,8 +471,8 @@ describe('a key never lives in a deleted workspace', () => {
       const settled = await Promise.allSettled(first)
       expect(settled.flatMap(one => (one.status === 'rejected' ? GatewayError.from(one.reason).status : []))).toEqual([400])
       await gateway.catchUp()
-      const isThere = gateway.workspaces.has(id)
-      expect([isThere, [...gateway.keys.values()].some(key => key.workspace_id === id)]).toEqual([isThere, isThere])
+      const isThere = gateway.memory.workspaces.has(id)
+      expect([isThere, [...gateway.memory.keys.values()].some(key => key.workspace_id === id)]).toEqual([isThere, isThere])
     }
   })
 
@@ -482,7 +485,8 @@ describe('a key never lives in a deleted workspace', () => {
     const hashes = [...made, ...lately].flatMap(one => (one.status === 'fulfilled' ? one.value.data.hash : []))
     const again = await another()
     for (const one of [gateway, again])
-      for (const hash of hashes) expect(one.keys.get(hash)?.disabled).toBe(!one.workspaces.has(gateway.owner.workspace_id))
+      for (const hash of hashes)
+        expect(one.memory.keys.get(hash)?.disabled).toBe(!one.memory.workspaces.has(gateway.memory.owner.workspace_id))
   })
 
   test('nor does one open again in it', async () => {

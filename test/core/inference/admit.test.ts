@@ -48,7 +48,7 @@ test('a call whose key goes while its filters look at it gets 401, and is not se
   const actor = authenticate(gateway, `Bearer ${key}`)
   const nothing: Filters = { asked: () => null, answered: null }
   let looking: Promise<Filters> | undefined
-  gateway.policies.set(hashOf(key), {
+  gateway.memory.policies.set(hashOf(key), {
     ...policyFor(gateway, actor),
     get filters() {
       looking ??= deleteKey(gateway, operator(gateway), hashOf(key)).then(() => nothing)
@@ -56,5 +56,5 @@ test('a call whose key goes while its filters look at it gets 401, and is not se
     },
   })
   expect(await askAfter(() => undefined)).toBe(401)
-  expect([gateway.calls.size, gateway.ledger.held('all', true)]).toEqual([0, 0n])
+  expect([gateway.traffic.calls.size, gateway.ledger.held('all', true)]).toEqual([0, 0n])
 })

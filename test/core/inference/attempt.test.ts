@@ -4,11 +4,11 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { attemptInOrder } from '../../../src/core/inference/attempt.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
-import { begin } from '../../../src/core/inference/running.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
-import { type Egress, incomingOf } from '../../../src/core/upstream/egress.ts'
+import { incomingOf, type Send } from '../../../src/core/upstream/egress.ts'
 import { textCall } from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
+import { begin } from '../../support/run.ts'
 import { completion } from '../../support/upstream.ts'
 
 const NAMES = ['first', 'second', 'third']
@@ -25,7 +25,7 @@ let gateway: Gateway
 let clock: TestClock
 let asked: string[]
 
-const egress: Egress = async ({ url }) => {
+const egress: Send = async ({ url }) => {
   asked.push(new URL(url).hostname.replace('.example', ''))
   return incomingOf(Response.json(ANSWER))
 }
@@ -44,7 +44,7 @@ const planned = (routing: RoutingPreferences = {}) => {
 /** The provider's endpoint fails until it rests. */
 function fail(name: string): void {
   const endpoint = gateway.catalog.models.get('acme/small')?.endpoints.find(({ provider }) => provider.slug === name)
-  for (let i = 0; i < 5 && endpoint; i++) gateway.health.failed(endpoint, new GatewayError('timeout', 'no'))
+  for (let i = 0; i < 5 && endpoint; i++) gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
 }
 
 const count = () => NAMES.map(name => asked.filter(one => one === name).length)

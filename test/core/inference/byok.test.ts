@@ -10,11 +10,11 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
-import { begin } from '../../../src/core/inference/running.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import { textUsage } from '../../../src/core/language/usage.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
+import { begin } from '../../support/run.ts'
 
 const endpoint = (provider: string, more: object = {}) => ({
   provider,
@@ -137,15 +137,15 @@ describe('a plan with provider keys', () => {
 
   test('says so where such a key leaves a router nobody to choose', async () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
-    const call = textCall({ models: ['gateway/auto'], routing: { routers: { auto: { allowed: ['acme/other'] } } } })
+    const call = textCall({ models: ['gateway/auto'], plugins: { 'auto-router': { allowed: ['acme/other'] } } })
     const { metadata } = refusalOf(() => planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) }))
     expect(metadata.excluded_by).toEqual(expect.arrayContaining(['byok_only', 'allowed_models']))
   })
 
   test('with a key that cannot be opened has only what the key leaves', async () => {
     const { data } = await add('one', 'a', { is_required: true })
-    const own = gateway.byok.get(data.id)
-    if (own) gateway.byok.set({ ...own, isReadable: false, providers: new Map() })
+    const own = gateway.memory.byok.get(data.id)
+    if (own) gateway.memory.byok.set({ ...own, isReadable: false, providers: new Map() })
     expect(tried()).toEqual(['two:own'])
   })
 
@@ -195,9 +195,9 @@ describe('how endpoints are', () => {
     rmSync(data, { recursive: true, force: true })
   })
 
-  const resting = () => planFor().endpoints.filter(endpoint => gateway.health.restsUntil(endpoint) > 0)
+  const resting = () => planFor().endpoints.filter(endpoint => gateway.traffic.health.restsUntil(endpoint) > 0)
   const fail = (endpoint: Endpoint | undefined) => {
-    for (let i = 0; i < 5 && endpoint; i++) gateway.health.failed(endpoint, new GatewayError('timeout', 'no'))
+    for (let i = 0; i < 5 && endpoint; i++) gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
   }
   const change = async (id: string, change: ByokChange) => {
     await updateByokKey(other, operator(other), id, change)
@@ -209,12 +209,12 @@ describe('how endpoints are', () => {
     await other.catchUp()
     const [first] = planFor().endpoints
     fail(first)
-    gateway.sessions.answered({ key: 's', isNamed: true }, { ...(first ?? endpointOf()), prices: CACHED }, textUsage(1, 1))
+    gateway.traffic.sessions.answered({ key: 's', isNamed: true }, { ...(first ?? endpointOf()), prices: CACHED }, textUsage(1, 1))
     await change(key.id, { name: 'renamed' })
     const again = resting()
     expect(again.map(({ id, is_byok }) => [id, is_byok])).toEqual([[first?.id ?? '', true]])
     expect(again[0]).not.toBe(first)
-    expect(gateway.sessions.placeOf({ key: 's', isNamed: true }, 'acme/small')).toBe(first?.id)
+    expect(gateway.traffic.sessions.placeOf({ key: 's', isNamed: true }, 'acme/small')).toBe(first?.id)
   })
 
   test('begins anew for a key with another credential, and for no other', async () => {

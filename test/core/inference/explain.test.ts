@@ -3,12 +3,12 @@ import { createByokKey } from '../../../src/core/catalog/byok.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
+import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
 import type { Explanation } from '../../../src/core/inference/explain.ts'
 import { addCredit } from '../../../src/core/ledger/credits.ts'
 import { assignMembers } from '../../../src/core/policy/assignments.ts'
-import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { createGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { reconfigure } from '../../../src/core/reconfigure.ts'
 import { createApp } from '../../../src/server/app.ts'
@@ -44,9 +44,9 @@ describe('nothing comes of a dry run', () => {
   const trace = ({ gateway }: World) => ({
     kept: world.kept(),
     hits: upstream.hits.length,
-    running: gateway.calls.size,
-    sessions: gateway.sessions.size,
-    health: gateway.catalog.models.get('acme/small')?.endpoints.map(one => gateway.health.shown(one)),
+    running: gateway.traffic.calls.size,
+    sessions: gateway.traffic.sessions.size,
+    health: gateway.catalog.models.get('acme/small')?.endpoints.map(one => gateway.traffic.health.shown(one)),
     money: [gateway.ledger.spent('all', null, true), gateway.ledger.held('all', true)],
   })
 
@@ -123,7 +123,7 @@ describe('who asks', () => {
     await addCredit(gateway, operator(gateway), { amount: 25, note: 'here' })
     const guardrail = { name: 'Of the default workspace', limit_usd: 7, reset_interval: 'daily' as const, content_filters: FILTERS }
     const { data: theirs } = await createGuardrail(gateway, operator(gateway), guardrail)
-    await assignMembers(gateway, operator(gateway), theirs.id, { member_user_ids: [gateway.owner.user_id] })
+    await assignMembers(gateway, operator(gateway), theirs.id, { member_user_ids: [gateway.memory.owner.user_id] })
     const { data: team } = await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })
     const manager = await createKey(gateway, operator(gateway), { name: 'team', workspace_id: team.id }, 'management')
     const { data: own } = await createKey(gateway, operator(gateway), { name: 'own', workspace_id: team.id, limit: 3 })
@@ -153,14 +153,14 @@ describe('who asks', () => {
   })
 
   test('without a key asks as his workspace, with its default guardrail', async () => {
-    await updateGuardrail(gateway, operator(gateway), defaultGuardrailId(gateway.owner.workspace_id), {
+    await updateGuardrail(gateway, operator(gateway), defaultGuardrailId(gateway.memory.owner.workspace_id), {
       ignored_providers: ['local'],
       limit_usd: 5,
       reset_interval: 'daily',
     })
     const told = await tell()
     expect(told.policy.guardrails).toMatchObject([{ scope: 'workspace' }])
-    expect(told.policy.limits).toMatchObject([{ account: `workspace ${gateway.owner.workspace_id}`, period: 'daily', limit_usd: 5 }])
+    expect(told.policy.limits).toMatchObject([{ account: `workspace ${gateway.memory.owner.workspace_id}`, period: 'daily', limit_usd: 5 }])
     expect(told.dropped).toMatchObject([{ provider: 'local', guardrail: { field: 'ignored_providers' } }])
     expect(told.error?.code).toBe(404)
   })
@@ -176,15 +176,15 @@ describe('who asks', () => {
     if (!endpoint) throw new Error('There is no endpoint')
     const sent = clock.ticks()
     clock.pass(100)
-    gateway.health.answered(endpoint, sent, true)
+    gateway.traffic.health.answered(endpoint, sent, true)
     clock.pass(400)
-    gateway.health.ended(endpoint, sent, 50)
+    gateway.traffic.health.ended(endpoint, sent, 50)
     expect((await tell()).endpoints[0]).toMatchObject({ rests: null, latency: { p50: 100 }, throughput: { p90: 100 } })
-    gateway.health.failed(endpoint, new GatewayError('rate_limit_exceeded', 'busy', { retryAfter: 60 }))
+    gateway.traffic.health.failed(endpoint, new GatewayError('rate_limit_exceeded', 'busy', { retryAfter: 60 }))
     const until = new Date(clock.now().getTime() + 60_000).toISOString()
     expect((await tell()).endpoints[0]).toMatchObject({ rests: { until, because: 'asked_to_wait' }, chance: 1 })
     clock.pass(60_000)
-    for (let i = 0; i < 5; i++) gateway.health.failed(endpoint, new GatewayError('timeout', 'late'))
+    for (let i = 0; i < 5; i++) gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'late'))
     expect((await tell()).endpoints[0]?.rests?.because).toBe('failures')
   })
 
@@ -200,8 +200,8 @@ describe('who asks', () => {
     if (!endpoint) throw new Error('There is no endpoint')
     expect((await tell({}, { stream: true })).endpoints[0]).toMatchObject({ sound_tool_calls: null, hedge_after: null })
     for (let i = 0; i < 20; i++) {
-      gateway.health.judged(endpoint, true)
-      gateway.health.answered(endpoint, clock.ticks() - 100, true)
+      gateway.traffic.health.judged(endpoint, true)
+      gateway.traffic.health.answered(endpoint, clock.ticks() - 100, true)
     }
     const hedged = (hedge: unknown, stream = true) => tell({}, { stream, provider: { hedge } })
     expect((await hedged(true)).endpoints[0]).toMatchObject({ sound_tool_calls: { lower: expect.any(Number) }, hedge_after: 100 })
@@ -240,7 +240,7 @@ describe('who asks', () => {
   test('hears of filters that cannot be opened what the call would', async () => {
     const filters = Promise.reject(new GatewayError('invalid_request', 'no pattern'))
     filters.catch(() => undefined)
-    gateway.policies.set(keys.hash, { bounds: [], rules: [], regions: ['global'], filters })
+    gateway.memory.policies.set(keys.hash, { bounds: [], rules: [], regions: ['global'], filters })
     const told = await tell({ key: keys.hash })
     expect([told.policy.filters, told.error?.message]).toEqual([[], 'no pattern'])
   })

@@ -22,7 +22,7 @@ async function calling() {
   const { data } = await createKey(gateway, operator(gateway), { name: 'ci', limit: 1 })
   const actor = { ...operator(gateway), kind: 'inference' as const, key_hash: data.hash }
   const word: string[] = []
-  gateway.holds.open = ({ id }: HeldCall) => {
+  gateway.journal.holds.open = ({ id }: HeldCall) => {
     word.push(`open ${id}`)
     return { written: Promise.resolve(), forget: () => void word.push(`close ${id}`) }
   }
@@ -47,12 +47,12 @@ describe('word of a call', () => {
     gateway.events.on('attempt.failed', () => {
       asked += 1
     })
-    gateway.holds.open = () => ({
+    gateway.journal.holds.open = () => ({
       written: Promise.reject(unavailable('The call could not be recorded')),
       forget: () => undefined,
     })
     expect(await call()).toMatchObject({ status: 503 })
-    expect([asked, gateway.ledger.held(`key ${hash}`, true), gateway.calls.size]).toEqual([0, 0n, 0])
+    expect([asked, gateway.ledger.held(`key ${hash}`, true), gateway.traffic.calls.size]).toEqual([0, 0n, 0])
     await gateway.close()
   })
 })

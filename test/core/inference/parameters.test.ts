@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { fitted, hashedUser, unsupportedBy } from '../../../src/core/inference/parameters.ts'
+import { hashedUser } from '../../../src/core/dialects/user.ts'
+import { fitted, unsupportedBy } from '../../../src/core/inference/parameters.ts'
 import type { Params } from '../../../src/core/language/params.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 

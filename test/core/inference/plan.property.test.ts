@@ -8,7 +8,7 @@ import type { WebSearch } from '../../../src/core/language/call.ts'
 import { REGIONS } from '../../../src/core/language/region.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
-import { type Egress, incomingOf } from '../../../src/core/upstream/egress.ts'
+import { incomingOf, type Send } from '../../../src/core/upstream/egress.ts'
 import { textCall } from '../../support/call.ts'
 import { TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 import { seeded } from '../../support/random.ts'
@@ -139,7 +139,7 @@ function askedOf(fact: Fact, models: string[], webSearch: WebSearch | null | und
 /** Upstreams of which each answer is drawn: well, broken, busy or refusing. */
 function drawnUpstreams(random: () => number) {
   const called: string[] = []
-  const egress: Egress = async ({ url, body }) => {
+  const egress: Send = async ({ url, body }) => {
     const { model, reasoning_effort, web_search_options } = JSON.parse(body)
     const asked = `${reasoning_effort ? ' thinking' : ''}${web_search_options ? ' online' : ''}`
     called.push(`${model} ${new URL(url).host.split('.')[0]}${asked}`)
@@ -173,12 +173,12 @@ test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then,
     fc.asyncProperty(step, async ({ models, routing, session_id, forbidden, passing, tools, webSearch }) => {
       clock.pass(passing)
       called.length = 0
-      gateway.policies.set(hash, { bounds: [], rules: [ruleOf(forbidden)], regions: [...REGIONS] })
+      gateway.memory.policies.set(hash, { bounds: [], rules: [ruleOf(forbidden)], regions: [...REGIONS] })
       const call = textCall({
         id: gateway.ids.generation(clock.now()),
         ...{ models, routing, session_id },
         tools: tools ? [{ type: 'function', name: 'f' }] : [],
-        ...(webSearch === undefined ? {} : { webSearch }),
+        ...(webSearch === undefined ? {} : { plugins: { web: webSearch } }),
       })
       const outcome = await infer(gateway, actor, 'text', call, new AbortController().signal)
         .then(answer => answer.parts.all())

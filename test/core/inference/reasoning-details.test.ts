@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { addDetail } from '../../../src/core/language/reasoning'
 import type { ReasoningDetail } from '../../../src/core/language/reasoning.ts'
+import { addDetail } from '../../../src/core/language/reasoning.ts'
 
 const collected = (...pieces: ReasoningDetail[]) => {
   const details: ReasoningDetail[] = []

@@ -54,7 +54,7 @@ const firsts = (more: Partial<TextCall>, workspace_id?: string) => [
 function answered(more: Partial<TextCall>, provider: string, usage = MISS, model = 'acme/small'): void {
   const endpoint = gateway.catalog.models.get(model)?.endpoints.find(one => one.provider.slug === provider)
   const session = sessionFor(more)
-  if (endpoint && session) gateway.sessions.answered(session, endpoint, usage)
+  if (endpoint && session) gateway.traffic.sessions.answered(session, endpoint, usage)
 }
 
 const turn = (role: Turn['role'], text: string): Turn => ({ role, blocks: [{ type: 'text', text }] })
@@ -91,7 +91,7 @@ describe('K.3 a call of a session', () => {
   test('goes elsewhere while its place rests, and comes back after', () => {
     answered(named, 'three')
     const [, , three] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
-    for (let i = 0; i < 5; i++) gateway.health.failed(three ?? endpointOf(), new GatewayError('timeout', 'no'))
+    for (let i = 0; i < 5; i++) gateway.traffic.health.failed(three ?? endpointOf(), new GatewayError('timeout', 'no'))
     expect(firsts(named)).not.toContain('three')
     expect(providersFor(named).at(-1)).toBe('three')
     clock.pass(5_000)
@@ -141,7 +141,7 @@ describe('K.3 a call without a session', () => {
 
 test('no more than ten thousand are remembered, those that spoke last', () => {
   for (let i = 0; i < 10_100; i++) answered({ session_id: `s${i}` }, 'three')
-  expect(gateway.sessions.size).toBe(10_000)
+  expect(gateway.traffic.sessions.size).toBe(10_000)
   expect(firsts({ session_id: 's10099' })).toEqual(['three'])
   expect(firsts({ session_id: 's99' }).length).toBeGreaterThan(1)
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { attosPerToken, larger, nanosOf, roundToNanos, times, usdOf, usdPerTokenText } from '../../../src/core/kernel/money'
+import { attosPerToken, larger, nanosOf, roundToNanos, times, usdOf, usdPerTokenText } from '../../../src/core/kernel/money.ts'
 
 /** The same pseudo-random numbers in every run. */
 function random(seed: number): () => number {

@@ -3,7 +3,7 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
 import { listAudit } from '../../../src/core/identity/audit.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
-import { nanosOf } from '../../../src/core/kernel/money'
+import { nanosOf } from '../../../src/core/kernel/money.ts'
 import { addCredit, getCredits, listCredits } from '../../../src/core/ledger/credits.ts'
 import { apiOf } from '../../support/api.ts'
 import { otherWorkspace, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
@@ -55,7 +55,7 @@ describe('GET /credits', () => {
     const actor: Actor = { kind: 'management', user_id: 'user_2', workspace_id: OTHER, key_hash: 'h' }
     expect(addCredit(gateway, actor, { amount: 1 })).rejects.toThrow('Only management keys of the default workspace')
     expect(listCredits(gateway, actor, {})).rejects.toThrow('Only management keys of the default workspace')
-    expect(gateway.credits).toBe(0n)
+    expect(gateway.memory.credits).toBe(0n)
   })
 
   test('answers 500 when the ledger fails', async () => {
@@ -88,7 +88,7 @@ describe('what is paid in', () => {
       created_at: '2026-03-04T05:06:07.000Z',
       amount: 0.000000001,
       note: 'The smallest',
-      user_id: gateway.owner.user_id,
+      user_id: gateway.memory.owner.user_id,
     })
     const later = (await add(5)).data
     expect(await listCredits(gateway, operator(gateway), {})).toEqual({ data: [later, data], total_count: 2 })
@@ -99,7 +99,7 @@ describe('what is paid in', () => {
 
   test('adds up exactly', async () => {
     for (let i = 0; i < 10; i++) await add(0.1)
-    expect(gateway.credits).toBe(nanosOf(1))
+    expect(gateway.memory.credits).toBe(nanosOf(1))
     await add(-1)
     expect([balance().total_credits, await gateway.store.credits.total()]).toEqual([0, 0n])
   })

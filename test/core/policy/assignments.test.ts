@@ -45,7 +45,7 @@ describe('assigning keys', () => {
       ['key', b.hash, first],
     ].toSorted()
     expect(await stored()).toEqual(expected)
-    expect([...gateway.assignments.values()].map(one => [one.kind, one.assignee, one.guardrail_id]).toSorted()).toEqual(expected)
+    expect([...gateway.memory.assignments.values()].map(one => [one.kind, one.assignee, one.guardrail_id]).toSorted()).toEqual(expected)
   })
 
   test('of which one is unknown assigns none, and says how many are', async () => {
@@ -102,7 +102,7 @@ describe('assigning keys', () => {
     expect((await ask('POST', `/guardrails/${id}/assignments/keys`, { body })).status).toBe(409)
     gateway.store.assignments.assign = () => Promise.reject(new Error('disk'))
     expect((await ask('POST', `/guardrails/${id}/assignments/keys`, { body })).status).toBe(500)
-    expect(gateway.assignments.size).toBe(0)
+    expect(gateway.memory.assignments.size).toBe(0)
   })
 })
 
@@ -126,7 +126,7 @@ describe('members', () => {
   test('are given one guardrail each, and it can be taken', async () => {
     const [first, second] = [await create(), await create()]
     const [ada, bob] = [await newMember('ada@example.com'), await newMember('bob@example.com')]
-    const member_user_ids = [ada, bob, gateway.owner.user_id]
+    const member_user_ids = [ada, bob, gateway.memory.owner.user_id]
     expect((await ask('POST', path(first), { body: { member_user_ids } })).json).toEqual({ assigned_count: 3 })
     expect((await ask('POST', path(second), { body: { member_user_ids: [ada] } })).json).toEqual({ assigned_count: 1 })
     expect((await ask('POST', path(first, '/remove'), { body: { member_user_ids } })).json).toEqual({ unassigned_count: 2 })
@@ -149,7 +149,7 @@ describe('members', () => {
   test('are the whole organization’s: a key of another workspace may not give them its rules', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     const id = await create({ workspace_id: OTHER })
-    const body = { member_user_ids: [gateway.owner.user_id] }
+    const body = { member_user_ids: [gateway.memory.owner.user_id] }
     expect((await ask('POST', path(id), { body, key })).status).toBe(403)
     expect((await ask('POST', path(id, '/remove'), { body, key })).status).toBe(403)
     expect((await ask('POST', path(id), { body })).json).toEqual({ assigned_count: 1 })
@@ -173,7 +173,7 @@ describe('the lists', () => {
         key_hash: made[i]?.hash,
         key_name: made[i]?.name,
         key_label: made[i]?.label,
-        assigned_by: gateway.owner.user_id,
+        assigned_by: gateway.memory.owner.user_id,
         created_at: `2026-03-04T05:06:0${7 + i}.000Z`,
       })),
       total_count: 2,
@@ -188,15 +188,15 @@ describe('the lists', () => {
 
   test('tell of members, with their organization', async () => {
     const id = await create()
-    await assignMembers(gateway, operator(gateway), id, { member_user_ids: [gateway.owner.user_id] })
+    await assignMembers(gateway, operator(gateway), id, { member_user_ids: [gateway.memory.owner.user_id] })
     const expected = {
       data: [
         {
           id: expect.stringMatching(/^[0-9a-f-]{36}$/),
           guardrail_id: id,
-          user_id: gateway.owner.user_id,
+          user_id: gateway.memory.owner.user_id,
           organization_id: organizationId(gateway),
-          assigned_by: gateway.owner.user_id,
+          assigned_by: gateway.memory.owner.user_id,
           created_at: '2026-03-04T05:06:07.000Z',
         },
       ],
@@ -224,7 +224,7 @@ test('what another process assigns and takes is taken over', async () => {
   const { data: key } = await createKey(server, operator(server), { name: 'k' })
   const terminal = await openGateway({ data })
   const { data: made } = await createGuardrail(terminal, operator(terminal), { name: 'rules' })
-  const assigned = () => [...server.assignments.values()].map(one => one.assignee)
+  const assigned = () => [...server.memory.assignments.values()].map(one => one.assignee)
   await assignKeys(terminal, operator(terminal), made.id, { key_hashes: [key.hash] })
   await server.catchUp()
   expect(assigned()).toEqual([key.hash])

@@ -39,7 +39,7 @@ async function another(): Promise<Gateway> {
   return one
 }
 
-const here = () => gateway.owner.workspace_id
+const here = () => gateway.memory.owner.workspace_id
 const set = (interval: string, limit_usd: number, of = gateway) => setBudget(of, operator(of), here(), interval, { limit_usd })
 const limits = (of = gateway) =>
   Object.fromEntries(listBudgets(of, operator(of), here()).data.map(one => [one.reset_interval ?? 'lifetime', one.limit_usd]))
@@ -281,7 +281,7 @@ describe('who may', () => {
       expect(await status(path.replace('default', 'none'))).toBe(404)
       await set('daily', 5)
       gateway.store.budgets.upsert = gateway.store.budgets.remove = () => Promise.reject(new Error('disk full'))
-      if (method === 'GET') gateway.budgets = undefined as never
+      if (method === 'GET') gateway.memory.budgets = undefined as never
       expect(await status(path)).toBe(500)
     },
   )

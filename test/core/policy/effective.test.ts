@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
+import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { addMember } from '../../../src/core/identity/members.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
-import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { type Policy, policyFor } from '../../../src/core/policy/effective.ts'
 import type { Screen } from '../../../src/core/policy/filters/screen.ts'
 import { createGuardrail, deleteGuardrail, type NewGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
@@ -33,7 +33,8 @@ async function actorOf(more: object = {}, of = gateway): Promise<Actor> {
 
 const create = async (more: Partial<NewGuardrail>) =>
   (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
-const setDefault = (more: object) => updateGuardrail(gateway, operator(gateway), defaultGuardrailId(gateway.owner.workspace_id), more)
+const setDefault = (more: object) =>
+  updateGuardrail(gateway, operator(gateway), defaultGuardrailId(gateway.memory.owner.workspace_id), more)
 const giveKey = (id: string, { key_hash }: Actor) => assignKeys(gateway, operator(gateway), id, { key_hashes: [key_hash ?? ''] })
 const giveMember = (id: string, user_id: string) => assignMembers(gateway, operator(gateway), id, { member_user_ids: [user_id] })
 const fields = (of = actor) => policyFor(gateway, of).rules.map(rule => rule.field)
@@ -88,7 +89,7 @@ describe('what they come to', () => {
     expect(policyFor(gateway, actor).bounds).toEqual([
       { account: `key ${actor.key_hash}`, period: null, limit: 9_000_000_000n, byok: false, message: 'Key limit exceeded (total limit)' },
       {
-        account: `workspace ${gateway.owner.workspace_id}`,
+        account: `workspace ${gateway.memory.owner.workspace_id}`,
         period: 'monthly',
         limit: 500_000_000_000n,
         byok: true,
@@ -107,7 +108,7 @@ describe('what they come to', () => {
     const told = (screen?: Screen | null) =>
       screen?.rules.map(({ guardrail_id, scope, filter, action }) => [guardrail_id, scope, filter, action])
     const [ofDefault, ofKey] = [
-      [defaultGuardrailId(gateway.owner.workspace_id), 'workspace', 'email', 'flag'],
+      [defaultGuardrailId(gateway.memory.owner.workspace_id), 'workspace', 'email', 'flag'],
       [id, 'key', 'A', 'block'],
     ]
     expect(told(filters?.asked('user'))).toEqual([ofDefault, ofKey])
@@ -161,7 +162,7 @@ describe('it is made once', () => {
     const key = await actorOf({}, server)
     expect(policyFor(server, key).rules).toEqual([])
     const terminal = await openGateway({ data })
-    await updateGuardrail(terminal, operator(terminal), defaultGuardrailId(terminal.owner.workspace_id), {
+    await updateGuardrail(terminal, operator(terminal), defaultGuardrailId(terminal.memory.owner.workspace_id), {
       allowed_models: ['sandbox/echo'],
     })
     await server.catchUp()

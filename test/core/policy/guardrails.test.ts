@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
+import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
-import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { createGuardrail, deleteGuardrail, type NewGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { apiOf } from '../../support/api.ts'
 import { otherWorkspace, type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
@@ -84,7 +84,7 @@ describe('E5 POST /guardrails', () => {
         ...NOTHING,
         id: expect.stringMatching(/^[0-9a-f-]{36}$/),
         name: 'rules',
-        workspace_id: gateway.owner.workspace_id,
+        workspace_id: gateway.memory.owner.workspace_id,
         created_at: '2026-03-04T05:06:07.000Z',
         updated_at: null,
       },
@@ -195,7 +195,7 @@ describe('E5 POST /guardrails', () => {
   ])('refuses %s with 400 and names the field', async (_, more, field) => {
     const { status, json } = await ask('POST', '/guardrails', { body: { name: 'rules', ...more } })
     expect([status, json.error.metadata.field]).toEqual([400, field])
-    expect(gateway.guardrails.size).toBe(0)
+    expect(gateway.memory.guardrails.size).toBe(0)
   })
 
   test.each(['(?=a)', '(?<!a)b', '(a)\\1', '(', 'a{2,1}'])('refuses the pattern %p with 400 invalid_regex_pattern', async pattern => {
@@ -283,7 +283,7 @@ describe('PATCH /guardrails/{id}', () => {
       { name: '' },
     ])
       expect((await ask('PATCH', `/guardrails/${id}`, { body })).status).toBe(400)
-    expect(gateway.guardrails.get(id)?.revision).toBe(1)
+    expect(gateway.memory.guardrails.get(id)?.revision).toBe(1)
   })
 
   test('of two changes at the same moment one is a 409, and nothing of it is kept', async () => {
@@ -314,7 +314,7 @@ describe('PATCH /guardrails/{id}', () => {
 })
 
 describe('the default guardrail of a workspace', () => {
-  const id = () => defaultGuardrailId(gateway.owner.workspace_id)
+  const id = () => defaultGuardrailId(gateway.memory.owner.workspace_id)
 
   test('is a 404 before its first change, which makes it, under a name that stays', async () => {
     expect((await ask('GET', `/guardrails/${id()}`)).status).toBe(404)
@@ -325,8 +325,8 @@ describe('the default guardrail of a workspace', () => {
       {
         ...NOTHING,
         id: id(),
-        name: `Workspace ${gateway.owner.workspace_id} Default`,
-        workspace_id: gateway.owner.workspace_id,
+        name: `Workspace ${gateway.memory.owner.workspace_id} Default`,
+        workspace_id: gateway.memory.owner.workspace_id,
         ignored_providers: ['azure'],
         created_at: '2026-03-04T05:06:07.000Z',
         updated_at: null,
@@ -339,13 +339,13 @@ describe('the default guardrail of a workspace', () => {
   test('cannot be renamed, neither while it is made nor after', async () => {
     const rename = async (name: string) => (await ask('PATCH', `/guardrails/${id()}`, { body: { name } })).status
     expect(await rename('mine')).toBe(400)
-    expect(gateway.guardrails.size).toBe(0)
-    expect(await rename(`Workspace ${gateway.owner.workspace_id} Default`)).toBe(200)
+    expect(gateway.memory.guardrails.size).toBe(0)
+    expect(await rename(`Workspace ${gateway.memory.owner.workspace_id} Default`)).toBe(200)
     expect(await rename('mine')).toBe(400)
   })
 
   test('is the same id for the same workspace, a UUID, and another for another', () => {
-    expect(id()).toBe(defaultGuardrailId(gateway.owner.workspace_id))
+    expect(id()).toBe(defaultGuardrailId(gateway.memory.owner.workspace_id))
     expect(id()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
     expect(defaultGuardrailId(OTHER)).not.toBe(id())
   })
@@ -377,7 +377,7 @@ describe('DELETE /guardrails/{id}', () => {
     const { id } = await create()
     await assignKeys(gateway, operator(gateway), id, { key_hashes: [keys.hash] })
     expect((await ask('DELETE', `/guardrails/${id}`)).json).toEqual({ deleted: true })
-    expect([await gateway.store.assignments.all(), gateway.assignments.size]).toEqual([[], 0])
+    expect([await gateway.store.assignments.all(), gateway.memory.assignments.size]).toEqual([[], 0])
     expect((await ask('DELETE', `/guardrails/${id}`)).status).toBe(404)
   })
 
@@ -385,10 +385,10 @@ describe('DELETE /guardrails/{id}', () => {
     const { data: workspace } = await createWorkspace(gateway, operator(gateway), { name: 'Going', slug: 'going' })
     const [ours, theirs] = [await create(), await create({ workspace_id: workspace.id })]
     await updateGuardrail(gateway, operator(gateway), workspace.default_guardrail_id, { description: 'its default one' })
-    await assignMembers(gateway, operator(gateway), theirs.id, { member_user_ids: [gateway.owner.user_id] })
+    await assignMembers(gateway, operator(gateway), theirs.id, { member_user_ids: [gateway.memory.owner.user_id] })
     await deleteWorkspace(gateway, operator(gateway), 'going', {})
     expect((await gateway.store.guardrails.all()).map(one => one.id)).toEqual([ours.id])
-    expect([...gateway.guardrails.keys()]).toEqual([ours.id])
+    expect([...gateway.memory.guardrails.keys()]).toEqual([ours.id])
     expect(await gateway.store.assignments.all()).toEqual([])
     expect((await ask('GET', '/guardrails/assignments/members')).json.total_count).toBe(0)
     expect((await ask('PATCH', `/guardrails/${workspace.default_guardrail_id}`, { body: {} })).status).toBe(404)
@@ -398,7 +398,7 @@ describe('DELETE /guardrails/{id}', () => {
     const { data: workspace } = await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })
     await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
     const confirm_default_workspace_deletion = 'true'
-    await deleteWorkspace(gateway, operator(gateway), gateway.owner.workspace_id, { confirm_default_workspace_deletion })
+    await deleteWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, { confirm_default_workspace_deletion })
     expect((await ask('POST', '/guardrails', { body: { name: 'nowhere' } })).status).toBe(400)
     expect((await ask('POST', '/guardrails', { body: { name: 'there', workspace_id: workspace.id } })).status).toBe(201)
   })
@@ -410,7 +410,7 @@ describe('DELETE /guardrails/{id}', () => {
       create({ workspace_id: workspace.id }),
     ])
     const kept = (await gateway.store.guardrails.all()).length
-    expect([settled[0]?.status, kept, gateway.guardrails.size]).toEqual(['fulfilled', 0, 0])
+    expect([settled[0]?.status, kept, gateway.memory.guardrails.size]).toEqual(['fulfilled', 0, 0])
   })
 })
 
@@ -437,8 +437,8 @@ describe('who may', () => {
     expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
     expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
     expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
-    gateway.guardrails = undefined as never
-    gateway.assignments = undefined as never
+    gateway.memory.guardrails = undefined as never
+    gateway.memory.assignments = undefined as never
     gateway.store.guardrails = undefined as never
     const broken = await ask(method, path, more)
     expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
@@ -470,8 +470,10 @@ describe('who may', () => {
     const made = await ask('POST', '/guardrails', { body: { name: 'theirs' }, key })
     expect(made.json.data.workspace_id).toBe(OTHER)
     expect((await ask('GET', '/guardrails', { key })).json).toEqual({ data: [made.json.data], total_count: 1 })
-    expect((await ask('GET', `/guardrails?workspace_id=${gateway.owner.workspace_id}`, { key })).status).toBe(400)
-    expect((await ask('POST', '/guardrails', { body: { name: 'x', workspace_id: gateway.owner.workspace_id }, key })).status).toBe(400)
+    expect((await ask('GET', `/guardrails?workspace_id=${gateway.memory.owner.workspace_id}`, { key })).status).toBe(400)
+    expect((await ask('POST', '/guardrails', { body: { name: 'x', workspace_id: gateway.memory.owner.workspace_id }, key })).status).toBe(
+      400,
+    )
   })
 })
 
@@ -517,13 +519,13 @@ describe('what is told', () => {
     const mine = createGuardrail(server, operator(server), { name: 'mine' })
     const deleted = deleteGuardrail(server, operator(server), gone.id)
     await Promise.all([catching, mine, deleted])
-    expect([...server.guardrails.values()].map(one => one.name).toSorted()).toEqual(['mine', 'theirs'])
+    expect([...server.memory.guardrails.values()].map(one => one.name).toSorted()).toEqual(['mine', 'theirs'])
     await updateGuardrail(terminal, operator(terminal), theirs.id, { name: 'changed' })
     await server.catchUp()
-    expect(server.guardrails.get(theirs.id)?.name).toBe('changed')
+    expect(server.memory.guardrails.get(theirs.id)?.name).toBe('changed')
     await deleteGuardrail(terminal, operator(terminal), theirs.id)
     await server.catchUp()
-    expect(server.guardrails.has(theirs.id)).toBe(false)
+    expect(server.memory.guardrails.has(theirs.id)).toBe(false)
     await Promise.all([server.close(), terminal.close()])
   })
 })

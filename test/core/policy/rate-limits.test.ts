@@ -7,8 +7,8 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { authenticate, operator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { infer } from '../../../src/core/inference/infer.ts'
-import type { Answer } from '../../../src/core/inference/settle.ts'
 import { randomIds } from '../../../src/core/kernel/ids.ts'
+import type { Answer } from '../../../src/core/language/answer.ts'
 import { reconfigure } from '../../../src/core/reconfigure.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { describedRoutes } from '../../../src/server/openapi.ts'
@@ -299,11 +299,11 @@ describe('free models', () => {
     expect(await statuses([first.ask(), first.ask()])).toEqual([200, 200])
     await first.gateway.close()
     const again = await open(new TestClock('2026-03-04T23:30:00.000Z'))
-    expect(again.gateway.rateLimits.freeToday()).toEqual({ limit: 3, used: 2 })
+    expect(again.gateway.traffic.rateLimits.freeToday()).toEqual({ limit: 3, used: 2 })
     expect([(await again.ask()).status, (await again.ask()).status]).toEqual([200, 429])
     await again.gateway.close()
     const nextDay = await open(new TestClock('2026-03-05T00:00:00.000Z'))
-    expect(nextDay.gateway.rateLimits.freeToday()).toEqual({ limit: 3, used: 0 })
+    expect(nextDay.gateway.traffic.rateLimits.freeToday()).toEqual({ limit: 3, used: 0 })
     await nextDay.gateway.close()
     rmSync(data, { recursive: true })
   })

@@ -4,9 +4,9 @@ import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import type { Actor } from '../../../src/core/identity/actor.ts'
+import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { type Plan, planRoute } from '../../../src/core/inference/plan.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
-import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { policyFor } from '../../../src/core/policy/effective.ts'
 import { fieldsOf, NOTHING } from '../../../src/core/policy/guardrails/fields.ts'
 import { textCall } from '../../support/call.ts'
@@ -104,17 +104,24 @@ const openCatalogue = (models: object[]) => {
 
 /** The guardrails put into force, as if they were read from the store. */
 async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]): Promise<void> {
-  gateway.guardrails.clear()
-  gateway.assignments.clear()
-  gateway.policies.clear()
+  gateway.memory.guardrails.deleteWhere(() => true)
+  gateway.memory.assignments.deleteWhere(() => true)
+  gateway.memory.policies.clear()
   const ids = [defaultGuardrailId(actor.workspace_id), 'of-the-member', 'of-the-key']
   for (const [i, one] of given.entries()) {
     if (!one) continue
     const record = { id: ids[i] ?? '', workspace_id: actor.workspace_id, name: 'g', revision: 1, created_at: '', updated_at: null }
-    gateway.guardrails.set(record.id, { ...NOTHING, ...(await fieldsOf(gateway, one)), ...record })
+    gateway.memory.guardrails.set(record.id, { ...NOTHING, ...(await fieldsOf(gateway, one)), ...record })
   }
   const assigned = (kind: 'key' | 'member', assignee: string, guardrail_id: string) =>
-    gateway.assignments.set(`${kind} ${assignee}`, { id: guardrail_id, guardrail_id, kind, assignee, assigned_by: null, created_at: '' })
+    gateway.memory.assignments.set(`${kind} ${assignee}`, {
+      id: guardrail_id,
+      guardrail_id,
+      kind,
+      assignee,
+      assigned_by: null,
+      created_at: '',
+    })
   assigned('member', actor.user_id, 'of-the-member')
   assigned('key', actor.key_hash ?? '', 'of-the-key')
 }
@@ -173,7 +180,7 @@ test(`in ${COMBINATIONS} combinations a plan has exactly the endpoints that no g
   await fc.assert(
     fc.asyncProperty(combination, async ({ catalogue, guardrails, models, routing }) => {
       const gateway = gateways[catalogue] as Gateway
-      const actor: Actor = { kind: 'inference', user_id: 'ada', workspace_id: gateway.owner.workspace_id, key_hash: 'k' }
+      const actor: Actor = { kind: 'inference', user_id: 'ada', workspace_id: gateway.memory.owner.workspace_id, key_hash: 'k' }
       await enforce(gateway, actor, guardrails)
       const { rules } = policyFor(gateway, actor)
       const outcome = attempted(() => planRoute(gateway, 'text', textCall({ models, routing }), { rules }))

@@ -4,9 +4,9 @@ import { listCallableModels } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
+import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
-import { defaultGuardrailId } from '../../../src/core/policy/default-guardrail.ts'
 import { policyFor } from '../../../src/core/policy/effective.ts'
 import { deleteGuardrail, type GuardrailChange, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { textCall } from '../../support/call.ts'
@@ -56,10 +56,10 @@ beforeAll(async () => {
   gateway = await testGateway({ config: CONFIG })
 })
 
-const id = () => defaultGuardrailId(gateway.owner.workspace_id)
+const id = () => defaultGuardrailId(gateway.memory.owner.workspace_id)
 
 beforeEach(async () => {
-  if (gateway.guardrails.has(id())) await deleteGuardrail(gateway, operator(gateway), id())
+  if (gateway.memory.guardrails.has(id())) await deleteGuardrail(gateway, operator(gateway), id())
 })
 
 const rule = (change: GuardrailChange) => updateGuardrail(gateway, operator(gateway), id(), change)
@@ -147,7 +147,7 @@ describe('providers', () => {
     expect(plan({}).endpoints.map(one => `${one.provider.slug} ${one.is_byok}`)).toEqual(['one true', 'one false', 'two false'])
     await rule({ ignored_providers: ['one'] })
     expect(serving('acme/small')).toEqual(['two'])
-    gateway.byok.delete(data.id)
+    gateway.memory.byok.delete(data.id)
   })
 })
 

@@ -147,7 +147,7 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
   expect(await inWorkspace()).toEqual([])
   await idp.patch(`/Groups/${group}`, { op: 'Add', path: 'members', value: [{ value: id }] })
 
-  await setWorkspaceMember(gateway, operator(gateway), gateway.owner.workspace_id, (await memberOf(id)).id, 'admin', 'manual')
+  await setWorkspaceMember(gateway, operator(gateway), gateway.memory.owner.workspace_id, (await memberOf(id)).id, 'admin', 'manual')
   const before = await memberOf(id)
   const { key } = await createKey(gateway, operator(gateway), { name: 'his', creator_user_id: before.id })
   expect((await idp.patch(`/Users/${id}`, { op: 'Replace', path: 'active', value: 'False' })).body.active).toBe(false)
@@ -159,7 +159,7 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
   const again = await idp.user('updated@acme.example')
   expect([again === id, (await memberOf(again)).id]).toEqual([false, before.id])
   expect([await opens(key), await inWorkspace()]).toEqual([401, []])
-  expect(await gateway.store.members.workspaceMember(gateway.owner.workspace_id, before.id)).toMatchObject({
+  expect(await gateway.store.members.workspaceMember(gateway.memory.owner.workspace_id, before.id)).toMatchObject({
     role: 'admin',
     source: 'manual',
   })
@@ -167,13 +167,18 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
 
 describe('a member who was here before', () => {
   test('becomes known to the identity provider by his address, and keeps his role', async () => {
-    await updateMember(gateway, operator(gateway), gateway.owner.user_id, { email: 'Owner@acme.example' })
+    await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, { email: 'Owner@acme.example' })
     const id = await idp.user('owner@acme.example', { name: { givenName: 'O' } })
-    expect(await memberOf(id)).toMatchObject({ id: gateway.owner.user_id, role: 'org:admin', first_name: 'O', email: 'owner@acme.example' })
+    expect(await memberOf(id)).toMatchObject({
+      id: gateway.memory.owner.user_id,
+      role: 'org:admin',
+      first_name: 'O',
+      email: 'owner@acme.example',
+    })
   })
 
   test('and owns the data directory cannot be deactivated, and stays a member when his user is deleted', async () => {
-    await updateMember(gateway, operator(gateway), gateway.owner.user_id, { email: 'owner@acme.example' })
+    await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, { email: 'owner@acme.example' })
     expect((await idp.ask('POST', '/Users', { schemas: [USER_ID], userName: 'owner@acme.example', active: false })).body.scimType).toBe(
       'mutability',
     )
@@ -183,7 +188,7 @@ describe('a member who was here before', () => {
       body: { scimType: 'mutability' },
     })
     expect((await idp.ask('DELETE', `/Users/${id}`)).status).toBe(204)
-    expect(await gateway.store.members.byIds([gateway.owner.user_id])).toMatchObject([{ active: true }])
+    expect(await gateway.store.members.byIds([gateway.memory.owner.user_id])).toMatchObject([{ active: true }])
   })
 })
 

@@ -1,6 +1,6 @@
 import OpenAI, { APIError } from 'openai'
-import { addDetail } from '../../../src/core/language/reasoning'
 import type { ReasoningDetail } from '../../../src/core/language/reasoning.ts'
+import { addDetail } from '../../../src/core/language/reasoning.ts'
 import { type Asking, type Dialect, nothingRead, PARAMETERS, type Reading } from './dialect.ts'
 
 /** OpenAI's own client. */

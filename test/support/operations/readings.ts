@@ -46,7 +46,7 @@ async function generationOf(gateway: Gateway, { workspace_id }: Actor): Promise<
 }
 
 async function mappingOf(gateway: Gateway): Promise<string> {
-  const input = { scim_group_id: await groupOf(gateway), workspace_id: gateway.owner.workspace_id, role: 'member' as const }
+  const input = { scim_group_id: await groupOf(gateway), workspace_id: gateway.memory.owner.workspace_id, role: 'member' as const }
   return (await createGroupMapping(gateway, operator(gateway), input)).data.id
 }
 

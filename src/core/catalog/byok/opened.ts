@@ -1,8 +1,8 @@
-import type { Gateway } from '../../gateway.ts'
 import type { ByokKey } from '../byok.ts'
 import type { Endpoint } from '../models.ts'
 import { publicSlugOf } from '../providers/called.ts'
 import type { Provider } from '../providers.ts'
+import type { CatalogWorld } from '../world.ts'
 import { providerWith } from './credential.ts'
 
 /** A key with what is in it, as calls use it. */
@@ -19,7 +19,7 @@ export interface OpenedKey {
 }
 
 /** The key opened. What `before` has of the same credential is kept. */
-export function opened(gateway: Gateway, key: ByokKey, before?: OpenedKey): OpenedKey {
+export function opened(gateway: CatalogWorld, key: ByokKey, before?: OpenedKey): OpenedKey {
   const endpoints = new WeakMap<Endpoint, Endpoint>()
   if (before?.key.sealed === key.sealed) return { ...before, key, endpoints }
   const text = textOf(gateway, key)
@@ -28,21 +28,21 @@ export function opened(gateway: Gateway, key: ByokKey, before?: OpenedKey): Open
 }
 
 /** What was sealed; undefined where it does not open. Without a secret nothing does, and the gateway runs all the same. */
-export function textOf(gateway: Gateway, { id, sealed }: ByokKey): string | undefined {
+export function textOf(gateway: CatalogWorld, { id, sealed }: ByokKey): string | undefined {
   try {
-    return gateway.seal().open(sealed, id)
+    return gateway.secrets.seal().open(sealed, id)
   } catch {
     return undefined
   }
 }
 
-function providersOf(gateway: Gateway, provider: string, text: string): Map<string, Provider> {
+function providersOf(gateway: CatalogWorld, provider: string, text: string): Map<string, Provider> {
   const made = knownAs(gateway, provider).map(known => providerWith(known, gateway.config.providers[known.slug], text))
   return new Map(made.filter(one => 'name' in one).map(one => [one.slug, one]))
 }
 
 /** The providers of ours that the public slug stands for. */
-export const knownAs = ({ catalog }: Gateway, provider: string): Provider[] =>
+export const knownAs = ({ catalog }: CatalogWorld, provider: string): Provider[] =>
   [...catalog.providers.values()].filter(({ slug }) => publicSlugOf(slug) === provider)
 
 /** Every key, in memory, by its id and by its workspace. */

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { attosPerToken } from '../../kernel/money'
+import { attosPerToken } from '../../kernel/money.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
 import type { Endpoint, Model } from '../models.ts'
 import type { Prices } from '../prices.ts'

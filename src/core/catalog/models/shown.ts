@@ -1,8 +1,18 @@
-import type { Measured } from '../../inference/health.ts'
-import { usdPerTokenText } from '../../kernel/money'
+import { usdPerTokenText } from '../../kernel/money.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
+import type { Percentiles } from '../../language/routing.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { FREE, type Prices, type Tier } from '../prices.ts'
+
+/** What was measured of an endpoint, in the public list's words: milliseconds to the first token, tokens per second, percents of calls. */
+export interface Measured {
+  status: number
+  uptime_last_5m: number | null
+  uptime_last_30m: number | null
+  uptime_last_1d: number | null
+  latency_last_30m: Percentiles | null
+  throughput_last_30m: Percentiles | null
+}
 
 /** What was shown of a model once. A model does not change. */
 const shown = new WeakMap<Model, ReturnType<typeof show>>()

@@ -1,5 +1,4 @@
 import { invalid } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Turn } from '../../language/message.ts'
@@ -7,13 +6,13 @@ import type { Params, Reasoning } from '../../language/params.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import type { Tool } from '../../language/tool.ts'
 import { marker, some, unknownOf } from '../fields.ts'
-import { webSearchOf } from '../plugins/web.ts'
 import { type CallContext, callBase } from '../routing.ts'
+import type { DialectWorld } from '../world.ts'
 import { modern } from './legacy.ts'
 import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
 
 /** A checked body → the call. Throws 400 where fields contradict each other. */
-export function understand(gateway: Gateway, actor: Actor, given: ChatRequest, context: CallContext): TextCall {
+export function understand(gateway: DialectWorld, actor: Actor, given: ChatRequest, context: CallContext): TextCall {
   const body = modern(given)
   return {
     ...callBase(gateway, actor, body, context),
@@ -22,7 +21,6 @@ export function understand(gateway: Gateway, actor: Actor, given: ChatRequest, c
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    ...webSearchOf(body.plugins),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
     extra: unknownOf(body, OURS) ?? {},
     betas: context.betas,

@@ -1,4 +1,4 @@
-import { usdOf } from '../../kernel/money'
+import { usdOf } from '../../kernel/money.ts'
 import { inputTokens, outputTokens, type Receipt } from '../../language/usage.ts'
 
 /** The chat usage object (specification, Usage objects; wire reference A.9): totals that include what their details name. */

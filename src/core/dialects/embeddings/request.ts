@@ -1,14 +1,14 @@
-import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
 import { isDataUrl } from '../../kernel/data-url.ts'
 import type { EmbeddingCall, EmbeddingInput, EmbeddingParams } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import { unknownOf } from '../fields.ts'
 import { type CallContext, callBase } from '../routing.ts'
+import type { DialectWorld } from '../world.ts'
 import { EmbeddingsRequest, type Input, type Part } from './schema.ts'
 
 /** A checked body → the call. Throws 400 where it names no provider at all. */
-export function understand(gateway: Gateway, actor: Actor, body: EmbeddingsRequest, context: CallContext): EmbeddingCall {
+export function understand(gateway: DialectWorld, actor: Actor, body: EmbeddingsRequest, context: CallContext): EmbeddingCall {
   const { model, provider, user, session_id, trace } = body
   return {
     ...callBase(gateway, actor, { model, ...given({ provider, user, session_id, trace }) }, context),

@@ -1,5 +1,5 @@
-import type { Answer } from '../../inference/settle.ts'
-import { usdOf } from '../../kernel/money'
+import { usdOf } from '../../kernel/money.ts'
+import type { Answer } from '../../language/answer.ts'
 import type { Vector } from '../../language/part.ts'
 import { inputTokens, type Receipt } from '../../language/usage.ts'
 

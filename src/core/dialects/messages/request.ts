@@ -1,4 +1,3 @@
-import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
@@ -6,13 +5,13 @@ import type { Block, Turn } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { marker, some, unknownOf } from '../fields.ts'
-import { webSearchOf } from '../plugins/web.ts'
 import { type CallContext, callBase } from '../routing.ts'
+import type { DialectWorld } from '../world.ts'
 import { type ContentBlock, type CustomTool, type Document, type Image, type Message, MessagesRequest, type ToolResult } from './schema.ts'
 import { reasoningOf, redactedOf } from './thinking.ts'
 
 /** A checked body → the call. Throws 400 where its wishes cannot be. */
-export function understand(gateway: Gateway, actor: Actor, body: MessagesRequest, context: CallContext): TextCall {
+export function understand(gateway: DialectWorld, actor: Actor, body: MessagesRequest, context: CallContext): TextCall {
   const { models = [], fallbacks, metadata } = body
   const wanted = [...models, ...(fallbacks ?? []).map(fallback => fallback.model)]
   return {
@@ -22,7 +21,6 @@ export function understand(gateway: Gateway, actor: Actor, body: MessagesRequest
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    ...webSearchOf(body.plugins),
     extra: extraOf(body),
     betas: context.betas,
   }

@@ -1,5 +1,5 @@
-import type { Answer } from '../../inference/settle.ts'
 import { type Json, parseObject } from '../../kernel/json.ts'
+import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ReceiptPart, TextPart } from '../../language/part.ts'
 import { Content } from './content.ts'

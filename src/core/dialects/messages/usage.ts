@@ -1,4 +1,4 @@
-import { usdOf } from '../../kernel/money'
+import { usdOf } from '../../kernel/money.ts'
 import { outputTokens, type Receipt, type Usage } from '../../language/usage.ts'
 
 const TIERS = ['standard', 'priority', 'batch']

@@ -1,12 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { conflict, notFound } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../actor.ts'
 import { type AuditEntry, auditEntry } from '../audit.ts'
 import { mustManageAll } from '../management.ts'
 import type { WorkspaceMember } from '../members.ts'
 import { organizationId } from '../organization.ts'
 import { PAGE, type ScimPage } from '../scim.ts'
+import type { IdentityWorld } from '../world.ts'
 import { keeperFor, type Mover, moverFor } from './memberships.ts'
 
 /** That whoever is in a group is in a workspace, in a role. Times in ISO 8601. */
@@ -61,7 +61,7 @@ export type GroupMappingDeletion = Static<typeof GroupMappingDeletion>
  * E1: puts everybody of a group into a workspace. A mapping that is there already with this role is applied again. Throws 403 for who
  * manages one workspace only, 404 for a group or a workspace that does not exist, and 409 where the group has another role there.
  */
-export async function createGroupMapping(gateway: Gateway, actor: Actor, input: NewGroupMapping) {
+export async function createGroupMapping(gateway: IdentityWorld, actor: Actor, input: NewGroupMapping) {
   mustManageAll(gateway, actor)
   const { scim_group_id, workspace_id, role } = input
   const now = gateway.clock.now().toISOString()
@@ -76,7 +76,7 @@ export async function createGroupMapping(gateway: Gateway, actor: Actor, input: 
 }
 
 /** One page of the mappings, the oldest first. Throws 403. */
-export async function listGroupMappings(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: ScimPage) {
+export async function listGroupMappings(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE }: ScimPage) {
   mustManageAll(gateway, actor)
   const { mappings } = gateway.store.scim
   const page = await mappings.page(offset, limit)
@@ -84,12 +84,12 @@ export async function listGroupMappings(gateway: Gateway, actor: Actor, { offset
 }
 
 /** One mapping. Throws 403, and 404. */
-export const getGroupMapping = async (gateway: Gateway, actor: Actor, id: string) => ({
+export const getGroupMapping = async (gateway: IdentityWorld, actor: Actor, id: string) => ({
   data: shown(gateway, await mappingOf(gateway, actor, id)),
 })
 
 /** Gives a group another role in its workspace. Throws 403, and 404. */
-export async function updateGroupMapping(gateway: Gateway, actor: Actor, id: string, { role }: GroupMappingChange) {
+export async function updateGroupMapping(gateway: IdentityWorld, actor: Actor, id: string, { role }: GroupMappingChange) {
   const mapping = await mappingOf(gateway, actor, id)
   const changed = { ...mapping, role, updated_at: gateway.clock.now().toISOString() }
   const entry = entryOf(gateway, actor, 'scim_group_mappings.update', mapping, changed)
@@ -101,7 +101,7 @@ export async function updateGroupMapping(gateway: Gateway, actor: Actor, id: str
  * Takes a mapping away. With `keep_members` those whom it has put into the workspace stay there as if by hand; without, they are out
  * unless another mapping puts them there. Throws 403, and 404.
  */
-export async function deleteGroupMapping(gateway: Gateway, actor: Actor, id: string, { keep_members }: GroupMappingDeletion) {
+export async function deleteGroupMapping(gateway: IdentityWorld, actor: Actor, id: string, { keep_members }: GroupMappingDeletion) {
   const mapping = await mappingOf(gateway, actor, id)
   const entry = entryOf(gateway, actor, 'scim_group_mappings.delete', mapping, null)
   const keep = keep_members === 'true' ? keeperFor(gateway, actor) : null
@@ -109,16 +109,22 @@ export async function deleteGroupMapping(gateway: Gateway, actor: Actor, id: str
   return { deleted: true as const }
 }
 
-async function mappingOf(gateway: Gateway, actor: Actor, id: string): Promise<GroupMapping> {
+async function mappingOf(gateway: IdentityWorld, actor: Actor, id: string): Promise<GroupMapping> {
   mustManageAll(gateway, actor)
   const mapping = await gateway.store.scim.mappings.byId(id)
   if (!mapping) throw notFound('SCIM group mapping not found')
   return mapping
 }
 
-const shown = (gateway: Gateway, mapping: GroupMapping) => ({ ...mapping, organization_id: organizationId(gateway) })
+const shown = (gateway: IdentityWorld, mapping: GroupMapping) => ({ ...mapping, organization_id: organizationId(gateway) })
 
-function entryOf(gateway: Gateway, actor: Actor, action: string, before: GroupMapping | null, after: GroupMapping | null): AuditEntry {
+function entryOf(
+  gateway: IdentityWorld,
+  actor: Actor,
+  action: string,
+  before: GroupMapping | null,
+  after: GroupMapping | null,
+): AuditEntry {
   const { id = '', workspace_id = null } = after ?? before ?? {}
   return auditEntry(gateway, actor, action, { id, workspace_id }, before, after)
 }

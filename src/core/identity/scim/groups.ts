@@ -1,11 +1,11 @@
 import { notFound } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import { type Json, objects, text } from '../../kernel/json.ts'
 import type { Actor } from '../actor.ts'
 import { type AuditEntry, auditEntry } from '../audit.ts'
 import { mustManageAll } from '../management.ts'
 import { organizationId } from '../organization.ts'
 import { PAGE, type ScimPage } from '../scim.ts'
+import type { IdentityWorld } from '../world.ts'
 import { type Mover, moverFor } from './memberships.ts'
 import { operationsOf, patched } from './patch.ts'
 import type { Known } from './query.ts'
@@ -57,7 +57,7 @@ export interface ScimGroupStore {
 }
 
 /** Makes a group. Names may be there twice: the id tells them apart. Throws 400 for what does not fit. */
-export async function createScimGroup(gateway: Gateway, actor: Actor, body: unknown): Promise<ScimGroup> {
+export async function createScimGroup(gateway: IdentityWorld, actor: Actor, body: unknown): Promise<ScimGroup> {
   const resource = resourceOf(GROUP, body)
   const now = gateway.clock.now().toISOString()
   const group = { id: gateway.ids.uuid(), ...namesOf(resource), version: 1, created_at: now, updated_at: now }
@@ -67,26 +67,26 @@ export async function createScimGroup(gateway: Gateway, actor: Actor, body: unkn
 }
 
 /** One group. Throws 404. */
-export async function getScimGroup({ store }: Gateway, id: string): Promise<ScimGroup> {
+export async function getScimGroup({ store }: IdentityWorld, id: string): Promise<ScimGroup> {
   const group = await store.scim.groups.byId(id)
   if (!group) throw notFound('Group not found')
   return group
 }
 
 /** Puts another resource in a group’s place, its members too. Throws 400, 404 and 412. */
-export function replaceScimGroup(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimGroup> {
+export function replaceScimGroup(gateway: IdentityWorld, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimGroup> {
   const resource = resourceOf(GROUP, body)
   return changeGroup(gateway, actor, id, when, () => resource)
 }
 
 /** Changes a group step by step, all or none: whoever comes or goes is moved in and out of workspaces with it. Throws 400, 404 and 412. */
-export function patchScimGroup(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimGroup> {
+export function patchScimGroup(gateway: IdentityWorld, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimGroup> {
   const operations = operationsOf(body)
   return changeGroup(gateway, actor, id, when, before => patched(GROUP, before, operations))
 }
 
 async function changeGroup(
-  gateway: Gateway,
+  gateway: IdentityWorld,
   actor: Actor,
   id: string,
   when: Precondition,
@@ -113,7 +113,7 @@ const isSame = (before: ScimGroup, members: string[], resource: Json, after: str
 }
 
 /** Takes a group away, its mappings and what they gave. Throws 404 and 412. */
-export async function deleteScimGroup(gateway: Gateway, actor: Actor, id: string, when: Precondition): Promise<void> {
+export async function deleteScimGroup(gateway: IdentityWorld, actor: Actor, id: string, when: Precondition): Promise<void> {
   const decide = (before: ScimGroup, members: string[]): GroupChange<null> => {
     mustBeCurrent(when, before)
     return { group: null, members: [], entry: entryOf(gateway, actor, 'scim_groups.delete', told(before, members, []), null) }
@@ -122,7 +122,7 @@ export async function deleteScimGroup(gateway: Gateway, actor: Actor, id: string
 }
 
 /** One page of the groups, the oldest first, as the management API shows them: `GET /scim/groups`. Throws 403. */
-export async function listScimGroups(gateway: Gateway, actor: Actor, { offset = 0, limit = PAGE }: ScimPage) {
+export async function listScimGroups(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE }: ScimPage) {
   mustManageAll(gateway, actor)
   const { groups } = gateway.store.scim
   const organization_id = organizationId(gateway)
@@ -160,5 +160,5 @@ const isMissingIn = (ids: string[]) => {
   return (id: string) => !there.has(id)
 }
 
-const entryOf = (gateway: Gateway, actor: Actor, action: string, before: ScimGroup | null, after: ScimGroup | null): AuditEntry =>
+const entryOf = (gateway: IdentityWorld, actor: Actor, action: string, before: ScimGroup | null, after: ScimGroup | null): AuditEntry =>
   auditEntry(gateway, actor, action, { id: (after ?? before)?.id ?? '', workspace_id: null }, before, after)

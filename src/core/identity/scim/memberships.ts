@@ -1,7 +1,7 @@
-import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../actor.ts'
 import type { AuditEntry } from '../audit.ts'
 import { newWorkspaceMember, type WorkspaceMember, workspaceMemberEntry } from '../members.ts'
+import type { IdentityWorld } from '../world.ts'
 
 /** Where what the groups of a member give differs from how he is in a workspace. */
 export interface Difference {
@@ -25,7 +25,7 @@ export type Mover = (difference: Difference) => Move
 
 /** What becomes of differences: who is granted a role has it, who is granted none is out. */
 export const moverFor =
-  (gateway: Gateway, actor: Actor): Mover =>
+  (gateway: IdentityWorld, actor: Actor): Mover =>
   ({ workspace_id, user_id, granted, current }) => {
     const after = granted && { ...(current ?? newWorkspaceMember(gateway, workspace_id, user_id)), role: granted, source: 'scim' as const }
     const verb = after ? (current ? 'update' : 'add') : 'remove'
@@ -34,6 +34,6 @@ export const moverFor =
 
 /** Who is left in a workspace by hand when a mapping goes, with the entry that tells of it. */
 export const keeperFor =
-  (gateway: Gateway, actor: Actor) =>
+  (gateway: IdentityWorld, actor: Actor) =>
   (current: WorkspaceMember): AuditEntry =>
     workspaceMemberEntry(gateway, actor, 'workspace_members.update', current, { ...current, source: 'manual' })

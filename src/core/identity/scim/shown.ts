@@ -1,5 +1,5 @@
-import type { Gateway } from '../../gateway.ts'
 import { type Json, objects, text } from '../../kernel/json.ts'
+import type { IdentityWorld } from '../world.ts'
 import type { ResourceType } from './attributes.ts'
 import { groupResource, type MemberOfGroup, type ScimGroup } from './groups.ts'
 import { knownBy, mentions, paged, type Query, sorted, wanted } from './query.ts'
@@ -9,7 +9,7 @@ import type { GroupOfUser, ScimUser } from './users.ts'
 import { tagOf } from './version.ts'
 
 /** Users as they are shown, with their groups. `base` is where SCIM is, without a slash at its end. */
-export async function shownUsers({ store }: Gateway, base: string, users: ScimUser[]): Promise<Json[]> {
+export async function shownUsers({ store }: IdentityWorld, base: string, users: ScimUser[]): Promise<Json[]> {
   const rows = users.length === 0 ? [] : await store.scim.users.groupsOf(users.map(({ id }) => id))
   const groups = Map.groupBy(rows, row => row.scim_user_id)
   return users.map(user => ({
@@ -22,7 +22,7 @@ export async function shownUsers({ store }: Gateway, base: string, users: ScimUs
 }
 
 /** Groups as they are shown, with their members. */
-export async function shownGroups({ store }: Gateway, base: string, groups: ScimGroup[]): Promise<Json[]> {
+export async function shownGroups({ store }: IdentityWorld, base: string, groups: ScimGroup[]): Promise<Json[]> {
   const rows = groups.length === 0 ? [] : await store.scim.groups.membersOf(groups.map(({ id }) => id))
   const members = Map.groupBy(rows, row => row.group_id)
   return groups.map(group => ({
@@ -35,21 +35,21 @@ export async function shownGroups({ store }: Gateway, base: string, groups: Scim
 }
 
 /** A page of the users that are asked for. Throws 400. */
-export async function searchScimUsers(gateway: Gateway, base: string, query: Query): Promise<Json> {
+export async function searchScimUsers(gateway: IdentityWorld, base: string, query: Query): Promise<Json> {
   const users = await gateway.store.scim.users.find(knownBy(USER, query))
   const bare = (user: ScimUser) => bareUser(base, user)
   return listOf(USER, query, users, 'groups', bare, some => shownUsers(gateway, base, some))
 }
 
 /** A page of the groups that are asked for. Throws 400. */
-export async function searchScimGroups(gateway: Gateway, base: string, query: Query): Promise<Json> {
+export async function searchScimGroups(gateway: IdentityWorld, base: string, query: Query): Promise<Json> {
   const groups = await gateway.store.scim.groups.find(knownBy(GROUP, query))
   const bare = (group: ScimGroup) => bareGroup(base, group)
   return listOf(GROUP, query, groups, 'members', bare, some => shownGroups(gateway, base, some))
 }
 
 /** A page of everything that is asked for, users before groups: `POST /.search`. Throws 400. */
-export async function searchScim(gateway: Gateway, base: string, query: Query): Promise<Json> {
+export async function searchScim(gateway: IdentityWorld, base: string, query: Query): Promise<Json> {
   const users = await searchScimUsers(gateway, base, query)
   const [found, shown] = [Number(users.totalResults), objects(users.Resources)]
   const rest = { ...query, startIndex: Math.max(1, query.startIndex - found), count: query.count - shown.length }

@@ -1,9 +1,9 @@
 import { GatewayError, notFound } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import { nextTurn } from '../../kernel/clock.ts'
 import type { Actor } from '../actor.ts'
 import { type AuditEntry, auditEntry } from '../audit.ts'
 import { mustManageAll } from '../management.ts'
+import type { IdentityWorld } from '../world.ts'
 import { type Mover, moverFor } from './memberships.ts'
 
 /** That every mapping is applied again. Times in ISO 8601. */
@@ -34,28 +34,28 @@ export interface SyncJobStore {
 const PATIENCE = 60_000
 
 /** Begins to apply every mapping again, and gives the job to ask for. Throws 403 for who manages one workspace only. */
-export async function createSyncJob(gateway: Gateway, actor: Actor) {
+export async function createSyncJob(gateway: IdentityWorld, actor: Actor) {
   const job = await queued(gateway, actor)
   void run(gateway, actor, job.id)
   return { data: job }
 }
 
 /** The same, to its end. */
-export async function finishSyncJob(gateway: Gateway, actor: Actor) {
+export async function finishSyncJob(gateway: IdentityWorld, actor: Actor) {
   const { id } = await queued(gateway, actor)
   await run(gateway, actor, id)
   return getSyncJob(gateway, actor, id)
 }
 
 /** A job as it stands. One whose process has ended has failed. Throws 403, and 404. */
-export async function getSyncJob(gateway: Gateway, actor: Actor, id: string) {
+export async function getSyncJob(gateway: IdentityWorld, actor: Actor, id: string) {
   mustManageAll(gateway, actor)
   const job = await gateway.store.scim.jobs.byId(id)
   if (!job) throw notFound('SCIM sync job not found')
   return { data: isAbandoned(job, gateway.clock.now()) ? await abandoned(gateway, job) : job }
 }
 
-async function queued(gateway: Gateway, actor: Actor): Promise<SyncJob> {
+async function queued(gateway: IdentityWorld, actor: Actor): Promise<SyncJob> {
   mustManageAll(gateway, actor)
   const created_at = gateway.clock.now().toISOString()
   const nothing = { synced_groups: null, deleted_groups: null, error_message: null, started_at: null, finished_at: null }
@@ -68,7 +68,7 @@ async function queued(gateway: Gateway, actor: Actor): Promise<SyncJob> {
 }
 
 /** Does the work of a job and writes down how it ended. Never throws: nobody waits for it who could be told. */
-async function run(gateway: Gateway, actor: Actor, id: string): Promise<void> {
+async function run(gateway: IdentityWorld, actor: Actor, id: string): Promise<void> {
   try {
     await gateway.store.scim.jobs.update(id, { status: 'running', started_at: now(gateway) })
     const synced_groups = await applied(gateway, actor)
@@ -79,7 +79,7 @@ async function run(gateway: Gateway, actor: Actor, id: string): Promise<void> {
   }
 }
 
-async function applied(gateway: Gateway, actor: Actor): Promise<number> {
+async function applied(gateway: IdentityWorld, actor: Actor): Promise<number> {
   const { jobs, groups } = gateway.store.scim
   const count = await groups.count()
   for (const workspace_id of await jobs.workspaces()) {
@@ -93,7 +93,7 @@ async function applied(gateway: Gateway, actor: Actor): Promise<number> {
 const isAbandoned = ({ status, started_at, created_at }: SyncJob, now: Date): boolean =>
   (status === 'queued' || status === 'running') && now.getTime() - Date.parse(started_at ?? created_at) > PATIENCE
 
-async function abandoned(gateway: Gateway, job: SyncJob): Promise<SyncJob> {
+async function abandoned(gateway: IdentityWorld, job: SyncJob): Promise<SyncJob> {
   const change = {
     status: 'failed' as const,
     error_message: 'The gateway was stopped before the sync ended. Please start another.',
@@ -103,7 +103,7 @@ async function abandoned(gateway: Gateway, job: SyncJob): Promise<SyncJob> {
   return { ...job, ...change }
 }
 
-const ended = (gateway: Gateway, id: string, change: Partial<SyncJob>) =>
+const ended = (gateway: IdentityWorld, id: string, change: Partial<SyncJob>) =>
   gateway.store.scim.jobs.update(id, { ...change, finished_at: now(gateway) })
 
-const now = ({ clock }: Gateway) => clock.now().toISOString()
+const now = ({ clock }: IdentityWorld) => clock.now().toISOString()

@@ -1,10 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { denied, notFound, unauthenticated } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import { type Actor, bearerOf, identify } from '../actor.ts'
 import { type AuditEntry, auditEntry } from '../audit.ts'
 import { hashOf, masked, withChecksum } from '../keys.ts'
 import { mustManageAll } from '../management.ts'
+import type { IdentityWorld } from '../world.ts'
 
 /** What an identity provider signs in with, as it is kept: never the secret, only its hash. Times in ISO 8601. */
 export interface ScimToken {
@@ -31,7 +31,7 @@ export const NewScimToken = Type.Object({ name: Type.String({ minLength: 1, maxL
 export type NewScimToken = Static<typeof NewScimToken>
 
 /** Creates a token. The plaintext leaves here once and is never stored: only its hash is. Throws 403 for who manages one workspace only. */
-export async function createScimToken(gateway: Gateway, actor: Actor, { name }: NewScimToken) {
+export async function createScimToken(gateway: IdentityWorld, actor: Actor, { name }: NewScimToken) {
   mustManageAll(gateway, actor)
   const plaintext = withChecksum(`gw-scim-v1-${gateway.ids.secret()}`)
   const token: ScimToken = {
@@ -47,13 +47,13 @@ export async function createScimToken(gateway: Gateway, actor: Actor, { name }: 
 }
 
 /** Every token, the oldest first. Throws 403. */
-export async function listScimTokens(gateway: Gateway, actor: Actor) {
+export async function listScimTokens(gateway: IdentityWorld, actor: Actor) {
   mustManageAll(gateway, actor)
   return { data: (await gateway.store.scim.tokens.all()).map(shown) }
 }
 
 /** Revokes a token: from the next request on it opens nothing, in whichever process. What came with it stays. Throws 403, and 404. */
-export async function revokeScimToken(gateway: Gateway, actor: Actor, id: string) {
+export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: string) {
   mustManageAll(gateway, actor)
   const token = (await gateway.store.scim.tokens.all()).find(one => one.id === id)
   if (!token) throw notFound('SCIM token not found')
@@ -65,15 +65,15 @@ export async function revokeScimToken(gateway: Gateway, actor: Actor, id: string
  * The identity provider behind an `Authorization` header. The store is asked each time: no call of a model stands behind this door, and
  * a token that was revoked is gone at once. Throws 401, and 403 for a good key of another kind.
  */
-export async function identifyScim(gateway: Gateway, authorization: string | null): Promise<Actor> {
+export async function identifyScim(gateway: IdentityWorld, authorization: string | null): Promise<Actor> {
   if (authorization === null || authorization === '') throw unauthenticated('Missing Authentication header')
   const token = await gateway.store.scim.tokens.byHash(hashOf(bearerOf(authorization)))
-  if (token) return { kind: 'scim', user_id: token.created_by, workspace_id: gateway.owner.workspace_id, key_hash: token.hash }
+  if (token) return { kind: 'scim', user_id: token.created_by, workspace_id: gateway.memory.owner.workspace_id, key_hash: token.hash }
   await identify(gateway, authorization)
   throw denied('Only SCIM tokens can perform this operation')
 }
 
 const shown = ({ hash: _, ...token }: ScimToken) => token
 
-const entryOf = (gateway: Gateway, actor: Actor, action: string, before: ScimToken | null, after: ScimToken | null): AuditEntry =>
+const entryOf = (gateway: IdentityWorld, actor: Actor, action: string, before: ScimToken | null, after: ScimToken | null): AuditEntry =>
   auditEntry(gateway, actor, action, { id: (after ?? before)?.id ?? '', workspace_id: null }, before, after)

@@ -1,10 +1,10 @@
 import { notFound } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import type { Actor } from '../actor.ts'
 import { type AuditEntry, auditEntry } from '../audit.ts'
 import { type Disabling, disableKeys, disablingOf } from '../keys.ts'
 import { type Member, memberEntry } from '../members.ts'
+import type { IdentityWorld } from '../world.ts'
 import { type Mover, moverFor } from './memberships.ts'
 import { operationsOf, patched } from './patch.ts'
 import type { Known } from './query.ts'
@@ -73,13 +73,13 @@ export interface ScimUserStore {
  * Makes a user: a member of the organization. Who has left and has the same address comes back, and a member who is here becomes known
  * to the identity provider. Throws 400 for what does not fit, and 409 for a name or an address that another user has.
  */
-export async function createScimUser(gateway: Gateway, actor: Actor, body: unknown): Promise<ScimUser> {
+export async function createScimUser(gateway: IdentityWorld, actor: Actor, body: unknown): Promise<ScimUser> {
   const resource = active(resourceOf(USER, body), true)
   const decide = (namesakes: Namesake[]) => arrival(gateway, actor, resource, namesakes)
   return (await settled(gateway, () => gateway.store.scim.users.insert(addressOf(resource), decide))).user
 }
 
-function arrival(gateway: Gateway, actor: Actor, resource: Json, namesakes: Namesake[]): UserChange<ScimUser> {
+function arrival(gateway: IdentityWorld, actor: Actor, resource: Json, namesakes: Namesake[]): UserChange<ScimUser> {
   const known = namesakes.find(({ isKnown, member }) => isKnown && member.active)
   if (known) throw taken('emails: expected an address that no other user has')
   const before = namesakes.find(({ isKnown }) => !isKnown)?.member ?? null
@@ -90,25 +90,31 @@ function arrival(gateway: Gateway, actor: Actor, resource: Json, namesakes: Name
 }
 
 /** One user. Throws 404. */
-export async function getScimUser({ store }: Gateway, id: string): Promise<ScimUser> {
+export async function getScimUser({ store }: IdentityWorld, id: string): Promise<ScimUser> {
   const user = await store.scim.users.byId(id)
   if (!user) throw notFound('User not found')
   return user
 }
 
 /** Puts another resource in a user's place. One that does not say whether he is active leaves that. Throws 400, 404, 409 and 412. */
-export function replaceScimUser(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimUser> {
+export function replaceScimUser(gateway: IdentityWorld, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimUser> {
   const resource = resourceOf(USER, body)
   return changeUser(gateway, actor, id, when, before => active(resource, before.active !== false))
 }
 
 /** Changes a user step by step, all or none. Whether he is active can be changed and not taken away. Throws 400, 404, 409 and 412. */
-export function patchScimUser(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimUser> {
+export function patchScimUser(gateway: IdentityWorld, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimUser> {
   const operations = operationsOf(body)
   return changeUser(gateway, actor, id, when, before => active(patched(USER, before, operations), before.active !== false))
 }
 
-async function changeUser(gateway: Gateway, actor: Actor, id: string, when: Precondition, next: (before: Json) => Json): Promise<ScimUser> {
+async function changeUser(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  when: Precondition,
+  next: (before: Json) => Json,
+): Promise<ScimUser> {
   const decide = (before: ScimUser, member: Member): UserChange<ScimUser> => {
     mustBeCurrent(when, before)
     const resource = next(before.resource)
@@ -124,10 +130,10 @@ async function changeUser(gateway: Gateway, actor: Actor, id: string, when: Prec
  * Takes a user away: his membership and his keys are disabled, and what groups have given him is gone. The owner of the data directory
  * stays a member. Throws 404 and 412.
  */
-export async function deleteScimUser(gateway: Gateway, actor: Actor, id: string, when: Precondition): Promise<void> {
+export async function deleteScimUser(gateway: IdentityWorld, actor: Actor, id: string, when: Precondition): Promise<void> {
   const decide = (before: ScimUser, member: Member): UserChange<null> => {
     mustBeCurrent(when, before)
-    const stays = member.id === gateway.owner.user_id
+    const stays = member.id === gateway.memory.owner.user_id
     const change = stays ? unchanged(member) : memberChange(gateway, actor, member, { ...before.resource, active: false })
     return { user: null, member: withEntry(change, entryOf(gateway, actor, 'scim_users.delete', before, null)) }
   }
@@ -138,7 +144,7 @@ export async function deleteScimUser(gateway: Gateway, actor: Actor, id: string,
  * Does it, and takes over in memory what it did to keys. A key that another process makes or disables at the same moment stands in the
  * way once.
  */
-async function settled<Change extends UserChange>(gateway: Gateway, run: () => Promise<Change>): Promise<Change> {
+async function settled<Change extends UserChange>(gateway: IdentityWorld, run: () => Promise<Change>): Promise<Change> {
   await gateway.catchUp()
   const change = await run().catch(async thrown => {
     if (!isConflict(thrown) || thrown.metadata.scimType) throw thrown
@@ -154,22 +160,22 @@ const withEntry = (change: MemberChange, entry: AuditEntry): MemberChange => ({ 
 const unchanged = (member: Member): MemberChange => ({ before: member, after: member, keys: null, entries: [] })
 
 /** What a user's resource makes of the member that he is. */
-function memberChange(gateway: Gateway, actor: Actor, before: Member | null, resource: Json): MemberChange {
+function memberChange(gateway: IdentityWorld, actor: Actor, before: Member | null, resource: Json): MemberChange {
   const now = gateway.clock.now().toISOString()
   const after = memberAfter(before ?? newMember(gateway, now), resource)
   if (!before) return { before, after, keys: null, entries: [memberEntry(gateway, actor, 'members.create', null, after)] }
   if (Bun.deepEquals(before, after)) return unchanged(before)
   const leaves = before.active && !after.active
-  if (leaves && before.id === gateway.owner.user_id)
+  if (leaves && before.id === gateway.memory.owner.user_id)
     throw refused('mutability', 'active: expected true, since the owner of the data directory cannot be deactivated')
   const changed = { ...after, updated_at: now }
   const entry = memberEntry(gateway, actor, leaves ? 'members.deactivate' : 'members.update', before, changed)
   return { before, after: changed, keys: leaves ? keysOf(gateway, actor, before) : null, entries: [entry] }
 }
 
-const keysOf = (gateway: Gateway, actor: Actor, { id }: Member) => disablingOf(gateway, actor, key => key.creator_user_id === id)
+const keysOf = (gateway: IdentityWorld, actor: Actor, { id }: Member) => disablingOf(gateway, actor, key => key.creator_user_id === id)
 
-const newMember = ({ ids }: Gateway, now: string): Member => ({
+const newMember = ({ ids }: IdentityWorld, now: string): Member => ({
   id: `user_${ids.uuid().replaceAll('-', '')}`,
   email: '',
   first_name: null,
@@ -207,7 +213,7 @@ function addressOf({ emails, userName }: Json): string {
 
 const active = (resource: Json, usual: boolean): Json => ({ ...resource, active: resource.active ?? usual })
 
-const entryOf = (gateway: Gateway, actor: Actor, action: string, before: ScimUser | null, after: ScimUser | null): AuditEntry =>
+const entryOf = (gateway: IdentityWorld, actor: Actor, action: string, before: ScimUser | null, after: ScimUser | null): AuditEntry =>
   auditEntry(gateway, actor, action, { id: (after ?? before)?.id ?? '', workspace_id: null }, told(before), told(after))
 
 const told = (user: ScimUser | null) =>

@@ -1,6 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { Opened } from '../../kernel/iterate.ts'
 import type { CommonPart } from '../../language/part.ts'
@@ -13,7 +12,8 @@ import { type KindOfWork, kinds } from '../kinds.ts'
 import { withMedia } from '../media.ts'
 import { withinHold } from '../need.ts'
 import { askedOf } from '../plan/wanted.ts'
-import type { Attempt, Running } from '../running.ts'
+import type { Attempt, Run, Step } from '../run.ts'
+import type { InferenceWorld } from '../world.ts'
 
 /** An answer that has begun: from here on nobody else may be asked. */
 export interface Begun<K extends Kind> extends Opened<AnswerPart<K>[]> {
@@ -35,29 +35,37 @@ export interface Try extends Attempt {
 }
 
 /** Asks one endpoint, and waits for the first meaningful part of its answer. Throws why there is none. */
-export async function tried<K extends Kind>(gateway: Gateway, running: Running<K>, one: Try, echoes: AnswerPart<K>[]): Promise<Begun<K>> {
+export async function tried<K extends Kind>(gateway: InferenceWorld, step: Step<K>, one: Try, echoes: AnswerPart<K>[]): Promise<Begun<K>> {
   const { endpoint, cancellation } = one
-  const kind: KindOfWork<K> = kinds[running.kind]
-  const protocol = protocolOf(running.kind, endpoint)
+  const { run } = step
+  const kind: KindOfWork<K> = kinds[run.kind]
+  const protocol = protocolOf(run.kind, endpoint)
   const began = gateway.clock.ticks()
-  const ready = withMedia(gateway, running.media, cancellation, kind, callFor(gateway, running, endpoint, protocol), protocol.takesUrls)
+  const ready = withMedia(gateway, run.media, cancellation, kind, callFor(gateway, step, endpoint, protocol), protocol.takesUrls)
   const call = ready instanceof Promise ? await ready : ready
   const request = protocol.request(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
-  running.attempts.push(one)
+  step.attempts.push(one)
+  gateway.events.publish('attempt.started', one)
   try {
     const { first, rest, sent } = await answered(gateway, one, { kind, protocol, call, request })
-    running.firstPart ??= gateway.clock.ticks()
-    gateway.health.answered(endpoint, sent, rest !== null)
+    if (run.firstPart === null) firstPart(gateway, run)
+    gateway.traffic.health.answered(endpoint, sent, rest !== null)
     return { endpoint, sent, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } catch (thrown) {
     const error = GatewayError.from(thrown)
     one.error = error
-    if (!cancellation.reason) gateway.health.failed(endpoint, error)
+    if (!cancellation.reason) gateway.traffic.health.failed(endpoint, error)
     throw error
   } finally {
     one.latency = Math.round(gateway.clock.ticks() - began)
   }
+}
+
+/** The client can be told something. */
+function firstPart(world: InferenceWorld, run: Run): void {
+  run.firstPart = world.clock.ticks()
+  world.events.publish('first.token', run)
 }
 
 function protocolOf<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
@@ -68,13 +76,13 @@ function protocolOf<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
 
 /** The call as its model is asked, with no more output than was set aside for it, in what the endpoint takes of it. */
 function callFor<K extends Kind>(
-  gateway: Gateway,
-  { kind, call, plan, hold, isBounded }: Running<K>,
+  gateway: InferenceWorld,
+  { run: { kind }, call, plan, hold, isBounded }: Step<K>,
   endpoint: Endpoint,
   { takesNames }: Protocol<K>,
 ): Work[K]['call'] {
   const { fitted, withoutNames }: KindOfWork<K> = kinds[kind]
-  const asked = askedOf(plan.models, call, endpoint)
+  const asked = plan ? askedOf(plan.models, call, endpoint) : call
   const payable = hold && isBounded ? withinHold(gateway, kind, asked, endpoint, hold) : asked
   const fitting = fitted(payable, endpoint)
   return takesNames ? fitting : withoutNames(fitting)
@@ -89,7 +97,7 @@ interface Asking<K extends Kind> {
 }
 
 /** The answer from its first meaningful part on, and when its request went out. */
-async function answered<K extends Kind>(gateway: Gateway, one: Try, { kind, protocol, call, request }: Asking<K>) {
+async function answered<K extends Kind>(gateway: InferenceWorld, one: Try, { kind, protocol, call, request }: Asking<K>) {
   const { endpoint, cancellation } = one
   const authorized = authorize(gateway, endpoint.provider, request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized

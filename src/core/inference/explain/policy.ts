@@ -1,12 +1,12 @@
 import { GatewayError } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { Actor } from '../../identity/actor.ts'
 import { managesAll, reaches } from '../../identity/management.ts'
-import { usdOf } from '../../kernel/money'
+import { usdOf } from '../../kernel/money.ts'
 import type { Bound, Ledger, Need } from '../../ledger/ledger.ts'
 import { appliedTo, type Policy } from '../../policy/effective.ts'
 import type { OpenedRule } from '../../policy/filters/rule.ts'
 import type { Finding } from '../../telemetry/generations.ts'
+import type { InferenceWorld } from '../world.ts'
 import type { Explanation } from './explanation.ts'
 
 type Explained = Explanation['policy']
@@ -23,7 +23,7 @@ export interface Question {
  * what its filters found in this one, and `need` is what it may come to; null where the call has not come so far.
  */
 export async function explainedPolicy(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   { asker, actor, policy }: Question,
   findings: Finding[] | null,
   need: Need | null,

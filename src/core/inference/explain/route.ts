@@ -1,7 +1,6 @@
 import { shownPrices } from '../../catalog/models/shown.ts'
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Gateway } from '../../gateway.ts'
-import { usdOf } from '../../kernel/money'
+import { usdOf } from '../../kernel/money.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { costOf } from '../../ledger/cost.ts'
 import type { Amounts } from '../../ledger/ledger.ts'
@@ -9,6 +8,7 @@ import { hedgeDelay } from '../attempt/hedge.ts'
 import { kinds } from '../kinds.ts'
 import { expectedUsage, needOf, withinHold } from '../need.ts'
 import type { Plan } from '../plan.ts'
+import type { InferenceWorld } from '../world.ts'
 import type { ExplainedEndpoint } from './explanation.ts'
 
 /** What decides about the endpoints of one call. */
@@ -24,7 +24,7 @@ export interface Route<K extends Kind> {
 }
 
 /** An endpoint that would be tried: what it costs, how it is, and what it would not get of the call. */
-export function explainedEndpoint<K extends Kind>(gateway: Gateway, route: Route<K>, endpoint: Endpoint): ExplainedEndpoint {
+export function explainedEndpoint<K extends Kind>(gateway: InferenceWorld, route: Route<K>, endpoint: Endpoint): ExplainedEndpoint {
   const { provider, model, upstreamModel, region, quantization, is_byok, prices } = endpoint
   return {
     provider: provider.slug,
@@ -37,10 +37,10 @@ export function explainedEndpoint<K extends Kind>(gateway: Gateway, route: Route
     pricing: shownPrices(prices),
     ...(prices ? { estimated_cost: estimated(gateway, route, endpoint), most: most(gateway, route, endpoint) } : UNPRICED),
     rests: rest(gateway, endpoint),
-    latency: gateway.health.measured(endpoint, 'latency'),
-    throughput: gateway.health.measured(endpoint, 'throughput'),
+    latency: gateway.traffic.health.measured(endpoint, 'latency'),
+    throughput: gateway.traffic.health.measured(endpoint, 'throughput'),
     hedge_after: endpoint === route.plan.endpoints.at(-1) ? null : hedgeDelay(gateway, route, endpoint),
-    sound_tool_calls: gateway.health.quality(endpoint),
+    sound_tool_calls: gateway.traffic.health.quality(endpoint),
     session: route.places.has(endpoint.id),
     chance: route.chances.get(endpoint) ?? null,
     ignored_parameters: kinds[route.kind].ignored(route.call, endpoint),
@@ -50,7 +50,7 @@ export function explainedEndpoint<K extends Kind>(gateway: Gateway, route: Route
 const UNPRICED = { estimated_cost: null, most: null }
 
 // The prompt as it is expected and no token of it cached, with all the output that it may have: how long an answer will be nobody knows.
-function estimated<K extends Kind>(gateway: Gateway, route: Route<K>, endpoint: Endpoint): ExplainedEndpoint['estimated_cost'] {
+function estimated<K extends Kind>(gateway: InferenceWorld, route: Route<K>, endpoint: Endpoint): ExplainedEndpoint['estimated_cost'] {
   const { tokens, bounded_by } = outputOf(gateway, route, endpoint)
   const { call, kind } = route
   const usage = expectedUsage(kind, call, tokens * choicesOf(kind, call))
@@ -72,7 +72,7 @@ const choicesOf = <K extends Kind>(kind: K, call: Work[K]['call']): number =>
   Number(kinds[kind].outputRate(call, { prompt: 0n, completion: 1n }))
 
 /** The tokens of output that one answer may have, and who says so. */
-function outputOf<K extends Kind>(gateway: Gateway, { kind, call, amounts }: Route<K>, endpoint: Endpoint) {
+function outputOf<K extends Kind>(gateway: InferenceWorld, { kind, call, amounts }: Route<K>, endpoint: Endpoint) {
   const bound = (of: Work[K]['call'], at = endpoint) => kinds[kind].outputBound(of, at)
   const asked = bound(call) ?? gateway.config.limits.max_tokens
   const payable = amounts ? (bound(withinHold(gateway, kind, call, endpoint, { amounts })) ?? asked) : asked
@@ -83,14 +83,14 @@ function outputOf<K extends Kind>(gateway: Gateway, { kind, call, amounts }: Rou
 }
 
 /** What the call may come to there, as far as limits let it. */
-function most<K extends Kind>(gateway: Gateway, { kind, call, amounts }: Route<K>, endpoint: Endpoint): number {
+function most<K extends Kind>(gateway: InferenceWorld, { kind, call, amounts }: Route<K>, endpoint: Endpoint): number {
   const { own, byok } = needOf(gateway, kind, call, [endpoint]).most
   const needed = own ?? byok ?? 0n
   const allowed = (endpoint.is_byok ? amounts?.byok : amounts?.own) ?? needed
   return Math.min(usdOf(needed), usdOf(allowed))
 }
 
-function rest({ health, clock }: Gateway, endpoint: Endpoint): ExplainedEndpoint['rests'] {
+function rest({ traffic: { health }, clock }: InferenceWorld, endpoint: Endpoint): ExplainedEndpoint['rests'] {
   const found = health.restOf(endpoint)
   if (!found) return null
   const until = new Date(clock.now().getTime() + found.until - clock.ticks())

@@ -2,28 +2,43 @@ import type { GatewayError } from '../../errors.ts'
 import type { Opened } from '../../kernel/iterate.ts'
 import type { AnswerPart, Kind } from '../../language/work.ts'
 import { type AnswerFilter, type KindOfWork, kinds } from '../kinds.ts'
-import type { Running } from '../running.ts'
+import type { PluginUse } from '../plugin.ts'
+import type { Run } from '../run.ts'
 
 /**
- * The answer as the content filters leave it, or nothing where none looks at answers. `read` sees what the provider said, whatever is left
- * of it: that is what is charged. What blocks the answer ends it with 403, and the provider is told to stop.
+ * The answer as plugins and content filters leave it, or nothing where none looks at answers. `read` sees what the provider said, whatever is
+ * left of it: that is what is charged. What blocks the answer ends it with 403, and the provider is told to stop.
  */
 export function filteredAnswer<K extends Kind>(
-  running: Running<K>,
-  { first, rest }: Opened<AnswerPart<K>[]>,
+  run: Run<K>,
+  uses: PluginUse[],
+  answer: Opened<AnswerPart<K>[]>,
   read: (batch: AnswerPart<K>[]) => void,
 ): Opened<AnswerPart<K>[]> | null {
-  const { filtering, call } = running
-  const screen = filtering?.filters.answered
-  const kind: KindOfWork<K> = kinds[running.kind]
-  const filter = screen && kind.answerFilter?.(call, filtering, screen)
-  if (!filter) return null
-  // How an answer begins and what it counts are no words: they need not wait, and a message begins with them.
-  return {
-    first: first.filter(part => !isOfChoice(part)),
-    rest: new FilteredAnswer(filter as AnswerFilter<AnswerPart<K>>, first, rest, read),
-  }
+  let left: Opened<AnswerPart<K>[]> | null = null
+  for (const filter of filtersOf(run, uses)) left = left ? layer(filter, left, () => undefined) : layer(filter, answer, read)
+  return left
 }
+
+/** Those that look at the answer: plugins first, so that content filters see what the client would. */
+function filtersOf<K extends Kind>(run: Run<K>, uses: PluginUse[]): AnswerFilter<AnswerPart<K>>[] {
+  const { filtering, call } = run
+  const screen = filtering?.filters.answered
+  const kind: KindOfWork<K> = kinds[run.kind]
+  const own = uses.flatMap(({ plugin, options }) => plugin.after?.(run, options) ?? [])
+  const content = screen && kind.answerFilter?.(call, filtering, screen)
+  return [...own, ...(content ? [content] : [])] as AnswerFilter<AnswerPart<K>>[]
+}
+
+// How an answer begins and what it counts are no words: they need not wait, and a message begins with them.
+const layer = <Part extends object>(
+  filter: AnswerFilter<Part>,
+  { first, rest }: Opened<Part[]>,
+  read: (batch: Part[]) => void,
+): Opened<Part[]> => ({
+  first: first.filter(part => !isOfChoice(part)),
+  rest: new FilteredAnswer(filter, first, rest, read),
+})
 
 const isOfChoice = (part: object) => 'choice' in part
 

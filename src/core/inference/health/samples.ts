@@ -1,12 +1,10 @@
-import { PERCENTILES, type Percentile } from '../../language/routing.ts'
+import { PERCENTILES, type Percentiles } from '../../language/routing.ts'
 
 /** The last of them are remembered, and no more. */
 const MOST = 128
 
 /** Plans look at them far more often than they change: they are counted once in so many milliseconds. */
 const FRESH = 1_000
-
-export type Percentiles = Record<Percentile, number>
 
 /** What is rare among fewer than these cannot be told: of twenty, nineteen are 95 of a hundred. */
 const LEAST = 20

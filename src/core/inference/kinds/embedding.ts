@@ -1,10 +1,11 @@
 import type { EmbeddingCall, EmbeddingInput } from '../../language/call.ts'
 import type { EmbeddingPart } from '../../language/part.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
-import type { Counter, ExpectedInput, KindOfWork, Meter } from '../kinds.ts'
+import type { Counter, ExpectedInput } from '../../tokenizers/prompt.ts'
+import { contentBound, contentEstimate, largestContent } from '../../tokenizers/prompt.ts'
+import type { KindOfWork, Meter } from '../kinds.ts'
 import { reworded } from './embedding/passages.ts'
 import { namedBy, withUrl } from './text/media.ts'
-import { contentBound, contentEstimate, largestContent } from './text/prompt.ts'
 
 /** Vectors of texts and of whatever else a model has vectors for. It costs what is read: nothing is written. */
 export const embedding: KindOfWork<'embedding'> = {

@@ -1,14 +1,19 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { type Group, leaningsOf, sortFor } from '../plan.ts'
+import type { InferenceWorld } from '../world.ts'
 import { lotPriceAmong, misses } from './order.ts'
 
 /**
  * The probability with which each endpoint is the first that is asked, before anybody has drawn: who neither rests nor misses what is
  * preferred nor stands behind others anyway shares it by the inverse square of the price. Null for endpoints whose order is no matter of luck.
  */
-export function chancesOf<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], groups: Group[]): Map<Endpoint, number | null> {
+export function chancesOf<K extends Kind>(
+  gateway: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  groups: Group[],
+): Map<Endpoint, number | null> {
   const runners = groups.flatMap((group, g) => group.turns.flatMap((turn, t) => runnersIn(gateway, kind, call, group, turn, [g, t])))
   const foremost = runners.reduce<Runner | undefined>((best, one) => (best && isBefore(best, one) ? best : one), undefined)
   const sharing = runners.filter(one => foremost && !isBefore(foremost, one))
@@ -27,14 +32,17 @@ interface Runner {
 }
 
 function runnersIn<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   group: Group,
   turn: Endpoint[],
   places: number[],
 ): Runner[] {
-  const { health, config } = gateway
+  const {
+    traffic: { health },
+    config,
+  } = gateway
   const isSorted = call.routing.order !== undefined || sortFor(call.routing, group) !== undefined
   const price = lotPriceAmong(turn)
   const leanings = leaningsOf(gateway, kind, call, group, turn)

@@ -1,12 +1,12 @@
 import type { OpenedKey } from '../../catalog/byok/opened.ts'
 import type { Catalog, Endpoint, Model } from '../../catalog/models.ts'
-import type { Gateway } from '../../gateway.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Rule } from '../../policy/rules.ts'
 import { turnsOf } from '../byok.ts'
 import { kinds } from '../kinds.ts'
 import { unsupportedBy } from '../parameters.ts'
 import type { Session } from '../sessions.ts'
+import type { InferenceWorld } from '../world.ts'
 import type { Dropped } from './refusal.ts'
 import { forbidding } from './wishes.ts'
 
@@ -16,6 +16,8 @@ export interface Held {
   own: OpenedKey[]
   rules: Rule[]
   session: Session | null
+  /** The id of the endpoint that has answered the step before. */
+  at?: string
 }
 
 /** A call for which a router chooses, and what it is held to. */
@@ -73,7 +75,7 @@ const INPUTS = ['image', 'audio', 'video', 'file'] as const
  * added to `excluded`.
  */
 export function choicesAmong(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   models: Model[],
   asked: Asked,
   needs: Needs,
@@ -93,7 +95,7 @@ export function choicesAmong(
 
 const NONE: Endpoint[] = []
 
-function endpointsFor(gateway: Gateway, model: Model, { call, own, rules }: Asked, needs: Needs, excluded: Excluded): Endpoint[] {
+function endpointsFor(gateway: InferenceWorld, model: Model, { call, own, rules }: Asked, needs: Needs, excluded: Excluded): Endpoint[] {
   const withheld: Dropped[] = []
   const turns = turnsOf(gateway, model, own, withheld)
   for (const { by } of withheld) excluded.by.add(by)

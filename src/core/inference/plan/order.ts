@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Gateway } from '../../gateway.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences, type SortKey } from '../../language/routing.ts'
+import type { Health } from '../health.ts'
+import type { InferenceWorld } from '../world.ts'
 import { isCalled } from './names.ts'
 
 /** The endpoints that the caller has named first, as they are named. The others stay as they are. */
@@ -15,9 +16,9 @@ export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {
  * The best first: the cheapest, by the median of the last five minutes the quickest, or who calls tools best as far as a day's answers tell, of
  * equals the cheapest. An unknown price comes last.
  */
-export function sorted(gateway: Gateway, endpoints: Endpoint[], sort: SortKey, streamed: boolean): Endpoint[] {
+export function sorted(gateway: InferenceWorld, endpoints: Endpoint[], sort: SortKey, streamed: boolean): Endpoint[] {
   if (sort === 'exacto')
-    return by(sorted(gateway, endpoints, 'price', streamed), endpoint => -(gateway.health.quality(endpoint)?.lower ?? UNJUDGED))
+    return by(sorted(gateway, endpoints, 'price', streamed), endpoint => -(gateway.traffic.health.quality(endpoint)?.lower ?? UNJUDGED))
   const badness = badnessBy(gateway, sort, streamed)
   return by(endpoints, endpoint => badness(endpoint))
 }
@@ -26,7 +27,11 @@ export function sorted(gateway: Gateway, endpoints: Endpoint[], sort: SortKey, s
 const UNJUDGED = 0.5
 
 // Who was not measured goes first where this call would measure him, or nobody ever would.
-function badnessBy({ health }: Gateway, sort: Exclude<SortKey, 'exacto'>, streamed: boolean): (endpoint: Endpoint) => number {
+function badnessBy(
+  { traffic: { health } }: InferenceWorld,
+  sort: Exclude<SortKey, 'exacto'>,
+  streamed: boolean,
+): (endpoint: Endpoint) => number {
   switch (sort) {
     case 'price':
       return endpoint => priceOf(endpoint) ?? Number.POSITIVE_INFINITY
@@ -42,7 +47,7 @@ function badnessBy({ health }: Gateway, sort: Exclude<SortKey, 'exacto'>, stream
  * reference K.1), and so on among the rest. Free ones come before all that cost something, one as likely as another; one whose price
  * nobody knows is taken to be as dear as the dearest of the others. As they are listed, where the config says so.
  */
-export function drawn({ config, random }: Gateway, endpoints: Endpoint[]): Endpoint[] {
+export function drawn({ config, ids: { random } }: InferenceWorld, endpoints: Endpoint[]): Endpoint[] {
   if (config.routing.choice === 'listed' || endpoints.length < 2) return endpoints
   const price = lotPriceAmong(endpoints)
   // A race: who waits for a time with the mean of 1/weight comes first with the probability of his weight.
@@ -58,7 +63,7 @@ export function lotPriceAmong(endpoints: Endpoint[]): (endpoint: Endpoint) => nu
 }
 
 /** Those who call tools worse than the best of them does, beyond what chance explains. Nobody is of whom too little is known. */
-export function worse({ health }: Gateway, endpoints: Endpoint[]): Set<Endpoint> {
+export function worse({ traffic: { health } }: InferenceWorld, endpoints: Endpoint[]): Set<Endpoint> {
   const best = endpoints.reduce((most, endpoint) => Math.max(most, health.quality(endpoint)?.lower ?? 0), 0)
   return best === 0 ? NOBODY : new Set(endpoints.filter(endpoint => (health.quality(endpoint)?.upper ?? 1) < best))
 }
@@ -72,14 +77,14 @@ const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(prices
  * The same endpoints, with those put behind that miss a preferred throughput or latency, and behind them those that rest, the
  * first to be well again first. What was not measured misses nothing.
  */
-export function deferred({ health }: Gateway, endpoints: Endpoint[], routing: RoutingPreferences): Endpoint[] {
+export function deferred({ traffic: { health } }: InferenceWorld, endpoints: Endpoint[], routing: RoutingPreferences): Endpoint[] {
   const meeting = by(endpoints, endpoint => Number(misses(health, endpoint, routing)))
   return by(meeting, endpoint => health.restsUntil(endpoint))
 }
 
 /** Whether what was measured of the endpoint is worse than what the caller prefers. */
 export function misses(
-  health: Gateway['health'],
+  health: Health,
   endpoint: Endpoint,
   { preferred_min_throughput: least, preferred_max_latency: most }: RoutingPreferences,
 ): boolean {

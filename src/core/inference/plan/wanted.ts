@@ -1,10 +1,11 @@
 import type { Endpoint, Model } from '../../catalog/models.ts'
-import type { Gateway } from '../../gateway.ts'
 import { own } from '../../kernel/json.ts'
 import type { SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { kinds } from '../kinds.ts'
+import { withPlugins } from '../plugin.ts'
 import type { Stage, Strategy } from '../routing-metadata.ts'
+import type { InferenceWorld } from '../world.ts'
 import type { Held } from './choices.ts'
 import type { Chosen } from './chosen.ts'
 import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
@@ -32,7 +33,7 @@ export interface WantedModel<K extends Kind> {
  * chooses. Throws 400 for one that is not in the catalogue or does another kind of work, and 404 where nothing but routers is named and
  * they have nothing to choose from.
  */
-export function wantedBy<K extends Kind>(gateway: Gateway, kind: K, call: Work[K]['call'], held: Held): Wanted<K> {
+export function wantedBy<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], held: Held): Wanted<K> {
   const models = new Map<string, WantedModel<K>>()
   const choices: Choices = new Map()
   for (const slug of call.models) {
@@ -52,7 +53,7 @@ type Choices = Map<string, Chosen>
 
 // Another name of a router chooses the same once more, and adds nothing.
 function modelsChosen<K extends Kind>(
-  gateway: Gateway,
+  gateway: InferenceWorld,
   kind: K,
   call: Work[K]['call'],
   route: Route,
@@ -64,7 +65,7 @@ function modelsChosen<K extends Kind>(
   if (variant !== '' && !sort && !kinds[kind].variantsOf(shown).includes(variant)) throw unknownModel(gateway.catalog, slug)
   const choice = route.router + (sort ? '' : variant)
   if (choices.has(choice)) return []
-  const asked = kinds[kind].asked(call, variant)
+  const asked = withPlugins(gateway, kinds[kind].asked(call, variant))
   const chosen = chosenBy(gateway, kind, route, asked, held)
   choices.set(choice, chosen)
   return chosen.models.map(model => ({ model, sort, asked, route }))
@@ -81,7 +82,8 @@ export const routeTo = (models: WantedModel<Kind>[], endpoint: Endpoint | null):
 /** Variants that are a way of sorting (wire reference K.4). */
 const SORTS: Record<string, SortKey> = { ':nitro': 'throughput', ':floor': 'price', ':exacto': 'exacto' }
 
-function modelMeant<K extends Kind>({ catalog }: Gateway, kind: K, call: Work[K]['call'], slug: string): WantedModel<K> {
+function modelMeant<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], slug: string): WantedModel<K> {
+  const { catalog } = gateway
   const { base, variant } = catalog.models.has(slug) ? { base: slug, variant: '' } : parted(slug)
   const model = catalog.models.get(base)
   if (!model) throw unknownModel(catalog, slug)
@@ -91,7 +93,7 @@ function modelMeant<K extends Kind>({ catalog }: Gateway, kind: K, call: Work[K]
   const variants = variantsOf(model)
   if (variant !== '' && !sort && !variants.includes(variant))
     throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
-  return { model, sort, asked: asked(call, variant) }
+  return { model, sort, asked: withPlugins(gateway, asked(call, variant)) }
 }
 
 /** The name of a model, and what stands behind it. */
@@ -101,7 +103,7 @@ function parted(slug: string): { base: string; variant: string } {
 }
 
 // Another name of a model is an alias of it; one that moves on to the newest of a family says so (wire reference K.4).
-function strategyOf(gateway: Gateway, slug: string): Strategy {
+function strategyOf(gateway: InferenceWorld, slug: string): Strategy {
   const { catalog } = gateway
   if (slug.startsWith('~')) return 'latest'
   const router = routeOf(gateway, slug)?.router

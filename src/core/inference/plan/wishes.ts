@@ -1,10 +1,10 @@
 import type { Endpoint, Model } from '../../catalog/models.ts'
 import type { Prices } from '../../catalog/prices.ts'
-import { attosOfUsd, attosPerToken } from '../../kernel/money'
+import { attosOfUsd, attosPerToken } from '../../kernel/money.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { protocols } from '../../protocols/registry.ts'
-import { LARGEST_PICTURE } from '../kinds/text/prompt.ts'
+import { LARGEST_PICTURE } from '../../tokenizers/prompt.ts'
 import { kinds } from '../kinds.ts'
 import { isCalled } from './names.ts'
 

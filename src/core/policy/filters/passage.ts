@@ -1,4 +1,4 @@
-import type { Passage } from '../../language/passage'
+import type { Passage } from '../../language/passage.ts'
 import { screenedJson } from './json-text.ts'
 import { redactedPieces } from './redact.ts'
 import type { Match } from './rule.ts'

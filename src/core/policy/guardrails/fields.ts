@@ -3,13 +3,13 @@ import { PUBLIC_PROVIDERS } from '../../catalog/byok/providers.data.ts'
 import { modelCalled } from '../../catalog/models.ts'
 import { slugsOfCalled } from '../../catalog/providers/called.ts'
 import { invalid } from '../../errors.ts'
-import type { Gateway } from '../../gateway.ts'
-import { nanosOf } from '../../kernel/money'
-import { PERIODS } from '../../kernel/periods'
+import { nanosOf } from '../../kernel/money.ts'
+import { PERIODS } from '../../kernel/periods.ts'
 import { REGIONS } from '../../language/region.ts'
 import { LABELS } from '../filters/labels.data.ts'
 import { checkPattern, MOST_PATTERNS } from '../filters.ts'
 import type { Guardrail } from '../guardrails.ts'
+import type { PolicyWorld } from '../world.ts'
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
 const oneOf = <const Words extends readonly string[]>(words: Words) =>
@@ -101,7 +101,7 @@ const ZDR_GROUPS = [
  * is copied into each group that is not given. Throws 400 for a model or a provider that nobody is called, since a misspelt one would
  * ignore nothing, and for a pattern that cannot be scanned with.
  */
-export async function fieldsOf(gateway: Gateway, given: Given): Promise<Partial<Fields>> {
+export async function fieldsOf(gateway: PolicyWorld, given: Given): Promise<Partial<Fields>> {
   const { allowed_models, ignored_models, allowed_providers, ignored_providers, content_filter_builtins, content_filters, limit_usd } =
     given
   for (const [i, { pattern }] of content_filters?.entries() ?? []) await checkPattern(pattern, `content_filters.${i}.pattern`)
@@ -138,12 +138,12 @@ const builtinOf = ({ slug, action, scan_scope }: Omit<Static<typeof Builtin>, 'l
   ...(scan_scope === undefined ? {} : { scan_scope }),
 })
 
-function modelsOf(gateway: Gateway, field: string, said: string[] | null | undefined): string[] | null | undefined {
+function modelsOf(gateway: PolicyWorld, field: string, said: string[] | null | undefined): string[] | null | undefined {
   const slugs = said?.map((name, i) => modelCalled(gateway, name)?.id ?? unknown(field, i, name, 'a model of this gateway'))
   return slugs ? [...new Set(slugs)] : (said as null | undefined)
 }
 
-function providersOf({ catalog }: Gateway, field: string, said: string[] | null | undefined): string[] | null | undefined {
+function providersOf({ catalog }: PolicyWorld, field: string, said: string[] | null | undefined): string[] | null | undefined {
   const isKnown = (name: string) => PUBLIC_PROVIDERS.includes(name) || slugsOfCalled(catalog.providers.values(), name).length > 0
   for (const [i, name] of said?.entries() ?? []) if (!isKnown(name)) unknown(field, i, name, 'a provider that is known')
   return said && [...new Set(said)]

@@ -1,4 +1,4 @@
-import type { Quirks } from '../../config/quirks'
+import type { Quirks } from '../../config/quirks.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ResponseFormat } from '../../language/params.ts'
 import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-words.ts'

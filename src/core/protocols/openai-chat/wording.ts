@@ -1,4 +1,4 @@
-import type { Quirks } from '../../config/quirks'
+import type { Quirks } from '../../config/quirks.ts'
 
 /** The parameters under the server's own names, without those that it refuses. */
 export function inItsWords(body: Record<string, unknown>, { renamed, dropped }: Quirks): Record<string, unknown> {

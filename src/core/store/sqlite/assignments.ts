@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
-import type { Assignment, AssignmentStore } from '../../policy/assignments'
-import { auditInsert } from './audit'
-import type { Tables } from './tables'
-import type { Write } from './write'
+import type { Assignment, AssignmentStore } from '../../policy/assignments.ts'
+import { auditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import type { Write } from './write.ts'
 
 /** Who has which guardrail, in SQL: a table for keys and one for members. */
 export function assignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {

@@ -1,8 +1,8 @@
 import type { Compilable, Kysely, Selectable } from 'kysely'
-import type { AuditEntry, AuditFilter, AuditStore } from '../../identity/audit'
-import { parseObject } from '../../kernel/json'
-import { usdOf } from '../../kernel/money'
-import type { Tables } from './tables'
+import type { AuditEntry, AuditFilter, AuditStore } from '../../identity/audit.ts'
+import { parseObject } from '../../kernel/json.ts'
+import { usdOf } from '../../kernel/money.ts'
+import type { Tables } from './tables.ts'
 
 /** What was changed, in SQL. Only `auditInsert` adds to it, and the table itself refuses to lose anything. */
 export function auditStore(kysely: Kysely<Tables>): AuditStore {

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
-import { type Budget, type BudgetStore, mustDecrease } from '../../policy/budgets'
-import { auditInsert } from './audit'
-import type { Tables } from './tables'
-import { isThere } from './workspaces'
-import { check, type Statement, type Write } from './write'
+import { type Budget, type BudgetStore, mustDecrease } from '../../policy/budgets.ts'
+import { auditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import { isThere } from './workspaces.ts'
+import { check, type Statement, type Write } from './write.ts'
 
 /** Budgets in SQL. */
 export function budgetStore(kysely: Kysely<Tables>, write: Write): BudgetStore {

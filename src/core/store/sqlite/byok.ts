@@ -1,10 +1,10 @@
 import type { Kysely, Selectable } from 'kysely'
-import type { ByokKey, ByokStore } from '../../catalog/byok'
-import { auditInsert } from './audit'
-import { columnsOf, listOf } from './columns'
-import type { ByokTable, Tables } from './tables'
-import { isLive } from './workspaces'
-import type { Write } from './write'
+import type { ByokKey, ByokStore } from '../../catalog/byok.ts'
+import { auditInsert } from './audit.ts'
+import { columnsOf, listOf } from './columns.ts'
+import type { ByokTable, Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
+import type { Write } from './write.ts'
 
 /** Callers' own provider keys in SQL, sealed. */
 export function byokStore(kysely: Kysely<Tables>, write: Write): ByokStore {

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
-import type { CreditStore } from '../../ledger/credits'
-import { auditInsert } from './audit'
-import type { Tables } from './tables'
-import type { Write } from './write'
+import type { CreditStore } from '../../ledger/credits.ts'
+import { auditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import type { Write } from './write.ts'
 
 /** Credits in SQL. The table itself refuses to lose any. */
 export function creditStore(kysely: Kysely<Tables>, write: Write): CreditStore {

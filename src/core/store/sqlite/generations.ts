@@ -1,12 +1,12 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
-import { GatewayError } from '../../errors'
-import type { DaySpend, StepCharge } from '../../ledger/ledger'
-import type { Generation, GenerationStore } from '../../telemetry/generations'
-import type { Entry } from '../../telemetry/recorder'
-import { ledgerWriter } from './ledger'
-import { outboxWriter } from './outbox'
-import type { Tables } from './tables'
+import { GatewayError } from '../../errors.ts'
+import type { DaySpend, StepCharge } from '../../ledger/ledger.ts'
+import type { Generation, GenerationStore } from '../../telemetry/generations.ts'
+import type { Entry } from '../../telemetry/recorder.ts'
+import { ledgerWriter } from './ledger.ts'
+import { outboxWriter } from './outbox.ts'
+import type { Tables } from './tables.ts'
 
 /** Every column, and what of a generation stands in it: the three kinds of value that SQL has not are written out. */
 const COLUMNS: { [Name in keyof Generation]: (one: Generation) => Value } = {

@@ -1,11 +1,11 @@
 import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
-import { conflict } from '../../errors'
-import type { Guardrail, GuardrailStore } from '../../policy/guardrails'
-import { auditInsert } from './audit'
-import { columnsOf, listOf } from './columns'
-import type { Tables } from './tables'
-import { isLive } from './workspaces'
-import { type Check, check, type Write } from './write'
+import { conflict } from '../../errors.ts'
+import type { Guardrail, GuardrailStore } from '../../policy/guardrails.ts'
+import { auditInsert } from './audit.ts'
+import { columnsOf, listOf } from './columns.ts'
+import type { Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
+import { type Check, check, type Write } from './write.ts'
 
 /** Guardrails in SQL. Who has one goes with it. */
 export function guardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {

@@ -1,11 +1,11 @@
 import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
-import { invalid } from '../../errors'
-import type { Key, KeyStore } from '../../identity/keys'
-import { auditInsert } from './audit'
-import { columnsOf } from './columns'
-import type { Tables } from './tables'
-import { isLive } from './workspaces'
-import { type Check, check, type Statement, type Write } from './write'
+import { invalid } from '../../errors.ts'
+import type { Key, KeyStore } from '../../identity/keys.ts'
+import { auditInsert } from './audit.ts'
+import { columnsOf } from './columns.ts'
+import type { Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
+import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Keys in SQL. */
 export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {

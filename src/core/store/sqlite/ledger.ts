@@ -1,8 +1,8 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
-import { chained, type LedgerHead, type LedgerRow } from '../../ledger/chain'
-import type { Charge, DaySpend, LedgerBooks, LedgerStore } from '../../ledger/ledger'
-import type { Tables } from './tables'
+import { chained, type LedgerHead, type LedgerRow } from '../../ledger/chain.ts'
+import type { Charge, DaySpend, LedgerBooks, LedgerStore } from '../../ledger/ledger.ts'
+import type { Tables } from './tables.ts'
 
 /** Spending in SQL. It is written together with the generations it belongs to: see `generations.ts`. */
 export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {

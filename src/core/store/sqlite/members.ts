@@ -1,11 +1,11 @@
 import { type Compilable, type Expression, type Kysely, type Selectable, sql } from 'kysely'
-import { conflict } from '../../errors'
-import type { Disabling } from '../../identity/keys'
-import type { Member, MemberStore, Membership, WorkspaceMember } from '../../identity/members'
-import { auditInsert } from './audit'
-import type { Tables } from './tables'
-import { isLive } from './workspaces'
-import { type Check, check, type Statement, type Write } from './write'
+import { conflict } from '../../errors.ts'
+import type { Disabling } from '../../identity/keys.ts'
+import type { Member, MemberStore, Membership, WorkspaceMember } from '../../identity/members.ts'
+import { auditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
+import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Members in SQL. */
 export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {

@@ -1,10 +1,10 @@
 import type { Database } from 'bun:sqlite'
 import type { Kysely } from 'kysely'
-import type { OutboxStore } from '../../telemetry/outbox'
-import type { Entry } from '../../telemetry/recorder'
-import { listed } from './listed'
-import type { Tables } from './tables'
-import type { Write } from './write'
+import type { OutboxStore } from '../../telemetry/outbox.ts'
+import type { Entry } from '../../telemetry/recorder.ts'
+import { listed } from './listed.ts'
+import type { Tables } from './tables.ts'
+import type { Write } from './write.ts'
 
 /** The outbox in SQL. It is written together with the calls that it tells of: see `generations.ts`. */
 export const outboxStore = (kysely: Kysely<Tables>, write: Write): OutboxStore => ({

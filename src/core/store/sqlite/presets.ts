@@ -1,10 +1,10 @@
 import type { Kysely } from 'kysely'
-import type { DesignatedPreset, PresetStore, PresetVersion } from '../../catalog/presets'
-import { parseObject } from '../../kernel/json'
-import { auditInsert } from './audit'
-import type { Tables } from './tables'
-import { isLive } from './workspaces'
-import type { Write } from './write'
+import type { DesignatedPreset, PresetStore, PresetVersion } from '../../catalog/presets.ts'
+import { parseObject } from '../../kernel/json.ts'
+import { auditInsert } from './audit.ts'
+import type { Tables } from './tables.ts'
+import { isLive } from './workspaces.ts'
+import type { Write } from './write.ts'
 
 /** Presets in SQL. */
 export function presetStore(kysely: Kysely<Tables>, write: Write): PresetStore {

@@ -1,12 +1,12 @@
 import type { Kysely } from 'kysely'
-import type { ScimStore } from '../../identity/scim'
-import { groupMappingStore } from './scim/group-mappings'
-import { scimGroupStore } from './scim/groups'
-import { syncJobStore } from './scim/sync-jobs'
-import { scimTokenStore } from './scim/tokens'
-import { scimUserStore } from './scim/users'
-import type { Tables } from './tables'
-import type { Write } from './write'
+import type { ScimStore } from '../../identity/scim.ts'
+import { groupMappingStore } from './scim/group-mappings.ts'
+import { scimGroupStore } from './scim/groups.ts'
+import { syncJobStore } from './scim/sync-jobs.ts'
+import { scimTokenStore } from './scim/tokens.ts'
+import { scimUserStore } from './scim/users.ts'
+import type { Tables } from './tables.ts'
+import type { Write } from './write.ts'
 
 /** What an identity provider has said, in SQL. */
 export const scimStore = (kysely: Kysely<Tables>, write: Write): ScimStore => ({

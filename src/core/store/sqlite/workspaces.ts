@@ -1,11 +1,11 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
-import { conflict, invalid, notFound } from '../../errors'
-import type { Disabling } from '../../identity/keys'
-import type { Workspace, WorkspaceStore } from '../../identity/workspaces'
-import { auditInsert } from './audit'
-import { columnsOf, listOf } from './columns'
-import type { Tables, WorkspaceTable } from './tables'
-import { type Check, check, type Statement, type Write } from './write'
+import { conflict, invalid, notFound } from '../../errors.ts'
+import type { Disabling } from '../../identity/keys.ts'
+import type { Workspace, WorkspaceStore } from '../../identity/workspaces.ts'
+import { auditInsert } from './audit.ts'
+import { columnsOf, listOf } from './columns.ts'
+import type { Tables, WorkspaceTable } from './tables.ts'
+import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Workspaces in SQL. */
 export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceStore {

@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import type { Compilable } from 'kysely'
-import { conflict, unavailable } from '../../errors'
+import { conflict, unavailable } from '../../errors.ts'
 
 /**
  * Runs statements in one transaction, all or none. While another process writes it is tried again. Throws 409 for a row that is there

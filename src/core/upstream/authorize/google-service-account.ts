@@ -6,7 +6,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import { count, parseObject } from '../../kernel/json.ts'
 import { Secret } from '../../kernel/secret.ts'
 import { Deadline } from '../deadline.ts'
-import type { Egress, Outgoing } from '../egress.ts'
+import type { Outgoing, Send } from '../egress.ts'
 
 /** The access tokens that service accounts have bought, each for as long as it lasts. */
 export interface AccessTokens {
@@ -15,12 +15,12 @@ export interface AccessTokens {
 }
 
 /** Tokens bought with the accounts' keys (RFC 7523), through the gateway's own way out. */
-export function openAccessTokens(egress: Egress, clock: Clock): AccessTokens {
+export function openAccessTokens(send: Send, clock: Clock): AccessTokens {
   // An account that nobody has any more takes its tokens along.
   const accounts = new WeakMap<ServiceAccount, AccountTokens>()
   return {
     of(account) {
-      const tokens = accounts.get(account) ?? new AccountTokens(account, egress, clock)
+      const tokens = accounts.get(account) ?? new AccountTokens(account, send, clock)
       accounts.set(account, tokens)
       return tokens.current()
     },
@@ -36,14 +36,14 @@ interface Bought {
 /** The tokens of one account, one after the other. */
 class AccountTokens {
   readonly #account: ServiceAccount
-  readonly #egress: Egress
+  readonly #send: Send
   readonly #clock: Clock
   #bought: Bought | null = null
   #exchange: Promise<Secret> | null = null
 
-  constructor(account: ServiceAccount, egress: Egress, clock: Clock) {
+  constructor(account: ServiceAccount, send: Send, clock: Clock) {
     this.#account = account
-    this.#egress = egress
+    this.#send = send
     this.#clock = clock
   }
 
@@ -58,7 +58,7 @@ class AccountTokens {
 
   async #buy(): Promise<Secret> {
     const asked = this.#clock.ticks()
-    const { token, seconds } = await exchanged(this.#egress, exchangeOf(this.#account, this.#clock.now()))
+    const { token, seconds } = await exchanged(this.#send, exchangeOf(this.#account, this.#clock.now()))
     this.#bought = { token, until: asked + seconds * 1000 - MARGIN }
     return token
   }
@@ -89,10 +89,10 @@ const PATIENCE = { firstByte: 10_000, idle: 10_000, total: 10_000 }
 const LARGEST_ANSWER = 64 * 1024
 
 // Nobody's call carries it, so that no caller who leaves takes it from the others.
-async function exchanged(egress: Egress, outgoing: Outgoing): Promise<{ token: Secret; seconds: number }> {
+async function exchanged(send: Send, outgoing: Outgoing): Promise<{ token: Secret; seconds: number }> {
   const deadline = new Deadline(new Cancellation(), PATIENCE)
   try {
-    const incoming = await egress(outgoing, deadline.attempt)
+    const incoming = await send(outgoing, deadline.attempt)
     if (incoming.status !== 200) throw new Error(`The token was refused with status ${incoming.status}`)
     const bought = boughtIn(await incoming.text(LARGEST_ANSWER, () => deadline.touched()))
     deadline.close()

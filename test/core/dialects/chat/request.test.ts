@@ -176,7 +176,7 @@ describe('wishes about who answers', () => {
 
   test('are sorted as the workspace likes it', async () => {
     const usual = async (default_provider_sort: 'latency' | 'exacto' | null) => {
-      await updateWorkspace(gateway, operator(gateway), gateway.owner.workspace_id, { default_provider_sort })
+      await updateWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, { default_provider_sort })
       return callOf({}).routing
     }
     expect(await usual('latency')).toEqual({ usualSort: 'latency' })

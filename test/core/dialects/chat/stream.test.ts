@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { ChatStream } from '../../../../src/core/dialects/chat/stream.ts'
 import { shapeOf } from '../../../../src/core/dialects/chat.ts'
-import { freeReceipt } from '../../../../src/core/inference/settle.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { textUsage } from '../../../../src/core/language/usage.ts'
+import { freeReceipt, textUsage } from '../../../../src/core/language/usage.ts'
 
 interface Chunk {
   id: string

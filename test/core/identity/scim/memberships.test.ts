@@ -203,7 +203,7 @@ test('after any changes everybody is in the workspaces as five lines say', async
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async steps => {
       gateway = await testGateway()
       actor = operator(gateway)
-      const workspaces = [gateway.owner.workspace_id, await newWorkspace()]
+      const workspaces = [gateway.memory.owner.workspace_id, await newWorkspace()]
       const users = await Promise.all(['ada', 'bob', 'cy'].map(newUser))
       const groups = await Promise.all(['1', '2', '3'].map(newGroup))
       const ids = new Map<string, string>()

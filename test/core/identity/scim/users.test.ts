@@ -61,12 +61,12 @@ describe('two processes on one data directory', () => {
     await patchScimUser(one, actor, user.id, patch({ op: 'replace', path: 'active', value: false }), ALWAYS)
     await other.catchUp()
     for (const gateway of [one, other])
-      for (const hash of [known.data.hash, late]) expect(gateway.keys.get(hash)).toMatchObject({ disabled: true })
+      for (const hash of [known.data.hash, late]) expect(gateway.memory.keys.get(hash)).toMatchObject({ disabled: true })
   })
 
   test('users who come to a group from both are all in it, and in the workspace', async () => {
     const group = (await createScimGroup(one, actor, { schemas: [GROUP_ID], displayName: 'E' })).id
-    const { workspace_id } = one.owner
+    const { workspace_id } = one.memory.owner
     await createGroupMapping(other, actor, { scim_group_id: group, workspace_id, role: 'member' })
     const add = async (gateway: Gateway, i: number) => {
       const { id } = await newUser(gateway, `user-${i}@acme.example`)

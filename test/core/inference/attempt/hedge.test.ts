@@ -147,12 +147,12 @@ async function ask(
 /** What nobody may leave behind. */
 async function expectNothingLeft(): Promise<void> {
   await gateway.recorder.flush()
-  expect(gateway.calls.size).toBe(0)
+  expect(gateway.traffic.calls.size).toBe(0)
   expect(gateway.ledger.held(`key ${actor.key_hash}`, true)).toBe(0n)
   expect([...world.hits.values()].flat().filter(({ isOpen }) => isOpen)).toEqual([])
-  const places = Array.from({ length: 4 }, () => gateway.retries.take())
+  const places = Array.from({ length: 4 }, () => gateway.traffic.retries.take())
   expect(places).toEqual([true, true, true, false])
-  for (let i = 0; i < 3; i++) gateway.retries.leave()
+  for (let i = 0; i < 3; i++) gateway.traffic.retries.leave()
 }
 
 const words = (after: Fate['after']): Fate => ({ after, says: 'words', pace: 0 })

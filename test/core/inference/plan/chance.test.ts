@@ -50,7 +50,7 @@ const endpointAt = (provider: string, model = 'acme/small'): Endpoint => {
 }
 
 const rest = (provider: string, model?: string) => {
-  for (let i = 0; i < 5; i++) gateway.health.failed(endpointAt(provider, model), new GatewayError('provider_unavailable', 'no'))
+  for (let i = 0; i < 5; i++) gateway.traffic.health.failed(endpointAt(provider, model), new GatewayError('provider_unavailable', 'no'))
 }
 
 const TIMES = 3_000
@@ -139,25 +139,25 @@ function restingFree() {
 /** The dearest calls tools badly, and another one well. */
 function misjudged(model = 'acme/small') {
   for (let i = 0; i < 40; i++) {
-    gateway.health.judged(endpointAt('four', model), false)
-    gateway.health.judged(endpointAt('two', model), true)
+    gateway.traffic.health.judged(endpointAt('four', model), false)
+    gateway.traffic.health.judged(endpointAt('two', model), true)
   }
 }
 
 function measuredSlow() {
   const sent = clock.ticks()
   clock.pass(500)
-  gateway.health.answered(endpointAt('one'), sent, true)
+  gateway.traffic.health.answered(endpointAt('one'), sent, true)
 }
 
 function remembered() {
   const session = sessionOf(operator(gateway), 'text', of('acme/small', { session_id: 's' }))
-  if (session) gateway.sessions.answered(session, endpointAt('four'), textUsage(1, 1))
+  if (session) gateway.traffic.sessions.answered(session, endpointAt('four'), textUsage(1, 1))
 }
 
 function judgedWorse(provider: string) {
-  for (let i = 0; i < 100; i++) gateway.health.judged(endpointAt(provider), false)
-  for (let i = 0; i < 100; i++) gateway.health.judged(endpointAt('two'), true)
+  for (let i = 0; i < 100; i++) gateway.traffic.health.judged(endpointAt(provider), false)
+  for (let i = 0; i < 100; i++) gateway.traffic.health.judged(endpointAt('two'), true)
 }
 
 async function ownKeys(is_fallback: boolean) {

@@ -70,13 +70,13 @@ const endpointAt = (provider: string, model = 'acme/small'): Endpoint => {
 function answered(endpoint: Endpoint, { latency = 0, seconds = 1, tokens = 1 }: { latency?: number; seconds?: number; tokens?: number }) {
   const sent = clock.ticks()
   clock.pass(latency)
-  gateway.health.answered(endpoint, sent, true)
+  gateway.traffic.health.answered(endpoint, sent, true)
   clock.pass(seconds * 1000 - latency)
-  gateway.health.ended(endpoint, sent, tokens)
+  gateway.traffic.health.ended(endpoint, sent, tokens)
 }
 
 const fail = (endpoint: Endpoint, times: number) => {
-  for (let i = 0; i < times; i++) gateway.health.failed(endpoint, new GatewayError('provider_unavailable', 'no'))
+  for (let i = 0; i < times; i++) gateway.traffic.health.failed(endpoint, new GatewayError('provider_unavailable', 'no'))
 }
 
 describe('the default choice', () => {
@@ -140,7 +140,7 @@ describe('the default choice', () => {
 
 /** So many answers to calls with tools, of which so many called them well. */
 function judge(endpoint: Endpoint, ok: number, failed: number) {
-  for (let i = 0; i < ok + failed; i++) gateway.health.judged(endpoint, i < ok)
+  for (let i = 0; i < ok + failed; i++) gateway.traffic.health.judged(endpoint, i < ok)
 }
 
 const tools = [{ type: 'function' as const, name: 'f' }]
@@ -190,7 +190,7 @@ describe('a call with tools', () => {
     const session = { key: 's', isNamed: true }
     const four = endpointAt('four')
     four.prices = { prompt: 4n, completion: 8n, cache_read: 1n }
-    gateway.sessions.answered(session, four, textUsage(1, 1))
+    gateway.traffic.sessions.answered(session, four, textUsage(1, 1))
     const first = () => planRoute(gateway, 'text', textCall({ tools }), { session }).endpoints[0]?.provider.slug
     judge(endpointAt('four'), 100, 0)
     expect(first()).toBe('four')

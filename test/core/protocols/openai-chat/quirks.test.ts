@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { PROVIDERS } from '../../../../src/core/catalog/providers.data.ts'
-import { NO_QUIRKS, type Quirks } from '../../../../src/core/config/quirks'
+import { NO_QUIRKS, type Quirks } from '../../../../src/core/config/quirks.ts'
 import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { createPreset } from '../../../../src/core/catalog/presets.ts'
-import { NO_QUIRKS } from '../../../../src/core/config/quirks'
+import { NO_QUIRKS } from '../../../../src/core/config/quirks.ts'
 import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
@@ -285,7 +285,7 @@ describe('tools', () => {
 describe('the end user', () => {
   test('is known to a provider by a hash of the workspace and his name, never by his name', () => {
     const { user } = sentParameters({ user: 'ada@example.com' })
-    const hash = new Bun.CryptoHasher('sha256').update(`${gateway.owner.workspace_id}:ada@example.com`).digest('hex')
+    const hash = new Bun.CryptoHasher('sha256').update(`${gateway.memory.owner.workspace_id}:ada@example.com`).digest('hex')
     expect(user).toBe(hash)
   })
 })

@@ -1,6 +1,6 @@
 import { denied } from '../../../errors.ts'
 import type { EmbeddingCall, EmbeddingInput } from '../../../language/call.ts'
-import type { Reword } from '../../../language/passage'
+import type { Reword } from '../../../language/passage.ts'
 import { rewordedBlocks } from '../text/passages.ts'
 
 /**

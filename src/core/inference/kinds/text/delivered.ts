@@ -1,5 +1,5 @@
-import type { Counter } from '../../kinds.ts'
-import { ruleOfThumb } from '../../tokenizers/rule-of-thumb.ts'
+import type { Counter } from '../../../tokenizers/prompt.ts'
+import { ruleOfThumb } from '../../../tokenizers/rule-of-thumb.ts'
 
 /** Characters of an answer that are kept until it is known whether its provider counts. One that comes in one piece is kept whole. */
 const MOST_KEPT = 1024 * 1024

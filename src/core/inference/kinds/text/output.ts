@@ -1,10 +1,10 @@
 import type { Endpoint } from '../../../catalog/models.ts'
 import type { Prices } from '../../../catalog/prices.ts'
 import { isObject } from '../../../kernel/json.ts'
-import { larger, times } from '../../../kernel/money'
+import { larger, times } from '../../../kernel/money.ts'
 import type { TextCall } from '../../../language/call.ts'
+import { tokensIn } from '../../../tokenizers/prompt.ts'
 import { unsupportedBy } from '../../parameters.ts'
-import { tokensIn } from './prompt.ts'
 
 /** No model makes use of less, and some refuse it. */
 const LEAST = 16

@@ -2,7 +2,7 @@ import { dataUrl, isDataUrl, textOf } from '../../../kernel/data-url.ts'
 import { isObject, parseExact } from '../../../kernel/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Block, Role, Turn } from '../../../language/message.ts'
-import type { Passage, Reword } from '../../../language/passage'
+import type { Passage, Reword } from '../../../language/passage.ts'
 import type { Tool } from '../../../language/tool.ts'
 
 /**

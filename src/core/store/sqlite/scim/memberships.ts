@@ -1,11 +1,11 @@
 import type { Compilable, Kysely } from 'kysely'
-import type { WorkspaceMember } from '../../../identity/members'
-import type { Mover } from '../../../identity/scim/memberships'
-import { auditInsert } from '../audit'
-import { listed } from '../listed'
-import { workspaceMemberDelete, workspaceMemberUpsert } from '../members'
-import type { Tables } from '../tables'
-import { type Consequence, follow, type Statement } from '../write'
+import type { WorkspaceMember } from '../../../identity/members.ts'
+import type { Mover } from '../../../identity/scim/memberships.ts'
+import { auditInsert } from '../audit.ts'
+import { listed } from '../listed.ts'
+import { workspaceMemberDelete, workspaceMemberUpsert } from '../members.ts'
+import type { Tables } from '../tables.ts'
+import { type Consequence, follow, type Statement } from '../write.ts'
 
 /** Where somebody's memberships may have changed: those of these members, or those in this workspace. */
 export type Scope = { user_ids: string[] } | { workspace_id: string }

@@ -1,9 +1,9 @@
 import type { Kysely } from 'kysely'
-import type { SyncJobStore } from '../../../identity/scim/sync-jobs'
-import { auditInsert } from '../audit'
-import type { Tables } from '../tables'
-import type { Write } from '../write'
-import { moves } from './memberships'
+import type { SyncJobStore } from '../../../identity/scim/sync-jobs.ts'
+import { auditInsert } from '../audit.ts'
+import type { Tables } from '../tables.ts'
+import type { Write } from '../write.ts'
+import { moves } from './memberships.ts'
 
 /** Sync jobs in SQL. */
 export const syncJobStore = (kysely: Kysely<Tables>, write: Write): SyncJobStore => ({

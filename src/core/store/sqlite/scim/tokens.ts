@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
-import type { ScimTokenStore } from '../../../identity/scim/tokens'
-import { auditInsert } from '../audit'
-import type { Tables } from '../tables'
-import type { Write } from '../write'
+import type { ScimTokenStore } from '../../../identity/scim/tokens.ts'
+import { auditInsert } from '../audit.ts'
+import type { Tables } from '../tables.ts'
+import type { Write } from '../write.ts'
 
 /** Tokens in SQL. */
 export const scimTokenStore = (kysely: Kysely<Tables>, write: Write): ScimTokenStore => ({

@@ -1,0 +1,19 @@
+import type { Events } from '../events.ts'
+import type { IdentityWorld } from '../identity/world.ts'
+import type { Mirror } from '../kernel/mirror.ts'
+import type { Seal } from '../kernel/seal.ts'
+import type { OpenedKeys } from './byok/opened.ts'
+import type { ByokStore } from './byok.ts'
+import type { Measured } from './models/shown.ts'
+import type { Catalog, Endpoint } from './models.ts'
+import type { DesignatedPreset, PresetStore } from './presets.ts'
+
+/** What this wing reaches for. */
+export interface CatalogWorld extends IdentityWorld {
+  catalog: Catalog
+  store: IdentityWorld['store'] & { byok: ByokStore; presets: PresetStore }
+  memory: IdentityWorld['memory'] & { byok: OpenedKeys; presets: Mirror<DesignatedPreset> }
+  secrets: IdentityWorld['secrets'] & { seal: () => Seal }
+  traffic: IdentityWorld['traffic'] & { health: { shown(endpoint: Endpoint): Measured } }
+  events: Events
+}

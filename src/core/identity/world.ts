@@ -1,0 +1,34 @@
+import type { Config } from '../config.ts'
+import type { Clock } from '../kernel/clock.ts'
+import type { Fingerprint } from '../kernel/fingerprint.ts'
+import type { Ids } from '../kernel/ids.ts'
+import type { Mirror } from '../kernel/mirror.ts'
+import type { Period } from '../kernel/periods.ts'
+import type { AuditStore } from './audit.ts'
+import type { Key, KeyStore } from './keys.ts'
+import type { MemberStore } from './members.ts'
+import type { ScimStore } from './scim.ts'
+import type { Owner, Workspace, WorkspaceStore } from './workspaces.ts'
+
+/** What this wing reaches for. */
+export interface IdentityWorld {
+  config: Config
+  catalog: { models: { get(slug: string): { output_modalities: string[] } | undefined } }
+  store: { keys: KeyStore; workspaces: WorkspaceStore; members: MemberStore; audit: AuditStore; scim: ScimStore }
+  memory: {
+    owner: Owner
+    keys: Mirror<Key>
+    workspaces: Mirror<Workspace>
+    credits: bigint
+    forgetWorkspace(id: string): void
+  }
+  ledger: {
+    spent(account: `key ${string}`, period: Period | null, byok: boolean): bigint
+    held(account: `key ${string}`, byok: boolean): bigint
+  }
+  traffic: { rateLimits: { freeToday(): { limit: number; used: number } | null | undefined } }
+  secrets: { fingerprint: Fingerprint }
+  clock: Clock
+  ids: Ids
+  catchUp(): Promise<boolean>
+}

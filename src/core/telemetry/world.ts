@@ -1,0 +1,13 @@
+import type { Events } from '../events.ts'
+import type { IdentityWorld } from '../identity/world.ts'
+import type { GenerationStore } from './generations.ts'
+import type { Recorder } from './recorder.ts'
+
+/** What this wing reaches for. */
+export interface TelemetryWorld extends IdentityWorld {
+  instance: { configStatus: { applied: Date; rejected: boolean } }
+  store: IdentityWorld['store'] & { generations: GenerationStore }
+  traffic: IdentityWorld['traffic'] & { calls: { size: number } }
+  recorder: Pick<Recorder, 'healthy'>
+  events: Events
+}
