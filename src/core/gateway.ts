@@ -148,9 +148,11 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const store = replace.store ?? (await openStore(data, config.storage.durability, patience))
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
-  const memory = await openMemory(store, await openOwner(store, ids, clock))
-  const send = replace.egress ?? openEgress(() => gateway.config)
+  const owner = await openOwner(store, ids, clock)
+  // Before anything is read: what another process writes meanwhile is taken over later.
   let version = await store.version()
+  const memory = await openMemory(store, owner)
+  const send = replace.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
     instance: {

@@ -48,6 +48,27 @@ test('whoever comes with a key that was made a moment ago is let in, whoever els
   await Promise.all(polling)
 })
 
+test('what another process writes while this one starts is taken over', async () => {
+  const memory = new Memory()
+  const parts = { ids: randomIds }
+  const other = await testGateway({ store: openMemoryStore({ memory, seed: 1 }), ...parts })
+  const store = openMemoryStore({ memory, seed: 2 })
+  const made: string[] = []
+  for (const noun of [store.keys, store.workspaces, store.assignments]) {
+    const all = noun.all as () => Promise<never>
+    noun.all = async () => {
+      const read = await all()
+      made.push((await createKey(other, operator(other), { name: 'late' })).data.hash)
+      return read
+    }
+  }
+  const late = await testGateway({ store, ...parts })
+  expect(made).toHaveLength(3)
+  await late.catchUp()
+  for (const hash of made.slice(0, 3)) expect(late.memory.keys.has(hash)).toBe(true)
+  await Promise.all([late.close(), other.close()])
+})
+
 test('those who ask at once share the work', async () => {
   const asked = Array.from({ length: 100 }, () => server.catchUp())
   await Promise.all(asked)
@@ -68,9 +89,9 @@ test('what is in memory in the end is what is in the store, whatever was changed
     await Promise.all([own, ...polls])
   }
   await server.catchUp()
-  expect(server.credits).toBe(30_000_000_000n)
+  expect(server.memory.credits).toBe(30_000_000_000n)
   const stored = (await terminal.store.keys.all()).map(({ hash }) => hash)
-  expect([...server.keys.keys()].toSorted()).toEqual(stored.toSorted())
+  expect([...server.memory.keys.keys()].toSorted()).toEqual(stored.toSorted())
   expect(stored.length).toBeGreaterThan(30)
 })
 
@@ -90,7 +111,7 @@ test('what one has read late does not hide what the next has read', async () => 
   slow.resolve()
   await Promise.all([first, second])
   await server.catchUp()
-  expect(server.credits).toBe(2_000_000_000n)
+  expect(server.memory.credits).toBe(2_000_000_000n)
 })
 
 /** The same, but what is found the first time comes late. */

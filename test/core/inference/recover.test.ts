@@ -2,9 +2,9 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { examine } from '../../../src/core/doctor.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { recover } from '../../../src/core/inference/recover.ts'
-import { examine } from '../../../src/core/ledger/doctor.ts'
 import type { HeldCall } from '../../../src/core/ledger/ledger.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import type { Entry } from '../../../src/core/telemetry/recorder.ts'
@@ -49,7 +49,7 @@ const opened = (data: string, store?: Store) =>
 async function die(start: Start, settled: Entry[], ...words: HeldCall[]): Promise<void> {
   const gateway = await start()
   for (const entry of settled) await gateway.recorder.record(entry)
-  for (const word of words) await gateway.holds.open(word).written
+  for (const word of words) await gateway.journal.holds.open(word).written
   await gateway.close()
 }
 
@@ -127,7 +127,7 @@ for (const [name, openStore] of Object.entries(STORES))
       for (let run = 1; run <= 3; run++) {
         const gateway = await start()
         // The first to start dies before it can forget what it has settled.
-        if (run === 1) gateway.holds.clear = () => undefined
+        if (run === 1) gateway.journal.holds.clear = () => undefined
         expect(await recover(gateway)).toBe(run === 1 ? 1 : 0)
         const rows = await gateway.store.ledger.charges('dead')
         expect(rows.map(({ step, byok, nanos }) => [step, byok, nanos] as const)).toEqual(charges)
@@ -162,7 +162,7 @@ for (const [name, openStore] of Object.entries(STORES))
       const { step: _, nanos, spent, ...line } = held(1)
       appendFileSync(join(data, 'holds.log'), `${JSON.stringify({ ...line, nanos: String(nanos), spent: String(spent) })}\n`)
       const gateway = await start()
-      expect(gateway.holds.left()).toEqual([held(1)])
+      expect(gateway.journal.holds.left()).toEqual([held(1)])
       expect(await recover(gateway)).toBe(1)
       expect(await gateway.store.ledger.charges('dead')).toEqual([{ step: 1, byok: false, nanos: 100n }])
       expect(await faultsOf(gateway)).toEqual([])
