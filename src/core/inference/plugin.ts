@@ -34,13 +34,10 @@ export interface PluginUse {
   options: unknown
 }
 
-const NONE: PluginUse[] = []
-
 /** The plugins that a call asks for, in the order of the list. */
 export function pluginsOf({ plugins }: Pick<InferenceWorld, 'plugins'>, { plugins: asked }: Work[Kind]['call']): PluginUse[] {
-  if (!asked) return NONE
   return plugins.flatMap(plugin => {
-    const options = asked[plugin.id]
+    const options = asked?.[plugin.id]
     return options == null ? [] : [{ plugin, options }]
   })
 }

@@ -5,9 +5,8 @@ import { policyFor } from '../policy/effective.ts'
 import { keyIsGood } from './admit.ts'
 import type { Begun } from './attempt/try.ts'
 import type { PluginUse } from './plugin.ts'
-import { recordStep } from './record.ts'
 import { clientLeft, type Run, Step } from './run.ts'
-import { settle } from './settle.ts'
+import { recordStep, settle } from './settle.ts'
 import { walk } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -121,5 +120,6 @@ async function takeStep<K extends Kind>(world: InferenceWorld, run: Run<K>, call
   run.policy = policyFor(world, run.actor)
   const next = new Step(run, call)
   await walk(world, world.stages.step, next)
+  step.word?.forget()
   return next
 }

@@ -1,9 +1,111 @@
 import type { Endpoint } from '../catalog/models.ts'
+import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { Roster } from '../kernel/roster.ts'
 import type { Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
+import type { HeldCall } from '../ledger/ledger.ts'
+import type { RateLimits } from '../policy/rate-limits.ts'
+import { PATIENCE } from '../tokenizers.ts'
+import type { Health } from './health.ts'
 import { kinds } from './kinds.ts'
+import type { Run } from './run.ts'
+
+/** What is known of the calls that run and of the endpoints that they go to. */
+export interface Traffic {
+  calls: Calls
+  /** How many of them may be tried again at once. */
+  retries: Retries
+  /** How the endpoints are that they go to. */
+  health: Health
+  /** Where the conversations are that they belong to. */
+  sessions: Sessions
+  /** How often they may be made. */
+  rateLimits: RateLimits
+}
+
+type RunningCall = Pick<Run, 'cancellation' | 'progress'>
+
+/** The calls that run at this moment. */
+export interface Calls {
+  readonly size: number
+  readonly draining: boolean
+  /** Lists a call, and gives back how to forget it. */
+  add(call: RunningCall): () => void
+  /** Those that have begun to answer since, and what each has come to. */
+  progress(): { held: HeldCall; spent: bigint }[]
+  /** Takes no more, waits at most so many milliseconds for the running ones, and then ends those that are left. */
+  drain(milliseconds: number): Promise<void>
+}
+
+/** What a call that was ended gets to be counted, recorded and to say so, in milliseconds. */
+const GRACE = PATIENCE + 1_000
+
+/** The list of running calls, empty. */
+export function openCalls(): Calls {
+  const running = new Roster<RunningCall>()
+  let draining = false
+  let emptied: (() => void) | undefined
+
+  const endAll = () => {
+    for (const { cancellation } of running) cancellation.cancel(new GatewayError('unavailable', 'The gateway is shutting down'))
+  }
+
+  return {
+    get size() {
+      return running.size
+    },
+    get draining() {
+      return draining
+    },
+    add(call) {
+      const remove = running.add(call)
+      return () => {
+        remove()
+        if (running.size === 0) emptied?.()
+      }
+    },
+    progress() {
+      return [...running].flatMap(({ progress }) => progress ?? [])
+    },
+    async drain(milliseconds) {
+      draining = true
+      if (running.size === 0) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      emptied = resolve
+      const late = setTimeout(endAll, milliseconds)
+      await Promise.race([promise, Bun.sleep(milliseconds + GRACE)])
+      clearTimeout(late)
+    },
+  }
+}
+
+/** Of the calls that run so many may be second tries, and this many always: an outage is not to multiply traffic. */
+const SHARE = 0.2
+const ALWAYS = 3
+
+/** How many second tries there may be at once. */
+export class Retries {
+  readonly #calls: Pick<Calls, 'size'>
+  #running = 0
+
+  constructor(calls: Pick<Calls, 'size'>) {
+    this.#calls = calls
+  }
+
+  /** Whether there is room for one more, which is taken then: whoever gets it gives it back. */
+  take(): boolean {
+    if (this.#running >= Math.max(ALWAYS, this.#calls.size * SHARE)) return false
+    this.#running += 1
+    return true
+  }
+
+  /** Gives a place back. */
+  leave(): void {
+    this.#running -= 1
+  }
+}
 
 /** The conversation that a call belongs to. */
 export interface Session {
