@@ -36,7 +36,7 @@ describe('the registry', () => {
   })
 
   test('says which names there are where there is none of that name', () => {
-    const names = 'chat, completions, messages, embeddings'
+    const names = DIALECTS.join(', ')
     expect(() => findDialect('latin' as DialectName)).toThrow(`expected one of ${names}`)
   })
 })
