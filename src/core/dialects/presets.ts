@@ -1,4 +1,3 @@
-import type { Static, TSchema } from '@sinclair/typebox'
 import { type Draft, usablePreset } from '../catalog/presets.ts'
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
@@ -8,45 +7,21 @@ import type { TextDialect } from '../language/dialect.ts'
 import type { Tool } from '../language/tool.ts'
 import { understand as understandChat } from './chat/request.ts'
 import type { ChatRequest } from './chat/schema.ts'
-import { ChatPreset, chatDraft } from './presets/chat.ts'
-import { MessagesPreset, messagesDraft } from './presets/messages.ts'
-import { ResponsesPreset, responsesDraft } from './presets/responses.ts'
-import type { CallContext } from './routing.ts'
+import type { CallContext, PresetForm } from './dialect.ts'
 import type { DialectWorld } from './world.ts'
 
-/** What a preset may be made of: the body of an inference request, in any dialect. */
-export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, responses: ResponsesPreset } satisfies Record<
-  TextDialect,
-  TSchema
->
-
 /**
- * What a checked body says of how to answer, in the chat API's words. Throws 400 where its fields contradict each other, or it
- * names a preset itself: a preset stands on its own.
+ * Makes a draft of a checked body in any form: what it says of how to answer, in the chat API's
+ * words. Throws 400 where its fields contradict each other, or it names a preset itself: a preset
+ * stands on its own.
  */
-export function draftOf<D extends TextDialect>(
-  gateway: DialectWorld,
-  actor: Actor,
-  dialect: D,
-  body: Static<(typeof presetBodies)[D]>,
-): Draft {
-  const draft = draftIn(dialect, body)
+export function makeDraft(gateway: DialectWorld, actor: Actor, form: PresetForm, body: unknown) {
+  const draft = form.toDraft(body)
   const { model, models = [] } = draft.config as { model?: string; models?: string[] }
   if (isObject(body) && body.preset != null) throw invalid('preset: expected none in a preset', 'preset')
   if ([model, ...models].some(slug => slug?.includes(MARK))) throw invalid('model: expected a model, found a preset', 'model')
   understoodAlone(gateway, actor, draft, NOBODY)
   return draft
-}
-
-function draftIn(dialect: TextDialect, body: unknown): Draft {
-  switch (dialect) {
-    case 'chat':
-      return chatDraft(body as ChatPreset)
-    case 'messages':
-      return messagesDraft(body as MessagesPreset)
-    case 'responses':
-      return responsesDraft(body as ResponsesPreset)
-  }
 }
 
 const NOBODY: CallContext = {

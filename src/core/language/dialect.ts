@@ -1,3 +1,8 @@
+/** The names of all dialects: what the terminal knows of `dialects/registry.ts` unopened. */
+export const DIALECTS = ['chat', 'completions', 'messages', 'embeddings'] as const
+
+export type DialectName = (typeof DIALECTS)[number]
+
 /**
  * The dialects in which clients ask for text, and what is true of each. What a client says that the
  * gateway has no word for is kept as it came, with the name of its dialect: a block, a tool or a

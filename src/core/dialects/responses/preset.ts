@@ -2,9 +2,9 @@ import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
 import { isObject } from '../../kernel/json.ts'
 import { ChatRequest } from '../chat/schema.ts'
+import type { PresetForm } from '../dialect.ts'
 import { routing } from '../routing.ts'
-import { Anything, oneOf, open, optional } from '../schema.ts'
-import { caching } from './caching.ts'
+import { Anything, caching, oneOf, open, optional } from '../schema.ts'
 
 const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } = ChatRequest.properties
 const { parallel_tool_calls, reasoning, modalities, image_config, service_tier } = ChatRequest.properties
@@ -44,8 +44,7 @@ const Schema = Type.Object(
 const Plain = [Type.Object({ type: Type.Literal('text') }, open), Type.Object({ type: Type.Literal('json_object') }, open)]
 const Format = Type.Union([...Plain, Schema])
 
-/** A Responses request that a preset is made of (wire reference D.1). */
-export const ResponsesPreset = Type.Object(
+const ResponsesPreset = Type.Object(
   {
     ...routing,
     ...alike,
@@ -61,20 +60,32 @@ export const ResponsesPreset = Type.Object(
   },
   open,
 )
-export type ResponsesPreset = Static<typeof ResponsesPreset>
+type ResponsesPreset = Static<typeof ResponsesPreset>
 
-/** What it says of how to answer, in the chat API's words: `max_output_tokens` is `max_tokens`, `text.format` is `response_format`. */
-export const responsesDraft = (body: ResponsesPreset): Draft => ({
-  system_prompt: body.instructions || null,
-  config: configOf({
+/** A Responses request that a preset is made of (wire reference D.1). */
+export const responsesPreset: PresetForm<ResponsesPreset> = {
+  name: 'responses',
+  path: '/responses',
+  operation: {
+    id: 'createPresetsResponses',
+    summary: 'Create a preset, or its next version, from a Responses request',
+  },
+  body: ResponsesPreset,
+  toDraft,
+}
+
+// In the chat API's words: `max_output_tokens` is `max_tokens`, `text.format` is `response_format`.
+function toDraft(body: ResponsesPreset): Draft {
+  const config = configOf({
     ...known(body),
     max_tokens: body.max_output_tokens,
     response_format: formatOf(body.text?.format),
     verbosity: body.text?.verbosity,
     tools: body.tools?.map(toolOf),
     tool_choice: choiceOf(body.tool_choice),
-  }),
-})
+  })
+  return { system_prompt: body.instructions || null, config }
+}
 
 const KNOWN = new Set([...Object.keys(routing), ...Object.keys(alike), ...Object.keys(caching)])
 

@@ -1,17 +1,28 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
 import type { Tool } from '../../language/tool.ts'
-import { paramsOf, toolOf } from '../messages/request.ts'
-import { MessagesRequest } from '../messages/schema.ts'
-import { open } from '../schema.ts'
-import { caching } from './caching.ts'
+import type { PresetForm } from '../dialect.ts'
+import { caching, open } from '../schema.ts'
+import { paramsOf, toolOf } from './request.ts'
+import { MessagesRequest } from './schema.ts'
+
+const MessagesPreset = Type.Object({ ...MessagesRequest.properties, ...caching }, open)
+type MessagesPreset = Static<typeof MessagesPreset>
 
 /** A Messages request that a preset is made of. */
-export const MessagesPreset = Type.Object({ ...MessagesRequest.properties, ...caching }, open)
-export type MessagesPreset = Static<typeof MessagesPreset>
+export const messagesPreset: PresetForm<MessagesPreset> = {
+  name: 'messages',
+  path: '/messages',
+  operation: {
+    id: 'createPresetsMessages',
+    summary: 'Create a preset, or its next version, from a request in Anthropic’s format',
+  },
+  body: MessagesPreset,
+  toDraft,
+}
 
-/** What it says of how to answer, in the chat API's words: `stop_sequences` is `stop`, `thinking` is `reasoning`. */
-export function messagesDraft(body: MessagesPreset): Draft {
+// In the chat API's words: `stop_sequences` is `stop`, `thinking` is `reasoning`.
+function toDraft(body: MessagesPreset): Draft {
   const { model, route, provider, plugins, cache_enabled, cache_ttl_seconds } = body
   const models = [...(body.models ?? []), ...(body.fallbacks ?? []).map(fallback => fallback.model)]
   return {
