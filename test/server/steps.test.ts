@@ -11,6 +11,8 @@ import { createKey, updateKey } from '../../src/core/identity/keys.ts'
 import type { Plugin } from '../../src/core/inference/plugin.ts'
 import { recover } from '../../src/core/inference/recover.ts'
 import { STAGES } from '../../src/core/inference/stages.ts'
+import { assignKeys } from '../../src/core/policy/assignments.ts'
+import { createGuardrail } from '../../src/core/policy/guardrails.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { createApp } from '../../src/server/app.ts'
 import { booksOf, countIn } from '../support/books.ts'
@@ -74,6 +76,8 @@ function ask(dialect: Dialect, body: object = {}, from: Gateway = gateway, signa
   return createApp(from).handle(new Request(`http://localhost/api/v1${PATHS[dialect]}`, init))
 }
 
+const contentsOf = (hit: Hit | undefined) =>
+  (hit?.json as { messages: { content: string }[] } | undefined)?.messages.map(({ content }) => content)
 const modelOf = (hit: Hit | undefined) => (hit?.json as { model?: string } | undefined)?.model
 const userOf = (hit: Hit | undefined) => (hit?.json as { user?: string } | undefined)?.user
 
@@ -129,10 +133,7 @@ describe('a call of two steps', () => {
     expect(response.status).toBe(200)
     expect(await read(dialect, stream, response)).toEqual({ text: 'One, two.', ends: 1, output: 20 })
 
-    expect(upstream.hits.map(({ json }) => (json as { messages: { content: string }[] }).messages.map(one => one.content))).toEqual([
-      ['Hi'],
-      ['Hi', SECOND],
-    ])
+    expect(upstream.hits.map(contentsOf)).toEqual([['Hi'], ['Hi', SECOND]])
     expect(generations).toMatchObject([
       { total_cost: STEP * 2n, native_tokens_prompt: 200, native_tokens_completion: 20, usageSource: 'exact' },
     ])
@@ -216,6 +217,45 @@ describe('a call of two steps', () => {
     for (const off of offs) off()
     await ask('chat')
     expect(told).toHaveLength(8)
+  })
+})
+
+describe('content filters', () => {
+  /** A plugin that says these, one after the other. */
+  const saying = (...words: string[]): Plugin<object> => ({
+    id: 'again',
+    read: () => ({}),
+    around(_, { number, call }) {
+      const text = words[number - 1]
+      return text === undefined || call.kind !== 'text'
+        ? null
+        : { ...call, turns: [...call.turns, { role: 'user', blocks: [{ type: 'text', text }] }] }
+    },
+  })
+
+  async function guarded(builtin: object, plugin: Plugin<object>) {
+    await gateway.close()
+    gateway = await opened({ plugins: [plugin as Plugin], data: mkdtempSync(join(data, 'other-')) })
+    key = await limitedKey(1)
+    listening()
+    const made = await createGuardrail(gateway, operator(gateway), { name: 'g', content_filter_builtins: [builtin] } as never)
+    await assignKeys(gateway, operator(gateway), made.data.id, { key_hashes: [key.hash] })
+  }
+
+  test('see what a step adds once, and nothing a second time', async () => {
+    await guarded({ slug: 'email', action: 'redact' }, saying('Write to eve@example.com', 'Go on', 'And on'))
+    upstream.plan(whole('One'))
+    expect((await ask('chat', { messages: [{ role: 'user', content: 'I am ada@example.com' }] })).status).toBe(200)
+    expect(contentsOf(upstream.hits[3])).toEqual(['I am [EMAIL]', 'Write to [EMAIL]', 'Go on', 'And on'])
+    expect(generations[0]?.contentFilters).toMatchObject([{ filter: 'email', where: 'input', count: 2 }])
+  })
+
+  test('end a call whose next step they block, before anybody is asked', async () => {
+    await guarded({ slug: 'email', action: 'block' }, saying('Write to eve@example.com'))
+    upstream.plan(whole('One'))
+    const { choices } = (await (await ask('chat')).json()) as { choices: object[] }
+    expect(choices).toMatchObject([{ finish_reason: 'error', error: { code: 403 } }])
+    expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
   })
 })
 

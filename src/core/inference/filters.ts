@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import type { Opened } from '../kernel/iterate.ts'
+import type { TextCall } from '../language/call.ts'
 import type { Passage } from '../language/passage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Match, OpenedRule } from '../policy/filters/rule.ts'
@@ -11,10 +12,9 @@ import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** What the filters made of a call: as it may be sent, or why it may not. */
-export interface Filtered<K extends Kind> {
+interface Filtered<K extends Kind> {
   call: Work[K]['call']
   error: GatewayError | null
-  filtering: Filtering | null
 }
 
 /** Has the policy's filters look at the call: it goes on as they leave it, or is blocked. At once where nothing looks. Never throws. */
@@ -24,25 +24,50 @@ export function filterRun<K extends Kind>(_: InferenceWorld, run: Run<K>): void 
 }
 
 async function filterCall<K extends Kind>(run: Run<K>, filters: Promise<Filters>): Promise<void> {
-  const { call, error, filtering } = await filteredCall(run.kind, run.call, filters)
-  run.call = call
-  run.blocked = error
-  run.filtering = filtering
+  try {
+    run.filtering = new Filtering(await filters)
+    const { call, error } = await filteredCall(run.kind, run.call, run.filtering)
+    run.call = call
+    run.blocked = error
+  } catch (thrown) {
+    run.blocked = GatewayError.from(thrown)
+  }
 }
 
-/** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Never throws. */
-async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filters: Promise<Filters>): Promise<Filtered<K>> {
+/**
+ * The call of another step with what it adds to the one before it as the filters leave that. What they have seen is not read again, so that a
+ * long conversation is not the more often read the longer it is. Throws 403 for what they block.
+ */
+export async function filterAdded(run: Run, before: Work[Kind]['call'], next: Work[Kind]['call']): Promise<Work[Kind]['call']> {
+  if (!run.filtering || before.kind !== 'text' || next.kind !== 'text') return next
+  const differing = before.turns.findIndex((turn, i) => turn !== next.turns[i])
+  const seen = differing === -1 ? before.turns.length : differing
+  const { tools, params, extra } = before
+  const isNew = { tools: next.tools !== tools, params: next.params !== params, extra: next.extra !== extra }
+  const added: TextCall = {
+    ...next,
+    turns: next.turns.slice(seen),
+    tools: isNew.tools ? next.tools : [],
+    params: isNew.params ? next.params : {},
+    extra: isNew.extra ? next.extra : {},
+  }
+  const { call, error } = await filteredCall('text', added, run.filtering)
+  if (error) throw error
+  return {
+    ...next,
+    turns: [...next.turns.slice(0, seen), ...call.turns],
+    ...(isNew.tools ? { tools: call.tools } : {}),
+    ...(isNew.params ? { params: call.params } : {}),
+    ...(isNew.extra ? { extra: call.extra } : {}),
+  }
+}
+
+/** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Throws 403 for what they cannot read. */
+async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filtering: Filtering): Promise<Filtered<K>> {
   const { reworded }: KindOfWork<K> = kinds[kind]
   const blocking: Blocking[] = []
-  let filtering: Filtering | null = null
-  try {
-    const noted = new Filtering(await filters)
-    filtering = noted
-    const left = await reworded(call, passage => rewordedPassage(passage, noted, blocking))
-    return { call: left, error: blocking.length > 0 ? blocked(blocking) : null, filtering }
-  } catch (thrown) {
-    return { call, error: GatewayError.from(thrown), filtering }
-  }
+  const left = await reworded(call, passage => rewordedPassage(passage, filtering, blocking))
+  return { call: left, error: blocking.length > 0 ? blocked(blocking) : null }
 }
 
 /** What blocks a call, and the caller's own words that do. */

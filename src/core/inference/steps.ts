@@ -4,6 +4,7 @@ import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { policyFor } from '../policy/effective.ts'
 import { keyIsGood } from './admit.ts'
 import type { Begun } from './attempt/try.ts'
+import { filterAdded } from './filters.ts'
 import type { PluginUse } from './plugin.ts'
 import { clientLeft, type Run, Step } from './run.ts'
 import { recordStep, settle } from './settle.ts'
@@ -118,7 +119,7 @@ async function takeStep<K extends Kind>(world: InferenceWorld, run: Run<K>, call
   if (run.cancellation.reason) throw run.cancellation.reason
   keyIsGood(world, run)
   run.policy = policyFor(world, run.actor)
-  const next = new Step(run, call)
+  const next = new Step(run, (await filterAdded(run, step.call, call)) as Work[K]['call'])
   await walk(world, world.stages.step, next)
   step.word?.forget()
   return next
