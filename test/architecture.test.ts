@@ -9,7 +9,7 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
   [/^src\/cli\/(?!commands\/serve\.ts)/, /^src\/server\/|^elysia/],
   [/^src\/core\/(protocols|telemetry\/destinations)\//, /^src\/core\/(gateway|store|upstream|identity)/],
-  [/^(?!src\/core\/store\/)/, /^(bun:sqlite|kysely)/],
+  [/^(?!src\/core\/store\/(sqlite|lock\.ts))/, /^(bun:sqlite|kysely)/],
   [/^(?!src\/core\/(gateway\.ts|store\/)|src\/cli\/commands\/serve\.ts)/, /^src\/core\/store\//],
   [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
   [/^(?!src\/core\/policy\/(filters|patterns))/, /^(re2js|libphonenumber-js|validator)/],
@@ -41,7 +41,8 @@ const sources: Source[] = await Promise.all(
 )
 
 /** The wings of which every file stands in the tree by its name. In the store it does where it is no noun's. */
-const TOLD = /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|ledger|telemetry|tokenizers|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
+const TOLD =
+  /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|plugins|ledger|telemetry|tokenizers|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
 
 /**
  * The wings of core, lower to upper. Nobody imports upward, and types count: what is below can be read, tested and kept without what
@@ -50,7 +51,7 @@ const TOLD = /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|ledge
 const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
   ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
-  ...['protocols', 'upstream', 'dialects', 'inference', 'doctor', 'store', 'reconfigure', 'gateway'],
+  ...['protocols', 'upstream', 'inference', 'plugins', 'dialects', 'doctor', 'store', 'reconfigure', 'gateway'],
 ]
 
 const wingOf = (path: string): string | undefined => /^src\/core\/([a-z-]+)(?:\/|\.ts$)/.exec(path)?.[1]

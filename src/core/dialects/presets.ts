@@ -52,14 +52,14 @@ export const withPresets =
       ...call,
       preset_id: id,
       // Of a call without preferences there is only what `route` says, and the workspace's own sort.
-      routing: { ...(body.provider == null ? { ...under.routing, ...call.routing } : call.routing), ...routersUnder(under, call) },
+      routing: body.provider == null ? { ...under.routing, ...call.routing } : call.routing,
       turns: [...under.turns, ...call.turns],
       tools: united(
         under.tools.map(tool => saidIn(call.dialect, tool)),
         call.tools,
       ),
       params: { ...under.params, ...call.params },
-      ...(call.webSearch === undefined && under.webSearch !== undefined ? { webSearch: under.webSearch } : {}),
+      ...pluginsUnder(under, call),
       ...(call.routingMetadata ? { routingMetadata: { ...call.routingMetadata, requested: requestedBy(body, named.slug) } } : {}),
     }
   }
@@ -68,12 +68,8 @@ export const withPresets =
 const requestedBy = ({ model, models }: Naming, slug: string): string => model ?? models?.[0] ?? MARK + slug
 
 // Plugin by plugin, like everything else.
-function routersUnder(
-  { routing: { routers: under } }: TextCall,
-  { routing: { routers: own } }: TextCall,
-): Pick<TextCall['routing'], 'routers'> {
-  return under || own ? { routers: { ...under, ...own } } : {}
-}
+const pluginsUnder = ({ plugins: under }: TextCall, { plugins: own }: TextCall): Pick<TextCall, 'plugins'> =>
+  under || own ? { plugins: { ...under, ...own } } : {}
 
 const MARK = '@preset/'
 

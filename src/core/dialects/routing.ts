@@ -6,8 +6,7 @@ import { defaultModel } from '../identity/workspaces.ts'
 import type { CallBase } from '../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../language/routing.ts'
 import type { CallContext } from './dialect.ts'
-import { routersOf } from './plugins/routers.ts'
-import { Plugin } from './plugins.ts'
+import { Plugin, readPlugins } from './plugins.ts'
 import { Anything, oneOf, open, optional } from './schema.ts'
 import type { DialectWorld } from './world.ts'
 
@@ -71,12 +70,13 @@ export function callBase(gateway: DialectWorld, actor: Actor, body: Routing, con
     id,
     models,
     stream: body.stream ?? false,
-    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body), ...routersOf(body.plugins) },
+    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body) },
     user: body.user ? hashUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
     preset_id: null,
     echoUpstreamBody: false,
+    ...readPlugins(gateway, body.plugins),
     origin,
     ...(name === undefined ? {} : { routingMetadata: { name, requested: models[0] ?? '' } }),
   }

@@ -6,7 +6,6 @@ import type { Params, Reasoning } from '../../language/params.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import type { Tool } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
-import { webSearchOf } from '../plugins/web.ts'
 import { callBase } from '../routing.ts'
 import { keepExtra, keepMarker, readUnknown } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
@@ -22,7 +21,6 @@ export function understand(gateway: DialectWorld, actor: Actor, given: ChatReque
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    ...webSearchOf(body.plugins),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
     extra: readUnknown(body, OURS) ?? {},
     betas: context.betas,

@@ -5,7 +5,6 @@ import type { Block, Turn } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import type { CallContext } from '../dialect.ts'
-import { webSearchOf } from '../plugins/web.ts'
 import { callBase } from '../routing.ts'
 import { keepExtra, keepMarker, readUnknown } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
@@ -23,7 +22,6 @@ export function understand(gateway: DialectWorld, actor: Actor, body: MessagesRe
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    ...webSearchOf(body.plugins),
     extra: extraOf(body),
     betas: context.betas,
   }
