@@ -4,7 +4,16 @@ import { type Ending, watch } from '../kernel/iterate.ts'
 import { dayOf } from '../kernel/periods.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
-import { freeReceipt, inputTokens, outputTokens, type Receipt, textUsage, type Usage } from '../language/usage.ts'
+import {
+  countsNothing,
+  countsOutput,
+  freeReceipt,
+  inputTokens,
+  outputTokens,
+  type Receipt,
+  textUsage,
+  type Usage,
+} from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { costOf } from '../ledger/cost.ts'
 import type { Charge } from '../ledger/ledger.ts'
@@ -134,7 +143,7 @@ async function receiptFor(gateway: InferenceWorld, endpoint: Endpoint, meter: Me
 }
 
 const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
-  outputTokens(usage) === 0 && (error !== null || finish === null || finish.reason === 'error')
+  !countsOutput(usage) && (error !== null || finish === null || finish.reason === 'error')
 
 // A provider that counts the prompt when it begins has not yet counted an answer that is broken off.
 const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
@@ -143,7 +152,7 @@ const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
 // Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but a filter's own words have: where it
 // stopped the question, the model has not read it.
 const isNoCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
-  delivered && finish?.reason !== 'content_filter' && inputTokens(usage) === 0 && outputTokens(usage) === 0
+  delivered && finish?.reason !== 'content_filter' && countsNothing(usage)
 
 // With his own credential the caller pays his provider himself, and the gateway takes nothing for it.
 function receipt(usage: Usage, usageSource: Receipt['usageSource'], { prices, is_byok }: Endpoint): Receipt {

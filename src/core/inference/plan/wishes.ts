@@ -1,6 +1,6 @@
 import type { Endpoint, Model } from '../../catalog/models.ts'
 import type { Prices } from '../../catalog/prices.ts'
-import { attosOfUsd, attosPerToken } from '../../kernel/money.ts'
+import { attosOfUsd, attosPerToken, larger } from '../../kernel/money.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { protocols } from '../../protocols/registry.ts'
@@ -69,5 +69,6 @@ function withinPrice({ prices }: Endpoint, { routing: { max_price } }: CallBase,
   return isTooDear ? 'max_price' : true
 }
 
-/** What the largest picture costs, in atto-dollars. */
-const pictureOf = ({ image, prompt }: Prices): bigint => BigInt(LARGEST_PICTURE) * (image ?? prompt)
+/** What the largest picture costs, by its tokens or by the piece, in atto-dollars. */
+const pictureOf = ({ image, prompt, per_input_image }: Prices): bigint =>
+  larger(BigInt(LARGEST_PICTURE) * (image ?? prompt), per_input_image)
