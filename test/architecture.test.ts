@@ -9,7 +9,7 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
   [/^src\/cli\/(?!commands\/serve\.ts)/, /^src\/server\/|^elysia/],
   [/^src\/core\/(protocols|telemetry\/destinations)\//, /^src\/core\/(gateway|store|upstream|identity)/],
-  [/^(?!src\/core\/store\/)/, /^(bun:sqlite|kysely)/],
+  [/^(?!src\/core\/store\/(sqlite|lock\.ts))/, /^(bun:sqlite|kysely)/],
   [/^(?!src\/core\/(gateway\.ts|store\/)|src\/cli\/commands\/serve\.ts)/, /^src\/core\/store\//],
   [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
   [/^(?!src\/core\/policy\/(filters|patterns))/, /^(re2js|libphonenumber-js|validator)/],

@@ -13,6 +13,7 @@ import { openCalls } from './inference/calls.ts'
 import { Health } from './inference/health.ts'
 import { Retries } from './inference/retries.ts'
 import { Sessions } from './inference/sessions.ts'
+import { STAGES, type Stages } from './inference/stages.ts'
 import type { Journal, Traffic } from './inference/world.ts'
 import { type Clock, nextTurn, systemClock } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
@@ -20,6 +21,7 @@ import { type Ids, randomIds } from './kernel/ids.ts'
 import { Mirror } from './kernel/mirror.ts'
 import { midnight } from './kernel/periods.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
+import { shareRuns } from './kernel/share-runs.ts'
 import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
@@ -55,13 +57,18 @@ export interface Gateway {
   recorder: Recorder
   /** Counts what providers did not count. */
   tokenizers: Tokenizers
+  /** The life of a call. */
+  stages: Stages
   egress: Egress
   secrets: Secrets
   /** Tells. */
   events: Events
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed since, of all that is in memory, and says whether there was anything. */
+  /**
+   * Takes over what another process has changed by now, of all that is in memory, and says whether
+   * there was anything. Those who call at once share the work.
+   */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -123,6 +130,7 @@ export interface Parts {
   egress: Send
   resolve: Resolve
   tokenizers: Tokenizers
+  stages: Stages
 }
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
@@ -135,7 +143,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const recorder = openRecorder(store.generations, events, clock.ticks)
   const memory = await openMemory(store, await openOwner(store, ids, clock))
   const send = replace.egress ?? openEgress(() => gateway.config)
-  let version = store.version()
+  let version = await store.version()
   const gateway: Gateway = {
     config,
     instance: {
@@ -150,24 +158,25 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     journal: openJournal(data),
     recorder,
     tokenizers,
+    stages: replace.stages ?? STAGES,
     egress: { send, resolve: replace.resolve ?? resolveHost, accessTokens: openAccessTokens(send, clock) },
     secrets: openSecrets(data, replace.secret),
     events,
     clock,
     ids,
-    async catchUp() {
-      const now = store.version()
+    catchUp: shareRuns(async () => {
+      const now = await store.version()
       if (now === version) return false
       await reload(gateway)
       version = now
       return true
-    },
+    }),
     async close() {
       tokenizers.close()
       // The calls that waited for a count are settled now, and recorded with the rest.
       await nextTurn()
       await recorder.flush()
-      store.close()
+      await store.close()
     },
   }
   await reloadByokKeys(gateway)

@@ -1,11 +1,10 @@
 import { GatewayError } from '../errors.ts'
 import { Roster } from '../kernel/roster.ts'
-import type { Kind } from '../language/work.ts'
 import type { HeldCall } from '../ledger/ledger.ts'
 import { PATIENCE } from '../tokenizers.ts'
-import type { Running } from './running.ts'
+import type { Run } from './run.ts'
 
-type RunningCall = Pick<Running<Kind>, 'cancellation' | 'held' | 'soFar'>
+type RunningCall = Pick<Run, 'cancellation' | 'progress'>
 
 /** The calls that run at this moment. */
 export interface Calls {
@@ -47,7 +46,7 @@ export function openCalls(): Calls {
       }
     },
     progress() {
-      return [...running].flatMap(({ held, soFar }) => (held && soFar ? { held, spent: soFar() } : []))
+      return [...running].flatMap(({ progress }) => progress ?? [])
     },
     async drain(milliseconds) {
       draining = true

@@ -1,11 +1,12 @@
 import { GatewayError } from '../errors.ts'
 import type { Passage } from '../language/passage.ts'
 import type { Kind, Work } from '../language/work.ts'
-import type { Policy } from '../policy/effective.ts'
 import type { Match, OpenedRule } from '../policy/filters/rule.ts'
 import type { Filters } from '../policy/filters.ts'
 import { Filtering } from './filters/filtering.ts'
 import { type KindOfWork, kinds } from './kinds.ts'
+import type { Run } from './run.ts'
+import type { InferenceWorld } from './world.ts'
 
 /** What the filters made of a call: as it may be sent, or why it may not. */
 export interface Filtered<K extends Kind> {
@@ -14,9 +15,18 @@ export interface Filtered<K extends Kind> {
   filtering: Filtering | null
 }
 
-/** The call as the policy's filters leave it, at once where nothing looks at it. */
-export const filteredBy = <K extends Kind>({ filters }: Policy, kind: K, call: Work[K]['call']): Filtered<K> | Promise<Filtered<K>> =>
-  filters ? filteredCall(kind, call, filters) : { call, error: null, filtering: null }
+/** Has the policy's filters look at the call: it goes on as they leave it, or is blocked. At once where nothing looks. Never throws. */
+export function filterRun<K extends Kind>(_: InferenceWorld, run: Run<K>): void | Promise<void> {
+  const { filters } = run.policy
+  if (filters) return filterCall(run, filters)
+}
+
+async function filterCall<K extends Kind>(run: Run<K>, filters: Promise<Filters>): Promise<void> {
+  const { call, error, filtering } = await filteredCall(run.kind, run.call, filters)
+  run.call = call
+  run.blocked = error
+  run.filtering = filtering
+}
 
 /** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Never throws. */
 async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filters: Promise<Filters>): Promise<Filtered<K>> {

@@ -10,6 +10,7 @@ import type { Calls } from './calls.ts'
 import type { Health } from './health.ts'
 import type { Retries } from './retries.ts'
 import type { Sessions } from './sessions.ts'
+import type { Stages } from './stages.ts'
 
 /** What is known of the calls that run and of the endpoints that they go to. */
 export interface Traffic {
@@ -42,4 +43,6 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   recorder: Recorder
   /** Counts what providers did not count. */
   tokenizers: Tokenizers
+  /** The life of a call. */
+  stages: Stages
 }

@@ -59,10 +59,19 @@ export function readUnits(told: Partial<Record<Unit, unknown>>): { units?: Units
     const amount = readAmount(told[unit], UNITS[unit].parts)
     if (amount !== undefined) units[unit] = amount
   }
-  return namesOfUnits(units).length === 0 ? {} : { units }
+  return spreadable(units)
 }
 
 function readAmount(amount: unknown, parts: number): number | undefined {
   if (parts === 1 || typeof amount !== 'number' || amount < 0) return count(amount)
   return count(Math.round(amount * parts))
 }
+
+/** Adds up the counts of both, to be spread into a usage. */
+export function sumUnits(a: Units = {}, b: Units = {}): { units?: Units } {
+  const sum: Units = { ...a }
+  for (const unit of namesOfUnits(b)) sum[unit] = (sum[unit] ?? 0) + (b[unit] ?? 0)
+  return spreadable(sum)
+}
+
+const spreadable = (units: Units): { units?: Units } => (namesOfUnits(units).length === 0 ? {} : { units })

@@ -10,11 +10,11 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
-import { begin } from '../../../src/core/inference/running.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import { textUsage } from '../../../src/core/language/usage.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
+import { begin } from '../../support/run.ts'
 
 const endpoint = (provider: string, more: object = {}) => ({
   provider,

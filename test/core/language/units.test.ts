@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { readUnits, UNIT_ROWS, UNITS } from '../../../src/core/language/units.ts'
+import { readUnits, sumUnits, UNIT_ROWS, UNITS } from '../../../src/core/language/units.ts'
 import { countsNothing, countsOutput, searchesIn, textUsage } from '../../../src/core/language/usage.ts'
 
 describe('the table of units', () => {
@@ -35,6 +35,11 @@ describe('amounts of units', () => {
     expect(readUnits({ image: 0.5, search: 1e9 + 1, character: 1e9 })).toEqual({ units: { character: 1e9 } })
     expect(readUnits({ second: 1e6 + 1, megapixel: 1e6 })).toEqual({ units: { megapixel: 1e9 } })
   })
+})
+
+test('units of several steps are added up, and absent where none has any', () => {
+  expect(sumUnits({ search: 2, image: 1 }, { search: 3 })).toEqual({ units: { search: 5, image: 1 } })
+  expect([sumUnits(undefined, { second: 5 }), sumUnits()]).toEqual([{ units: { second: 5 } }, {}])
 })
 
 describe('a usage', () => {

@@ -23,6 +23,7 @@ const held = (id: string, more: Partial<HeldCall> = {}): HeldCall => ({
   api_type: 'completions',
   model: 'acme/small',
   streamed: true,
+  step: 1,
   byok: false,
   nanos: 2n ** 62n,
   spent: 5n,

@@ -1,7 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
+import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { AnswerPart, Kind } from '../../language/work.ts'
-import type { Running } from '../running.ts'
+import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 import { type Failure, isWorthFallback } from './summary.ts'
 import type { Try } from './try.ts'
@@ -15,13 +16,15 @@ export class Line<K extends Kind> {
   /** What was sent, for a caller who asked to see it. */
   readonly echoes: AnswerPart<K>[] = []
   readonly #gateway: InferenceWorld
-  readonly #running: Running<K>
+  readonly #endpoints: Endpoint[]
+  readonly #cancellation: Cancellation
   readonly #asked: Endpoint[] = []
   #isStopped = false
 
-  constructor(gateway: InferenceWorld, running: Running<K>) {
+  constructor(gateway: InferenceWorld, { plan, run }: Step<K>) {
     this.#gateway = gateway
-    this.#running = running
+    this.#endpoints = plan?.endpoints ?? []
+    this.#cancellation = run.cancellation
   }
 
   /**
@@ -32,7 +35,7 @@ export class Line<K extends Kind> {
     const isRetry = this.#asked.length > 0
     if (this.#isStopped || this.#asked.length === MOST_TRIES) return undefined
     if (isRetry && !this.#gateway.traffic.retries.take()) return undefined
-    const endpoint = this.#firstWell() ?? (isRetry ? undefined : this.#running.plan.endpoints[0])
+    const endpoint = this.#firstWell() ?? (isRetry ? undefined : this.#endpoints[0])
     if (endpoint) return this.#turnOf(endpoint, isRetry)
     if (isRetry) this.#gateway.traffic.retries.leave()
     return undefined
@@ -43,7 +46,7 @@ export class Line<K extends Kind> {
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
     this.#gateway.events.publish('attempt.failed', { endpoint, error })
-    if (error.type === 'server' || this.#running.cancellation.reason) this.#isStopped = true
+    if (error.type === 'server' || this.#cancellation.reason) this.#isStopped = true
   }
 
   /** Nobody waits for the try any more. */
@@ -53,8 +56,7 @@ export class Line<K extends Kind> {
 
   #turnOf(endpoint: Endpoint, isRetry: boolean): Try {
     this.#asked.push(endpoint)
-    const { cancellation } = this.#running
-    return { endpoint, isRetry, cancellation, sent: null, onSent: null, latency: 0, status: null, error: null }
+    return { endpoint, isRetry, cancellation: this.#cancellation, sent: null, onSent: null, latency: 0, status: null, error: null }
   }
 
   // Looked at here and not in the plan alone: since that was made, another call may have begun to try whether the endpoint is well.
@@ -62,7 +64,7 @@ export class Line<K extends Kind> {
     const {
       traffic: { health },
     } = this.#gateway
-    for (const endpoint of this.#running.plan.endpoints)
+    for (const endpoint of this.#endpoints)
       if (!this.#asked.includes(endpoint) && !this.#hasRefused(endpoint.model) && health.admits(endpoint)) return endpoint
     return undefined
   }

@@ -2,20 +2,20 @@ import type { GatewayError } from '../../errors.ts'
 import type { Opened } from '../../kernel/iterate.ts'
 import type { AnswerPart, Kind } from '../../language/work.ts'
 import { type AnswerFilter, type KindOfWork, kinds } from '../kinds.ts'
-import type { Running } from '../running.ts'
+import type { Run } from '../run.ts'
 
 /**
  * The answer as the content filters leave it, or nothing where none looks at answers. `read` sees what the provider said, whatever is left
  * of it: that is what is charged. What blocks the answer ends it with 403, and the provider is told to stop.
  */
 export function filteredAnswer<K extends Kind>(
-  running: Running<K>,
+  run: Run<K>,
   { first, rest }: Opened<AnswerPart<K>[]>,
   read: (batch: AnswerPart<K>[]) => void,
 ): Opened<AnswerPart<K>[]> | null {
-  const { filtering, call } = running
+  const { filtering, call } = run
   const screen = filtering?.filters.answered
-  const kind: KindOfWork<K> = kinds[running.kind]
+  const kind: KindOfWork<K> = kinds[run.kind]
   const filter = screen && kind.answerFilter?.(call, filtering, screen)
   if (!filter) return null
   // How an answer begins and what it counts are no words: they need not wait, and a message begins with them.

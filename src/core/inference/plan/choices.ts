@@ -16,6 +16,8 @@ export interface Held {
   own: OpenedKey[]
   rules: Rule[]
   session: Session | null
+  /** The id of the endpoint that has answered the step before. */
+  at?: string
 }
 
 /** A call for which a router chooses, and what it is held to. */
