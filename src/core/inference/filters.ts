@@ -4,7 +4,7 @@ import type { Kind, Work } from '../language/work.ts'
 import type { Match, OpenedRule } from '../policy/filters/rule.ts'
 import type { Filters } from '../policy/filters.ts'
 import { Filtering } from './filters/filtering.ts'
-import { type KindOfWork, kinds } from './kinds.ts'
+import { type ContentFiltering, kinds } from './kinds.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -30,13 +30,13 @@ async function filterCall<K extends Kind>(run: Run<K>, filters: Promise<Filters>
 
 /** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Never throws. */
 async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filters: Promise<Filters>): Promise<Filtered<K>> {
-  const { reworded }: KindOfWork<K> = kinds[kind]
+  const { rewriteTexts }: ContentFiltering<K> = kinds[kind].filtering
   const blocking: Blocking[] = []
   let filtering: Filtering | null = null
   try {
     const noted = new Filtering(await filters)
     filtering = noted
-    const left = await reworded(call, passage => rewordedPassage(passage, noted, blocking))
+    const left = await rewriteTexts(call, passage => rewordedPassage(passage, noted, blocking))
     return { call: left, error: blocking.length > 0 ? blocked(blocking) : null, filtering }
   } catch (thrown) {
     return { call, error: GatewayError.from(thrown), filtering }

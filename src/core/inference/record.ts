@@ -53,7 +53,7 @@ function generationOf<K extends Kind>(run: Run<K>, settled: Date): Generation {
   const { error = null, ended = run.began, cancelled = false } = ending ?? {}
   const step = answeredStep(run)
   const endpoint = step?.begun?.endpoint ?? null
-  const meter = step?.meter ?? kinds[run.kind].meter(call)
+  const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
   const receipt = receiptOf(run)
   const { usage } = receipt
   return {

@@ -1,6 +1,6 @@
 import { type Prices, pricesFor } from '../catalog/prices.ts'
 import { roundToNanos, times } from '../kernel/money.ts'
-import { namesOfUnits, UNITS, type UnitRow, type Units } from '../language/units.ts'
+import { UNITS, type Unit, type UnitRow, type Units } from '../language/units.ts'
 import { inputTokens, type Receipt, type Usage } from '../language/usage.ts'
 
 export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
@@ -25,22 +25,31 @@ export function costOf(usage: Usage, prices: Prices | null): Cost {
   return { cost, cost_details: { prompt: rounded, completion: cost - rounded } }
 }
 
-/** What an input costs of which no more is known than this, in nano-dollars. */
-export function costOfInput({ text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>, prices: Prices): bigint {
+/** Returns what an input and units cost of which no more is known than this, in nano-dollars. */
+export function costOfInput(
+  { text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>,
+  units: Units,
+  prices: Prices,
+): bigint {
   const rates = pricesFor(prices, text + audio + video)
-  return roundToNanos(times(text + video, rates.prompt) + times(audio, rates.audio ?? rates.prompt) + (rates.request ?? 0n))
+  const tokens = times(text + video, rates.prompt) + times(audio, rates.audio ?? rates.prompt)
+  return roundToNanos(tokens + priceUnits(units, rates) + (rates.request ?? 0n))
 }
 
+type Side = UnitRow['side']
+
 /** Returns what the units come to by the table, of one side or of both, in atto-dollars. */
-export function priceUnits(units: Units = {}, prices: Prices, side?: UnitRow['side']): bigint {
+export function priceUnits(units: Units = NONE, prices: Prices, side?: Side): bigint {
   let sum = 0n
-  for (const unit of namesOfUnits(units)) {
+  for (const unit of Object.keys(units) as Unit[]) {
     const row = UNITS[unit]
     if (side && side !== row.side) continue
     sum += times(units[unit] ?? 0, prices[row.price] ?? 0n)
   }
   return sum
 }
+
+const NONE: Units = {}
 
 function inputCost(input: Usage['input'], prices: Prices): bigint {
   const cacheWrite = prices.cache_write ?? prices.prompt

@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../errors.ts'
 import type { Opened } from '../../kernel/iterate.ts'
 import type { AnswerPart, Kind } from '../../language/work.ts'
-import { type AnswerFilter, type KindOfWork, kinds } from '../kinds.ts'
+import { type AnswerFilter, type ContentFiltering, kinds } from '../kinds.ts'
 import type { Run } from '../run.ts'
 
 /**
@@ -15,8 +15,8 @@ export function filteredAnswer<K extends Kind>(
 ): Opened<AnswerPart<K>[]> | null {
   const { filtering, call } = run
   const screen = filtering?.filters.answered
-  const kind: KindOfWork<K> = kinds[run.kind]
-  const filter = screen && kind.answerFilter?.(call, filtering, screen)
+  const { filterAnswer }: ContentFiltering<K> = kinds[run.kind].filtering
+  const filter = screen && filterAnswer?.(call, filtering, screen)
   if (!filter) return null
   // How an answer begins and what it counts are no words: they need not wait, and a message begins with them.
   return {

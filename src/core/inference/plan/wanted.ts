@@ -61,10 +61,11 @@ function modelsChosen<K extends Kind>(
 ): WantedModel<K>[] {
   const { slug, variant, shown } = route
   const sort = own(SORTS, variant)
-  if (variant !== '' && !sort && !kinds[kind].variantsOf(shown).includes(variant)) throw unknownModel(gateway.catalog, slug)
+  const isKnown = sort || kinds[kind].understanding.listVariants(shown).includes(variant)
+  if (variant !== '' && !isKnown) throw unknownModel(gateway.catalog, slug)
   const choice = route.router + (sort ? '' : variant)
   if (choices.has(choice)) return []
-  const asked = kinds[kind].asked(call, variant)
+  const asked = kinds[kind].understanding.toEffectiveCall(call, variant)
   const chosen = chosenBy(gateway, kind, route, asked, held)
   choices.set(choice, chosen)
   return chosen.models.map(model => ({ model, sort, asked, route }))
@@ -85,13 +86,13 @@ function modelMeant<K extends Kind>({ catalog }: InferenceWorld, kind: K, call: 
   const { base, variant } = catalog.models.has(slug) ? { base: slug, variant: '' } : parted(slug)
   const model = catalog.models.get(base)
   if (!model) throw unknownModel(catalog, slug)
-  const { isGivenBy, gives, variantsOf, asked } = kinds[kind]
+  const { isGivenBy, gives, understanding } = kinds[kind]
   if (!isGivenBy(model.output_modalities)) throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
   const sort = own(SORTS, variant)
-  const variants = variantsOf(model)
+  const variants = understanding.listVariants(model)
   if (variant !== '' && !sort && !variants.includes(variant))
     throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
-  return { model, sort, asked: asked(call, variant) }
+  return { model, sort, asked: understanding.toEffectiveCall(call, variant) }
 }
 
 /** The name of a model, and what stands behind it. */

@@ -24,7 +24,7 @@ export function forbidding<K extends Kind>(endpoint: Endpoint, model: Model, kin
     const verdict = wish(endpoint, call, model)
     if (verdict !== true) return verdict
   }
-  const verdict = kinds[kind].serves(call, endpoint)
+  const verdict = kinds[kind].understanding.serves(call, endpoint)
   return verdict === true ? undefined : verdict
 }
 
