@@ -76,17 +76,20 @@ function dearer({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): 
 }
 
 /**
- * What a token read, a token written and a count of each unit cost together, in atto-dollars: by
- * this number endpoints are compared. Units that come beside others are left out.
+ * Returns what a token read, a token written and a count of each unit cost together, in
+ * atto-dollars: by this number endpoints are compared. Units that come beside others are left out.
+ * Every plan asks for it, so it is added up once for each list of prices.
  */
 export function sumPrices(prices: Prices): bigint {
+  const known = SUMS.get(prices)
+  if (known !== undefined) return known
   let sum = prices.prompt + prices.completion
-  for (const name of COMPARED) {
-    const price = prices[name]
-    if (price !== undefined) sum += price
-  }
+  for (const name of COMPARED) sum += prices[name] ?? 0n
+  SUMS.set(prices, sum)
   return sum
 }
+
+const SUMS = new WeakMap<Prices, bigint>()
 
 const COMPARED = UNIT_ROWS.filter(row => !row.isBeside).map(row => row.price)
 
