@@ -9,7 +9,7 @@ import { type Planning, Tracer } from './trace/tracer.ts'
 /** Where a plan is made: the file and its functions. Whoever moves or renames them says so here. */
 const PLANNING: Planning = {
   file: 'src/core/inference/plan.ts',
-  functions: ['candidatesFor', 'planAmong'],
+  functions: ['planStep'],
 }
 
 const USAGE = `bun run scripts/trace.ts [--stream] [--messages] [--keys] [--json]

@@ -9,12 +9,11 @@ import { type Events, openEvents } from './events.ts'
 import { type Key, readKeys } from './identity/keys.ts'
 import { firstMember } from './identity/members.ts'
 import { firstWorkspace, type Owner, readWorkspaces, type Workspace } from './identity/workspaces.ts'
-import { openCalls } from './inference/calls.ts'
 import { Health } from './inference/health.ts'
-import { Retries } from './inference/retries.ts'
-import { Sessions } from './inference/sessions.ts'
+import type { Plugin } from './inference/plugin.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
-import type { Journal, Traffic } from './inference/world.ts'
+import { openCalls, Retries, Sessions, type Traffic } from './inference/traffic.ts'
+import type { Journal } from './inference/world.ts'
 import { type Clock, nextTurn, systemClock } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
@@ -25,6 +24,7 @@ import { shareRuns } from './kernel/share-runs.ts'
 import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
+import { PLUGINS } from './plugins/registry.ts'
 import { type Assignment, readAssignments } from './policy/assignments.ts'
 import { type Budget, readBudgets } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
@@ -59,6 +59,8 @@ export interface Gateway {
   tokenizers: Tokenizers
   /** The life of a call. */
   stages: Stages
+  /** What calls may ask for besides an answer. */
+  plugins: Plugin[]
   egress: Egress
   secrets: Secrets
   /** Tells. */
@@ -120,6 +122,8 @@ export interface Parts {
   config: Config
   /** The data directory; without one everything is kept in memory and forgotten. */
   data: string
+  /** What remembers, in the place of SQLite. The gateway closes it. */
+  store: Store
   /** What provider keys are sealed with; without one, a secret that the data directory keeps for itself. */
   secret: string
   /** Milliseconds that a statement may wait for another process: 0 where clients are waiting. */
@@ -131,6 +135,7 @@ export interface Parts {
   resolve: Resolve
   tokenizers: Tokenizers
   stages: Stages
+  plugins: Plugin[]
 }
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
@@ -138,12 +143,14 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, tokenizers = openTokenizers() } = replace
   const ids = { ...randomIds, ...replace.ids, ...(replace.random ? { random: replace.random } : {}) }
   const catalog = openCatalog(config, protocolNames, clock.now())
-  const store = await openStore(data, config.storage.durability, patience)
+  const store = replace.store ?? (await openStore(data, config.storage.durability, patience))
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
-  const memory = await openMemory(store, await openOwner(store, ids, clock))
-  const send = replace.egress ?? openEgress(() => gateway.config)
+  const owner = await openOwner(store, ids, clock)
+  // Before anything is read: what another process writes meanwhile is taken over later.
   let version = await store.version()
+  const memory = await openMemory(store, owner)
+  const send = replace.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
     instance: {
@@ -159,6 +166,7 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     recorder,
     tokenizers,
     stages: replace.stages ?? STAGES,
+    plugins: replace.plugins ?? PLUGINS,
     egress: { send, resolve: replace.resolve ?? resolveHost, accessTokens: openAccessTokens(send, clock) },
     secrets: openSecrets(data, replace.secret),
     events,

@@ -75,6 +75,12 @@ describe('gateway doctor', () => {
     ['a row that was taken out', 'delete from ledger where seq = 12', ['chain', 'counters', 'calls']],
     ['the last row', 'delete from ledger where seq = 30', ['end', 'counters', 'calls']],
     ['a hash that was left out', 'update ledger set hash = null where seq = 12', ['chain']],
+    ['another step', 'update ledger set step = 2 where seq = 3', ['chain']],
+    [
+      'a step that nobody took',
+      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, 1, source, hash, 2 from ledger where seq = 30",
+      ['chain', 'counters', 'calls'],
+    ],
     ['a call whose record is gone', "delete from generations where id = 'gen-5'", ['calls']],
     ['a call that costs another sum', "update generations set upstream_inference_cost = 1 where id = 'gen-5'", ['calls']],
   ]

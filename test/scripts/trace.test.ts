@@ -22,7 +22,7 @@ describe('a traced call', () => {
     expect([stderr, code]).toEqual(['', 0])
     const { whole, planning, steps }: Report = JSON.parse(stdout)
     const files = filesOf(whole)
-    expect(files).toContain('src/server/routes/chat.ts')
+    expect(files).toContain('src/server/routes/inference.ts')
     expect(whole.wings['src/core/inference']?.length).toBeGreaterThan(1)
     expect(whole.wings).toContainKey('src/core/upstream')
     expect(whole.files).toBe(new Set(files).size)

@@ -1,8 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { ByokKey } from '../../src/core/catalog/byok.ts'
 import type { DesignatedPreset } from '../../src/core/catalog/presets.ts'
-import { GatewayError } from '../../src/core/errors.ts'
-import type { Key } from '../../src/core/identity/keys.ts'
 import type { Member, WorkspaceMember } from '../../src/core/identity/members.ts'
 import type { Difference } from '../../src/core/identity/scim/memberships.ts'
 import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
@@ -12,31 +10,14 @@ import type { Store } from '../../src/core/store/store.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { told } from '../support/audit.ts'
 import { entryOf, generationWith, PAYER } from '../support/generation.ts'
-
-const WORKSPACE = '00000000-0000-7000-8000-000000000001'
-const LARGEST = 2n ** 63n - 1n
-
-const keyOf = (more: Partial<Key> = {}): Key => ({
-  hash: 'h1',
-  name: 'ci “𝄞”',
-  label: 'gw-v1-abc...def',
-  kind: 'inference',
-  workspace_id: WORKSPACE,
-  isUnscoped: false,
-  creator_user_id: 'user_1',
-  external_user: null,
-  external_api_key_hash: null,
-  disabled: false,
-  limit: 1n,
-  limit_reset: 'weekly',
-  include_byok_in_limit: true,
-  expires_at: '2027-01-01T00:00:00Z',
-  created_at: '2026-03-04T05:06:07.000Z',
-  updated_at: null,
-  ...more,
-})
-
-const CREATED = '2026-03-04T05:06:07.000Z'
+import { budgetCases } from './store/budgets.ts'
+import { connectionCases } from './store/connections.ts'
+import { ledgerCases } from './store/ledger.ts'
+import { memberCases } from './store/members.ts'
+import { outboxCases } from './store/outbox.ts'
+import { CREATED, keyOf, LARGEST, typeOf, WORKSPACE } from './store/rows.ts'
+import { scimCases } from './store/scim.ts'
+import { workspaceCases } from './store/workspaces.ts'
 
 /** A preset of this id and slug at a version; the id of the version is both. */
 const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
@@ -62,12 +43,6 @@ const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
     updated_at: CREATED,
   },
 })
-
-const typeOf = (promise: Promise<unknown>) =>
-  promise.then(
-    () => undefined,
-    thrown => GatewayError.from(thrown).type,
-  )
 
 const byokKeyOf = (more: Partial<ByokKey> = {}): ByokKey => ({
   id: 'b1',
@@ -130,8 +105,12 @@ const assignmentOf = (more: Partial<Assignment> = {}): Assignment => ({
   ...more,
 })
 
-/** What every store must satisfy. `open` gives an empty one. */
-export function storeSuite(name: string, open: () => Promise<Store>): void {
+/**
+ * What every store must satisfy. `open` gives an empty one; `openTwo`, where a store can be opened
+ * twice, gives two ways to the same empty one, as two processes would have them.
+ */
+export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: () => Promise<[Store, Store]>): void {
+  if (openTwo) connectionCases(name, openTwo)
   describe(`store: ${name}`, () => {
     let store: Store
 
@@ -504,5 +483,22 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
       await store.keys.insert(keyOf(), told())
       expect(await store.version()).toBe(before)
     })
+
+    test('a store that is closed answers nobody, and can be closed again', async () => {
+      const other = await open()
+      await other.close()
+      const asked = [other.keys.all(), other.version(), other.generations.record([]), other.ledger.head()]
+      const answers = await Promise.allSettled(asked)
+      expect(answers.map(({ status }) => status)).toEqual(Array(4).fill('rejected'))
+      await other.close()
+    })
+
+    const opened = () => store
+    workspaceCases(opened)
+    memberCases(opened)
+    budgetCases(opened)
+    scimCases(opened)
+    ledgerCases(opened)
+    outboxCases(opened)
   })
 }

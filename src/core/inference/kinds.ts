@@ -41,7 +41,7 @@ export interface Understanding<K extends Kind> {
   /** Returns what may follow the model's name to change what is asked: `:thinking` for one. */
   listVariants(model: Model): string[]
   /** Returns the call as that variant ('' for none) asks it; itself where nothing changes. */
-  toEffectiveCall(call: Call<K>, variant: string): Call<K>
+  applyVariant(call: Call<K>, variant: string): Call<K>
   /** Tells that the endpoint can serve the call, or why not: a word of `excluded_by` (L.3). */
   serves(call: Call<K>, endpoint: Endpoint): string | true
   /** Tells whether the endpoint heeds what would be a pity to ignore (K.1): such go first. */

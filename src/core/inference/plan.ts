@@ -11,7 +11,7 @@ import { type Dropped, nobodyLeft } from './plan/refusal.ts'
 import { type Wanted, type WantedModel, wantedBy } from './plan/wanted.ts'
 import { forbidding } from './plan/wishes.ts'
 import type { Step } from './run.ts'
-import { sessionOf } from './sessions.ts'
+import { sessionOf } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** The endpoints to try, in order, out of all that there are. */

@@ -70,6 +70,8 @@ export class Run<K extends Kind = Kind> {
   /** Steady milliseconds: when it began, and when its first part came. */
   readonly began: number
   firstPart: number | null = null
+  /** Resolves when the step is taken that is just being taken after another. */
+  taking: Promise<void> | null = null
   /** Null until it has ended. */
   ending: Ending | null = null
   /** Gives its place among the rate limits back. */
@@ -153,6 +155,8 @@ export class Step<K extends Kind = Kind> {
   soFar: (() => bigint) | null = null
   /** What it came to in the end. */
   receipt: Receipt | null = null
+  /** Whether that was charged. */
+  isCharged = false
 
   constructor(run: Run<K>, call: Work[K]['call']) {
     this.run = run

@@ -2,10 +2,9 @@ import { admitRun, confirmRun } from './admit.ts'
 import { attemptStep } from './attempt.ts'
 import { filterRun } from './filters.ts'
 import { planStep } from './plan.ts'
-import { recordRun } from './record.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
-import { settleStep } from './settle.ts'
+import { recordRun, settleStep } from './settle.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** One stage of the life of a call, or of one of its steps. */

@@ -1,30 +1,27 @@
 /**
- * Returns a function that runs `run`, one run at a time. Whoever calls while one goes on waits for
- * it and then for one more, which all who came meanwhile share: so every caller has had a run that
- * began after they called. They get true if either of the two gave true. A run that fails does so
- * for those who share it, and not for those who only waited for it to end.
+ * Returns a function that runs `run`, one run at a time, for all who call it at once. Whoever calls
+ * while a run goes on waits for it and then for the next: so every caller has had a run that began
+ * after they called. They get true if either of the two gave true. A run that fails does so for
+ * those who share it, and not for those who only waited for it to end.
  */
 export function shareRuns(run: () => Promise<boolean>): () => Promise<boolean> {
   let running: Promise<boolean> | undefined
   let next: Promise<boolean> | undefined
 
-  function start(): Promise<boolean> {
-    running = run().finally(() => {
-      running = undefined
-    })
-    return running
-  }
-
-  async function startAfter(before: Promise<boolean>): Promise<boolean> {
-    const found = await before.catch(() => false)
+  async function start(): Promise<boolean> {
+    const found = await (running ?? Promise.resolve(false)).catch(() => false)
     next = undefined
-    return (await start()) || found
+    const own = run()
+    running = own
+    try {
+      return (await own) || found
+    } finally {
+      if (running === own) running = undefined
+    }
   }
 
   return () => {
-    if (next) return next
-    if (!running) return start()
-    next = startAfter(running)
+    next ??= start()
     return next
   }
 }

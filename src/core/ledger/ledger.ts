@@ -76,12 +76,12 @@ export interface HeldCall extends Payer {
   api_type: string
   model: string
   streamed: boolean
-  /** Which step runs, from 1. Those before it are in the ledger by the time that this is written. */
+  /** Which step runs, from 1. Those before it are in the ledger when this is written. */
   step: number
-  /** Whether the step goes through the caller's own provider key, as far as that is known before. */
+  /** Whether it goes through the caller's own provider key, as far as that is known before. */
   byok: boolean
   /**
-   * What is set aside, and what the step has come to so far: that is its cost when the process dies.
+   * What is set aside, and what the step has come to so far: its cost when the process dies.
    */
   nanos: bigint
   spent: bigint

@@ -62,11 +62,12 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
   let running: Promise<void> | undefined
 
   async function drain(): Promise<void> {
-    await nextTurn()
     // A store that does not answer is no better than one that refuses.
     const watch = setInterval(giveUpOnPatience, LONGEST_PAUSE)
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
+      // All that ends in this turn of the event loop goes together, and streams go on between two.
+      await nextTurn()
       if (await writeBatch()) {
         pause = FIRST_PAUSE
         continue

@@ -137,7 +137,7 @@ describe('a plan with provider keys', () => {
 
   test('says so where such a key leaves a router nobody to choose', async () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
-    const call = textCall({ models: ['gateway/auto'], routing: { routers: { auto: { allowed: ['acme/other'] } } } })
+    const call = textCall({ models: ['gateway/auto'], plugins: { 'auto-router': { allowed: ['acme/other'] } } })
     const { metadata } = refusalOf(() => planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) }))
     expect(metadata.excluded_by).toEqual(expect.arrayContaining(['byok_only', 'allowed_models']))
   })

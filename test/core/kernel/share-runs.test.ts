@@ -23,15 +23,41 @@ test('runs once for who comes alone, and gives what the run gave', async () => {
   const { runs, shared } = bench()
   for (const found of [true, false]) {
     const asked = shared()
+    await settle()
     runs.at(-1)?.resolve(found)
     expect(await asked).toBe(found)
   }
   expect(runs).toHaveLength(2)
 })
 
+test('all who call in one step share one run, and are done together', async () => {
+  const { runs, shared } = bench()
+  const done: number[] = []
+  const asked = [0, 1, 2].map(async i => {
+    await shared()
+    done.push(i)
+  })
+  await settle()
+  expect(runs).toHaveLength(1)
+  runs[0]?.resolve(true)
+  await Promise.all(asked)
+  expect(done).toEqual([0, 1, 2])
+})
+
+test('what a run found that has ended is not said again', async () => {
+  const { runs, shared } = bench()
+  for (const found of [true, false, false]) {
+    const asked = shared()
+    await settle()
+    runs.at(-1)?.resolve(found)
+    expect(await asked).toBe(found)
+  }
+})
+
 test('all who come while one runs share one more, which begins after it', async () => {
   const { runs, state, shared } = bench()
   const first = shared()
+  await settle()
   const others = [shared(), shared(), shared()]
   await settle()
   expect(runs).toHaveLength(1)
@@ -45,7 +71,9 @@ test('all who come while one runs share one more, which begins after it', async 
 
 test('who waited hears of what the run before found, which may be what they came for', async () => {
   const { runs, shared } = bench()
-  const [first, second] = [shared(), shared()]
+  const first = shared()
+  await settle()
+  const second = shared()
   runs[0]?.resolve(true)
   await settle()
   runs[1]?.resolve(false)
@@ -55,6 +83,7 @@ test('who waited hears of what the run before found, which may be what they came
 test('who asks again as soon as a run ends does not begin one beside the next', async () => {
   const { runs, state, shared } = bench()
   const again = shared().then(() => shared())
+  await settle()
   const second = shared()
   runs[0]?.resolve(false)
   await settle()
@@ -70,6 +99,7 @@ test('who asks again as soon as a run ends does not begin one beside the next', 
 test('a run that fails does so for those who share it, and the next one comes', async () => {
   const { runs, shared } = bench()
   const first = shared().catch(thrown => thrown)
+  await settle()
   const second = shared()
   runs[0]?.reject(new Error('locked'))
   await settle()
@@ -77,6 +107,7 @@ test('a run that fails does so for those who share it, and the next one comes', 
   expect(await first).toEqual(new Error('locked'))
   expect(await second).toBe(true)
   const third = shared().catch(thrown => thrown)
+  await settle()
   runs[2]?.reject(new Error('locked'))
   expect(await third).toEqual(new Error('locked'))
 })

@@ -1,15 +1,17 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { chained, type LedgerRow } from '../../../src/core/ledger/chain.ts'
+import type { StepCharge } from '../../../src/core/ledger/ledger.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import { storeSuite } from '../../suites/store.ts'
 import { told } from '../../support/audit.ts'
-import { entryOf, generationWith, PAYER } from '../../support/generation.ts'
+import { chargeWith, entryOf, generationWith, PAYER, stepOf } from '../../support/generation.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
@@ -25,7 +27,14 @@ const byokKey = {
 }
 
 storeSuite('SQLite in memory', () => open(':memory:'))
-storeSuite('SQLite in a file', () => open(newPath()))
+storeSuite(
+  'SQLite in a file',
+  () => open(newPath()),
+  async () => {
+    const path = newPath()
+    return Promise.all([open(path, 1_000), open(path, 1_000)])
+  },
+)
 storeSuite('SQLite in a file, fully durable', () => openSqlite({ path: newPath(), durability: 'full', patience: 0 }))
 
 describe('SQLite in a file', () => {
@@ -69,18 +78,6 @@ describe('SQLite in a file', () => {
     db.close()
   })
 
-  test('its version moves exactly when another connection writes', async () => {
-    const path = newPath()
-    const [server, terminal] = [await open(path), await open(path)]
-    const before = await server.version()
-    await terminal.workspaces.all()
-    expect(await server.version()).toBe(before)
-    await terminal.workspaces.first(firstWorkspace('w', 'u', new Date()))
-    expect(await server.version()).not.toBe(before)
-    expect(await server.workspaces.all()).toHaveLength(1)
-    await Promise.all([server.close(), terminal.close()])
-  })
-
   test('without patience a locked store refuses at once, and works again when it is free', async () => {
     const path = newPath()
     const store = await open(path)
@@ -112,6 +109,39 @@ describe('SQLite in a file', () => {
     await store.close()
   })
 
+  test('a chain of the time before there were steps goes on, and is as valid as before', async () => {
+    const path = newPath()
+    const old = new Database(path, { create: true, strict: true })
+    const migrations = join(import.meta.dir, '../../../src/core/store/sqlite/migrations')
+    for (const name of readdirSync(migrations).toSorted().slice(0, 11)) old.run(await Bun.file(join(migrations, name)).text())
+    old.run('pragma user_version = 11')
+    const insert = old.query(
+      `insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
+      values ($id, '2026-03-04T05:06:08.000Z', 'k', 'user_1', 'w', 0, 4500, $source, $hash)`,
+    )
+    const [opening, first] = ['opening-k', 'gen-1'].map(id => ({ ...chargeWith({ id, workspace_id: 'w' }) }))
+    const before = chained('', { ...(opening as StepCharge), source: 'opening' })
+    insert.run({ id: 'opening-k', source: 'opening', hash: null })
+    insert.run({ id: 'gen-1', source: 'exact', hash: chained(before, first as StepCharge) })
+    old.close()
+    const store = await open(path)
+    await store.generations.record([stepOf('gen-2', 1), stepOf('gen-2', 2)])
+    const rows: LedgerRow[] = []
+    await store.ledger.inspect(row => rows.push(row))
+    expect(rows.map(({ seq, id, step }) => [seq, id, step])).toEqual([
+      [1, 'opening-k', 1],
+      [2, 'gen-1', 1],
+      [3, 'gen-2', 1],
+      [4, 'gen-2', 2],
+    ])
+    let hash = ''
+    for (const row of rows) {
+      hash = chained(hash, row)
+      expect([row.seq, row.hash ?? hash]).toEqual([row.seq, hash])
+    }
+    await store.close()
+  })
+
   test('a file of a newer program is refused, and left as it is', async () => {
     const path = newPath()
     await (await open(path)).close()
@@ -136,14 +166,6 @@ describe('SQLite in a file', () => {
     const path = newPath()
     mkdirSync(path)
     expect(open(path)).rejects.toThrow()
-  })
-
-  test('two that open an empty file at once agree on its owner', async () => {
-    const path = newPath()
-    const [a, b] = await Promise.all([open(path, 1_000), open(path, 1_000)])
-    const owners = await Promise.all([a.owner({ user_id: 'a', workspace_id: 'a' }), b.owner({ user_id: 'b', workspace_id: 'b' })])
-    expect(owners[0]).toEqual(owners[1])
-    await Promise.all([a.close(), b.close()])
   })
 })
 

@@ -67,6 +67,18 @@ describe('recorder', () => {
     expect(state.batches.length).toBeLessThan(10)
   })
 
+  test('calls that finish in one turn share a batch, also right behind another', async () => {
+    const { state, recorder } = bench()
+    const ids = Array.from({ length: 10 }, (_, i) => `b${i}`)
+    await recorder.record(entryOf('a'))
+    for (const id of ids) {
+      void recorder.record(entryOf(id))
+      await Promise.resolve()
+    }
+    await recorder.flush()
+    expect(state.batches).toEqual([['a'], ids])
+  })
+
   test('a flood is written in batches of a size, in its order', async () => {
     const { state, recorder } = bench()
     const ids = Array.from({ length: 3_000 }, (_, i) => `g${i}`)

@@ -1,30 +1,11 @@
-import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
-import type { Kind, Work } from '../../language/work.ts'
-import type { Plan } from '../plan.ts'
+import type { Kind } from '../../language/work.ts'
+import type { Line } from '../attempt.ts'
 import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
-import type { Line } from './line.ts'
 import { isWorthFallback } from './summary.ts'
 import { type Begun, type Try, tried } from './try.ts'
-
-/**
- * After how many milliseconds without a first part another endpoint is asked beside this one: as the call says, or when 95 of 100 answers
- * have begun there. Null where none is asked: where nobody wants that, or may, or too little was measured, and for whole answers, of which nobody
- * measures how long they take to begin.
- */
-export function hedgeDelay(
-  { config, traffic: { health } }: InferenceWorld,
-  { call, plan }: { call: Work[Kind]['call']; plan: Pick<Plan, 'endpoints'> | null },
-  endpoint: Endpoint,
-): number | null {
-  const usual = config.routing.hedge
-  if (usual === 'never' || !call.stream || !plan || plan.endpoints.length < 2) return null
-  const { hedge = usual } = call.routing
-  if (hedge === false) return null
-  return (hedge === true ? null : hedge.after_ms) ?? health.tail(endpoint)
-}
 
 /**
  * Tries an endpoint and, when it has given nothing for so long, the next in line beside it. Who gives a first meaningful part first is

@@ -52,7 +52,7 @@ function buildUnderstanding<K extends Kind>(own: KindDefinition<K>): Understandi
   const { readContents, replaceContents } = own.understanding
   return {
     listVariants: () => [],
-    toEffectiveCall: call => call,
+    applyVariant: call => call,
     serves: () => true,
     suits: () => true,
     listIgnored: () => [],

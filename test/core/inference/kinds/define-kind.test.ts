@@ -49,7 +49,7 @@ describe('a kind that says only what it must', () => {
     expect(understanding.suits(call, endpoint)).toBe(true)
     expect(understanding.listIgnored(call, endpoint)).toEqual([])
     expect(understanding.fitToEndpoint(call, endpoint)).toBe(call)
-    expect(understanding.toEffectiveCall(call, '')).toBe(call)
+    expect(understanding.applyVariant(call, '')).toBe(call)
     expect(understanding.removeNames(call)).toBe(call)
     expect(understanding.offersTools(call)).toBe(false)
     expect(understanding.identifyConversation).toBeNull()

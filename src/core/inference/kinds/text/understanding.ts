@@ -1,6 +1,5 @@
 import type { Endpoint, Model } from '../../../catalog/models.ts'
-import { isObject } from '../../../kernel/json.ts'
-import type { Ability, TextCall, WebSearch } from '../../../language/call.ts'
+import type { Ability, TextCall } from '../../../language/call.ts'
 import { namesInText, type Turn } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
 import { protocols } from '../../../protocols/registry.ts'
@@ -13,7 +12,7 @@ export const understanding: KindDefinition<'text'>['understanding'] = {
     return { ...call, turns }
   },
   listVariants,
-  toEffectiveCall,
+  applyVariant,
   serves,
   suits: (call, endpoint) => !listUnsupported(endpoint, call).some(name => MISSED.includes(name)),
   listIgnored: (call, endpoint) => listUnsupported(endpoint, call),
@@ -30,10 +29,11 @@ function listVariants({ reasoning }: Model): string[] {
   return reasoning ? [THINKING, ONLINE] : [ONLINE]
 }
 
-function toEffectiveCall(call: TextCall, variant: string): TextCall {
-  const search = variant === ONLINE && call.webSearch === undefined ? {} : call.webSearch
-  const thinking = variant === THINKING ? askToReason(call) : call
-  return search ? askToSearch(thinking, search) : thinking
+/** `:online` asks for the plugin that searches the web. */
+function applyVariant(call: TextCall, variant: string): TextCall {
+  if (variant === THINKING) return askToReason(call)
+  if (variant !== ONLINE || call.plugins?.web !== undefined) return call
+  return { ...call, plugins: { ...call.plugins, web: {} } }
 }
 
 function askToReason(call: TextCall): TextCall {
@@ -45,17 +45,10 @@ function askToReason(call: TextCall): TextCall {
 const switchOn = (wish: Reasoning = {}): Reasoning =>
   wish.enabled === undefined && wish.effort !== 'none' ? { ...wish, enabled: true } : wish
 
-/** The call's own parameter rules over what the plugin says of the search. */
-function askToSearch(call: TextCall, search: WebSearch): TextCall {
-  const { web_search_options: own } = call.params
-  const web_search_options = { ...search, ...(isObject(own) ? own : {}) }
-  return addNeed('web_search', { ...call, params: { ...call.params, web_search_options } })
+/** Returns the call for endpoints alone that have this ability. */
+export function addNeed(ability: Ability, call: TextCall): TextCall {
+  return { ...call, needs: [...(call.needs ?? []), ability] }
 }
-
-const addNeed = (ability: Ability, call: TextCall): TextCall => ({
-  ...call,
-  needs: [...(call.needs ?? []), ability],
-})
 
 function serves(call: TextCall, endpoint: Endpoint): string | true {
   const { require_parameters } = call.routing
