@@ -452,7 +452,7 @@ describe('other items', () => {
   test('searches are counted', () => {
     const usage = { input_tokens: 5, output_tokens: 2 }
     const search = { type: 'web_search_call', action: { type: 'search' } }
-    expect(saidBy(whole([search, search], { usage })).usage?.web_search_requests).toBe(2)
+    expect(saidBy(whole([search, search], { usage })).usage?.units?.search).toBe(2)
   })
 })
 

@@ -3,8 +3,21 @@ import type { Prices } from '../../../catalog/prices.ts'
 import { isObject } from '../../../kernel/json.ts'
 import { larger, times } from '../../../kernel/money.ts'
 import type { TextCall } from '../../../language/call.ts'
-import { tokensIn } from '../../../tokenizers/prompt.ts'
-import { unsupportedBy } from '../../parameters.ts'
+import { largestPrompt, promptBound, tokensIn } from '../../../tokenizers/prompt.ts'
+import type { Costing } from '../../kinds.ts'
+import { listUnsupported } from './understanding.ts'
+
+export const costing: Partial<Costing<'text'>> = {
+  estimateInput: promptBound,
+  boundInput: largestPrompt,
+  boundUnits: call => ({ search: countSearches(call) }),
+  boundOutput,
+  leastOutput,
+  asksForMore,
+  limitOutput,
+  priceOutputToken,
+  priceSurcharge,
+}
 
 /** No model makes use of less, and some refuse it. */
 const LEAST = 16
@@ -13,7 +26,7 @@ const LEAST = 16
 const LEAST_THINKING = 1024
 
 /** The most that an answer may have: what the caller asked for or the model gives, and beside it what thinking may take. */
-export function outputBound(call: TextCall, endpoint: Endpoint): number | null {
+function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
   const isSaid = call.params.max_tokens !== undefined && takesBound(endpoint)
   const asked = isSaid ? Math.max(highestBound(call), LEAST) + thinkingOf(call) : null
   const most = endpoint.max_completion_tokens
@@ -21,15 +34,18 @@ export function outputBound(call: TextCall, endpoint: Endpoint): number | null {
 }
 
 /** Whether nobody bounds the answer, or the call asks for more than the endpoint is known to give. */
-export const asksForMore = (call: TextCall, { max_completion_tokens: most }: Endpoint): boolean =>
-  most === null ? call.params.max_tokens === undefined : highestBound(call) > most
+function asksForMore(call: TextCall, { max_completion_tokens: most }: Endpoint): boolean {
+  return most === null ? call.params.max_tokens === undefined : highestBound(call) > most
+}
 
 /** What a call needs to be worth making: all of it where the endpoint takes no bound. */
-export const leastOutput = (call: TextCall, endpoint: Endpoint): number =>
-  takesBound(endpoint) ? LEAST + (thinkingOf(call) > 0 ? LEAST_THINKING : 0) : Number.POSITIVE_INFINITY
+function leastOutput(call: TextCall, endpoint: Endpoint): number {
+  if (!takesBound(endpoint)) return Number.POSITIVE_INFINITY
+  return LEAST + (thinkingOf(call) > 0 ? LEAST_THINKING : 0)
+}
 
 /** The call with so many tokens for its thoughts and its words together. */
-export function withOutputBound(call: TextCall, tokens: number): TextCall {
+function limitOutput(call: TextCall, tokens: number): TextCall {
   const thinking = Math.min(thinkingOf(call), Math.max(tokens - LEAST, 0))
   const { reasoning } = call.params
   const budget = reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
@@ -38,21 +54,22 @@ export function withOutputBound(call: TextCall, tokens: number): TextCall {
 }
 
 /** The dearest that a token of the answer may be, as often as there are answers. */
-export function outputRate(call: TextCall, { completion, reasoning, audio_output, image_output }: Prices): bigint {
+function priceOutputToken(call: TextCall, prices: Prices): bigint {
+  const { completion, reasoning, audio_output, image_output } = prices
   // Models that draw do so unasked; none speaks unasked.
   const sound = call.params.modalities?.includes('audio') ? audio_output : undefined
   const dearest = larger(larger(completion, reasoning), larger(image_output ?? 0n, sound))
   return times(choicesOf(call), dearest)
 }
 
-/** What is charged besides: searches, and what was predicted and not said, which OpenAI charges as if it had been. */
-export function surcharge(call: TextCall, prices: Prices): bigint {
+/** What was predicted and does not come true: OpenAI charges it as if it had been said. */
+function priceSurcharge(call: TextCall, prices: Prices): bigint {
   const { prediction } = call.params
-  const searched = times(searchesOf(call), prices.web_search ?? 0n)
-  return prediction === undefined ? searched : searched + times(tokensIn(JSON.stringify(prediction)), outputRate(call, prices))
+  if (prediction === undefined) return 0n
+  return times(tokensIn(JSON.stringify(prediction)), priceOutputToken(call, prices))
 }
 
-const takesBound = (endpoint: Endpoint) => unsupportedBy(endpoint, BOUND_ALONE).length === 0
+const takesBound = (endpoint: Endpoint) => listUnsupported(endpoint, BOUND_ALONE).length === 0
 
 const BOUND_ALONE = { params: { max_tokens: 1 }, tools: [] }
 
@@ -98,7 +115,8 @@ function wholeOf(value: unknown): number {
 /** The searches that a provider may make where nobody says how many. */
 const SEARCHES = 10
 
-function searchesOf({ tools, params: { web_search_options: options }, needs }: TextCall): number {
+function countSearches({ tools, params, needs }: TextCall): number {
+  const { web_search_options: options } = params
   let most = options === undefined ? 0 : searchesAsked(options, needs)
   for (const tool of tools) if (tool.type === 'other') most += searchesBy(tool.value)
   return most

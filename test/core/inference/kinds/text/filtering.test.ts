@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Filtering } from '../../../../../src/core/inference/filters/filtering.ts'
-import { TextFilter } from '../../../../../src/core/inference/kinds/text/answer-filter.ts'
+import { TextFilter } from '../../../../../src/core/inference/kinds/text/filtering.ts'
 import type { TextPart } from '../../../../../src/core/language/part.ts'
 import { type FilterRule, openFilters } from '../../../../../src/core/policy/filters.ts'
 import { textCall } from '../../../../support/call.ts'
