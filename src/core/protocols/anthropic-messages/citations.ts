@@ -1,5 +1,5 @@
 import { type Json, text } from '../../kernel/json.ts'
-import { isWebAddress, urlCitation } from '../citations.ts'
+import { isWebAddress, urlCitation } from '../reader.ts'
 
 /** Where in the answer the cited words stand, in characters. The end is not known while they are still being written. */
 export interface Place {

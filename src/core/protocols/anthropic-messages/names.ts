@@ -1,5 +1,5 @@
 import type { TextCall } from '../../language/call.ts'
-import { fittedId, type NameRules, ToolNames } from '../tool-names.ts'
+import { fittedId, type NameRules, ToolNames } from '../tools.ts'
 
 /** Which names and ids this API takes: `^[a-zA-Z0-9_-]{1,64}$`. */
 const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }

@@ -1,6 +1,5 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import type { Json } from '../../kernel/json.ts'
-import { text } from '../../kernel/json.ts'
+import { type Json, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Reasoning } from '../../language/params.ts'
 import type { Conversation, Message } from '../conversation.ts'

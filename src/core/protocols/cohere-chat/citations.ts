@@ -1,5 +1,5 @@
 import { count, isObject, type Json, member, objects, text } from '../../kernel/json.ts'
-import { isWebAddress, urlCitation } from '../citations.ts'
+import { isWebAddress, urlCitation } from '../reader.ts'
 
 /**
  * A citation in the chat API's form, once for each of its sources. The chat API knows sources on the web only: what cites a

@@ -1,6 +1,6 @@
 import type { TextCall } from '../../language/call.ts'
 import type { ResponseFormat } from '../../language/params.ts'
-import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-words.ts'
+import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-answer.ts'
 
 /** The form of the answer as Cohere is asked for it, and what it has to be told in words besides. */
 export interface Format {

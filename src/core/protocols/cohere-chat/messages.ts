@@ -1,9 +1,8 @@
 import { parseObject } from '../../kernel/json.ts'
 import type { Block, Turn } from '../../language/message.ts'
 import { conversationOf, type ToolResult } from '../conversation.ts'
-import { foreignContent } from '../foreign.ts'
-import { inputJson } from '../tool-input.ts'
-import type { ToolNames } from '../tool-names.ts'
+import { foreignContent } from '../native.ts'
+import { inputJson, type ToolNames } from '../tools.ts'
 
 type Message = Record<string, unknown> & { role: string }
 type Part = Record<string, unknown>

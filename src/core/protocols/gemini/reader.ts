@@ -1,7 +1,7 @@
 import { isObject, type Json, member, own, parseExact, text } from '../../kernel/json.ts'
 import type { TextPart } from '../../language/part.ts'
-import { choiceAt, Garbage } from '../bounds.ts'
 import type { Frame, Reader } from '../protocol.ts'
+import { choiceAt, Garbage } from '../reader.ts'
 import { Candidate } from './candidate.ts'
 import { failureInside } from './failure.ts'
 import { blockReason } from './finish.ts'

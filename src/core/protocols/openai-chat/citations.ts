@@ -1,5 +1,5 @@
 import { isObject, type Json, objects, text } from '../../kernel/json.ts'
-import { urlCitation } from '../citations.ts'
+import { urlCitation } from '../reader.ts'
 
 /**
  * The sources that a server names beside its choices, in the form in which OpenAI's own stand within a message: a list of what

@@ -2,8 +2,7 @@ import { plainTextIn } from '../../kernel/data-url.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Turn } from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'
-import { foreignContent } from '../foreign.ts'
-import { isNative } from '../native.ts'
+import { foreignContent, isNative } from '../native.ts'
 import { NATIVE } from './native.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { Quirks } from '../../config/quirks.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ResponseFormat } from '../../language/params.ts'
-import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-words.ts'
+import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-answer.ts'
 
 /** The form of the answer as the server is asked for it, and what it has to be told in words besides. */
 export interface Format {

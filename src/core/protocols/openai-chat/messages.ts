@@ -1,7 +1,7 @@
 import type { Quirks } from '../../config/quirks.ts'
 import { type Block, type CacheControl, namesInText, type Turn } from '../../language/message.ts'
 import { isNative } from '../native.ts'
-import { nineLetters } from '../tool-names.ts'
+import { nineLetters } from '../tools.ts'
 import { NATIVE } from './native.ts'
 
 type Message = Record<string, unknown> & { role: string }

@@ -1,5 +1,5 @@
 import { type Json, text } from '../../kernel/json.ts'
-import { urlCitation } from '../citations.ts'
+import { urlCitation } from '../reader.ts'
 
 /** A source as the chat API shows it; undefined for citations of files, which it has no form for. */
 export function annotationOf(given: Json): unknown {

@@ -1,8 +1,7 @@
 import { isDataUrl, plainTextIn } from '../../kernel/data-url.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { Block } from '../../language/message.ts'
-import { foreignContent } from '../foreign.ts'
-import { isNative } from '../native.ts'
+import { foreignContent, isNative } from '../native.ts'
 import { NATIVE } from './native.ts'
 
 /** The kinds of content that stand in a message or in a result; whatever else a client of this dialect sends is an item. */

@@ -1,7 +1,7 @@
 import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { ResponseFormat } from '../../language/params.ts'
-import { mentionsJson } from '../json-words.ts'
+import { mentionsJson } from '../json-answer.ts'
 import type { Capabilities } from './capabilities.data.ts'
 
 /** The wishes for the form of the text: here they stand together, and a schema stands flat (translation trap 44). */

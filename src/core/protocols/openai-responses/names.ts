@@ -1,5 +1,5 @@
 import type { TextCall } from '../../language/call.ts'
-import { fittedId, type NameRules, ToolNames } from '../tool-names.ts'
+import { fittedId, type NameRules, ToolNames } from '../tools.ts'
 
 /** What OpenAI takes as a function's name. */
 const NAMES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }

@@ -1,6 +1,6 @@
 import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { ToolNames } from '../tool-names.ts'
+import type { ToolNames } from '../tools.ts'
 
 const WRAPPER = 'parallel'
 const PREFIX = 'functions.'

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import { ANSWER_IN_JSON } from '../json-words.ts'
+import { ANSWER_IN_JSON } from '../json-answer.ts'
 import { isNative, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'

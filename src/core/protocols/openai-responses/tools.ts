@@ -1,9 +1,8 @@
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
-import { foreignTool } from '../foreign.ts'
-import { isForwarded, isNative } from '../native.ts'
-import type { ToolNames } from '../tool-names.ts'
+import { foreignTool, isForwarded, isNative } from '../native.ts'
+import type { ToolNames } from '../tools.ts'
 import { NATIVE } from './native.ts'
 
 /**
