@@ -5,7 +5,7 @@ import { type ChatRequest, understand } from '../../../../src/core/dialects/chat
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import { parts } from '../../../../src/core/protocols/openai-chat/parts.ts'
+import { parts } from '../../../../src/core/protocols/openai-chat/reader.ts'
 import { request } from '../../../../src/core/protocols/openai-chat/request.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
