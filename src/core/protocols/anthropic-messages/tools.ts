@@ -5,15 +5,13 @@ import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { type FunctionTool, foreignTool, isNative } from '../native.ts'
 import { searchesBy } from '../protocol.ts'
 import type { ToolNames } from '../tools.ts'
-import { isAnthropic } from './betas.ts'
-import { capabilitiesOf } from './capabilities.ts'
-import type { Format } from './format.ts'
-import { VERTEX } from './hosting.ts'
-import { NATIVE } from './native.ts'
+import { capabilitiesOf, isAnthropic, VERTEX } from './capabilities.data.ts'
+import { NATIVE } from './messages.ts'
+import type { Format } from './request.ts'
 import { inputSchema } from './schema.ts'
 
 /** What the request says of tools. */
-export interface Tooling {
+interface Tooling {
   tools?: Json[]
   tool_choice?: Json
 }
