@@ -7,9 +7,9 @@ import { closedSchema, inputSchema, isClosable } from '../anthropic-messages/sch
 import type { Conversation } from '../conversation.ts'
 import { type FunctionTool, functionOf } from '../native.ts'
 import type { ToolNames } from '../tools.ts'
-import { cachePoint } from './cache-points.ts'
-import { familyOf, named } from './families.ts'
-import type { Format } from './format.ts'
+import { familyOf, named } from './capabilities.data.ts'
+import { cachePoint } from './messages.ts'
+import type { Format } from './request.ts'
 
 /** Whether the model may be made to call a tool. */
 export const forcesTools = (endpoint: Endpoint): boolean => {
