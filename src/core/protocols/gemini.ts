@@ -1,5 +1,5 @@
 import { failure } from './gemini/failure.ts'
-import { parts, GenerateContentReader, readingOf } from './gemini/reader.ts'
+import { GenerateContentReader, parts, readingOf } from './gemini/reader.ts'
 import { request } from './gemini/request.ts'
 import { searches } from './gemini/tools.ts'
 import type { Protocol } from './protocol.ts'

@@ -1,12 +1,12 @@
-import { type Json, objects, member, text, isObject, own } from '../../kernel/json.ts'
-import { PartialArgs } from './calls.ts'
-import type { Reading } from './reader.ts'
-import { Citations } from './citations.ts'
-import type { TextPart, Logprobs, FinishReason } from '../../language/part.ts'
-import { FORMAT, mediaId } from './messages.ts'
+import { isObject, type Json, member, objects, own, text } from '../../kernel/json.ts'
+import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { MOST_CALLS } from '../reader.ts'
 import { ownId } from '../tools.ts'
+import { PartialArgs } from './calls.ts'
+import { Citations } from './citations.ts'
+import { FORMAT, mediaId } from './messages.ts'
+import type { Reading } from './reader.ts'
 
 /** Arguments come for one call after the other; so many may be open at once. */
 const MOST_OPEN = 8

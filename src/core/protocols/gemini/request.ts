@@ -1,15 +1,15 @@
-import type { TextCall } from '../../language/call.ts'
 import type { Endpoint } from '../../catalog/models.ts'
-import type { UpstreamRequest } from '../protocol.ts'
-import { namesOf, contentsOf } from './messages.ts'
-import { type Json, isObject, member, own, defined, text } from '../../kernel/json.ts'
-import { toolsOf } from './tools.ts'
-import { readExtra } from '../native.ts'
-import { isVertex, capabilitiesOf, type Thinking, type Capabilities } from './capabilities.data.ts'
+import { defined, isObject, type Json, member, own, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import type { Params, Reasoning, ResponseFormat } from '../../language/params.ts'
-import { effortOf, budgetOf } from '../reasoning.ts'
 import { answerToolName } from '../json-answer.ts'
+import { readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
+import { budgetOf, effortOf } from '../reasoning.ts'
+import { type Capabilities, capabilitiesOf, isVertex, type Thinking } from './capabilities.data.ts'
+import { contentsOf, namesOf } from './messages.ts'
 import { jsonSchema, reducedSchema } from './schema.ts'
+import { toolsOf } from './tools.ts'
 
 /** The call as a `GenerateContentRequest`. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {

@@ -1,5 +1,5 @@
-import { type Json, isObject, objects, own, text } from '../../kernel/json.ts'
 import { invalid } from '../../errors.ts'
+import { isObject, type Json, objects, own, text } from '../../kernel/json.ts'
 
 /** A schema that comes to more places than this, or is nested deeper, is no schema that a model could follow. */
 const MOST_PLACES = 5_000

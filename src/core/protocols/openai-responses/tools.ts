@@ -3,7 +3,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { foreignTool, isForwarded, isNative } from '../native.ts'
 import type { ToolNames } from '../tools.ts'
-import { NATIVE } from './native.ts'
+import { NATIVE } from './messages.ts'
 
 /**
  * The tools and what the model may do with them. Throws 400 naming a tool that the provider does not have. Without tools there is
