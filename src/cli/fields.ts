@@ -27,15 +27,18 @@ interface Reading {
 }
 
 /** Offers an option that fills one field. */
-export function fill(field: string, flags: string, description: string, reading: Reading = {}) {
+export function fill(
+  field: string,
+  flags: string,
+  description: string,
+  reading: Reading = {},
+): Fields {
   const { parse, read = (value: unknown) => value } = reading
   const option = new Option(flags, description)
   if (parse) option.argParser(parse)
-  const valueIn = (said: unknown) => (said === undefined ? undefined : read(said as never))
-  return {
-    options: [option],
-    read: (said: Flags) => ({ [field]: valueIn(said[option.attributeName()]) }),
-  } satisfies Fields
+  const name = option.attributeName()
+  const readFlag = (value: unknown) => (value === undefined ? undefined : read(value as never))
+  return { options: [option], read: flags => ({ [field]: readFlag(flags[name]) }) }
 }
 
 /** Offers an option that fills no field. */
@@ -51,7 +54,7 @@ export const demand = (fields: Fields): Fields => ({
   ),
 })
 
-/** Offers `--workspace`, an id or a slug, for `workspace_id`. Throws 404 for one that is not there. */
+/** Offers `--workspace`, an id or a slug, for `workspace_id`. Throws 404 where there is none. */
 export const fillWorkspace = (description: string): Fields => ({
   options: [new Option('--workspace <id>', description)],
   find: async (gateway, { workspace }: { workspace?: string }) => ({
@@ -59,7 +62,7 @@ export const fillWorkspace = (description: string): Fields => ({
   }),
 })
 
-/** Offers `--disable` and `--enable` for `disabled`. Of both the first wins. */
+/** Offers `--disable` and `--enable` for `disabled`. Of both `--disable` wins. */
 export const fillDisabled = (disable: string, enable: string): Fields => ({
   options: [new Option('--disable', disable), new Option('--enable', enable)],
   read: flags => ({ disabled: flags.disable ? true : flags.enable ? false : undefined }),

@@ -20,27 +20,27 @@ type ArgumentsIn<Signature> = Signature extends `${string} ${infer Rest}`
     : [ArgumentFor<Rest>]
   : []
 
-/** What a verb does: a core function, which gets the gateway, the operator and the arguments. */
-type Run<Input extends unknown[], Answer> = (
+/** What a verb calls. It gets the gateway, the operator and the arguments of the line. */
+type CoreCall<Input extends unknown[], Answer> = (
   gateway: Gateway,
   actor: Actor,
   ...input: Input
 ) => Answer | Promise<Answer>
 
-/** A core function that gets, after the arguments, what the options fill. */
-interface Taking<Arguments extends unknown[], Answer> {
+/** The same for what gets, after the arguments, an input that fits the schema. */
+interface InputCall<Arguments extends unknown[], Answer> {
   schema: TSchema
-  run: Run<[...Arguments, never], Answer>
+  run: CoreCall<[...Arguments, never], Answer>
 }
 
-/** Has a core function get what the options fill, if it fits the schema. */
+/** Calls a core function with what the options fill. Throws 400 for what does not fit the schema. */
 export const take = <Arguments extends unknown[], Schema extends TSchema, Answer>(
   schema: Schema,
-  run: Run<[...Arguments, Static<Schema>], Answer>,
-): Taking<Arguments, Answer> => ({ schema, run })
+  run: CoreCall<[...Arguments, Static<Schema>], Answer>,
+): InputCall<Arguments, Answer> => ({ schema, run })
 
 /** What a printer may look at besides the answer. */
-interface Asked<Core, Arguments> {
+interface PrintContext<Core, Arguments> {
   core: Core
   gateway: Gateway
   actor: Actor
@@ -51,11 +51,11 @@ interface Asked<Core, Arguments> {
 type Cell = string | number | null
 
 /** What stands under each heading of a table. */
-type Columns<Row, Context> = Record<string, (row: Row, asked: Context) => Cell>
+type Columns<Row, Context> = Record<string, (row: Row, context: Context) => Cell>
 
 /** Prints an answer for people, as a function says or as a table of the rows in its `data`. */
 type Printer<Answer, Context> =
-  | ((answer: Answer, asked: Context) => void)
+  | ((answer: Answer, context: Context) => void)
   | (Answer extends { data: (infer Row)[] } ? Columns<Row, Context> : never)
 
 /** A verb to which one may say how its answer is printed for people. */
@@ -94,15 +94,15 @@ export function defineNoun(name: string, description: string, verbs: Command[]):
  */
 export const defineVerbs =
   <Core>(load: () => Promise<Core>, shared: Shared = {}) =>
-  <Signature extends string, Answer, Said = Flags>(
+  <Signature extends string, Answer, KnownFlags = Flags>(
     signature: Signature,
     description: string,
     fields: Fields[],
     choose: (
       core: Core,
-      flags: Said,
-    ) => Run<ArgumentsIn<Signature>, Answer> | Taking<ArgumentsIn<Signature>, Answer>,
-  ): VerbCommand<Answer, Asked<Core, ArgumentsIn<Signature>>> => {
+      flags: KnownFlags,
+    ) => CoreCall<ArgumentsIn<Signature>, Answer> | InputCall<ArgumentsIn<Signature>, Answer>,
+  ): VerbCommand<Answer, PrintContext<Core, ArgumentsIn<Signature>>> => {
     const verb = { load, fields, choose, printer: printData, ...shared } as unknown as Verb
     const command = makeCommand(signature, description, fields, shared.args)
     command.action(() => runVerb(verb, command.opts<Flags>(), command.processedArgs))
@@ -110,6 +110,7 @@ export const defineVerbs =
       verb.printer = printer
       return command
     }
+    // The compiler cannot tell which of its forms the type has.
     return Object.assign(command, { prints }) as never
   }
 
@@ -130,8 +131,10 @@ function makeCommand(
 interface Verb extends Shared {
   load(): Promise<unknown>
   fields: Fields[]
-  choose(core: unknown, flags: Flags): Run<unknown[], unknown> | Taking<unknown[], unknown>
-  printer: ((answer: unknown, asked: Asked<unknown, unknown[]>) => void) | Columns<unknown, unknown>
+  choose(core: unknown, flags: Flags): CoreCall<unknown[], unknown> | InputCall<unknown[], unknown>
+  printer:
+    | ((answer: unknown, context: PrintContext<unknown, unknown[]>) => void)
+    | Columns<unknown, unknown>
 }
 
 async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
@@ -142,8 +145,8 @@ async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void>
   await withGateway(flags, async (gateway, operator) => {
     const actor = (await verb.actAs?.(gateway, operator, flags)) ?? operator
     const answer = await run(gateway, actor, ...args, ...(await fill(gateway)))
-    const asked = { core, gateway, actor, flags, args }
-    output(flags.json, answer, () => show(verb.printer, answer, asked))
+    const context = { core, gateway, actor, flags, args }
+    output(flags.json, answer, () => printAnswer(verb.printer, answer, context))
   })
 }
 
@@ -174,20 +177,24 @@ async function prepareInput(
 const compact = (values: Record<string, unknown> = {}): Record<string, unknown> =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
-function show(printer: Verb['printer'], answer: unknown, asked: Asked<unknown, unknown[]>): void {
-  if (typeof printer === 'function') printer(answer, asked)
-  else printRows(printer, (answer as { data: unknown[] }).data, asked)
+function printAnswer(
+  printer: Verb['printer'],
+  answer: unknown,
+  context: PrintContext<unknown, unknown[]>,
+): void {
+  if (typeof printer === 'function') printer(answer, context)
+  else printRows(printer, (answer as { data: unknown[] }).data, context)
 }
 
 function printRows<Row, Context>(
   columns: Columns<Row, Context>,
   rows: Row[],
-  asked: Context,
+  context: Context,
 ): void {
   const cells = Object.values(columns)
   printTable(
     Object.keys(columns),
-    rows.map(row => cells.map(cell => cell(row, asked))),
+    rows.map(row => cells.map(cell => cell(row, context))),
   )
 }
 

@@ -93,9 +93,9 @@ export const defineResource =
   <Door extends Access>(noun: Noun<Door>, routes: Route<ActorBehind<Door>>[]) =>
   (gateway: Gateway): AnyElysia => {
     const app: AnyElysia = new Elysia().use(ACCESS[noun.access].guard(gateway))
-    for (const one of routes) {
-      const handler = makeHandler(gateway, one) as (context: object) => unknown
-      app.route(one.method, one.path, handler, describeRoute(noun, one))
+    for (const row of routes) {
+      const handler = makeHandler(gateway, row) as (context: object) => unknown
+      app.route(row.method, row.path, handler, describeRoute(noun, row))
     }
     return app
   }
@@ -106,14 +106,14 @@ interface GuardedContext extends Pick<Context, 'params' | 'request' | 'set'> {
 
 // Elysia reads the text of a handler for what it uses, and one that uses `set` is answered with
 // another Content-Type. Hence two of them.
-function makeHandler(gateway: Gateway, one: Route<never>): (context: never) => unknown {
-  const { status = 200, location } = one.terms
+function makeHandler(gateway: Gateway, row: Route<never>): (context: never) => unknown {
+  const { status = 200, location } = row.terms
   if (status === 200) {
     return ({ actor, params, request }: GuardedContext) =>
-      runRoute(one, gateway, actor, params, request)
+      runRoute(row, gateway, actor, params, request)
   }
   return async ({ actor, params, request, set }: GuardedContext) => {
-    const answer = await runRoute(one, gateway, actor, params, request)
+    const answer = await runRoute(row, gateway, actor, params, request)
     set.status = status
     if (location) set.headers.location = location(answer as never)
     return answer
@@ -135,14 +135,14 @@ async function runRoute(
 
 const findNames = (path: string): string[] => path.match(/(?<=:)\w+/g) ?? []
 
-function describeRoute({ tag, access, params = {} }: Noun<Access>, one: Route<never>) {
-  const { body, query, status = 200, refusals = [] } = one.terms
-  const named = findNames(one.path).map(name => [name, explain(name, params)])
+function describeRoute({ tag, access, params = {} }: Noun<Access>, row: Route<never>) {
+  const { body, query, status = 200, refusals = [] } = row.terms
+  const named = findNames(row.path).map(name => [name, explain(name, params)])
   const follow = [body || query ? 400 : [], ACCESS[access].refusals, named.length > 0 ? 404 : []]
   return operation({
-    id: one.id,
-    tag: one.terms.tag ?? tag,
-    summary: one.summary,
+    id: row.id,
+    tag: row.terms.tag ?? tag,
+    summary: row.summary,
     ...(access === 'open' ? { open: true } : {}),
     ...(body ? { body } : {}),
     ...(query ? { query } : {}),

@@ -218,8 +218,8 @@ type Switches = Record<string, string[]>
 function fillSwitches(switches: Switches, flags: string, description: string): Fields {
   const option = new Option(flags, description)
   const name = option.attributeName()
-  const read = (said: Flags) =>
-    said[name] === undefined ? {} : readSwitches(switches, name, String(said[name]))
+  const read = (given: Flags) =>
+    given[name] === undefined ? {} : readSwitches(switches, name, String(given[name]))
   return { options: [option], read }
 }
 
