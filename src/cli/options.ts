@@ -19,10 +19,6 @@ export const common = (command: Command): Command =>
     .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
     .option('--config <file>', 'the config file (GATEWAY_CONFIG; gateway.yaml in the data or the current directory)')
 
-/** Adds the options of a list that comes in pages. */
-export const paged = (command: Command): Command =>
-  command.option('--offset <n>', 'how many to skip', numeric).option('--limit <n>', 'how many at most (50)', numeric)
-
 /** The option that names the dialect of a body: one of these, chat where it is left out. */
 export const dialectOption = (names: readonly string[]): Option =>
   new Option('--dialect <dialect>', 'how the body speaks').choices(names).default('chat')
@@ -33,21 +29,6 @@ export function numeric(text: string): number {
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('expected a number')
   return value
 }
-
-/** Yes or no on the command line. */
-export function yesOrNo(text: string): boolean {
-  if (text !== 'yes' && text !== 'no') throw new InvalidArgumentError('expected yes or no')
-  return text === 'yes'
-}
-
-/** A sum in USD on the command line, or `none`. */
-export const usdOrNone = (text: string): number | 'none' => (text === 'none' ? text : numeric(text))
-
-/** What an option says, where `none` means null: Commander makes an empty text of a parser's null. */
-export const orNull = <T>(value: T | 'none'): T | null => (value === 'none' ? null : value)
-
-/** A list with commas between its items, or null for `none`. */
-export const listed = (text: string | undefined) => (text === 'none' ? null : text?.split(',').map(one => one.trim()))
 
 /** Flags as the API's own input. Throws `invalid_request` with the same sentence that the API gives. */
 export function inputOf<T extends TSchema>(schema: T, flags: Record<string, unknown>): Static<T> {

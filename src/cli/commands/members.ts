@@ -1,151 +1,102 @@
-import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, orNull, paged } from '../options.ts'
-import { output, print, printFields, printTable } from '../output.ts'
-import { withGateway } from '../with-gateway.ts'
+import { demand, type Fields, fill, OR_NULL, offer, PAGE } from '../fields.ts'
+import { defineNoun, defineVerbs, take } from '../noun.ts'
+import { print, printTable } from '../output.ts'
 
-interface PersonOptions extends CommonOptions {
-  email?: string
-  firstName?: string
-  lastName?: string
-  role?: string
-}
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/identity/members.ts')),
+    ...(await import('../../core/identity/workspace-members.ts')),
+  }),
+  { args: { id: 'the user’s id', ids: 'the users’ ids' } },
+)
 
-interface UpdateOptions extends PersonOptions {
-  activate?: boolean
-}
+const EMAIL = fill('email', '--email <address>', 'the e-mail address')
+const PERSON = [
+  fill('first_name', '--first-name <name>', 'the first name; none for none', OR_NULL),
+  fill('last_name', '--last-name <name>', 'the last name; none for none', OR_NULL),
+  fill('role', '--role <role>', 'admin or member', { read: readRole }),
+]
+const NEW = [...PERSON, demand(EMAIL)]
+const CHANGE = [
+  ...PERSON,
+  EMAIL,
+  fill('active', '--activate', 'take back who left; the keys stay disabled'),
+]
+const LISTED = [...PAGE, offer('--workspace <id>', 'of this workspace, by id or slug')]
+const IDS: Fields = { options: [], read: (_, [user_ids]) => ({ user_ids }) }
+const PLACE = [IDS, demand(offer('--workspace <id>', 'the workspace, by id or slug'))]
 
-interface ListOptions extends CommonOptions {
-  workspace?: string
-  offset?: number
-  limit?: number
-}
-
-interface PlaceOptions extends CommonOptions {
-  workspace: string
-}
-
-/** `gateway members`: the organization's people and who of them is in which workspace, by the same functions and rules as over HTTP. */
+/**
+ * `gateway members`: the organization's people and who of them is in which workspace, by the same
+ * functions and rules as over HTTP.
+ */
 export const membersCommand = () =>
-  new Command('members')
-    .description('the organization’s people, and the workspaces’')
-    .addCommand(listCommand())
-    .addCommand(createCommand())
-    .addCommand(updateCommand())
-    .addCommand(deactivateCommand())
-    .addCommand(addCommand())
-    .addCommand(removeCommand())
-
-const listCommand = () =>
-  paged(common(new Command('list').description('list the organization’s members, or a workspace’s')))
-    .option('--workspace <id>', 'of this workspace, by id or slug')
-    .action(list)
-
-const createCommand = () =>
-  person(common(new Command('create').description('add a member to the organization')))
-    .requiredOption('--email <address>', 'the e-mail address')
-    .action(create)
-
-const updateCommand = () =>
-  person(common(new Command('update').description('change a member').argument('<id>', 'the user’s id')))
-    .option('--email <address>', 'the e-mail address')
-    .option('--activate', 'take back who left; the keys stay disabled')
-    .action(update)
-
-const deactivateCommand = () =>
-  common(
-    new Command('deactivate')
-      .description('take a member out of the organization and disable every key that he made')
-      .argument('<id>', 'the user’s id'),
-  ).action(deactivate)
-
-const addCommand = () =>
-  common(new Command('add').description('put members into a workspace').argument('<ids...>', 'the users’ ids'))
-    .requiredOption('--workspace <id>', 'the workspace, by id or slug')
-    .action(add)
-
-const removeCommand = () =>
-  common(new Command('remove').description('take members out of a workspace').argument('<ids...>', 'the users’ ids'))
-    .requiredOption('--workspace <id>', 'the workspace, by id or slug')
-    .action(remove)
-
-const person = (command: Command): Command =>
-  command
-    .option('--first-name <name>', 'the first name; none for none')
-    .option('--last-name <name>', 'the last name; none for none')
-    .option('--role <role>', 'admin or member')
-
-async function list(options: ListOptions): Promise<void> {
-  const { listMembers, listWorkspaceMembers, MemberQuery } = await import('../../core/identity/workspace-members.ts')
-  const query = inputOf(MemberQuery, { offset: options.offset, limit: options.limit })
-  const { workspace } = options
-  await withGateway(options, async (gateway, actor) => {
-    if (workspace !== undefined)
-      return output(options.json, await listWorkspaceMembers(gateway, actor, workspace, query), ({ data }) =>
-        printTable(
-          ['USER', 'ROLE', 'SINCE'],
-          data.map(one => [one.user_id, one.role, one.created_at]),
+  defineNoun('members', 'the organization’s people, and the workspaces’', [
+    verb(
+      'list',
+      'list the organization’s members, or a workspace’s',
+      LISTED,
+      (of, { workspace }: { workspace?: string }) =>
+        take(of.MemberQuery, async (gateway, actor, query) =>
+          workspace === undefined
+            ? of.listMembers(gateway, actor, query)
+            : of.listWorkspaceMembers(gateway, actor, workspace, query),
         ),
-      )
-    output(options.json, await listMembers(gateway, actor, query), ({ data }) =>
+    ).prints(({ data }, { flags: { workspace } }) =>
       printTable(
-        ['E-MAIL', 'FIRST NAME', 'LAST NAME', 'ROLE', 'ID'],
-        data.map(one => [one.email, one.first_name, one.last_name, one.role, one.id]),
+        workspace === undefined
+          ? ['E-MAIL', 'FIRST NAME', 'LAST NAME', 'ROLE', 'ID']
+          : ['USER', 'ROLE', 'SINCE'],
+        data.map(member =>
+          'email' in member
+            ? [member.email, member.first_name, member.last_name, member.role, member.id]
+            : [member.user_id, member.role, member.created_at],
+        ),
       ),
-    )
-  })
-}
-
-async function create(options: PersonOptions): Promise<void> {
-  const { addMember, NewMember } = await import('../../core/identity/members.ts')
-  const { shownMember } = await import('../../core/identity/workspace-members.ts')
-  const input = inputOf(NewMember, fieldsOf(options))
-  await withGateway(options, async (gateway, actor) => {
-    const data = shownMember(await addMember(gateway, actor, input))
-    output(options.json, { data }, () => printFields(data))
-  })
-}
-
-async function update(id: string, options: UpdateOptions): Promise<void> {
-  const { MemberChange, updateMember } = await import('../../core/identity/members.ts')
-  const { shownMember } = await import('../../core/identity/workspace-members.ts')
-  const change = inputOf(MemberChange, { ...fieldsOf(options), active: options.activate })
-  await withGateway(options, async (gateway, actor) => {
-    const data = shownMember(await updateMember(gateway, actor, id, change))
-    output(options.json, { data }, () => printFields(data))
-  })
-}
-
-async function deactivate(id: string, options: CommonOptions): Promise<void> {
-  const { deactivateMember } = await import('../../core/identity/members.ts')
-  await withGateway(options, async (gateway, actor) => {
-    await deactivateMember(gateway, actor, id)
-    output(options.json, { deactivated: true }, () => print(`Deactivated ${id}`))
-  })
-}
-
-async function add(user_ids: string[], options: PlaceOptions): Promise<void> {
-  const { addWorkspaceMembers, MemberIds } = await import('../../core/identity/workspace-members.ts')
-  const input = inputOf(MemberIds, { user_ids })
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await addWorkspaceMembers(gateway, actor, options.workspace, input), ({ added_count }) =>
-      print(`Added ${added_count} to ${options.workspace}`),
     ),
-  )
-}
-
-async function remove(user_ids: string[], options: PlaceOptions): Promise<void> {
-  const { MemberIds, removeWorkspaceMembers } = await import('../../core/identity/workspace-members.ts')
-  const input = inputOf(MemberIds, { user_ids })
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await removeWorkspaceMembers(gateway, actor, options.workspace, input), ({ removed_count }) =>
-      print(`Removed ${removed_count} from ${options.workspace}`),
+    verb('create', 'add a member to the organization', NEW, of =>
+      take(of.NewMember, async (gateway, actor, input) => ({
+        data: of.shownMember(await of.addMember(gateway, actor, input)),
+      })),
     ),
-  )
-}
+    verb('update <id>', 'change a member', CHANGE, of =>
+      take(of.MemberChange, async (gateway, actor, id, change) => ({
+        data: of.shownMember(await of.updateMember(gateway, actor, id, change)),
+      })),
+    ),
+    verb(
+      'deactivate <id>',
+      'take a member out of the organization and disable every key that he made',
+      [],
+      of => async (gateway, actor, id) => {
+        await of.deactivateMember(gateway, actor, id)
+        return { deactivated: true }
+      },
+    ).prints((_, { args: [id] }) => print(`Deactivated ${id}`)),
+    verb(
+      'add <ids...>',
+      'put members into a workspace',
+      PLACE,
+      (of, { workspace }: { workspace: string }) =>
+        take(of.MemberIds, (gateway, actor, _, input) =>
+          of.addWorkspaceMembers(gateway, actor, workspace, input),
+        ),
+    ).prints(({ added_count }, { flags: { workspace } }) =>
+      print(`Added ${added_count} to ${workspace}`),
+    ),
+    verb(
+      'remove <ids...>',
+      'take members out of a workspace',
+      PLACE,
+      (of, { workspace }: { workspace: string }) =>
+        take(of.MemberIds, (gateway, actor, _, input) =>
+          of.removeWorkspaceMembers(gateway, actor, workspace, input),
+        ),
+    ).prints(({ removed_count }, { flags: { workspace } }) =>
+      print(`Removed ${removed_count} from ${workspace}`),
+    ),
+  ])
 
-const fieldsOf = ({ email, firstName, lastName, role }: PersonOptions) => ({
-  email,
-  first_name: orNull(firstName),
-  last_name: orNull(lastName),
-  role: role === 'admin' || role === 'member' ? `org:${role}` : role,
-})
+function readRole(role: string): string {
+  return role === 'admin' || role === 'member' ? `org:${role}` : role
+}

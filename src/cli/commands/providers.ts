@@ -1,53 +1,59 @@
-import { Command } from 'commander'
+import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
-import { type CommonOptions, common, numeric } from '../options.ts'
-import { output, printTable } from '../output.ts'
-import { withGateway } from '../with-gateway.ts'
+import type { Fields } from '../fields.ts'
+import { defineNoun, defineVerbs } from '../noun.ts'
+import { numeric } from '../options.ts'
+import { printTable } from '../output.ts'
+
+const verb = defineVerbs(() => import('../../core/catalog/providers.ts'))
+const checkVerb = defineVerbs(() => import('../../core/upstream/provider-check.ts'))
+
+const TIMEOUT: Fields = {
+  options: [
+    new Option('--timeout <seconds>', 'how long each may take').argParser(numeric).default(10),
+  ],
+  read: ({ timeout }: { timeout: number }) => checkTimeout(timeout),
+}
 
 /** `gateway providers`: who serves models, and who is configured. */
 export const providersCommand = () =>
-  new Command('providers')
-    .description('providers of models')
-    .addCommand(common(new Command('list').description('list the providers')).action(list))
-    .addCommand(
-      common(new Command('check').description('ask the configured providers for something that costs nothing').argument('[provider...]'))
-        .option('--timeout <seconds>', 'how long each may take', numeric, 10)
-        .action(check),
-    )
-
-async function list(options: CommonOptions): Promise<void> {
-  const { listProviders } = await import('../../core/catalog/providers.ts')
-  await withGateway(options, gateway =>
-    output(options.json, listProviders(gateway), () =>
-      printTable(
-        ['PROVIDER', 'NAME', 'PROTOCOL', 'STATE'],
-        [...gateway.catalog.providers.values()].map(({ slug, name, protocol, configured }) => [
-          slug,
-          name,
-          protocol,
-          configured ? 'configured' : '-',
-        ]),
-      ),
+  defineNoun('providers', 'providers of models', [
+    verb('list', 'list the providers', [], of => of.listProviders).prints(
+      (_, { gateway: { catalog } }) =>
+        printTable(
+          ['PROVIDER', 'NAME', 'PROTOCOL', 'STATE'],
+          [...catalog.providers.values()].map(({ slug, name, protocol, configured }) => [
+            slug,
+            name,
+            protocol,
+            configured ? 'configured' : '-',
+          ]),
+        ),
     ),
-  )
-}
-
-async function check(providers: string[], options: CommonOptions & { timeout: number }): Promise<void> {
-  if (options.timeout <= 0 || options.timeout > LONGEST) throw invalid(`timeout: expected a number of seconds above 0, to ${LONGEST}`)
-  const { checkProviders } = await import('../../core/upstream/provider-check.ts')
-  await withGateway(options, async gateway => {
-    const { data } = await checkProviders(gateway, providers, options.timeout * 1000)
-    output(options.json, { data }, () =>
-      printTable(
-        ['PROVIDER', 'STATE', 'STATUS', 'MS', 'FOUND'],
-        data.map(({ provider, ok, status, milliseconds, error }) => [provider, stateOf(ok), status, milliseconds, error]),
-      ),
-    )
-    if (data.some(({ ok }) => ok === false)) process.exitCode = 1
-  })
-}
+    checkVerb(
+      'check [provider...]',
+      'ask the configured providers for something that costs nothing',
+      [TIMEOUT],
+      (of, { timeout }: { timeout: number }) =>
+        async (gateway, _, providers) => {
+          const { data } = await of.checkProviders(gateway, providers, timeout * 1000)
+          if (data.some(({ ok }) => ok === false)) process.exitCode = 1
+          return { data }
+        },
+    ).prints({
+      PROVIDER: ({ provider }) => provider,
+      STATE: ({ ok }) => (ok === null ? '?' : ok ? 'ok' : 'WRONG'),
+      STATUS: ({ status }) => status,
+      MS: ({ milliseconds }) => milliseconds,
+      FOUND: ({ error }) => error,
+    }),
+  ])
 
 /** Seconds. */
 const LONGEST = 600
 
-const stateOf = (ok: boolean | null) => (ok === null ? '?' : ok ? 'ok' : 'WRONG')
+function checkTimeout(seconds: number): Record<string, never> {
+  if (seconds <= 0 || seconds > LONGEST)
+    throw invalid(`timeout: expected a number of seconds above 0, to ${LONGEST}`)
+  return {}
+}

@@ -1,174 +1,105 @@
-import { Command } from 'commander'
-import { type CommonOptions, common, inputOf, paged, workspaceId } from '../options.ts'
-import { output, print, printFields, printTable } from '../output.ts'
-import { withGateway } from '../with-gateway.ts'
+import { Option } from 'commander'
+import { invalid } from '../../core/errors.ts'
+import { demand, type Fields, fill, fillWorkspace, PAGE } from '../fields.ts'
+import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
+import { print } from '../output.ts'
 
-interface TokenOptions extends CommonOptions {
-  name: string
+const tokenVerb = defineVerbs(() => import('../../core/identity/scim/tokens.ts'))
+const groupVerb = defineVerbs(async () => ({
+  ...(await import('../../core/identity/scim/groups.ts')),
+  ...(await import('../../core/identity/scim.ts')),
+}))
+const mappingVerb = defineVerbs(async () => ({
+  ...(await import('../../core/identity/scim/group-mappings.ts')),
+  ...(await import('../../core/identity/scim.ts')),
+}))
+const jobVerb = defineVerbs(() => import('../../core/identity/scim/sync-jobs.ts'))
+
+const NEW_TOKEN = [demand(fill('name', '--name <name>', 'what it is called'))]
+const ROLE = demand(fill('role', '--role <role>', 'admin or member'))
+const NEW_MAPPING = [
+  demand(fill('scim_group_id', '--group <id>', 'the group')),
+  demand(fillWorkspace('the workspace, by id or slug')),
+  ROLE,
+]
+const DELETION: Fields = {
+  options: [
+    new Option('--keep-members', 'they stay in the workspace, as if put there by hand'),
+    new Option('--remove-members', 'they leave it, unless another mapping puts them there'),
+  ],
+  read: ({ keepMembers, removeMembers }: { keepMembers?: boolean; removeMembers?: boolean }) => {
+    if (keepMembers === removeMembers) throw invalid('expected --keep-members or --remove-members')
+    return { keep_members: keepMembers ? 'true' : 'false' }
+  },
 }
 
-interface PageOptions extends CommonOptions {
-  offset?: number
-  limit?: number
-}
-
-interface MappingOptions extends CommonOptions {
-  group: string
-  workspace: string
-  role: string
-}
-
-interface RoleOptions extends CommonOptions {
-  role: string
-}
-
-interface DeleteOptions extends CommonOptions {
-  keepMembers?: boolean
-  removeMembers?: boolean
-}
-
-/** `gateway scim`: what an identity provider signs in with, its groups, and which workspaces they are put into. */
+/**
+ * `gateway scim`: what an identity provider signs in with, its groups, and which workspaces they
+ * are put into.
+ */
 export const scimCommand = () =>
-  new Command('scim')
-    .description('an identity provider: its tokens, its groups, and the workspaces that they are put into')
-    .addCommand(tokenCommand())
-    .addCommand(new Command('groups').description('the identity provider’s groups').addCommand(groupsListCommand()))
-    .addCommand(mappingsCommand())
-    .addCommand(common(new Command('sync').description('apply every mapping again')).action(sync))
+  defineNoun(
+    'scim',
+    'an identity provider: its tokens, its groups, and the workspaces that they are put into',
+    [tokens(), groups(), mappings(), sync()],
+  )
 
-const tokenCommand = () =>
-  new Command('token')
-    .description('what an identity provider signs in with; several may be good at a time')
-    .addCommand(
-      common(new Command('create').description('create a token and print it once'))
-        .requiredOption('--name <name>', 'what it is called')
-        .action(createToken),
-    )
-    .addCommand(common(new Command('list').description('list the tokens, never their secrets')).action(listTokens))
-    .addCommand(common(new Command('revoke').description('revoke a token').argument('<id>')).action(revokeToken))
-
-const groupsListCommand = () => paged(common(new Command('list').description('list the groups'))).action(listGroups)
-
-const mappingsCommand = () =>
-  new Command('mappings')
-    .description('which group is in which workspace, and in which role')
-    .addCommand(
-      common(new Command('create').description('put a group into a workspace'))
-        .requiredOption('--group <id>', 'the group')
-        .requiredOption('--workspace <id>', 'the workspace, by id or slug')
-        .requiredOption('--role <role>', 'admin or member')
-        .action(createMapping),
-    )
-    .addCommand(paged(common(new Command('list').description('list the mappings'))).action(listMappings))
-    .addCommand(common(new Command('get').description('show a mapping').argument('<id>')).action(getMapping))
-    .addCommand(
-      common(new Command('update').description('give a group another role').argument('<id>'))
-        .requiredOption('--role <role>', 'admin or member')
-        .action(updateMapping),
-    )
-    .addCommand(
-      common(new Command('delete').description('delete a mapping; what becomes of its members has to be said').argument('<id>'))
-        .option('--keep-members', 'they stay in the workspace, as if put there by hand')
-        .option('--remove-members', 'they leave it, unless another mapping puts them there')
-        .action(deleteMapping),
-    )
-
-async function createToken(options: TokenOptions): Promise<void> {
-  const { createScimToken, NewScimToken } = await import('../../core/identity/scim/tokens.ts')
-  const input = inputOf(NewScimToken, { name: options.name })
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await createScimToken(gateway, actor, input), ({ token, data }) => {
+const tokens = () =>
+  defineNoun('token', 'what an identity provider signs in with; several may be good at a time', [
+    tokenVerb('create', 'create a token and print it once', NEW_TOKEN, of =>
+      take(of.NewScimToken, of.createScimToken),
+    ).prints(({ token, data }) => {
       print(token)
       print(`This token is shown once. Its id is ${data.id}`)
     }),
-  )
-}
-
-async function listTokens(options: CommonOptions): Promise<void> {
-  const { listScimTokens } = await import('../../core/identity/scim/tokens.ts')
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await listScimTokens(gateway, actor), ({ data }) =>
-      printTable(
-        ['NAME', 'LABEL', 'CREATED', 'ID'],
-        data.map(token => [token.name, token.label, token.created_at, token.id]),
-      ),
+    tokenVerb('list', 'list the tokens, never their secrets', [], of => of.listScimTokens).prints({
+      NAME: token => token.name,
+      LABEL: token => token.label,
+      CREATED: token => token.created_at,
+      ID: token => token.id,
+    }),
+    tokenVerb('revoke <id>', 'revoke a token', [], of => of.revokeScimToken).prints(
+      (_, { args: [id] }) => print(`Revoked ${id}`),
     ),
-  )
-}
+  ])
 
-async function revokeToken(id: string, options: CommonOptions): Promise<void> {
-  const { revokeScimToken } = await import('../../core/identity/scim/tokens.ts')
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await revokeScimToken(gateway, actor, id), () => print(`Revoked ${id}`)),
-  )
-}
+const groups = () =>
+  defineNoun('groups', 'the identity provider’s groups', [
+    groupVerb('list', 'list the groups', PAGE, of => take(of.ScimPage, of.listScimGroups)).prints({
+      NAME: group => group.display_name,
+      'EXTERNAL ID': group => group.external_id,
+      ID: group => group.id,
+    }),
+  ])
 
-async function listGroups({ offset, limit, ...options }: PageOptions): Promise<void> {
-  const { listScimGroups } = await import('../../core/identity/scim/groups.ts')
-  const { ScimPage } = await import('../../core/identity/scim.ts')
-  const page = inputOf(ScimPage, { offset, limit })
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await listScimGroups(gateway, actor, page), ({ data }) =>
-      printTable(
-        ['NAME', 'EXTERNAL ID', 'ID'],
-        data.map(group => [group.display_name, group.external_id, group.id]),
-      ),
+const mappings = () =>
+  defineNoun('mappings', 'which group is in which workspace, and in which role', [
+    mappingVerb('create', 'put a group into a workspace', NEW_MAPPING, of =>
+      take(of.NewGroupMapping, of.createGroupMapping),
     ),
-  )
-}
-
-async function createMapping({ group, workspace, role, ...options }: MappingOptions): Promise<void> {
-  const { createGroupMapping, NewGroupMapping } = await import('../../core/identity/scim/group-mappings.ts')
-  await withGateway(options, async (gateway, actor) => {
-    const input = inputOf(NewGroupMapping, { scim_group_id: group, workspace_id: await workspaceId(gateway, workspace), role })
-    output(options.json, await createGroupMapping(gateway, actor, input), ({ data }) => printFields(data))
-  })
-}
-
-async function listMappings({ offset, limit, ...options }: PageOptions): Promise<void> {
-  const { listGroupMappings } = await import('../../core/identity/scim/group-mappings.ts')
-  const { ScimPage } = await import('../../core/identity/scim.ts')
-  const page = inputOf(ScimPage, { offset, limit })
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await listGroupMappings(gateway, actor, page), ({ data }) =>
-      printTable(
-        ['GROUP', 'WORKSPACE', 'ROLE', 'ID'],
-        data.map(mapping => [mapping.scim_group_id, mapping.workspace_id, mapping.role, mapping.id]),
-      ),
+    mappingVerb('list', 'list the mappings', PAGE, of =>
+      take(of.ScimPage, of.listGroupMappings),
+    ).prints({
+      GROUP: mapping => mapping.scim_group_id,
+      WORKSPACE: mapping => mapping.workspace_id,
+      ROLE: mapping => mapping.role,
+      ID: mapping => mapping.id,
+    }),
+    mappingVerb('get <id>', 'show a mapping', [], of => of.getGroupMapping),
+    mappingVerb('update <id>', 'give a group another role', [ROLE], of =>
+      take(of.GroupMappingChange, of.updateGroupMapping),
     ),
-  )
-}
+    mappingVerb(
+      'delete <id>',
+      'delete a mapping; what becomes of its members has to be said',
+      [DELETION],
+      of => take(of.GroupMappingDeletion, of.deleteGroupMapping),
+    ).prints(printDeleted),
+  ])
 
-async function getMapping(id: string, options: CommonOptions): Promise<void> {
-  const { getGroupMapping } = await import('../../core/identity/scim/group-mappings.ts')
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await getGroupMapping(gateway, actor, id), ({ data }) => printFields(data)),
-  )
-}
-
-async function updateMapping(id: string, { role, ...options }: RoleOptions): Promise<void> {
-  const { GroupMappingChange, updateGroupMapping } = await import('../../core/identity/scim/group-mappings.ts')
-  const change = inputOf(GroupMappingChange, { role })
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await updateGroupMapping(gateway, actor, id, change), ({ data }) => printFields(data)),
-  )
-}
-
-async function deleteMapping(id: string, { keepMembers, removeMembers, ...options }: DeleteOptions): Promise<void> {
-  const { deleteGroupMapping, GroupMappingDeletion } = await import('../../core/identity/scim/group-mappings.ts')
-  const { invalid } = await import('../../core/errors.ts')
-  if (keepMembers === removeMembers) throw invalid('expected --keep-members or --remove-members')
-  const deletion = inputOf(GroupMappingDeletion, { keep_members: keepMembers ? 'true' : 'false' })
-  await withGateway(options, async (gateway, actor) =>
-    output(options.json, await deleteGroupMapping(gateway, actor, id, deletion), () => print(`Deleted ${id}`)),
-  )
-}
-
-async function sync(options: CommonOptions): Promise<void> {
-  const { finishSyncJob } = await import('../../core/identity/scim/sync-jobs.ts')
-  await withGateway(options, async (gateway, actor) => {
-    const finished = await finishSyncJob(gateway, actor)
-    output(options.json, finished, ({ data }) => printFields({ ...data }))
+const sync = () =>
+  jobVerb('sync', 'apply every mapping again', [], of => async (gateway, actor) => {
+    const finished = await of.finishSyncJob(gateway, actor)
     if (finished.data.status === 'failed') process.exitCode = 1
+    return finished
   })
-}

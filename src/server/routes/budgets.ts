@@ -1,56 +1,45 @@
-import { Elysia } from 'elysia'
-import type { Gateway } from '../../core/gateway.ts'
-import { BudgetInput, deleteBudget, getBudget, listBudgets, setBudget } from '../../core/policy/budgets.ts'
-import { managementKey } from '../access.ts'
-import { readBody } from '../body.ts'
-import { type Operation, operation } from '../operation.ts'
+import {
+  BudgetInput,
+  deleteBudget,
+  getBudget,
+  listBudgets,
+  setBudget,
+} from '../../core/policy/budgets.ts'
+import { defineResource, route } from '../resource.ts'
 
-const budgetsOperation = (described: Omit<Operation, 'tag'>) => operation({ tag: 'Workspaces', ...described })
-const id = { id: 'The workspace’s id or slug' }
-const one = { ...id, interval: 'daily, weekly, monthly or lifetime' }
+const params = {
+  id: 'The workspace’s id or slug',
+  interval: 'daily, weekly, monthly or lifetime',
+}
+const refusals = [400]
 
 /** Budgets of workspaces (wire reference J.3). */
-export const budgets = (gateway: Gateway) =>
-  new Elysia({ prefix: '/workspaces/:id/budgets' })
-    .use(managementKey(gateway))
-    .get(
-      '/',
-      ({ actor, params }) => listBudgets(gateway, actor, params.id),
-      budgetsOperation({
-        id: 'listWorkspaceBudgets',
-        summary: 'List a workspace’s budgets',
-        params: id,
-        statuses: [200, 401, 403, 404, 500],
-      }),
-    )
-    .get(
-      '/:interval',
-      ({ actor, params }) => getBudget(gateway, actor, params.id, params.interval),
-      budgetsOperation({
-        id: 'getWorkspaceBudget',
-        summary: 'Get a workspace’s budget',
-        params: one,
-        statuses: [200, 400, 401, 403, 404, 500],
-      }),
-    )
-    .put(
-      '/:interval',
-      async ({ actor, params, request }) => setBudget(gateway, actor, params.id, params.interval, await readBody(request, BudgetInput)),
-      budgetsOperation({
-        id: 'upsertWorkspaceBudget',
-        summary: 'Set a workspace’s budget',
-        params: one,
-        body: BudgetInput,
-        statuses: [200, 400, 401, 403, 404, 500],
-      }),
-    )
-    .delete(
-      '/:interval',
-      ({ actor, params }) => deleteBudget(gateway, actor, params.id, params.interval),
-      budgetsOperation({
-        id: 'deleteWorkspaceBudget',
-        summary: 'Delete a workspace’s budget',
-        params: one,
-        statuses: [200, 400, 401, 403, 404, 500],
-      }),
-    )
+export const budgets = defineResource({ tag: 'Workspaces', access: 'management', params }, [
+  route(
+    'GET /workspaces/:id/budgets',
+    'listWorkspaceBudgets',
+    'List a workspace’s budgets',
+    listBudgets,
+  ),
+  route(
+    'GET /workspaces/:id/budgets/:interval',
+    'getWorkspaceBudget',
+    'Get a workspace’s budget',
+    getBudget,
+    { refusals },
+  ),
+  route(
+    'PUT /workspaces/:id/budgets/:interval',
+    'upsertWorkspaceBudget',
+    'Set a workspace’s budget',
+    setBudget,
+    { body: BudgetInput },
+  ),
+  route(
+    'DELETE /workspaces/:id/budgets/:interval',
+    'deleteWorkspaceBudget',
+    'Delete a workspace’s budget',
+    deleteBudget,
+    { refusals },
+  ),
+])

@@ -1,5 +1,3 @@
-import { Elysia } from 'elysia'
-import type { Gateway } from '../../core/gateway.ts'
 import {
   createWorkspace,
   deleteWorkspace,
@@ -11,60 +9,24 @@ import {
   WorkspaceDeletion,
   WorkspaceQuery,
 } from '../../core/identity/workspaces.ts'
-import { managementKey } from '../access.ts'
-import { readBody, readQuery } from '../body.ts'
-import { type Operation, operation } from '../operation.ts'
+import { defineResource, route } from '../resource.ts'
 
-const workspacesOperation = (described: Omit<Operation, 'tag'>) => operation({ tag: 'Workspaces', ...described })
-const id = { id: 'The workspace’s id or slug' }
+const params = { id: 'The workspace’s id or slug' }
 
 /** Workspaces (specification E13, wire reference J.1). */
-export const workspaces = (gateway: Gateway) =>
-  new Elysia({ prefix: '/workspaces' })
-    .use(managementKey(gateway))
-    .get(
-      '/',
-      ({ actor, request }) => listWorkspaces(gateway, actor, readQuery(request.url, WorkspaceQuery)),
-      workspacesOperation({ id: 'listWorkspaces', summary: 'List workspaces', query: WorkspaceQuery, statuses: [200, 400, 401, 403, 500] }),
-    )
-    .post(
-      '/',
-      async ({ actor, request, set }) => {
-        const created = await createWorkspace(gateway, actor, await readBody(request, NewWorkspace))
-        set.status = 201
-        return created
-      },
-      workspacesOperation({
-        id: 'createWorkspace',
-        summary: 'Create a workspace',
-        body: NewWorkspace,
-        statuses: [201, 400, 401, 403, 500],
-      }),
-    )
-    .get(
-      '/:id',
-      ({ actor, params }) => getWorkspace(gateway, actor, params.id),
-      workspacesOperation({ id: 'getWorkspace', summary: 'Get a workspace', params: id, statuses: [200, 401, 403, 404, 500] }),
-    )
-    .patch(
-      '/:id',
-      async ({ actor, params, request }) => updateWorkspace(gateway, actor, params.id, await readBody(request, WorkspaceChange)),
-      workspacesOperation({
-        id: 'updateWorkspace',
-        summary: 'Change a workspace',
-        params: id,
-        body: WorkspaceChange,
-        statuses: [200, 400, 401, 403, 404, 500],
-      }),
-    )
-    .delete(
-      '/:id',
-      ({ actor, params, request }) => deleteWorkspace(gateway, actor, params.id, readQuery(request.url, WorkspaceDeletion)),
-      workspacesOperation({
-        id: 'deleteWorkspace',
-        summary: 'Delete a workspace',
-        params: id,
-        query: WorkspaceDeletion,
-        statuses: [200, 400, 401, 403, 404, 500],
-      }),
-    )
+export const workspaces = defineResource({ tag: 'Workspaces', access: 'management', params }, [
+  route('GET /workspaces', 'listWorkspaces', 'List workspaces', listWorkspaces, {
+    query: WorkspaceQuery,
+  }),
+  route('POST /workspaces', 'createWorkspace', 'Create a workspace', createWorkspace, {
+    body: NewWorkspace,
+    status: 201,
+  }),
+  route('GET /workspaces/:id', 'getWorkspace', 'Get a workspace', getWorkspace),
+  route('PATCH /workspaces/:id', 'updateWorkspace', 'Change a workspace', updateWorkspace, {
+    body: WorkspaceChange,
+  }),
+  route('DELETE /workspaces/:id', 'deleteWorkspace', 'Delete a workspace', deleteWorkspace, {
+    query: WorkspaceDeletion,
+  }),
+])

@@ -10,6 +10,7 @@ import { ScimBody, scimBase, scimResponse, scimV2Operation } from '../../scim.ts
 import { groups, users } from './resources.ts'
 
 const discovery = { statuses: [200, 401, 403, 500] }
+const discovered = { statuses: [200, 401, 403, 404, 500] }
 
 /** What an identity provider speaks with: SCIM 2.0 (RFC 7643 and 7644). */
 export const provisioning = (gateway: Gateway, siteUrl: string) =>
@@ -34,7 +35,7 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
         id: 'getScimResourceType',
         summary: 'One kind of resources',
         params: { name: 'User or Group' },
-        statuses: [200, 401, 403, 404, 500],
+        ...discovered,
       }),
     )
     .get(
@@ -49,7 +50,7 @@ export const provisioning = (gateway: Gateway, siteUrl: string) =>
         id: 'getScimSchema',
         summary: 'One schema',
         params: { id: 'Its URN' },
-        statuses: [200, 401, 403, 404, 500],
+        ...discovered,
       }),
     )
     .post(

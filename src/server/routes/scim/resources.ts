@@ -78,6 +78,12 @@ export const users = (gateway: Gateway, siteUrl: string) => resources(gateway, s
 export const groups = (gateway: Gateway, siteUrl: string) => resources(gateway, siteUrl, GROUPS)
 
 const id = { id: 'The resource’s id' }
+const changing = {
+  params: id,
+  query: ScimProjection,
+  body: ScimBody,
+  statuses: [200, 400, 401, 403, 404, 409, 412, 413, 500],
+}
 
 function resources<One extends { id: string; version: number }>(gateway: Gateway, siteUrl: string, kind: Kind<One>) {
   const { type } = kind
@@ -86,6 +92,10 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
     const [shown = {}] = await kind.show(gateway, base, [found])
     const location = status === 201 ? { location: `${base}${type.endpoint}/${found.id}` } : {}
     return resourceResponse(request, projected(type, shown, projectionOf(parametersOf(request))), found, status, location)
+  }
+  const change = async (request: Request, by: Kind<One>['replace'], actor: Actor, id: string) => {
+    const body = await readBody(request, ScimBody)
+    return one(request, await by(gateway, actor, id, body, preconditionOf(request)))
   }
   return new Elysia({ prefix: type.endpoint })
     .use(scimToken(gateway))
@@ -134,32 +144,20 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
     )
     .put(
       '/:id',
-      async ({ actor, params, request }) => {
-        const body = await readBody(request, ScimBody)
-        return one(request, await kind.replace(gateway, actor, params.id, body, preconditionOf(request)))
-      },
+      ({ actor, params, request }) => change(request, kind.replace, actor, params.id),
       scimV2Operation({
         id: `replaceScim${type.name}Resource`,
         summary: `Put another resource in a ${type.name}’s place`,
-        params: id,
-        query: ScimProjection,
-        body: ScimBody,
-        statuses: [200, 400, 401, 403, 404, 409, 412, 413, 500],
+        ...changing,
       }),
     )
     .patch(
       '/:id',
-      async ({ actor, params, request }) => {
-        const body = await readBody(request, ScimBody)
-        return one(request, await kind.patch(gateway, actor, params.id, body, preconditionOf(request)))
-      },
+      ({ actor, params, request }) => change(request, kind.patch, actor, params.id),
       scimV2Operation({
         id: `patchScim${type.name}Resource`,
         summary: `Change a ${type.name}`,
-        params: id,
-        query: ScimProjection,
-        body: ScimBody,
-        statuses: [200, 400, 401, 403, 404, 409, 412, 413, 500],
+        ...changing,
       }),
     )
     .delete(

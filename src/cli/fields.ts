@@ -1,0 +1,107 @@
+import { InvalidArgumentError, Option } from 'commander'
+import type { Gateway } from '../core/gateway.ts'
+import { type CommonOptions, numeric, workspaceId } from './options.ts'
+
+/** What Commander read from a command line, by the names that it gives to options. */
+export type Flags = CommonOptions & Record<string, unknown>
+
+/** Values by the names of the API's fields. One that is undefined fills nothing. */
+type Values = Record<string, unknown>
+
+/** Options of a command, and the fields of the API's input that they fill. Later ones win. */
+export interface Fields {
+  options: Option[]
+  /** Reads fields from the options and arguments, before a gateway is opened. */
+  read?(flags: Flags, args: unknown[]): Values | Promise<Values>
+  /** Finds fields that only an open gateway knows. */
+  find?(gateway: Gateway, flags: Flags): Values | Promise<Values>
+}
+
+/**
+ * How a text becomes a value: `parse` while Commander reads the line, so that a refusal names the
+ * option, and `read` after that. Only `read` can make null, which Commander takes for no text.
+ */
+interface Reading {
+  parse?: (text: string) => unknown
+  read?: (value: never) => unknown
+}
+
+/** Offers an option that fills one field. */
+export function fill(
+  field: string,
+  flags: string,
+  description: string,
+  reading: Reading = {},
+): Fields {
+  const { parse, read = (value: unknown) => value } = reading
+  const option = new Option(flags, description)
+  if (parse) option.argParser(parse)
+  const name = option.attributeName()
+  const readFlag = (value: unknown) => (value === undefined ? undefined : read(value as never))
+  return { options: [option], read: flags => ({ [field]: readFlag(flags[name]) }) }
+}
+
+/** Offers an option that fills no field. */
+export const offer = (flags: string, description: string): Fields => ({
+  options: [new Option(flags, description)],
+})
+
+/** Demands the same options. Commander refuses a line without them. */
+export const demand = (fields: Fields): Fields => ({
+  ...fields,
+  options: fields.options.map(option =>
+    Object.assign(new Option(option.flags), option).makeOptionMandatory(),
+  ),
+})
+
+/** Offers `--workspace`, an id or a slug, for `workspace_id`. Throws 404 where there is none. */
+export const fillWorkspace = (description: string): Fields => ({
+  options: [new Option('--workspace <id>', description)],
+  find: async (gateway, { workspace }: { workspace?: string }) => ({
+    workspace_id: await workspaceId(gateway, workspace),
+  }),
+})
+
+/** Offers `--disable` and `--enable` for `disabled`. Of both `--disable` wins. */
+export const fillDisabled = (disable: string, enable: string): Fields => ({
+  options: [new Option('--disable', disable), new Option('--enable', enable)],
+  read: flags => ({ disabled: flags.disable ? true : flags.enable ? false : undefined }),
+})
+
+/** A number. */
+export const NUMBER: Reading = { parse: numeric }
+
+/** `yes` or `no`. */
+export const YES_OR_NO: Reading = { parse: parseYesOrNo }
+
+/** A text, where `none` means null. */
+export const OR_NULL: Reading = { read: readNone }
+
+/** A sum in USD, where `none` means null. */
+export const USD_OR_NULL: Reading = {
+  parse: text => (text === 'none' ? text : numeric(text)),
+  read: readNone,
+}
+
+/** A list with commas between its items, where `none` means null. */
+export const LIST: Reading = { read: splitList }
+
+/** The options of a list that comes in pages. */
+export const PAGE: Fields[] = [
+  fill('offset', '--offset <n>', 'how many to skip', NUMBER),
+  fill('limit', '--limit <n>', 'how many at most (50)', NUMBER),
+]
+
+function parseYesOrNo(text: string): boolean {
+  if (text !== 'yes' && text !== 'no') throw new InvalidArgumentError('expected yes or no')
+  return text === 'yes'
+}
+
+function readNone<T>(value: T): T | null {
+  return value === 'none' ? null : value
+}
+
+/** Splits a text at its commas; null for `none`. */
+export function splitList(text: string): string[] | null {
+  return text === 'none' ? null : text.split(',').map(item => item.trim())
+}

@@ -1,0 +1,206 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import { Command } from 'commander'
+import type { Gateway } from '../core/gateway.ts'
+import type { Actor } from '../core/identity/actor.ts'
+import type { Fields, Flags } from './fields.ts'
+import { common, inputOf } from './options.ts'
+import { output, print, printFields, printTable } from './output.ts'
+import { withGateway } from './with-gateway.ts'
+
+type ArgumentFor<Part> = Part extends `${string}...${string}`
+  ? string[]
+  : Part extends `[${string}`
+    ? string | undefined
+    : string
+
+/** A value for every argument of a signature: `versions <slug> [version]` has two. */
+type ArgumentsIn<Signature> = Signature extends `${string} ${infer Rest}`
+  ? Rest extends `${infer First} ${string}`
+    ? [ArgumentFor<First>, ...ArgumentsIn<Rest>]
+    : [ArgumentFor<Rest>]
+  : []
+
+/** What a verb calls. It gets the gateway, the operator and the arguments of the line. */
+type CoreCall<Input extends unknown[], Answer> = (
+  gateway: Gateway,
+  actor: Actor,
+  ...input: Input
+) => Answer | Promise<Answer>
+
+/** The same for what gets, after the arguments, an input that fits the schema. */
+interface InputCall<Arguments extends unknown[], Answer> {
+  schema: TSchema
+  run: CoreCall<[...Arguments, never], Answer>
+}
+
+/** Calls a core function with what the options fill. Throws 400 for what does not fit the schema. */
+export const take = <Arguments extends unknown[], Schema extends TSchema, Answer>(
+  schema: Schema,
+  run: CoreCall<[...Arguments, Static<Schema>], Answer>,
+): InputCall<Arguments, Answer> => ({ schema, run })
+
+/** What a printer may look at besides the answer. */
+interface PrintContext<Core, Arguments> {
+  core: Core
+  gateway: Gateway
+  actor: Actor
+  flags: Flags
+  args: Arguments
+}
+
+type Cell = string | number | null
+
+/** What stands under each heading of a table. */
+type Columns<Row, Context> = Record<string, (row: Row, context: Context) => Cell>
+
+/** Prints an answer for people, as a function says or as a table of the rows in its `data`. */
+type Printer<Answer, Context> =
+  | ((answer: Answer, context: Context) => void)
+  | (Answer extends { data: (infer Row)[] } ? Columns<Row, Context> : never)
+
+/** A verb to which one may say how its answer is printed for people. */
+interface Printing<Answer, Context> {
+  prints(printer: Printer<Answer, Context>): Command
+}
+
+/** A command that prints the fields of its answer's `data`, where the answer has such. */
+type VerbCommand<Answer, Context> = Printing<Answer, Context> &
+  (Answer extends { data: unknown[] }
+    ? unknown
+    : Answer extends { data: object }
+      ? Command
+      : unknown)
+
+/** What the verbs over one core module have in common. */
+interface Shared {
+  /** What their arguments are, for the help. */
+  args?: Record<string, string>
+  /** Who acts, where it is another than the operator. */
+  actAs?(gateway: Gateway, operator: Actor, flags: Flags): Actor | Promise<Actor>
+}
+
+/** Makes the command of a noun, or of a group of its verbs. */
+export function defineNoun(name: string, description: string, verbs: Command[]): Command {
+  const noun = new Command(name).description(description)
+  for (const verb of verbs) noun.addCommand(verb)
+  return noun
+}
+
+/**
+ * Makes a maker of verbs over one core module, which `load` imports when a verb runs and not
+ * before. A verb has its name with its arguments, a description, the options that it offers, and
+ * the core function that it calls; `--json` prints exactly what that returns. Without it, a verb
+ * prints the fields of the answer's `data` or what its `prints` says, which a list has to have.
+ */
+export const defineVerbs =
+  <Core>(load: () => Promise<Core>, shared: Shared = {}) =>
+  <Signature extends string, Answer, KnownFlags = Flags>(
+    signature: Signature,
+    description: string,
+    fields: Fields[],
+    choose: (
+      core: Core,
+      flags: KnownFlags,
+    ) => CoreCall<ArgumentsIn<Signature>, Answer> | InputCall<ArgumentsIn<Signature>, Answer>,
+  ): VerbCommand<Answer, PrintContext<Core, ArgumentsIn<Signature>>> => {
+    const verb = { load, fields, choose, printer: printData, ...shared } as unknown as Verb
+    const command = makeCommand(signature, description, fields, shared.args)
+    command.action(() => runVerb(verb, command.opts<Flags>(), command.processedArgs))
+    const prints = (printer: Verb['printer']) => {
+      verb.printer = printer
+      return command
+    }
+    // The compiler cannot tell which of its forms the type has.
+    return Object.assign(command, { prints }) as never
+  }
+
+function makeCommand(
+  signature: string,
+  description: string,
+  fields: Fields[],
+  meanings: Record<string, string> = {},
+): Command {
+  const [name, ...args] = signature.split(' ')
+  const command = common(new Command(name).description(description))
+  for (const arg of args) command.argument(arg, meanings[arg.replace(/[^\w-]/g, '')])
+  for (const option of fields.flatMap(({ options }) => options)) command.addOption(option)
+  return command
+}
+
+/** A verb when it runs. Its types were checked where it was defined. */
+interface Verb extends Shared {
+  load(): Promise<unknown>
+  fields: Fields[]
+  choose(core: unknown, flags: Flags): CoreCall<unknown[], unknown> | InputCall<unknown[], unknown>
+  printer:
+    | ((answer: unknown, context: PrintContext<unknown, unknown[]>) => void)
+    | Columns<unknown, unknown>
+}
+
+async function runVerb(verb: Verb, flags: Flags, args: unknown[]): Promise<void> {
+  const core = await verb.load()
+  const chosen = verb.choose(core, flags)
+  const { run, schema } = typeof chosen === 'function' ? { run: chosen } : chosen
+  const fill = await prepareInput(verb.fields, flags, args, schema)
+  await withGateway(flags, async (gateway, operator) => {
+    const actor = (await verb.actAs?.(gateway, operator, flags)) ?? operator
+    const answer = await run(gateway, actor, ...args, ...(await fill(gateway)))
+    const context = { core, gateway, actor, flags, args }
+    output(flags.json, answer, () => printAnswer(verb.printer, answer, context))
+  })
+}
+
+/**
+ * Reads what the options fill, and returns what fills in the rest of it. Throws what `inputOf`
+ * does before a gateway is opened, unless only that knows a part.
+ */
+async function prepareInput(
+  fields: Fields[],
+  flags: Flags,
+  args: unknown[],
+  schema: TSchema | undefined,
+) {
+  const values: Record<string, unknown> = {}
+  for (const { read } of fields) Object.assign(values, compact(await read?.(flags, args)))
+  const check = () => (schema ? [inputOf(schema, values)] : [])
+  const finders = fields.flatMap(({ find }) => find ?? [])
+  if (finders.length === 0) {
+    const input = check()
+    return () => input
+  }
+  return async (gateway: Gateway) => {
+    for (const find of finders) Object.assign(values, compact(await find(gateway, flags)))
+    return check()
+  }
+}
+
+const compact = (values: Record<string, unknown> = {}): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
+
+function printAnswer(
+  printer: Verb['printer'],
+  answer: unknown,
+  context: PrintContext<unknown, unknown[]>,
+): void {
+  if (typeof printer === 'function') printer(answer, context)
+  else printRows(printer, (answer as { data: unknown[] }).data, context)
+}
+
+function printRows<Row, Context>(
+  columns: Columns<Row, Context>,
+  rows: Row[],
+  context: Context,
+): void {
+  const cells = Object.values(columns)
+  printTable(
+    Object.keys(columns),
+    rows.map(row => cells.map(cell => cell(row, context))),
+  )
+}
+
+/** Prints the fields of an answer's `data`. */
+export const printData = ({ data }: { data: object }): void => printFields({ ...data })
+
+/** Prints that what the first argument names is gone. */
+export const printDeleted = (_: unknown, { args: [id] }: { args: [string, ...unknown[]] }): void =>
+  print(`Deleted ${id}`)

@@ -1,0 +1,126 @@
+import { afterAll, afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Type } from '@sinclair/typebox'
+import { demand, type Fields, fill, fillDisabled, LIST, USD_OR_NULL } from '../../src/cli/fields.ts'
+import { defineNoun, defineVerbs, printDeleted, take } from '../../src/cli/noun.ts'
+import type { Gateway } from '../../src/core/gateway.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+let out: string
+let loaded: number
+let stdout: { mockRestore(): void }
+
+beforeEach(() => {
+  out = ''
+  loaded = 0
+  stdout = spyOn(process.stdout, 'write').mockImplementation(text => {
+    out += text
+    return true
+  })
+})
+afterEach(() => stdout.mockRestore())
+
+const NewBoat = Type.Object({
+  name: Type.String({ minLength: 2 }),
+  length: Type.Optional(Type.Union([Type.Number(), Type.Null()])),
+  tags: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()])),
+  disabled: Type.Optional(Type.Boolean()),
+  port: Type.Optional(Type.String()),
+})
+
+/** A noun's core module. */
+const boats = {
+  NewBoat,
+  createBoat: (_: Gateway, actor: { kind: string }, input: object) => ({ data: { by: actor.kind, ...input } }),
+  listBoats: () => ({ data: [{ name: 'Ada', length: 7 }], total_count: 1 }),
+  moveBoat: (_: Gateway, __: object, name: string, to: string | undefined) => ({ data: { name, to: to ?? null } }),
+  deleteBoat: () => ({ deleted: true }),
+}
+
+const verb = defineVerbs(
+  async () => {
+    loaded++
+    return boats
+  },
+  { args: { name: 'what it is called' } },
+)
+
+const FILE: Fields = { options: [], read: () => ({ name: 'from a file', tags: ['filed'] }) }
+const PORT: Fields = { options: [], find: ({ config }) => ({ port: config.service_name }) }
+const SETTINGS = [
+  fill('length', '--length <metres>', 'how long it is', USD_OR_NULL),
+  fill('tags', '--tags <words>', 'with commas between', LIST),
+  fillDisabled('out of use', 'in use'),
+]
+const NAME = fill('name', '--name <name>', 'what it is called')
+
+const command = () =>
+  defineNoun('boats', 'boats', [
+    verb('create', 'make one', [FILE, ...SETTINGS, demand(NAME)], of => take(of.NewBoat, of.createBoat)),
+    verb('berth', 'make one in a port', [FILE, PORT], of => take(of.NewBoat, of.createBoat)),
+    verb('list', 'list them', [], of => of.listBoats).prints({
+      NAME: boat => boat.name,
+      METRES: boat => boat.length,
+    }),
+    verb('move <name> [to]', 'move one', [], of => of.moveBoat),
+    verb('delete <name>', 'delete one', [], of => of.deleteBoat).prints(printDeleted),
+  ])
+
+const nowhere = join(directory, 'nowhere')
+
+/** What a line prints, about the data directory of this file or another. */
+async function run(line: string, data = directory): Promise<string> {
+  out = ''
+  await command().parseAsync([...line.split(' '), '--data', data], { from: 'user' })
+  return out
+}
+
+const jsonOf = async (line: string) => JSON.parse(await run(`${line} --json`))
+
+test('a verb loads its core module when it runs, and not for its help', async () => {
+  const help = command().commands.map(one => one.helpInformation())
+  expect([help.length, loaded]).toEqual([5, 0])
+  await run('list')
+  expect(loaded).toBe(1)
+})
+
+test('--json prints what the core function returns, and nothing else', async () => {
+  expect(await jsonOf('list')).toEqual({ data: [{ name: 'Ada', length: 7 }], total_count: 1 })
+  expect(await jsonOf('delete Ada')).toEqual({ deleted: true })
+})
+
+test('without it a verb prints the fields of `data`, or as it was told', async () => {
+  expect(await run('list')).toBe('NAME  METRES\nAda   7\n')
+  expect(await run('move Ada Kiel')).toBe('name  Ada\nto    Kiel\n')
+  expect(await run('delete Ada')).toBe('Deleted Ada\n')
+})
+
+test('arguments come as they are called in the signature, one that is not there as undefined', async () => {
+  expect((await jsonOf('move Ada Kiel')).data).toEqual({ name: 'Ada', to: 'Kiel' })
+  expect((await jsonOf('move Ada')).data).toEqual({ name: 'Ada', to: null })
+})
+
+test('options fill the input: later ones win, what nobody says fills nothing, `none` is null', async () => {
+  const { data } = await jsonOf('create --name Ada')
+  expect(data).toEqual({ by: 'operator', name: 'Ada', tags: ['filed'] })
+  const full = await jsonOf('create --name Ada --length none --tags a,b --disable --enable')
+  expect(full.data).toEqual({ by: 'operator', name: 'Ada', length: null, tags: ['a', 'b'], disabled: true })
+})
+
+test('what only a gateway knows is found when one is open', async () => {
+  expect((await jsonOf('berth')).data).toMatchObject({ name: 'from a file', port: 'gateway' })
+})
+
+test('what does not fit is refused before a gateway is opened, unless that has to be asked', async () => {
+  await expect(run('create --name A', nowhere)).rejects.toThrow('name: expected')
+  await expect(run('berth', nowhere)).rejects.toThrow('There is no data directory')
+})
+
+test('demanded options are demanded, and the same ones elsewhere are not', () => {
+  const [option] = demand(NAME).options
+  expect([option?.mandatory, NAME.options[0]?.mandatory]).toEqual([true, false])
+})

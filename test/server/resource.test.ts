@@ -1,0 +1,90 @@
+import { beforeEach, expect, test } from 'bun:test'
+import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { describedRoutes } from '../../src/server/openapi.ts'
+import { defineResource, route } from '../../src/server/resource.ts'
+import { testGateway, testKeys } from '../support/gateway.ts'
+
+const Boat = Type.Object({ length: Type.Integer() })
+const Query = Type.Object({ limit: Type.Optional(Type.Integer()) })
+
+const echo = (_: Gateway, __: unknown, ...input: unknown[]) => ({ data: input })
+const params = { name: 'The boat’s name', port: 'The port’s name' }
+
+const boats = defineResource({ tag: 'Boats', access: 'management', params }, [
+  route('GET /boats', 'listBoats', 'List boats', echo, { query: Query }),
+  route('POST /boats', 'createBoat', 'Make a boat', echo, {
+    body: Boat,
+    status: 201,
+    location: ({ data }) => `/boats/${data.length}`,
+  }),
+  route('PUT /ports/:port/boats/:name', 'berthBoat', 'Berth a boat', echo, {
+    body: Boat,
+    query: Query,
+    refusals: [409],
+  }),
+])
+const harbour = defineResource({ tag: 'Boats', access: 'open' }, [
+  route('GET /harbour', 'getHarbour', 'The harbour', (_, nobody) => ({ asks: nobody ?? null })),
+])
+
+let gateway: Gateway
+let keys: Awaited<ReturnType<typeof testKeys>>
+
+beforeEach(async () => {
+  gateway = await testGateway()
+  keys = await testKeys(gateway)
+})
+
+const ask = (method: string, path: string, body?: string, key: string = keys.management) =>
+  boats(gateway).handle(
+    new Request(`http://localhost${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}` },
+      ...(body === undefined ? {} : { body }),
+    }),
+  )
+
+test('statuses follow from who may ask, what is named and what is taken', () => {
+  const statuses = Object.fromEntries(
+    [boats, harbour].flatMap(noun => describedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses])),
+  )
+  expect(statuses).toEqual({
+    listBoats: [200, 400, 401, 403, 500],
+    createBoat: [201, 400, 401, 403, 500],
+    berthBoat: [200, 400, 401, 403, 404, 409, 500],
+    getHarbour: [200, 500],
+  })
+})
+
+test('a core function gets what is in the path in its order, then the body, then the query', async () => {
+  const answer = await ask('PUT', '/ports/kiel/boats/ada?limit=3', '{"length":7}')
+  expect(await answer.json()).toEqual({ data: ['kiel', 'ada', { length: 7 }, { limit: 3 }] })
+})
+
+test('an answer has the status and the location that the row says', async () => {
+  const answer = await ask('POST', '/boats', '{"length":7}')
+  expect([answer.status, answer.headers.get('location')]).toEqual([201, '/boats/1'])
+})
+
+test('the key is looked at before the body', async () => {
+  const described = describedRoutes(boats(gateway)).map(({ opens }) => opens)
+  expect(described).toEqual(['management', 'management', 'management'])
+  for (const [key, status] of [
+    ['none', 401],
+    [keys.inference, 403],
+  ] as const) {
+    const refused = ask('POST', '/boats', '{"', key).then(answer => answer.status)
+    expect(await refused).toBe(status)
+  }
+})
+
+test('where everybody may ask there is no actor', async () => {
+  const answer = await harbour(gateway).handle(new Request('http://localhost/harbour'))
+  expect(await answer.json()).toEqual({ asks: null })
+})
+
+test('a name in a path that nobody explains is refused when the app is made', () => {
+  const unnamed = defineResource({ tag: 'Boats', access: 'open' }, [route('GET /boats/:name', 'getBoat', 'Get a boat', echo)])
+  expect(() => unnamed(gateway)).toThrow('Nothing says what :name means')
+})
