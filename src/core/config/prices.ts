@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { closed } from '../kernel/schema-builders.ts'
 
 // A model at ten thousand dollars a million tokens does not exist: such a price is one typed per token or in cents.
 const Usd = { minimum: 0, maximum: 10_000 }
@@ -24,7 +25,7 @@ const Tier = Type.Object(
     completion: Rate('Output'),
     ...RATES,
   },
-  { additionalProperties: false },
+  closed,
 )
 
 /** Prices as the config file has them: USD per million tokens; `request` and `web_search` in USD for one. */
@@ -37,6 +38,6 @@ export const UsdPerMillionTokens = Type.Object(
     web_search: Each('USD for one search of the web'),
     tiers: Type.Optional(Type.Array(Tier, { description: 'Other prices for long inputs; what a tier leaves out stays as it is' })),
   },
-  { additionalProperties: false },
+  closed,
 )
 export type UsdPerMillionTokens = Static<typeof UsdPerMillionTokens>

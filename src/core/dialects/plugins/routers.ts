@@ -1,8 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../errors.ts'
+import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { COST_TIERS, type RouterWishes, type RoutingPreferences } from '../../language/routing.ts'
 import type { Plugin } from '../plugins.ts'
-import { oneOf, open, optional } from '../schema.ts'
 
 /** The plugins that say how a router chooses (wire reference C.4). Each router reads its own. */
 const ROUTER_OF = { 'auto-router': 'auto', 'auto-beta-router': 'auto-beta' } as const

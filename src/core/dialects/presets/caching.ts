@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { optional } from '../schema.ts'
+import { optional } from '../../kernel/schema-builders.ts'
 
 /** What only a preset says: whether its answers may be kept, and for how long (wire reference I.6). */
 export const caching = {

@@ -1,8 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
+import { open } from '../../kernel/schema-builders.ts'
 import { modern } from '../chat/legacy.ts'
 import { ChatRequest, type Message } from '../chat/schema.ts'
-import { open } from '../schema.ts'
 import { caching } from './caching.ts'
 
 /** A chat request that a preset is made of. */

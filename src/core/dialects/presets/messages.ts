@@ -1,9 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
+import { open } from '../../kernel/schema-builders.ts'
 import type { Tool } from '../../language/tool.ts'
 import { paramsOf, toolOf } from '../messages/request.ts'
 import { MessagesRequest } from '../messages/schema.ts'
-import { open } from '../schema.ts'
 import { caching } from './caching.ts'
 
 /** A Messages request that a preset is made of. */

@@ -1,9 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
 import { isObject } from '../../kernel/json.ts'
+import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { ChatRequest } from '../chat/schema.ts'
 import { routing } from '../routing.ts'
-import { Anything, oneOf, open, optional } from '../schema.ts'
+import { Anything } from '../schema.ts'
 import { caching } from './caching.ts'
 
 const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } = ChatRequest.properties
