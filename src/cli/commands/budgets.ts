@@ -73,7 +73,8 @@ async function get(interval: string, options: BudgetOptions): Promise<void> {
 }
 
 async function set(interval: string, options: SetOptions): Promise<void> {
-  const { BudgetInput, setBudget } = await import('../../core/policy/budgets.ts')
+  const { BudgetInput } = await import('../../core/policy/budgets/schema.ts')
+  const { setBudget } = await import('../../core/policy/budgets.ts')
   const input = inputOf(BudgetInput, { limit_usd: options.limit, include_byok_in_budgets: options.includeByok })
   await withGateway(options, async (gateway, actor) =>
     output(options.json, await setBudget(gateway, actor, placeOf(gateway, options), interval, input), ({ data, include_byok_in_budgets }) =>

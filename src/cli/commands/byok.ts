@@ -93,7 +93,8 @@ const settings = (command: Command): Command =>
     .option('--users <ids>', 'for these users only; none for all')
 
 async function create(options: CreateOptions): Promise<void> {
-  const { createByokKey, NewByokKey } = await import('../../core/catalog/byok.ts')
+  const { createByokKey } = await import('../../core/catalog/byok.ts')
+  const { NewByokKey } = await import('../../core/catalog/byok/schema.ts')
   const key = await keyGiven(options, true)
   await withGateway(options, async (gateway, actor) => {
     const workspace_id = await workspaceId(gateway, options.workspace)
@@ -103,7 +104,8 @@ async function create(options: CreateOptions): Promise<void> {
 }
 
 async function list(options: ListOptions): Promise<void> {
-  const { ByokQuery, listByokKeys, stateOf } = await import('../../core/catalog/byok.ts')
+  const { ByokQuery } = await import('../../core/catalog/byok/schema.ts')
+  const { listByokKeys, stateOf } = await import('../../core/catalog/byok.ts')
   await withGateway(options, async (gateway, actor) => {
     const { provider, offset, limit } = options
     const query = inputOf(ByokQuery, { provider, offset, limit, workspace_id: await workspaceId(gateway, options.workspace) })
@@ -124,7 +126,8 @@ async function get(id: string, options: CommonOptions): Promise<void> {
 }
 
 async function update(id: string, options: UpdateOptions): Promise<void> {
-  const { ByokChange, updateByokKey } = await import('../../core/catalog/byok.ts')
+  const { ByokChange } = await import('../../core/catalog/byok/schema.ts')
+  const { updateByokKey } = await import('../../core/catalog/byok.ts')
   const disabled = options.disable ? true : options.enable ? false : undefined
   const change = inputOf(ByokChange, { ...fieldsOf(options), key: await keyGiven(options, options.keyStdin === true), disabled })
   await withGateway(options, async (gateway, actor) =>

@@ -117,7 +117,8 @@ const rules = (command: Command): Command =>
     .option('--byok-in-budgets', 'count spending through own provider keys')
 
 async function create(options: CreateOptions): Promise<void> {
-  const { createGuardrail, NewGuardrail } = await import('../../core/policy/guardrails.ts')
+  const { createGuardrail } = await import('../../core/policy/guardrails.ts')
+  const { NewGuardrail } = await import('../../core/policy/guardrails/schema.ts')
   const fields = await fieldsOf(options)
   await withGateway(options, async (gateway, actor) => {
     const workspace = await workspaceId(gateway, options.workspace)
@@ -127,7 +128,8 @@ async function create(options: CreateOptions): Promise<void> {
 }
 
 async function list(options: ListOptions): Promise<void> {
-  const { GuardrailQuery, listGuardrails } = await import('../../core/policy/guardrails.ts')
+  const { GuardrailQuery } = await import('../../core/policy/guardrails/schema.ts')
+  const { listGuardrails } = await import('../../core/policy/guardrails.ts')
   await withGateway(options, async (gateway, actor) => {
     const { offset, limit } = options
     const query = inputOf(GuardrailQuery, { offset, limit, workspace_id: await workspaceId(gateway, options.workspace) })
@@ -148,7 +150,8 @@ async function get(id: string, options: CommonOptions): Promise<void> {
 }
 
 async function update(id: string, options: RuleOptions): Promise<void> {
-  const { GuardrailChange, updateGuardrail } = await import('../../core/policy/guardrails.ts')
+  const { GuardrailChange } = await import('../../core/policy/guardrails/schema.ts')
+  const { updateGuardrail } = await import('../../core/policy/guardrails.ts')
   const change = inputOf(GuardrailChange, await fieldsOf(options))
   await withGateway(options, async (gateway, actor) => {
     const changed = await updateGuardrail(gateway, actor, await guardrailId(gateway, id), change)
@@ -183,7 +186,7 @@ async function unassign(id: string, options: AssignOptions): Promise<void> {
 
 async function assignments(id: string | undefined, options: AssignmentsOptions): Promise<void> {
   const { listKeyAssignments, listMemberAssignments } = await import('../../core/policy/assignments.ts')
-  const { GuardrailPage } = await import('../../core/policy/guardrails.ts')
+  const { GuardrailPage } = await import('../../core/policy/guardrails/schema.ts')
   const page = inputOf(GuardrailPage, { offset: options.offset, limit: options.limit })
   await withGateway(options, (gateway, actor) => {
     if (options.members)
@@ -212,7 +215,7 @@ async function guardrailId(gateway: Gateway, name: string): Promise<string> {
 
 /** Keys or members, one of the two. */
 async function assigneesOf({ keys, members }: AssignOptions) {
-  const { KeyNames, MemberNames } = await import('../../core/policy/assignments.ts')
+  const { KeyNames, MemberNames } = await import('../../core/policy/assignments/schema.ts')
   if ((keys === undefined) === (members === undefined)) throw invalid('assign: expected --keys or --members, one of the two')
   return keys === undefined
     ? { keys: undefined, members: inputOf(MemberNames, { member_user_ids: listed(members) }) }

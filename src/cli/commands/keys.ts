@@ -70,7 +70,8 @@ const limits = (command: Command): Command =>
     .option('--byok-in-limit', 'count spending through own provider keys')
 
 async function create(options: CreateOptions): Promise<void> {
-  const { createKey, NewKey } = await import('../../core/identity/keys.ts')
+  const { createKey } = await import('../../core/identity/keys.ts')
+  const { NewKey } = await import('../../core/identity/keys/schema.ts')
   await withGateway(options, async (gateway, actor) => {
     const input = inputOf(NewKey, {
       name: options.name,
@@ -89,7 +90,8 @@ async function create(options: CreateOptions): Promise<void> {
 }
 
 async function list(options: ListOptions): Promise<void> {
-  const { KeyQuery, listKeys } = await import('../../core/identity/keys.ts')
+  const { KeyQuery } = await import('../../core/identity/keys/schema.ts')
+  const { listKeys } = await import('../../core/identity/keys.ts')
   await withGateway(options, async (gateway, actor) => {
     const query = { include_disabled: options.all ? 'true' : undefined, workspace_id: await workspaceId(gateway, options.workspace) }
     output(options.json, listKeys(gateway, actor, inputOf(KeyQuery, query)), ({ data }) =>
@@ -107,7 +109,8 @@ async function get(hash: string, options: CommonOptions): Promise<void> {
 }
 
 async function update(hash: string, options: UpdateOptions): Promise<void> {
-  const { KeyChange, updateKey } = await import('../../core/identity/keys.ts')
+  const { KeyChange } = await import('../../core/identity/keys/schema.ts')
+  const { updateKey } = await import('../../core/identity/keys.ts')
   const change = inputOf(KeyChange, {
     name: options.name,
     limit: orNull(options.limit),

@@ -75,7 +75,8 @@ const person = (command: Command): Command =>
     .option('--role <role>', 'admin or member')
 
 async function list(options: ListOptions): Promise<void> {
-  const { listMembers, listWorkspaceMembers, MemberQuery } = await import('../../core/identity/workspace-members.ts')
+  const { listMembers, listWorkspaceMembers } = await import('../../core/identity/workspace-members.ts')
+  const { MemberQuery } = await import('../../core/identity/members/schema.ts')
   const query = inputOf(MemberQuery, { offset: options.offset, limit: options.limit })
   const { workspace } = options
   await withGateway(options, async (gateway, actor) => {
@@ -96,21 +97,23 @@ async function list(options: ListOptions): Promise<void> {
 }
 
 async function create(options: PersonOptions): Promise<void> {
-  const { addMember, NewMember } = await import('../../core/identity/members.ts')
-  const { shownMember } = await import('../../core/identity/workspace-members.ts')
+  const { addMember } = await import('../../core/identity/members.ts')
+  const { NewMember } = await import('../../core/identity/members/schema.ts')
+  const { showMember } = await import('../../core/identity/members/view.ts')
   const input = inputOf(NewMember, fieldsOf(options))
   await withGateway(options, async (gateway, actor) => {
-    const data = shownMember(await addMember(gateway, actor, input))
+    const data = showMember(await addMember(gateway, actor, input))
     output(options.json, { data }, () => printFields(data))
   })
 }
 
 async function update(id: string, options: UpdateOptions): Promise<void> {
-  const { MemberChange, updateMember } = await import('../../core/identity/members.ts')
-  const { shownMember } = await import('../../core/identity/workspace-members.ts')
+  const { MemberChange } = await import('../../core/identity/members/schema.ts')
+  const { updateMember } = await import('../../core/identity/members.ts')
+  const { showMember } = await import('../../core/identity/members/view.ts')
   const change = inputOf(MemberChange, { ...fieldsOf(options), active: options.activate })
   await withGateway(options, async (gateway, actor) => {
-    const data = shownMember(await updateMember(gateway, actor, id, change))
+    const data = showMember(await updateMember(gateway, actor, id, change))
     output(options.json, { data }, () => printFields(data))
   })
 }
@@ -124,7 +127,8 @@ async function deactivate(id: string, options: CommonOptions): Promise<void> {
 }
 
 async function add(user_ids: string[], options: PlaceOptions): Promise<void> {
-  const { addWorkspaceMembers, MemberIds } = await import('../../core/identity/workspace-members.ts')
+  const { addWorkspaceMembers } = await import('../../core/identity/workspace-members.ts')
+  const { MemberIds } = await import('../../core/identity/members/schema.ts')
   const input = inputOf(MemberIds, { user_ids })
   await withGateway(options, async (gateway, actor) =>
     output(options.json, await addWorkspaceMembers(gateway, actor, options.workspace, input), ({ added_count }) =>
@@ -134,7 +138,8 @@ async function add(user_ids: string[], options: PlaceOptions): Promise<void> {
 }
 
 async function remove(user_ids: string[], options: PlaceOptions): Promise<void> {
-  const { MemberIds, removeWorkspaceMembers } = await import('../../core/identity/workspace-members.ts')
+  const { MemberIds } = await import('../../core/identity/members/schema.ts')
+  const { removeWorkspaceMembers } = await import('../../core/identity/workspace-members.ts')
   const input = inputOf(MemberIds, { user_ids })
   await withGateway(options, async (gateway, actor) =>
     output(options.json, await removeWorkspaceMembers(gateway, actor, options.workspace, input), ({ removed_count }) =>

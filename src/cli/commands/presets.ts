@@ -76,7 +76,8 @@ async function bodyIn(file: string): Promise<Json> {
 }
 
 async function list(options: PageOptions): Promise<void> {
-  const { listPresets, PresetQuery } = await import('../../core/catalog/presets.ts')
+  const { listPresets } = await import('../../core/catalog/presets.ts')
+  const { PresetQuery } = await import('../../core/catalog/presets/schema.ts')
   const query = inputOf(PresetQuery, { offset: options.offset, limit: options.limit })
   await acting(options, (gateway, actor) =>
     output(options.json, listPresets(gateway, actor, query), ({ data }) =>
@@ -94,7 +95,8 @@ async function get(slug: string, options: PresetOptions): Promise<void> {
 }
 
 async function versions(slug: string, version: string | undefined, options: PageOptions): Promise<void> {
-  const { getPresetVersion, listPresetVersions, PresetQuery } = await import('../../core/catalog/presets.ts')
+  const { getPresetVersion, listPresetVersions } = await import('../../core/catalog/presets.ts')
+  const { PresetQuery } = await import('../../core/catalog/presets/schema.ts')
   const query = inputOf(PresetQuery, { offset: options.offset, limit: options.limit })
   await acting(options, async (gateway, actor) => {
     if (version !== undefined)
@@ -114,7 +116,8 @@ const SHORT = 60
 const shortened = (text: string | null) => (text !== null && text.length > SHORT ? `${text.slice(0, SHORT)}…` : text)
 
 async function update(slug: string, options: PresetOptions & { status: string }): Promise<void> {
-  const { PresetChange, updatePreset } = await import('../../core/catalog/presets.ts')
+  const { PresetChange } = await import('../../core/catalog/presets/schema.ts')
+  const { updatePreset } = await import('../../core/catalog/presets.ts')
   const change = inputOf(PresetChange, { status: options.status })
   await acting(options, async (gateway, actor) =>
     output(options.json, await updatePreset(gateway, actor, slug, change), ({ data }) => print(`${data.slug} is ${data.status}`)),

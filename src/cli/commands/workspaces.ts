@@ -68,7 +68,8 @@ const settings = (command: Command): Command =>
     .option('--io-logging-rate <share>', 'of how many calls, 0.0001 to 1', numeric)
 
 async function create(options: WorkspaceOptions): Promise<void> {
-  const { createWorkspace, NewWorkspace } = await import('../../core/identity/workspaces.ts')
+  const { createWorkspace } = await import('../../core/identity/workspaces.ts')
+  const { NewWorkspace } = await import('../../core/identity/workspaces/schema.ts')
   const input = inputOf(NewWorkspace, fieldsOf(options))
   await withGateway(options, async (gateway, actor) =>
     output(options.json, await createWorkspace(gateway, actor, input), ({ data }) => printFields(data)),
@@ -76,7 +77,8 @@ async function create(options: WorkspaceOptions): Promise<void> {
 }
 
 async function list(options: ListOptions): Promise<void> {
-  const { listWorkspaces, WorkspaceQuery } = await import('../../core/identity/workspaces.ts')
+  const { listWorkspaces } = await import('../../core/identity/workspaces.ts')
+  const { WorkspaceQuery } = await import('../../core/identity/workspaces/schema.ts')
   const query = inputOf(WorkspaceQuery, { offset: options.offset, limit: options.limit })
   await withGateway(options, (gateway, actor) =>
     output(options.json, listWorkspaces(gateway, actor, query), ({ data }) =>
@@ -94,7 +96,8 @@ async function get(id: string, options: CommonOptions): Promise<void> {
 }
 
 async function update(id: string, options: WorkspaceOptions): Promise<void> {
-  const { updateWorkspace, WorkspaceChange } = await import('../../core/identity/workspaces.ts')
+  const { updateWorkspace } = await import('../../core/identity/workspaces.ts')
+  const { WorkspaceChange } = await import('../../core/identity/workspaces/schema.ts')
   const change = inputOf(WorkspaceChange, fieldsOf(options))
   await withGateway(options, async (gateway, actor) =>
     output(options.json, await updateWorkspace(gateway, actor, id, change), ({ data }) => printFields(data)),

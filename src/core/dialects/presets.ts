@@ -1,5 +1,6 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { type Draft, usablePreset } from '../catalog/presets.ts'
+import type { Draft } from '../catalog/presets/draft.ts'
+import { usablePreset } from '../catalog/presets.ts'
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isObject, type Json, text } from '../kernel/json.ts'

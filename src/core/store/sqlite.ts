@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
-import type { Owner } from '../identity/workspaces.ts'
+import type { Owner } from '../identity/workspaces/store.ts'
 import { assignmentStore } from './sqlite/assignments.ts'
 import { auditStore } from './sqlite/audit.ts'
 import { budgetStore } from './sqlite/budgets.ts'

@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
-import { BudgetInput, deleteBudget, getBudget, listBudgets, setBudget } from '../../core/policy/budgets.ts'
+import { BudgetInput } from '../../core/policy/budgets/schema.ts'
+import { deleteBudget, getBudget, listBudgets, setBudget } from '../../core/policy/budgets.ts'
 import { managementKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'

@@ -1,14 +1,6 @@
 import { Elysia } from 'elysia'
-import {
-  ByokChange,
-  ByokQuery,
-  createByokKey,
-  deleteByokKey,
-  getByokKey,
-  listByokKeys,
-  NewByokKey,
-  updateByokKey,
-} from '../../core/catalog/byok.ts'
+import { ByokChange, ByokQuery, NewByokKey } from '../../core/catalog/byok/schema.ts'
+import { createByokKey, deleteByokKey, getByokKey, listByokKeys, updateByokKey } from '../../core/catalog/byok.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import { managementKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'

@@ -1,26 +1,16 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
+import { KeyNames, MemberNames } from '../../core/policy/assignments/schema.ts'
 import {
   assignKeys,
   assignMembers,
-  KeyNames,
   listKeyAssignments,
   listMemberAssignments,
-  MemberNames,
   unassignKeys,
   unassignMembers,
 } from '../../core/policy/assignments.ts'
-import {
-  createGuardrail,
-  deleteGuardrail,
-  GuardrailChange,
-  GuardrailPage,
-  GuardrailQuery,
-  getGuardrail,
-  listGuardrails,
-  NewGuardrail,
-  updateGuardrail,
-} from '../../core/policy/guardrails.ts'
+import { GuardrailChange, GuardrailPage, GuardrailQuery, NewGuardrail } from '../../core/policy/guardrails/schema.ts'
+import { createGuardrail, deleteGuardrail, getGuardrail, listGuardrails, updateGuardrail } from '../../core/policy/guardrails.ts'
 import { managementKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'

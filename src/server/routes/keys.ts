@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
-import { createKey, deleteKey, getKey, KeyChange, KeyQuery, listKeys, NewKey, updateKey } from '../../core/identity/keys.ts'
+import { KeyChange, KeyQuery, NewKey } from '../../core/identity/keys/schema.ts'
+import { createKey, deleteKey, getKey, listKeys, updateKey } from '../../core/identity/keys.ts'
 import { managementKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'

@@ -1,13 +1,7 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
-import {
-  addWorkspaceMembers,
-  listMembers,
-  listWorkspaceMembers,
-  MemberIds,
-  MemberQuery,
-  removeWorkspaceMembers,
-} from '../../core/identity/workspace-members.ts'
+import { MemberIds, MemberQuery } from '../../core/identity/members/schema.ts'
+import { addWorkspaceMembers, listMembers, listWorkspaceMembers, removeWorkspaceMembers } from '../../core/identity/workspace-members.ts'
 import { managementKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'

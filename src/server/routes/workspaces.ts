@@ -1,16 +1,7 @@
 import { Elysia } from 'elysia'
 import type { Gateway } from '../../core/gateway.ts'
-import {
-  createWorkspace,
-  deleteWorkspace,
-  getWorkspace,
-  listWorkspaces,
-  NewWorkspace,
-  updateWorkspace,
-  WorkspaceChange,
-  WorkspaceDeletion,
-  WorkspaceQuery,
-} from '../../core/identity/workspaces.ts'
+import { NewWorkspace, WorkspaceChange, WorkspaceDeletion, WorkspaceQuery } from '../../core/identity/workspaces/schema.ts'
+import { createWorkspace, deleteWorkspace, getWorkspace, listWorkspaces, updateWorkspace } from '../../core/identity/workspaces.ts'
 import { managementKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'

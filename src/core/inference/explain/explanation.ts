@@ -102,9 +102,7 @@ export const Explanation = Type.Object({
   requested: Type.Array(Type.String()),
   models: Type.Array(Type.String({ description: 'What the names stand for that were asked for' })),
   strategy: nullable(Type.String()),
-  stages: Type.Array(
-    Type.Object({ type: Type.String(), name: Type.String(), summary: Type.Optional(Type.String()) }, open),
-  ),
+  stages: Type.Array(Type.Object({ type: Type.String(), name: Type.String(), summary: Type.Optional(Type.String()) }, open)),
   endpoints: Type.Array(Endpoint, { description: 'In the order in which they would be tried' }),
   dropped: Type.Array(Dropped),
   set_aside: nullable(Type.Object({ credits: nullable(Usd), byok: nullable(Usd) }), {

@@ -1,5 +1,5 @@
 import { type Compilable, type Kysely, sql } from 'kysely'
-import type { WorkspaceMember } from '../../../identity/members.ts'
+import type { WorkspaceMember } from '../../../identity/members/store.ts'
 import type { Mover } from '../../../identity/scim/memberships.ts'
 import { auditInsert } from '../audit.ts'
 import { workspaceMemberDelete, workspaceMemberUpsert } from '../members.ts'
