@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type OpenedKey, OpenedKeys } from './catalog/byok/opened.ts'
-import { readByokKeys, reloadByokKeys } from './catalog/byok.ts'
+import { OpenedKeys } from './catalog/byok/opened.ts'
+import { readByokKeys } from './catalog/byok.ts'
 import { type Catalog, openCatalog } from './catalog/models.ts'
 import type { DesignatedPreset } from './catalog/presets/store.ts'
 import { presetName } from './catalog/presets.ts'
@@ -137,7 +137,11 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const store = await openStore(data, config.storage.durability, patience)
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
-  const memory = await openMemory(store, await openOwner(store, ids, clock), () => readByokKeys(gateway))
+  const byok = new OpenedKeys(
+    () => readByokKeys(gateway),
+    key => events.publish('byok.unreadable', key),
+  )
+  const memory = await openMemory(store, await openOwner(store, ids, clock), byok)
   const send = replace.egress ?? openEgress(() => gateway.config)
   let version = store.version()
   const gateway: Gateway = {
@@ -174,12 +178,12 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       store.close()
     },
   }
-  await reloadByokKeys(gateway)
+  await byok.reload()
   return gateway
 }
 
 /** All that is in memory, as it is in the store. What an actor is held to is forgotten whenever anything changes that it is made of. */
-async function openMemory(store: Store, owner: Owner, readByok: () => Promise<Iterable<OpenedKey>>): Promise<Memory> {
+async function openMemory(store: Store, owner: Owner, byok: OpenedKeys): Promise<Memory> {
   const policies = new Map<string, Policy>()
   const onChange = () => policies.clear()
   const byId = ({ id }: { id: string }) => id
@@ -187,12 +191,12 @@ async function openMemory(store: Store, owner: Owner, readByok: () => Promise<It
     owner,
     policies,
     keys: await Mirror.open({ read: () => store.keys.all(), nameOf: ({ hash }) => hash, onChange }),
-    byok: new OpenedKeys(readByok),
+    byok,
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), nameOf: byId, onChange }),
     budgets: await Mirror.open({ read: () => store.budgets.all(), nameOf: budgetName, onChange }),
     presets: await Mirror.open({ read: () => store.presets.all(), nameOf: presetName }),
-    guardrails: await Mirror.open({ read: () => store.guardrails.all(), nameOf: byId, onChange }),
     assignments: await Mirror.open({ read: () => store.assignments.all(), nameOf: accountOf, onChange }),
+    guardrails: await Mirror.open({ read: () => store.guardrails.all(), nameOf: byId, onChange }),
     credits: await store.credits.total(),
     forgetWorkspace: id => forgetWorkspace(memory, id),
   }
@@ -209,17 +213,11 @@ function forgetWorkspace({ workspaces, budgets, presets, guardrails, assignments
 }
 
 async function reload(gateway: Gateway): Promise<void> {
-  const { keys, workspaces, budgets, presets, assignments, guardrails, policies } = gateway.memory
-  await keys.reload()
-  await reloadByokKeys(gateway)
-  await workspaces.reload()
-  await budgets.reload()
-  await presets.reload()
+  const { memory } = gateway
   await reloadCredits(gateway)
-  // In this order, so that nobody is assigned what is not there yet.
-  await assignments.reload()
-  await guardrails.reload()
-  policies.clear()
+  // In the order of the memory: nobody is assigned what is not there yet.
+  for (const part of Object.values(memory)) if (part instanceof Mirror) await part.reload()
+  memory.policies.clear()
 }
 
 function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {

@@ -113,24 +113,13 @@ const allowsKey = ({ allowed_api_key_hashes: list }: ByokKey, hash: string | nul
   list === null || (hash !== null && list.includes(hash))
 
 /** The provider keys that were sealed with another secret than this gateway has. They are not used. */
-export const unreadableKeys = ({ memory: { byok } }: CatalogWorld): ByokKey[] =>
-  byok.where(({ isReadable }) => !isReadable).map(({ key }) => key)
+export const unreadableKeys = ({ memory: { byok } }: CatalogWorld): ByokKey[] => byok.unreadable()
 
 /** Reads every provider key, to be opened when it is taken over. What was opened of the same credential is kept. */
 export async function readByokKeys(gateway: CatalogWorld): Promise<Iterable<OpenedKey>> {
   const keys = await gateway.store.byok.all()
   // Each as it is taken: the config may have changed since, and with it where a key goes.
   return keys.values().map(key => opened(gateway, key, gateway.memory.byok.get(key.id)))
-}
-
-/**
- * Takes over what another process has changed. What cannot be opened, and could before or is new, is
- * told of.
- */
-export async function reloadByokKeys(gateway: CatalogWorld): Promise<void> {
-  const known = new Set(unreadableKeys(gateway).map(({ sealed }) => sealed))
-  await gateway.memory.byok.reload()
-  for (const key of unreadableKeys(gateway)) if (!known.has(key.sealed)) gateway.events.publish('byok.unreadable', key)
 }
 
 function sealedAs(gateway: CatalogWorld, id: string, provider: string, given: string): Pick<ByokKey, 'sealed' | 'label'> {

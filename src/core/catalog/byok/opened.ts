@@ -49,9 +49,11 @@ export const knownAs = ({ catalog }: CatalogWorld, provider: string): Provider[]
 
 /** Every key, in memory, by its id and by its workspace. */
 export class OpenedKeys extends Mirror<OpenedKey> {
+  readonly #tell: (unreadable: ByokKey) => void
   #byWorkspace: Map<string, OpenedKey[]> | undefined
 
-  constructor(read: () => Promise<Iterable<OpenedKey>>) {
+  /** Each key that cannot be opened, and could before or is new, is told of. */
+  constructor(read: () => Promise<Iterable<OpenedKey>>, tell: (unreadable: ByokKey) => void) {
     super({
       read,
       nameOf: ({ key }) => key.id,
@@ -59,12 +61,24 @@ export class OpenedKeys extends Mirror<OpenedKey> {
         this.#byWorkspace = undefined
       },
     })
+    this.#tell = tell
   }
 
   /** The keys of a workspace, in the order in which they are tried. */
   of(workspace_id: string): OpenedKey[] {
     this.#byWorkspace ??= this.#arrange()
     return this.#byWorkspace.get(workspace_id) ?? NONE
+  }
+
+  /** The keys that were sealed with another secret than this gateway has. They are not used. */
+  unreadable(): ByokKey[] {
+    return this.where(({ isReadable }) => !isReadable).map(({ key }) => key)
+  }
+
+  override async reload(): Promise<void> {
+    const known = new Set(this.unreadable().map(({ sealed }) => sealed))
+    await super.reload()
+    for (const key of this.unreadable()) if (!known.has(key.sealed)) this.#tell(key)
   }
 
   #arrange(): Map<string, OpenedKey[]> {

@@ -58,7 +58,8 @@ type Lists = 'allowed_models' | 'allowed_api_key_hashes' | 'allowed_user_ids'
 
 type AssignmentTable = Omit<Assignment, 'kind' | 'assignee'>
 
-type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
+/** A record as the columns of a table: a noun may declare its own in `Tables`. */
+export type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
 type Column<V> = boolean extends V ? number | Extract<V, null> : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V
 // Read as text and written as a bigint: a driver that reads a 64-bit column as a double rounds it.
 type Money<V> = ColumnType<V extends null ? string | null : string, V, V>
