@@ -1,5 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../core/errors.ts'
 import type { Gateway, Parts } from '../core/gateway.ts'
 import { misfit } from '../core/kernel/schema.ts'
@@ -22,6 +22,10 @@ export const common = (command: Command): Command =>
 /** Adds the options of a list that comes in pages. */
 export const paged = (command: Command): Command =>
   command.option('--offset <n>', 'how many to skip', numeric).option('--limit <n>', 'how many at most (50)', numeric)
+
+/** The option that names the dialect of a body: one of these, chat where it is left out. */
+export const dialectOption = (names: readonly string[]): Option =>
+  new Option('--dialect <dialect>', 'how the body speaks').choices(names).default('chat')
 
 /** A number on the command line. */
 export function numeric(text: string): number {

@@ -11,20 +11,22 @@ import type { Key } from './identity/keys/store.ts'
 import { firstMember } from './identity/members.ts'
 import type { Owner, Workspace } from './identity/workspaces/store.ts'
 import { firstWorkspace } from './identity/workspaces.ts'
-import { openCalls } from './inference/calls.ts'
 import { Health } from './inference/health.ts'
-import { Retries } from './inference/retries.ts'
-import { Sessions } from './inference/sessions.ts'
-import type { Journal, Traffic } from './inference/world.ts'
+import type { Plugin } from './inference/plugin.ts'
+import { STAGES, type Stages } from './inference/stages.ts'
+import { openCalls, Retries, Sessions, type Traffic } from './inference/traffic.ts'
+import type { Journal } from './inference/world.ts'
 import { type Clock, nextTurn, systemClock } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { Mirror } from './kernel/mirror.ts'
 import { midnight } from './kernel/periods.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
+import { shareRuns } from './kernel/share-runs.ts'
 import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
+import { PLUGINS } from './plugins/registry.ts'
 import type { Assignment } from './policy/assignments/store.ts'
 import { accountOf } from './policy/assignments.ts'
 import type { Budget } from './policy/budgets/store.ts'
@@ -59,13 +61,20 @@ export interface Gateway {
   recorder: Recorder
   /** Counts what providers did not count. */
   tokenizers: Tokenizers
+  /** The life of a call. */
+  stages: Stages
+  /** What calls may ask for besides an answer. */
+  plugins: Plugin[]
   egress: Egress
   secrets: Secrets
   /** Tells. */
   events: Events
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed since, of all that is in memory, and says whether there was anything. */
+  /**
+   * Takes over what another process has changed by now, of all that is in memory, and says whether
+   * there was anything. Those who call at once share the work.
+   */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -117,6 +126,8 @@ export interface Parts {
   config: Config
   /** The data directory; without one everything is kept in memory and forgotten. */
   data: string
+  /** What remembers, in the place of SQLite. The gateway closes it. */
+  store: Store
   /** What provider keys are sealed with; without one, a secret that the data directory keeps for itself. */
   secret: string
   /** Milliseconds that a statement may wait for another process: 0 where clients are waiting. */
@@ -127,6 +138,8 @@ export interface Parts {
   egress: Send
   resolve: Resolve
   tokenizers: Tokenizers
+  stages: Stages
+  plugins: Plugin[]
 }
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
@@ -134,16 +147,18 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, tokenizers = openTokenizers() } = replace
   const ids = { ...randomIds, ...replace.ids, ...(replace.random ? { random: replace.random } : {}) }
   const catalog = openCatalog(config, protocolNames, clock.now())
-  const store = await openStore(data, config.storage.durability, patience)
+  const store = replace.store ?? (await openStore(data, config.storage.durability, patience))
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
+  const owner = await openOwner(store, ids, clock)
+  // Before anything is read: what another process writes meanwhile is taken over later.
+  let version = await store.version()
   const byok = new OpenedKeys(
     () => readByokKeys(gateway),
     key => events.publish('byok.unreadable', key),
   )
-  const memory = await openMemory(store, await openOwner(store, ids, clock), byok)
+  const memory = await openMemory(store, owner, byok)
   const send = replace.egress ?? openEgress(() => gateway.config)
-  let version = store.version()
   const gateway: Gateway = {
     config,
     instance: {
@@ -158,24 +173,26 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     journal: openJournal(data),
     recorder,
     tokenizers,
+    stages: replace.stages ?? STAGES,
+    plugins: replace.plugins ?? PLUGINS,
     egress: { send, resolve: replace.resolve ?? resolveHost, accessTokens: openAccessTokens(send, clock) },
     secrets: openSecrets(data, replace.secret),
     events,
     clock,
     ids,
-    async catchUp() {
-      const now = store.version()
+    catchUp: shareRuns(async () => {
+      const now = await store.version()
       if (now === version) return false
       await reload(gateway)
       version = now
       return true
-    },
+    }),
     async close() {
       tokenizers.close()
       // The calls that waited for a count are settled now, and recorded with the rest.
       await nextTurn()
       await recorder.flush()
-      store.close()
+      await store.close()
     },
   }
   await byok.reload()

@@ -1,10 +1,10 @@
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import { type Json, parseObject } from '../../core/kernel/json.ts'
-import type { Dialect } from '../../core/language/dialect.ts'
-import { type CommonOptions, common, inputOf, paged } from '../options.ts'
+import { TEXT_DIALECTS, type TextDialect } from '../../core/language/dialect.ts'
+import { type CommonOptions, common, dialectOption, inputOf, paged } from '../options.ts'
 import { output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
@@ -19,7 +19,7 @@ interface PageOptions extends PresetOptions {
 
 interface CreateOptions extends PresetOptions {
   body: string
-  dialect: Dialect
+  dialect: TextDialect
 }
 
 /** `gateway presets`: configurations by name, by the same functions and rules as over HTTP. */
@@ -36,7 +36,7 @@ const createCommand = () =>
   preset('create', 'create a preset, or its next version, from the body of an inference request')
     .argument('<slug>')
     .requiredOption('--body <file>', 'the body in JSON, or - for the standard input')
-    .addOption(new Option('--dialect <dialect>', 'how the body speaks').choices(['chat', 'messages', 'responses']).default('chat'))
+    .addOption(dialectOption(Object.keys(TEXT_DIALECTS)))
     .action(create)
 
 const versionsCommand = () =>
@@ -56,13 +56,16 @@ const preset = (name: string, description: string) =>
 
 async function create(slug: string, options: CreateOptions): Promise<void> {
   const { createPreset } = await import('../../core/catalog/presets.ts')
-  const { draftOf, presetBodies } = await import('../../core/dialects/presets.ts')
-  const body = inputOf(presetBodies[options.dialect], await bodyIn(options.body))
-  await acting(options, async (gateway, actor) =>
-    output(options.json, await createPreset(gateway, actor, slug, draftOf(gateway, actor, options.dialect, body)), ({ data }) =>
+  const { makeDraft } = await import('../../core/dialects/presets.ts')
+  const { findPresetForm } = await import('../../core/dialects/registry.ts')
+  const form = findPresetForm(options.dialect)
+  const body = inputOf(form.body, await bodyIn(options.body))
+  await acting(options, async (gateway, actor) => {
+    const draft = makeDraft(gateway, actor, form, body)
+    output(options.json, await createPreset(gateway, actor, slug, draft), ({ data }) =>
       print(`${data.slug} is at version ${data.designated_version.version}`),
-    ),
-  )
+    )
+  })
 }
 
 async function bodyIn(file: string): Promise<Json> {

@@ -42,3 +42,34 @@ export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
   cost_details: { prompt: 0n, completion: 0n },
   is_byok,
 })
+
+/** What several steps of one call came to together; undefined for none. What one of them is not known of is not known of all. */
+export function sumOfReceipts(receipts: Receipt[]): Receipt | undefined {
+  if (receipts.length < 2) return receipts[0]
+  return receipts.reduce((sum, one) => ({
+    usage: sumOfUsage(sum.usage, one.usage),
+    usageSource: sourceOf(sum.usageSource, one.usageSource),
+    cost: sum.cost === null || one.cost === null ? null : sum.cost + one.cost,
+    cost_details: sumOfDetails(sum.cost_details, one.cost_details),
+    is_byok: one.is_byok,
+  }))
+}
+
+const SOURCES = ['none', 'exact', 'estimated'] as const
+
+/** What is estimated in part is estimated. */
+const sourceOf = (a: Receipt['usageSource'], b: Receipt['usageSource']) => (SOURCES.indexOf(a) > SOURCES.indexOf(b) ? a : b)
+
+const sumOfDetails = (a: Receipt['cost_details'], b: Receipt['cost_details']): Receipt['cost_details'] =>
+  a && b && { prompt: a.prompt + b.prompt, completion: a.completion + b.completion }
+
+const sumOfUsage = (a: Usage, b: Usage): Usage => ({
+  input: sumOfCounts(a.input, b.input),
+  output: sumOfCounts(a.output, b.output),
+  prediction: a.prediction && b.prediction ? sumOfCounts(a.prediction, b.prediction) : (a.prediction ?? b.prediction),
+  web_search_requests:
+    a.web_search_requests === null && b.web_search_requests === null ? null : (a.web_search_requests ?? 0) + (b.web_search_requests ?? 0),
+})
+
+const sumOfCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts): Counts =>
+  Object.fromEntries(Object.entries(a).map(([name, count]) => [name, count + (b[name] ?? 0)])) as Counts

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { hashedUser } from '../../../src/core/dialects/user.ts'
+import { hashUser } from '../../../src/core/dialects/routing.ts'
 import { fitted, unsupportedBy } from '../../../src/core/inference/parameters.ts'
 import type { Params } from '../../../src/core/language/params.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
@@ -44,7 +44,7 @@ describe('parameters', () => {
   })
 
   test('an end user’s hash cannot be made to collide by moving a letter from workspace to name', () => {
-    expect(hashedUser('w1', 'ada')).not.toBe(hashedUser('w2', 'ada'))
-    expect(hashedUser('w1', 'ada')).toMatch(/^[0-9a-f]{64}$/)
+    expect(hashUser('w1', 'ada')).not.toBe(hashUser('w2', 'ada'))
+    expect(hashUser('w1', 'ada')).toMatch(/^[0-9a-f]{64}$/)
   })
 })

@@ -3,14 +3,13 @@ import { pricesOf } from '../../../src/core/catalog/prices.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { planTo } from '../../../src/core/inference/plan.ts'
-import { begin } from '../../../src/core/inference/running.ts'
-import { settle } from '../../../src/core/inference/settle.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { Tokenizers } from '../../../src/core/tokenizers.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
+import { answering, begin } from '../../support/run.ts'
 
 /** Tokenizers that take their time: what they say comes when they are closed. */
 function slowTokenizers(): Tokenizers & { asked: string[][] } {
@@ -33,7 +32,7 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
   const plan = planTo([endpoint])
   const client = new AbortController()
   const running = begin(gateway, operator(gateway), 'text', textCall(), plan, client.signal)
-  const answer = settle(gateway, running, { endpoint, sent: 0, first: parts, rest: null })
+  const answer = answering(gateway, running, { endpoint, sent: 0, first: parts, rest: null })
   return { gateway, answer, finished, tokenizers, client }
 }
 
@@ -113,7 +112,7 @@ describe('how an answer calls the tools that it was offered', () => {
     const endpoint = endpointOf()
     const client = new AbortController()
     const running = begin(gateway, operator(gateway), 'text', call, planTo([endpoint]), client.signal)
-    const answer = settle(gateway, running, { endpoint, sent: 0, first, rest })
+    const answer = answering(gateway, running, { endpoint, sent: 0, first, rest })
     if (leaves) client.abort()
     await answer.parts.all().catch(() => undefined)
     await gateway.close()
@@ -148,7 +147,7 @@ test('trap 91: an answer costs what the endpoint that gave it charges, not the o
   const dear = endpointOf({ prices: pricesOf({ prompt: 100, completion: 100 }) })
   const cheap = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2 }) })
   const running = begin(gateway, operator(gateway), 'text', textCall(), planTo([dear, cheap]), new AbortController().signal)
-  await settle(gateway, running, {
+  await answering(gateway, running, {
     endpoint: cheap,
     sent: 0,
     first: [HELLO, FINISH, counted(textUsage(1_000, 1_000))],
@@ -205,7 +204,7 @@ describe('a client who leaves with what was given, before it is counted,', () =>
     const endpoint = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }) })
     const client = new AbortController()
     const running = begin(gateway, operator(gateway), 'text', textCall(), planTo([endpoint]), client.signal)
-    const answer = settle(gateway, running, { endpoint, sent: 0, first: [part], rest: null })
+    const answer = answering(gateway, running, { endpoint, sent: 0, first: [part], rest: null })
     await answer.parts.next()
     await answer.parts.return?.()
     expect(finished).toMatchObject([{ usageSource: 'estimated', total_cost: cost }])

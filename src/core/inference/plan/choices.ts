@@ -5,7 +5,7 @@ import type { Rule } from '../../policy/rules.ts'
 import { turnsOf } from '../byok.ts'
 import { kinds } from '../kinds.ts'
 import { unsupportedBy } from '../parameters.ts'
-import type { Session } from '../sessions.ts'
+import type { Session } from '../traffic.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { Dropped } from './refusal.ts'
 import { forbidding } from './wishes.ts'
@@ -16,6 +16,8 @@ export interface Held {
   own: OpenedKey[]
   rules: Rule[]
   session: Session | null
+  /** The id of the endpoint that has answered the step before. */
+  at?: string
 }
 
 /** A call for which a router chooses, and what it is held to. */

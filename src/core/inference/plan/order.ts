@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences, type SortKey } from '../../language/routing.ts'
 import type { Health } from '../health.ts'
 import type { InferenceWorld } from '../world.ts'
-import { isCalled } from './names.ts'
+import { isCalled } from './wishes.ts'
 
 /** The endpoints that the caller has named first, as they are named. The others stay as they are. */
 export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {

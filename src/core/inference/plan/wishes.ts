@@ -6,7 +6,6 @@ import type { Kind, Work } from '../../language/work.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { LARGEST_PICTURE } from '../../tokenizers/prompt.ts'
 import { kinds } from '../kinds.ts'
-import { isCalled } from './names.ts'
 
 /** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
 type Wish = (endpoint: Endpoint, call: CallBase, model: Model) => string | true
@@ -71,3 +70,10 @@ function withinPrice({ prices }: Endpoint, { routing: { max_price } }: CallBase,
 
 /** What the largest picture costs, in atto-dollars. */
 const pictureOf = ({ image, prompt }: Prices): bigint => BigInt(LARGEST_PICTURE) * (image ?? prompt)
+
+/** Whether an endpoint goes by this name: its provider's slug, or that with its region or its quantization (wire reference C.3). */
+export function isCalled({ provider: { slug }, region, quantization }: Endpoint, name: string): boolean {
+  if (!name.startsWith(slug)) return false
+  const suffix = name.slice(slug.length)
+  return suffix === '' || suffix === `/${region}` || suffix === `/${quantization}`
+}

@@ -2,7 +2,10 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, member, objects, own } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
+import type { Tool } from '../../language/tool.ts'
+import { isNative } from '../native.ts'
 import { BETA_OF_PARAMETER, BETA_OF_TOOL, KNOWN_BETAS } from './betas.data.ts'
+import { NATIVE } from './native.ts'
 
 /** Whether this is Anthropic's own service, or stands for it. */
 export const isAnthropic = ({ provider }: Endpoint): boolean =>
@@ -23,13 +26,14 @@ export function betasOf(call: TextCall, endpoint: Endpoint): string[] {
 }
 
 function needed(call: TextCall): string[] {
-  const betas = call.tools.flatMap(tool => (tool.type === 'other' && tool.dialect === 'messages' ? betaOfTool(tool.value) : []))
+  const betas = call.tools.flatMap(tool => betasOfTool(tool))
   if (call.turns.some(turn => turn.blocks.some(isKeptFile))) betas.push(FILES)
-  return call.dialect === 'messages' ? [...betas, ...neededByParameters(call)] : betas
+  return isNative(call, NATIVE) ? [...betas, ...neededByParameters(call)] : betas
 }
 
-function betaOfTool(tool: unknown): string[] {
-  const beta = isObject(tool) ? own(BETA_OF_TOOL, tool.type) : undefined
+function betasOfTool(tool: Tool): string[] {
+  if (tool.type !== 'other' || !isNative(tool, NATIVE) || !isObject(tool.value)) return []
+  const beta = own(BETA_OF_TOOL, tool.value.type)
   return beta === undefined ? [] : [beta]
 }
 

@@ -5,9 +5,11 @@ import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl } from '../../language/message.ts'
 import type { ToolResult } from '../conversation.ts'
 import { foreignContent } from '../foreign.ts'
+import { isNative } from '../native.ts'
 import { inputObject } from '../tool-input.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { callId } from './names.ts'
+import { NATIVE } from './native.ts'
 import { thinkingBlocks } from './thinking.ts'
 
 /** Says blocks of the conversation in this API's words. Throws 400 for what it has none for. */
@@ -16,9 +18,9 @@ export class Content {
   /** Whether what we do not know of a block is this API's own. */
   readonly #isNative: boolean
 
-  constructor({ dialect }: TextCall, names: ToolNames) {
+  constructor(call: TextCall, names: ToolNames) {
     this.#names = names
-    this.#isNative = dialect === 'messages'
+    this.#isNative = isNative(call, NATIVE)
   }
 
   /** The content blocks for these blocks, each made anew. */
@@ -92,7 +94,7 @@ export class Content {
 const marker = (cache_control: CacheControl | undefined): Json => (cache_control ? { cache_control } : {})
 
 function otherOf(block: Extract<Block, { type: 'other' }>): Json {
-  if (block.dialect === 'messages' && isObject(block.value)) return { ...block.value }
+  if (isNative(block, NATIVE) && isObject(block.value)) return { ...block.value }
   throw foreignContent(block)
 }
 

@@ -3,8 +3,10 @@ import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import { answerToolName } from '../json-answer.ts'
 import { ONLY_JSON } from '../json-words.ts'
+import { isNative } from '../native.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { VERTEX } from './hosting.ts'
+import { NATIVE } from './native.ts'
 import { closedSchema, inputSchema, isClosable } from './schema.ts'
 
 /** How the model is held to the form that the answer must have. */
@@ -30,9 +32,9 @@ export function formatOf(call: TextCall, endpoint: Endpoint): Format {
 }
 
 // Whoever speaks this API has written the schema for it.
-const bySchema = (schema: Json, { dialect }: TextCall): Format => ({
+const bySchema = (schema: Json, call: TextCall): Format => ({
   by: 'schema',
-  schema: dialect === 'messages' ? schema : closedSchema(schema),
+  schema: isNative(call, NATIVE) ? schema : closedSchema(schema),
 })
 
 const byTool = (schema: Json | null, description: string | null, call: TextCall): Format => ({

@@ -4,12 +4,14 @@ import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { Garbage, MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
+import { isNative } from '../native.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { ownId, type ToolNames } from '../tool-names.ts'
 import { annotationOf } from './citations.ts'
 import { failureInside } from './failure.ts'
 import { finishReason } from './finish.ts'
 import { namesOf } from './names.ts'
+import { NATIVE } from './native.ts'
 import { REASONING_FORMAT } from './thinking.ts'
 import { merged, usageOf } from './usage.ts'
 
@@ -269,8 +271,8 @@ export class MessageReader implements Reader<TextPart> {
     if (input !== '') whole.input = parseObject(input) ?? {}
     if (content !== null) whole.content = content
     // Others have no word for a summary of the conversation, but the model goes on from it: it is part of what it said.
-    if (whole.type === 'compaction' && this.#call.dialect !== 'messages') this.#say(block, text(whole.content) ?? '')
-    else this.#parts.push({ type: 'other', choice, dialect: 'messages', value: whole })
+    if (whole.type === 'compaction' && !isNative(this.#call, NATIVE)) this.#say(block, text(whole.content) ?? '')
+    else this.#parts.push({ type: 'other', choice, dialect: NATIVE, value: whole })
   }
 
   #messageDelta(event: Json): void {

@@ -1,15 +1,17 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
-import { isObject, type Json } from '../../kernel/json.ts'
+import { type Json, member } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import { begunByUser, type Conversation, conversationOf } from '../conversation.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { isNative, readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { betasOf } from './betas.ts'
 import { atTheEnd, withinFour } from './cache-markers.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { Content } from './content.ts'
 import { type Format, formatOf } from './format.ts'
 import { namesOf } from './names.ts'
+import { NATIVE } from './native.ts'
 import { samplingOf } from './sampling.ts'
 import { type Thinking, thinkingOf } from './thinking.ts'
 import { isForcing, toolingOf } from './tools.ts'
@@ -49,7 +51,7 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const isBarred = isPrefilled || format.by === 'tool' || isForcing(call.params.tool_choice)
   const thinking = thinkingOf(call, endpoint, conversation, isBarred)
   return withinFour({
-    ...withoutForeign(forwarded(call, 'messages')),
+    ...withoutForeign(readExtra(call, NATIVE)),
     ...thoughtful(thinking),
     ...outputConfig(call, thinking, format),
     ...systemOf(conversation, content, format),
@@ -77,8 +79,8 @@ function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
 
 const thoughtful = ({ thinking, max_tokens }: Thinking): Json => ({ max_tokens, ...(thinking ? { thinking } : {}) })
 
-function outputConfig({ dialect, extra }: TextCall, { effort }: Thinking, format: Format): Json {
-  const config: Json = dialect === 'messages' && isObject(extra.output_config) ? { ...extra.output_config } : {}
+function outputConfig(call: TextCall, { effort }: Thinking, format: Format): Json {
+  const config: Json = { ...readOwn(call, 'output_config') }
   if (effort !== undefined) config.effort = effort
   if (format.by === 'schema') config.format = { type: 'json_schema', schema: format.schema }
   return Object.keys(config).length > 0 ? { output_config: config } : {}
@@ -106,12 +108,18 @@ function plainly(blocks: Json[]): string | Json[] {
     : blocks
 }
 
-function others({ params, user, stream, extra, dialect }: TextCall): Json {
+/** Returns a parameter of this API that a client of its own dialect sent; empty without one. */
+function readOwn(call: TextCall, name: string): Json {
+  return isNative(call, NATIVE) ? member(call.extra, name) : {}
+}
+
+function others(call: TextCall): Json {
+  const { params, user, stream } = call
   const said: Json = {}
   const stop = params.stop?.filter(sequence => sequence.trim() !== '') ?? []
   const tier = TIERS.get(params.service_tier ?? '')
   if (stop.length > 0) said.stop_sequences = stop
-  if (user !== null) said.metadata = { ...(dialect === 'messages' && isObject(extra.metadata) ? extra.metadata : {}), user_id: user }
+  if (user !== null) said.metadata = { ...readOwn(call, 'metadata'), user_id: user }
   if (tier !== undefined) said.service_tier = tier
   if (params.cache_control) said.cache_control = params.cache_control
   if (stream) said.stream = true

@@ -4,9 +4,11 @@ import { text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Reasoning } from '../../language/params.ts'
 import type { Conversation, Message } from '../conversation.ts'
+import { isNative } from '../native.ts'
 import { budgetOf, effortOf, ownDetails } from '../reasoning.ts'
 import type { Capabilities } from './capabilities.data.ts'
 import { capabilitiesOf, ceilingOf, outputBound } from './capabilities.ts'
+import { NATIVE } from './native.ts'
 
 /** Whose thinking this is, in `reasoning_details`: what is signed by Claude is taken back by Claude, wherever it runs. */
 export const REASONING_FORMAT = 'anthropic-claude-v1'
@@ -38,13 +40,17 @@ export function thinkingOf(call: TextCall, endpoint: Endpoint, conversation: Con
 }
 
 // Who speaks this API and names no effort means the model's own.
-const isDefault = ({ dialect, params: { reasoning } }: TextCall): boolean =>
-  dialect === 'messages' && reasoning?.effort === undefined && reasoning?.max_tokens === undefined
+function isDefault(call: TextCall): boolean {
+  const { effort, max_tokens } = call.params.reasoning ?? {}
+  return isNative(call, NATIVE) && effort === undefined && max_tokens === undefined
+}
 
 // And who names no display there means the model's own. Everybody else wants to see what was thought.
-function shown({ dialect, params: { reasoning } }: TextCall): Json {
+function shown(call: TextCall): Json {
+  const { reasoning } = call.params
   if (reasoning?.exclude) return { display: 'omitted' }
-  return dialect === 'messages' && reasoning?.summary === undefined ? {} : { display: 'summarized' }
+  const isLeftToTheModel = isNative(call, NATIVE) && reasoning?.summary === undefined
+  return isLeftToTheModel ? {} : { display: 'summarized' }
 }
 
 const isBudgeted = ({ thinking }: Capabilities, { max_tokens }: Reasoning): boolean =>

@@ -3,12 +3,14 @@ import { isObject, type Json, member, objects, text } from '../../kernel/json.ts
 import type { TextCall } from '../../language/call.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { type FunctionTool, foreignTool } from '../foreign.ts'
+import { isNative } from '../native.ts'
 import { searchesBy } from '../protocol.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { isAnthropic } from './betas.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import type { Format } from './format.ts'
 import { VERTEX } from './hosting.ts'
+import { NATIVE } from './native.ts'
 import { inputSchema } from './schema.ts'
 
 /** What the request says of tools. */
@@ -40,7 +42,7 @@ const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) ||
 function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] {
   if (tool.type === 'function') return [definitionOf(tool, call, endpoint, names)]
   const value = isObject(tool.value) ? tool.value : {}
-  if (tool.dialect === 'messages') return [{ ...value }]
+  if (isNative(tool, NATIVE)) return [{ ...value }]
   if (isWebSearch(value) && searchesItself(endpoint)) return [webSearch(value)]
   throw foreignTool(value, at)
 }
@@ -48,7 +50,7 @@ function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoin
 function definitionOf(tool: FunctionTool, call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
   const { name, description, parameters, strict, cache_control, extra } = tool
   return {
-    ...(call.dialect === 'messages' ? extra : {}),
+    ...(isNative(call, NATIVE) ? extra : {}),
     name: names.sent(name),
     ...(description ? { description } : {}),
     input_schema: inputSchema(parameters),

@@ -5,7 +5,8 @@ import type { TextCall } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import { capabilitiesOf } from '../anthropic-messages/capabilities.ts'
 import { begunByUser, type Conversation, conversationOf, type Message } from '../conversation.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { cachePoint, hasRoom, withinFour } from './cache-points.ts'
 import { Content } from './content.ts'
 import type { Family } from './families.data.ts'
@@ -29,7 +30,7 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const format = formatOf(call, endpoint)
   const tooling = toolingOf(call, endpoint, namesOf(call), format, conversation)
   const inference = inferenceOf(call, endpoint, conversation, isPrefilled || isForcing(call, endpoint, format))
-  const extra = forwarded(call, 'chat')
+  const extra = readExtra(call)
   return {
     ...extra,
     ...saidOf(call, endpoint, conversation, tooling, format),

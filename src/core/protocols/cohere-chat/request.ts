@@ -5,7 +5,8 @@ import type { TextCall } from '../../language/call.ts'
 import type { Params } from '../../language/params.ts'
 import type { ToolChoice } from '../../language/tool.ts'
 import { type FunctionTool, functionOf } from '../foreign.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { budgetOf } from '../reasoning.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { capabilitiesOf } from './capabilities.ts'
@@ -22,7 +23,7 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   return {
     path: '/chat',
     body: {
-      ...forwarded(call, 'chat'),
+      ...readExtra(call),
       model: endpoint.upstreamModel,
       messages: messagesOf(call.turns, instruction, names),
       ...(documents.length > 0 ? { documents } : {}),

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { defined, isObject, type Json, member, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Params } from '../../language/params.ts'
-import { forwarded } from '../protocol.ts'
+import { readExtra } from '../native.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { thinkingConfig } from './thinking.ts'
 import { isVertex } from './vertex.ts'
@@ -14,10 +14,10 @@ const MOST_LOGPROBS = 20
 /** The parameters of the call as a `generationConfig`, `form` being what they say of the answer's form. Others have no word there. */
 export function generationConfig(call: TextCall, endpoint: Endpoint, form: Json): Json {
   const { params } = call
-  const { n } = forwarded(call, 'chat')
+  const { n } = readExtra(call)
   const { thinking, penalties } = capabilitiesOf(endpoint)
   return defined({
-    ...member(forwarded(call, 'chat'), 'generationConfig'),
+    ...member(readExtra(call), 'generationConfig'),
     maxOutputTokens: params.max_tokens,
     temperature: params.temperature,
     topP: params.top_p,

@@ -1,7 +1,8 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, type Json, member, own } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { contentsOf } from './contents.ts'
 import { formatOf } from './format.ts'
 import { generationConfig } from './generation-config.ts'
@@ -25,13 +26,13 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
 
 // Its `n` has a place of its own, and so has its config. Google reads that by either name, and there shall be one only.
 function unknown(call: TextCall): Json {
-  const { n: _, generationConfig: __, generation_config: ___, ...rest } = forwarded(call, 'chat')
+  const { n: _, generationConfig: __, generation_config: ___, ...rest } = readExtra(call)
   return rest
 }
 
 /** Where a known object may hold unknown members, those that the caller gave stay. */
 function withUnknown(call: TextCall, name: string, known: Json): Json {
-  const given = forwarded(call, 'chat')[name]
+  const given = readExtra(call)[name]
   return isObject(given) && isObject(known[name]) ? { ...known, [name]: { ...given, ...member(known, name) } } : known
 }
 

@@ -3,6 +3,8 @@ import type { TextCall } from '../../language/call.ts'
 import type { Block, Turn } from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'
 import { foreignContent } from '../foreign.ts'
+import { isNative } from '../native.ts'
+import { NATIVE } from './native.ts'
 
 /**
  * A call of another dialect as a chat client would have made it: without the fields that mean nothing here, a document of
@@ -10,17 +12,18 @@ import { foreignContent } from '../foreign.ts'
  * model said; what a user said is never left out. Throws 400 for content that chat has no word for.
  */
 export function inChatWords(call: TextCall): TextCall {
-  if (call.dialect === 'chat') return call
+  if (isNative(call, NATIVE)) return call
   return { ...call, turns: call.turns.map(turnOf), tools: call.tools.map(toolOf) }
 }
 
 function turnOf({ extra: _, ...turn }: Turn): Turn {
-  const said = turn.role === 'assistant' ? turn.blocks.filter(block => block.type !== 'other' || block.dialect === 'chat') : turn.blocks
+  const isKnown = (block: Block) => block.type !== 'other' || isNative(block, NATIVE)
+  const said = turn.role === 'assistant' ? turn.blocks.filter(isKnown) : turn.blocks
   return { ...turn, blocks: asOneThought(said.map(blockOf)) }
 }
 
 function blockOf(block: Block): Block {
-  if (block.type === 'other' && block.dialect !== 'chat') throw foreignContent(block)
+  if (block.type === 'other' && !isNative(block, NATIVE)) throw foreignContent(block)
   if (block.type === 'file') return documentOf(block)
   if (!('extra' in block)) return block
   const { extra: _, ...known } = block

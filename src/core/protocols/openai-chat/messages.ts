@@ -1,6 +1,8 @@
 import type { Quirks } from '../../config/quirks.ts'
 import { type Block, type CacheControl, namesInText, type Turn } from '../../language/message.ts'
+import { isNative } from '../native.ts'
 import { nineLetters } from '../tool-names.ts'
+import { NATIVE } from './native.ts'
 
 type Message = Record<string, unknown> & { role: string }
 
@@ -77,7 +79,7 @@ function content(blocks: Block[], quirks: Quirks): unknown {
 
 function isShown(block: Block, { reasoning_back }: Quirks): boolean {
   if (block.type === 'reasoning') return reasoning_back === 'content' && Boolean(block.text)
-  if (block.type === 'other') return block.dialect === 'chat'
+  if (block.type === 'other') return isNative(block, NATIVE)
   return block.type !== 'tool-call' && block.type !== 'refusal'
 }
 

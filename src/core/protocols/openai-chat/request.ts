@@ -5,12 +5,14 @@ import type { TextCall } from '../../language/call.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
 import { foreignTool } from '../foreign.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { isNative, readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
 import { pathOf } from './address.ts'
 import { inChatWords } from './foreign.ts'
 import { formatOf } from './format.ts'
 import { marker, messagesOf } from './messages.ts'
+import { NATIVE } from './native.ts'
 import { inItsWords } from './wording.ts'
 
 /** The call as an OpenAI chat request. Unknown parameters first, so that none of them can stand in for a known one. */
@@ -20,7 +22,7 @@ export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { max_tokens, reasoning, response_format, tool_choice, cache_control, stop, ...params } = call.params
   const { format, instruction } = formatOf(response_format, call, quirks)
   const body: Record<string, unknown> = {
-    ...forwarded(call, 'chat'),
+    ...readExtra(call, NATIVE),
     model: endpoint.upstreamModel,
     messages: messagesOf(call.turns, instruction, quirks),
     ...params,
@@ -66,7 +68,7 @@ const WISHES: Record<Exclude<Quirks['reasoning'], 'none' | 'object'>, Wish> = {
 
 function toolOf(given: Tool, at: number, quirks: Quirks): unknown {
   if (given.type === 'other') {
-    if (given.dialect === 'chat') return given.value
+    if (isNative(given, NATIVE)) return given.value
     throw foreignTool(given.value, at)
   }
   const { extra, type, cache_control, ...definition } = given

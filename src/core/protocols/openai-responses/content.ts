@@ -2,13 +2,17 @@ import { isDataUrl, plainTextIn } from '../../kernel/data-url.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { Block } from '../../language/message.ts'
 import { foreignContent } from '../foreign.ts'
+import { isNative } from '../native.ts'
+import { NATIVE } from './native.ts'
 
 /** The kinds of content that stand in a message or in a result; whatever else a client of this dialect sends is an item. */
 const CONTENT = new Set(['input_text', 'input_image', 'input_file', 'input_audio', 'input_video', 'output_text', 'refusal'])
 
 /** Whether the block is an item of the input rather than content of a message. */
 export const isItem = (block: Block): block is Extract<Block, { type: 'other' }> =>
-  block.type === 'other' && !(block.dialect === 'responses' && isObject(block.value) && CONTENT.has(text(block.value.type) ?? ''))
+  block.type === 'other' && !(isNative(block, NATIVE) && isContentValue(block.value))
+
+const isContentValue = (value: unknown) => isObject(value) && CONTENT.has(text(value.type) ?? '')
 
 /** Whether the block is said, and not a call or a thought. */
 export const isContent = ({ type }: Block): boolean => type !== 'tool-call' && type !== 'reasoning'
@@ -54,6 +58,6 @@ const nameFor = (url = '') => (isDataUrl(url) && !/^data:application\/pdf[;,]/i.
 
 /** What a client of this dialect sent, as it came. Throws 400 for another dialect's. */
 export function ownOf(block: Extract<Block, { type: 'other' }>): Json {
-  if (block.dialect === 'responses' && isObject(block.value)) return block.value
+  if (isNative(block, NATIVE) && isObject(block.value)) return block.value
   throw foreignContent(block)
 }

@@ -2,11 +2,13 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { type Json, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Turn } from '../../language/message.ts'
+import { isNative } from '../native.ts'
 import { inputJson } from '../tool-input.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { capabilitiesOf } from './capabilities.ts'
 import { contentOf, isContent, isItem, ownOf } from './content.ts'
 import { callId } from './names.ts'
+import { NATIVE } from './native.ts'
 import { reasoningItems } from './reasoning.ts'
 
 /**
@@ -69,7 +71,7 @@ function messageItems(role: string, blocks: Block[], more: Json = {}): Json[] {
 
 /** The model's turn in the order in which it was given: what it thought, said and called. What another's own tools did is left out. */
 function assistantItems(turn: Turn, conversation: Conversation): Json[] {
-  const known = turn.blocks.filter(block => block.type !== 'other' || block.dialect === 'responses')
+  const known = turn.blocks.filter(block => block.type !== 'other' || isNative(block, NATIVE))
   const items = runsOf(known).flatMap(([first, ...rest]) => {
     if (first?.type === 'reasoning') return reasoningItems(first, conversation.endpoint)
     if (first?.type === 'tool-call') return [callItem(first, conversation)]
@@ -97,7 +99,7 @@ function phaseOf({ extra }: Turn): Json {
 }
 
 function callItem({ id, name, input, extra }: Call, { call, names }: Conversation): Json {
-  const own = call.dialect === 'responses' ? extra : {}
+  const own = isNative(call, NATIVE) ? extra : {}
   return { ...own, type: 'function_call', call_id: callId(id), name: names.sent(name), arguments: inputJson(input) }
 }
 

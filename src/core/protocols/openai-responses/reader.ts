@@ -3,6 +3,7 @@ import { type Json, member, objects, parseObject, text } from '../../kernel/json
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import { Garbage } from '../bounds.ts'
+import { isNative } from '../native.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import { Calls, idOf } from './calls.ts'
 import { annotationOf } from './citations.ts'
@@ -12,6 +13,7 @@ import { finishOf } from './finish.ts'
 import { imageOf } from './image.ts'
 import { type Item, Items, pieceOf } from './items.ts'
 import { logprobsOf } from './logprobs.ts'
+import { NATIVE } from './native.ts'
 import { Thoughts } from './thoughts.ts'
 import { usageOf } from './usage.ts'
 
@@ -184,8 +186,8 @@ export class EventReader implements Reader<TextPart> {
   #other(given: Json): TextPart[] {
     if (text(given.type) === null) return []
     if (given.type === 'web_search_call') this.#searches += 1
-    const whole: TextPart = { type: 'other', choice: 0, dialect: 'responses', value: given }
-    if (this.#call.dialect === 'responses') return [whole]
+    const whole: TextPart = { type: 'other', choice: 0, dialect: NATIVE, value: given }
+    if (isNative(this.#call, NATIVE)) return [whole]
     const call = clientCallOf(given, this.#endpoint)
     if (call) return this.#calls.whole(idOf(given), call)
     const url = given.type === 'image_generation_call' ? imageOf(given) : null

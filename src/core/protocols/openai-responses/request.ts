@@ -2,13 +2,15 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import { ANSWER_IN_JSON } from '../json-words.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { isNative, readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
 import type { Capabilities } from './capabilities.data.ts'
 import { capabilitiesOf, effortFor } from './capabilities.ts'
 import { lacksJsonWord, textOf } from './format.ts'
 import { inputOf } from './input.ts'
 import { namesOf } from './names.ts'
+import { NATIVE } from './native.ts'
 import { toolsOf } from './tools.ts'
 
 /** The call as a Responses request. Unknown parameters first, so that none of them can stand in for a known one. */
@@ -17,7 +19,7 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const can = capabilitiesOf(endpoint)
   const names = namesOf(call)
   const body: Json = {
-    ...stateless(forwarded(call, 'responses')),
+    ...stateless(readExtra(call, NATIVE)),
     model: endpoint.upstreamModel,
     input: [...spokenFor(call, can), ...inputOf(call, endpoint, names)],
     // The conversation is kept by the client and told whole each time: the provider shall keep nothing of it.
@@ -71,12 +73,15 @@ function reasoningOf(call: TextCall, can: Capabilities): Json {
 /** What is only told when it is asked for: the reasoning to send back, as nothing is kept there, and the tokens' probabilities. */
 function include(call: TextCall, can: Capabilities): Json {
   const { logprobs, top_logprobs } = call.params
-  const wanted = new Set(ownIncludes(call))
+  const wanted = new Set(readIncludes(call))
   if (can.encrypted) wanted.add('reasoning.encrypted_content')
   const counted = (logprobs || (top_logprobs ?? 0) > 0) && (can.logprobs || samples(call, can))
   if (counted) wanted.add('message.output_text.logprobs')
   return { ...(wanted.size > 0 ? { include: [...wanted] } : {}), ...(counted ? { top_logprobs: top_logprobs ?? 0 } : {}) }
 }
 
-const ownIncludes = ({ dialect, extra }: TextCall): string[] =>
-  dialect === 'responses' && Array.isArray(extra.include) ? extra.include.filter(one => typeof one === 'string') : []
+function readIncludes(call: TextCall): string[] {
+  const { include } = call.extra
+  if (!isNative(call, NATIVE) || !Array.isArray(include)) return []
+  return include.filter(name => typeof name === 'string')
+}

@@ -1,6 +1,5 @@
 import type { Endpoint, Model } from '../../../catalog/models.ts'
-import { isObject } from '../../../kernel/json.ts'
-import type { Ability, TextCall, WebSearch } from '../../../language/call.ts'
+import type { Ability, TextCall } from '../../../language/call.ts'
 import type { Reasoning } from '../../../language/params.ts'
 import { protocols } from '../../../protocols/registry.ts'
 import { unsupportedBy } from '../../parameters.ts'
@@ -11,11 +10,10 @@ const ONLINE = ':online'
 /** What may stand behind the model's name to change what is asked of it (wire reference K.4). */
 export const variantsOf = ({ reasoning }: Model): string[] => (reasoning ? [THINKING, ONLINE] : [ONLINE])
 
-/** The call as a model is asked by this variant of its name, or by its own. */
+/** The call as a model is asked by this variant of its name, or by its own. `:online` asks for the plugin that searches the web. */
 export function asked(call: TextCall, variant: string): TextCall {
-  const search = variant === ONLINE && call.webSearch === undefined ? {} : call.webSearch
-  const thinking = variant === THINKING ? reasoning(call) : call
-  return search ? searching(thinking, search) : thinking
+  if (variant === THINKING) return reasoning(call)
+  return variant === ONLINE && call.plugins?.web === undefined ? { ...call, plugins: { ...call.plugins, web: {} } } : call
 }
 
 function reasoning(call: TextCall): TextCall {
@@ -26,13 +24,8 @@ function reasoning(call: TextCall): TextCall {
 const switchedOn = (wish: Reasoning = {}): Reasoning =>
   wish.enabled === undefined && wish.effort !== 'none' ? { ...wish, enabled: true } : wish
 
-/** What the call says of the search by its own parameter rules over what the plugin says. */
-function searching(call: TextCall, search: WebSearch): TextCall {
-  const { web_search_options: own } = call.params
-  return needing('web_search', { ...call, params: { ...call.params, web_search_options: { ...search, ...(isObject(own) ? own : {}) } } })
-}
-
-const needing = (ability: Ability, call: TextCall): TextCall => ({ ...call, needs: [...(call.needs ?? []), ability] })
+/** The call for endpoints alone that have this ability. */
+export const needing = (ability: Ability, call: TextCall): TextCall => ({ ...call, needs: [...(call.needs ?? []), ability] })
 
 /** What the call needs and the endpoint cannot do; undefined where there is nothing. */
 export const missing = (call: TextCall, endpoint: Endpoint): Ability | undefined =>
