@@ -60,7 +60,7 @@ type Lists = 'allowed_models' | 'allowed_api_key_hashes' | 'allowed_user_ids'
 
 type AssignmentTable = Omit<Assignment, 'kind' | 'assignee'>
 
-/** A record as the columns of a table: a noun may declare its own in `Tables`. */
+/** A record as the columns of its table. */
 export type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
 type Column<V> = boolean extends V ? number | Extract<V, null> : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V
 // Read as text and written as a bigint: a driver that reads a 64-bit column as a double rounds it.
