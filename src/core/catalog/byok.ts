@@ -115,7 +115,10 @@ const allowsKey = ({ allowed_api_key_hashes: list }: ByokKey, hash: string | nul
 /** The provider keys that were sealed with another secret than this gateway has. They are not used. */
 export const unreadableKeys = ({ memory: { byok } }: CatalogWorld): ByokKey[] => byok.unreadable()
 
-/** Reads every provider key, to be opened when it is taken over. What was opened of the same credential is kept. */
+/**
+ * Reads every provider key, to be opened when it is taken over. What was opened of the same
+ * credential is kept.
+ */
 export async function readByokKeys(gateway: CatalogWorld): Promise<Iterable<OpenedKey>> {
   const keys = await gateway.store.byok.all()
   // Each as it is taken: the config may have changed since, and with it where a key goes.

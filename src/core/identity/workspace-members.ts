@@ -11,13 +11,19 @@ import type { Workspace } from './workspaces/store.ts'
 import { reachedWorkspace } from './workspaces.ts'
 import type { IdentityWorld } from './world.ts'
 
-/** Lists one page of the organization's members, the oldest first. Throws 403 for who manages one workspace only. */
+/**
+ * Lists one page of the organization's members, the oldest first. Throws 403 for who manages one
+ * workspace only.
+ */
 export async function listMembers(gateway: IdentityWorld, actor: Actor, query: MemberQuery) {
   mustManageAll(gateway, actor)
   return readMembers(gateway, query, showMember)
 }
 
-/** Lists one page of who is in a workspace. In the default one are all of the organization, in the role that they have there. Throws 404. */
+/**
+ * Lists one page of who is in a workspace. In the default one are all of the organization, in the
+ * role that they have there. Throws 404.
+ */
 export async function listWorkspaceMembers(gateway: IdentityWorld, actor: Actor, idOrSlug: string, query: MemberQuery) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const present = await membersIn(gateway, workspace)

@@ -23,7 +23,10 @@ export const defined = <T extends object>(members: T): Given<T> =>
 /** What of these members has a value. */
 export type Given<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
 
-/** The members of a body that stand in `fields` and have a value. A body may hold others, which nobody asked for. */
+/**
+ * The members of a body that stand in `fields` and have a value. A body may hold others, which
+ * nobody asked for.
+ */
 export const pickGiven = <T extends object, Name extends keyof T>(body: T, fields: Record<Name, unknown>): Given<Pick<T, Name>> =>
   defined(Object.fromEntries((Object.keys(fields) as Name[]).map(name => [name, body[name]])) as Pick<T, Name>)
 
@@ -97,5 +100,8 @@ const exactly = (_: string, value: unknown, { source }: { source?: string }): un
     ? (JSON as unknown as { rawJSON(source: string): unknown }).rawJSON(source)
     : value
 
-/** Whether this is an integer that `parseExact` has kept: to be written as it is, and not looked into. */
+/**
+ * Whether this is an integer that `parseExact` has kept: to be written as it is, and not looked
+ * into.
+ */
 export const isRawJson = (value: unknown): boolean => (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)

@@ -110,7 +110,10 @@ export class Mirror<Value> {
   }
 }
 
-/** What was read, and over it what has changed since `before`; `now` is the memory after the reading. */
+/**
+ * What was read, and over it what has changed since `before`; `now` is the memory after the
+ * reading.
+ */
 function withChanges<Value>(read: Map<string, Value>, before: Map<string, Value>, now: Map<string, Value>): Map<string, Value> {
   for (const [name, value] of now) if (before.get(name) !== value) read.set(name, value)
   for (const name of before.keys()) if (!now.has(name)) read.delete(name)

@@ -54,7 +54,10 @@ export async function unassignMembers(gateway: PolicyWorld, actor: Actor, id: st
   return { unassigned_count: await unassign(gateway, actor, guardrail, { kind: 'member', names: member_user_ids }) }
 }
 
-/** Lists one page of the keys that have a guardrail of their own: this one, or any that the actor manages. The oldest first. Throws 404. */
+/**
+ * Lists one page of the keys that have a guardrail of their own: this one, or any that the actor
+ * manages. The oldest first. Throws 404.
+ */
 export function listKeyAssignments(gateway: PolicyWorld, actor: Actor, page: GuardrailPage, id?: string) {
   const own = assignmentsOf(gateway, actor, 'key', id).flatMap(assignment => {
     const key = gateway.memory.keys.get(assignment.assignee)

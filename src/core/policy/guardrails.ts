@@ -29,7 +29,10 @@ async function added(gateway: PolicyWorld, actor: Actor, id: string, workspace_i
   return kept(gateway, guardrail)
 }
 
-/** Lists one page of a workspace's guardrails, the oldest first. Throws 400 for a workspace that does not exist. */
+/**
+ * Lists one page of a workspace's guardrails, the oldest first. Throws 400 for a workspace that
+ * does not exist.
+ */
 export function listGuardrails(gateway: PolicyWorld, actor: Actor, { workspace_id, ...page }: GuardrailQuery) {
   const workspace = managedWorkspace(gateway, actor, workspace_id)
   const guardrails = gateway.memory.guardrails.where(guardrail => guardrail.workspace_id === workspace)

@@ -22,10 +22,15 @@ export interface AuditedNoun<Noun, World> {
   verbs?: { create?: string; update?: string; delete?: string }
 }
 
-/** Makes the entry of a change: of a creation where `before` is null, of a deletion where `after` is. */
+/**
+ * Makes the entry of a change: of a creation where `before` is null, of a deletion where `after`
+ * is.
+ */
 export type Audit<Noun, World> = (gateway: World, actor: Actor, before: Noun | null, after: Noun | null, verb?: string) => AuditEntry
 
-/** Defines how the changes of a noun are told: `<noun>.create`, `<noun>.update`, `<noun>.delete`. */
+/**
+ * Defines how the changes of a noun are told: `<noun>.create`, `<noun>.update`, `<noun>.delete`.
+ */
 export function defineAudit<Noun extends object, World extends IdentityWorld = IdentityWorld>(
   noun: string,
   { identify, show = record => record, verbs = {} }: AuditedNoun<Noun, World>,

@@ -4,7 +4,10 @@ import type { IdentityWorld } from '../world.ts'
 import type { Disabling, Key } from './store.ts'
 import { auditKey } from './view.ts'
 
-/** Prepares the disabling of the keys that are meant. Those that are disabled already are left alone. */
+/**
+ * Prepares the disabling of the keys that are meant. Those that are disabled already are left
+ * alone.
+ */
 export function disablingOf(gateway: IdentityWorld, actor: Actor, isMeant: (key: Key) => boolean): Disabling {
   const keys = gateway.memory.keys.where(key => !key.disabled && isMeant(key))
   const change = { disabled: true, updated_at: isoNow(gateway) }

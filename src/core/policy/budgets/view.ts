@@ -13,5 +13,8 @@ export const showBudget = ({ id, workspace_id, interval, limit_usd, created_at, 
   updated_at,
 })
 
-/** Makes the audit entry of a change of a budget, perhaps with a change of what all of the workspace count. */
+/**
+ * Makes the audit entry of a change of a budget, perhaps with a change of what all of the workspace
+ * count.
+ */
 export const auditBudget = defineAudit<Budget & { include_byok_in_budgets?: boolean }>('budgets', { identify: byId })
