@@ -6,7 +6,7 @@ import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Match, OpenedRule } from '../policy/filters/rule.ts'
 import type { Filters } from '../policy/filters.ts'
 import { Filtering } from './filters/filtering.ts'
-import { type AnswerFilter, type KindOfWork, kinds } from './kinds.ts'
+import { type AnswerFilter, type ContentFiltering, kinds } from './kinds.ts'
 import type { PluginUse } from './plugin.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
@@ -64,9 +64,9 @@ export async function filterAdded(run: Run, before: Work[Kind]['call'], next: Wo
 
 /** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Throws 403 for what they cannot read. */
 async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filtering: Filtering): Promise<Filtered<K>> {
-  const { reworded }: KindOfWork<K> = kinds[kind]
+  const { rewriteTexts }: ContentFiltering<K> = kinds[kind].filtering
   const blocking: Blocking[] = []
-  const left = await reworded(call, passage => rewordedPassage(passage, filtering, blocking))
+  const left = await rewriteTexts(call, passage => rewordedPassage(passage, filtering, blocking))
   return { call: left, error: blocking.length > 0 ? blocked(blocking) : null }
 }
 
@@ -123,9 +123,9 @@ export function filteredAnswer<K extends Kind>(
 function filtersOf<K extends Kind>(run: Run<K>, uses: PluginUse[]): AnswerFilter<AnswerPart<K>>[] {
   const { filtering, call } = run
   const screen = filtering?.filters.answered
-  const kind: KindOfWork<K> = kinds[run.kind]
+  const { filterAnswer }: ContentFiltering<K> = kinds[run.kind].filtering
   const own = uses.flatMap(({ plugin, options }) => plugin.after?.(run, options) ?? [])
-  const content = screen && kind.answerFilter?.(call, filtering, screen)
+  const content = screen && filterAnswer?.(call, filtering, screen)
   return [...own, ...(content ? [content] : [])] as AnswerFilter<AnswerPart<K>>[]
 }
 

@@ -100,7 +100,7 @@ const NO_PLUGINS: PluginUse[] = []
 function openMeter<K extends Kind>(step: Step<K>) {
   const { begun, run, call } = step
   if (!begun) throw new GatewayError('server', 'Internal Server Error')
-  const meter = kinds[run.kind].meter(call)
+  const meter = kinds[run.kind].metering.startMeter(call)
   const { prices } = begun.endpoint
   step.meter = meter
   // Its prompt as estimated, and what was delivered by a rule of thumb.

@@ -139,10 +139,10 @@ export function leaningsOf<K extends Kind>(
   { place }: Pick<Group, 'place'>,
   turn: Endpoint[],
 ): ((endpoint: Endpoint) => number)[] {
-  const behind = kinds[kind].offersTools(call) ? worse(gateway, turn) : NOBODY
+  const behind = kinds[kind].understanding.offersTools(call) ? worse(gateway, turn) : NOBODY
   return [
     endpoint => Number(endpoint.id !== place || behind.has(endpoint)),
-    endpoint => Number(!kinds[kind].suits(call, endpoint)),
+    endpoint => Number(!kinds[kind].understanding.suits(call, endpoint)),
     endpoint => Number(behind.has(endpoint)),
   ]
 }

@@ -1,7 +1,17 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
 import { dayOf } from '../kernel/periods.ts'
-import { freeReceipt, inputTokens, outputTokens, type Receipt, sumOfReceipts, textUsage, type Usage } from '../language/usage.ts'
+import {
+  countsNothing,
+  countsOutput,
+  freeReceipt,
+  inputTokens,
+  outputTokens,
+  type Receipt,
+  sumOfReceipts,
+  textUsage,
+  type Usage,
+} from '../language/usage.ts'
 import type { Kind } from '../language/work.ts'
 import { costOf } from '../ledger/cost.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
@@ -92,7 +102,7 @@ async function receiptFor(gateway: InferenceWorld, endpoint: Endpoint, meter: Me
 }
 
 const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
-  outputTokens(usage) === 0 && (error !== null || finish === null || finish.reason === 'error')
+  !countsOutput(usage) && (error !== null || finish === null || finish.reason === 'error')
 
 // A provider that counts the prompt when it begins has not yet counted an answer that is broken off.
 const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
@@ -101,7 +111,7 @@ const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
 // Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but a filter's own words have: where it
 // stopped the question, the model has not read it.
 const isNoCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
-  delivered && finish?.reason !== 'content_filter' && inputTokens(usage) === 0 && outputTokens(usage) === 0
+  delivered && finish?.reason !== 'content_filter' && countsNothing(usage)
 
 // With his own credential the caller pays his provider himself, and the gateway takes nothing for it.
 function receipt(usage: Usage, usageSource: Receipt['usageSource'], { prices, is_byok }: Endpoint): Receipt {
@@ -154,7 +164,7 @@ function generationOf<K extends Kind>(run: Run<K>, settled: Date): Generation {
   const { error = null, ended = run.began, cancelled = false } = ending ?? {}
   const step = answeredStep(run)
   const endpoint = step?.begun?.endpoint ?? null
-  const meter = step?.meter ?? kinds[run.kind].meter(call)
+  const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
   const receipt = receiptOf(run)
   const { usage } = receipt
   return {

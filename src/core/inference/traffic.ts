@@ -123,11 +123,11 @@ export function sessionOf<K extends Kind>({ workspace_id }: Actor, kind: K, call
   const { order, sort } = call.routing
   if (order || sort) return null
   if (call.session_id !== null) return { key: `${workspace_id} session ${call.session_id}`, isNamed: true }
-  const { conversation } = kinds[kind]
-  if (!conversation) return null
+  const { identifyConversation } = kinds[kind].understanding
+  if (!identifyConversation) return null
   return {
     get key() {
-      return `${workspace_id} ${conversation(call)}`
+      return `${workspace_id} ${identifyConversation(call)}`
     },
     isNamed: false,
   }

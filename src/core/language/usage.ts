@@ -1,11 +1,17 @@
 /** What a call used and what that came to. */
 
-/** Token counts in disjoint classes: their sums are the totals (decisions.md, Money and time). */
+import { namesOfUnits, sumUnits, UNITS, type UnitRow, type Units } from './units.ts'
+
+/**
+ * Token counts in disjoint classes, whose sums are the totals (decisions.md, Money and time), and
+ * counts of what is not tokens.
+ */
 export interface Usage {
   input: { text: number; cache_read: number; cache_write: number; cache_write_1h: number; audio: number; video: number }
   output: { text: number; reasoning: number; audio: number; image: number }
   prediction: { accepted: number; rejected: number } | null
-  web_search_requests: number | null
+  /** Absent where nothing but tokens was counted. */
+  units?: Units
   /** What is charged, where the provider does not charge what it counts. */
   billed?: Pick<Usage, 'input' | 'output'>
 }
@@ -26,12 +32,26 @@ export const inputTokens = ({ input }: Usage): number =>
 
 export const outputTokens = ({ output }: Usage): number => output.text + output.reasoning + output.audio + output.image
 
+/** Returns how often the web was searched; null where the provider did not say. */
+export const searchesIn = ({ units }: Usage): number | null => units?.search ?? null
+
+/** Tells whether no work was counted: no tokens, and no units but those that come beside them. */
+export const countsNothing = (usage: Usage): boolean =>
+  inputTokens(usage) + outputTokens(usage) === 0 && !hasUnits(usage, row => !row.isBeside)
+
+/** Tells whether anything of the answer was counted, in tokens or in units. */
+export function countsOutput(usage: Usage): boolean {
+  return outputTokens(usage) > 0 || hasUnits(usage, row => row.side === 'output')
+}
+
+const hasUnits = ({ units = {} }: Usage, isMeant: (row: UnitRow) => boolean): boolean =>
+  namesOfUnits(units).some(unit => isMeant(UNITS[unit]) && (units[unit] ?? 0) > 0)
+
 /** A count of text tokens only. */
 export const textUsage = (prompt: number, completion: number): Usage => ({
   input: { text: prompt, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
   output: { text: completion, reasoning: 0, audio: 0, image: 0 },
   prediction: null,
-  web_search_requests: null,
 })
 
 /** The receipt of a call that costs nothing. */
@@ -67,8 +87,7 @@ const sumOfUsage = (a: Usage, b: Usage): Usage => ({
   input: sumOfCounts(a.input, b.input),
   output: sumOfCounts(a.output, b.output),
   prediction: a.prediction && b.prediction ? sumOfCounts(a.prediction, b.prediction) : (a.prediction ?? b.prediction),
-  web_search_requests:
-    a.web_search_requests === null && b.web_search_requests === null ? null : (a.web_search_requests ?? 0) + (b.web_search_requests ?? 0),
+  ...sumUnits(a.units, b.units),
 })
 
 const sumOfCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts): Counts =>

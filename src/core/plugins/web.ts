@@ -1,5 +1,5 @@
 import { invalid } from '../errors.ts'
-import { needing } from '../inference/kinds/text/variants.ts'
+import { addNeed } from '../inference/kinds/text/understanding.ts'
 import type { Plugin } from '../inference/plugin.ts'
 import { isObject, type Json } from '../kernel/json.ts'
 import type { TextCall, WebSearch } from '../language/call.ts'
@@ -17,7 +17,7 @@ export const web: Plugin<WebSearch> = {
 /** What the call says of the search by its own parameter rules over what the plugin says. */
 function searching(call: TextCall, search: WebSearch): TextCall {
   const { web_search_options: own } = call.params
-  return needing('web_search', { ...call, params: { ...call.params, web_search_options: { ...search, ...(isObject(own) ? own : {}) } } })
+  return addNeed('web_search', { ...call, params: { ...call.params, web_search_options: { ...search, ...(isObject(own) ? own : {}) } } })
 }
 
 /** What only a search of the gateway's own could do. */

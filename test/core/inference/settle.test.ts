@@ -4,6 +4,7 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { planTo } from '../../../src/core/inference/plan.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
+import type { Units } from '../../../src/core/language/units.ts'
 import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { Tokenizers } from '../../../src/core/tokenizers.ts'
@@ -39,6 +40,7 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
 const HELLO: TextPart = { type: 'text-delta', choice: 0, text: 'Hello' }
 const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
 const FILTERED: TextPart = { type: 'finish', choice: 0, reason: 'content_filter', native: 'guardrail_intervened' }
+const inUnits = (units: Units): Usage => ({ ...textUsage(0, 0), units })
 const counted = (usage: Usage): TextPart => ({ type: 'usage', usage })
 
 describe('an answer whose provider did not count', () => {
@@ -74,8 +76,11 @@ describe('an answer whose provider did not count', () => {
     expect(finished).toMatchObject([{ usageSource: 'estimated', native_tokens_completion: 7 }])
   })
 
-  test('counts 0 and 0 though something was delivered', async () => {
-    const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH, counted(textUsage(0, 0))])
+  test.each([
+    ['0 and 0', textUsage(0, 0)],
+    ['0 and 0 and a search', inUnits({ search: 1 })],
+  ])('counts %s though something was delivered', async (_, usage) => {
+    const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH, counted(usage)])
     tokenizers.close()
     await answer.parts.all()
     expect(finished).toMatchObject([{ usageSource: 'estimated', native_tokens_completion: 7 }])
@@ -88,6 +93,7 @@ describe('a provider’s own count', () => {
     ['of something', [HELLO, FINISH, counted(textUsage(1, 1))], 'exact'],
     ['of a prompt alone', [HELLO, FINISH, counted(textUsage(1, 0))], 'exact'],
     ['of nothing, of nothing', [FINISH, counted(textUsage(0, 0))], 'exact'],
+    ['in units, of what has no tokens', [HELLO, FINISH, counted(inUnits({ image: 1 }))], 'exact'],
     ['of nothing, of what a filter says', [HELLO, FILTERED, counted(textUsage(0, 0))], 'exact'],
   ])('%s stands, and nothing is asked', async (_, parts, usageSource) => {
     const { gateway, answer, finished, tokenizers } = await begun(parts)

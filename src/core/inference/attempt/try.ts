@@ -8,7 +8,7 @@ import type { Protocol, UpstreamRequest } from '../../protocols/protocol.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { openAnswer } from '../../upstream/answer.ts'
 import { authorize } from '../../upstream/authorize.ts'
-import { type KindOfWork, kinds } from '../kinds.ts'
+import { type KindOfWork, kinds, type Understanding } from '../kinds.ts'
 import { withMedia } from '../media.ts'
 import { withinHold } from '../need.ts'
 import { askedOf } from '../plan/wanted.ts'
@@ -81,11 +81,11 @@ function callFor<K extends Kind>(
   endpoint: Endpoint,
   { takesNames }: Protocol<K>,
 ): Work[K]['call'] {
-  const { fitted, withoutNames }: KindOfWork<K> = kinds[kind]
+  const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
   const asked = plan ? askedOf(plan.models, call, endpoint) : call
   const payable = hold && isBounded ? withinHold(gateway, kind, asked, endpoint, hold) : asked
-  const fitting = fitted(payable, endpoint)
-  return takesNames ? fitting : withoutNames(fitting)
+  const fitting = fitToEndpoint(payable, endpoint)
+  return takesNames ? fitting : removeNames(fitting)
 }
 
 /** What goes out, and how it is spoken. */

@@ -63,7 +63,8 @@ function modelsChosen<K extends Kind>(
 ): WantedModel<K>[] {
   const { slug, variant, shown } = route
   const sort = own(SORTS, variant)
-  if (variant !== '' && !sort && !kinds[kind].variantsOf(shown).includes(variant)) throw unknownModel(gateway.catalog, slug)
+  const isKnown = sort || kinds[kind].understanding.listVariants(shown).includes(variant)
+  if (variant !== '' && !isKnown) throw unknownModel(gateway.catalog, slug)
   const choice = route.router + (sort ? '' : variant)
   if (choices.has(choice)) return []
   const asked = effectiveCall(gateway, kind, call, variant)
@@ -74,7 +75,7 @@ function modelsChosen<K extends Kind>(
 
 /** The call as a model is asked by this variant of its name, with what plugins add to it. */
 function effectiveCall<K extends Kind>(world: InferenceWorld, kind: K, call: Work[K]['call'], variant: string): Work[K]['call'] {
-  const asked = kinds[kind].asked(call, variant)
+  const asked = kinds[kind].understanding.applyVariant(call, variant)
   return asked.plugins ? withPlugins(world, asked) : asked
 }
 
@@ -94,10 +95,10 @@ function modelMeant<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work
   const { base, variant } = catalog.models.has(slug) ? { base: slug, variant: '' } : parted(slug)
   const model = catalog.models.get(base)
   if (!model) throw unknownModel(catalog, slug)
-  const { isGivenBy, gives, variantsOf } = kinds[kind]
+  const { isGivenBy, gives, understanding } = kinds[kind]
   if (!isGivenBy(model.output_modalities)) throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
   const sort = own(SORTS, variant)
-  const variants = variantsOf(model)
+  const variants = understanding.listVariants(model)
   if (variant !== '' && !sort && !variants.includes(variant))
     throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
   return { model, sort, asked: effectiveCall(gateway, kind, call, variant) }
