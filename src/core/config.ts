@@ -4,13 +4,11 @@ import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import { type GatewayError, invalid } from './errors.ts'
 import { type Misfit, misfit } from './kernel/schema.ts'
+import { closed, oneOf } from './kernel/schema-builders.ts'
 import { ALL_PARAMETERS } from './language/parameters.ts'
 import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/words.data.ts'
 
-const closed = { additionalProperties: false }
 const Text = (description: string) => Type.String({ minLength: 1, description })
-const oneOf = <const Words extends readonly string[]>(words: Words) =>
-  Type.Unsafe<Words[number]>(Type.Union(words.map(word => Type.Literal(word))))
 const Hosts = Type.Array(Type.String({ minLength: 1 }))
 const Most = (description: string) => Type.Integer({ minimum: 1, maximum: 1_000_000_000, description })
 const Seconds = (value: number, description: string) => Type.Number({ default: value, exclusiveMinimum: 0, maximum: 86_400, description })
@@ -41,7 +39,7 @@ const EndpointConfig = Type.Object(
     usd_per_million_tokens: Type.Optional(UsdPerMillionTokens),
     context_length: Type.Optional(Type.Integer({ minimum: 1 })),
     max_completion_tokens: Type.Optional(Type.Integer({ minimum: 1 })),
-    supported_parameters: Type.Optional(Type.Array(oneOf(ALL_PARAMETERS), { description: 'Omitted: all' })),
+    supported_parameters: Type.Optional(Type.Array(oneOf(...ALL_PARAMETERS), { description: 'Omitted: all' })),
     data_policy: Type.Optional(
       Type.Object(
         { training: Type.Optional(Type.Boolean()), retention_days: Type.Optional(Type.Integer({ minimum: 0 })) },
@@ -49,7 +47,7 @@ const EndpointConfig = Type.Object(
       ),
     ),
     region: Type.Optional(Type.String()),
-    quantization: Type.Optional(oneOf(QUANTIZATIONS)),
+    quantization: Type.Optional(oneOf(...QUANTIZATIONS)),
   },
   closed,
 )
@@ -61,8 +59,8 @@ const ModelConfig = Type.Object(
     name: Type.Optional(Text('How the model is shown')),
     description: Type.Optional(Type.String()),
     context_length: Type.Optional(Type.Integer({ minimum: 1 })),
-    input_modalities: Type.Optional(Type.Array(oneOf(INPUT_MODALITIES), { minItems: 1 })),
-    output_modalities: Type.Optional(Type.Array(oneOf(OUTPUT_MODALITIES), { minItems: 1 })),
+    input_modalities: Type.Optional(Type.Array(oneOf(...INPUT_MODALITIES), { minItems: 1 })),
+    output_modalities: Type.Optional(Type.Array(oneOf(...OUTPUT_MODALITIES), { minItems: 1 })),
     distillable: Type.Optional(Type.Boolean({ description: 'Whether its author allows its texts to train other models' })),
     endpoints: Type.Array(EndpointConfig, { minItems: 1 }),
   },

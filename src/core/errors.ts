@@ -86,6 +86,12 @@ export const invalid = (message: string, field?: string) =>
 /** There is no such thing, or not for this caller. 404. */
 export const notFound = (message = 'Resource not found') => new GatewayError('not_found', message)
 
+/** Returns what was looked for. Throws 404 with its name where there is none. */
+export function requireFound<Found>(found: Found | undefined, name: string): Found {
+  if (found === undefined) throw notFound(`${name} not found`)
+  return found
+}
+
 /** Another state of the thing stands in the way. 409. */
 export const conflict = (message = 'Resource conflict. Please try again later.') => new GatewayError('conflict', message)
 

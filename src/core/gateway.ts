@@ -1,14 +1,16 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { OpenedKeys } from './catalog/byok/opened.ts'
-import { reloadByokKeys } from './catalog/byok.ts'
+import { readByokKeys } from './catalog/byok.ts'
 import { type Catalog, openCatalog } from './catalog/models.ts'
-import { type DesignatedPreset, readPresets } from './catalog/presets.ts'
+import type { DesignatedPreset } from './catalog/presets/store.ts'
+import { presetName } from './catalog/presets.ts'
 import { type Config, defaultConfig } from './config.ts'
 import { type Events, openEvents } from './events.ts'
-import { type Key, readKeys } from './identity/keys.ts'
+import type { Key } from './identity/keys/store.ts'
 import { firstMember } from './identity/members.ts'
-import { firstWorkspace, type Owner, readWorkspaces, type Workspace } from './identity/workspaces.ts'
+import type { Owner, Workspace } from './identity/workspaces/store.ts'
+import { firstWorkspace } from './identity/workspaces.ts'
 import { Health } from './inference/health.ts'
 import type { Plugin } from './inference/plugin.ts'
 import { STAGES, type Stages } from './inference/stages.ts'
@@ -25,10 +27,12 @@ import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
 import { PLUGINS } from './plugins/registry.ts'
-import { type Assignment, readAssignments } from './policy/assignments.ts'
-import { type Budget, readBudgets } from './policy/budgets.ts'
+import type { Assignment } from './policy/assignments/store.ts'
+import { accountOf } from './policy/assignments.ts'
+import type { Budget } from './policy/budgets/store.ts'
+import { budgetName } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
-import { type Guardrail, readGuardrails } from './policy/guardrails.ts'
+import type { Guardrail } from './policy/guardrails/store.ts'
 import { countsFreeDays, openRateLimits } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 import type { ConfigStatus } from './reconfigure.ts'
@@ -95,8 +99,8 @@ export interface Memory {
   byok: OpenedKeys
   /** As they are used, by their workspace and slug. */
   presets: Mirror<DesignatedPreset>
-  /** Of the workspaces that have any, by the workspace's id, the broadest first. */
-  budgets: Mirror<Budget[]>
+  /** By their workspace and interval. */
+  budgets: Mirror<Budget>
   /** By their id. */
   guardrails: Mirror<Guardrail>
   /** Who has which guardrail, by the account. */
@@ -149,7 +153,11 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const owner = await openOwner(store, ids, clock)
   // Before anything is read: what another process writes meanwhile is taken over later.
   let version = await store.version()
-  const memory = await openMemory(store, owner)
+  const byok = new OpenedKeys(
+    () => readByokKeys(gateway),
+    key => events.publish('byok.unreadable', key),
+  )
+  const memory = await openMemory(store, owner, byok)
   const send = replace.egress ?? openEgress(() => gateway.config)
   const gateway: Gateway = {
     config,
@@ -187,24 +195,25 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
       await store.close()
     },
   }
-  await reloadByokKeys(gateway)
+  await byok.reload()
   return gateway
 }
 
 /** All that is in memory, as it is in the store. What an actor is held to is forgotten whenever anything changes that it is made of. */
-async function openMemory(store: Store, owner: Owner): Promise<Memory> {
+async function openMemory(store: Store, owner: Owner, byok: OpenedKeys): Promise<Memory> {
   const policies = new Map<string, Policy>()
-  const forgetPolicies = () => policies.clear()
+  const onChange = () => policies.clear()
+  const byId = ({ id }: { id: string }) => id
   const memory: Memory = {
     owner,
     policies,
-    keys: await Mirror.open(() => readKeys(store.keys), forgetPolicies),
-    byok: new OpenedKeys(),
-    workspaces: await Mirror.open(() => readWorkspaces(store.workspaces), forgetPolicies),
-    budgets: await Mirror.open(() => readBudgets(store.budgets), forgetPolicies),
-    presets: await Mirror.open(() => readPresets(store.presets)),
-    guardrails: await Mirror.open(() => readGuardrails(store.guardrails), forgetPolicies),
-    assignments: await Mirror.open(() => readAssignments(store.assignments), forgetPolicies),
+    keys: await Mirror.open({ read: () => store.keys.all(), nameOf: ({ hash }) => hash, onChange }),
+    byok,
+    workspaces: await Mirror.open({ read: () => store.workspaces.all(), nameOf: byId, onChange }),
+    budgets: await Mirror.open({ read: () => store.budgets.all(), nameOf: budgetName, onChange }),
+    presets: await Mirror.open({ read: () => store.presets.all(), nameOf: presetName }),
+    assignments: await Mirror.open({ read: () => store.assignments.all(), nameOf: accountOf, onChange }),
+    guardrails: await Mirror.open({ read: () => store.guardrails.all(), nameOf: byId, onChange }),
     credits: await store.credits.total(),
     forgetWorkspace: id => forgetWorkspace(memory, id),
   }
@@ -214,24 +223,18 @@ async function openMemory(store: Store, owner: Owner): Promise<Memory> {
 function forgetWorkspace({ workspaces, budgets, presets, guardrails, assignments, byok }: Memory, id: string): void {
   const isInIt = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
   workspaces.delete(id)
-  budgets.delete(id)
+  budgets.deleteWhere(isInIt)
   presets.deleteWhere(isInIt)
   for (const guardrail of guardrails.deleteWhere(isInIt)) assignments.deleteWhere(({ guardrail_id }) => guardrail_id === guardrail.id)
-  for (const { key } of byok.of(id)) byok.delete(key.id)
+  byok.deleteWhere(({ key }) => isInIt(key))
 }
 
 async function reload(gateway: Gateway): Promise<void> {
-  const { keys, workspaces, budgets, presets, assignments, guardrails, policies } = gateway.memory
-  await keys.reload()
-  await reloadByokKeys(gateway)
-  await workspaces.reload()
-  await budgets.reload()
-  await presets.reload()
+  const { memory } = gateway
   await reloadCredits(gateway)
-  // In this order, so that nobody is assigned what is not there yet.
-  await assignments.reload()
-  await guardrails.reload()
-  policies.clear()
+  // In the order of the memory: nobody is assigned what is not there yet.
+  for (const part of Object.values(memory)) if (part instanceof Mirror) await part.reload()
+  memory.policies.clear()
 }
 
 function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {

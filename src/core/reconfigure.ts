@@ -1,4 +1,4 @@
-import { OpenedKeys, opened } from './catalog/byok/opened.ts'
+import { type OpenedKey, opened } from './catalog/byok/opened.ts'
 import { type Catalog, openCatalog } from './catalog/models.ts'
 import { applicable, changedSettings } from './config/changes.ts'
 import type { Config } from './config.ts'
@@ -68,17 +68,16 @@ function putInPlace(gateway: ReconfiguredWorld, config: Config, catalog: Catalog
   const byok = reopened(gateway, { ...gateway, config, catalog })
   gateway.config = config
   gateway.catalog = catalog
-  gateway.memory.byok = byok
+  gateway.memory.byok.replaceAll(byok)
   gateway.traffic.rateLimits.reconfigure(config, freeSoFar)
   gateway.traffic.health.reconfigure(config.routing)
   gateway.memory.policies.clear()
 }
 
 // A caller's key goes where the config says that its provider is.
-function reopened({ memory: { byok }, config }: ReconfiguredWorld, next: ReconfiguredWorld): OpenedKeys {
+function reopened({ memory: { byok }, config }: ReconfiguredWorld, next: ReconfiguredWorld): OpenedKey[] {
   const isSame = Bun.deepEquals(config.providers, next.config.providers)
-  const keys = new OpenedKeys()
-  for (const one of byok.values())
-    keys.set(isSame ? opened(next, one.key, one) : { ...opened(next, one.key), credentials: one.credentials })
-  return keys
+  return Array.from(byok.values(), one =>
+    isSame ? opened(next, one.key, one) : { ...opened(next, one.key), credentials: one.credentials },
+  )
 }

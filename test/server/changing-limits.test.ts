@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { hashOf } from '../../src/core/identity/keys.ts'
+import { hashOf } from '../../src/core/identity/keys/secret.ts'
 import { booksOf, faultsIn, nanosOf } from '../support/books.ts'
 import { chat, eventually, generationOf, heard, idOf, metric } from '../support/chat.ts'
 import type { RawCall } from '../support/raw-client.ts'

@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { hashOf } from '../../src/core/identity/keys.ts'
+import { hashOf } from '../../src/core/identity/keys/secret.ts'
 import type { HeldCall } from '../../src/core/ledger/ledger.ts'
 import { openHoldJournal } from '../../src/core/store/hold-journal.ts'
 import { gateway, type Server } from './server.ts'

@@ -52,6 +52,6 @@ export async function testKeys(gateway: Gateway) {
 export async function otherWorkspace(gateway: Gateway, id: string, kind: 'management' | 'inference' = 'management') {
   const workspace = { ...firstWorkspace(id, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
   await gateway.store.workspaces.first(workspace)
-  gateway.memory.workspaces.set(id, workspace)
+  gateway.memory.workspaces.set(workspace)
   return createKey(gateway, operator(gateway), { name: 'other', workspace_id: id }, kind)
 }

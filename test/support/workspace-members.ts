@@ -1,6 +1,7 @@
 import type { Gateway } from '../../src/core/gateway.ts'
 import type { Actor } from '../../src/core/identity/actor.ts'
-import { isKept, membership, newWorkspaceMember, type WorkspaceMember } from '../../src/core/identity/members.ts'
+import type { WorkspaceMember } from '../../src/core/identity/members/store.ts'
+import { isKept, membership, newWorkspaceMember } from '../../src/core/identity/workspace-members.ts'
 
 /**
  * Puts a member into a workspace, or changes his role there. What an administrator has given stays as it is when a mapping gives it too.

@@ -7,9 +7,15 @@ interface Elsewhere {
   workspace?: string
 }
 
-const verb = defineVerbs(() => import('../../core/policy/budgets.ts'), {
-  args: { interval: 'daily, weekly, monthly or lifetime' },
-})
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/policy/budgets.ts')),
+    ...(await import('../../core/policy/budgets/schema.ts')),
+  }),
+  {
+    args: { interval: 'daily, weekly, monthly or lifetime' },
+  },
+)
 
 const WORKSPACE = offer('--workspace <id>', 'another workspace, by id or slug')
 const BUDGET = [

@@ -20,7 +20,10 @@ type KeySource = {
   keyStdin?: boolean
 }
 
-const verb = defineVerbs(() => import('../../core/catalog/byok.ts'))
+const verb = defineVerbs(async () => ({
+  ...(await import('../../core/catalog/byok.ts')),
+  ...(await import('../../core/catalog/byok/schema.ts')),
+}))
 
 const makeKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields => ({
   options: [

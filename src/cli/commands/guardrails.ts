@@ -20,12 +20,15 @@ import { dollars, print, printTable } from '../output.ts'
 const verb = defineVerbs(
   async () => ({
     ...(await import('../../core/policy/guardrails.ts')),
+    ...(await import('../../core/policy/guardrails/schema.ts')),
     ...(await import('../../core/identity/default-guardrail.ts')),
   }),
   { args: { id: 'its id; a workspace’s id or slug for the default one there' } },
 )
 const assignmentVerb = defineVerbs(async () => ({
   ...(await import('../../core/policy/assignments.ts')),
+  ...(await import('../../core/policy/assignments/schema.ts')),
+  ...(await import('../../core/policy/guardrails/schema.ts')),
   ...(await import('../../core/policy/guardrails.ts')),
 }))
 

@@ -10,7 +10,10 @@ import {
 import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
 import { dollars, print } from '../output.ts'
 
-const verb = defineVerbs(() => import('../../core/identity/keys.ts'))
+const verb = defineVerbs(async () => ({
+  ...(await import('../../core/identity/keys.ts')),
+  ...(await import('../../core/identity/keys/schema.ts')),
+}))
 
 const NAME = fill('name', '--name <name>', 'what it is for')
 const LIMITS = [

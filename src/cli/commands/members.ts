@@ -5,6 +5,8 @@ import { print, printTable } from '../output.ts'
 const verb = defineVerbs(
   async () => ({
     ...(await import('../../core/identity/members.ts')),
+    ...(await import('../../core/identity/members/schema.ts')),
+    ...(await import('../../core/identity/members/view.ts')),
     ...(await import('../../core/identity/workspace-members.ts')),
   }),
   { args: { id: 'the user’s id', ids: 'the users’ ids' } },
@@ -56,12 +58,12 @@ export const membersCommand = () =>
     ),
     verb('create', 'add a member to the organization', NEW, of =>
       take(of.NewMember, async (gateway, actor, input) => ({
-        data: of.shownMember(await of.addMember(gateway, actor, input)),
+        data: of.showMember(await of.addMember(gateway, actor, input)),
       })),
     ),
     verb('update <id>', 'change a member', CHANGE, of =>
       take(of.MemberChange, async (gateway, actor, id, change) => ({
-        data: of.shownMember(await of.updateMember(gateway, actor, id, change)),
+        data: of.showMember(await of.updateMember(gateway, actor, id, change)),
       })),
     ),
     verb(

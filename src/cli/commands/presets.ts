@@ -11,6 +11,7 @@ import { print, printFields, printTable } from '../output.ts'
 const verb = defineVerbs(
   async () => ({
     ...(await import('../../core/catalog/presets.ts')),
+    ...(await import('../../core/catalog/presets/schema.ts')),
     ...(await import('../../core/dialects/presets.ts')),
     ...(await import('../../core/dialects/registry.ts')),
   }),

@@ -1,9 +1,15 @@
 import { demand, fill, LIST, NUMBER, OR_NULL, PAGE, YES_OR_NO } from '../fields.ts'
 import { defineNoun, defineVerbs, printDeleted, take } from '../noun.ts'
 
-const verb = defineVerbs(() => import('../../core/identity/workspaces.ts'), {
-  args: { id: 'its id or slug' },
-})
+const verb = defineVerbs(
+  async () => ({
+    ...(await import('../../core/identity/workspaces.ts')),
+    ...(await import('../../core/identity/workspaces/schema.ts')),
+  }),
+  {
+    args: { id: 'its id or slug' },
+  },
+)
 
 const NAME = fill('name', '--name <name>', 'what it is called')
 const SLUG = fill(

@@ -1,6 +1,7 @@
 import type { Config, ModelConfig } from '../config.ts'
 import { invalid, notFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
+import { pageOf } from '../kernel/pages.ts'
 import type { Router } from '../language/routing.ts'
 import { routerCalled } from '../language/routing.ts'
 import { type BuiltIn, readingOnce } from './models/built-in.ts'
@@ -181,7 +182,7 @@ function measured({ traffic: { health } }: CatalogWorld, endpoint: Endpoint, act
 
 /** The models that the query asks for, as `GET /models` shows them: a page of them, or all where it names no page. */
 export function listModels(gateway: CatalogWorld, query: ModelQuery = {}) {
-  return pageOf(matching(allModels(gateway), query, gateway.clock.now()), query, '/api/v1/models')
+  return linkedPageOf(matching(allModels(gateway), query, gateway.clock.now()), query, '/api/v1/models')
 }
 
 /** All models, and the routers, which clients pick like models. */
@@ -194,7 +195,7 @@ function* allModels({ config, catalog }: CatalogWorld): Iterable<Model> {
 export function listCallableModels(gateway: CatalogWorld, query: ModelQuery = {}, rules: EndpointRule[] = []) {
   const models = [...callable(gateway.catalog.models.values(), rules)]
   const all = [...models, ...choosing(gateway, models)]
-  return pageOf(matching(all, query, gateway.clock.now()), query, '/api/v1/models/user')
+  return linkedPageOf(matching(all, query, gateway.clock.now()), query, '/api/v1/models/user')
 }
 
 function* callable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Model> {
@@ -214,7 +215,7 @@ function choosing({ config }: CatalogWorld, models: Model[]): Model[] {
 /** The embedding models, as `GET /embeddings/models` shows them. */
 export function listEmbeddingsModels(gateway: CatalogWorld, page: PageQuery = {}) {
   const query = { ...page, output_modalities: 'embeddings' }
-  return pageOf(matching(gateway.catalog.models.values(), query, gateway.clock.now()), page, '/api/v1/embeddings/models')
+  return linkedPageOf(matching(gateway.catalog.models.values(), query, gateway.clock.now()), page, '/api/v1/embeddings/models')
 }
 
 /** How many models there are, as `GET /models/count` shows it. */
@@ -232,11 +233,12 @@ export function listZdrEndpoints(gateway: CatalogWorld) {
   }
 }
 
-function pageOf(models: Model[], query: ModelQuery, path: string) {
+function linkedPageOf(models: Model[], query: ModelQuery, path: string) {
   const { offset = 0, limit = query.offset === undefined ? models.length : 500 } = query
   const next =
     offset + limit < models.length ? `${path}?${new URLSearchParams(textsOf({ ...query, offset: offset + limit, limit }))}` : null
-  return { data: models.slice(offset, offset + limit).map(shownModel), links: { next }, total_count: models.length }
+  const { data, total_count } = pageOf(models, { offset, limit }, shownModel)
+  return { data, links: { next }, total_count }
 }
 
 const textsOf = (query: object) => Object.entries(query).map(([name, value]) => [name, String(value)])

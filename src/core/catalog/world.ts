@@ -3,10 +3,10 @@ import type { IdentityWorld } from '../identity/world.ts'
 import type { Mirror } from '../kernel/mirror.ts'
 import type { Seal } from '../kernel/seal.ts'
 import type { OpenedKeys } from './byok/opened.ts'
-import type { ByokStore } from './byok.ts'
+import type { ByokStore } from './byok/store.ts'
 import type { Measured } from './models/shown.ts'
 import type { Catalog, Endpoint } from './models.ts'
-import type { DesignatedPreset, PresetStore } from './presets.ts'
+import type { DesignatedPreset, PresetStore } from './presets/store.ts'
 
 /** What this wing reaches for. */
 export interface CatalogWorld extends IdentityWorld {

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { closed } from '../kernel/schema-builders.ts'
 
-const closed = { additionalProperties: false }
 // It travels in a header.
 const Text = (description: string) => Type.String({ format: 'visible-ascii', description })
 

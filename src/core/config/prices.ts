@@ -1,4 +1,5 @@
 import { type Static, type TNumber, type TOptional, Type } from '@sinclair/typebox'
+import { closed } from '../kernel/schema-builders.ts'
 import { UNIT_ROWS, type UnitPrice } from '../language/units.ts'
 
 // A model at ten thousand dollars a million tokens does not exist: such a price is one typed per token or in cents.
@@ -30,7 +31,7 @@ const Tier = Type.Object(
     completion: Rate('Output'),
     ...RATES,
   },
-  { additionalProperties: false },
+  closed,
 )
 
 /** Prices as the config file has them: USD per million tokens, and USD for one request or unit. */
@@ -43,6 +44,6 @@ export const UsdPerMillionTokens = Type.Object(
     ...PER_UNIT,
     tiers: Type.Optional(Type.Array(Tier, { description: 'Other prices for long inputs; what a tier leaves out stays as it is' })),
   },
-  { additionalProperties: false },
+  closed,
 )
 export type UsdPerMillionTokens = Static<typeof UsdPerMillionTokens>

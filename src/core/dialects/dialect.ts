@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import type { Draft } from '../catalog/presets.ts'
+import type { Draft } from '../catalog/presets/draft.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import type { Answer } from '../language/answer.ts'

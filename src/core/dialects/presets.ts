@@ -1,4 +1,5 @@
-import { type Draft, usablePreset } from '../catalog/presets.ts'
+import type { Draft } from '../catalog/presets/draft.ts'
+import { usablePreset } from '../catalog/presets.ts'
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isObject, type Json, text } from '../kernel/json.ts'

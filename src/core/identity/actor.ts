@@ -1,5 +1,7 @@
 import { unauthenticated } from '../errors.ts'
-import { hashOf, isUsable, type Key } from './keys.ts'
+import { hashOf } from './keys/secret.ts'
+import type { Key } from './keys/store.ts'
+import { isUsable } from './keys.ts'
 import type { IdentityWorld } from './world.ts'
 
 /** Who is asking. Over HTTP it is an API key, or the token of an identity provider; at the terminal it is the operator. */

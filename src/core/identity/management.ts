@@ -1,4 +1,4 @@
-import { denied, invalid } from '../errors.ts'
+import { denied, invalid, requireFound } from '../errors.ts'
 import type { Actor } from './actor.ts'
 import type { IdentityWorld } from './world.ts'
 
@@ -34,4 +34,18 @@ function ownWorkspace(gateway: IdentityWorld, actor: Actor): string {
   if (!gateway.memory.workspaces.has(own))
     throw invalid('workspace_id: expected a workspace, since the default one was deleted', 'workspace_id')
   return own
+}
+
+/**
+ * Returns what was looked for in memory. Throws 404 with the name of its noun where there is none, and
+ * where it is in a workspace that the actor does not manage.
+ */
+export function requireManaged<Found extends { workspace_id: string }>(
+  gateway: IdentityWorld,
+  actor: Actor,
+  found: Found | undefined,
+  noun: string,
+): Found {
+  const thing = requireFound(found, noun)
+  return requireFound(reaches(gateway, actor, thing.workspace_id) ? thing : undefined, noun)
 }

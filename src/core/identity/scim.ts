@@ -1,9 +1,10 @@
-import { type Static, Type } from '@sinclair/typebox'
+import type { Static } from '@sinclair/typebox'
+import { PageQuery } from '../kernel/pages.ts'
 import type { GroupMappingStore } from './scim/group-mappings.ts'
 import type { ScimGroupStore } from './scim/groups.ts'
 import type { SyncJobStore } from './scim/sync-jobs.ts'
 import type { ScimTokenStore } from './scim/tokens.ts'
-import type { ScimUserStore } from './scim/users.ts'
+import type { ScimUserStore } from './scim/users/store.ts'
 
 /** Everything that is remembered of an identity provider and what it has said. */
 export interface ScimStore {
@@ -15,11 +16,5 @@ export interface ScimStore {
 }
 
 /** The query of `GET /scim/groups` and `GET /scim/group-mappings`. */
-export const ScimPage = Type.Object({
-  offset: Type.Optional(Type.Integer({ minimum: 0 })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
-})
+export const ScimPage = PageQuery
 export type ScimPage = Static<typeof ScimPage>
-
-/** How many a page has where nobody says. */
-export const PAGE = 50

@@ -1,46 +1,42 @@
-import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
+import { isoNow } from '../kernel/clock.ts'
+import { PAGE_SIZE, pageOf } from '../kernel/pages.ts'
 import type { Actor } from './actor.ts'
 import { isUsable } from './keys.ts'
 import { mustManageAll } from './management.ts'
-import { isKept, type Member, membership, newWorkspaceMember, type WorkspaceMember } from './members.ts'
-import { reachedWorkspace, type Workspace } from './workspaces.ts'
+import type { MemberIds, MemberQuery } from './members/schema.ts'
+import type { Member, Membership, WorkspaceMember } from './members/store.ts'
+import { auditWorkspaceMember, showMember, showWorkspaceMember } from './members/view.ts'
+import type { Workspace } from './workspaces/store.ts'
+import { reachedWorkspace } from './workspaces.ts'
 import type { IdentityWorld } from './world.ts'
 
-/** The query of `GET /organization/members` and of `GET /workspaces/{id}/members`. */
-export const MemberQuery = Type.Object({
-  offset: Type.Optional(Type.Integer({ minimum: 0 })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
-})
-export type MemberQuery = Static<typeof MemberQuery>
-
-/** The body of `POST /workspaces/{id}/members/add` and `…/remove`. */
-export const MemberIds = Type.Object({ user_ids: Type.Array(Type.String(), { minItems: 1, maxItems: 100 }) })
-export type MemberIds = Static<typeof MemberIds>
-
-const PAGE = 50
-
-/** One page of the organization's members, the oldest first. Throws 403 for who manages one workspace only. */
-export async function listMembers(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE }: MemberQuery) {
+/**
+ * Lists one page of the organization's members, the oldest first. Throws 403 for who manages one
+ * workspace only.
+ */
+export async function listMembers(gateway: IdentityWorld, actor: Actor, query: MemberQuery) {
   mustManageAll(gateway, actor)
-  const { members } = gateway.store
-  return { data: (await members.list(offset, limit)).map(shownMember), total_count: await members.count() }
+  return readMembers(gateway, query, showMember)
 }
 
-/** One page of who is in a workspace. In the default one are all of the organization, in the role that they have there. Throws 404. */
-export async function listWorkspaceMembers(
-  gateway: IdentityWorld,
-  actor: Actor,
-  idOrSlug: string,
-  { offset = 0, limit = PAGE }: MemberQuery,
-) {
+/**
+ * Lists one page of who is in a workspace. In the default one are all of the organization, in the
+ * role that they have there. Throws 404.
+ */
+export async function listWorkspaceMembers(gateway: IdentityWorld, actor: Actor, idOrSlug: string, query: MemberQuery) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
-  const { members } = gateway.store
-  const given = await members.inWorkspace(workspace.id)
-  if (!workspace.is_default) return { data: given.slice(offset, offset + limit).map(shownWorkspaceMember), total_count: given.length }
-  const byUser = new Map(given.map(one => [one.user_id, one]))
-  const page = (await members.list(offset, limit)).map(member => byUser.get(member.id) ?? implicitIn(workspace, member))
-  return { data: page.map(shownWorkspaceMember), total_count: await members.count() }
+  const present = await membersIn(gateway, workspace)
+  if (!workspace.is_default) return pageOf([...present.values()], query, showWorkspaceMember)
+  return readMembers(gateway, query, member => showWorkspaceMember(present.get(member.id) ?? implicitIn(workspace, member)))
+}
+
+async function readMembers<Shown>(
+  { store: { members } }: IdentityWorld,
+  { offset = 0, limit = PAGE_SIZE }: MemberQuery,
+  show: (member: Member) => Shown,
+) {
+  return { data: (await members.list(offset, limit)).map(show), total_count: await members.count() }
 }
 
 // Nobody put him there, so the id is made of what it stands for.
@@ -74,7 +70,7 @@ export async function addWorkspaceMembers(gateway: IdentityWorld, actor: Actor, 
     return { ...membership(gateway, actor, before, after), after }
   })
   await gateway.store.members.changeWorkspaceMembers(changes)
-  return { added_count: changes.length, data: changes.map(({ after }) => shownWorkspaceMember(after)) }
+  return { added_count: changes.length, data: changes.map(({ after }) => showWorkspaceMember(after)) }
 }
 
 async function activeMembers(gateway: IdentityWorld, user_ids: string[]): Promise<Member[]> {
@@ -110,7 +106,7 @@ async function leavingOf(gateway: IdentityWorld, workspace: Workspace, user_ids:
 
 function mayLeave(gateway: IdentityWorld, { id }: Workspace, leaving: WorkspaceMember[]): void {
   const now = gateway.clock.now()
-  const keys = [...gateway.memory.keys.values()].filter(key => key.workspace_id === id && isUsable(key, now))
+  const keys = gateway.memory.keys.where(key => key.workspace_id === id && isUsable(key, now))
   const holding = leaving.filter(({ user_id }) => keys.some(key => key.creator_user_id === user_id)).length
   if (holding > 0)
     throw refused(`expected members without active API keys in this workspace, found ${holding} who ${holding === 1 ? 'has' : 'have'} some`)
@@ -124,13 +120,22 @@ const membersIn = async ({ store }: IdentityWorld, { id }: Workspace): Promise<M
 
 const refused = (message: string) => invalid(`user_ids: ${message}`, 'user_ids')
 
-/** A member as `GET /organization/members` shows him. */
-export const shownMember = ({ id, email, first_name, last_name, role }: Member) => ({ id, email, first_name, last_name, role })
+/** Whether how somebody is in a workspace stays as it is when this is given. */
+export const isKept = (before: WorkspaceMember, role: WorkspaceMember['role'], source: WorkspaceMember['source']) =>
+  (before.source === 'manual' && source === 'scim') || (before.source === source && before.role === role)
 
-const shownWorkspaceMember = ({ id, workspace_id, user_id, role, created_at }: WorkspaceMember) => ({
-  id,
+/** Somebody new in a workspace, but for how he is in it. */
+export const newWorkspaceMember = (gateway: IdentityWorld, workspace_id: string, user_id: string) => ({
+  id: gateway.ids.uuid(),
   workspace_id,
   user_id,
-  role,
-  created_at,
+  created_at: isoNow(gateway),
 })
+
+/** A change of a workspace's members with the entry that tells of it. */
+export const membership = (
+  gateway: IdentityWorld,
+  actor: Actor,
+  before: WorkspaceMember | null,
+  after: WorkspaceMember | null,
+): Membership => ({ before, after, entry: auditWorkspaceMember(gateway, actor, before, after) })

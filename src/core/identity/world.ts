@@ -5,10 +5,10 @@ import type { Ids } from '../kernel/ids.ts'
 import type { Mirror } from '../kernel/mirror.ts'
 import type { Period } from '../kernel/periods.ts'
 import type { AuditStore } from './audit.ts'
-import type { Key, KeyStore } from './keys.ts'
-import type { MemberStore } from './members.ts'
+import type { Key, KeyStore } from './keys/store.ts'
+import type { MemberStore } from './members/store.ts'
 import type { ScimStore } from './scim.ts'
-import type { Owner, Workspace, WorkspaceStore } from './workspaces.ts'
+import type { Owner, Workspace, WorkspaceStore } from './workspaces/store.ts'
 
 /** What this wing reaches for. */
 export interface IdentityWorld {

@@ -8,3 +8,6 @@ export interface Clock {
 export const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 export const systemClock: Clock = { now: () => new Date(), ticks: () => performance.now() }
+
+/** Returns the time as records have it: ISO 8601 in UTC. */
+export const isoNow = ({ clock }: { clock: Clock }): string => clock.now().toISOString()

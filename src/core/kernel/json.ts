@@ -17,7 +17,18 @@ export const own = <T>(table: Record<string, T>, name: unknown): T | undefined =
   typeof name === 'string' && Object.hasOwn(table, name) ? table[name] : undefined
 
 /** The members that have a value. */
-export const defined = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+export const defined = <T extends object>(members: T): Given<T> =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Given<T>
+
+/** What of these members has a value. */
+export type Given<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
+
+/**
+ * The members of a body that stand in `fields` and have a value. A body may hold others, which
+ * nobody asked for.
+ */
+export const pickGiven = <T extends object, Name extends keyof T>(body: T, fields: Record<Name, unknown>): Given<Pick<T, Name>> =>
+  defined(Object.fromEntries((Object.keys(fields) as Name[]).map(name => [name, body[name]])) as Pick<T, Name>)
 
 /** No answer has more tokens than this. */
 const LARGEST_COUNT = 1_000_000_000
@@ -88,3 +99,9 @@ const exactly = (_: string, value: unknown, { source }: { source?: string }): un
   typeof value === 'number' && !Number.isSafeInteger(value) && source !== undefined && LONG_INTEGER.test(source)
     ? (JSON as unknown as { rawJSON(source: string): unknown }).rawJSON(source)
     : value
+
+/**
+ * Whether this is an integer that `parseExact` has kept: to be written as it is, and not looked
+ * into.
+ */
+export const isRawJson = (value: unknown): boolean => (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)

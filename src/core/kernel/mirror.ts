@@ -1,24 +1,31 @@
-/** Reads everything that a mirror shows, by its name there. */
-export type Read<Value> = () => Promise<Map<string, Value>>
+/** What a mirror shows, and whom it tells. */
+export interface Reflection<Value> {
+  /** Reads everything from the store. The values are taken in the same step that shows them. */
+  read(): Promise<Iterable<Value>>
+  /** The name of a value, which never changes. */
+  nameOf(value: NoInfer<Value>): string
+  /** Is called after every change, so that what is made of the values can be made anew. */
+  onChange?(): void
+}
 
 /**
- * What a store remembers of one noun, in memory by its name, so that no request reads a database. Whoever writes to the store sets it
- * here too; what is made of it elsewhere is told by `changed`, whatever the change was.
+ * What a store remembers of one noun, in memory by its name, so that no request reads a database.
+ * Whoever writes to the store sets it here too.
  */
 export class Mirror<Value> {
-  readonly #read: Read<Value>
-  readonly #changed: () => void
-  #values: Map<string, Value>
+  readonly #reflection: Reflection<Value>
+  #values = new Map<string, Value>()
 
-  private constructor(values: Map<string, Value>, read: Read<Value>, changed: () => void) {
-    this.#values = values
-    this.#read = read
-    this.#changed = changed
+  /** An empty mirror: `reload` fills it. */
+  constructor(reflection: Reflection<Value>) {
+    this.#reflection = reflection
   }
 
-  /** A mirror of what the store has. */
-  static async open<Value>(read: Read<Value>, changed: () => void = () => undefined): Promise<Mirror<Value>> {
-    return new Mirror(await read(), read, changed)
+  /** Opens a mirror of what the store has. */
+  static async open<Value>(reflection: Reflection<Value>): Promise<Mirror<Value>> {
+    const mirror = new Mirror(reflection)
+    await mirror.reload()
+    return mirror
   }
 
   get size(): number {
@@ -41,9 +48,27 @@ export class Mirror<Value> {
     return this.#values.values()
   }
 
-  set(name: string, value: Value): void {
-    this.#values.set(name, value)
+  /** Lists the values that are meant. */
+  where(isMeant: (value: Value) => boolean): Value[] {
+    return [...this.values()].filter(isMeant)
+  }
+
+  set(value: Value): void {
+    this.#values.set(this.#reflection.nameOf(value), value)
     this.#changed()
+  }
+
+  /**
+   * Writes a change to the store, then applies it to the value as it is by then: another change may
+   * have come while the store was writing. Returns undefined where the value has gone meanwhile.
+   */
+  async change(name: string, apply: (now: Value) => Value, write: () => Promise<void>): Promise<Value | undefined> {
+    await write()
+    const now = this.#values.get(name)
+    if (now === undefined) return undefined
+    const changed = apply(now)
+    this.set(changed)
+    return changed
   }
 
   delete(name: string): void {
@@ -51,24 +76,44 @@ export class Mirror<Value> {
     this.#changed()
   }
 
-  /** Deletes those that are meant, and gives them back. */
+  /** Deletes the values that are meant, and returns them. */
   deleteWhere(isMeant: (value: Value) => boolean): Value[] {
-    const meant = [...this.#values].filter(([, value]) => isMeant(value))
-    for (const [name] of meant) this.#values.delete(name)
+    const meant = this.where(isMeant)
+    for (const value of meant) this.#values.delete(this.#reflection.nameOf(value))
     if (meant.length > 0) this.#changed()
-    return meant.map(([, value]) => value)
+    return meant
   }
 
-  /** Reads everything anew, for what another process has changed. What this process changes meanwhile is kept: the reading may be older. */
+  /** Puts these in the place of all that is there, in one step. */
+  replaceAll(values: Iterable<Value>): void {
+    this.#values = this.#named(values)
+    this.#changed()
+  }
+
+  /**
+   * Reads everything anew, for what another process has changed. What this process changes
+   * meanwhile is kept: the reading may be older.
+   */
   async reload(): Promise<void> {
     const before = new Map(this.#values)
-    const read = await this.#read()
+    const read = this.#named(await this.#reflection.read())
     this.#values = withChanges(read, before, this.#values)
     this.#changed()
   }
+
+  #named(values: Iterable<Value>): Map<string, Value> {
+    return new Map(Array.from(values, value => [this.#reflection.nameOf(value), value]))
+  }
+
+  #changed(): void {
+    this.#reflection.onChange?.()
+  }
 }
 
-/** What was read, and over it what has changed since `before`; `now` is the memory as it is after the reading. */
+/**
+ * What was read, and over it what has changed since `before`; `now` is the memory after the
+ * reading.
+ */
 function withChanges<Value>(read: Map<string, Value>, before: Map<string, Value>, now: Map<string, Value>): Map<string, Value> {
   for (const [name, value] of now) if (before.get(name) !== value) read.set(name, value)
   for (const name of before.keys()) if (!now.has(name)) read.delete(name)

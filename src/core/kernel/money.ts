@@ -6,6 +6,9 @@
 const NANO = 1_000_000_000n
 const ATTO_PER_NANO = 1_000_000_000n
 
+/** The most USD that a body may name: as nano-dollars it fits 64 bits, with room to add. */
+export const MOST_USD = 1_000_000_000
+
 /** USD as JSON has it → nano-dollars, rounded half up at the ninth digit. */
 export const nanosOf = (usd: number): bigint => decimal(usd, 9)
 

@@ -1,6 +1,7 @@
 import { FormatRegistry, Kind, type Static, type TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import type { ValueError, ValueErrorIterator } from '@sinclair/typebox/errors'
+import { isRawJson } from './json.ts'
 
 /** One place in a value that does not fit its schema. `path` is dotted: `messages.0.role`. */
 export interface Misfit {
@@ -57,9 +58,6 @@ export function nameOf(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array'
   return typeof value === 'string' ? (value === '' ? 'an empty string' : 'a string') : 'an object'
 }
-
-// An integer that JavaScript would round, as `parseExact` keeps it.
-const isRawJson = (value: unknown): boolean => (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)
 
 function checker(schema: TSchema): TypeCheck<TSchema> {
   const known = compiled.get(schema)

@@ -1,9 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
-import { type AuditEntry, auditEntry } from '../identity/audit.ts'
+import { byId, defineAudit } from '../identity/audit/entry.ts'
+import type { AuditEntry } from '../identity/audit.ts'
 import { mustManageAll } from '../identity/management.ts'
-import { nanosOf, usdOf } from '../kernel/money.ts'
+import { isoNow } from '../kernel/clock.ts'
+import { MOST_USD, nanosOf, usdOf } from '../kernel/money.ts'
+import { PAGE_SIZE, PageQuery } from '../kernel/pages.ts'
 import type { Bound } from './ledger.ts'
 import type { LedgerWorld } from './world.ts'
 
@@ -27,19 +30,15 @@ export interface CreditStore {
 
 /** What the terminal takes: credits are added nowhere else. */
 export const NewCredit = Type.Object({
-  amount: Type.Number({ minimum: -1_000_000_000, maximum: 1_000_000_000, description: 'USD; negative to correct' }),
+  amount: Type.Number({ minimum: -MOST_USD, maximum: MOST_USD, description: 'USD; negative to correct' }),
   note: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
 })
 export type NewCredit = Static<typeof NewCredit>
 
 /** Which of them the terminal lists. */
-export const CreditQuery = Type.Object({
-  offset: Type.Optional(Type.Integer({ minimum: 0 })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
-})
+export const CreditQuery = PageQuery
 export type CreditQuery = Static<typeof CreditQuery>
 
-const PAGE = 50
 /** All of them together, up or down: a sum of nano-dollars then fits 64 bits, even when two terminals add at once. */
 const MOST = nanosOf(4_000_000_000)
 
@@ -54,22 +53,20 @@ export async function addCredit(gateway: LedgerWorld, actor: Actor, { amount: us
   mustManageAll(gateway, actor)
   const amount = nanosOf(usd)
   if (amount === 0n) throw invalid('amount: expected at least a nano-dollar', 'amount')
-  const created_at = gateway.clock.now().toISOString()
   if (isTooMuch((await gateway.store.credits.total()) + amount)) throw invalid('amount: expected one that leaves a plausible sum', 'amount')
-  const credit: Credit = { id: gateway.ids.uuid(), created_at, amount, note: note ?? null, user_id: actor.user_id }
-  const entry = auditEntry(gateway, actor, 'credits.create', { id: credit.id, workspace_id: null }, null, credit)
-  await gateway.store.credits.insert(credit, entry)
+  const credit: Credit = { id: gateway.ids.uuid(), created_at: isoNow(gateway), amount, note: note ?? null, user_id: actor.user_id }
+  await gateway.store.credits.insert(credit, auditCredit(gateway, actor, null, credit))
   await reloadCredits(gateway)
-  return { data: shownCredit(credit) }
+  return { data: showCredit(credit) }
 }
 
 const isTooMuch = (sum: bigint) => sum > MOST || sum < -MOST
 
 /** What was paid in, the newest first. Throws 403 as `getCredits` does. */
-export async function listCredits(gateway: LedgerWorld, actor: Actor, { offset = 0, limit = PAGE }: CreditQuery) {
+export async function listCredits(gateway: LedgerWorld, actor: Actor, { offset = 0, limit = PAGE_SIZE }: CreditQuery) {
   mustManageAll(gateway, actor)
   const { credits, count } = await gateway.store.credits.page(offset, limit)
-  return { data: credits.map(shownCredit), total_count: count }
+  return { data: credits.map(showCredit), total_count: count }
 }
 
 /**
@@ -88,4 +85,6 @@ export async function reloadCredits(gateway: LedgerWorld): Promise<void> {
   gateway.memory.policies.clear()
 }
 
-const shownCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: usdOf(amount) })
+const showCredit = ({ amount, ...credit }: Credit) => ({ ...credit, amount: usdOf(amount) })
+
+const auditCredit = defineAudit<Credit>('credits', { identify: byId })

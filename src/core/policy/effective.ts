@@ -7,7 +7,7 @@ import type { Account, Bound } from '../ledger/ledger.ts'
 import { assignedTo } from './assignments.ts'
 import { workspaceBounds } from './budgets.ts'
 import { type FilterRule, type Filters, openFilters } from './filters.ts'
-import type { Guardrail } from './guardrails.ts'
+import type { Guardrail } from './guardrails/store.ts'
 import { type Rule, rulesOf } from './rules.ts'
 import type { PolicyWorld } from './world.ts'
 

@@ -1,7 +1,7 @@
 import type { Catalog, Endpoint, EndpointRule } from '../catalog/models.ts'
 import { sumPrices } from '../catalog/prices.ts'
 import { slugsOfCalled } from '../catalog/providers/called.ts'
-import type { Guardrail } from './guardrails.ts'
+import type { Guardrail } from './guardrails/store.ts'
 import type { PolicyWorld } from './world.ts'
 import { isRetained, ZDR_GROUPS } from './zdr.ts'
 

@@ -1,17 +1,17 @@
 import type { CatalogWorld } from '../catalog/world.ts'
 import type { Mirror } from '../kernel/mirror.ts'
 import type { LedgerWorld } from '../ledger/world.ts'
-import type { Assignment, AssignmentStore } from './assignments.ts'
-import type { Budget, BudgetStore } from './budgets.ts'
+import type { Assignment, AssignmentStore } from './assignments/store.ts'
+import type { Budget, BudgetStore } from './budgets/store.ts'
 import type { Policy } from './effective.ts'
-import type { Guardrail, GuardrailStore } from './guardrails.ts'
+import type { Guardrail, GuardrailStore } from './guardrails/store.ts'
 
 /** What this wing reaches for. */
 export interface PolicyWorld extends CatalogWorld, LedgerWorld {
   catalog: CatalogWorld['catalog']
   store: CatalogWorld['store'] & LedgerWorld['store'] & { budgets: BudgetStore; guardrails: GuardrailStore; assignments: AssignmentStore }
   memory: CatalogWorld['memory'] & {
-    budgets: Mirror<Budget[]>
+    budgets: Mirror<Budget>
     guardrails: Mirror<Guardrail>
     assignments: Mirror<Assignment>
     policies: Map<string, Policy>

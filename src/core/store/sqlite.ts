@@ -1,22 +1,9 @@
 import { Database } from 'bun:sqlite'
 import { Kysely, SqliteDialect } from 'kysely'
-import type { Owner } from '../identity/workspaces.ts'
-import { assignmentStore } from './sqlite/assignments.ts'
-import { auditStore } from './sqlite/audit.ts'
-import { budgetStore } from './sqlite/budgets.ts'
-import { byokStore } from './sqlite/byok.ts'
-import { creditStore } from './sqlite/credits.ts'
-import { generationStore } from './sqlite/generations.ts'
-import { guardrailStore } from './sqlite/guardrails.ts'
-import { keyStore } from './sqlite/keys.ts'
-import { ledgerStore } from './sqlite/ledger.ts'
-import { memberStore } from './sqlite/members.ts'
+import type { Owner } from '../identity/workspaces/store.ts'
+import { openStores } from './sqlite/contents.ts'
 import { migrate } from './sqlite/migrations.ts'
-import { outboxStore } from './sqlite/outbox.ts'
-import { presetStore } from './sqlite/presets.ts'
-import { scimStore } from './sqlite/scim.ts'
 import type { Tables } from './sqlite/tables.ts'
-import { workspaceStore } from './sqlite/workspaces.ts'
 import { writer } from './sqlite/write.ts'
 import type { Store } from './store.ts'
 
@@ -43,22 +30,8 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
   }
   db.run(`pragma busy_timeout = ${patience}`)
   const kysely = new Kysely<Tables>({ dialect: new SqliteDialect({ database: adapter(db) }) })
-  const write = writer(db)
   return {
-    keys: keyStore(kysely, write),
-    byok: byokStore(kysely, write),
-    workspaces: workspaceStore(kysely, write),
-    members: memberStore(kysely, write),
-    scim: scimStore(kysely, write),
-    budgets: budgetStore(kysely, write),
-    presets: presetStore(kysely, write),
-    audit: auditStore(kysely),
-    credits: creditStore(kysely, write),
-    guardrails: guardrailStore(kysely, write),
-    assignments: assignmentStore(kysely, write),
-    ledger: ledgerStore(kysely, db),
-    generations: generationStore(kysely, db),
-    outbox: outboxStore(kysely, write),
+    ...openStores(db, kysely, writer(db)),
     owner: candidate => ownerOf(kysely, candidate),
     version: versionReader(db),
     close: async () => db.close(),

@@ -1,10 +1,5 @@
-import {
-  BudgetInput,
-  deleteBudget,
-  getBudget,
-  listBudgets,
-  setBudget,
-} from '../../core/policy/budgets.ts'
+import { BudgetInput } from '../../core/policy/budgets/schema.ts'
+import { deleteBudget, getBudget, listBudgets, setBudget } from '../../core/policy/budgets.ts'
 import { defineResource, route } from '../resource.ts'
 
 const params = {

@@ -1,11 +1,9 @@
+import { ByokChange, ByokQuery, NewByokKey } from '../../core/catalog/byok/schema.ts'
 import {
-  ByokChange,
-  ByokQuery,
   createByokKey,
   deleteByokKey,
   getByokKey,
   listByokKeys,
-  NewByokKey,
   updateByokKey,
 } from '../../core/catalog/byok.ts'
 import { defineResource, route } from '../resource.ts'

@@ -1,22 +1,23 @@
+import { KeyNames, MemberNames } from '../../core/policy/assignments/schema.ts'
 import {
   assignKeys,
   assignMembers,
-  KeyNames,
   listKeyAssignments,
   listMemberAssignments,
-  MemberNames,
   unassignKeys,
   unassignMembers,
 } from '../../core/policy/assignments.ts'
 import {
-  createGuardrail,
-  deleteGuardrail,
   GuardrailChange,
   GuardrailPage,
   GuardrailQuery,
+  NewGuardrail,
+} from '../../core/policy/guardrails/schema.ts'
+import {
+  createGuardrail,
+  deleteGuardrail,
   getGuardrail,
   listGuardrails,
-  NewGuardrail,
   updateGuardrail,
 } from '../../core/policy/guardrails.ts'
 import { defineResource, route } from '../resource.ts'

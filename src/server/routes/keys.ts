@@ -1,13 +1,5 @@
-import {
-  createKey,
-  deleteKey,
-  getKey,
-  KeyChange,
-  KeyQuery,
-  listKeys,
-  NewKey,
-  updateKey,
-} from '../../core/identity/keys.ts'
+import { KeyChange, KeyQuery, NewKey } from '../../core/identity/keys/schema.ts'
+import { createKey, deleteKey, getKey, listKeys, updateKey } from '../../core/identity/keys.ts'
 import { defineResource, route } from '../resource.ts'
 
 const params = { hash: 'The key’s hash: lowercase hexadecimal SHA-256 of the key' }

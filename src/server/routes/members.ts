@@ -1,9 +1,8 @@
+import { MemberIds, MemberQuery } from '../../core/identity/members/schema.ts'
 import {
   addWorkspaceMembers,
   listMembers,
   listWorkspaceMembers,
-  MemberIds,
-  MemberQuery,
   removeWorkspaceMembers,
 } from '../../core/identity/workspace-members.ts'
 import { defineResource, route } from '../resource.ts'

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
-import { createPreset, getPreset, getPresetVersion, listPresets, listPresetVersions, PresetQuery } from '../../core/catalog/presets.ts'
+import { PresetQuery } from '../../core/catalog/presets/schema.ts'
+import { createPreset, getPreset, getPresetVersion, listPresets, listPresetVersions } from '../../core/catalog/presets.ts'
 import { makeDraft } from '../../core/dialects/presets.ts'
 import { presetForms } from '../../core/dialects/registry.ts'
 import type { Gateway } from '../../core/gateway.ts'

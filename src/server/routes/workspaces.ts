@@ -1,13 +1,15 @@
 import {
+  NewWorkspace,
+  WorkspaceChange,
+  WorkspaceDeletion,
+  WorkspaceQuery,
+} from '../../core/identity/workspaces/schema.ts'
+import {
   createWorkspace,
   deleteWorkspace,
   getWorkspace,
   listWorkspaces,
-  NewWorkspace,
   updateWorkspace,
-  WorkspaceChange,
-  WorkspaceDeletion,
-  WorkspaceQuery,
 } from '../../core/identity/workspaces.ts'
 import { defineResource, route } from '../resource.ts'
 

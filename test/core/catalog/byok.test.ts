@@ -4,15 +4,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PUBLIC_PROVIDERS } from '../../../src/core/catalog/byok/providers.data.ts'
-import {
-  byokKeysFor,
-  createByokKey,
-  deleteByokKey,
-  listByokKeys,
-  type NewByokKey,
-  stateOf,
-  updateByokKey,
-} from '../../../src/core/catalog/byok.ts'
+import type { NewByokKey } from '../../../src/core/catalog/byok/schema.ts'
+import { byokKeysFor, createByokKey, deleteByokKey, listByokKeys, stateOf, updateByokKey } from '../../../src/core/catalog/byok.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
@@ -122,7 +115,7 @@ describe('POST /byok', () => {
   ])('refuses %s with 400, names the field, and repeats nothing', async (_, more, field) => {
     const { status, json } = await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, ...more } })
     expect([status, json.error.metadata.field]).toEqual([400, field])
-    expect(gateway.memory.byok.values()).toEqual([])
+    expect([...gateway.memory.byok.values()]).toEqual([])
   })
 
   test('an API key that was disabled is none that a provider key may be for', async () => {
@@ -141,7 +134,7 @@ describe('POST /byok', () => {
     }
     expect(await refusal(data.hash)).toEqual(await refusal('0'.repeat(64)))
     expect((await refusal(data.hash))[0]).toBe(400)
-    expect(gateway.memory.byok.values()).toEqual([])
+    expect([...gateway.memory.byok.values()]).toEqual([])
   })
 })
 

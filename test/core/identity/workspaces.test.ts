@@ -10,13 +10,8 @@ import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
 import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, deleteKey, listKeys, updateKey } from '../../../src/core/identity/keys.ts'
-import {
-  createWorkspace,
-  deleteWorkspace,
-  getWorkspace,
-  type NewWorkspace,
-  updateWorkspace,
-} from '../../../src/core/identity/workspaces.ts'
+import type { NewWorkspace } from '../../../src/core/identity/workspaces/schema.ts'
+import { createWorkspace, deleteWorkspace, getWorkspace, updateWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
 import { apiOf, refusal, trailOf } from '../../support/api.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
@@ -238,9 +233,9 @@ describe('E13 DELETE /workspaces/{id}', () => {
     const again = await another()
     for (const one of [gateway, again]) {
       expect([...one.memory.workspaces.keys()]).toEqual([here])
-      expect([...one.memory.budgets.keys()]).toEqual([here])
+      expect([...one.memory.budgets.keys()]).toEqual([`${here} monthly`])
       expect([...one.memory.presets.keys()]).toEqual([`${here}/writer`])
-      expect(one.memory.byok.values().map(({ key }) => key.workspace_id)).toEqual([here])
+      expect([...one.memory.byok.values()].map(({ key }) => key.workspace_id)).toEqual([here])
       expect(await one.store.members.inWorkspace(id)).toEqual([])
       expect(await one.store.members.inWorkspace(here)).toHaveLength(1)
     }

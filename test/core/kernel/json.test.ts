@@ -4,11 +4,13 @@ import {
   countWithin,
   defined,
   isObject,
+  isRawJson,
   member,
   objects,
   own,
   parseExact,
   parseObject,
+  pickGiven,
   text,
 } from '../../../src/core/kernel/json.ts'
 
@@ -67,4 +69,15 @@ test('a part is no larger than its whole', () => {
 
 test('members without a value are left out, null is one', () => {
   expect(Object.keys(defined({ a: 0, b: null, c: undefined, d: '' }))).toEqual(['a', 'b', 'd'])
+})
+
+test('of a body only the fields that are asked for are picked, and only those that have a value', () => {
+  const body: { name?: string | null; slug?: string; admin?: boolean } = { name: null, admin: true }
+  expect(pickGiven(body, { name: 'a schema', slug: 'another' })).toEqual({ name: null })
+  expect(pickGiven({ name: undefined, other: 1 }, { name: 'a schema' })).toEqual({})
+})
+
+test('an integer that is kept exactly is told from other values', () => {
+  const { long } = parseExact('{"long":12345678901234567890}') as { long: unknown }
+  expect([isRawJson(long), isRawJson({}), isRawJson(1), isRawJson(null)]).toEqual([true, false, false, false])
 })

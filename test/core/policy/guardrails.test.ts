@@ -10,7 +10,8 @@ import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
-import { createGuardrail, deleteGuardrail, type NewGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
+import type { NewGuardrail } from '../../../src/core/policy/guardrails/schema.ts'
+import { createGuardrail, deleteGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { apiOf } from '../../support/api.ts'
 import { otherWorkspace, type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 

@@ -111,10 +111,10 @@ async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]):
   for (const [i, one] of given.entries()) {
     if (!one) continue
     const record = { id: ids[i] ?? '', workspace_id: actor.workspace_id, name: 'g', revision: 1, created_at: '', updated_at: null }
-    gateway.memory.guardrails.set(record.id, { ...NOTHING, ...(await fieldsOf(gateway, one)), ...record })
+    gateway.memory.guardrails.set({ ...NOTHING, ...(await fieldsOf(gateway, one)), ...record })
   }
   const assigned = (kind: 'key' | 'member', assignee: string, guardrail_id: string) =>
-    gateway.memory.assignments.set(`${kind} ${assignee}`, {
+    gateway.memory.assignments.set({
       id: guardrail_id,
       guardrail_id,
       kind,

@@ -8,7 +8,8 @@ import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail
 import { planRoute } from '../../../src/core/inference/plan.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import { policyFor } from '../../../src/core/policy/effective.ts'
-import { deleteGuardrail, type GuardrailChange, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
+import type { GuardrailChange } from '../../../src/core/policy/guardrails/schema.ts'
+import { deleteGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
 import { textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 

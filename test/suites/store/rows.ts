@@ -1,8 +1,9 @@
 import { GatewayError } from '../../../src/core/errors.ts'
-import type { Disabling, Key } from '../../../src/core/identity/keys.ts'
-import type { Member, WorkspaceMember } from '../../../src/core/identity/members.ts'
-import { firstWorkspace, type Workspace } from '../../../src/core/identity/workspaces.ts'
-import type { Budget } from '../../../src/core/policy/budgets.ts'
+import type { Disabling, Key } from '../../../src/core/identity/keys/store.ts'
+import type { Member, WorkspaceMember } from '../../../src/core/identity/members/store.ts'
+import type { Workspace } from '../../../src/core/identity/workspaces/store.ts'
+import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import type { Budget } from '../../../src/core/policy/budgets/store.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import { told } from '../../support/audit.ts'
 

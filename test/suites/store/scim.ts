@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import type { Member } from '../../../src/core/identity/members.ts'
+import type { Member } from '../../../src/core/identity/members/store.ts'
 import type { ScimGroup } from '../../../src/core/identity/scim/groups.ts'
 import type { Difference, Mover } from '../../../src/core/identity/scim/memberships.ts'
-import type { ScimUser } from '../../../src/core/identity/scim/users.ts'
+import type { ScimUser } from '../../../src/core/identity/scim/users/store.ts'
 import { told } from '../../support/audit.ts'
 import {
   CREATED,

@@ -1,4 +1,5 @@
-import { type BudgetStore, mustDecrease } from '../../../src/core/policy/budgets.ts'
+import type { BudgetStore } from '../../../src/core/policy/budgets/store.ts'
+import { mustDecrease } from '../../../src/core/policy/budgets.ts'
 import { addAudit } from './audit.ts'
 import { mustBeThere } from './checks.ts'
 import type { Connection } from './memory.ts'

@@ -1,6 +1,6 @@
 import { conflict } from '../../../src/core/errors.ts'
-import type { Disabling } from '../../../src/core/identity/keys.ts'
-import type { Member, MemberStore, Membership, WorkspaceMember } from '../../../src/core/identity/members.ts'
+import type { Disabling } from '../../../src/core/identity/keys/store.ts'
+import type { Member, MemberStore, Membership, WorkspaceMember } from '../../../src/core/identity/members/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'

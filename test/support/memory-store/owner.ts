@@ -1,4 +1,4 @@
-import type { Owner } from '../../../src/core/identity/workspaces.ts'
+import type { Owner } from '../../../src/core/identity/workspaces/store.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import type { Connection } from './memory.ts'
 

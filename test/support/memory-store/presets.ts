@@ -1,4 +1,4 @@
-import type { PresetStore, PresetVersion } from '../../../src/core/catalog/presets.ts'
+import type { PresetStore, PresetVersion } from '../../../src/core/catalog/presets/store.ts'
 import { parseObject } from '../../../src/core/kernel/json.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'

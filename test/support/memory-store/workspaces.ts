@@ -1,6 +1,6 @@
 import { conflict, invalid } from '../../../src/core/errors.ts'
-import type { Disabling, Key } from '../../../src/core/identity/keys.ts'
-import type { Workspace, WorkspaceStore } from '../../../src/core/identity/workspaces.ts'
+import type { Disabling, Key } from '../../../src/core/identity/keys/store.ts'
+import type { Workspace, WorkspaceStore } from '../../../src/core/identity/workspaces/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeThere } from './checks.ts'
 import { removeGuardrail } from './guardrails.ts'

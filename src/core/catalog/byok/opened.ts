@@ -1,9 +1,11 @@
-import type { ByokKey } from '../byok.ts'
+import { Mirror } from '../../kernel/mirror.ts'
+import { compareTexts } from '../../kernel/sorting.ts'
 import type { Endpoint } from '../models.ts'
 import { publicSlugOf } from '../providers/called.ts'
 import type { Provider } from '../providers.ts'
 import type { CatalogWorld } from '../world.ts'
 import { providerWith } from './credential.ts'
+import type { ByokKey } from './store.ts'
 
 /** A key with what is in it, as calls use it. */
 export interface OpenedKey {
@@ -46,40 +48,46 @@ export const knownAs = ({ catalog }: CatalogWorld, provider: string): Provider[]
   [...catalog.providers.values()].filter(({ slug }) => publicSlugOf(slug) === provider)
 
 /** Every key, in memory, by its id and by its workspace. */
-export class OpenedKeys {
-  readonly #byId = new Map<string, OpenedKey>()
-  readonly #byWorkspace = new Map<string, OpenedKey[]>()
+export class OpenedKeys extends Mirror<OpenedKey> {
+  readonly #tell: (unreadable: ByokKey) => void
+  #byWorkspace: Map<string, OpenedKey[]> | undefined
 
-  get(id: string): OpenedKey | undefined {
-    return this.#byId.get(id)
-  }
-
-  values(): OpenedKey[] {
-    return [...this.#byId.values()]
+  /** Each key that cannot be opened, and could before or is new, is told of. */
+  constructor(read: () => Promise<Iterable<OpenedKey>>, tell: (unreadable: ByokKey) => void) {
+    super({
+      read,
+      nameOf: ({ key }) => key.id,
+      onChange: () => {
+        this.#byWorkspace = undefined
+      },
+    })
+    this.#tell = tell
   }
 
   /** The keys of a workspace, in the order in which they are tried. */
   of(workspace_id: string): OpenedKey[] {
+    this.#byWorkspace ??= this.#arrange()
     return this.#byWorkspace.get(workspace_id) ?? NONE
   }
 
-  set(one: OpenedKey): void {
-    this.#byId.set(one.key.id, one)
-    this.#arrange(one.key.workspace_id)
+  /** The keys that were sealed with another secret than this gateway has. They are not used. */
+  unreadable(): ByokKey[] {
+    return this.where(({ isReadable }) => !isReadable).map(({ key }) => key)
   }
 
-  delete(id: string): void {
-    const one = this.#byId.get(id)
-    this.#byId.delete(id)
-    if (one) this.#arrange(one.key.workspace_id)
+  override async reload(): Promise<void> {
+    const known = new Set(this.unreadable().map(({ sealed }) => sealed))
+    await super.reload()
+    for (const key of this.unreadable()) if (!known.has(key.sealed)) this.#tell(key)
   }
 
-  #arrange(workspace_id: string): void {
-    const own = this.values().filter(({ key }) => key.workspace_id === workspace_id)
-    this.#byWorkspace.set(workspace_id, own.sort(byTurn))
+  #arrange(): Map<string, OpenedKey[]> {
+    const keys = Map.groupBy(this.values(), ({ key }) => key.workspace_id)
+    for (const own of keys.values()) own.sort(byTurn)
+    return keys
   }
 }
 
 const NONE: OpenedKey[] = []
 
-const byTurn = ({ key: a }: OpenedKey, { key: b }: OpenedKey) => a.sort_order - b.sort_order || (a.id < b.id ? -1 : 1)
+const byTurn = ({ key: a }: OpenedKey, { key: b }: OpenedKey) => a.sort_order - b.sort_order || compareTexts(a.id, b.id)

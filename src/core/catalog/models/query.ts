@@ -1,22 +1,20 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { attosPerToken } from '../../kernel/money.ts'
+import { pageQuery } from '../../kernel/pages.ts'
+import { oneOf, TrueOrFalse } from '../../kernel/schema-builders.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { type Prices, sumPrices } from '../prices.ts'
 import { namesOf } from '../providers/called.ts'
 import { cheapest, tokenizerOf } from './shown.ts'
 
-const Word = <T extends string[]>(...words: [...T]) => Type.Union(words.map(word => Type.Literal(word)))
 const Amount = (description: string, maximum?: number) =>
   Type.Optional(Type.Number({ minimum: 0, description, ...(maximum === undefined ? {} : { maximum }) }))
 const Count = (minimum: number, description: string) => Type.Optional(Type.Integer({ minimum, description }))
 const List = (description: string) => Type.Optional(Type.String({ description }))
 
 /** Which page of a list. Without either the list is whole. */
-export const PageQuery = Type.Object({
-  offset: Type.Optional(Type.Integer({ minimum: 0 })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-})
+export const PageQuery = pageQuery(1000)
 export type PageQuery = Static<typeof PageQuery>
 
 const OUTPUTS = List('What comes out, one of these, separated by commas, or all; text when omitted')
@@ -54,9 +52,9 @@ export const ModelQuery = Type.Object({
   arch: List('The family, as in architecture.tokenizer: GPT, Claude, Llama'),
   model_authors: List('Authors, one of these'),
   providers: List('Providers by name or slug, one of these'),
-  distillable: Type.Optional(Word('true', 'false')),
-  zdr: Type.Optional(Word('true')),
-  region: Type.Optional(Word('eu', 'us')),
+  distillable: Type.Optional(TrueOrFalse),
+  zdr: Type.Optional(oneOf('true')),
+  region: Type.Optional(oneOf('eu', 'us')),
   min_age_days: Count(0, 'Days since its release'),
   max_age_days: Count(0, 'Days since its release'),
   min_intelligence_index: Amount(UNMEASURED),

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { configOf, type Draft } from '../../catalog/presets.ts'
+import { configOf, type Draft } from '../../catalog/presets/draft.ts'
 import { open } from '../../kernel/schema-builders.ts'
 import type { PresetForm } from '../dialect.ts'
 import { caching } from '../schema.ts'

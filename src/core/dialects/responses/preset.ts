@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { configOf, type Draft } from '../../catalog/presets.ts'
+import { configOf, type Draft } from '../../catalog/presets/draft.ts'
 import { isObject } from '../../kernel/json.ts'
 import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { ChatRequest } from '../chat/schema.ts'

@@ -1,11 +1,15 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { conflict, notFound } from '../../errors.ts'
+import { conflict, requireFound } from '../../errors.ts'
+import { isoNow } from '../../kernel/clock.ts'
+import { PAGE_SIZE } from '../../kernel/pages.ts'
+import { oneOf, TrueOrFalse, Uuid } from '../../kernel/schema-builders.ts'
 import type { Actor } from '../actor.ts'
-import { type AuditEntry, auditEntry } from '../audit.ts'
+import { byId, defineAudit } from '../audit/entry.ts'
+import type { AuditEntry } from '../audit.ts'
 import { mustManageAll } from '../management.ts'
-import type { WorkspaceMember } from '../members.ts'
+import type { WorkspaceMember } from '../members/store.ts'
 import { organizationId } from '../organization.ts'
-import { PAGE, type ScimPage } from '../scim.ts'
+import type { ScimPage } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
 import { keeperFor, type Mover, moverFor } from './memberships.ts'
 
@@ -42,11 +46,10 @@ export interface Created {
   entry: AuditEntry | null
 }
 
-const Role = Type.Union([Type.Literal('admin'), Type.Literal('member')])
-const Id = Type.String({ format: 'uuid' })
+const Role = oneOf('admin', 'member')
 
 /** The body of E1, `POST /scim/group-mappings`. */
-export const NewGroupMapping = Type.Object({ scim_group_id: Id, workspace_id: Id, role: Role })
+export const NewGroupMapping = Type.Object({ scim_group_id: Uuid, workspace_id: Uuid, role: Role })
 export type NewGroupMapping = Static<typeof NewGroupMapping>
 
 /** The body of `PATCH /scim/group-mappings/{id}`. */
@@ -54,7 +57,7 @@ export const GroupMappingChange = Type.Object({ role: Role })
 export type GroupMappingChange = Static<typeof GroupMappingChange>
 
 /** The query of `DELETE /scim/group-mappings/{id}`: what becomes of the members has to be said. */
-export const GroupMappingDeletion = Type.Object({ keep_members: Type.Union([Type.Literal('true'), Type.Literal('false')]) })
+export const GroupMappingDeletion = Type.Object({ keep_members: TrueOrFalse })
 export type GroupMappingDeletion = Static<typeof GroupMappingDeletion>
 
 /**
@@ -64,9 +67,9 @@ export type GroupMappingDeletion = Static<typeof GroupMappingDeletion>
 export async function createGroupMapping(gateway: IdentityWorld, actor: Actor, input: NewGroupMapping) {
   mustManageAll(gateway, actor)
   const { scim_group_id, workspace_id, role } = input
-  const now = gateway.clock.now().toISOString()
+  const now = isoNow(gateway)
   const mapping = { id: gateway.ids.uuid(), scim_group_id, workspace_id, role, created_at: now, updated_at: now }
-  const entry = entryOf(gateway, actor, 'scim_group_mappings.create', null, mapping)
+  const entry = auditMapping(gateway, actor, null, mapping)
   const decide = (there: GroupMapping | undefined): Created => {
     if (there && there.role !== role) throw conflict('This group already has another role in this workspace')
     return there ? { mapping: there, entry: null } : { mapping, entry }
@@ -76,7 +79,7 @@ export async function createGroupMapping(gateway: IdentityWorld, actor: Actor, i
 }
 
 /** One page of the mappings, the oldest first. Throws 403. */
-export async function listGroupMappings(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE }: ScimPage) {
+export async function listGroupMappings(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE_SIZE }: ScimPage) {
   mustManageAll(gateway, actor)
   const { mappings } = gateway.store.scim
   const page = await mappings.page(offset, limit)
@@ -91,8 +94,8 @@ export const getGroupMapping = async (gateway: IdentityWorld, actor: Actor, id: 
 /** Gives a group another role in its workspace. Throws 403, and 404. */
 export async function updateGroupMapping(gateway: IdentityWorld, actor: Actor, id: string, { role }: GroupMappingChange) {
   const mapping = await mappingOf(gateway, actor, id)
-  const changed = { ...mapping, role, updated_at: gateway.clock.now().toISOString() }
-  const entry = entryOf(gateway, actor, 'scim_group_mappings.update', mapping, changed)
+  const changed = { ...mapping, role, updated_at: isoNow(gateway) }
+  const entry = auditMapping(gateway, actor, mapping, changed)
   await gateway.store.scim.mappings.update(changed, entry, moverFor(gateway, actor))
   return { data: shown(gateway, changed) }
 }
@@ -103,7 +106,7 @@ export async function updateGroupMapping(gateway: IdentityWorld, actor: Actor, i
  */
 export async function deleteGroupMapping(gateway: IdentityWorld, actor: Actor, id: string, { keep_members }: GroupMappingDeletion) {
   const mapping = await mappingOf(gateway, actor, id)
-  const entry = entryOf(gateway, actor, 'scim_group_mappings.delete', mapping, null)
+  const entry = auditMapping(gateway, actor, mapping, null)
   const keep = keep_members === 'true' ? keeperFor(gateway, actor) : null
   await gateway.store.scim.mappings.remove(mapping, entry, moverFor(gateway, actor), keep)
   return { deleted: true as const }
@@ -111,20 +114,9 @@ export async function deleteGroupMapping(gateway: IdentityWorld, actor: Actor, i
 
 async function mappingOf(gateway: IdentityWorld, actor: Actor, id: string): Promise<GroupMapping> {
   mustManageAll(gateway, actor)
-  const mapping = await gateway.store.scim.mappings.byId(id)
-  if (!mapping) throw notFound('SCIM group mapping not found')
-  return mapping
+  return requireFound(await gateway.store.scim.mappings.byId(id), 'SCIM group mapping')
 }
 
 const shown = (gateway: IdentityWorld, mapping: GroupMapping) => ({ ...mapping, organization_id: organizationId(gateway) })
 
-function entryOf(
-  gateway: IdentityWorld,
-  actor: Actor,
-  action: string,
-  before: GroupMapping | null,
-  after: GroupMapping | null,
-): AuditEntry {
-  const { id = '', workspace_id = null } = after ?? before ?? {}
-  return auditEntry(gateway, actor, action, { id, workspace_id }, before, after)
-}
+const auditMapping = defineAudit<GroupMapping>('scim_group_mappings', { identify: byId })

@@ -1,10 +1,13 @@
-import { notFound } from '../../errors.ts'
+import { requireFound } from '../../errors.ts'
+import { isoNow } from '../../kernel/clock.ts'
 import { type Json, objects, text } from '../../kernel/json.ts'
+import { PAGE_SIZE } from '../../kernel/pages.ts'
 import type { Actor } from '../actor.ts'
-import { type AuditEntry, auditEntry } from '../audit.ts'
+import { byId, defineAudit } from '../audit/entry.ts'
+import type { AuditEntry } from '../audit.ts'
 import { mustManageAll } from '../management.ts'
 import { organizationId } from '../organization.ts'
-import { PAGE, type ScimPage } from '../scim.ts'
+import type { ScimPage } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
 import { type Mover, moverFor } from './memberships.ts'
 import { operationsOf, patched } from './patch.ts'
@@ -59,18 +62,16 @@ export interface ScimGroupStore {
 /** Makes a group. Names may be there twice: the id tells them apart. Throws 400 for what does not fit. */
 export async function createScimGroup(gateway: IdentityWorld, actor: Actor, body: unknown): Promise<ScimGroup> {
   const resource = resourceOf(GROUP, body)
-  const now = gateway.clock.now().toISOString()
+  const now = isoNow(gateway)
   const group = { id: gateway.ids.uuid(), ...namesOf(resource), version: 1, created_at: now, updated_at: now }
   const members = memberIds(resource)
-  await gateway.store.scim.groups.insert(group, members, entryOf(gateway, actor, 'scim_groups.create', null, told(group, [], members)))
+  await gateway.store.scim.groups.insert(group, members, auditGroup(gateway, actor, null, told(group, [], members)))
   return group
 }
 
 /** One group. Throws 404. */
 export async function getScimGroup({ store }: IdentityWorld, id: string): Promise<ScimGroup> {
-  const group = await store.scim.groups.byId(id)
-  if (!group) throw notFound('Group not found')
-  return group
+  return requireFound(await store.scim.groups.byId(id), 'Group')
 }
 
 /** Puts another resource in a group’s place, its members too. Throws 400, 404 and 412. */
@@ -97,8 +98,8 @@ async function changeGroup(
     const resource = next(groupResource(before, members))
     const after = memberIds(resource)
     if (isSame(before, members, resource, after)) return { group: before, members, entry: null }
-    const group = { ...before, ...namesOf(resource), version: before.version + 1, updated_at: gateway.clock.now().toISOString() }
-    return { group, members: after, entry: entryOf(gateway, actor, 'scim_groups.update', before, told(group, members, after)) }
+    const group = { ...before, ...namesOf(resource), version: before.version + 1, updated_at: isoNow(gateway) }
+    return { group, members: after, entry: auditGroup(gateway, actor, before, told(group, members, after)) }
   }
   return (await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))).group
 }
@@ -116,13 +117,13 @@ const isSame = (before: ScimGroup, members: string[], resource: Json, after: str
 export async function deleteScimGroup(gateway: IdentityWorld, actor: Actor, id: string, when: Precondition): Promise<void> {
   const decide = (before: ScimGroup, members: string[]): GroupChange<null> => {
     mustBeCurrent(when, before)
-    return { group: null, members: [], entry: entryOf(gateway, actor, 'scim_groups.delete', told(before, members, []), null) }
+    return { group: null, members: [], entry: auditGroup(gateway, actor, told(before, members, []), null) }
   }
   await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))
 }
 
 /** One page of the groups, the oldest first, as the management API shows them: `GET /scim/groups`. Throws 403. */
-export async function listScimGroups(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE }: ScimPage) {
+export async function listScimGroups(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE_SIZE }: ScimPage) {
   mustManageAll(gateway, actor)
   const { groups } = gateway.store.scim
   const organization_id = organizationId(gateway)
@@ -160,5 +161,4 @@ const isMissingIn = (ids: string[]) => {
   return (id: string) => !there.has(id)
 }
 
-const entryOf = (gateway: IdentityWorld, actor: Actor, action: string, before: ScimGroup | null, after: ScimGroup | null): AuditEntry =>
-  auditEntry(gateway, actor, action, { id: (after ?? before)?.id ?? '', workspace_id: null }, before, after)
+const auditGroup = defineAudit<ScimGroup>('scim_groups', { identify: byId })

@@ -1,6 +1,8 @@
 import type { Actor } from '../actor.ts'
 import type { AuditEntry } from '../audit.ts'
-import { newWorkspaceMember, type WorkspaceMember, workspaceMemberEntry } from '../members.ts'
+import type { WorkspaceMember } from '../members/store.ts'
+import { auditWorkspaceMember } from '../members/view.ts'
+import { newWorkspaceMember } from '../workspace-members.ts'
 import type { IdentityWorld } from '../world.ts'
 
 /** Where what the groups of a member give differs from how he is in a workspace. */
@@ -28,12 +30,11 @@ export const moverFor =
   (gateway: IdentityWorld, actor: Actor): Mover =>
   ({ workspace_id, user_id, granted, current }) => {
     const after = granted && { ...(current ?? newWorkspaceMember(gateway, workspace_id, user_id)), role: granted, source: 'scim' as const }
-    const verb = after ? (current ? 'update' : 'add') : 'remove'
-    return { after, entry: workspaceMemberEntry(gateway, actor, `workspace_members.${verb}`, current, after) }
+    return { after, entry: auditWorkspaceMember(gateway, actor, current, after) }
   }
 
 /** Who is left in a workspace by hand when a mapping goes, with the entry that tells of it. */
 export const keeperFor =
   (gateway: IdentityWorld, actor: Actor) =>
   (current: WorkspaceMember): AuditEntry =>
-    workspaceMemberEntry(gateway, actor, 'workspace_members.update', current, { ...current, source: 'manual' })
+    auditWorkspaceMember(gateway, actor, current, { ...current, source: 'manual' })

@@ -5,7 +5,7 @@ import { groupResource, type MemberOfGroup, type ScimGroup } from './groups.ts'
 import { knownBy, mentions, paged, type Query, sorted, wanted } from './query.ts'
 import { projected } from './resource.ts'
 import { GROUP, USER } from './schemas.data.ts'
-import type { GroupOfUser, ScimUser } from './users.ts'
+import type { GroupOfUser, ScimUser } from './users/store.ts'
 import { tagOf } from './version.ts'
 
 /** Users as they are shown, with their groups. `base` is where SCIM is, without a slash at its end. */

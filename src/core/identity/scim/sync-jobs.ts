@@ -1,7 +1,8 @@
-import { GatewayError, notFound } from '../../errors.ts'
-import { nextTurn } from '../../kernel/clock.ts'
+import { GatewayError, requireFound } from '../../errors.ts'
+import { isoNow, nextTurn } from '../../kernel/clock.ts'
 import type { Actor } from '../actor.ts'
-import { type AuditEntry, auditEntry } from '../audit.ts'
+import { byId, defineAudit } from '../audit/entry.ts'
+import type { AuditEntry } from '../audit.ts'
 import { mustManageAll } from '../management.ts'
 import type { IdentityWorld } from '../world.ts'
 import { type Mover, moverFor } from './memberships.ts'
@@ -50,27 +51,22 @@ export async function finishSyncJob(gateway: IdentityWorld, actor: Actor) {
 /** A job as it stands. One whose process has ended has failed. Throws 403, and 404. */
 export async function getSyncJob(gateway: IdentityWorld, actor: Actor, id: string) {
   mustManageAll(gateway, actor)
-  const job = await gateway.store.scim.jobs.byId(id)
-  if (!job) throw notFound('SCIM sync job not found')
+  const job = requireFound(await gateway.store.scim.jobs.byId(id), 'SCIM sync job')
   return { data: isAbandoned(job, gateway.clock.now()) ? await abandoned(gateway, job) : job }
 }
 
 async function queued(gateway: IdentityWorld, actor: Actor): Promise<SyncJob> {
   mustManageAll(gateway, actor)
-  const created_at = gateway.clock.now().toISOString()
   const nothing = { synced_groups: null, deleted_groups: null, error_message: null, started_at: null, finished_at: null }
-  const job: SyncJob = { id: gateway.ids.uuid(), status: 'queued', ...nothing, created_at }
-  await gateway.store.scim.jobs.insert(
-    job,
-    auditEntry(gateway, actor, 'scim_sync_jobs.create', { id: job.id, workspace_id: null }, null, job),
-  )
+  const job: SyncJob = { id: gateway.ids.uuid(), status: 'queued', ...nothing, created_at: isoNow(gateway) }
+  await gateway.store.scim.jobs.insert(job, auditJob(gateway, actor, null, job))
   return job
 }
 
 /** Does the work of a job and writes down how it ended. Never throws: nobody waits for it who could be told. */
 async function run(gateway: IdentityWorld, actor: Actor, id: string): Promise<void> {
   try {
-    await gateway.store.scim.jobs.update(id, { status: 'running', started_at: now(gateway) })
+    await gateway.store.scim.jobs.update(id, { status: 'running', started_at: isoNow(gateway) })
     const synced_groups = await applied(gateway, actor)
     // A group that the identity provider has deleted went at once, with all that it gave.
     await ended(gateway, id, { status: 'succeeded', synced_groups, deleted_groups: 0 })
@@ -97,13 +93,13 @@ async function abandoned(gateway: IdentityWorld, job: SyncJob): Promise<SyncJob>
   const change = {
     status: 'failed' as const,
     error_message: 'The gateway was stopped before the sync ended. Please start another.',
-    finished_at: now(gateway),
+    finished_at: isoNow(gateway),
   }
   await gateway.store.scim.jobs.update(job.id, change)
   return { ...job, ...change }
 }
 
 const ended = (gateway: IdentityWorld, id: string, change: Partial<SyncJob>) =>
-  gateway.store.scim.jobs.update(id, { ...change, finished_at: now(gateway) })
+  gateway.store.scim.jobs.update(id, { ...change, finished_at: isoNow(gateway) })
 
-const now = ({ clock }: IdentityWorld) => clock.now().toISOString()
+const auditJob = defineAudit<SyncJob>('scim_sync_jobs', { identify: byId })

@@ -1,8 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { denied, notFound, unauthenticated } from '../../errors.ts'
+import { denied, requireFound, unauthenticated } from '../../errors.ts'
+import { isoNow } from '../../kernel/clock.ts'
 import { type Actor, bearerOf, identify } from '../actor.ts'
-import { type AuditEntry, auditEntry } from '../audit.ts'
-import { hashOf, masked, withChecksum } from '../keys.ts'
+import { byId, defineAudit } from '../audit/entry.ts'
+import type { AuditEntry } from '../audit.ts'
+import { hashOf, masked, withChecksum } from '../keys/secret.ts'
 import { mustManageAll } from '../management.ts'
 import type { IdentityWorld } from '../world.ts'
 
@@ -40,9 +42,9 @@ export async function createScimToken(gateway: IdentityWorld, actor: Actor, { na
     label: masked(plaintext),
     hash: hashOf(plaintext),
     created_by: actor.user_id,
-    created_at: gateway.clock.now().toISOString(),
+    created_at: isoNow(gateway),
   }
-  await gateway.store.scim.tokens.insert(token, entryOf(gateway, actor, 'scim_tokens.create', null, token))
+  await gateway.store.scim.tokens.insert(token, auditToken(gateway, actor, null, token))
   return { data: shown(token), token: plaintext }
 }
 
@@ -55,9 +57,12 @@ export async function listScimTokens(gateway: IdentityWorld, actor: Actor) {
 /** Revokes a token: from the next request on it opens nothing, in whichever process. What came with it stays. Throws 403, and 404. */
 export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: string) {
   mustManageAll(gateway, actor)
-  const token = (await gateway.store.scim.tokens.all()).find(one => one.id === id)
-  if (!token) throw notFound('SCIM token not found')
-  await gateway.store.scim.tokens.remove(id, entryOf(gateway, actor, 'scim_tokens.revoke', token, null))
+  const tokens = await gateway.store.scim.tokens.all()
+  const token = requireFound(
+    tokens.find(one => one.id === id),
+    'SCIM token',
+  )
+  await gateway.store.scim.tokens.remove(id, auditToken(gateway, actor, token, null))
   return { deleted: true as const }
 }
 
@@ -75,5 +80,4 @@ export async function identifyScim(gateway: IdentityWorld, authorization: string
 
 const shown = ({ hash: _, ...token }: ScimToken) => token
 
-const entryOf = (gateway: IdentityWorld, actor: Actor, action: string, before: ScimToken | null, after: ScimToken | null): AuditEntry =>
-  auditEntry(gateway, actor, action, { id: (after ?? before)?.id ?? '', workspace_id: null }, before, after)
+const auditToken = defineAudit<ScimToken>('scim_tokens', { identify: byId, verbs: { delete: 'revoke' } })

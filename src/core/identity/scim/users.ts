@@ -1,73 +1,20 @@
-import { notFound } from '../../errors.ts'
-import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
+import { requireFound } from '../../errors.ts'
+import { isoNow } from '../../kernel/clock.ts'
+import { type Json, member, objects, text } from '../../kernel/json.ts'
 import type { Actor } from '../actor.ts'
-import { type AuditEntry, auditEntry } from '../audit.ts'
-import { type Disabling, disableKeys, disablingOf } from '../keys.ts'
-import { type Member, memberEntry } from '../members.ts'
+import { byId, defineAudit } from '../audit/entry.ts'
+import type { AuditEntry } from '../audit.ts'
+import { disableKeys, disablingOf } from '../keys/disabling.ts'
+import type { Member } from '../members/store.ts'
+import { auditMember } from '../members/view.ts'
 import type { IdentityWorld } from '../world.ts'
-import { type Mover, moverFor } from './memberships.ts'
+import { moverFor } from './memberships.ts'
 import { operationsOf, patched } from './patch.ts'
-import type { Known } from './query.ts'
 import { isConflict, refused, taken } from './refusal.ts'
 import { resourceOf } from './resource.ts'
 import { USER } from './schemas.data.ts'
+import type { MemberChange, Namesake, ScimUser, UserChange } from './users/store.ts'
 import { mustBeCurrent, type Precondition } from './version.ts'
-
-/** A member as the identity provider knows him. Times in ISO 8601. */
-export interface ScimUser {
-  id: string
-  /** The member that he is. */
-  user_id: string
-  /** Under the names of the schema, without what is computed. `active` is always there. */
-  resource: Json
-  /** Grows with every change. */
-  version: number
-  created_at: string
-  updated_at: string
-}
-
-/** A group that a user is in. */
-export interface GroupOfUser {
-  scim_user_id: string
-  group_id: string
-  display_name: string
-}
-
-/** What becomes of a member with his user: how he was, how he is, the keys that go out with him, and what is told of it. */
-export interface MemberChange {
-  before: Member | null
-  after: Member
-  keys: Disabling | null
-  entries: AuditEntry[]
-}
-
-/** What becomes of a user, null when he goes, and of the member that he is. Where nothing is told, nothing changes. */
-export interface UserChange<User extends ScimUser | null = ScimUser | null> {
-  user: User
-  member: MemberChange
-}
-
-/** A member with this address, and whether the identity provider knows him already. */
-export interface Namesake {
-  member: Member
-  isKnown: boolean
-}
-
-/**
- * Remembers users. A change is one transaction with everything that follows from it. Those who decide are asked within it: they throw
- * to leave all as it was, and may be asked twice.
- */
-export interface ScimUserStore {
-  byId(id: string): Promise<ScimUser | undefined>
-  /** Those that are so known, or all, the oldest first. */
-  find(known?: Known): Promise<ScimUser[]>
-  /** The groups of these users. */
-  groupsOf(ids: string[]): Promise<GroupOfUser[]>
-  /** A new one. Throws 409 `uniqueness` where another has his name or his address. */
-  insert(address: string, decide: (namesakes: Namesake[]) => UserChange<ScimUser>): Promise<UserChange<ScimUser>>
-  /** Changes one, or takes him out of everything that groups have given him. Throws 404, and 409 as above. */
-  change<Change extends UserChange>(id: string, decide: (user: ScimUser, member: Member) => Change, move: Mover): Promise<Change>
-}
 
 /**
  * Makes a user: a member of the organization. Who has left and has the same address comes back, and a member who is here becomes known
@@ -83,17 +30,15 @@ function arrival(gateway: IdentityWorld, actor: Actor, resource: Json, namesakes
   const known = namesakes.find(({ isKnown, member }) => isKnown && member.active)
   if (known) throw taken('emails: expected an address that no other user has')
   const before = namesakes.find(({ isKnown }) => !isKnown)?.member ?? null
-  const now = gateway.clock.now().toISOString()
+  const now = isoNow(gateway)
   const change = memberChange(gateway, actor, before, resource)
   const user: ScimUser = { id: gateway.ids.uuid(), user_id: change.after.id, resource, version: 1, created_at: now, updated_at: now }
-  return { user, member: withEntry(change, entryOf(gateway, actor, 'scim_users.create', null, user)) }
+  return { user, member: withEntry(change, auditUser(gateway, actor, null, user)) }
 }
 
 /** One user. Throws 404. */
 export async function getScimUser({ store }: IdentityWorld, id: string): Promise<ScimUser> {
-  const user = await store.scim.users.byId(id)
-  if (!user) throw notFound('User not found')
-  return user
+  return requireFound(await store.scim.users.byId(id), 'User')
 }
 
 /** Puts another resource in a user's place. One that does not say whether he is active leaves that. Throws 400, 404, 409 and 412. */
@@ -119,9 +64,9 @@ async function changeUser(
     mustBeCurrent(when, before)
     const resource = next(before.resource)
     if (Bun.deepEquals(resource, before.resource)) return { user: before, member: unchanged(member) }
-    const user = { ...before, resource, version: before.version + 1, updated_at: gateway.clock.now().toISOString() }
+    const user = { ...before, resource, version: before.version + 1, updated_at: isoNow(gateway) }
     const change = memberChange(gateway, actor, member, resource)
-    return { user, member: withEntry(change, entryOf(gateway, actor, 'scim_users.update', before, user)) }
+    return { user, member: withEntry(change, auditUser(gateway, actor, before, user)) }
   }
   return (await settled(gateway, () => gateway.store.scim.users.change(id, decide, moverFor(gateway, actor)))).user
 }
@@ -135,7 +80,7 @@ export async function deleteScimUser(gateway: IdentityWorld, actor: Actor, id: s
     mustBeCurrent(when, before)
     const stays = member.id === gateway.memory.owner.user_id
     const change = stays ? unchanged(member) : memberChange(gateway, actor, member, { ...before.resource, active: false })
-    return { user: null, member: withEntry(change, entryOf(gateway, actor, 'scim_users.delete', before, null)) }
+    return { user: null, member: withEntry(change, auditUser(gateway, actor, before, null)) }
   }
   await settled(gateway, () => gateway.store.scim.users.change(id, decide, moverFor(gateway, actor)))
 }
@@ -161,15 +106,15 @@ const unchanged = (member: Member): MemberChange => ({ before: member, after: me
 
 /** What a user's resource makes of the member that he is. */
 function memberChange(gateway: IdentityWorld, actor: Actor, before: Member | null, resource: Json): MemberChange {
-  const now = gateway.clock.now().toISOString()
+  const now = isoNow(gateway)
   const after = memberAfter(before ?? newMember(gateway, now), resource)
-  if (!before) return { before, after, keys: null, entries: [memberEntry(gateway, actor, 'members.create', null, after)] }
+  if (!before) return { before, after, keys: null, entries: [auditMember(gateway, actor, null, after)] }
   if (Bun.deepEquals(before, after)) return unchanged(before)
   const leaves = before.active && !after.active
   if (leaves && before.id === gateway.memory.owner.user_id)
     throw refused('mutability', 'active: expected true, since the owner of the data directory cannot be deactivated')
   const changed = { ...after, updated_at: now }
-  const entry = memberEntry(gateway, actor, leaves ? 'members.deactivate' : 'members.update', before, changed)
+  const entry = auditMember(gateway, actor, before, changed, leaves ? 'deactivate' : 'update')
   return { before, after: changed, keys: leaves ? keysOf(gateway, actor, before) : null, entries: [entry] }
 }
 
@@ -213,8 +158,7 @@ function addressOf({ emails, userName }: Json): string {
 
 const active = (resource: Json, usual: boolean): Json => ({ ...resource, active: resource.active ?? usual })
 
-const entryOf = (gateway: IdentityWorld, actor: Actor, action: string, before: ScimUser | null, after: ScimUser | null): AuditEntry =>
-  auditEntry(gateway, actor, action, { id: (after ?? before)?.id ?? '', workspace_id: null }, told(before), told(after))
-
-const told = (user: ScimUser | null) =>
-  user && { user_id: user.user_id, version: user.version, ...(isObject(user.resource) ? user.resource : {}) }
+const auditUser = defineAudit<ScimUser>('scim_users', {
+  identify: byId,
+  show: ({ user_id, version, resource }) => ({ user_id, version, ...resource }),
+})

@@ -1,64 +1,13 @@
-import { type Static, Type } from '@sinclair/typebox'
 import { PUBLIC_PROVIDERS } from '../../catalog/byok/providers.data.ts'
 import { modelCalled } from '../../catalog/models.ts'
 import { slugsOfCalled } from '../../catalog/providers/called.ts'
 import { invalid } from '../../errors.ts'
+import { defined, pickGiven } from '../../kernel/json.ts'
 import { nanosOf } from '../../kernel/money.ts'
-import { PERIODS } from '../../kernel/periods.ts'
-import { REGIONS } from '../../language/region.ts'
-import { LABELS } from '../filters/labels.data.ts'
-import { checkPattern, MOST_PATTERNS } from '../filters.ts'
-import type { Guardrail } from '../guardrails.ts'
+import { checkPattern } from '../filters.ts'
 import type { PolicyWorld } from '../world.ts'
-
-const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
-const oneOf = <const Words extends readonly string[]>(words: Words) =>
-  Type.Unsafe<Words[number]>(Type.Union(words.map(word => Type.Literal(word))))
-
-/** More than anybody lists by hand, and little enough to be looked through. */
-const LONGEST = 1_000
-const List = nullable(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: LONGEST }))
-const Flag = nullable(Type.Boolean())
-const Action = oneOf(['redact', 'block', 'flag'])
-const Label = Type.String({ maxLength: 100 })
-
-const Builtin = Type.Object({
-  slug: oneOf(Object.keys(LABELS) as (keyof typeof LABELS)[]),
-  action: Action,
-  label: Type.Optional(Label),
-  scan_scope: Type.Optional(oneOf(['user_only', 'all_messages'])),
-})
-
-const Pattern = Type.Object({ pattern: Type.String({ minLength: 1 }), action: Action, label: nullable(Label) })
-
-/** What a guardrail may be given, besides its name and its workspace (wire reference H.1). */
-export const FIELDS = {
-  description: nullable(Type.String({ maxLength: 1000 })),
-  allowed_data_regions: nullable(Type.Array(oneOf(REGIONS), { minItems: 1, maxItems: LONGEST })),
-  allowed_models: List,
-  allowed_providers: List,
-  ignored_models: List,
-  ignored_providers: List,
-  content_filter_builtins: nullable(Type.Array(Builtin, { maxItems: MOST_PATTERNS })),
-  content_filters: nullable(Type.Array(Pattern, { maxItems: MOST_PATTERNS })),
-  filterOutput: Type.Optional(Type.Boolean({ description: 'Scan what models say as well' })),
-  enable_free_model_publication: Flag,
-  enable_free_model_training: Flag,
-  enable_paid_model_training: Flag,
-  enforce_zdr: Flag,
-  enforce_zdr_anthropic: Flag,
-  enforce_zdr_google: Flag,
-  enforce_zdr_openai: Flag,
-  enforce_zdr_other: Flag,
-  enforce_zdr_xai: Flag,
-  // A billion dollars is what still fits a 64-bit count of nano-dollars with room to add.
-  limit_usd: nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000 })),
-  reset_interval: nullable(oneOf(PERIODS)),
-  include_byok_in_budgets: Type.Optional(Type.Boolean()),
-}
-
-const Given = Type.Object(FIELDS)
-type Given = Static<typeof Given>
+import { FIELDS, type GuardrailChange } from './schema.ts'
+import type { Guardrail } from './store.ts'
 
 /** What a guardrail says, without what it is. */
 export type Fields = Omit<Guardrail, 'id' | 'workspace_id' | 'name' | 'revision' | 'created_at' | 'updated_at'>
@@ -101,7 +50,7 @@ const ZDR_GROUPS = [
  * is copied into each group that is not given. Throws 400 for a model or a provider that nobody is called, since a misspelt one would
  * ignore nothing, and for a pattern that cannot be scanned with.
  */
-export async function fieldsOf(gateway: PolicyWorld, given: Given): Promise<Partial<Fields>> {
+export async function fieldsOf(gateway: PolicyWorld, given: GuardrailChange): Promise<Partial<Fields>> {
   const { allowed_models, ignored_models, allowed_providers, ignored_providers, content_filter_builtins, content_filters, limit_usd } =
     given
   for (const [i, { pattern }] of content_filters?.entries() ?? []) await checkPattern(pattern, `content_filters.${i}.pattern`)
@@ -113,26 +62,29 @@ export async function fieldsOf(gateway: PolicyWorld, given: Given): Promise<Part
     allowed_providers: providersOf(gateway, 'allowed_providers', allowed_providers),
     ignored_providers: providersOf(gateway, 'ignored_providers', ignored_providers),
     // Field by field: an entry may hold more than is kept, and its label is the system's.
-    content_filter_builtins: content_filter_builtins?.map(({ label: _, ...one }) => builtinOf(one)) ?? content_filter_builtins,
-    content_filters: content_filters?.map(({ pattern, action, label = null }) => ({ pattern, action, label })) ?? content_filters,
+    content_filter_builtins:
+      content_filter_builtins?.map(({ label: _, ...one }) => builtinOf(one)) ?? (content_filter_builtins as null | undefined),
+    content_filters:
+      content_filters?.map(({ pattern, action, label = null }) => ({ pattern, action, label })) ?? (content_filters as null | undefined),
     limit_usd: limit_usd == null ? limit_usd : nanosOf(limit_usd),
   }
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+  return defined(fields)
 }
 
-// A body may hold more than it may change.
-const plainFieldsOf = (given: Given): Partial<Given> =>
-  Object.fromEntries(
-    (Object.keys(FIELDS) as (keyof Given)[]).map(name => [name, Array.isArray(given[name]) ? [...new Set(given[name])] : given[name]]),
-  )
+function plainFieldsOf(given: GuardrailChange): Partial<Fields> {
+  const distinct = (value: unknown) => (Array.isArray(value) ? [...new Set(value)] : value)
+  return Object.fromEntries(Object.entries(pickGiven(given, FIELDS)).map(([name, value]) => [name, distinct(value)]))
+}
 
-function copiedZdr({ enforce_zdr, ...given }: Given): Partial<Given> {
+function copiedZdr({ enforce_zdr, ...given }: GuardrailChange): Partial<Fields> {
   return enforce_zdr === undefined
     ? {}
     : Object.fromEntries(ZDR_GROUPS.filter(one => given[one] === undefined).map(one => [one, enforce_zdr]))
 }
 
-const builtinOf = ({ slug, action, scan_scope }: Omit<Static<typeof Builtin>, 'label'>) => ({
+type Builtin = NonNullable<GuardrailChange['content_filter_builtins']>[number]
+
+const builtinOf = ({ slug, action, scan_scope }: Omit<Builtin, 'label'>) => ({
   slug,
   action,
   ...(scan_scope === undefined ? {} : { scan_scope }),

@@ -1,4 +1,4 @@
-import { type Json, objects, text } from '../../kernel/json.ts'
+import { isRawJson, type Json, objects, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
 
 type Step = string | number
@@ -62,7 +62,7 @@ const STEP = /\[(\d{1,9})\]|\[(['"])(.*?)\2\]|[^.[\]]+/g
 const stepsOf = (path: string): Step[] =>
   [...path.replace(/^\$/, '').matchAll(STEP)].map(([whole, index, , quoted]) => (index === undefined ? (quoted ?? whole) : Number(index)))
 
-const isContainer = (value: unknown): value is Container => typeof value === 'object' && value !== null && !isExact(value)
+const isContainer = (value: unknown): value is Container => typeof value === 'object' && value !== null && !isRawJson(value)
 
 const memberOf = (container: Container, step: Step): unknown =>
   Array.isArray(container) ? container[Number(step)] : Object.hasOwn(container, step) ? container[step] : undefined
@@ -80,12 +80,9 @@ function put(container: Container, step: Step, value: unknown): boolean {
 function filled(piece: Json, path: string, before: unknown): unknown {
   const more = text(piece.stringValue)
   if (more !== null) return typeof before === 'string' ? before + more : more
-  if (typeof piece.numberValue === 'number' || isExact(piece.numberValue)) return piece.numberValue
+  if (typeof piece.numberValue === 'number' || isRawJson(piece.numberValue)) return piece.numberValue
   if (typeof piece.boolValue === 'boolean') return piece.boolValue
   if ('nullValue' in piece) return null
   if (before !== undefined || piece.willContinue === true) return before
   return path.endsWith('[]') ? [] : Object.create(null)
 }
-
-/** A number that JavaScript would round, kept as it was written (`parseExact`). */
-const isExact = (value: unknown): boolean => (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { Assignment, AssignmentStore } from '../../policy/assignments.ts'
+import type { Assignment, AssignmentStore } from '../../policy/assignments/store.ts'
 import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import type { Write } from './write.ts'

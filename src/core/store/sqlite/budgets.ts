@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
-import { type Budget, type BudgetStore, mustDecrease } from '../../policy/budgets.ts'
+import type { Budget, BudgetStore } from '../../policy/budgets/store.ts'
+import { mustDecrease } from '../../policy/budgets.ts'
 import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import { isThere } from './workspaces.ts'

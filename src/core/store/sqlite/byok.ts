@@ -1,5 +1,5 @@
 import type { Kysely, Selectable } from 'kysely'
-import type { ByokKey, ByokStore } from '../../catalog/byok.ts'
+import type { ByokKey, ByokStore } from '../../catalog/byok/store.ts'
 import { auditInsert } from './audit.ts'
 import { columnsOf, listOf } from './columns.ts'
 import type { ByokTable, Tables } from './tables.ts'

@@ -1,6 +1,6 @@
 import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../../errors.ts'
-import type { Guardrail, GuardrailStore } from '../../policy/guardrails.ts'
+import type { Guardrail, GuardrailStore } from '../../policy/guardrails/store.ts'
 import { auditInsert } from './audit.ts'
 import { columnsOf, listOf } from './columns.ts'
 import type { Tables } from './tables.ts'

@@ -1,6 +1,6 @@
 import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
 import { invalid } from '../../errors.ts'
-import type { Key, KeyStore } from '../../identity/keys.ts'
+import type { Key, KeyStore } from '../../identity/keys/store.ts'
 import { auditInsert } from './audit.ts'
 import { columnsOf } from './columns.ts'
 import type { Tables } from './tables.ts'

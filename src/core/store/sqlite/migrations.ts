@@ -1,32 +1,5 @@
 import type { Database } from 'bun:sqlite'
-import first from './migrations/001-first.sql' with { type: 'text' }
-import presets from './migrations/002-presets.sql' with { type: 'text' }
-import byok from './migrations/003-byok.sql' with { type: 'text' }
-import audit from './migrations/004-audit.sql' with { type: 'text' }
-import workspaces from './migrations/005-workspaces.sql' with { type: 'text' }
-import guardrails from './migrations/006-guardrails.sql' with { type: 'text' }
-import scim from './migrations/007-scim.sql' with { type: 'text' }
-import contentFilters from './migrations/008-content-filters.sql' with { type: 'text' }
-import ledger from './migrations/009-ledger.sql' with { type: 'text' }
-import credits from './migrations/010-credits.sql' with { type: 'text' }
-import routing from './migrations/011-routing.sql' with { type: 'text' }
-import outboxAndSteps from './migrations/012-outbox-steps.sql' with { type: 'text' }
-
-/** Every migration, in order. A released one is never changed; the version is how many have been applied. */
-const MIGRATIONS: string[] = [
-  first, //
-  presets,
-  byok,
-  audit,
-  workspaces,
-  guardrails,
-  scim,
-  contentFilters,
-  ledger,
-  credits,
-  routing,
-  outboxAndSteps,
-]
+import { MIGRATIONS } from './contents.ts'
 
 /** Brings the database to this program's version, each step whole or not at all. Throws when it was written by a newer one. */
 export function migrate(db: Database): void {

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { DesignatedPreset, PresetStore, PresetVersion } from '../../catalog/presets.ts'
+import type { DesignatedPreset, PresetStore, PresetVersion } from '../../catalog/presets/store.ts'
 import { parseObject } from '../../kernel/json.ts'
 import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'

@@ -1,21 +1,21 @@
 import type { ColumnType, Generated } from 'kysely'
-import type { ByokKey } from '../../catalog/byok.ts'
-import type { Preset, PresetVersion } from '../../catalog/presets.ts'
+import type { ByokKey } from '../../catalog/byok/store.ts'
+import type { Preset, PresetVersion } from '../../catalog/presets/store.ts'
 import type { AuditEntry } from '../../identity/audit.ts'
-import type { Key } from '../../identity/keys.ts'
-import type { Member, WorkspaceMember } from '../../identity/members.ts'
+import type { Key } from '../../identity/keys/store.ts'
+import type { Member, WorkspaceMember } from '../../identity/members/store.ts'
 import type { GroupMapping } from '../../identity/scim/group-mappings.ts'
 import type { ScimGroup } from '../../identity/scim/groups.ts'
 import type { SyncJob } from '../../identity/scim/sync-jobs.ts'
 import type { ScimToken } from '../../identity/scim/tokens.ts'
-import type { ScimUser } from '../../identity/scim/users.ts'
-import type { Workspace } from '../../identity/workspaces.ts'
+import type { ScimUser } from '../../identity/scim/users/store.ts'
+import type { Workspace } from '../../identity/workspaces/store.ts'
 import type { LedgerRow } from '../../ledger/chain.ts'
 import type { Credit } from '../../ledger/credits.ts'
 import type { DaySpend } from '../../ledger/ledger.ts'
-import type { Assignment } from '../../policy/assignments.ts'
-import type { Budget } from '../../policy/budgets.ts'
-import type { Guardrail } from '../../policy/guardrails.ts'
+import type { Assignment } from '../../policy/assignments/store.ts'
+import type { Budget } from '../../policy/budgets/store.ts'
+import type { Guardrail } from '../../policy/guardrails/store.ts'
 import type { Generation } from '../../telemetry/generations.ts'
 import type { OutboxRow } from '../../telemetry/outbox.ts'
 
@@ -60,7 +60,8 @@ type Lists = 'allowed_models' | 'allowed_api_key_hashes' | 'allowed_user_ids'
 
 type AssignmentTable = Omit<Assignment, 'kind' | 'assignee'>
 
-type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
+/** A record as the columns of its table. */
+export type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
 type Column<V> = boolean extends V ? number | Extract<V, null> : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V
 // Read as text and written as a bigint: a driver that reads a 64-bit column as a double rounds it.
 type Money<V> = ColumnType<V extends null ? string | null : string, V, V>

@@ -1,4 +1,5 @@
 import type { AwsCredentials } from '../../catalog/providers/credential.ts'
+import { compareTexts } from '../../kernel/sorting.ts'
 
 /** A request as it goes on the wire, without its host header. */
 export interface Signable {
@@ -60,8 +61,7 @@ const canonicalQuery = (query: URLSearchParams) =>
     .join('&')
 
 // By code, then by value: a locale sorts otherwise.
-const sortedByName = (pairs: [string, string][]) => pairs.sort((a, b) => compared(a[0], b[0]) || compared(a[1], b[1]))
-const compared = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
+const sortedByName = (pairs: [string, string][]) => pairs.sort((a, b) => compareTexts(a[0], b[0]) || compareTexts(a[1], b[1]))
 
 const oneSpaced = (value: string) => value.trim().replace(/ {2,}/g, ' ')
 

@@ -14,14 +14,8 @@ import { projectionOf, type Query, queryOf, searchOf } from '../../../core/ident
 import { projected } from '../../../core/identity/scim/resource.ts'
 import { GROUP, USER } from '../../../core/identity/scim/schemas.data.ts'
 import { searchScimGroups, searchScimUsers, shownGroups, shownUsers } from '../../../core/identity/scim/shown.ts'
-import {
-  createScimUser,
-  deleteScimUser,
-  getScimUser,
-  patchScimUser,
-  replaceScimUser,
-  type ScimUser,
-} from '../../../core/identity/scim/users.ts'
+import type { ScimUser } from '../../../core/identity/scim/users/store.ts'
+import { createScimUser, deleteScimUser, getScimUser, patchScimUser, replaceScimUser } from '../../../core/identity/scim/users.ts'
 import type { Precondition } from '../../../core/identity/scim/version.ts'
 import type { Json } from '../../../core/kernel/json.ts'
 import { scimToken } from '../../access.ts'

@@ -1,4 +1,4 @@
-import type { WorkspaceMember } from '../../../../src/core/identity/members.ts'
+import type { WorkspaceMember } from '../../../../src/core/identity/members/store.ts'
 import type { Mover } from '../../../../src/core/identity/scim/memberships.ts'
 import { addAudit } from '../audit.ts'
 import { putIntoWorkspace, takeOutOfWorkspace } from '../members.ts'

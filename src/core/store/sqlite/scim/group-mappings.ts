@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { notFound } from '../../../errors.ts'
-import type { WorkspaceMember } from '../../../identity/members.ts'
+import type { WorkspaceMember } from '../../../identity/members/store.ts'
 import type { GroupMapping, GroupMappingStore } from '../../../identity/scim/group-mappings.ts'
 import { auditInsert } from '../audit.ts'
 import { workspaceMemberUpsert } from '../members.ts'

@@ -1,5 +1,5 @@
 import type { Compilable, Kysely } from 'kysely'
-import type { WorkspaceMember } from '../../../identity/members.ts'
+import type { WorkspaceMember } from '../../../identity/members/store.ts'
 import type { Mover } from '../../../identity/scim/memberships.ts'
 import { auditInsert } from '../audit.ts'
 import { listed } from '../listed.ts'

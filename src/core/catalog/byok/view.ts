@@ -1,0 +1,16 @@
+import { byId, defineAudit } from '../../identity/audit/entry.ts'
+import type { CatalogWorld } from '../world.ts'
+import { textOf } from './opened.ts'
+import type { ByokKey } from './store.ts'
+
+/** Shows a provider key as the wire has it: never what was sealed. */
+export const showByokKey = ({ sealed: _, ...shown }: ByokKey) => shown
+
+/** Makes the audit entry of a change of a provider key. */
+export const auditByokKey = defineAudit<ByokKey, CatalogWorld>('byok', { identify: byId, show: tellByokKey })
+
+// Of the key itself only what tells whether it is the same again; null where it does not open.
+function tellByokKey(key: ByokKey, gateway: CatalogWorld): object {
+  const text = textOf(gateway, key)
+  return { ...showByokKey(key), key: text === undefined ? null : gateway.secrets.fingerprint(text) }
+}

@@ -1,0 +1,41 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { MOST_USD } from '../../kernel/money.ts'
+import { PageQuery } from '../../kernel/pages.ts'
+import { PERIODS } from '../../kernel/periods.ts'
+import { oneOf, optional, TrueOrFalse, Uuid } from '../../kernel/schema-builders.ts'
+
+const Name = Type.String({ minLength: 1, maxLength: 1000 })
+
+/** What may be said of a key when it is made and later. */
+const CHANGEABLE = {
+  include_byok_in_limit: Type.Optional(Type.Boolean()),
+  limit: optional(Type.Number({ minimum: 0, maximum: MOST_USD })),
+  limit_reset: optional(oneOf(...PERIODS)),
+}
+
+/** The body of E2, `POST /keys`. */
+export const NewKey = Type.Object({
+  name: Name,
+  creator_user_id: optional(Type.String({ minLength: 1 })),
+  expires_at: optional(Type.String({ format: 'utc-time' })),
+  external: Type.Optional(Type.Object({ user: Type.String(), api_key: Type.Optional(Type.String({ minLength: 32 })) })),
+  ...CHANGEABLE,
+  workspace_id: Type.Optional(Uuid),
+})
+export type NewKey = Static<typeof NewKey>
+
+/** The body of `PATCH /keys/{hash}`. */
+export const KeyChange = Type.Object({
+  name: Type.Optional(Name),
+  disabled: Type.Optional(Type.Boolean()),
+  ...CHANGEABLE,
+})
+export type KeyChange = Static<typeof KeyChange>
+
+/** The query of `GET /keys`. */
+export const KeyQuery = Type.Object({
+  include_disabled: Type.Optional(TrueOrFalse),
+  offset: PageQuery.properties.offset,
+  workspace_id: Type.Optional(Uuid),
+})
+export type KeyQuery = Static<typeof KeyQuery>

@@ -1,0 +1,52 @@
+import { usdOf } from '../../kernel/money.ts'
+import type { Period } from '../../kernel/periods.ts'
+import { defineAudit } from '../audit/entry.ts'
+import type { IdentityWorld } from '../world.ts'
+import type { Key } from './store.ts'
+
+/** Shows a key as the wire has it, with what was spent with it. */
+export function showKey(gateway: IdentityWorld, key: Key) {
+  const spend = (period: Period | null, byok: boolean) => usdOf(gateway.ledger.spent(`key ${key.hash}`, period, byok))
+  return {
+    hash: key.hash,
+    name: key.name,
+    label: key.label,
+    disabled: key.disabled,
+    limit: key.limit === null ? null : usdOf(key.limit),
+    limit_remaining: limitRemaining(gateway, key),
+    limit_reset: key.limit_reset,
+    include_byok_in_limit: key.include_byok_in_limit,
+    usage: spend(null, false),
+    usage_daily: spend('daily', false),
+    usage_weekly: spend('weekly', false),
+    usage_monthly: spend('monthly', false),
+    byok_usage: spend(null, true),
+    byok_usage_daily: spend('daily', true),
+    byok_usage_weekly: spend('weekly', true),
+    byok_usage_monthly: spend('monthly', true),
+    created_at: key.created_at,
+    updated_at: key.updated_at,
+    expires_at: key.expires_at,
+    creator_user_id: key.creator_user_id,
+    external_user: key.external_user,
+    workspace_id: key.workspace_id,
+  }
+}
+
+function limitRemaining({ ledger }: IdentityWorld, { hash, limit, limit_reset, include_byok_in_limit: byok }: Key): number | null {
+  if (limit === null) return null
+  const spent = ledger.spent(`key ${hash}`, limit_reset, false) + (byok ? ledger.spent(`key ${hash}`, limit_reset, true) : 0n)
+  const left = limit - spent - ledger.held(`key ${hash}`, byok)
+  return usdOf(left > 0n ? left : 0n)
+}
+
+/** Makes the audit entry of a change of a key. */
+export const auditKey = defineAudit<Key>('keys', {
+  identify: ({ hash, workspace_id }) => ({ id: hash, workspace_id }),
+  show: tellKey,
+})
+
+// What a partner's key hashes to is nobody else's business; whether it is the same again may be asked.
+function tellKey({ external_api_key_hash, ...key }: Key, { secrets }: IdentityWorld): object {
+  return { ...key, external_api_key: external_api_key_hash && secrets.fingerprint(external_api_key_hash) }
+}

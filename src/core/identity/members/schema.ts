@@ -1,0 +1,28 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { PageQuery } from '../../kernel/pages.ts'
+import { oneOf, optional } from '../../kernel/schema-builders.ts'
+
+const Name = Type.String({ minLength: 1, maxLength: 255 })
+const Email = Type.String({ format: 'email', maxLength: 320 })
+
+const FIELDS = {
+  first_name: optional(Name),
+  last_name: optional(Name),
+  role: Type.Optional(oneOf('org:admin', 'org:member')),
+}
+
+/** What a member is made of. The public API makes none: the terminal does, and the identity provider. */
+export const NewMember = Type.Object({ email: Email, ...FIELDS })
+export type NewMember = Static<typeof NewMember>
+
+/** What may be changed of a member. Who left comes back as `active`; his keys stay disabled. */
+export const MemberChange = Type.Object({ email: Type.Optional(Email), ...FIELDS, active: Type.Optional(Type.Literal(true)) })
+export type MemberChange = Static<typeof MemberChange>
+
+/** The query of `GET /organization/members` and of `GET /workspaces/{id}/members`. */
+export const MemberQuery = PageQuery
+export type MemberQuery = Static<typeof MemberQuery>
+
+/** The body of `POST /workspaces/{id}/members/add` and `…/remove`. */
+export const MemberIds = Type.Object({ user_ids: Type.Array(Type.String(), { minItems: 1, maxItems: 100 }) })
+export type MemberIds = Static<typeof MemberIds>

@@ -1,0 +1,23 @@
+import { byId, defineAudit } from '../audit/entry.ts'
+import type { Member, WorkspaceMember } from './store.ts'
+
+/** Shows a member as `GET /organization/members` has them. */
+export const showMember = ({ id, email, first_name, last_name, role }: Member) => ({ id, email, first_name, last_name, role })
+
+/** Shows a membership as `GET /workspaces/{id}/members` has it. */
+export const showWorkspaceMember = ({ id, workspace_id, user_id, role, created_at }: WorkspaceMember) => ({
+  id,
+  workspace_id,
+  user_id,
+  role,
+  created_at,
+})
+
+/** Makes the audit entry of a change of a member. */
+export const auditMember = defineAudit<Member>('members', { identify: byId })
+
+/** Makes the audit entry of a change of a workspace's members. */
+export const auditWorkspaceMember = defineAudit<WorkspaceMember>('workspace_members', {
+  identify: ({ user_id, workspace_id }) => ({ id: user_id, workspace_id }),
+  verbs: { create: 'add', delete: 'remove' },
+})

@@ -1,0 +1,40 @@
+import type { Actor } from '../../identity/actor.ts'
+import { auditEntry } from '../../identity/audit/entry.ts'
+import type { AuditEntry } from '../../identity/audit.ts'
+import type { Key } from '../../identity/keys/store.ts'
+import type { Guardrail } from '../guardrails/store.ts'
+import type { PolicyWorld } from '../world.ts'
+import type { Assignment } from './store.ts'
+
+/** Shows an assignment of a key's. */
+export function showKeyAssignment({ kind: _, assignee: key_hash, ...shown }: Assignment, { name, label }: Key) {
+  return { ...shown, key_hash, key_name: name, key_label: label }
+}
+
+/** Shows an assignment of a member's. */
+export function showMemberAssignment({ kind: _, assignee: user_id, ...shown }: Assignment, organization_id: string) {
+  return { ...shown, user_id, organization_id }
+}
+
+/** Who had which guardrail before, and the one that they all have now; null: none. */
+export interface Reassignment {
+  kind: Assignment['kind']
+  before: (readonly [assignee: string, guardrail_id: string | null])[]
+  after: string | null
+}
+
+/**
+ * Makes the audit entry of a change of who has this guardrail. A member may have had another
+ * workspace's, so a change of members belongs to no workspace: only who manages all reads it.
+ */
+export function auditAssignment(
+  gateway: PolicyWorld,
+  actor: Actor,
+  { id, workspace_id }: Guardrail,
+  { kind, before, after }: Reassignment,
+): AuditEntry {
+  const action = after === null ? 'guardrails.unassign' : 'guardrails.assign'
+  const now = before.map(([assignee]) => [assignee, after])
+  const audited = { id, workspace_id: kind === 'member' ? null : workspace_id }
+  return auditEntry(gateway, actor, action, audited, Object.fromEntries(before), Object.fromEntries(now))
+}

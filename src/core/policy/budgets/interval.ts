@@ -1,0 +1,16 @@
+import { invalid } from '../../errors.ts'
+import type { Period } from '../../kernel/periods.ts'
+
+/** The windows of budgets, the broadest first. */
+export const INTERVALS = ['lifetime', 'monthly', 'weekly', 'daily'] as const
+export type Interval = (typeof INTERVALS)[number]
+
+/** Parses the interval in a path. Throws 400. */
+export function parseInterval(text: string): Interval {
+  const interval = INTERVALS.find(one => one === text)
+  if (!interval) throw invalid(`interval: expected one of ${INTERVALS.join(', ')}`, 'interval')
+  return interval
+}
+
+/** Returns the period after which an interval begins anew; null where it never does. */
+export const periodOf = (interval: Interval): Period | null => (interval === 'lifetime' ? null : interval)

@@ -1,0 +1,20 @@
+import { byId, defineAudit } from '../../identity/audit/entry.ts'
+import { usdOf } from '../../kernel/money.ts'
+import { periodOf } from './interval.ts'
+import type { Budget } from './store.ts'
+
+/** Shows a budget as the wire has it. */
+export const showBudget = ({ id, workspace_id, interval, limit_usd, created_at, updated_at }: Budget) => ({
+  id,
+  workspace_id,
+  limit_usd: usdOf(limit_usd),
+  reset_interval: periodOf(interval),
+  created_at,
+  updated_at,
+})
+
+/**
+ * Makes the audit entry of a change of a budget, perhaps with a change of what all of the workspace
+ * count.
+ */
+export const auditBudget = defineAudit<Budget & { include_byok_in_budgets?: boolean }>('budgets', { identify: byId })

@@ -1,0 +1,67 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { MOST_USD } from '../../kernel/money.ts'
+import { PageQuery } from '../../kernel/pages.ts'
+import { PERIODS } from '../../kernel/periods.ts'
+import { oneOf, optional, Uuid } from '../../kernel/schema-builders.ts'
+import { REGIONS } from '../../language/region.ts'
+import { LABELS } from '../filters/labels.data.ts'
+import { MOST_PATTERNS } from '../filters.ts'
+
+/** More than anybody lists by hand, and little enough to be looked through. */
+const LONGEST = 1_000
+const List = optional(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: LONGEST }))
+const Flag = optional(Type.Boolean())
+const Action = oneOf('redact', 'block', 'flag')
+const Label = Type.String({ maxLength: 100 })
+
+const Builtin = Type.Object({
+  slug: oneOf(...(Object.keys(LABELS) as (keyof typeof LABELS)[])),
+  action: Action,
+  label: Type.Optional(Label),
+  scan_scope: Type.Optional(oneOf('user_only', 'all_messages')),
+})
+
+const Pattern = Type.Object({ pattern: Type.String({ minLength: 1 }), action: Action, label: optional(Label) })
+
+/** What a guardrail may be given, besides its name and its workspace (wire reference H.1). */
+export const FIELDS = {
+  description: optional(Type.String({ maxLength: 1000 })),
+  allowed_data_regions: optional(Type.Array(oneOf(...REGIONS), { minItems: 1, maxItems: LONGEST })),
+  allowed_models: List,
+  allowed_providers: List,
+  ignored_models: List,
+  ignored_providers: List,
+  content_filter_builtins: optional(Type.Array(Builtin, { maxItems: MOST_PATTERNS })),
+  content_filters: optional(Type.Array(Pattern, { maxItems: MOST_PATTERNS })),
+  filterOutput: Type.Optional(Type.Boolean({ description: 'Scan what models say as well' })),
+  enable_free_model_publication: Flag,
+  enable_free_model_training: Flag,
+  enable_paid_model_training: Flag,
+  enforce_zdr: Flag,
+  enforce_zdr_anthropic: Flag,
+  enforce_zdr_google: Flag,
+  enforce_zdr_openai: Flag,
+  enforce_zdr_other: Flag,
+  enforce_zdr_xai: Flag,
+  limit_usd: optional(Type.Number({ minimum: 0, maximum: MOST_USD })),
+  reset_interval: optional(oneOf(...PERIODS)),
+  include_byok_in_budgets: Type.Optional(Type.Boolean()),
+}
+
+const Name = Type.String({ minLength: 1, maxLength: 200 })
+
+/** The body of E5, `POST /guardrails`. */
+export const NewGuardrail = Type.Object({ ...FIELDS, name: Name, workspace_id: Type.Optional(Uuid) })
+export type NewGuardrail = Static<typeof NewGuardrail>
+
+/** The body of `PATCH /guardrails/{id}`. */
+export const GuardrailChange = Type.Object({ ...FIELDS, name: Type.Optional(Name) })
+export type GuardrailChange = Static<typeof GuardrailChange>
+
+/** The query of the lists of assignments. */
+export const GuardrailPage = PageQuery
+export type GuardrailPage = Static<typeof GuardrailPage>
+
+/** The query of `GET /guardrails`. */
+export const GuardrailQuery = Type.Object({ ...PageQuery.properties, workspace_id: Type.Optional(Uuid) })
+export type GuardrailQuery = Static<typeof GuardrailQuery>

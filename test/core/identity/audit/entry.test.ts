@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'bun:test'
+import { operator } from '../../../../src/core/identity/actor.ts'
+import { byId, defineAudit } from '../../../../src/core/identity/audit/entry.ts'
+import { testGateway } from '../../../support/gateway.ts'
+
+interface Note {
+  id: string
+  workspace_id?: string
+  text: string
+}
+
+const gateway = await testGateway()
+const actor = operator(gateway)
+const before = { id: 'n1', workspace_id: 'w1', text: 'one' }
+const after = { ...before, text: 'two' }
+
+describe('the entry of a change', () => {
+  const auditNote = defineAudit<Note>('notes', { identify: byId })
+
+  test.each<[string, Note | null, Note | null]>([
+    ['notes.create', null, after],
+    ['notes.update', before, after],
+    ['notes.delete', before, null],
+  ])('is called %s, and tells how it was and is', (action, was, is) => {
+    const expected = { action, resource_id: 'n1', workspace_id: 'w1', before: was, after: is, actor: 'operator' }
+    expect(auditNote(gateway, actor, was, is)).toMatchObject(expected)
+  })
+
+  test('has another word where the noun or the change has one', () => {
+    const auditOther = defineAudit<Note>('notes', { identify: byId, verbs: { delete: 'burn' } })
+    expect(auditOther(gateway, actor, before, null).action).toBe('notes.burn')
+    expect(auditOther(gateway, actor, before, after, 'translate').action).toBe('notes.translate')
+    expect(auditOther(gateway, actor, null, after).action).toBe('notes.create')
+  })
+
+  test('belongs to no workspace where the thing does not', () => {
+    expect(auditNote(gateway, actor, null, { id: 'n2', text: '' }).workspace_id).toBeNull()
+  })
+
+  test('tells what the noun shows of itself, under the id that it gives', () => {
+    const auditSecret = defineAudit<Note>('notes', {
+      identify: ({ text }) => ({ id: text, workspace_id: null }),
+      show: ({ id }) => ({ shown: id }),
+    })
+    const expected = { resource_id: 'two', workspace_id: null, before: { shown: 'n1' }, after: { shown: 'n1' } }
+    expect(auditSecret(gateway, actor, before, after)).toMatchObject(expected)
+  })
+})

@@ -1,0 +1,99 @@
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { Mirror } from '../../../src/core/kernel/mirror.ts'
+
+interface Note {
+  name: string
+  text: string
+}
+
+let stored: Note[]
+let changes: number
+let mirror: Mirror<Note>
+
+beforeEach(async () => {
+  stored = [
+    { name: 'a', text: 'one' },
+    { name: 'b', text: 'two' },
+  ]
+  const read = async () => stored.map(note => ({ ...note }))
+  mirror = await Mirror.open({ read, nameOf: ({ name }) => name, onChange: () => changes++ })
+  changes = 0
+})
+
+const shown = () => Object.fromEntries([...mirror.values()].map(({ name, text }) => [name, text]))
+
+describe('a mirror', () => {
+  test('shows what the store has, by its name', () => {
+    expect(shown()).toEqual({ a: 'one', b: 'two' })
+    expect([mirror.size, mirror.has('a'), mirror.get('b')?.text, mirror.get('c')]).toEqual([2, true, 'two', undefined])
+    expect(mirror.where(({ text }) => text === 'two').map(({ name }) => name)).toEqual(['b'])
+  })
+
+  test.each<[string, () => unknown, Record<string, string>]>([
+    ['set', () => mirror.set({ name: 'c', text: 'three' }), { a: 'one', b: 'two', c: 'three' }],
+    ['delete', () => mirror.delete('a'), { b: 'two' }],
+    ['deleteWhere', () => mirror.deleteWhere(({ text }) => text === 'two'), { a: 'one' }],
+    ['replaceAll', () => mirror.replaceAll([{ name: 'z', text: 'last' }]), { z: 'last' }],
+  ])('tells of a change by %s', (_, change, expected) => {
+    change()
+    expect([shown(), changes]).toEqual([expected, 1])
+  })
+
+  test('tells of nothing where nothing that is meant is deleted', () => {
+    expect(mirror.deleteWhere(() => false)).toEqual([])
+    expect(changes).toBe(0)
+  })
+})
+
+describe('a change that is written first', () => {
+  const shout = (note: Note): Note => ({ ...note, text: note.text.toUpperCase() })
+
+  test('is applied to the value as it is when the store has written', async () => {
+    const changed = await mirror.change('a', shout, async () => mirror.set({ name: 'a', text: 'newer' }))
+    expect([changed?.text, mirror.get('a')?.text]).toEqual(['NEWER', 'NEWER'])
+  })
+
+  test('gives nothing, and brings nothing back, where the value has gone meanwhile', async () => {
+    expect(await mirror.change('a', shout, async () => mirror.delete('a'))).toBeUndefined()
+    expect(shown()).toEqual({ b: 'two' })
+  })
+
+  test('is not shown where the store fails', async () => {
+    const failing = mirror.change('a', shout, () => Promise.reject(new Error('The disk is gone')))
+    expect(failing).rejects.toThrow('The disk is gone')
+    await failing.catch(() => undefined)
+    expect([shown(), changes]).toEqual([{ a: 'one', b: 'two' }, 0])
+  })
+})
+
+describe('reading anew', () => {
+  test('takes over what another process has added, changed and deleted', async () => {
+    stored = [
+      { name: 'b', text: 'other' },
+      { name: 'c', text: 'three' },
+    ]
+    await mirror.reload()
+    expect([shown(), changes]).toEqual([{ b: 'other', c: 'three' }, 1])
+  })
+
+  test('keeps what this process changes while it reads: the reading may be older', async () => {
+    const reading = mirror.reload()
+    mirror.set({ name: 'a', text: 'mine' })
+    mirror.set({ name: 'c', text: 'new' })
+    mirror.delete('b')
+    await reading
+    expect(shown()).toEqual({ a: 'mine', c: 'new' })
+  })
+
+  test('makes each value in the step that shows it', async () => {
+    let prefix = 'old'
+    const made = stored.values().map(({ name, text }) => ({ name, text: `${prefix} ${text}` }))
+    const { promise, resolve } = Promise.withResolvers<Iterable<Note>>()
+    const lazy = new Mirror<Note>({ read: () => promise, nameOf: ({ name }) => name })
+    const reading = lazy.reload()
+    resolve(made)
+    prefix = 'new'
+    await reading
+    expect(lazy.get('a')?.text).toBe('new one')
+  })
+})

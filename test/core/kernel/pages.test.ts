@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'bun:test'
+import { PageQuery, pageOf, pageQuery } from '../../../src/core/kernel/pages.ts'
+import { fits } from '../../../src/core/kernel/schema.ts'
+import { compareTexts, newestFirst, oldestFirst } from '../../../src/core/kernel/sorting.ts'
+
+const numbers = Array.from({ length: 120 }, (_, i) => i)
+
+describe('a page', () => {
+  test.each<[object, number[]]>([
+    [{}, numbers.slice(0, 50)],
+    [{ offset: 100 }, numbers.slice(100)],
+    [{ offset: 1, limit: 2 }, [1, 2]],
+    [{ offset: 500 }, []],
+  ])('of %j', (query, data) => {
+    expect(pageOf(numbers, query, number => number)).toEqual({ data, total_count: 120 })
+  })
+
+  test('shows its own items only', () => {
+    const shown: number[] = []
+    pageOf(numbers, { offset: 3, limit: 2 }, number => shown.push(number))
+    expect(shown).toEqual([3, 4])
+  })
+
+  test.each<[object, boolean]>([
+    [{}, true],
+    [{ offset: 0, limit: 100 }, true],
+    [{ limit: 101 }, false],
+    [{ limit: 0 }, false],
+    [{ offset: -1 }, false],
+  ])('may be asked for by %j: %p', (query, isFine) => {
+    expect(fits(PageQuery, query)).toBe(isFine)
+  })
+
+  test('may be larger where its list says so', () => {
+    expect([fits(pageQuery(1000), { limit: 1000 }), fits(pageQuery(1000), { limit: 1001 })]).toEqual([true, false])
+  })
+})
+
+describe('the order of a list', () => {
+  const at = (created_at: string, id: string) => ({ created_at, id })
+  const all = [at('2', 'b'), at('1', 'c'), at('2', 'a')]
+
+  test('is by creation, and by id where that is the same', () => {
+    expect(all.toSorted(oldestFirst)).toEqual([at('1', 'c'), at('2', 'a'), at('2', 'b')])
+    expect(all.toSorted(newestFirst('created_at', 'id'))).toEqual([at('2', 'a'), at('2', 'b'), at('1', 'c')])
+  })
+
+  test('is by code unit, whatever the locale', () => {
+    expect(['ä', 'z', 'Z', 'a'].toSorted(compareTexts)).toEqual(['Z', 'a', 'z', 'ä'])
+    expect(compareTexts('a', 'a')).toBe(0)
+  })
+})
