@@ -1,5 +1,4 @@
-import type { EmbeddingCall } from '../../language/call.ts'
-import type { EmbeddingPart, Vector } from '../../language/part.ts'
+import type { EmbeddingCall, EmbeddingPart, Vector } from '../../language/embedding.ts'
 import type { Usage } from '../../language/usage.ts'
 import { unreadable } from '../failure.ts'
 

@@ -1,5 +1,5 @@
 import { invalid } from '../../errors.ts'
-import type { EmbeddingCall, EmbeddingInput } from '../../language/call.ts'
+import type { EmbeddingCall, EmbeddingInput } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 
 /** Throws 400 for more inputs than the provider takes at once: half of an answer would be none. */
