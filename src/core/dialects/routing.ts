@@ -3,11 +3,12 @@ import { slugsOfCalled } from '../catalog/providers/called.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { defaultModel } from '../identity/workspaces.ts'
+import { oneOf, open, optional } from '../kernel/schema-builders.ts'
 import type { CallBase } from '../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../language/routing.ts'
 import type { CallContext } from './dialect.ts'
 import { Plugin, readPlugins } from './plugins.ts'
-import { Anything, oneOf, open, optional } from './schema.ts'
+import { Anything } from './schema.ts'
 import type { DialectWorld } from './world.ts'
 
 /** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */

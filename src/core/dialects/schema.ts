@@ -1,17 +1,9 @@
-import { type TLiteral, type TSchema, type TUnion, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import type { Json } from '../kernel/json.ts'
+import { oneOf, open, optional } from '../kernel/schema-builders.ts'
 import type { CacheControl as Marker } from '../language/message.ts'
 
 /** What the schemas of all dialects are made of. Objects are open: what is not named is forwarded or ignored, never refused. */
-
-export const open = { additionalProperties: true }
-
-/** A member that may be absent or null, which mean the same. */
-export const optional = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
-
-/** One of these words. */
-export const oneOf = <const Values extends readonly string[]>(...values: Values) =>
-  Type.Union(values.map(value => Type.Literal(value))) as unknown as TUnion<{ -readonly [I in keyof Values]: TLiteral<Values[I]> }>
 
 /** The members of `debug` that ask what would become of a call. */
 export const dryRun = {

@@ -1,7 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
+import { open } from '../../kernel/schema-builders.ts'
 import type { PresetForm } from '../dialect.ts'
-import { caching, open } from '../schema.ts'
+import { caching } from '../schema.ts'
 import { modernize } from './request.ts'
 import { ChatRequest, type Message } from './schema.ts'
 

@@ -1,8 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
+import { open } from '../../kernel/schema-builders.ts'
 import type { Tool } from '../../language/tool.ts'
 import type { PresetForm } from '../dialect.ts'
-import { caching, open } from '../schema.ts'
+import { caching } from '../schema.ts'
 import { paramsOf, toolOf } from './request.ts'
 import { MessagesRequest } from './schema.ts'
 

@@ -1,10 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { configOf, type Draft } from '../../catalog/presets.ts'
 import { isObject } from '../../kernel/json.ts'
+import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { ChatRequest } from '../chat/schema.ts'
 import type { PresetForm } from '../dialect.ts'
 import { routing } from '../routing.ts'
-import { Anything, caching, oneOf, open, optional } from '../schema.ts'
+import { Anything, caching } from '../schema.ts'
 
 const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } = ChatRequest.properties
 const { parallel_tool_calls, reasoning, modalities, image_config, service_tier } = ChatRequest.properties

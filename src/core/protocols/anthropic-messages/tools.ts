@@ -2,19 +2,16 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
-import { type FunctionTool, foreignTool } from '../foreign.ts'
-import { isNative } from '../native.ts'
+import { type FunctionTool, foreignTool, isNative } from '../native.ts'
 import { searchesBy } from '../protocol.ts'
-import type { ToolNames } from '../tool-names.ts'
-import { isAnthropic } from './betas.ts'
-import { capabilitiesOf } from './capabilities.ts'
-import type { Format } from './format.ts'
-import { VERTEX } from './hosting.ts'
-import { NATIVE } from './native.ts'
+import type { ToolNames } from '../tools.ts'
+import { capabilitiesOf, isAnthropic, VERTEX } from './capabilities.data.ts'
+import { NATIVE } from './messages.ts'
+import type { Format } from './request.ts'
 import { inputSchema } from './schema.ts'
 
 /** What the request says of tools. */
-export interface Tooling {
+interface Tooling {
   tools?: Json[]
   tool_choice?: Json
 }

@@ -1,16 +1,13 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import { ANSWER_IN_JSON } from '../json-words.ts'
+import type { ResponseFormat } from '../../language/params.ts'
+import { ANSWER_IN_JSON, mentionsJson } from '../json-answer.ts'
 import { isNative, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
-import type { Capabilities } from './capabilities.data.ts'
-import { capabilitiesOf, effortFor } from './capabilities.ts'
-import { lacksJsonWord, textOf } from './format.ts'
-import { inputOf } from './input.ts'
-import { namesOf } from './names.ts'
-import { NATIVE } from './native.ts'
+import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
+import { inputOf, NATIVE, namesOf } from './messages.ts'
 import { toolsOf } from './tools.ts'
 
 /** The call as a Responses request. Unknown parameters first, so that none of them can stand in for a known one. */
@@ -85,3 +82,39 @@ function readIncludes(call: TextCall): string[] {
   if (!isNative(call, NATIVE) || !Array.isArray(include)) return []
   return include.filter(name => typeof name === 'string')
 }
+
+/**
+ * The effort that the model is asked for: the wished one, or where it does not know that, the next that it does, upwards if there
+ * is one. Undefined where nothing was wished, or the model does not reason.
+ */
+function effortFor({ params }: TextCall, { efforts }: Capabilities): string | undefined {
+  const wish = params.reasoning && effortOf(params.reasoning, params.max_tokens)
+  if (wish === undefined || efforts === null) return undefined
+  if (efforts === 'any' || efforts.includes(wish) || !EFFORTS.includes(wish)) return wish
+  return efforts.find(effort => EFFORTS.indexOf(effort) > EFFORTS.indexOf(wish)) ?? efforts.at(-1)
+}
+
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
+
+/** The wishes for the form of the text: here they stand together, and a schema stands flat (translation trap 44). */
+function textOf({ params }: TextCall, { verbosity }: Capabilities): Json {
+  const text: Json = {}
+  if (params.response_format) text.format = formatOf(params.response_format)
+  if (params.verbosity !== undefined && verbosity) text.verbosity = params.verbosity
+  return Object.keys(text).length > 0 ? { text } : {}
+}
+
+function formatOf(wish: ResponseFormat): unknown {
+  if (!('json_schema' in wish)) return wish
+  const { name, description, schema, strict } = wish.json_schema
+  return {
+    type: 'json_schema',
+    name,
+    ...(description === undefined ? {} : { description }),
+    schema: schema ?? { type: 'object' },
+    ...(strict == null ? {} : { strict }),
+  }
+}
+
+/** `json_object` is refused unless the word JSON stands in the input (translation trap 45). */
+const lacksJsonWord = (call: TextCall): boolean => call.params.response_format?.type === 'json_object' && !mentionsJson(call)

@@ -1,10 +1,9 @@
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
-import { foreignTool } from '../foreign.ts'
-import { isForwarded, isNative } from '../native.ts'
-import type { ToolNames } from '../tool-names.ts'
-import { NATIVE } from './native.ts'
+import { foreignTool, isForwarded, isNative } from '../native.ts'
+import type { ToolNames } from '../tools.ts'
+import { NATIVE } from './messages.ts'
 
 /**
  * The tools and what the model may do with them. Throws 400 naming a tool that the provider does not have. Without tools there is

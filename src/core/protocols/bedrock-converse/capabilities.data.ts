@@ -1,3 +1,5 @@
+import type { Endpoint } from '../../catalog/models.ts'
+
 /** In what the models behind the one API differ. */
 export interface Family {
   /** Whose thinking it is, in `reasoning_details`. What is marked `unknown` nobody takes back. */
@@ -30,7 +32,7 @@ export interface Family {
  * Nothing is known of these but that they are asked through Converse: what others would refuse is left out. Thinking that one of
  * them signs is taken for Claude's, since no other model there signs.
  */
-export const STRANGER: Family = {
+const STRANGER: Family = {
   reasoning_format: 'anthropic-claude-v1',
   thinking: 'none',
   top_k: null,
@@ -72,7 +74,7 @@ const OPEN_WEIGHT: Family = { ...NAMED, schemas: true }
  * parameters", "Supported models and model features", "Prompt caching", "Get validated JSON results from models"), the API
  * reference (ToolChoice, ToolResultBlock) and the Nova user guides.
  */
-export const FAMILIES: [model: RegExp, family: Family][] = [
+const FAMILIES: [model: RegExp, family: Family][] = [
   [/claude-((opus|sonnet|haiku)-4-5|opus-4-6)/, { ...CLAUDE, schemas: true }],
   [/claude-(instant|v?[12](?!\d)|3-(opus|sonnet|haiku)|3-5-sonnet-20240620)/, { ...CLAUDE, cache: 'nowhere', hour: false }],
   [/claude-(3-|(opus|sonnet)-4(-0|-1|-2025|@|$))/, { ...CLAUDE, hour: false }],
@@ -98,3 +100,87 @@ export const FAMILIES: [model: RegExp, family: Family][] = [
   [/llama|titan|jamba|ai21|palmyra|writer|deepseek-r1/, { ...NAMED, forces: false }],
   [/qwen3|deepseek|gemma|nemotron|minimax|kimi/, OPEN_WEIGHT],
 ]
+
+const plain = (name: string) => name.toLowerCase().replaceAll('.', '-')
+
+/** What is known of the model of this endpoint. */
+export const familyOf = (endpoint: Endpoint): Family => found(nameOf(endpoint)) ?? STRANGER
+
+/** The endpoint under a name that tells what its model is: that of an inference profile does not, then our own slug may. */
+export const named = (endpoint: Endpoint): Endpoint => ({ ...endpoint, upstreamModel: nameOf(endpoint) })
+
+const nameOf = ({ upstreamModel, model }: Endpoint): string => (found(upstreamModel) ? upstreamModel : model)
+
+const found = (name: string): Family | undefined => FAMILIES.find(([pattern]) => pattern.test(plain(name)))?.[1]
+
+/**
+ * Anthropic's features by header that Bedrock's Claude knows (Bedrock user guide, "Anthropic Claude Messages API"). It refuses a
+ * whole request for one that it does not know (translation trap 36).
+ */
+export const BETAS = new Set([
+  'computer-use-2024-10-22',
+  'computer-use-2025-01-24',
+  'context-1m-2025-08-07',
+  'context-management-2025-06-27',
+  'dev-full-thinking-2025-05-14',
+  'effort-2025-11-24',
+  'interleaved-thinking-2025-05-14',
+  'output-128k-2025-02-19',
+  'token-efficient-tools-2025-02-19',
+  'tool-examples-2025-10-29',
+  'tool-search-tool-2025-10-19',
+])
+
+/** What Converse calls the kinds of media that it takes (API reference, ImageBlock, VideoBlock, DocumentBlock, AudioBlock). */
+
+export const IMAGES: Record<string, string> = {
+  'image/gif': 'gif',
+  'image/jpeg': 'jpeg',
+  'image/jpg': 'jpeg',
+  'image/png': 'png',
+  'image/webp': 'webp',
+}
+
+export const VIDEOS: Record<string, string> = {
+  'video/3gpp': 'three_gp',
+  'video/mp4': 'mp4',
+  'video/mpeg': 'mpeg',
+  'video/mpg': 'mpg',
+  'video/quicktime': 'mov',
+  'video/webm': 'webm',
+  'video/wmv': 'wmv',
+  'video/x-flv': 'flv',
+  'video/x-matroska': 'mkv',
+  'video/x-ms-wmv': 'wmv',
+}
+
+export const DOCUMENTS: Record<string, string> = {
+  'application/msword': 'doc',
+  'application/pdf': 'pdf',
+  'application/vnd.ms-excel': 'xls',
+  'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': 'xlsx',
+  'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'docx',
+  'text/csv': 'csv',
+  'text/html': 'html',
+  'text/markdown': 'md',
+  'text/plain': 'txt',
+  'text/x-markdown': 'md',
+}
+
+export const AUDIO = new Set([
+  'aac',
+  'flac',
+  'm4a',
+  'mka',
+  'mkv',
+  'mp3',
+  'mp4',
+  'mpeg',
+  'mpga',
+  'ogg',
+  'opus',
+  'pcm',
+  'wav',
+  'webm',
+  'x-aac',
+])

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { fittedId, type NameRules, nineLetters, ToolNames } from '../../../src/core/protocols/tool-names.ts'
+import { fittedId, inputJson, inputObject, inputText, type NameRules, nineLetters, ToolNames } from '../../../src/core/protocols/tools.ts'
 import { textCall } from '../../support/call.ts'
 
 const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
@@ -49,4 +49,18 @@ test('trap 21: an id of nine letters and digits stays, any other becomes one, th
   for (const id of fitting) expect(id).toMatch(/^[a-zA-Z0-9]{9}$/)
   expect(new Set(fitting).size).toBe(ids.length)
   expect(ids.map(nineLetters)).toEqual(fitting)
+})
+
+test('arguments are the text that was given, an object written out, and nothing else', () => {
+  expect(['{"a":', { a: 1 }, [], 7, null, undefined].map(inputText)).toEqual(['{"a":', '{"a":1}', '', '', '', ''])
+})
+
+test('none at all are an empty object', () => {
+  expect(['', ' \n', '{"a":1}', '{"a":'].map(inputJson)).toEqual(['{}', '{}', '{"a":1}', '{"a":'])
+})
+
+test('what is no object goes back as the model wrote it', () => {
+  const inputs = ['', '{"a":1}', '{"a":', '[1]']
+  expect(inputs.map(input => inputObject(input))).toEqual([{}, { a: 1 }, { INVALID_JSON: '{"a":' }, { INVALID_JSON: '[1]' }])
+  expect(inputObject('[1]', 'arguments')).toEqual({ arguments: '[1]' })
 })

@@ -3,14 +3,36 @@ import { dataUrl, textOf } from '../../kernel/data-url.ts'
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl } from '../../language/message.ts'
-import type { ToolResult } from '../conversation.ts'
-import { foreignContent } from '../foreign.ts'
-import { isNative } from '../native.ts'
-import { inputObject } from '../tool-input.ts'
-import type { ToolNames } from '../tool-names.ts'
-import { callId } from './names.ts'
-import { NATIVE } from './native.ts'
-import { thinkingBlocks } from './thinking.ts'
+import type { Conversation, ToolResult } from '../conversation.ts'
+import { foreignContent, isNative } from '../native.ts'
+import { ownDetails } from '../reasoning.ts'
+import { fittedId, inputObject, type NameRules, ToolNames } from '../tools.ts'
+import type { Format } from './request.ts'
+
+/** The clients' dialect that this API speaks too: what it has of its own goes both ways as it came. */
+export const NATIVE = 'messages'
+
+export function systemOf({ system }: Conversation, content: Content, format: Format): Json {
+  const blocks = content.of(system)
+  if (format.by === 'words') blocks.push({ type: 'text', text: format.words })
+  return blocks.length > 0 ? { system: plainly(blocks) } : {}
+}
+
+export function messagesOf({ messages }: Conversation, content: Content, isPrefilled: boolean): Json[] {
+  const said = messages.map(({ role, blocks }) => ({ role, content: content.of(blocks) })).filter(({ content }) => content.length > 0)
+  const last = said.at(-1)?.content.at(-1)
+  // What ends in white space is refused as a beginning.
+  if (isPrefilled && typeof last?.text === 'string') last.text = last.text.trimEnd()
+  return said.map(({ role, content }) => ({ role, content: plainly(content) }))
+}
+
+// A single plain text goes as a string, as people write it.
+function plainly(blocks: Json[]): string | Json[] {
+  const [only] = blocks
+  return blocks.length === 1 && only?.type === 'text' && typeof only.text === 'string' && Object.keys(only).length === 2
+    ? only.text
+    : blocks
+}
 
 /** Says blocks of the conversation in this API's words. Throws 400 for what it has none for. */
 export class Content {
@@ -114,3 +136,25 @@ function documentSource(source: Json): Json {
 }
 
 const isText = (media_type: string): boolean => /^(text\/|application\/(json|xml|x-yaml|yaml|javascript)$)/.test(media_type)
+
+/** Whose thinking this is, in `reasoning_details`: what is signed by Claude is taken back by Claude, wherever it runs. */
+export const REASONING_FORMAT = 'anthropic-claude-v1'
+const FORMATS = [REASONING_FORMAT]
+
+/** The thinking as it was given, for the model that gave it: its signatures are checked. Other models' thinking is left out. */
+export const thinkingBlocks = (details: Parameters<typeof ownDetails>[0]): Json[] => ownDetails(details, FORMATS).flatMap(thinkingBlock)
+
+function thinkingBlock(detail: Json): Json[] {
+  if (detail.type === 'reasoning.encrypted' && typeof detail.data === 'string') return [{ type: 'redacted_thinking', data: detail.data }]
+  if (detail.type !== 'reasoning.text' || typeof detail.signature !== 'string' || detail.signature === '') return []
+  return [{ type: 'thinking', thinking: text(detail.text) ?? '', signature: detail.signature }]
+}
+
+/** Which names and ids this API takes: `^[a-zA-Z0-9_-]{1,64}$`. */
+const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
+
+/** The names of the call's tools, there and back. */
+export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)
+
+/** A call's id as this API takes it. */
+const callId = (id: string): string => fittedId(id, RULES)

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Block } from '../../../src/core/language/message.ts'
-import { foreignContent, foreignTool, functionOf } from '../../../src/core/protocols/foreign.ts'
+import { foreignContent, foreignTool, functionOf } from '../../../src/core/protocols/native.ts'
 
 const TOO_LONG = 'x'.repeat(1000)
 
