@@ -3,7 +3,8 @@ import { pricesOf } from '../../src/core/catalog/prices.ts'
 import type { Provider } from '../../src/core/catalog/providers.ts'
 import { NO_QUIRKS } from '../../src/core/config/quirks.ts'
 import { Secret } from '../../src/core/kernel/secret.ts'
-import type { EmbeddingCall, TextCall } from '../../src/core/language/call.ts'
+import type { TextCall } from '../../src/core/language/call.ts'
+import type { EmbeddingCall } from '../../src/core/language/embedding.ts'
 
 /** A call that says "Hi" to `acme/small`, with `more` laid over it. */
 export const textCall = (more: Partial<TextCall> = {}): TextCall => ({

@@ -1,7 +1,7 @@
 /** What is asked, in no client's dialect and no provider's protocol. */
 
 import type { TextDialect } from './dialect.ts'
-import type { Block, Turn } from './message.ts'
+import type { Turn } from './message.ts'
 import type { Params } from './params.ts'
 import type { Region } from './region.ts'
 import type { RoutingPreferences } from './routing.ts'
@@ -71,28 +71,4 @@ export interface WebSearch {
   allowed_domains?: string[]
   excluded_domains?: string[]
   user_location?: Record<string, unknown>
-}
-
-/** Things to be made into vectors, one for each of them. */
-export interface EmbeddingCall extends CallBase {
-  kind: 'embedding'
-  inputs: EmbeddingInput[]
-  params: EmbeddingParams
-  /** Parameters that we do not know by name. They travel as they came. */
-  extra: Record<string, unknown>
-}
-
-export type EmbeddingInput =
-  | { type: 'text'; text: string }
-  /** A text as the model's own tokens. */
-  | { type: 'tokens'; tokens: number[] }
-  /** Texts, pictures and the like that make one vector together. */
-  | { type: 'content'; blocks: Block[] }
-
-/** The parameters of wire reference B.3, under their wire names. */
-export interface EmbeddingParams {
-  dimensions?: number
-  /** What the vectors are for: `search_query`, `search_document`, or a provider's own word. */
-  input_type?: string
-  encoding_format?: 'float' | 'base64'
 }

@@ -42,12 +42,6 @@ export type TextPart =
     }
   | CommonPart
 
-/** Pieces of an answer in vectors. `index` says which input it is the vector of. */
-export type EmbeddingPart = Start | { type: 'embedding'; index: number; vector: Vector } | CommonPart
-
-/** Numbers, or 32-bit floats, the least byte first, in base64: as the provider gave them. */
-export type Vector = number[] | string
-
 /** What every kind of work tells besides its content. */
 export type CommonPart =
   /** What was sent to one provider, for a caller who asked to see it. */

@@ -1,12 +1,14 @@
 /** The kinds of work, and what each is asked and answered in. */
 
-import type { EmbeddingCall, TextCall } from './call.ts'
-import type { CommonPart, EmbeddingPart, TextPart } from './part.ts'
+import type { TextCall } from './call.ts'
+import type { CommonPart, TextPart } from './part.ts'
 
-/** The kinds of work. A new kind of work is one line here. */
+/**
+ * The kinds of work. A kind other than text declares itself here from the file of its calls and
+ * parts, as events do; `inference/kinds.ts` lists all of them.
+ */
 export interface Work {
   text: { call: TextCall; part: TextPart }
-  embedding: { call: EmbeddingCall; part: EmbeddingPart }
 }
 
 export type Kind = keyof Work

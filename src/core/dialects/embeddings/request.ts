@@ -1,6 +1,6 @@
 import type { Actor } from '../../identity/actor.ts'
 import { isDataUrl } from '../../kernel/data-url.ts'
-import type { EmbeddingCall, EmbeddingInput, EmbeddingParams } from '../../language/call.ts'
+import type { EmbeddingCall, EmbeddingInput, EmbeddingParams } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import type { CallContext } from '../dialect.ts'
 import { callBase } from '../routing.ts'

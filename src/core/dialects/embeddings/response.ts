@@ -1,6 +1,6 @@
 import { usdOf } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
-import type { Vector } from '../../language/part.ts'
+import type { Vector } from '../../language/embedding.ts'
 import { inputTokens, type Receipt } from '../../language/usage.ts'
 
 /** Collects the parts of an answer into one list of vectors, written as the client wants them. Throws when the answer failed. */

@@ -1,5 +1,5 @@
 import { denied } from '../../errors.ts'
-import type { EmbeddingCall, EmbeddingInput } from '../../language/call.ts'
+import type { EmbeddingCall, EmbeddingInput } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import type { Reword } from '../../language/passage.ts'
 import { contentBound, contentEstimate, type ExpectedInput, largestContent } from '../../tokenizers/prompt.ts'

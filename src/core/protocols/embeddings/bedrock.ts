@@ -1,7 +1,6 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { count, isObject, type Json, objects } from '../../kernel/json.ts'
-import type { EmbeddingCall } from '../../language/call.ts'
-import type { EmbeddingPart } from '../../language/part.ts'
+import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
 import { failure } from '../bedrock-converse/failure.ts'
 import { answerOf, atMost, purposeOf, textsOf, whole } from '../embeddings.ts'

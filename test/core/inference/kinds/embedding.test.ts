@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { embedding } from '../../../../src/core/inference/kinds/embedding.ts'
-import type { EmbeddingInput } from '../../../../src/core/language/call.ts'
-import type { EmbeddingPart } from '../../../../src/core/language/part.ts'
+import type { EmbeddingInput, EmbeddingPart } from '../../../../src/core/language/embedding.ts'
 import { textUsage } from '../../../../src/core/language/usage.ts'
 import { embeddingCall, endpointOf } from '../../../support/call.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { EmbeddingCall } from '../../../../src/core/language/call.ts'
+import type { EmbeddingCall } from '../../../../src/core/language/embedding.ts'
 import { bedrockEmbeddings } from '../../../../src/core/protocols/embeddings/bedrock.ts'
 import { embeddingCall, endpointOf } from '../../../support/call.ts'
 

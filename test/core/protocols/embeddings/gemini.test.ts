@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { EmbeddingCall } from '../../../../src/core/language/call.ts'
+import type { EmbeddingCall } from '../../../../src/core/language/embedding.ts'
 import { geminiEmbeddings } from '../../../../src/core/protocols/embeddings/gemini.ts'
 import { embeddingCall, endpointOf, providerOf } from '../../../support/call.ts'
 

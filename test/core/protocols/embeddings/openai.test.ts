@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { NO_QUIRKS } from '../../../../src/core/config/quirks.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import type { EmbeddingCall } from '../../../../src/core/language/call.ts'
+import type { EmbeddingCall } from '../../../../src/core/language/embedding.ts'
 import { jinaEmbeddings, openaiEmbeddings, voyageEmbeddings } from '../../../../src/core/protocols/embeddings/openai.ts'
 import { embeddingCall, endpointOf, providerOf } from '../../../support/call.ts'
 

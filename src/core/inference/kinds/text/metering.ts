@@ -13,6 +13,15 @@ export const metering: Partial<Metering<'text'>> = {
   countInput: promptEstimate,
 }
 
+export function isMeaningful(part: TextPart): boolean {
+  if (part.type === 'text-delta' || part.type === 'refusal-delta') return part.text !== ''
+  // An answer that ends in an error before it says anything is none: another may do better.
+  if (part.type === 'finish') return part.reason !== 'error'
+  return !COMMON.has(part.type)
+}
+
+const COMMON = new Set<TextPart['type']>(['start', 'usage', 'echo', 'error'])
+
 const CHARACTERS_PER_TOKEN = 4
 
 class TextMeter implements Meter<TextPart> {

@@ -22,6 +22,12 @@ export const understanding: KindDefinition<'text'>['understanding'] = {
   offersTools,
 }
 
+export function isGivenBy(outputModalities: string[]): boolean {
+  return outputModalities.some(modality => GIVEN.includes(modality))
+}
+
+const GIVEN = ['text', 'image', 'audio']
+
 const THINKING = ':thinking'
 const ONLINE = ':online'
 
