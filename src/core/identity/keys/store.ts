@@ -1,4 +1,4 @@
-import type { Period } from '../../kernel/periods.ts'
+import type { Period } from '../../kernel/clock.ts'
 import type { AuditEntry } from '../audit.ts'
 
 /** An API key as it is kept: never the secret, only its hash. Money in nano-dollars, times in ISO 8601. */
