@@ -9,7 +9,7 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
   [/^src\/cli\/(?!commands\/serve\.ts)/, /^src\/server\/|^elysia/],
   [/^src\/core\/(protocols|telemetry\/destinations)\//, /^src\/core\/(gateway|store|upstream|identity)/],
-  [/^(?!src\/core\/store\/)/, /^(bun:sqlite|kysely)/],
+  [/^(?!src\/core\/store\/(sqlite|lock\.ts))/, /^(bun:sqlite|kysely)/],
   [/^(?!src\/core\/(gateway\.ts|store\/)|src\/cli\/commands\/serve\.ts)/, /^src\/core\/store\//],
   [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
   [/^(?!src\/core\/policy\/(filters|patterns))/, /^(re2js|libphonenumber-js|validator)/],
@@ -18,11 +18,15 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
 /** Every way in which this platform opens a connection. A method that is called `fetch` is none. */
 const OUTWARD = /(?<![.\w])fetch\((?![^()]*\) \{)|\bBun\.(connect|udpSocket)\b|new WebSocket\(|'node:(net|tls|https?|http2|dgram|dns)['/]/
 
+/** A dialect compared with a name, on either side, or told apart by a switch. */
+const DIALECT_COMPARED = /dialect\s*[!=]==?|[!=]==?\s*(\S*dialect\b|'(chat|messages|responses)')|switch.*dialect\)/
+
 /** What is written in one place only, or nowhere. */
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
   [/^src\/(?!core\/upstream\/(egress\.ts|http\/))/, OUTWARD, 'only core/upstream/egress.ts and its http asks the world'],
   [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
   [/^src\//, /\bconsole\./, 'only the terminal prints, and through output.ts'],
+  [/^src\/core\/protocols\/(?!native\.ts$)/, DIALECT_COMPARED, 'only protocols/native.ts compares dialects'],
 ]
 
 interface Source {
@@ -37,7 +41,8 @@ const sources: Source[] = await Promise.all(
 )
 
 /** The wings of which every file stands in the tree by its name. In the store it does where it is no noun's. */
-const TOLD = /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|ledger|telemetry|tokenizers|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
+const TOLD =
+  /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|plugins|ledger|telemetry|tokenizers|kernel)\/([a-z-]+)(?:\.data)?\.ts$/
 
 /**
  * The wings of core, lower to upper. Nobody imports upward, and types count: what is below can be read, tested and kept without what
@@ -46,7 +51,7 @@ const TOLD = /^src\/core\/(?:language|identity(?:\/scim)?|policy|inference|ledge
 const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
   ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
-  ...['protocols', 'upstream', 'dialects', 'inference', 'doctor', 'store', 'reconfigure', 'gateway'],
+  ...['protocols', 'upstream', 'inference', 'plugins', 'dialects', 'doctor', 'store', 'reconfigure', 'gateway'],
 ]
 
 const wingOf = (path: string): string | undefined => /^src\/core\/([a-z-]+)(?:\/|\.ts$)/.exec(path)?.[1]
@@ -120,8 +125,18 @@ describe('architecture', () => {
     expect(planted(`import type { Key } from '../identity/keys.ts'`)).toEqual([])
   })
 
-  test('only the egress opens connections, nobody tees a stream, nobody logs to the console', () => {
+  test('only the egress opens connections, nobody tees a stream, nobody logs to the console, no protocol compares dialects', () => {
     expect(sources.flatMap(wordsIn)).toEqual([])
+  })
+
+  test('a planted comparison of a dialect by a protocol is found, and its home is left alone', () => {
+    const planted = (text: string, path = 'src/core/protocols/gemini/request.ts') => wordsIn({ path, text })
+    expect(planted(`if (call.dialect === 'chat') return []`)).toHaveLength(1)
+    expect(planted(`const own = NATIVE !== block.dialect`)).toHaveLength(1)
+    expect(planted(`const isOwn = native == 'messages'`)).toHaveLength(1)
+    expect(planted('switch (call.dialect) {')).toHaveLength(1)
+    expect(planted(`return { type: 'other', dialect: NATIVE, value }`)).toEqual([])
+    expect(planted('dialect === native', 'src/core/protocols/native.ts')).toEqual([])
   })
 
   test('no file reaches itself through what it imports', () => {

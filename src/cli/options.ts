@@ -1,5 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { invalid } from '../core/errors.ts'
 import type { Gateway, Parts } from '../core/gateway.ts'
 import { misfit } from '../core/kernel/schema.ts'
@@ -18,6 +18,10 @@ export const common = (command: Command): Command =>
     .option('--json', 'print exactly what the API would return')
     .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
     .option('--config <file>', 'the config file (GATEWAY_CONFIG; gateway.yaml in the data or the current directory)')
+
+/** The option that names the dialect of a body: one of these, chat where it is left out. */
+export const dialectOption = (names: readonly string[]): Option =>
+  new Option('--dialect <dialect>', 'how the body speaks').choices(names).default('chat')
 
 /** A number on the command line. */
 export function numeric(text: string): number {

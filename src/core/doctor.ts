@@ -4,7 +4,7 @@ import type { InferenceWorld } from './inference/world.ts'
 import { usdOf } from './kernel/money.ts'
 import { dayOf } from './kernel/periods.ts'
 import { chained, type LedgerHead, type LedgerRow } from './ledger/chain.ts'
-import type { DaySpend, LedgerBooks } from './ledger/ledger.ts'
+import type { DaySpend, HeldCall, LedgerBooks } from './ledger/ledger.ts'
 
 /** One thing that was looked at, whether it is as it must be, and what was found in a sentence. */
 export interface Finding {
@@ -18,9 +18,13 @@ export interface Finding {
  * and its end, every counter added up anew, and that every charge has its call and every call its charge.
  */
 export async function examine(gateway: InferenceWorld): Promise<{ data: Finding[] }> {
-  const head = gateway.journal.head.read()
-  const data = gateway.store.ledger.inspect(books => [structure(books), ...ledger(books, head), calls(books)])
-  return { data: [...data, await holds(gateway), providerKeys(gateway)] }
+  const chain = new ChainReading(gateway.journal.head.read())
+  const before = gateway.journal.holds.left()
+  const books = await gateway.store.ledger.inspect(row => chain.read(row))
+  const dead = await deadCalls(gateway)
+  const running = new Set([...before, ...dead].map(({ id }) => id))
+  const found = [structure(books), ...chain.findings(books), calls(books, running)]
+  return { data: [...found, holds(dead), providerKeys(gateway)] }
 }
 
 const finding = (check: string, faults: string[], fine: string): Finding => ({
@@ -40,36 +44,44 @@ const structure = ({ integrity }: LedgerBooks) =>
     'the database is whole',
   )
 
-/** Reads the rows once for all that has to be known of them. */
-function ledger({ rows, spend }: LedgerBooks, head: LedgerHead | null): Finding[] {
-  const sums = new Map<string, bigint>()
-  const breaks: string[] = []
-  let [hash, last, isChained, meetsHead] = ['', 0, false, head === null]
-  for (const row of rows) {
-    const expected = chained(hash, row)
-    if (row.hash === null ? isChained : row.hash !== expected) breaks.push(`row ${row.seq} (${row.id}) is not what was written`)
-    if (row.seq !== last + 1) breaks.push(`rows are missing between ${last} and ${row.seq}`)
-    // A row that was changed is told of once, and not with all that follow it.
-    hash = row.hash ?? expected
-    isChained ||= row.hash !== null
-    last = row.seq
-    meetsHead ||= row.seq === head?.seq && hash === head.hash
-    const name = nameOf(row, dayOf(new Date(row.settled_at)))
-    sums.set(name, (sums.get(name) ?? 0n) + row.nanos)
+/** Reads the rows of the ledger once, in their order, for all that has to be known of them. */
+class ChainReading {
+  readonly #head: LedgerHead | null
+  readonly #sums = new Map<string, bigint>()
+  readonly #breaks: string[] = []
+  #hash = ''
+  #last = 0
+  #isChained = false
+  #meetsHead: boolean
+
+  constructor(head: LedgerHead | null) {
+    this.#head = head
+    this.#meetsHead = head === null
   }
-  return [
-    finding('chain', breaks, `${last} rows, each as it was written`),
-    finding(
-      'end',
-      meetsHead ? [] : [`rows are missing at the end: ${head?.seq} were written, the last is ${last}`],
-      'no row is missing at the end',
-    ),
-    finding(
-      'counters',
-      differences(sums, spend),
-      `${spend.length === 1 ? '1 counter is what its' : `${spend.length} counters are what their`} rows add up to`,
-    ),
-  ]
+
+  read(row: LedgerRow): void {
+    const expected = chained(this.#hash, row)
+    if (row.hash === null ? this.#isChained : row.hash !== expected) this.#breaks.push(`row ${row.seq} (${row.id}) is not what was written`)
+    if (row.seq !== this.#last + 1) this.#breaks.push(`rows are missing between ${this.#last} and ${row.seq}`)
+    // A row that was changed is told of once, and not with all that follow it.
+    this.#hash = row.hash ?? expected
+    this.#isChained ||= row.hash !== null
+    this.#last = row.seq
+    this.#meetsHead ||= row.seq === this.#head?.seq && this.#hash === this.#head.hash
+    const name = nameOf(row, dayOf(new Date(row.settled_at)))
+    this.#sums.set(name, (this.#sums.get(name) ?? 0n) + row.nanos)
+  }
+
+  findings({ spend }: LedgerBooks): Finding[] {
+    const last = this.#last
+    const cut = `rows are missing at the end: ${this.#head?.seq} were written, the last is ${last}`
+    const counters = spend.length === 1 ? '1 counter is what its' : `${spend.length} counters are what their`
+    return [
+      finding('chain', this.#breaks, `${last} rows, each as it was written`),
+      finding('end', this.#meetsHead ? [] : [cut], 'no row is missing at the end'),
+      finding('counters', differences(this.#sums, spend), `${counters} rows add up to`),
+    ]
+  }
 }
 
 const nameOf = ({ key_hash, byok }: Pick<LedgerRow, 'key_hash' | 'byok'>, day: number) =>
@@ -81,19 +93,20 @@ function differences(sums: Map<string, bigint>, spend: DaySpend[]): string[] {
   return wrong.map(name => `key ${name}: counted $${usdOf(counted.get(name) ?? 0n)}, the rows are $${usdOf(sums.get(name) ?? 0n)}`)
 }
 
-const calls = ({ unmatched }: LedgerBooks) =>
+/** A call that runs is charged for the steps that it has taken, and is not yet on record. */
+const calls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
   finding(
     'calls',
-    unmatched.map(({ id, charged, recorded }) => `${id}: charged ${shown(charged)}, recorded ${shown(recorded)}`),
+    unmatched
+      .filter(({ id, recorded }) => recorded !== null || !running.has(id))
+      .map(({ id, charged, recorded }) => `${id}: charged ${shown(charged)}, recorded ${shown(recorded)}`),
     'every charge has its call, and every call its charge',
   )
 
 const shown = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${usdOf(nanos)}`)
 
-async function holds(gateway: InferenceWorld): Promise<Finding> {
-  const { length } = await deadCalls(gateway)
-  return finding('holds', [], length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`)
-}
+const holds = ({ length }: HeldCall[]): Finding =>
+  finding('holds', [], length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`)
 
 const providerKeys = (gateway: InferenceWorld) =>
   finding(

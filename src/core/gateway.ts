@@ -9,20 +9,22 @@ import { type Events, openEvents } from './events.ts'
 import { type Key, readKeys } from './identity/keys.ts'
 import { firstMember } from './identity/members.ts'
 import { firstWorkspace, type Owner, readWorkspaces, type Workspace } from './identity/workspaces.ts'
-import { openCalls } from './inference/calls.ts'
 import { Health } from './inference/health.ts'
-import { Retries } from './inference/retries.ts'
-import { Sessions } from './inference/sessions.ts'
-import type { Journal, Traffic } from './inference/world.ts'
+import type { Plugin } from './inference/plugin.ts'
+import { STAGES, type Stages } from './inference/stages.ts'
+import { openCalls, Retries, Sessions, type Traffic } from './inference/traffic.ts'
+import type { Journal } from './inference/world.ts'
 import { type Clock, nextTurn, systemClock } from './kernel/clock.ts'
 import { type Fingerprint, openFingerprint } from './kernel/fingerprint.ts'
 import { type Ids, randomIds } from './kernel/ids.ts'
 import { Mirror } from './kernel/mirror.ts'
 import { midnight } from './kernel/periods.ts'
 import { openSeal, type Seal } from './kernel/seal.ts'
+import { shareRuns } from './kernel/share-runs.ts'
 import type { HeadFile } from './ledger/chain.ts'
 import { reloadCredits } from './ledger/credits.ts'
 import { type HoldJournal, type Ledger, openLedger } from './ledger/ledger.ts'
+import { PLUGINS } from './plugins/registry.ts'
 import { type Assignment, readAssignments } from './policy/assignments.ts'
 import { type Budget, readBudgets } from './policy/budgets.ts'
 import type { Policy } from './policy/effective.ts'
@@ -55,13 +57,20 @@ export interface Gateway {
   recorder: Recorder
   /** Counts what providers did not count. */
   tokenizers: Tokenizers
+  /** The life of a call. */
+  stages: Stages
+  /** What calls may ask for besides an answer. */
+  plugins: Plugin[]
   egress: Egress
   secrets: Secrets
   /** Tells. */
   events: Events
   clock: Clock
   ids: Ids
-  /** Takes over what another process has changed since, of all that is in memory, and says whether there was anything. */
+  /**
+   * Takes over what another process has changed by now, of all that is in memory, and says whether
+   * there was anything. Those who call at once share the work.
+   */
   catchUp(): Promise<boolean>
   /** Writes what waits and closes the store. */
   close(): Promise<void>
@@ -113,6 +122,8 @@ export interface Parts {
   config: Config
   /** The data directory; without one everything is kept in memory and forgotten. */
   data: string
+  /** What remembers, in the place of SQLite. The gateway closes it. */
+  store: Store
   /** What provider keys are sealed with; without one, a secret that the data directory keeps for itself. */
   secret: string
   /** Milliseconds that a statement may wait for another process: 0 where clients are waiting. */
@@ -123,6 +134,8 @@ export interface Parts {
   egress: Send
   resolve: Resolve
   tokenizers: Tokenizers
+  stages: Stages
+  plugins: Plugin[]
 }
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
@@ -130,12 +143,14 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
   const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, tokenizers = openTokenizers() } = replace
   const ids = { ...randomIds, ...replace.ids, ...(replace.random ? { random: replace.random } : {}) }
   const catalog = openCatalog(config, protocolNames, clock.now())
-  const store = await openStore(data, config.storage.durability, patience)
+  const store = replace.store ?? (await openStore(data, config.storage.durability, patience))
   const events = openEvents()
   const recorder = openRecorder(store.generations, events, clock.ticks)
-  const memory = await openMemory(store, await openOwner(store, ids, clock))
+  const owner = await openOwner(store, ids, clock)
+  // Before anything is read: what another process writes meanwhile is taken over later.
+  let version = await store.version()
+  const memory = await openMemory(store, owner)
   const send = replace.egress ?? openEgress(() => gateway.config)
-  let version = store.version()
   const gateway: Gateway = {
     config,
     instance: {
@@ -150,24 +165,26 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     journal: openJournal(data),
     recorder,
     tokenizers,
+    stages: replace.stages ?? STAGES,
+    plugins: replace.plugins ?? PLUGINS,
     egress: { send, resolve: replace.resolve ?? resolveHost, accessTokens: openAccessTokens(send, clock) },
     secrets: openSecrets(data, replace.secret),
     events,
     clock,
     ids,
-    async catchUp() {
-      const now = store.version()
+    catchUp: shareRuns(async () => {
+      const now = await store.version()
       if (now === version) return false
       await reload(gateway)
       version = now
       return true
-    },
+    }),
     async close() {
       tokenizers.close()
       // The calls that waited for a count are settled now, and recorded with the rest.
       await nextTurn()
       await recorder.flush()
-      store.close()
+      await store.close()
     },
   }
   await reloadByokKeys(gateway)

@@ -8,16 +8,14 @@ import { type DescribedRoute, describedRoutes } from './openapi.ts'
 import { audit } from './routes/audit.ts'
 import { budgets } from './routes/budgets.ts'
 import { byok } from './routes/byok.ts'
-import { chat } from './routes/chat.ts'
 import { credits } from './routes/credits.ts'
 import { description } from './routes/description.ts'
-import { embeddings } from './routes/embeddings.ts'
 import { generation } from './routes/generation.ts'
 import { guardrails } from './routes/guardrails.ts'
+import { inference } from './routes/inference.ts'
 import { key } from './routes/key.ts'
 import { keys } from './routes/keys.ts'
 import { members } from './routes/members.ts'
-import { messages } from './routes/messages.ts'
 import { models } from './routes/models.ts'
 import { presets } from './routes/presets.ts'
 import { providers } from './routes/providers.ts'
@@ -40,9 +38,7 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
     .use(description(() => app, about))
     .group('/api/v1', api =>
       api
-        .use(chat(gateway))
-        .use(messages(gateway))
-        .use(embeddings(gateway))
+        .use(inference(gateway))
         .use(keys(gateway))
         .use(key(gateway))
         .use(presets(gateway))

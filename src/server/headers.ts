@@ -1,7 +1,7 @@
 import type { Gateway } from '../core/gateway.ts'
 import { printable } from '../core/kernel/words.ts'
 import type { Origin } from '../core/language/call.ts'
-import { regionOf } from '../core/policy/regions.ts'
+import { regionOf } from '../core/language/region.ts'
 
 /** An id that the client gave its request, if it is plainly one; the fallback otherwise. */
 export function requestIdOf(request: Request, fallback: string): string {

@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import type { GatewayError } from '../core/errors.ts'
+import type { Refusal as DialectRefusal } from '../core/dialects/dialect.ts'
 
 /** What the description tells of one operation. The body is read by `readBody`, after the key has been looked at. */
 export interface Operation {
@@ -33,13 +33,10 @@ export interface OtherAnswer {
   when: string
 }
 
-/** A form of refusals: its name in the description, its schema there, and a failure in it. `id` is the generation's, if there is one. */
-export interface Refusal {
-  name: string
-  schema: object
+/** A form of refusals, as a dialect has it. */
+export interface Refusal extends DialectRefusal {
   /** Its media type, where it is not JSON’s. */
   contentType?: string
-  envelope(error: GatewayError, id: string | null): unknown
 }
 
 /** An operation as a route carries it: Elysia leaves the body alone, and `openapi.ts` finds the description. */

@@ -7,7 +7,7 @@ import { examine } from '../../src/core/doctor.ts'
 import { type Gateway, openGateway } from '../../src/core/gateway.ts'
 import { markEnd, mustBeWhole } from '../../src/core/inference/recover.ts'
 import { countedIds, TestClock } from '../support/gateway.ts'
-import { chargeWith, entryOf, generationWith } from '../support/generation.ts'
+import { chargeWith, entryOf, generationWith, PAYER } from '../support/generation.ts'
 import { gateway as run } from '../support/server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-doctor-'))
@@ -24,14 +24,21 @@ async function charged(): Promise<string> {
     const settled = new Date(Date.parse('2026-03-04T12:00:00Z') + Math.floor(i / 10) * DAY)
     const byok = i % 7 === 0
     const nanos = BigInt(1000 + i)
-    gateway.store.generations.record([
+    await gateway.store.generations.record([
       {
         generation: generationWith({ id: `gen-${i}`, settled_at: settled.toISOString(), upstream_inference_cost: nanos, is_byok: byok }),
-        charge: chargeWith({ key_hash: `k${i % 2}`, day: Math.floor(settled.getTime() / DAY), byok, nanos }),
+        charge: chargeWith({
+          id: `gen-${i}`,
+          key_hash: `k${i % 2}`,
+          day: Math.floor(settled.getTime() / DAY),
+          settled_at: settled.toISOString(),
+          byok,
+          nanos,
+        }),
       },
     ])
   }
-  markEnd(gateway)
+  await markEnd(gateway)
   await gateway.close()
   return data
 }
@@ -55,7 +62,7 @@ describe('gateway doctor', () => {
   test('finds nothing wrong where nothing is', async () => {
     const gateway = await opened(await charged())
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-    mustBeWhole(gateway)
+    await mustBeWhole(gateway)
     await gateway.close()
   })
 
@@ -68,6 +75,12 @@ describe('gateway doctor', () => {
     ['a row that was taken out', 'delete from ledger where seq = 12', ['chain', 'counters', 'calls']],
     ['the last row', 'delete from ledger where seq = 30', ['end', 'counters', 'calls']],
     ['a hash that was left out', 'update ledger set hash = null where seq = 12', ['chain']],
+    ['another step', 'update ledger set step = 2 where seq = 3', ['chain']],
+    [
+      'a step that nobody took',
+      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, 1, source, hash, 2 from ledger where seq = 30",
+      ['chain', 'counters', 'calls'],
+    ],
     ['a call whose record is gone', "delete from generations where id = 'gen-5'", ['calls']],
     ['a call that costs another sum', "update generations set upstream_inference_cost = 1 where id = 'gen-5'", ['calls']],
   ]
@@ -88,9 +101,8 @@ describe('gateway doctor', () => {
   test('goes on from a chain that was written by another process, and counts calls that run', async () => {
     const data = await charged()
     const [one, other] = [await opened(data), await opened(data)]
-    one.store.generations.record([entryOf('gen-a', { day: 20_516 })])
-    other.store.generations.record([entryOf('gen-b', { day: 20_516 })])
-    const { nanos: _, day: __, ...payer } = chargeWith()
+    await one.store.generations.record([entryOf('gen-a', { day: 20_516 })])
+    await other.store.generations.record([entryOf('gen-b', { day: 20_516 })])
     const call = {
       id: 'gen-c',
       request_id: 'r',
@@ -98,10 +110,11 @@ describe('gateway doctor', () => {
       api_type: 'completions',
       model: 'm',
       streamed: true,
+      step: 1,
       nanos: 5n,
       spent: 1n,
     }
-    await one.journal.holds.open({ ...payer, ...call }).written
+    await one.journal.holds.open({ ...PAYER, byok: false, ...call }).written
     expect((await examine(other)).data.filter(({ ok }) => !ok)).toEqual([])
     expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain('1 calls run')
     await Promise.all([one.close(), other.close()])
@@ -145,12 +158,10 @@ describe('spending of a time before the chain', () => {
     rmSync(join(data, 'ledger.head'))
     const gateway = await opened(data)
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-    gateway.store.generations.record(
-      [entryOf('gen-new', { day: 20_516 })].map(one => ({
-        ...one,
-        generation: { ...one.generation, settled_at: '2026-03-04T13:00:00.000Z' },
-      })),
-    )
+    const settled_at = '2026-03-04T13:00:00.000Z'
+    await gateway.store.generations.record([
+      { generation: generationWith({ id: 'gen-new', settled_at }), charge: chargeWith({ id: 'gen-new', settled_at }) },
+    ])
     await gateway.close()
     const tampered = new Database(join(data, 'gateway.db'))
     tampered.run("update ledger set user_id = 'somebody' where seq = 2")

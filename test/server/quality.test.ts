@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { boundsOf } from '../../src/core/inference/health/quality.ts'
+import { boundsOf } from '../../src/core/inference/health/measures.ts'
 import { chat, metric, routesConfig } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {

@@ -1,8 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { ByokKey } from '../../src/core/catalog/byok.ts'
 import type { DesignatedPreset } from '../../src/core/catalog/presets.ts'
-import { GatewayError } from '../../src/core/errors.ts'
-import type { Key } from '../../src/core/identity/keys.ts'
 import type { Member, WorkspaceMember } from '../../src/core/identity/members.ts'
 import type { Difference } from '../../src/core/identity/scim/memberships.ts'
 import { firstWorkspace } from '../../src/core/identity/workspaces.ts'
@@ -12,31 +10,14 @@ import type { Store } from '../../src/core/store/store.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import { told } from '../support/audit.ts'
 import { entryOf, generationWith, PAYER } from '../support/generation.ts'
-
-const WORKSPACE = '00000000-0000-7000-8000-000000000001'
-const LARGEST = 2n ** 63n - 1n
-
-const keyOf = (more: Partial<Key> = {}): Key => ({
-  hash: 'h1',
-  name: 'ci “𝄞”',
-  label: 'gw-v1-abc...def',
-  kind: 'inference',
-  workspace_id: WORKSPACE,
-  isUnscoped: false,
-  creator_user_id: 'user_1',
-  external_user: null,
-  external_api_key_hash: null,
-  disabled: false,
-  limit: 1n,
-  limit_reset: 'weekly',
-  include_byok_in_limit: true,
-  expires_at: '2027-01-01T00:00:00Z',
-  created_at: '2026-03-04T05:06:07.000Z',
-  updated_at: null,
-  ...more,
-})
-
-const CREATED = '2026-03-04T05:06:07.000Z'
+import { budgetCases } from './store/budgets.ts'
+import { connectionCases } from './store/connections.ts'
+import { ledgerCases } from './store/ledger.ts'
+import { memberCases } from './store/members.ts'
+import { outboxCases } from './store/outbox.ts'
+import { CREATED, keyOf, LARGEST, typeOf, WORKSPACE } from './store/rows.ts'
+import { scimCases } from './store/scim.ts'
+import { workspaceCases } from './store/workspaces.ts'
 
 /** A preset of this id and slug at a version; the id of the version is both. */
 const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
@@ -62,12 +43,6 @@ const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
     updated_at: CREATED,
   },
 })
-
-const typeOf = (promise: Promise<unknown>) =>
-  promise.then(
-    () => undefined,
-    thrown => GatewayError.from(thrown).type,
-  )
 
 const byokKeyOf = (more: Partial<ByokKey> = {}): ByokKey => ({
   id: 'b1',
@@ -130,8 +105,12 @@ const assignmentOf = (more: Partial<Assignment> = {}): Assignment => ({
   ...more,
 })
 
-/** What every store must satisfy. `open` gives an empty one. */
-export function storeSuite(name: string, open: () => Promise<Store>): void {
+/**
+ * What every store must satisfy. `open` gives an empty one; `openTwo`, where a store can be opened
+ * twice, gives two ways to the same empty one, as two processes would have them.
+ */
+export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: () => Promise<[Store, Store]>): void {
+  if (openTwo) connectionCases(name, openTwo)
   describe(`store: ${name}`, () => {
     let store: Store
 
@@ -161,18 +140,18 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
 
     test('money of more than 64 bits is refused, instead of becoming less than nothing', async () => {
       for (const nanos of [LARGEST + 1n, 2n ** 64n + 1n, -(2n ** 63n) - 1n])
-        expect(() => store.generations.record([entryOf('gen-1', { nanos })])).toThrow(GatewayError)
+        expect(await typeOf(store.generations.record([entryOf('gen-1', { nanos })]))).toBe('conflict')
       // Also where only the sum is too much.
-      store.generations.record([entryOf('gen-1', { nanos: LARGEST })])
-      expect(() => store.generations.record([entryOf('gen-2', { nanos: 1n })])).toThrow(GatewayError)
+      await store.generations.record([entryOf('gen-1', { nanos: LARGEST })])
+      expect(await typeOf(store.generations.record([entryOf('gen-2', { nanos: 1n })]))).toBe('conflict')
       expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([LARGEST])
       expect(await store.generations.byId('gen-2')).toBeUndefined()
     })
 
     test('money of 64 bits loses nothing', async () => {
       await store.keys.insert(keyOf({ limit: LARGEST }), told())
-      store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])
-      store.generations.record([
+      await store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])
+      await store.generations.record([
         { generation: generationWith({ id: 'gen-2', total_cost: LARGEST, upstream_inference_cost: null }), charge: null },
       ])
       expect((await store.keys.all())[0]?.limit).toBe(LARGEST)
@@ -379,7 +358,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         total_cost: null,
         cancelled: true,
       })
-      store.generations.record([
+      await store.generations.record([
         { generation: whole, charge: null },
         { generation: bare, charge: null },
       ])
@@ -389,7 +368,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
     })
 
     test('the newest generations come first', async () => {
-      for (let i = 0; i < 5; i++) store.generations.record([entryOf(`gen-${i}`)])
+      for (let i = 0; i < 5; i++) await store.generations.record([entryOf(`gen-${i}`)])
       expect((await store.generations.recent(3)).map(one => one.id)).toEqual(['gen-4', 'gen-3', 'gen-2'])
     })
 
@@ -407,15 +386,15 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         { id: 'chosen otherwise', model: 'acme/tiny', router: 'gateway/auto', created_at: noon, settled_at: noon },
       ]
       expect(await store.generations.freeSince(midnight)).toBe(0)
-      for (const call of calls) store.generations.record([{ generation: generationWith(call), charge: null }])
+      for (const call of calls) await store.generations.record([{ generation: generationWith(call), charge: null }])
       expect(await store.generations.freeSince(midnight)).toBe(3)
       expect(await store.generations.freeSince(new Date('2026-03-03T00:00:00.000Z'))).toBe(5)
       expect(await store.generations.freeSince(new Date('2026-03-05T00:00:00.000Z'))).toBe(0)
     })
 
     test('charges add up by key, day and whose provider key it was', async () => {
-      store.generations.record([entryOf('a', { nanos: 1n }), entryOf('b', { nanos: 2n }), entryOf('c', { nanos: 4n, day: 20_517 })])
-      store.generations.record([
+      await store.generations.record([entryOf('a', { nanos: 1n }), entryOf('b', { nanos: 2n }), entryOf('c', { nanos: 4n, day: 20_517 })])
+      await store.generations.record([
         entryOf('d', { nanos: 8n }),
         entryOf('e', { nanos: 16n, byok: true }),
         entryOf('f', { nanos: 32n, key_hash: 'x' }),
@@ -436,27 +415,22 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
     })
 
     test('a batch is recorded whole or not at all', async () => {
-      store.generations.record([entryOf('a', { nanos: 1n })])
-      expect(() => store.generations.record([entryOf('b', { nanos: 2n }), entryOf('a', { nanos: 4n })])).toThrow(GatewayError)
+      await store.generations.record([entryOf('a', { nanos: 1n })])
+      const batch = [entryOf('b', { nanos: 2n }), entryOf('a', { nanos: 4n })]
+      expect(await typeOf(store.generations.record(batch))).toBe('conflict')
       expect(await store.generations.byId('b')).toBeUndefined()
       expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([1n])
     })
 
-    const refusalOf = (generation: Generation) => {
-      try {
-        store.generations.record([{ generation, charge: null }])
-        return undefined
-      } catch (thrown) {
-        return GatewayError.from(thrown).type
-      }
-    }
+    const refusalOf = (generation: Generation) => typeOf(store.generations.record([{ generation, charge: null }]))
 
-    test('a generation that is recorded already is a conflict, so that nobody waits for it', () => {
-      expect([refusalOf(generationWith({ id: 'a' })), refusalOf(generationWith({ id: 'a' }))]).toEqual([undefined, 'conflict'])
+    test('a generation that is recorded already is a conflict, so that nobody waits for it', async () => {
+      expect(await refusalOf(generationWith({ id: 'a' }))).toBeUndefined()
+      expect(await refusalOf(generationWith({ id: 'a' }))).toBe('conflict')
     })
 
-    test('a generation that no column can take is a conflict too', () => {
-      expect(refusalOf(generationWith({ finish_reason: Object as never }))).toBe('conflict')
+    test('a generation that no column can take is a conflict too', async () => {
+      expect(await refusalOf(generationWith({ finish_reason: Object as never }))).toBe('conflict')
     })
 
     test('an entry of what was changed is what was told, money in dollars, and the newest comes first', async () => {
@@ -505,9 +479,26 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
     })
 
     test('its version stays while only this process writes', async () => {
-      const before = store.version()
+      const before = await store.version()
       await store.keys.insert(keyOf(), told())
-      expect(store.version()).toBe(before)
+      expect(await store.version()).toBe(before)
     })
+
+    test('a store that is closed answers nobody, and can be closed again', async () => {
+      const other = await open()
+      await other.close()
+      const asked = [other.keys.all(), other.version(), other.generations.record([]), other.ledger.head()]
+      const answers = await Promise.allSettled(asked)
+      expect(answers.map(({ status }) => status)).toEqual(Array(4).fill('rejected'))
+      await other.close()
+    })
+
+    const opened = () => store
+    workspaceCases(opened)
+    memberCases(opened)
+    budgetCases(opened)
+    scimCases(opened)
+    ledgerCases(opened)
+    outboxCases(opened)
   })
 }

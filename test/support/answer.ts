@@ -3,6 +3,7 @@ import { watch } from '../../src/core/kernel/iterate.ts'
 import type { Answer } from '../../src/core/language/answer.ts'
 import type { TextPart } from '../../src/core/language/part.ts'
 import { type Receipt, textUsage } from '../../src/core/language/usage.ts'
+import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
 
 /** Answers made of given parts, for the dialects. */
 
@@ -15,13 +16,13 @@ export const start: TextPart = { type: 'start', upstream_id: 'up', system_finger
 export const failed: TextPart = { type: 'error', error: new GatewayError('provider_unavailable', 'Provider returned error') }
 
 /** An answer of these batches. */
-export function answerOf(...batches: TextPart[][]): Answer<'text'> {
+export function answerOf<K extends Kind = 'text'>(...batches: AnswerPart<K>[][]): Answer<K> {
   const [first = [], ...rest] = batches
   const watcher = { each() {}, ended: async () => undefined }
-  const parts = watch<TextPart[]>({ first, rest: rest.length > 0 ? iterate(rest) : null }, watcher)
+  const parts = watch<AnswerPart<K>[]>({ first, rest: rest.length > 0 ? iterate(rest) : null }, watcher)
   return { id: 'gen-1', model: 'acme/small', provider: 'Local', created: 0, parts }
 }
 
-async function* iterate(batches: TextPart[][]): AsyncGenerator<TextPart[]> {
+async function* iterate<Batch>(batches: Batch[]): AsyncGenerator<Batch> {
   yield* batches
 }

@@ -1,4 +1,4 @@
-import type { Charge } from '../../src/core/ledger/ledger.ts'
+import type { StepCharge } from '../../src/core/ledger/ledger.ts'
 import type { Generation } from '../../src/core/telemetry/generations.ts'
 import type { Entry } from '../../src/core/telemetry/recorder.ts'
 
@@ -51,10 +51,26 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
 export const PAYER = { key_hash: 'k', user_id: 'user_1', workspace_id: '00000000-0000-7000-8000-000000000001' }
 
 /** What that call cost a key, with `more` laid over it. */
-export const chargeWith = (more: Partial<Charge> = {}): Charge => ({ ...PAYER, day: 20_516, byok: false, nanos: 4_500n, ...more })
+export const chargeWith = (more: Partial<StepCharge> = {}): StepCharge => ({
+  ...PAYER,
+  id: 'gen-1',
+  step: 1,
+  day: 20_516,
+  settled_at: '2026-03-04T05:06:08.000Z',
+  byok: false,
+  nanos: 4_500n,
+  source: 'exact',
+  ...more,
+})
 
 /** A call's record under this id, and its charge. */
-export const entryOf = (id: string, charge: Partial<Charge> = {}): Entry => ({
+export const entryOf = (id: string, charge: Partial<StepCharge> = {}): Entry => ({
   generation: generationWith({ id }),
-  charge: chargeWith(charge),
+  charge: chargeWith({ id, ...charge }),
+})
+
+/** A settled step of a call that goes on. */
+export const stepOf = (id: string, step: number, charge: Partial<StepCharge> = {}): Entry => ({
+  generation: null,
+  charge: chargeWith({ id, step, ...charge }),
 })

@@ -94,8 +94,8 @@ function faultOfStart(part: Extract<TextPart, { type: 'start' }>): string | unde
   return words.every(isTextOrNull) ? undefined : 'A word of the start is no text'
 }
 
-function faultOfUsage({ input, output, prediction, web_search_requests }: Usage): string | undefined {
-  const counts = [...Object.values(input), ...Object.values(output), ...Object.values(prediction ?? {}), web_search_requests ?? 0]
+function faultOfUsage({ input, output, prediction, units }: Usage): string | undefined {
+  const counts = [input, output, prediction ?? {}, units ?? {}].flatMap(Object.values)
   return counts.every(isWhole) ? undefined : 'This is no count'
 }
 

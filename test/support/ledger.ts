@@ -6,8 +6,9 @@ import type { TestClock } from './gateway.ts'
 export const remembering = (days: DaySpend[] = []): LedgerStore => ({
   days: async since => days.filter(one => one.day >= since),
   totals: async () => days.map(({ day: _, ...total }) => total),
-  head: () => null,
-  inspect: look => look({ integrity: ['ok'], rows: [], spend: days, unmatched: [] }),
+  charges: async () => [],
+  head: async () => null,
+  inspect: async () => ({ integrity: ['ok'], spend: days, unmatched: [] }),
 })
 
 /** Key `k` of member `m` in workspace `w`, unless it is said otherwise. */

@@ -22,6 +22,7 @@ type KeySource = {
 
 const verb = defineVerbs(() => import('../../core/catalog/byok.ts'))
 
+/** Offers the places where a key may be read from, and reads it from stdin where that is meant. */
 const makeKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields => ({
   options: [
     new Option(

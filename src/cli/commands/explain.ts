@@ -1,19 +1,19 @@
 import { Command, Option } from 'commander'
-import type { CallContext } from '../../core/dialects/routing.ts'
+import type { CallContext, DialectBody } from '../../core/dialects/dialect.ts'
 import { invalid } from '../../core/errors.ts'
-import type { Gateway } from '../../core/gateway.ts'
 import type { Actor } from '../../core/identity/actor.ts'
 import type { ExplainedDrop, ExplainedEndpoint } from '../../core/inference/explain/explanation.ts'
-import type { As, Explanation } from '../../core/inference/explain.ts'
+import type { Explanation } from '../../core/inference/explain.ts'
+import { DIALECTS, type DialectName } from '../../core/language/dialect.ts'
 import { REGIONS, type Region } from '../../core/language/region.ts'
-import { type CommonOptions, common, workspaceId } from '../options.ts'
+import { type CommonOptions, common, dialectOption, workspaceId } from '../options.ts'
 import { dollars, output, print, printFields, printTable } from '../output.ts'
 import { withGateway } from '../with-gateway.ts'
 
 interface ExplainOptions extends CommonOptions {
   key?: string
   workspace?: string
-  dialect: keyof typeof DIALECTS
+  dialect: DialectName
   region: Region
   session?: string
 }
@@ -24,7 +24,7 @@ export const explainCommand = () =>
     .argument('<request>', 'the body of the request in JSON, or - for the standard input')
     .option('--key <hash>', 'as if this key asked')
     .option('--workspace <id>', 'as if somebody in this workspace asked, by id or slug (default)')
-    .addOption(new Option('--dialect <dialect>', 'how the body speaks').choices(Object.keys(DIALECTS)).default('chat'))
+    .addOption(dialectOption(DIALECTS))
     .addOption(new Option('--region <region>', 'by which way the call comes in').choices(REGIONS).default('global'))
     .option('--session <id>', 'the session that the call belongs to')
     .addHelpText('after', BESIDE)
@@ -37,38 +37,18 @@ of a request with "debug": {"dry_run": true, "key": "<hash>"} in it, to manageme
 async function explain(file: string, options: ExplainOptions): Promise<void> {
   if (options.key !== undefined && options.workspace !== undefined)
     throw invalid('--workspace: expected none beside --key, which has its own')
-  const tell = await DIALECTS[options.dialect](await bytesOf(file), contextOf(options))
-  await withGateway(options, async (gateway, actor) => {
+  const { explain: explainCall } = await import('../../core/inference/explain.ts')
+  const { findDialect } = await import('../../core/dialects/registry.ts')
+  const { bodyOf } = await import('../../core/kernel/body.ts')
+  const dialect = findDialect(options.dialect)
+  const body = bodyOf(dialect.body, await bytesOf(file)) as DialectBody
+  const context = contextOf(options)
+  await withGateway(options, async (gateway, asker) => {
     const as = { key: options.key, workspace_id: await workspaceId(gateway, options.workspace) }
-    output(options.json, await tell(gateway, actor, as), show)
+    const understand = (actor: Actor) => dialect.understand(gateway, actor, body, context)
+    output(options.json, await explainCall(gateway, asker, as, dialect.kind, understand), show)
   })
 }
-
-type Tell = (gateway: Gateway, asker: Actor, as: As) => Promise<Explanation>
-
-/** How a body is read in each dialect, and what becomes of the call that it is. Throws 400 for one that does not fit. */
-const DIALECTS = {
-  async chat(bytes: Uint8Array, context: CallContext): Promise<Tell> {
-    const { ChatRequest, understand } = await import('../../core/dialects/chat.ts')
-    const { explain, bodyOf } = await understanding()
-    const body = bodyOf(ChatRequest, bytes)
-    return (gateway, asker, as) => explain(gateway, asker, as, 'text', actor => understand(gateway, actor, body, context))
-  },
-  async messages(bytes: Uint8Array, context: CallContext): Promise<Tell> {
-    const { MessagesRequest, understand } = await import('../../core/dialects/messages.ts')
-    const { explain, bodyOf } = await understanding()
-    const body = bodyOf(MessagesRequest, bytes)
-    return (gateway, asker, as) => explain(gateway, asker, as, 'text', actor => understand(gateway, actor, body, context))
-  },
-  async embeddings(bytes: Uint8Array, context: CallContext): Promise<Tell> {
-    const { EmbeddingsRequest, understand } = await import('../../core/dialects/embeddings.ts')
-    const { explain, bodyOf } = await understanding()
-    const body = bodyOf(EmbeddingsRequest, bytes)
-    return (gateway, asker, as) => explain(gateway, asker, as, 'embedding', actor => understand(gateway, actor, body, context))
-  },
-}
-
-const understanding = async () => ({ ...(await import('../../core/inference/explain.ts')), ...(await import('../../core/kernel/body.ts')) })
 
 const contextOf = ({ region, session }: ExplainOptions): CallContext => ({
   origin: { request_id: '', http_referer: null, title: null, user_agent: null, region },

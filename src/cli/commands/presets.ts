@@ -1,10 +1,10 @@
 import { Option } from 'commander'
 import { invalid } from '../../core/errors.ts'
 import { type Json, parseObject } from '../../core/kernel/json.ts'
-import type { Dialect } from '../../core/language/dialect.ts'
+import { TEXT_DIALECTS, type TextDialect } from '../../core/language/dialect.ts'
 import { demand, type Fields, fill, offer, PAGE } from '../fields.ts'
 import { defineNoun, defineVerbs, take } from '../noun.ts'
-import { workspaceId } from '../options.ts'
+import { dialectOption, workspaceId } from '../options.ts'
 import { print, printFields, printTable } from '../output.ts'
 
 // A preset belongs to the workspace of whoever asks: the operator's, or the one that is named.
@@ -12,6 +12,7 @@ const verb = defineVerbs(
   async () => ({
     ...(await import('../../core/catalog/presets.ts')),
     ...(await import('../../core/dialects/presets.ts')),
+    ...(await import('../../core/dialects/registry.ts')),
   }),
   {
     args: { version: 'its number' },
@@ -29,9 +30,7 @@ const BODY: Fields = {
       '--body <file>',
       'the body in JSON, or - for the standard input',
     ).makeOptionMandatory(),
-    new Option('--dialect <dialect>', 'how the body speaks')
-      .choices(['chat', 'messages', 'responses'])
-      .default('chat'),
+    dialectOption(Object.keys(TEXT_DIALECTS)),
   ],
   read: ({ body }: { body: string }) => readBody(body),
 }
@@ -47,10 +46,12 @@ export const presetsCommand = () =>
       'create <slug>',
       'create a preset, or its next version, from the body of an inference request',
       [WORKSPACE, BODY],
-      (of, { dialect }: { dialect: Dialect }) =>
-        take(of.presetBodies[dialect], (gateway, actor, slug, body) =>
-          of.createPreset(gateway, actor, slug, of.draftOf(gateway, actor, dialect, body)),
-        ),
+      (of, { dialect }: { dialect: TextDialect }) => {
+        const form = of.findPresetForm(dialect)
+        return take(form.body, (gateway, actor, slug, body) =>
+          of.createPreset(gateway, actor, slug, of.makeDraft(gateway, actor, form, body)),
+        )
+      },
     ).prints(({ data }) => print(`${data.slug} is at version ${data.designated_version.version}`)),
     verb('list', 'list the presets of a workspace', [WORKSPACE, ...PAGE], of =>
       take(of.PresetQuery, of.listPresets),

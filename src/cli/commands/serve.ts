@@ -56,7 +56,7 @@ async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile):
   showAddress(options.log, server.url, keys?.inference_key)
   const watching = [
     watchForChanges(gateway),
-    setInterval(() => checkpoint(gateway), CHECKPOINT_EVERY),
+    every(CHECKPOINT_EVERY, () => checkpoint(gateway)),
     setInterval(() => void watch.look(), LOOKS_EVERY),
   ]
   await stopped
@@ -64,7 +64,7 @@ async function run(gateway: Gateway, options: ServeOptions, config: ConfigFile):
   await server.stop(options.drain * 1000)
   for (const timer of watching) clearInterval(timer)
   await gateway.recorder.flush()
-  markEnd(gateway)
+  await markEnd(gateway)
   log('stopped', {})
 }
 
@@ -74,7 +74,7 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
   const { unreadableKeys } = await import('../../core/catalog/byok.ts')
   const { isInProgram } = await import('../../core/catalog/models/built-in.ts')
   for (const key of unreadableKeys(gateway)) gateway.events.publish('byok.unreadable', key)
-  mustBeWhole(gateway)
+  await mustBeWhole(gateway)
   if (!isInProgram()) gateway.catalog.builtIn()
   const recovered = await recover(gateway)
   if (recovered > 0) log('calls.recovered', { calls: recovered, consequence: 'they are charged what they were known to have come to' })
@@ -108,7 +108,22 @@ const CHECKPOINT_EVERY = 1_000
 const CHANGES_EVERY = 50
 
 // `gateway keys create` runs beside the server. Its writing moves the store's version; reading that costs microseconds.
-const watchForChanges = (gateway: Gateway) => setInterval(() => void gateway.catchUp().catch(() => undefined), CHANGES_EVERY)
+const watchForChanges = (gateway: Gateway) => every(CHANGES_EVERY, () => gateway.catchUp())
+
+/**
+ * Does something every so many milliseconds, and leaves out the times at which it still runs: what
+ * asks a slow store does not pile up. A failure is left to the next time.
+ */
+function every(milliseconds: number, work: () => Promise<unknown>): NodeJS.Timeout {
+  let isRunning = false
+  const once = async () => {
+    if (isRunning) return
+    isRunning = true
+    await work().catch(() => undefined)
+    isRunning = false
+  }
+  return setInterval(() => void once(), milliseconds)
+}
 
 /** The milliseconds between two looks at the config file. What has changed is taken over when two of them have found the same. */
 const LOOKS_EVERY = 1_000

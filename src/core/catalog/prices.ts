@@ -1,13 +1,21 @@
 import type { UsdPerMillionTokens } from '../config/prices.ts'
-import { attosOfUsd, attosPerToken } from '../kernel/money.ts'
+import { attosOfUsd, attosPerThousandth, attosPerToken } from '../kernel/money.ts'
+import { UNIT_ROWS } from '../language/units.ts'
 
-/** What is priced per token. */
-type Rated = Exclude<keyof UsdPerMillionTokens, 'tiers' | 'request' | 'web_search'>
+/** What has a price. */
+type Priced = Exclude<keyof UsdPerMillionTokens, 'tiers'>
 
-/** Prices as the ledger has them: atto-dollars per token; `request` per call and `web_search` per search. */
-export type Prices = { prompt: bigint; completion: bigint; request?: bigint; web_search?: bigint; tiers?: Tier[] } & Partial<
-  Record<Rated, bigint>
->
+/**
+ * Prices as the ledger has them, in atto-dollars: per token, per call (`request`), and per count of
+ * a unit, which is a thousandth of it where it is measured in fractions.
+ */
+export type Prices = Partial<Record<Priced, bigint>> & BasePrices
+
+interface BasePrices {
+  prompt: bigint
+  completion: bigint
+  tiers?: Tier[]
+}
 
 /** The whole prices of an input of more than `above` tokens. */
 export interface Tier {
@@ -16,8 +24,8 @@ export interface Tier {
 }
 
 /** The exact prices of a price list. Its tiers are whole: what one leaves out it has from the one below. */
-export function pricesOf({ tiers = [], request, web_search, ...rates }: UsdPerMillionTokens): Prices {
-  const base = { ...exact(rates), ...exactEach({ request, web_search }) } as Prices
+export function pricesOf({ tiers = [], ...rates }: UsdPerMillionTokens): Prices {
+  const base = exact(rates) as Prices
   if (tiers.length === 0) return base
   return { ...base, tiers: tiersOver(base, tiers) }
 }
@@ -32,11 +40,18 @@ function tiersOver(base: Prices, tiers: NonNullable<UsdPerMillionTokens['tiers']
     })
 }
 
-const exact = (rates: Partial<Record<Rated, number>>): Partial<Record<Rated, bigint>> => mapped(rates, attosPerToken)
-const exactEach = (each: { request: number | undefined; web_search: number | undefined }) => mapped(each, attosOfUsd)
+function exact(rates: Partial<Record<Priced, number>>): Partial<Record<Priced, bigint>> {
+  const prices: Partial<Record<Priced, bigint>> = {}
+  for (const [name, rate] of Object.entries(rates) as [Priced, number | undefined][])
+    if (rate !== undefined) prices[name] = (EACH.get(name) ?? attosPerToken)(rate)
+  return prices
+}
 
-const mapped = (rates: Record<string, number | undefined>, change: (rate: number) => bigint) =>
-  Object.fromEntries(Object.entries(rates).flatMap(([name, rate]) => (rate === undefined ? [] : [[name, change(rate)]])))
+/** How the prices are made exact that are not per token. */
+const EACH = new Map<Priced, (usd: number) => bigint>([
+  ['request', attosOfUsd],
+  ...UNIT_ROWS.map(row => [row.price, row.parts === 1 ? attosOfUsd : attosPerThousandth] as const),
+])
 
 /** The prices of a call by the count of its whole input, cached or not: a tier is chosen before anything is priced. */
 export function pricesFor(prices: Prices, inputTokens: number): Prices {
@@ -54,9 +69,29 @@ const NONE: Tier[] = []
 
 function dearer({ tiers: _, ...one }: Prices, { tiers: __, ...other }: Prices): Prices {
   const dearest: Prices = { ...one }
-  for (const [name, price] of Object.entries(other) as [Rated, bigint][]) if (price > (dearest[name] ?? 0n)) dearest[name] = price
+  for (const [name, price] of Object.entries(other) as [Priced, bigint][]) {
+    if (price > (dearest[name] ?? 0n)) dearest[name] = price
+  }
   return dearest
 }
+
+/**
+ * Returns what a token read, a token written and a count of each unit cost together, in
+ * atto-dollars: by this number endpoints are compared. Units that come beside others are left out.
+ * Every plan asks for it, so it is added up once for each list of prices.
+ */
+export function sumPrices(prices: Prices): bigint {
+  const known = SUMS.get(prices)
+  if (known !== undefined) return known
+  let sum = prices.prompt + prices.completion
+  for (const name of COMPARED) sum += prices[name] ?? 0n
+  SUMS.set(prices, sum)
+  return sum
+}
+
+const SUMS = new WeakMap<Prices, bigint>()
+
+const COMPARED = UNIT_ROWS.filter(row => !row.isBeside).map(row => row.price)
 
 /** Whether under these prices nothing costs anything. */
 export const isFree = ({ tiers = NONE, ...rates }: Prices): boolean =>

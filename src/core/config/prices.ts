@@ -1,10 +1,16 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, type TNumber, type TOptional, Type } from '@sinclair/typebox'
+import { UNIT_ROWS, type UnitPrice } from '../language/units.ts'
 
 // A model at ten thousand dollars a million tokens does not exist: such a price is one typed per token or in cents.
 const Usd = { minimum: 0, maximum: 10_000 }
 const Rate = (description: string) => Type.Optional(Type.Number({ ...Usd, description }))
 // A search costs cents; ten dollars is the price of a thousand.
-const Each = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 1, description }))
+function Each(one: string, maximum = 1) {
+  return Type.Optional(Type.Number({ minimum: 0, maximum, description: `USD for one ${one}` }))
+}
+
+const PER_UNIT = {} as Record<UnitPrice, TOptional<TNumber>>
+for (const { price, one, dearest } of UNIT_ROWS) PER_UNIT[price] = Each(one, dearest)
 
 const RATES = {
   cache_read: Rate('Input read from the cache; like prompt when absent'),
@@ -27,14 +33,14 @@ const Tier = Type.Object(
   { additionalProperties: false },
 )
 
-/** Prices as the config file has them: USD per million tokens; `request` and `web_search` in USD for one. */
+/** Prices as the config file has them: USD per million tokens, and USD for one request or unit. */
 export const UsdPerMillionTokens = Type.Object(
   {
     prompt: Type.Number({ ...Usd, description: 'Input that was not cached' }),
     completion: Type.Number({ ...Usd, description: 'Output' }),
     ...RATES,
-    request: Each('USD for one request, whatever its size'),
-    web_search: Each('USD for one search of the web'),
+    request: Each('request, whatever its size'),
+    ...PER_UNIT,
     tiers: Type.Optional(Type.Array(Tier, { description: 'Other prices for long inputs; what a tier leaves out stays as it is' })),
   },
   { additionalProperties: false },

@@ -1,11 +1,54 @@
-import { understand as understandBody } from './chat/request.ts'
+import type { TextCall } from '../language/call.ts'
+import { chatPreset } from './chat/preset.ts'
+import { understand } from './chat/request.ts'
+import { chatResponse, readShape, type Shape } from './chat/response.ts'
+import { ChatRequest, CompletionRequest } from './chat/schema.ts'
+import { chatEvents, chatFailure } from './chat/stream.ts'
+import type { Dialect } from './dialect.ts'
 import { withPresets } from './presets.ts'
 
-export { speaksOfFunctions } from './chat/legacy.ts'
-export { chatResponse } from './chat/response.ts'
-export { ChatRequest, CompletionRequest } from './chat/schema.ts'
-export { type Shape, shapeOf } from './chat/shape.ts'
-export { chatEvents, chatFailure } from './chat/stream.ts'
+type Chat = Dialect<'text', ChatRequest>
 
-/** A checked body → the call, the preset that it names laid under it. Throws 400 where fields contradict each other, 404 for no such preset. */
-export const understand = withPresets(understandBody)
+/** The chat API (specification E9, wire reference C). */
+export const chat: Chat = {
+  ...answerAs('chat.completion'),
+  name: 'chat',
+  path: '/chat/completions',
+  operation: {
+    id: 'sendChatCompletionRequest',
+    tag: 'Chat',
+    summary: 'Answer a conversation, whole or streamed',
+  },
+  body: ChatRequest,
+  preset: chatPreset,
+}
+
+/** Text completions, under the path that the chat API had for them before. */
+export const completions: Chat = {
+  ...answerAs('text_completion'),
+  name: 'completions',
+  path: '/completions',
+  operation: {
+    id: 'sendCompletionRequest',
+    tag: 'Chat',
+    summary: 'Continue a text, whole or streamed',
+  },
+  body: CompletionRequest,
+}
+
+type Answering = Pick<Chat, 'kind' | 'showsRouting' | 'understand' | 'whole' | 'streaming'>
+
+function answerAs(object: Shape['object']): Answering {
+  const shape = (call: TextCall, body: ChatRequest) => readShape(object, call, body)
+  return {
+    kind: 'text',
+    showsRouting: true,
+    understand: withPresets(understand),
+    whole: (answer, call, body) => chatResponse(answer, shape(call, body)),
+    streaming: {
+      keepAlive: serviceName => `: ${serviceName.toUpperCase()} PROCESSING\n\n`,
+      events: (answer, call, body) => chatEvents(answer, shape(call, body)),
+      failure: (heading, error, call, body) => chatFailure(heading, error, shape(call, body)),
+    },
+  }
+}

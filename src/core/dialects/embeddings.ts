@@ -1,3 +1,15 @@
-export { understand } from './embeddings/request.ts'
-export { embeddingsResponse } from './embeddings/response.ts'
-export { EmbeddingsRequest } from './embeddings/schema.ts'
+import type { Dialect } from './dialect.ts'
+import { understand } from './embeddings/request.ts'
+import { embeddingsResponse } from './embeddings/response.ts'
+import { EmbeddingsRequest } from './embeddings/schema.ts'
+
+/** Vectors of texts and of whatever else a model has vectors for (wire reference B.3). */
+export const embeddings: Dialect<'embedding', EmbeddingsRequest> = {
+  name: 'embeddings',
+  kind: 'embedding',
+  path: '/embeddings',
+  operation: { id: 'createEmbeddings', tag: 'Embeddings', summary: 'Turn texts into vectors' },
+  body: EmbeddingsRequest,
+  understand,
+  whole: (answer, { params }) => embeddingsResponse(answer, params.encoding_format ?? 'float'),
+}

@@ -1,11 +1,26 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { AutoBetaRouter, AutoRouter } from './plugins/routers.ts'
-import { open } from './schema.ts'
+import { Type } from '@sinclair/typebox'
+import type { Json } from '../kernel/json.ts'
+import { open } from '../kernel/schema-builders.ts'
+import type { CallBase } from '../language/call.ts'
+import { PLUGINS } from '../plugins/registry.ts'
+import type { DialectWorld } from './world.ts'
+
+const described = PLUGINS.flatMap(({ id, schema }) => (schema ? [{ id, schema }] : []))
+const others = `^(?!(${described.map(({ id }) => id).join('|')})$).`
 
 /** A plugin as a body has it: what stands in it depends on its `id` (wire reference C.4). One that nobody here knows has no effect. */
 export const Plugin = Type.Union([
-  AutoRouter,
-  AutoBetaRouter,
-  Type.Object({ id: Type.String({ pattern: '^(?!auto-(beta-)?router$).' }), enabled: Type.Optional(Type.Boolean()) }, open),
+  ...described.map(({ schema }) => schema),
+  Type.Object({ id: Type.String({ pattern: others }), enabled: Type.Optional(Type.Boolean()) }, open),
 ])
-export type Plugin = Static<typeof Plugin>
+export type Plugin = Json & { id: string; enabled?: boolean }
+
+/** What the plugins of a body are asked for; nothing where there are none. Of two of one id the last counts. Throws 400 as they do. */
+export function readPlugins({ plugins }: DialectWorld, entries: unknown[] | null | undefined): Pick<CallBase, 'plugins'> {
+  const asked: Record<string, unknown> = {}
+  for (const [i, entry] of ((entries ?? []) as Plugin[]).entries()) {
+    const plugin = plugins.find(({ id }) => id === entry.id)
+    if (plugin) asked[plugin.id] = entry.enabled === false ? null : plugin.read(entry, `plugins.${i}`)
+  }
+  return Object.keys(asked).length > 0 ? { plugins: asked } : {}
+}

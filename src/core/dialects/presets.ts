@@ -1,44 +1,27 @@
-import type { Static, TSchema } from '@sinclair/typebox'
 import { type Draft, usablePreset } from '../catalog/presets.ts'
 import { invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isObject, type Json, text } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
-import type { Dialect } from '../language/dialect.ts'
+import type { TextDialect } from '../language/dialect.ts'
 import type { Tool } from '../language/tool.ts'
 import { understand as understandChat } from './chat/request.ts'
 import type { ChatRequest } from './chat/schema.ts'
-import { ChatPreset, chatDraft } from './presets/chat.ts'
-import { MessagesPreset, messagesDraft } from './presets/messages.ts'
-import { ResponsesPreset, responsesDraft } from './presets/responses.ts'
-import type { CallContext } from './routing.ts'
+import type { CallContext, PresetForm } from './dialect.ts'
 import type { DialectWorld } from './world.ts'
 
-/** What a preset may be made of: the body of an inference request, in any dialect. */
-export const presetBodies = { chat: ChatPreset, messages: MessagesPreset, responses: ResponsesPreset } satisfies Record<Dialect, TSchema>
-
 /**
- * What a checked body says of how to answer, in the chat API's words. Throws 400 where its fields contradict each other, or it
- * names a preset itself: a preset stands on its own.
+ * Makes a draft of a checked body in any form: what it says of how to answer, in the chat API's
+ * words. Throws 400 where its fields contradict each other, or it names a preset itself: a preset
+ * stands on its own.
  */
-export function draftOf<D extends Dialect>(gateway: DialectWorld, actor: Actor, dialect: D, body: Static<(typeof presetBodies)[D]>): Draft {
-  const draft = draftIn(dialect, body)
+export function makeDraft(gateway: DialectWorld, actor: Actor, form: PresetForm, body: unknown) {
+  const draft = form.toDraft(body)
   const { model, models = [] } = draft.config as { model?: string; models?: string[] }
   if (isObject(body) && body.preset != null) throw invalid('preset: expected none in a preset', 'preset')
   if ([model, ...models].some(slug => slug?.includes(MARK))) throw invalid('model: expected a model, found a preset', 'model')
   understoodAlone(gateway, actor, draft, NOBODY)
   return draft
-}
-
-function draftIn(dialect: Dialect, body: unknown): Draft {
-  switch (dialect) {
-    case 'chat':
-      return chatDraft(body as ChatPreset)
-    case 'messages':
-      return messagesDraft(body as MessagesPreset)
-    case 'responses':
-      return responsesDraft(body as ResponsesPreset)
-  }
 }
 
 const NOBODY: CallContext = {
@@ -69,14 +52,14 @@ export const withPresets =
       ...call,
       preset_id: id,
       // Of a call without preferences there is only what `route` says, and the workspace's own sort.
-      routing: { ...(body.provider == null ? { ...under.routing, ...call.routing } : call.routing), ...routersUnder(under, call) },
+      routing: body.provider == null ? { ...under.routing, ...call.routing } : call.routing,
       turns: [...under.turns, ...call.turns],
       tools: united(
         under.tools.map(tool => saidIn(call.dialect, tool)),
         call.tools,
       ),
       params: { ...under.params, ...call.params },
-      ...(call.webSearch === undefined && under.webSearch !== undefined ? { webSearch: under.webSearch } : {}),
+      ...pluginsUnder(under, call),
       ...(call.routingMetadata ? { routingMetadata: { ...call.routingMetadata, requested: requestedBy(body, named.slug) } } : {}),
     }
   }
@@ -85,12 +68,8 @@ export const withPresets =
 const requestedBy = ({ model, models }: Naming, slug: string): string => model ?? models?.[0] ?? MARK + slug
 
 // Plugin by plugin, like everything else.
-function routersUnder(
-  { routing: { routers: under } }: TextCall,
-  { routing: { routers: own } }: TextCall,
-): Pick<TextCall['routing'], 'routers'> {
-  return under || own ? { routers: { ...under, ...own } } : {}
-}
+const pluginsUnder = ({ plugins: under }: TextCall, { plugins: own }: TextCall): Pick<TextCall, 'plugins'> =>
+  under || own ? { plugins: { ...under, ...own } } : {}
 
 const MARK = '@preset/'
 
@@ -118,7 +97,7 @@ function understoodAlone(gateway: DialectWorld, actor: Actor, { system_prompt, c
 }
 
 // A tool that we have no word for means what it would have meant in the call.
-const saidIn = (dialect: Dialect, tool: Tool): Tool => (tool.type === 'other' ? { ...tool, dialect } : tool)
+const saidIn = (dialect: TextDialect, tool: Tool): Tool => (tool.type === 'other' ? { ...tool, dialect } : tool)
 
 /** The preset's tools first, each replaced by the call's own of the same identity; then the call's others. */
 function united(preset: Tool[], own: Tool[]): Tool[] {

@@ -3,12 +3,12 @@ import { slugsOfCalled } from '../catalog/providers/called.ts'
 import { GatewayError, invalid } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { defaultModel } from '../identity/workspaces.ts'
-import type { CallBase, Origin } from '../language/call.ts'
+import { oneOf, open, optional } from '../kernel/schema-builders.ts'
+import type { CallBase } from '../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../language/routing.ts'
-import { routersOf } from './plugins/routers.ts'
-import { Plugin } from './plugins.ts'
-import { Anything, oneOf, open, optional } from './schema.ts'
-import { hashedUser } from './user.ts'
+import type { CallContext } from './dialect.ts'
+import { Plugin, readPlugins } from './plugins.ts'
+import { Anything } from './schema.ts'
 import type { DialectWorld } from './world.ts'
 
 /** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */
@@ -63,17 +63,6 @@ export const routing = {
 const Routing = Type.Object({ ...routing, model: Type.Optional(Type.String()) })
 type Routing = Static<typeof Routing>
 
-/** What is known of a call besides its body: what its headers said that the body may also say. */
-export interface CallContext {
-  origin: Origin
-  /** The generation's id, known before the call is understood, so that an error can carry it too. */
-  id: string
-  session_id: string | null
-  betas: string[]
-  /** The member under which the caller wants to see how he was routed. */
-  routingMetadata?: string
-}
-
 /** What every call has, whatever the dialect. Throws 400 for more models than are tried, and for no provider at all. */
 export function callBase(gateway: DialectWorld, actor: Actor, body: Routing, context: CallContext): CallBase {
   const { id, origin, session_id, routingMetadata: name } = context
@@ -82,15 +71,24 @@ export function callBase(gateway: DialectWorld, actor: Actor, body: Routing, con
     id,
     models,
     stream: body.stream ?? false,
-    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body), ...routersOf(body.plugins) },
-    user: body.user ? hashedUser(actor.workspace_id, body.user) : null,
+    routing: { ...routingOf(gateway, body.provider ?? {}), ...sortOf(gateway, actor, body) },
+    user: body.user ? hashUser(actor.workspace_id, body.user) : null,
     session_id: body.session_id ?? session_id,
     trace: body.trace ?? null,
     preset_id: null,
     echoUpstreamBody: false,
+    ...readPlugins(gateway, body.plugins),
     origin,
     ...(name === undefined ? {} : { routingMetadata: { name, requested: models[0] ?? '' } }),
   }
+}
+
+/**
+ * Hashes the caller's end user for providers: the same within a workspace, and never the name that
+ * the caller gave (specification E8, E9).
+ */
+export function hashUser(workspace_id: string, user: string): string {
+  return Bun.CryptoHasher.hash('sha256', `${workspace_id}:${user}`, 'hex')
 }
 
 const MOST_MODELS = 8

@@ -1,15 +1,9 @@
-import { type TLiteral, type TSchema, type TUnion, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
+import type { Json } from '../kernel/json.ts'
+import { oneOf, open, optional } from '../kernel/schema-builders.ts'
+import type { CacheControl as Marker } from '../language/message.ts'
 
 /** What the schemas of all dialects are made of. Objects are open: what is not named is forwarded or ignored, never refused. */
-
-export const open = { additionalProperties: true }
-
-/** A member that may be absent or null, which mean the same. */
-export const optional = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
-
-/** One of these words. */
-export const oneOf = <const Values extends readonly string[]>(...values: Values) =>
-  Type.Union(values.map(value => Type.Literal(value))) as unknown as TUnion<{ -readonly [I in keyof Values]: TLiteral<Values[I]> }>
 
 /** The members of `debug` that ask what would become of a call. */
 export const dryRun = {
@@ -24,3 +18,31 @@ export const CacheControl = Type.Object({ type: Type.Literal('ephemeral'), ttl: 
 
 /** The members of what can mark the end of a cached prefix. */
 export const marked = { cache_control: optional(CacheControl) }
+
+/** What only a preset says: whether answers may be kept, and how long (wire reference I.6). */
+export const caching = {
+  cache_enabled: optional(Type.Boolean()),
+  cache_ttl_seconds: optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
+}
+
+/** Returns the marker of a cached prefix as a member, where there is one. */
+export function keepMarker(cache_control: Marker | null | undefined): { cache_control?: Marker } {
+  return cache_control ? { cache_control } : {}
+}
+
+/** Returns what a thing holds besides its known fields; undefined for nothing, the usual case. */
+export function readUnknown(thing: object, known: Set<string>): Json | undefined {
+  let extra: Json | undefined
+  for (const name in thing) {
+    if (known.has(name)) continue
+    extra ??= {}
+    extra[name] = thing[name as keyof typeof thing]
+  }
+  return extra
+}
+
+/** Returns the unknown fields as a member, where there are some. */
+export function keepExtra(extra: Json): { extra?: Json } {
+  for (const _ in extra) return { extra }
+  return {}
+}

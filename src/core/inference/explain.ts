@@ -1,24 +1,21 @@
+import type { Endpoint } from '../catalog/models.ts'
 import { denied, GatewayError } from '../errors.ts'
 import { type Actor, actorWith } from '../identity/actor.ts'
 import { managedKey } from '../identity/keys.ts'
 import { managedWorkspace } from '../identity/management.ts'
 import { usdOf } from '../kernel/money.ts'
 import type { Kind, Work } from '../language/work.ts'
-import type { Amounts, Need } from '../ledger/ledger.ts'
-import { type Policy, policyFor } from '../policy/effective.ts'
-import { mayStill, mustBeAdmissible } from './admit.ts'
+import { policyFor } from '../policy/effective.ts'
 import { explainedDrop, notPayable, notPicked } from './explain/dropped.ts'
 import type { Explanation } from './explain/explanation.ts'
 import { closing, explainedPolicy, type Question } from './explain/policy.ts'
 import { explainedEndpoint, type Route } from './explain/route.ts'
-import type { Filtering } from './filters/filtering.ts'
-import { filteredBy } from './filters.ts'
-import { candidatesOf } from './infer.ts'
-import { needOf } from './need.ts'
+import { startRun } from './infer.ts'
 import { chancesOf } from './plan/chance.ts'
 import { askedOf } from './plan/wanted.ts'
-import { type Candidates, type Plan, planAmong } from './plan.ts'
-import { isPayable } from './running.ts'
+import { isPayable } from './reserve.ts'
+import { type Run, Step } from './run.ts'
+import { unsent, walk } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
 
 export { Explanation } from './explain/explanation.ts'
@@ -44,9 +41,8 @@ export async function explain<K extends Kind>(
 ): Promise<Explanation> {
   if (asker.kind !== 'management' && asker.kind !== 'operator') throw denied('Only management keys can make dry runs')
   const actor = actorAs(gateway, asker, as)
-  const policy = policyFor(gateway, actor)
-  const known = await followed(gateway, actor, policy, kind, understand)
-  return explanationOf(gateway, { asker, actor, policy }, kind, known)
+  const known = await followed(gateway, actor, kind, understand)
+  return explanationOf(gateway, { asker, actor, policy: known.run?.policy ?? policyFor(gateway, actor) }, kind, known)
 }
 
 function actorAs(gateway: InferenceWorld, asker: Actor, { key, workspace_id }: As): Actor {
@@ -54,59 +50,51 @@ function actorAs(gateway: InferenceWorld, asker: Actor, { key, workspace_id }: A
   return { kind: 'inference', user_id: '', workspace_id: managedWorkspace(gateway, asker, workspace_id), key_hash: null }
 }
 
-/** What is known of a call as far as it comes. */
+/** A dry run as far as it comes: null where the call is not understood. */
 interface Known<K extends Kind> {
-  call: Work[K]['call'] | null
-  filtering: Filtering | null
-  candidates: Candidates<K> | null
-  plan: Plan<K> | null
-  need: Need | null
-  amounts: Amounts | null
+  run: Run<K> | null
   error: GatewayError | null
 }
 
-/** A call's way up to where it would go out, by the steps of `infer`. */
+/** A call's way up to where it would go out, through the stages of `infer`. */
 async function followed<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   actor: Actor,
-  policy: Policy,
   kind: K,
   understand: (actor: Actor) => Work[K]['call'],
 ): Promise<Known<K>> {
-  const known: Known<K> = { call: null, filtering: null, candidates: null, plan: null, need: null, amounts: null, error: null }
+  let run: Run<K> | null = null
   try {
-    known.call = understand(actor)
-    mustBeAdmissible(gateway, actor, known.call, policy)
-    const { call, error, filtering } = await filteredBy(policy, kind, known.call)
-    known.filtering = filtering
-    if (error) throw error
-    known.call = call
-    mayStill(gateway, actor)
-    known.candidates = candidatesOf(gateway, actor, kind, call)
-    known.plan = planAmong(gateway, kind, call, known.candidates)
-    known.need = needOf(gateway, kind, call, known.plan.endpoints, known.plan.models)
-    known.amounts = gateway.ledger.grant(known.need, policy.bounds)
+    run = startRun(world, actor, kind, understand(actor), true)
+    await walk(world, world.stages.open, run)
+    if (run.blocked) throw run.blocked
+    await walk(world, unsent(world.stages.step), new Step(run, run.call))
+    return { run, error: null }
   } catch (thrown) {
-    known.error = GatewayError.from(thrown)
+    return { run, error: GatewayError.from(thrown) }
   }
-  return known
 }
 
-async function explanationOf<K extends Kind>(gateway: InferenceWorld, question: Question, kind: K, known: Known<K>): Promise<Explanation> {
-  const { actor, policy } = question
-  const { call, filtering, candidates, need, amounts, error } = known
+async function explanationOf<K extends Kind>(
+  world: InferenceWorld,
+  question: Question,
+  kind: K,
+  { run, error }: Known<K>,
+): Promise<Explanation> {
+  const { actor } = question
+  const { candidates = null, need = null, amounts = null } = run?.step ?? {}
   return {
-    workspace: { id: actor.workspace_id, slug: gateway.memory.workspaces.get(actor.workspace_id)?.slug ?? null },
-    key: keyOf(gateway, actor),
-    policy: await explainedPolicy(gateway, question, filtering?.findings ?? null, need),
-    region: call?.origin.region ?? null,
-    preset: presetOf(gateway, call?.preset_id ?? null),
-    requested: call?.models ?? [],
+    workspace: { id: actor.workspace_id, slug: world.memory.workspaces.get(actor.workspace_id)?.slug ?? null },
+    key: keyOf(world, actor),
+    policy: await explainedPolicy(world, question, run?.filtering?.findings ?? null, need),
+    region: run?.call.origin.region ?? null,
+    preset: presetOf(world, run?.call.preset_id ?? null),
+    requested: run?.call.models ?? [],
     models: candidates?.models.map(({ model }) => model.id) ?? [],
     strategy: candidates?.strategy ?? null,
     stages: candidates?.stages ?? [],
-    endpoints: endpointsOf(gateway, policy, kind, known),
-    dropped: droppedOf(gateway, policy, kind, known),
+    endpoints: run?.step ? endpointsOf(world, kind, run.step) : [],
+    dropped: run?.step ? droppedOf(world, kind, run.step) : [],
     set_aside: amounts && { credits: usdOrNull(amounts.own), byok: usdOrNull(amounts.byok) },
     error: error && refusalOf(error),
   }
@@ -122,41 +110,33 @@ function presetOf({ memory: { presets } }: InferenceWorld, preset_id: string | n
   return preset ? { id: preset.id, slug: preset.slug, version: preset.designated_version.version } : null
 }
 
-function endpointsOf<K extends Kind>(
-  gateway: InferenceWorld,
-  { bounds }: Policy,
-  kind: K,
-  { call, candidates, plan, amounts }: Known<K>,
-): Explanation['endpoints'] {
-  if (!call || !candidates || !plan) return []
-  const isLeft = (endpoint: Plan['endpoints'][number]) => !amounts || isPayable(amounts, endpoint)
+function endpointsOf<K extends Kind>(world: InferenceWorld, kind: K, step: Step<K>): Explanation['endpoints'] {
+  const { call, candidates, plan, amounts, isBounded } = step
+  if (!candidates || !plan) return []
+  const isLeft = (endpoint: Endpoint) => !amounts || isPayable(amounts, endpoint)
   const groups = candidates.groups.map(group => ({ ...group, turns: group.turns.map(turn => turn.filter(isLeft)) }))
   const endpoints = plan.endpoints.filter(isLeft)
   const route: Route<K> = {
     kind,
     call,
     plan: { ...plan, endpoints },
-    amounts: bounds.length > 0 ? amounts : null,
+    amounts: isBounded ? amounts : null,
     // Where models are drawn too, each endpoint's chance is one among those that were.
-    chances: plan.strategy === 'free' ? new Map() : chancesOf(gateway, kind, call, groups),
+    chances: plan.strategy === 'free' ? new Map() : chancesOf(world, kind, call, groups),
     places: new Set(groups.flatMap(({ place }) => place ?? [])),
   }
-  return endpoints.map(endpoint => explainedEndpoint(gateway, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint))
+  return endpoints.map(endpoint => explainedEndpoint(world, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint))
 }
 
-function droppedOf<K extends Kind>(
-  { ledger }: InferenceWorld,
-  { bounds }: Policy,
-  kind: K,
-  { candidates, plan, need, amounts }: Known<K>,
-): Explanation['dropped'] {
+function droppedOf<K extends Kind>({ ledger }: InferenceWorld, kind: K, step: Step<K>): Explanation['dropped'] {
+  const { candidates, plan, need, amounts, run } = step
   const excluded = candidates?.dropped.map(one => explainedDrop(kind, one)) ?? []
   if (!candidates || !plan) return excluded
   const passedOver = notPicked(
     candidates.groups.flatMap(({ turns }) => turns.flat()),
     plan.endpoints,
   )
-  const unpaid = need && amounts ? notPayable(plan.endpoints, amounts, closing(ledger, bounds, need)) : []
+  const unpaid = need && amounts ? notPayable(plan.endpoints, amounts, closing(ledger, run.policy.bounds, need)) : []
   return [...excluded, ...passedOver, ...unpaid]
 }
 

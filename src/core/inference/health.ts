@@ -5,9 +5,7 @@ import type { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Percentiles } from '../language/routing.ts'
 import { type Because, Circuit, type Thresholds } from './health/circuit.ts'
-import { type Bounds, Quality } from './health/quality.ts'
-import { Samples } from './health/samples.ts'
-import { type Count, Tally } from './health/tally.ts'
+import { type Bounds, type Count, Quality, Samples, Tally } from './health/measures.ts'
 
 const MINUTE = 60_000
 

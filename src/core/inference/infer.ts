@@ -1,80 +1,151 @@
-import { byokKeysFor } from '../catalog/byok.ts'
 import { GatewayError } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
+import { type Ending as SequenceEnding, watch } from '../kernel/iterate.ts'
 import type { Answer } from '../language/answer.ts'
-import type { Kind, Work } from '../language/work.ts'
+import type { CommonPart, ReceiptPart } from '../language/part.ts'
+import { textUsage } from '../language/usage.ts'
+import type { AnswerPart, Kind, Work } from '../language/work.ts'
+import { costOf } from '../ledger/cost.ts'
 import { policyFor } from '../policy/effective.ts'
-import { admit, mayStill } from './admit.ts'
-import { attemptInOrder } from './attempt.ts'
-import { type Filtered, filteredBy } from './filters.ts'
-import { type Candidates, candidatesFor, type Plan, planAmong, planTo, unordered } from './plan.ts'
-import { routedFailure } from './routing-metadata.ts'
-import { begin, type Running, wordWritten } from './running.ts'
-import { sessionOf } from './sessions.ts'
-import { settle, settleFailure } from './settle.ts'
+import { filteredAnswer } from './filters.ts'
+import { kinds } from './kinds.ts'
+import { promptNanos } from './need.ts'
+import { findCandidates } from './plan.ts'
+import { type PluginUse, pluginsOf } from './plugin.ts'
+import { routedFailure, shownRouting } from './routing-metadata.ts'
+import { clientLeft, isAbandoned, Run, Step } from './run.ts'
+import { answeredStep, receiptOf } from './settle.ts'
+import { walk } from './stages.ts'
+import { chainSteps } from './steps.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** The life of one call, in the order it happens. Every inference endpoint comes through here. */
+/** The life of one call, in the order in which it happens: `stages.ts`. Every inference endpoint comes through here. */
 export async function infer<K extends Kind>(
-  gateway: InferenceWorld,
+  world: InferenceWorld,
   actor: Actor,
   kind: K,
   call: Work[K]['call'],
   signal: AbortSignal,
 ): Promise<Answer<K>> {
-  const policy = policyFor(gateway, actor)
-  const leave = admit(gateway, actor, call, policy)
-  const looked = filteredBy(policy, kind, call)
-  const filtered = looked instanceof Promise ? await looked : looked
-  const running = await start(gateway, actor, kind, filtered, signal, leave)
+  const run = startRun(world, actor, kind, call)
   try {
-    if (filtered.error) throw filtered.error
-    return settle(gateway, running, await attemptInOrder(gateway, running))
+    await walk(world, world.stages.open, run)
+    run.follow(signal)
+    if (run.blocked) throw run.blocked
+    const step = new Step(run, run.call)
+    await walk(world, world.stages.step, step)
+    return openAnswer(world, run, step)
   } catch (thrown) {
-    const error = GatewayError.from(thrown)
-    await settleFailure(gateway, running, error)
-    throw routedFailure(error, running)
+    throw await endUnanswered(world, run, thrown)
   }
 }
 
-/** Plans and begins a call. Its place is free again (`leave`) when it is forgotten, or at once where it does not begin. */
-async function start<K extends Kind>(
-  gateway: InferenceWorld,
-  actor: Actor,
-  kind: K,
-  { call, error, filtering }: Filtered<K>,
-  signal: AbortSignal,
-  leave: () => void,
-): Promise<Running<K>> {
-  let candidates: Candidates<K> | null = null
-  try {
-    // Filters take their time: what holds is what holds now.
-    mayStill(gateway, actor)
-    // What content filters refuse is recorded, and not sent.
-    candidates = error ? null : candidatesOf(gateway, actor, kind, call)
-    const plan = candidates ? planAmong(gateway, kind, call, candidates) : planTo<K>([])
-    const running = begin(gateway, actor, kind, call, plan, signal, leave)
-    running.filtering = filtering
-    if (error && call.routingMetadata) running.plan = planUnsent(gateway, actor, kind, call)
-    if (running.word) await wordWritten(gateway, running)
-    return running
-  } catch (refusal) {
-    leave()
-    throw candidates ? routedFailure(GatewayError.from(refusal), { call, plan: unordered(candidates), attempts: [], filtering }) : refusal
+/** A run of this call, which has not begun to be anything else yet. */
+export const startRun = <K extends Kind>(world: InferenceWorld, actor: Actor, kind: K, call: Work[K]['call'], isDry = false): Run<K> =>
+  new Run({
+    ...{ actor, kind, call, isDry },
+    policy: policyFor(world, actor),
+    created: world.clock.now(),
+    began: world.clock.ticks(),
+  })
+
+/** Ends a run that gave no answer, and says why, as its caller may know it. Never throws. What was refused before it went out leaves nothing. */
+async function endUnanswered<K extends Kind>(world: InferenceWorld, run: Run<K>, thrown: unknown): Promise<unknown> {
+  if (!run.isRecorded) {
+    run.forget()
+    return run.step?.candidates ? routedFailure(GatewayError.from(thrown), run) : thrown
   }
+  const error = GatewayError.from(thrown)
+  if (run.blocked && run.call.routingMetadata) planUnsent(world, run)
+  await closeRun(world, run, error)
+  return routedFailure(error, run)
 }
 
 /** Who would have served a call that is refused. Never throws: why it is refused is known already. */
-function planUnsent<K extends Kind>(gateway: InferenceWorld, actor: Actor, kind: K, call: Work[K]['call']): Plan<K> {
+function planUnsent<K extends Kind>(world: InferenceWorld, run: Run<K>): void {
+  const step = new Step(run, run.call)
   try {
-    return unordered(candidatesOf(gateway, actor, kind, call))
+    step.candidates = findCandidates(world, step)
   } catch {
-    return planTo([])
+    step.candidates = null
   }
 }
 
-/** Who may serve an actor's call by all that holds for him at this moment. Throws 400 as `planRoute` does. */
-export function candidatesOf<K extends Kind>(gateway: InferenceWorld, actor: Actor, kind: K, call: Work[K]['call']): Candidates<K> {
-  const { rules } = policyFor(gateway, actor)
-  return candidatesFor(gateway, kind, call, { own: byokKeysFor(gateway, actor), rules, session: sessionOf(actor, kind, call) })
+/**
+ * The answer of a run whose first step has one, with its meter running. At its end the cost is counted and the call recorded, and only then comes
+ * the last batch, with the receipt: whoever has read it knows that the record outlives this process.
+ */
+export function openAnswer<K extends Kind>(world: InferenceWorld, run: Run<K>, step: Step<K>): Answer<K> {
+  const begun = openMeter(step)
+  const { endpoint } = begun
+  const uses = run.call.plugins ? pluginsOf(world, run.call) : NO_PLUGINS
+  const loops = uses.filter(({ plugin }) => plugin.around)
+  const isChained = loops.length > 0
+  const chained = isChained ? chainSteps(world, run, loops, begun, openMeter) : begun
+  const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
+  const filtered = filteredAnswer(run, uses, chained, read)
+  const parts = watch<AnswerPart<K>[]>(filtered ?? chained, {
+    each: batch => {
+      if (!filtered) read(batch)
+    },
+    ended: ending => endAnswer(world, run, ending),
+  })
+  const created = Math.floor(run.created.getTime() / 1000)
+  return { id: run.call.id, model: endpoint.model, provider: endpoint.provider.name, created, parts }
+}
+
+const NO_PLUGINS: PluginUse[] = []
+
+/** Begins to count what a step is answered, and gives the answer. */
+function openMeter<K extends Kind>(step: Step<K>) {
+  const { begun, run, call } = step
+  if (!begun) throw new GatewayError('server', 'Internal Server Error')
+  const meter = kinds[run.kind].metering.startMeter(call)
+  const { prices } = begun.endpoint
+  step.meter = meter
+  // Its prompt as estimated, and what was delivered by a rule of thumb.
+  step.soFar = () => promptNanos(run.kind, call, begun.endpoint) + (costOf(textUsage(0, meter.soFar), prices).cost ?? 0n)
+  return begun
+}
+
+/** Ends a run. Never throws: what its caller must hear of is told in `ending`, also where it could not be written down. */
+export async function closeRun<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  error: GatewayError | null,
+): Promise<GatewayError | null> {
+  // Seen when the answer ends: what happens while it is being counted is no part of it.
+  run.ending = { error, ended: world.clock.ticks(), cancelled: isAbandoned(run) }
+  try {
+    await walk(world, world.stages.close, run)
+    return error
+  } catch (thrown) {
+    return error ?? GatewayError.from(thrown)
+  }
+}
+
+async function endAnswer<K extends Kind>(world: InferenceWorld, run: Run<K>, ending: SequenceEnding): Promise<CommonPart[]> {
+  if (run.taking) await run.taking
+  const failure = await closeRun(world, run, errorOf(run, ending))
+  return lastParts(receiptOf(run), failure, run.call.routingMetadata && routingOf(run, failure))
+}
+
+function errorOf(run: Run, ending: SequenceEnding): GatewayError | null {
+  if (ending.how === 'completed') return null
+  if (ending.how === 'abandoned' || isAbandoned(run)) return clientLeft()
+  return GatewayError.from(ending.thrown)
+}
+
+function routingOf(run: Run, failure: GatewayError | null): Record<string, unknown> | undefined {
+  const step = answeredStep(run)
+  if (!step?.begun || !run.ending) return undefined
+  const { endpoint, sent } = step.begun
+  const isGood = !failure && step.meter?.finish?.reason !== 'error'
+  return shownRouting(run, { endpoint, isGood, error: failure, generation_time: run.ending.ended - sent })
+}
+
+/** How an answer ends, with its failure, where it has failed. */
+function lastParts(receipt: ReceiptPart['receipt'], failure: GatewayError | null, besides: ReceiptPart['besides']): CommonPart[] {
+  const last: ReceiptPart = { type: 'receipt', receipt, besides }
+  return failure ? [{ type: 'error', error: besides ? failure.beside(besides) : failure }, last] : [last]
 }

@@ -1,7 +1,9 @@
 import type { Endpoint, Model } from '../catalog/models.ts'
 import type { Prices } from '../catalog/prices.ts'
 import type { GatewayError } from '../errors.ts'
+import type { Block } from '../language/message.ts'
 import type { Reword } from '../language/passage.ts'
+import type { Units } from '../language/units.ts'
 import type { Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Screen } from '../policy/filters/screen.ts'
@@ -9,9 +11,92 @@ import type { Counter, ExpectedInput } from '../tokenizers/prompt.ts'
 import type { Filtering } from './filters/filtering.ts'
 import { embedding } from './kinds/embedding.ts'
 import { text } from './kinds/text.ts'
-import type { Named } from './media.ts'
+import type { MediaReference } from './media.ts'
 
-/** Watches the parts of one answer as they pass: what the provider counted, and what was delivered in case it counts nothing. */
+type Call<K extends Kind> = Work[K]['call']
+type Part<K extends Kind> = Work[K]['part']
+
+/** What differs between the kinds of work. The rest of the life of a call is the same for all. */
+export interface KindOfWork<K extends Kind> {
+  /** Its `api_type` on the record. */
+  apiType: string
+  /** What it gives, in a word for people. */
+  gives: string
+  /** Tells whether a model with these output modalities does this kind of work. */
+  isGivenBy(outputModalities: string[]): boolean
+  /** Tells whether a caller can use the part. After the first one no other endpoint is tried. */
+  isMeaningful(part: Part<K>): boolean
+  understanding: Understanding<K>
+  costing: Costing<K>
+  metering: Metering<K>
+  filtering: ContentFiltering<K>
+}
+
+/** What a call asks for, and how much of it an endpoint can be told. */
+export interface Understanding<K extends Kind> {
+  /** Returns what the call says, as lists of blocks, each of which is read as one. */
+  readContents(call: Call<K>): Block[][]
+  /** Returns the call with other contents: as many lists, in the same order. */
+  replaceContents(call: Call<K>, contents: Block[][]): Call<K>
+  /** Returns what may follow the model's name to change what is asked: `:thinking` for one. */
+  listVariants(model: Model): string[]
+  /** Returns the call as that variant ('' for none) asks it; itself where nothing changes. */
+  applyVariant(call: Call<K>, variant: string): Call<K>
+  /** Tells that the endpoint can serve the call, or why not: a word of `excluded_by` (L.3). */
+  serves(call: Call<K>, endpoint: Endpoint): string | true
+  /** Tells whether the endpoint heeds what would be a pity to ignore (K.1): such go first. */
+  suits(call: Call<K>, endpoint: Endpoint): boolean
+  /** Returns the names of the parameters that `fitToEndpoint` leaves out. */
+  listIgnored(call: Call<K>, endpoint: Endpoint): string[]
+  /** Returns the call without what the endpoint does not support. */
+  fitToEndpoint(call: Call<K>, endpoint: Endpoint): Call<K>
+  /** Returns the call for a protocol that has no field for names. */
+  removeNames(call: Call<K>): Call<K>
+  /** Returns what the call names by URL, whatever its scheme. */
+  listMedia(call: Call<K>): MediaReference[]
+  /** Returns the call with other URLs for these. */
+  replaceUrls(call: Call<K>, urls: Map<string, string>): Call<K>
+  /** Returns what tells a conversation from others as it goes on. Null where there are none. */
+  identifyConversation: ((call: Call<K>) => string) | null
+  /** Tells whether tools may be called: how well endpoints do that then matters. */
+  offersTools(call: Call<K>): boolean
+}
+
+/** What a call may come to, before it is made. */
+export interface Costing<K extends Kind> {
+  /** Returns the tokens that its prompt is expected to be: at once, and rather too many. */
+  estimateInput(call: Call<K>): ExpectedInput
+  /** Returns the most that its prompt may be, with what travels unread and what is only named. */
+  boundInput(call: Call<K>): ExpectedInput
+  /** Returns the units that it is expected to be charged. */
+  estimateUnits(call: Call<K>): Units
+  /** Returns the most units that it may be charged: what is set aside for it. */
+  boundUnits(call: Call<K>): Units
+  /** Returns the most tokens that the endpoint answers with. Null where nothing bounds it. */
+  boundOutput(call: Call<K>, endpoint: Endpoint): number | null
+  /** Returns the fewest tokens that are worth the call: infinite if it takes no bound. */
+  leastOutput(call: Call<K>, endpoint: Endpoint): number
+  /** Tells whether the endpoint may give more than `boundOutput` unless it is told. */
+  asksForMore(call: Call<K>, endpoint: Endpoint): boolean
+  /** Returns the call with no more tokens of output than this. */
+  limitOutput(call: Call<K>, tokens: number): Call<K>
+  /** Returns what a token of the bound may cost, whatever it becomes. Atto-dollars. */
+  priceOutputToken(call: Call<K>, prices: Prices): bigint
+  /** Returns what may be charged besides its prompt, its output and its units. Atto-dollars. */
+  priceSurcharge(call: Call<K>, prices: Prices): bigint
+}
+
+/** What an answer came to. */
+export interface Metering<K extends Kind> {
+  /** Returns a meter for one answer to the call. */
+  startMeter(call: Call<K>): Meter<Part<K>>
+  /** Counts the tokens of the prompt where the provider did not. */
+  countInput(call: Call<K>, count: Counter): Promise<ExpectedInput>
+  /** Returns the units of the call and of what was delivered: those a provider leaves out. */
+  countUnits(call: Call<K>, delivered: Part<K>[]): Units
+}
+
+/** Watches the parts of an answer as they pass: what was delivered, what the provider counted. */
 export interface Meter<Part> {
   read(parts: Part[]): void
   readonly usage: Usage | null
@@ -22,72 +107,28 @@ export interface Meter<Part> {
   readonly delivered: boolean
   /** Tokens delivered by now, by a rule of thumb that costs nothing. */
   readonly soFar: number
-  /** Whether the answer called tools as they were offered; `broken` is one that did not end. Null where it does not tell. */
+  /**
+   * Tells whether the answer called tools as they were offered; `broken` is one that did not end.
+   * Null where that cannot be told.
+   */
   isSound(broken: boolean): boolean | null
-  /** What was asked and delivered, as the tokens of the texts in it and a rule of thumb for the rest. */
+  /** Returns what was asked and delivered: its texts by tokens, the rest by a rule of thumb. */
   estimate(count: Counter): Promise<Usage>
 }
 
-/** What differs between the kinds of work. Everything else in the life of a call is the same for all. */
-export interface KindOfWork<K extends Kind> {
-  /** Its `api_type` on the record. */
-  apiType: string
-  /** What it gives, in a word for people. */
-  gives: string
-  /** Whether a model with these output modalities does this kind of work. */
-  isGivenBy(outputModalities: string[]): boolean
-  /** What may stand behind the model's name to change what is asked of it, `:thinking` for one. */
-  variantsOf(model: Model): string[]
-  /** The call as a model is asked by such a variant of its name, or by its own: the call itself where that changes nothing. */
-  asked(call: Work[K]['call'], variant: string): Work[K]['call']
-  /** Says of an endpoint that it can serve the call, or what of the call it cannot: the word of `excluded_by` (wire reference L.3). */
-  serves(call: Work[K]['call'], endpoint: Endpoint): string | true
-  /** Whether the endpoint heeds those parameters of the call that it would be a pity to ignore (wire reference K.1): such ones go first. */
-  suits(call: Work[K]['call'], endpoint: Endpoint): boolean
-  /** Whether the call offers tools that may be called: how well endpoints do that then matters. */
-  offersTools(call: Work[K]['call']): boolean
-  /** Those parameters of the call that the endpoint does not get: `fitted` leaves them out. */
-  ignored(call: Work[K]['call'], endpoint: Endpoint): string[]
-  /** What tells the call's conversation from others as it goes on; null where there are none. */
-  conversation: ((call: Work[K]['call']) => string) | null
-  /** Whether a caller can use the part: from the first of these on no other endpoint may be tried. */
-  isMeaningful(part: Work[K]['part']): boolean
-  /** The call without what the endpoint does not support. */
-  fitted(call: Work[K]['call'], endpoint: Endpoint): Work[K]['call']
-  /** The call for a protocol that has no field for names. */
-  withoutNames(call: Work[K]['call']): Work[K]['call']
-  /** What the call names by URL. */
-  named(call: Work[K]['call']): Named[]
-  /** The call with other URLs for these. */
-  withUrls(call: Work[K]['call'], urls: Map<string, string>): Work[K]['call']
-  /** The tokens that the prompt is expected to be, at once and rather too many. */
-  expectedInput(call: Work[K]['call']): ExpectedInput
-  /** The most that it may be, with what travels unread and what is only named: what is set aside for it. */
-  largestInput(call: Work[K]['call']): ExpectedInput
-  /** The tokens of output beyond which the endpoint does not go for this call. Null: nobody bounds it. */
-  outputBound(call: Work[K]['call'], endpoint: Endpoint): number | null
-  /** The least output with which the call is worth making; all of it where it cannot be bounded. */
-  leastOutput(call: Work[K]['call'], endpoint: Endpoint): number
-  /** Whether the call lets the endpoint give more than its `outputBound`, unless it is told. */
-  asksForMore(call: Work[K]['call'], endpoint: Endpoint): boolean
-  /** The call with no more output than this. */
-  withOutputBound(call: Work[K]['call'], tokens: number): Work[K]['call']
-  /** Atto-dollars for each token of the output bound, whatever kind of output it becomes. */
-  outputRate(call: Work[K]['call'], prices: Prices): bigint
-  /** Atto-dollars for what is neither its prompt nor its output: searches, and predictions that do not come true. */
-  surcharge(call: Work[K]['call'], prices: Prices): bigint
-  meter(call: Work[K]['call']): Meter<Work[K]['part']>
-  /** The call with other words in the place of its texts: what content filters look at. Throws 403 for what they cannot read. */
-  reworded(call: Work[K]['call'], reword: Reword): Promise<Work[K]['call']>
-  /** Looks at what is answered, where there are words in it. */
-  answerFilter?(call: Work[K]['call'], filtering: Filtering, screen: Screen): AnswerFilter<Work[K]['part']>
+/** What content filters look at, and what they leave. */
+export interface ContentFiltering<K extends Kind> {
+  /** Returns the call with its texts rewritten. Throws 403 for what cannot be read. */
+  rewriteTexts(call: Call<K>, reword: Reword): Promise<Call<K>>
+  /** Returns a filter for one answer; absent where there are no words in it. */
+  filterAnswer?(call: Call<K>, filtering: Filtering, screen: Screen): AnswerFilter<Part<K>>
 }
 
 /** What content filters leave of the parts of one answer. */
 export interface AnswerFilter<Part> {
-  /** What may go out now. */
+  /** Returns what may go out now. */
   read(parts: Part[]): Promise<Part[]>
-  /** What is left when nothing more will come. */
+  /** Returns what is left when nothing more will come. */
   end(): Promise<Part[]>
   /** Why nothing more may go out: 403. */
   readonly blocked: GatewayError | null

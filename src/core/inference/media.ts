@@ -1,5 +1,6 @@
 import { GatewayError, invalid } from '../errors.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
+import type { Block } from '../language/message.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Media } from '../protocols/protocol.ts'
 import { fetchMedia } from '../upstream/media.ts'
@@ -7,7 +8,7 @@ import type { KindOfWork } from './kinds.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Something that a call names by URL. */
-export interface Named {
+export interface MediaReference {
   kind: Media
   url: string
 }
@@ -25,19 +26,21 @@ export function withMedia<K extends Kind>(
   gateway: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,
-  kind: KindOfWork<K>,
+  { understanding: { listMedia, replaceUrls } }: KindOfWork<K>,
   call: Work[K]['call'],
   takesUrls: Media[],
 ): Work[K]['call'] | Promise<Work[K]['call']> {
-  const wanted = kind.named(call).filter(one => !takesUrls.includes(one.kind) && /^https?:/i.test(one.url))
-  return wanted.length === 0 ? call : fetched(gateway, media, cancellation, wanted).then(urls => kind.withUrls(call, urls))
+  const isForeign = ({ kind }: MediaReference) => !takesUrls.includes(kind)
+  const missing = listMedia(call).filter(one => isForeign(one) && /^https?:/i.test(one.url))
+  if (missing.length === 0) return call
+  return fetched(gateway, media, cancellation, missing).then(urls => replaceUrls(call, urls))
 }
 
 async function fetched(
   gateway: InferenceWorld,
   media: Map<string, string>,
   cancellation: Cancellation,
-  wanted: Named[],
+  wanted: MediaReference[],
 ): Promise<Map<string, string>> {
   const missing = [...new Map(wanted.map(one => [one.url, one])).values()].filter(one => !media.has(one.url))
   if (missing.length > MOST) throw invalid(`The request names more than ${MOST} things by URL that have to be fetched for this provider`)
@@ -56,3 +59,30 @@ async function fetched(
 }
 
 const OVER = new GatewayError('unmapped', 'The downloads are over')
+
+/** Lists what these contents name by URL, whatever its scheme. */
+export function listMediaIn(contents: Block[][]): MediaReference[] {
+  const found: MediaReference[] = []
+  for (const blocks of contents)
+    for (const block of blocks) {
+      const reference = referenceIn(block)
+      if (reference) found.push(reference)
+    }
+  return found
+}
+
+/** Returns the block with another URL, if there is one for its own. */
+export function replaceUrl(block: Block, urls: Map<string, string>): Block {
+  const url = urls.get(referenceIn(block)?.url ?? '')
+  if (url === undefined) return block
+  if (block.type === 'file') return { ...block, file: { ...block.file, file_data: url } }
+  return block.type === 'image' || block.type === 'video' ? { ...block, url } : block
+}
+
+function referenceIn(block: Block): MediaReference | undefined {
+  if (block.type === 'image' || block.type === 'video') return { kind: block.type, url: block.url }
+  const url = block.type === 'file' ? block.file.file_data : undefined
+  return url !== undefined && isUrl(url) ? { kind: 'file', url } : undefined
+}
+
+const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:/i.test(text)

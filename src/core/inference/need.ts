@@ -1,12 +1,13 @@
 import type { Endpoint } from '../catalog/models.ts'
 import { dearestFor, type Prices } from '../catalog/prices.ts'
 import { attosOf, larger, times, upToNanos } from '../kernel/money.ts'
+import { sumUnits } from '../language/units.ts'
 import { textUsage, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
-import { costOfInput } from '../ledger/cost.ts'
+import { costOfInput, priceUnits } from '../ledger/cost.ts'
 import type { Amounts, Hold, Need } from '../ledger/ledger.ts'
 import type { ExpectedInput } from '../tokenizers/prompt.ts'
-import { kinds } from './kinds.ts'
+import { type Costing, kinds } from './kinds.ts'
 import { askedOf, type WantedModel } from './plan/wanted.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -31,11 +32,12 @@ export function needOf<K extends Kind>(
   endpoints: Endpoint[],
   models: WantedModel<K>[] = [],
 ): Need {
-  const largest = kinds[kind].largestInput(call)
+  const { boundInput }: Costing<K> = kinds[kind].costing
+  const largest = boundInput(call)
   const need: Need = { most: { own: null, byok: null }, least: { own: null, byok: null } }
   for (const endpoint of endpoints) {
     const asked = askedOf(models, call, endpoint)
-    const input = asked === call ? largest : kinds[kind].largestInput(asked)
+    const input = asked === call ? largest : boundInput(asked)
     const { prompt, perToken, most, least } = quoteOf(config, kind, asked, input, endpoint)
     const nanos = upToNanos(prompt + times(most, perToken))
     raise(need.most, endpoint, nanos)
@@ -46,13 +48,18 @@ export function needOf<K extends Kind>(
 
 /** The usage of a call as it is expected, with so many tokens of output: the prompt by its estimate, nothing of it cached. */
 export function expectedUsage<K extends Kind>(kind: K, call: Work[K]['call'], completion: number): Usage {
+  const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
   const usage = textUsage(0, completion)
-  return { ...usage, input: { ...usage.input, ...kinds[kind].expectedInput(call) } }
+  const input = { ...usage.input, ...estimateInput(call) }
+  return { ...usage, input, ...sumUnits(estimateUnits(call)) }
 }
 
-/** What the prompt alone is expected to cost: the price of a call of which nothing more is known. Nano-dollars. */
-export const promptNanos = <K extends Kind>(kind: K, call: Work[K]['call'], { prices }: Endpoint): bigint =>
-  prices ? costOfInput(kinds[kind].expectedInput(call), prices) : 0n
+/** What the prompt and the units are expected to cost, without the output. Nano-dollars. */
+export function promptNanos<K extends Kind>(kind: K, call: Work[K]['call'], endpoint: Endpoint) {
+  const { prices } = endpoint
+  const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
+  return prices ? costOfInput(estimateInput(call), estimateUnits(call), prices) : 0n
+}
 
 /**
  * The call with no more output than was set aside for it. Where nobody bounds the output, or only the endpoint does and the call asks for
@@ -67,11 +74,12 @@ export function withinHold<K extends Kind>(
 ): Work[K]['call'] {
   const held = endpoint.is_byok ? amounts.byok : amounts.own
   if (held === null) return call
-  const { prompt, perToken, most, least } = quoteOf(config, kind, call, kinds[kind].largestInput(call), endpoint)
+  const { boundInput, limitOutput, asksForMore }: Costing<K> = kinds[kind].costing
+  const { prompt, perToken, most, least } = quoteOf(config, kind, call, boundInput(call), endpoint)
   if (perToken === 0n) return call
   const payable = (attosOf(held) - prompt) / perToken
-  if (payable < BigInt(most)) return kinds[kind].withOutputBound(call, Math.max(Number(payable), least))
-  return kinds[kind].asksForMore(call, endpoint) ? kinds[kind].withOutputBound(call, most) : call
+  if (payable < BigInt(most)) return limitOutput(call, Math.max(Number(payable), least))
+  return asksForMore(call, endpoint) ? limitOutput(call, most) : call
 }
 
 const FREE: Quote = { prompt: 0n, perToken: 0n, most: 0, least: 0 }
@@ -86,10 +94,12 @@ function quoteOf<K extends Kind>(
   if (!endpoint.prices) return FREE
   const within = withinContext(input, endpoint)
   const rates = dearestFor(endpoint.prices, within.text + within.audio + within.video)
-  const most = kinds[kind].outputBound(call, endpoint) ?? limits.max_tokens
-  const least = Math.min(kinds[kind].leastOutput(call, endpoint), most)
-  const prompt = promptCost(within, rates) + kinds[kind].surcharge(call, rates)
-  return { prompt, perToken: kinds[kind].outputRate(call, rates), most, least }
+  const costing: Costing<K> = kinds[kind].costing
+  const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
+  const least = Math.min(costing.leastOutput(call, endpoint), most)
+  const beside = priceUnits(costing.boundUnits(call), rates) + costing.priceSurcharge(call, rates)
+  const perToken = costing.priceOutputToken(call, rates)
+  return { prompt: promptCost(within, rates) + beside, perToken, most, least }
 }
 
 // No prompt is larger than that, whatever it names.

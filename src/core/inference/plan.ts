@@ -1,3 +1,4 @@
+import { byokKeysFor } from '../catalog/byok.ts'
 import type { Endpoint } from '../catalog/models.ts'
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -9,6 +10,8 @@ import { asNamed, by, deferred, drawn, NOBODY, sorted, worse } from './plan/orde
 import { type Dropped, nobodyLeft } from './plan/refusal.ts'
 import { type Wanted, type WantedModel, wantedBy } from './plan/wanted.ts'
 import { forbidding } from './plan/wishes.ts'
+import type { Step } from './run.ts'
+import { sessionOf } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** The endpoints to try, in order, out of all that there are. */
@@ -42,6 +45,20 @@ export const unordered = <K extends Kind>(candidates: Candidates<K>): Plan<K> =>
 export const planRoute = <K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], held: Partial<Held> = {}): Plan<K> =>
   planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, { own: [], rules: [], session: null, ...held }))
 
+/** Plans a step: who may serve it by all that holds at this moment, and in which order they are asked. Throws as `planRoute` does. */
+export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
+  step.candidates = findCandidates(world, step)
+  step.plan = planAmong(world, step.run.kind, step.call, step.candidates)
+}
+
+/** Who may serve a step. A step stays where the one before it was answered, if it may. Throws 400 as `planRoute` does. */
+export function findCandidates<K extends Kind>(world: InferenceWorld, { run, call, number }: Step<K>): Candidates<K> {
+  const { actor, kind, policy } = run
+  const at = number > 1 ? run.steps[number - 2]?.begun?.endpoint.id : undefined
+  const own = byokKeysFor(world, actor)
+  return candidatesFor(world, kind, call, { own, rules: policy.rules, session: sessionOf(actor, kind, call), ...(at ? { at } : {}) })
+}
+
 /** Who may serve a call, before anybody is put in order, and why the others may not. */
 export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
   groups: Group[]
@@ -50,7 +67,7 @@ export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
 
 /** The first half of `planRoute`: all that may serve, and why the others may not. Throws 400 as it does. */
 export function candidatesFor<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], held: Held): Candidates<K> {
-  const { own, rules, session } = held
+  const { own, rules, session, at } = held
   const dropped: Dropped[] = []
   const { models, strategy, stages } = wantedBy(gateway, kind, call, held)
   const isAllowed = (endpoint: Endpoint, wanted: WantedModel<K>) => {
@@ -61,7 +78,7 @@ export function candidatesFor<K extends Kind>(gateway: InferenceWorld, kind: K, 
   const candidates = models.map(wanted => {
     const { model, sort } = wanted
     const turns = turnsOf(gateway, model, own, dropped).map(turn => turn.filter(endpoint => isAllowed(endpoint, wanted)))
-    return { sort, turns, place: session ? gateway.traffic.sessions.placeOf(session, model.id) : undefined }
+    return { sort, turns, place: at ?? (session ? gateway.traffic.sessions.placeOf(session, model.id) : undefined) }
   })
   const groups = call.routing.partition === 'none' ? asOne(candidates) : candidates
   return { groups, dropped, models, strategy, stages }
@@ -122,10 +139,10 @@ export function leaningsOf<K extends Kind>(
   { place }: Pick<Group, 'place'>,
   turn: Endpoint[],
 ): ((endpoint: Endpoint) => number)[] {
-  const behind = kinds[kind].offersTools(call) ? worse(gateway, turn) : NOBODY
+  const behind = kinds[kind].understanding.offersTools(call) ? worse(gateway, turn) : NOBODY
   return [
     endpoint => Number(endpoint.id !== place || behind.has(endpoint)),
-    endpoint => Number(!kinds[kind].suits(call, endpoint)),
+    endpoint => Number(!kinds[kind].understanding.suits(call, endpoint)),
     endpoint => Number(behind.has(endpoint)),
   ]
 }

@@ -1,12 +1,13 @@
 import { dayOf } from '../kernel/periods.ts'
-import type { Charge, HeldCall } from '../ledger/ledger.ts'
+import type { HeldCall, StepCharge } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
- * Settles the calls that a dead process left, each once: their clients got no end, but providers were asked. A call costs its prompt and
- * what it was known to have delivered, and its record says `estimated`. Only for who holds the lock of the data directory. Returns how many
- * there were.
+ * Settles the calls that a dead process left, each once: their clients got no end, but providers
+ * were asked. A call costs what its settled steps were charged. The step that ran costs its prompt
+ * and what it was known to have delivered, unless it is in the ledger too. The record says
+ * `estimated`. Only for who holds the lock of the data directory. Returns how many there were.
  */
 export async function recover(gateway: InferenceWorld): Promise<number> {
   const left = await deadCalls(gateway)
@@ -22,18 +23,32 @@ export async function deadCalls({ journal: { holds }, store }: InferenceWorld): 
 }
 
 async function settleDead(gateway: InferenceWorld, held: HeldCall): Promise<void> {
-  const { key_hash, user_id, workspace_id, byok, spent: nanos } = held
   const settled = gateway.clock.now()
-  const charge: Charge = { key_hash, user_id, workspace_id, byok, nanos, day: dayOf(settled) }
-  await gateway.recorder.record({ generation: deadGeneration(held, settled), charge })
-  gateway.ledger.charge(charge)
+  const before = await gateway.store.ledger.charges(held.id)
+  const isCharged = before.some(({ step }) => step === held.step)
+  const charge = isCharged ? null : deadCharge(held, settled)
+  const charges = charge ? [...before, charge] : before
+  await gateway.recorder.record({ generation: deadGeneration(held, charges, settled), charge })
+  if (charge) gateway.ledger.charge(charge)
 }
 
-const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: Date): Generation => ({
+function deadCharge(held: HeldCall, settled: Date): StepCharge {
+  const { key_hash, user_id, workspace_id, id, step, byok, spent: nanos } = held
+  const when = { day: dayOf(settled), settled_at: settled.toISOString() }
+  return { key_hash, user_id, workspace_id, id, step, byok, nanos, ...when, source: 'estimated' }
+}
+
+const sumOf = (charges: Pick<StepCharge, 'nanos'>[]) => charges.reduce((sum, { nanos }) => sum + nanos, 0n)
+
+const deadGeneration = (
+  { nanos: _, spent: __, step: ___, byok, ...call }: HeldCall,
+  charges: Pick<StepCharge, 'byok' | 'nanos'>[],
+  settled: Date,
+): Generation => ({
   ...call,
   is_byok: byok,
-  total_cost: byok ? 0n : spent,
-  upstream_inference_cost: spent,
+  total_cost: sumOf(charges.filter(charge => !charge.byok)),
+  upstream_inference_cost: sumOf(charges),
   settled_at: settled.toISOString(),
   usageSource: 'estimated',
   finish_reason: 'error',
@@ -63,25 +78,25 @@ const deadGeneration = ({ nanos: _, spent, byok, ...call }: HeldCall, settled: D
 })
 
 /** Writes down what the running answers have come to, so that a dead process leaves word of it, and where the ledger ends. */
-export function checkpoint(gateway: InferenceWorld): void {
+export async function checkpoint(gateway: InferenceWorld): Promise<void> {
   try {
     gateway.journal.holds.progress(gateway.traffic.calls.progress())
-    markEnd(gateway)
+    await markEnd(gateway)
   } catch {
     // The recorder tells of a disk that fails.
   }
 }
 
-/** Writes down where the ledger ends, beside the store, if it ends elsewhere than before. */
-export function markEnd({ store, journal: { head } }: InferenceWorld): void {
-  const last = store.ledger.head()
-  if (last && last.seq !== head.read()?.seq) head.write(last)
+/** Writes down where the ledger ends, beside the store, if it has gone on since. */
+export async function markEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
+  const last = await store.ledger.head()
+  if (last && last.seq > (head.read()?.seq ?? 0)) head.write(last)
 }
 
 /** Throws where rows of the ledger are missing at its end: a damaged log loses its tail without a word, and with it what was spent. */
-export function mustBeWhole({ store, journal: { head } }: InferenceWorld): void {
+export async function mustBeWhole({ store, journal: { head } }: InferenceWorld): Promise<void> {
   const written = head.read()
-  const last = store.ledger.head()
+  const last = await store.ledger.head()
   if (!written || (last && last.seq >= written.seq)) return
   throw new Error(
     `The ledger ends at row ${last?.seq ?? 0}, and ${written.seq} were written: restore a backup, or remove ledger.head to go on without them`,

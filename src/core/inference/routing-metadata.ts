@@ -2,10 +2,9 @@ import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Region } from '../language/region.ts'
 import type { RoutingPreferences } from '../language/routing.ts'
-import type { Kind } from '../language/work.ts'
 import type { Plan } from './plan.ts'
 import { guardrailStages } from './routing-metadata/guardrail-stages.ts'
-import { type Attempt, clientLeft, type Running } from './running.ts'
+import { type Attempt, clientLeft, type Run } from './run.ts'
 
 /** How the models were found that a call was sent to (wire reference K.4). */
 export type Strategy = 'direct' | 'auto' | 'free' | 'latest' | 'alias' | 'fallback'
@@ -40,7 +39,7 @@ export interface RoutingMetadata {
 }
 
 /** A call as far as it has come. */
-export type Routed = Pick<Running<Kind>, 'call' | 'plan' | 'attempts' | 'filtering'>
+export type Routed = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering'>
 
 /** What has become of it. */
 export interface Outcome {

@@ -1,88 +1,62 @@
 import type { Endpoint } from '../catalog/models.ts'
-import { GatewayError } from '../errors.ts'
-import { type Ending, watch } from '../kernel/iterate.ts'
+import type { GatewayError } from '../errors.ts'
 import { dayOf } from '../kernel/periods.ts'
-import type { Answer } from '../language/answer.ts'
-import type { CommonPart, ReceiptPart } from '../language/part.ts'
-import { freeReceipt, inputTokens, outputTokens, type Receipt, textUsage, type Usage } from '../language/usage.ts'
-import type { AnswerPart, Kind } from '../language/work.ts'
+import {
+  countsNothing,
+  countsOutput,
+  freeReceipt,
+  inputTokens,
+  outputTokens,
+  type Receipt,
+  sumOfReceipts,
+  textUsage,
+  type Usage,
+} from '../language/usage.ts'
+import type { Kind } from '../language/work.ts'
 import { costOf } from '../ledger/cost.ts'
-import type { Charge } from '../ledger/ledger.ts'
+import type { StepCharge } from '../ledger/ledger.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { familyOf } from '../tokenizers/families.ts'
 import type { Begun } from './attempt/try.ts'
-import { filteredAnswer } from './filters/answer.ts'
 import { isFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
-import { promptNanos } from './need.ts'
 import { memoryOf } from './plan/chosen.ts'
 import { routeTo } from './plan/wanted.ts'
-import { shownRouting } from './routing-metadata.ts'
-import { type Attempt, clientLeft, isAbandoned, type Running } from './running.ts'
-import { sessionOf } from './sessions.ts'
+import type { Attempt, Ending, Run, Step } from './run.ts'
+import { sessionOf } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
 
-/**
- * The answer with its meter running. At its end the cost is counted and the call recorded, and only then comes the last
- * batch, with the receipt: whoever has read it knows that the record outlives this process.
- */
-export function settle<K extends Kind>(gateway: InferenceWorld, running: Running<K>, begun: Begun<K>): Answer<K> {
-  const meter = kinds[running.kind].meter(running.call)
-  const { endpoint } = begun
-  running.soFar = () => soFar(running, endpoint, meter)
-  const filtered = filteredAnswer(running, begun, batch => meter.read(batch))
-  const parts = watch<AnswerPart<K>[]>(filtered ?? begun, {
-    each: batch => {
-      if (!filtered) meter.read(batch)
-    },
-    ended: ending => close(gateway, running, begun, meter, ending),
-  })
-  const created = Math.floor(running.created.getTime() / 1000)
-  return { id: running.call.id, model: endpoint.model, provider: endpoint.provider.name, created, parts }
+/** Settles the step that a run has ended with, unless it was settled when it was thought that another would follow. */
+export function settleStep<K extends Kind>(world: InferenceWorld, { step, ending }: Run<K>): void | Promise<void> {
+  if (step && ending && !step.receipt) return settle(world, step, ending)
 }
 
 /**
- * Settles a call that no endpoint answered: nothing was delivered, so nothing is charged. Never throws: what the caller must
- * hear of is the failure, not that it could not be written down.
+ * What a step came to, and what its answer tells of its endpoint and of where the conversation is. A step that nobody answered costs nothing.
  */
-export async function settleFailure<K extends Kind>(gateway: InferenceWorld, running: Running<K>, error: GatewayError): Promise<void> {
-  const receipt = freeReceipt(textUsage(0, 0))
-  const meter = kinds[running.kind].meter(running.call)
-  const outcome = { endpoint: null, meter, receipt, error, ...endOf(gateway, running) }
-  await record(gateway, running, outcome).catch(() => undefined)
+export async function settle<K extends Kind>(world: InferenceWorld, step: Step<K>, ending: Ending): Promise<void> {
+  const { begun, meter } = step
+  if (!begun || !meter) {
+    step.receipt = freeReceipt(textUsage(0, 0))
+    return
+  }
+  const { error } = ending
+  report(world, begun, meter, ending)
+  judge(world, begun.endpoint, meter, error)
+  step.receipt = await receiptFor(world, begun.endpoint, meter, error)
+  if (!error) remember(world, step, begun.endpoint, step.receipt)
+  if (step.receipt.cost_details === null) world.events.publish('price.missing', { endpoint: begun.endpoint })
 }
 
-async function close(
-  gateway: InferenceWorld,
-  running: Running<Kind>,
+/** How the answer ended tells how its endpoint is. */
+function report(
+  { traffic: { health } }: InferenceWorld,
   { endpoint, sent }: Begun<Kind>,
   meter: Meter<never>,
-  ending: Ending,
-): Promise<CommonPart[]> {
-  const error = errorOf(running, ending)
-  const end = endOf(gateway, running)
-  if (error && !end.cancelled) gateway.traffic.health.failed(endpoint, error)
-  else gateway.traffic.health.ended(endpoint, sent, error ? null : tokensOf(meter))
-  judge(gateway, endpoint, meter, error)
-  const receipt = await receiptFor(gateway, endpoint, meter, error)
-  if (!error) remember(gateway, running, endpoint, receipt)
-  let failure = error
-  try {
-    await record(gateway, running, { endpoint, meter, receipt, error, ...end })
-  } catch (thrown) {
-    failure ??= GatewayError.from(thrown)
-  }
-  if (receipt.cost_details === null) gateway.events.publish('price.missing', { endpoint })
-  const isGood = !failure && meter.finish?.reason !== 'error'
-  const besides =
-    running.call.routingMetadata && shownRouting(running, { endpoint, isGood, error: failure, generation_time: end.ended - sent })
-  return lastParts(receipt, failure, besides)
-}
-
-/** How an answer ends, with its failure, where it has failed. */
-function lastParts(receipt: Receipt, failure: GatewayError | null, besides: ReceiptPart['besides']): CommonPart[] {
-  const last: ReceiptPart = { type: 'receipt', receipt, besides }
-  return failure ? [{ type: 'error', error: besides ? failure.beside(besides) : failure }, last] : [last]
+  { error, cancelled }: Ending,
+) {
+  if (error && !cancelled) health.failed(endpoint, error)
+  else health.ended(endpoint, sent, error ? null : tokensOf(meter))
 }
 
 /** What the answer tells of how well its endpoint calls tools. One that broke off tells it where that was the endpoint's own fault. */
@@ -97,23 +71,17 @@ function judge({ traffic: { health }, events }: InferenceWorld, endpoint: Endpoi
 const tokensOf = ({ usage, soFar }: Meter<never>): number => (usage ? outputTokens(usage) : soFar)
 
 /** Where the conversation is answered, so that it may go on there. */
-function remember(gateway: InferenceWorld, { actor, kind, call, plan }: Running<Kind>, endpoint: Endpoint, { usage }: Receipt): void {
-  const session = sessionOf(actor, kind, call)
+function remember<K extends Kind>(
+  { traffic: { sessions } }: InferenceWorld,
+  { run, call, plan }: Step<K>,
+  endpoint: Endpoint,
+  { usage }: Receipt,
+): void {
+  const session = sessionOf(run.actor, run.kind, call)
   if (!session) return
-  gateway.traffic.sessions.answered(session, endpoint, usage)
-  const route = routeTo(plan.models, endpoint)
-  if (route) gateway.traffic.sessions.routed(session, memoryOf(call, route.router), endpoint, usage)
-}
-
-/** What an answer has come to while it is still being given: its prompt as estimated, and what was delivered by a rule of thumb. */
-function soFar<K extends Kind>({ kind, call }: Running<K>, endpoint: Endpoint, meter: Meter<never>): bigint {
-  return promptNanos(kind, call, endpoint) + (costOf(textUsage(0, meter.soFar), endpoint.prices).cost ?? 0n)
-}
-
-function errorOf(running: Running<Kind>, ending: Ending): GatewayError | null {
-  if (ending.how === 'completed') return null
-  if (ending.how === 'abandoned' || isAbandoned(running)) return clientLeft()
-  return GatewayError.from(ending.thrown)
+  sessions.answered(session, endpoint, usage)
+  const route = plan && routeTo(plan.models, endpoint)
+  if (route) sessions.routed(session, memoryOf(call, route.router), endpoint, usage)
 }
 
 /**
@@ -134,7 +102,7 @@ async function receiptFor(gateway: InferenceWorld, endpoint: Endpoint, meter: Me
 }
 
 const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
-  outputTokens(usage) === 0 && (error !== null || finish === null || finish.reason === 'error')
+  !countsOutput(usage) && (error !== null || finish === null || finish.reason === 'error')
 
 // A provider that counts the prompt when it begins has not yet counted an answer that is broken off.
 const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
@@ -143,7 +111,7 @@ const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
 // Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but a filter's own words have: where it
 // stopped the question, the model has not read it.
 const isNoCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
-  delivered && finish?.reason !== 'content_filter' && inputTokens(usage) === 0 && outputTokens(usage) === 0
+  delivered && finish?.reason !== 'content_filter' && countsNothing(usage)
 
 // With his own credential the caller pays his provider himself, and the gateway takes nothing for it.
 function receipt(usage: Usage, usageSource: Receipt['usageSource'], { prices, is_byok }: Endpoint): Receipt {
@@ -151,59 +119,72 @@ function receipt(usage: Usage, usageSource: Receipt['usageSource'], { prices, is
   return { usage, usageSource, cost: is_byok ? 0n : cost, cost_details, is_byok }
 }
 
+/**
+ * Charges the last step and writes the call down, once. Resolves when both outlive this process; who listens for it hears of it then. Throws 503
+ * when it could not be written in time.
+ */
+export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
+  const settled = world.clock.now()
+  const charge = run.step ? chargeStep(world, run.step, settled) : null
+  run.forget()
+  await world.recorder.record({ generation: generationOf(run, settled), charge })
+  for (const { word } of run.steps) word?.forget()
+}
+
+/** Charges a step of a call that goes on; word of it stays until there is word of the next. Resolves when the charge outlives this process: before that nobody is asked again. Throws as `recordRun` does. */
+export async function recordStep<K extends Kind>(world: InferenceWorld, step: Step<K>): Promise<void> {
+  const charge = chargeStep(world, step, world.clock.now())
+  if (charge) await world.recorder.record({ generation: null, charge })
+}
+
+/** What was set aside for a step turns into what it came to, once. */
+function chargeStep<K extends Kind>({ ledger }: InferenceWorld, step: Step<K>, settled: Date): StepCharge | null {
+  const { hold, receipt, number, run } = step
+  if (!hold || !receipt || step.isCharged) return null
+  const { is_byok: byok, usageSource: source } = receipt
+  const when = { day: dayOf(settled), settled_at: settled.toISOString() }
+  const charge = { ...hold.payer, id: run.call.id, step: number, ...when, byok, nanos: upstreamCost(receipt) ?? 0n, source }
+  ledger.settle(hold, charge)
+  step.isCharged = true
+  return charge
+}
+
 /** What the provider charges. Null where nobody knows. */
 const upstreamCost = ({ cost_details }: Receipt): bigint | null => cost_details && cost_details.prompt + cost_details.completion
 
-/** The ledger and then the record, once. Resolves when the record outlives this process; who listens for it hears of it then. */
-function record(gateway: InferenceWorld, running: Running<Kind>, outcome: Outcome): Promise<void> {
-  const settled = gateway.clock.now()
-  const charge = chargeFor(running, outcome.receipt, settled)
-  if (running.hold && charge) gateway.ledger.settle(running.hold, charge)
-  running.forget()
-  const recorded = gateway.recorder.record({ generation: generationOf(running, outcome, settled), charge })
-  return running.word ? recorded.then(running.word.forget) : recorded
-}
+/** What a run came to: all of its steps together. */
+export const receiptOf = ({ steps }: Run): Receipt =>
+  sumOfReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ?? freeReceipt(textUsage(0, 0))
 
-function chargeFor({ hold }: Running<Kind>, receipt: Receipt, settled: Date): Charge | null {
-  return hold && { ...hold.payer, day: dayOf(settled), byok: receipt.is_byok, nanos: upstreamCost(receipt) ?? 0n }
-}
+/** The step that has answered, or the last of those that have. */
+export const answeredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined => steps.findLast(({ begun }) => begun !== null)
 
-interface Outcome {
-  endpoint: Endpoint | null
-  meter: Meter<never>
-  receipt: Receipt
-  error: GatewayError | null
-  /** Steady milliseconds: when the answer ended. */
-  ended: number
-  /** Whether its client had left by then. */
-  cancelled: boolean
-}
-
-// Seen when the answer ends: what happens while it is being counted is no part of it.
-const endOf = (gateway: InferenceWorld, running: Running<Kind>) => ({ ended: gateway.clock.ticks(), cancelled: isAbandoned(running) })
-
-function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): Generation {
-  const { endpoint, meter, receipt, error, ended, cancelled } = outcome
-  const { call, actor } = running
+function generationOf<K extends Kind>(run: Run<K>, settled: Date): Generation {
+  const { call, actor, ending, firstPart } = run
+  const { error = null, ended = run.began, cancelled = false } = ending ?? {}
+  const step = answeredStep(run)
+  const endpoint = step?.begun?.endpoint ?? null
+  const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
+  const receipt = receiptOf(run)
   const { usage } = receipt
   return {
     id: call.id,
     request_id: call.origin.request_id,
-    created_at: running.created.toISOString(),
+    created_at: run.created.toISOString(),
     workspace_id: actor.workspace_id,
     key_hash: actor.key_hash,
     user_id: actor.user_id,
-    api_type: kinds[running.kind].apiType,
+    api_type: kinds[run.kind].apiType,
     model: endpoint?.model ?? call.models[0] ?? '',
     provider_name: endpoint?.provider.name ?? null,
-    provider_responses: running.attempts.map(told),
+    provider_responses: run.attempts.map(told),
     upstream_id: meter.start.upstream_id,
     streamed: call.stream,
     cancelled,
     finish_reason: error ? 'error' : (meter.finish?.reason ?? null),
     native_finish_reason: meter.finish?.native ?? null,
-    latency: running.firstPart === null ? null : Math.round(running.firstPart - running.began),
-    generation_time: Math.round(ended - running.began),
+    latency: firstPart === null ? null : Math.round(firstPart - run.began),
+    generation_time: Math.round(ended - run.began),
     native_tokens_prompt: inputTokens(usage),
     native_tokens_completion: outputTokens(usage),
     native_tokens_reasoning: usage.output.reasoning,
@@ -223,8 +204,8 @@ function generationOf(running: Running<Kind>, outcome: Outcome, settled: Date): 
     error_type: error?.type ?? null,
     preset_id: call.preset_id,
     data_region: call.origin.region,
-    router: routeTo(running.plan.models, endpoint)?.slug ?? null,
-    contentFilters: running.filtering?.findings ?? [],
+    router: routeTo(run.plan.models, endpoint)?.slug ?? null,
+    contentFilters: run.filtering?.findings ?? [],
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Money is a whole number of nano-dollars (10⁻⁹ USD), as a bigint. Prices are atto-dollars (10⁻¹⁸ USD) per token, so that the cheapest is
- * exact.
+ * Money is a whole number of nano-dollars (10⁻⁹ USD), as a bigint. Prices are atto-dollars
+ * (10⁻¹⁸ USD) per token or per count of a unit, so that the cheapest is exact.
  */
 
 const NANO = 1_000_000_000n
@@ -26,6 +26,9 @@ export const attosPerToken = (usdPerMillion: number): bigint => decimal(usdPerMi
 
 /** USD → atto-dollars, for what is priced by the piece. */
 export const attosOfUsd = (usd: number): bigint => decimal(usd, 18)
+
+/** USD for one → atto-dollars for a thousandth of it. */
+export const attosPerThousandth = (usd: number): bigint => decimal(usd, 15)
 
 /** Atto-dollars → nano-dollars, rounded half up. The one rounding of a charge. */
 export const roundToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO / 2n) / ATTO_PER_NANO

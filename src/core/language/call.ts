@@ -1,6 +1,6 @@
 /** What is asked, in no client's dialect and no provider's protocol. */
 
-import type { Dialect } from './dialect.ts'
+import type { TextDialect } from './dialect.ts'
 import type { Block, Turn } from './message.ts'
 import type { Params } from './params.ts'
 import type { Region } from './region.ts'
@@ -18,6 +18,8 @@ export interface CallBase {
   user: string | null
   session_id: string | null
   trace: Record<string, unknown> | null
+  /** What plugins are asked for, by their ids; null for one that is switched off. */
+  plugins?: Record<string, unknown>
   /** The preset that was laid under it. */
   preset_id: string | null
   /** Whether the caller asked to see the bodies sent upstream. */
@@ -48,7 +50,7 @@ export interface Origin {
 export interface TextCall extends CallBase {
   kind: 'text'
   /** How the client speaks: what it sends that we have no word for means something to providers of the same speech. */
-  dialect: Dialect
+  dialect: TextDialect
   turns: Turn[]
   tools: Tool[]
   params: Params
@@ -56,8 +58,6 @@ export interface TextCall extends CallBase {
   extra: Record<string, unknown>
   /** Features of Anthropic's API that the client asked for by header. */
   betas: string[]
-  /** What the `web` plugin asks for; null where it is switched off. */
-  webSearch?: WebSearch | null
   /** What the endpoint must be able to do: elsewhere it would be ignored. */
   needs?: Ability[]
 }

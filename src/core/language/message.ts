@@ -1,6 +1,6 @@
 /** The messages of a conversation and what they are made of. */
 
-import type { Dialect } from './dialect.ts'
+import type { TextDialect } from './dialect.ts'
 import type { ReasoningDetail } from './reasoning.ts'
 
 export type Role = 'system' | 'developer' | 'user' | 'assistant' | 'tool'
@@ -47,7 +47,7 @@ export type Block =
   | { type: 'reasoning'; text: string | null; details: ReasoningDetail[] | null }
   | { type: 'refusal'; text: string }
   /** A kind of content we have no word for, exactly as the client of this dialect sent it. */
-  | { type: 'other'; dialect: Dialect; value: unknown }
+  | { type: 'other'; dialect: TextDialect; value: unknown }
 
 /**
  * The turns with each `name` moved into its text as `{name}: {content}`, for protocols that have no field for it

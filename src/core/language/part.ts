@@ -1,7 +1,7 @@
 /** What comes back, piece by piece. */
 
 import type { GatewayError } from '../errors.ts'
-import type { Dialect } from './dialect.ts'
+import type { TextDialect } from './dialect.ts'
 import type { ReasoningDetail } from './reasoning.ts'
 import type { Receipt, Usage } from './usage.ts'
 
@@ -30,7 +30,7 @@ export type TextPart =
    */
   | { type: 'annotation'; choice: number; annotation: unknown; citation?: unknown; block?: number }
   /** A piece that only clients of this dialect have a word for, whole: a search that the provider ran, and what it found. */
-  | { type: 'other'; choice: number; dialect: Dialect; value: unknown }
+  | { type: 'other'; choice: number; dialect: TextDialect; value: unknown }
   /** `sequence` is the stop sequence that was met, where the provider tells; `extra` what it tells of the answer besides, by its own names. */
   | {
       type: 'finish'

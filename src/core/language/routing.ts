@@ -27,8 +27,6 @@ export interface RoutingPreferences {
   hedge?: false | { after_ms: number | null }
   /** The workspace's own sort, where neither the call nor the model's variant says otherwise. */
   usualSort?: SortKey
-  /** How routers choose, where the call says so; each reads its own. */
-  routers?: Partial<Record<AutoRouter, RouterWishes>>
 }
 
 /** Bands of a fifth of the models each, the cheapest first. */

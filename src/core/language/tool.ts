@@ -1,6 +1,6 @@
 /** The tools of a call. */
 
-import type { Dialect } from './dialect.ts'
+import type { TextDialect } from './dialect.ts'
 import type { CacheControl } from './message.ts'
 
 /** A tool that the model may call, or a kind of tool we have no word for, exactly as the client of this dialect sent it. */
@@ -14,7 +14,7 @@ export type Tool =
       cache_control?: CacheControl
       extra?: Record<string, unknown>
     }
-  | { type: 'other'; dialect: Dialect; value: unknown }
+  | { type: 'other'; dialect: TextDialect; value: unknown }
 
 /** What the model may or must do with its tools. `function` names the one that it must call. */
 export type ToolChoice = 'none' | 'auto' | 'required' | { type: 'function'; function: { name: string } } | { type: string }

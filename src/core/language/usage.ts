@@ -1,11 +1,17 @@
 /** What a call used and what that came to. */
 
-/** Token counts in disjoint classes: their sums are the totals (decisions.md, Money and time). */
+import { namesOfUnits, sumUnits, UNITS, type UnitRow, type Units } from './units.ts'
+
+/**
+ * Token counts in disjoint classes, whose sums are the totals (decisions.md, Money and time), and
+ * counts of what is not tokens.
+ */
 export interface Usage {
   input: { text: number; cache_read: number; cache_write: number; cache_write_1h: number; audio: number; video: number }
   output: { text: number; reasoning: number; audio: number; image: number }
   prediction: { accepted: number; rejected: number } | null
-  web_search_requests: number | null
+  /** Absent where nothing but tokens was counted. */
+  units?: Units
   /** What is charged, where the provider does not charge what it counts. */
   billed?: Pick<Usage, 'input' | 'output'>
 }
@@ -26,12 +32,26 @@ export const inputTokens = ({ input }: Usage): number =>
 
 export const outputTokens = ({ output }: Usage): number => output.text + output.reasoning + output.audio + output.image
 
+/** Returns how often the web was searched; null where the provider did not say. */
+export const searchesIn = ({ units }: Usage): number | null => units?.search ?? null
+
+/** Tells whether no work was counted: no tokens, and no units but those that come beside them. */
+export const countsNothing = (usage: Usage): boolean =>
+  inputTokens(usage) + outputTokens(usage) === 0 && !hasUnits(usage, row => !row.isBeside)
+
+/** Tells whether anything of the answer was counted, in tokens or in units. */
+export function countsOutput(usage: Usage): boolean {
+  return outputTokens(usage) > 0 || hasUnits(usage, row => row.side === 'output')
+}
+
+const hasUnits = ({ units = {} }: Usage, isMeant: (row: UnitRow) => boolean): boolean =>
+  namesOfUnits(units).some(unit => isMeant(UNITS[unit]) && (units[unit] ?? 0) > 0)
+
 /** A count of text tokens only. */
 export const textUsage = (prompt: number, completion: number): Usage => ({
   input: { text: prompt, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
   output: { text: completion, reasoning: 0, audio: 0, image: 0 },
   prediction: null,
-  web_search_requests: null,
 })
 
 /** The receipt of a call that costs nothing. */
@@ -42,3 +62,33 @@ export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
   cost_details: { prompt: 0n, completion: 0n },
   is_byok,
 })
+
+/** What several steps of one call came to together; undefined for none. What one of them is not known of is not known of all. */
+export function sumOfReceipts(receipts: Receipt[]): Receipt | undefined {
+  if (receipts.length < 2) return receipts[0]
+  return receipts.reduce((sum, one) => ({
+    usage: sumOfUsage(sum.usage, one.usage),
+    usageSource: sourceOf(sum.usageSource, one.usageSource),
+    cost: sum.cost === null || one.cost === null ? null : sum.cost + one.cost,
+    cost_details: sumOfDetails(sum.cost_details, one.cost_details),
+    is_byok: one.is_byok,
+  }))
+}
+
+const SOURCES = ['none', 'exact', 'estimated'] as const
+
+/** What is estimated in part is estimated. */
+const sourceOf = (a: Receipt['usageSource'], b: Receipt['usageSource']) => (SOURCES.indexOf(a) > SOURCES.indexOf(b) ? a : b)
+
+const sumOfDetails = (a: Receipt['cost_details'], b: Receipt['cost_details']): Receipt['cost_details'] =>
+  a && b && { prompt: a.prompt + b.prompt, completion: a.completion + b.completion }
+
+const sumOfUsage = (a: Usage, b: Usage): Usage => ({
+  input: sumOfCounts(a.input, b.input),
+  output: sumOfCounts(a.output, b.output),
+  prediction: a.prediction && b.prediction ? sumOfCounts(a.prediction, b.prediction) : (a.prediction ?? b.prediction),
+  ...sumUnits(a.units, b.units),
+})
+
+const sumOfCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts): Counts =>
+  Object.fromEntries(Object.entries(a).map(([name, count]) => [name, count + (b[name] ?? 0)])) as Counts

@@ -1,8 +1,9 @@
 /** One charge as the ledger keeps it, in the order of settling. */
 export interface LedgerRow {
   seq: number
-  /** The generation that was charged. */
+  /** The generation that was charged, and for which of its steps, from 1. */
   id: string
+  step: number
   settled_at: string
   key_hash: string
   user_id: string
@@ -19,10 +20,15 @@ export interface LedgerRow {
 /** The last row of a chain. */
 export type LedgerHead = { seq: number; hash: string }
 
-/** The hash of a row that follows this one: whoever changes, adds or takes out a row changes every hash after it. Lowercase hex SHA-256. */
+/**
+ * The hash of a row that follows this one: whoever changes, adds or takes out a row changes every
+ * hash after it. Lowercase hex SHA-256. The first step is left out of what is hashed, since rows of
+ * the time before there were steps are such.
+ */
 export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): string {
-  const { id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
-  const text = JSON.stringify([before, id, settled_at, key_hash, user_id, workspace_id, byok, String(nanos), source])
+  const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
+  const said = [before, id, settled_at, key_hash, user_id, workspace_id, byok, String(nanos), source]
+  const text = JSON.stringify(step === 1 ? said : [...said, step])
   return Bun.CryptoHasher.hash('sha256', text, 'hex')
 }
 

@@ -1,31 +1,55 @@
 import { type Prices, pricesFor } from '../catalog/prices.ts'
 import { roundToNanos, times } from '../kernel/money.ts'
+import { UNITS, type Unit, type UnitRow, type Units } from '../language/units.ts'
 import { inputTokens, type Receipt, type Usage } from '../language/usage.ts'
 
 export type Cost = Pick<Receipt, 'cost' | 'cost_details'>
 
 /**
- * What the usage costs at these prices, in nano-dollars, rounded once. Null where the endpoint has no price: an unknown cost
- * is not a cost of zero. A class without a price of its own costs what its parent does: cached and audio input like the
- * prompt, reasoning, audio and images like the completion. Searches and the price of a request are part of the prompt's cost.
- * Where the provider charges for other counts than it gives, those are what counts here.
+ * What the usage costs at these prices, in nano-dollars, rounded once. Null where the endpoint has
+ * no price: an unknown cost is not a cost of zero. A class without a price of its own costs what
+ * its parent does: cached and audio input like the prompt, reasoning, audio and images like the
+ * completion. A unit without a price costs nothing. The price of a request and units of input are
+ * part of the prompt's cost, units of output of the completion's. Where the provider charges for
+ * other token counts than it gives, those are what counts here.
  */
 export function costOf(usage: Usage, prices: Prices | null): Cost {
   if (!prices) return { cost: null, cost_details: null }
   const rates = pricesFor(prices, inputTokens(usage))
   const { input, output } = usage.billed ?? usage
-  const prompt = inputCost(input, rates) + (rates.request ?? 0n) + times(usage.web_search_requests ?? 0, rates.web_search ?? 0n)
-  const completion = outputCost(output, rates)
+  const { units } = usage
+  const prompt = inputCost(input, rates) + (rates.request ?? 0n) + priceUnits(units, rates, 'input')
+  const completion = outputCost(output, rates) + priceUnits(units, rates, 'output')
   const cost = roundToNanos(prompt + completion)
   const rounded = roundToNanos(prompt)
   return { cost, cost_details: { prompt: rounded, completion: cost - rounded } }
 }
 
-/** What an input costs of which no more is known than this, in nano-dollars. */
-export function costOfInput({ text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>, prices: Prices): bigint {
+/** Returns what an input and units cost of which no more is known than this, in nano-dollars. */
+export function costOfInput(
+  { text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>,
+  units: Units,
+  prices: Prices,
+): bigint {
   const rates = pricesFor(prices, text + audio + video)
-  return roundToNanos(times(text + video, rates.prompt) + times(audio, rates.audio ?? rates.prompt) + (rates.request ?? 0n))
+  const tokens = times(text + video, rates.prompt) + times(audio, rates.audio ?? rates.prompt)
+  return roundToNanos(tokens + priceUnits(units, rates) + (rates.request ?? 0n))
 }
+
+type Side = UnitRow['side']
+
+/** Returns what the units come to by the table, of one side or of both, in atto-dollars. */
+export function priceUnits(units: Units = NONE, prices: Prices, side?: Side): bigint {
+  let sum = 0n
+  for (const unit of Object.keys(units) as Unit[]) {
+    const row = UNITS[unit]
+    if (side && side !== row.side) continue
+    sum += times(units[unit] ?? 0, prices[row.price] ?? 0n)
+  }
+  return sum
+}
+
+const NONE: Units = {}
 
 function inputCost(input: Usage['input'], prices: Prices): bigint {
   const cacheWrite = prices.cache_write ?? prices.prompt

@@ -54,6 +54,16 @@ export interface Charge extends Payer {
   nanos: bigint
 }
 
+/** What one step of a call cost, a model turn, as the ledger keeps it. Most calls have one. */
+export interface StepCharge extends Charge {
+  /** The generation that the call becomes, and which of its steps this is, from 1. */
+  id: string
+  step: number
+  /** ISO 8601, on that day. */
+  settled_at: string
+  source: Exclude<LedgerRow['source'], 'opening'>
+}
+
 /** What a key has spent on one day. */
 export type DaySpend = Charge
 
@@ -66,9 +76,13 @@ export interface HeldCall extends Payer {
   api_type: string
   model: string
   streamed: boolean
+  /** Which step runs, from 1. Those before it are in the ledger when this is written. */
+  step: number
   /** Whether it goes through the caller's own provider key, as far as that is known before. */
   byok: boolean
-  /** What is set aside, and what the call has come to so far: that is its cost when the process dies. */
+  /**
+   * What is set aside, and what the step has come to so far: its cost when the process dies.
+   */
   nanos: bigint
   spent: bigint
 }
@@ -93,14 +107,15 @@ export interface HoldJournal {
   clear(): void
 }
 
-/** All that money depends on, as it is kept. */
+/** All that money depends on besides the rows themselves, as it is kept. */
 export interface LedgerBooks {
   /** What the database says of its own structure. */
   integrity: string[]
-  /** Every row in its order. Read once. */
-  rows: Iterable<LedgerRow>
   spend: DaySpend[]
-  /** Charges and calls that do not fit each other. Null: there is none. */
+  /**
+   * Calls whose steps' charges do not add up to what is on record of them. Null: there is none. One
+   * that goes on after its first step is charged and not yet on record.
+   */
   unmatched: { id: string; charged: bigint | null; recorded: bigint | null }[]
 }
 
@@ -108,10 +123,16 @@ export interface LedgerBooks {
 export interface LedgerStore {
   days(since: number): Promise<DaySpend[]>
   totals(): Promise<Omit<DaySpend, 'day'>[]>
+  /** What the steps of a call were charged, in their order. */
+  charges(id: string): Promise<Pick<StepCharge, 'step' | 'byok' | 'nanos'>[]>
   /** The last row that has a hash. */
-  head(): LedgerHead | null
-  /** Shows everything at one moment, whatever others write meanwhile. */
-  inspect<Seen>(look: (books: LedgerBooks) => Seen): Seen
+  head(): Promise<LedgerHead | null>
+  /**
+   * Shows every row in its order to `see`, then gives the rest, all of it as it was at one moment,
+   * whatever others write meanwhile. One row at a time: memory does not grow with their number.
+   * Throws what `see` throws.
+   */
+  inspect(see: (row: LedgerRow) => void): Promise<LedgerBooks>
 }
 
 /**

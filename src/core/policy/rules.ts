@@ -1,4 +1,5 @@
 import type { Catalog, Endpoint, EndpointRule } from '../catalog/models.ts'
+import { sumPrices } from '../catalog/prices.ts'
 import { slugsOfCalled } from '../catalog/providers/called.ts'
 import type { Guardrail } from './guardrails.ts'
 import type { PolicyWorld } from './world.ts'
@@ -88,7 +89,7 @@ const trainingRules = (guardrail: Guardrail): Rule[] =>
   }))
 
 function mayBeFree({ prices }: Endpoint): boolean {
-  return prices === null || (prices.prompt === 0n && prices.completion === 0n && (prices.request ?? 0n) === 0n)
+  return prices === null || (sumPrices(prices) === 0n && (prices.request ?? 0n) === 0n)
 }
 
 function mayBePaid(endpoint: Endpoint): boolean {

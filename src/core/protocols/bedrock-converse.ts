@@ -1,8 +1,6 @@
 import { failure } from './bedrock-converse/failure.ts'
-import { answerToolOf } from './bedrock-converse/format.ts'
-import { parts } from './bedrock-converse/parts.ts'
-import { ConverseReader } from './bedrock-converse/reader.ts'
-import { request } from './bedrock-converse/request.ts'
+import { ConverseReader, parts } from './bedrock-converse/reader.ts'
+import { answerToolOf, request } from './bedrock-converse/request.ts'
 import { answeringBy } from './json-answer.ts'
 import type { Protocol } from './protocol.ts'
 

@@ -1,6 +1,5 @@
 import { failure } from './cohere-chat/failure.ts'
-import { parts } from './cohere-chat/parts.ts'
-import { EventReader } from './cohere-chat/reader.ts'
+import { EventReader, parts } from './cohere-chat/reader.ts'
 import { request } from './cohere-chat/request.ts'
 import type { Protocol } from './protocol.ts'
 

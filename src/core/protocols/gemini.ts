@@ -1,7 +1,5 @@
 import { failure } from './gemini/failure.ts'
-import { parts } from './gemini/parts.ts'
-import { GenerateContentReader } from './gemini/reader.ts'
-import { readingOf } from './gemini/reading.ts'
+import { GenerateContentReader, parts, readingOf } from './gemini/reader.ts'
 import { request } from './gemini/request.ts'
 import { searches } from './gemini/tools.ts'
 import type { Protocol } from './protocol.ts'

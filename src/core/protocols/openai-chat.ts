@@ -1,8 +1,7 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { TextCall } from '../language/call.ts'
 import { failure } from './openai-chat/failure.ts'
-import { parts } from './openai-chat/parts.ts'
-import { ChunkReader } from './openai-chat/reader.ts'
+import { ChunkReader, parts } from './openai-chat/reader.ts'
 import { request } from './openai-chat/request.ts'
 import { type Protocol, searchesBy } from './protocol.ts'
 

@@ -1,6 +1,5 @@
 import { failure } from './openai-responses/failure.ts'
-import { parts } from './openai-responses/parts.ts'
-import { EventReader } from './openai-responses/reader.ts'
+import { EventReader, parts } from './openai-responses/reader.ts'
 import { request } from './openai-responses/request.ts'
 import { type Protocol, searchesBy } from './protocol.ts'
 

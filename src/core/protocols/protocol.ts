@@ -2,7 +2,6 @@ import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
 import { isObject } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
-import type { Dialect } from '../language/dialect.ts'
 import type { Kind, Work } from '../language/work.ts'
 
 /** What goes to the provider, but for its address and credentials. `path` follows the provider's base URL. */
@@ -58,10 +57,3 @@ export interface Protocol<K extends Kind> {
 /** Whether nothing is said of a search but by these words. */
 export const searchesBy = ({ params: { web_search_options: options } }: TextCall, words: string[]): boolean =>
   isObject(options) && Object.keys(options).every(word => words.includes(word))
-
-/**
- * The parameters that nobody here knows, for a protocol that speaks `native`. A chat client's go to whoever answers, as the
- * specification says; another dialect's own words mean nothing but to providers of the same speech.
- */
-export const forwarded = ({ dialect, extra }: TextCall, native: Dialect): Record<string, unknown> =>
-  dialect === 'chat' || dialect === native ? extra : {}

@@ -100,21 +100,31 @@ const lineOf = (held: HeldCall) =>
     api_type: held.api_type,
     model: held.model,
     streamed: held.streamed,
+    step: held.step,
     byok: held.byok,
     nanos: String(held.nanos),
     spent: String(held.spent),
   })}\n`
 
-/** Every call of which there is word, as it was said last. A line that was cut is the last one, and its call had not gone out. */
+/**
+ * Every call of which there is word, as it was said last of its last step. A line that was cut is
+ * the last one, and its call had not gone out.
+ */
 function leftIn(path: string): HeldCall[] {
   const found = new Map<string, HeldCall>()
   for (const line of textOf(path).split('\n')) {
     const { nanos, spent, ...call } = parseObject(line) ?? {}
     if (typeof call.id !== 'string' || typeof nanos !== 'string' || typeof spent !== 'string') continue
-    found.set(call.id, { ...(call as unknown as HeldCall), nanos: BigInt(nanos), spent: BigInt(spent) })
+    const step = stepOf(call.step)
+    if (step < (found.get(call.id)?.step ?? 1)) continue
+    const held = { ...(call as unknown as HeldCall), step, nanos: BigInt(nanos), spent: BigInt(spent) }
+    found.set(call.id, held)
   }
   return [...found.values()]
 }
+
+// Lines of the time before there were steps have none.
+const stepOf = (step: unknown): number => (typeof step === 'number' && Number.isSafeInteger(step) && step > 0 ? step : 1)
 
 function textOf(path: string): string {
   try {

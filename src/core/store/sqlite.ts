@@ -12,6 +12,7 @@ import { keyStore } from './sqlite/keys.ts'
 import { ledgerStore } from './sqlite/ledger.ts'
 import { memberStore } from './sqlite/members.ts'
 import { migrate } from './sqlite/migrations.ts'
+import { outboxStore } from './sqlite/outbox.ts'
 import { presetStore } from './sqlite/presets.ts'
 import { scimStore } from './sqlite/scim.ts'
 import type { Tables } from './sqlite/tables.ts'
@@ -57,9 +58,10 @@ export async function openSqlite({ path, durability, patience }: SqliteOptions):
     assignments: assignmentStore(kysely, write),
     ledger: ledgerStore(kysely, db),
     generations: generationStore(kysely, db),
+    outbox: outboxStore(kysely, write),
     owner: candidate => ownerOf(kysely, candidate),
     version: versionReader(db),
-    close: () => db.close(),
+    close: async () => db.close(),
   }
 }
 
@@ -111,7 +113,7 @@ async function ownerOf(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner>
   return Object.fromEntries(rows.map(row => [row.name, row.value])) as unknown as Owner
 }
 
-function versionReader(db: Database): () => number {
+function versionReader(db: Database): () => Promise<number> {
   const statement = db.query('pragma data_version')
-  return () => (statement.get() as { data_version: number }).data_version
+  return async () => (statement.get() as { data_version: number }).data_version
 }

@@ -76,11 +76,12 @@ export interface Generation {
 }
 
 /**
- * Remembers generations. `record` is one transaction, all or nothing: the rows, those of the ledger and the days' spending. It throws 409 for a
- * row that can never be kept.
+ * Remembers generations. `record` is one transaction, all or nothing: the rows, those of the ledger,
+ * the days' spending and the outbox. It throws 409 for what can never be kept: a generation that is
+ * on record, a step that is charged, an amount or a value that no column takes.
  */
 export interface GenerationStore {
-  record(batch: Entry[]): void
+  record(batch: Entry[]): Promise<void>
   byId(id: string): Promise<Generation | undefined>
   recent(limit: number): Promise<Generation[]>
   /** How many calls of free models began then or later. */

@@ -1,8 +1,9 @@
 import { GatewayError, unavailable } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { nextTurn } from '../kernel/clock.ts'
-import type { Charge } from '../ledger/ledger.ts'
+import type { StepCharge } from '../ledger/ledger.ts'
 import type { Finding, Generation, GenerationStore } from './generations.ts'
+import type { OutboxMessage } from './outbox.ts'
 
 declare module '../events.ts' {
   interface EventMap {
@@ -13,13 +14,17 @@ declare module '../events.ts' {
   }
 }
 
-/** A finished call and what it cost. Null: nothing may be charged to a key. */
+/** What is written of a call at once, all or nothing. */
 export interface Entry {
-  generation: Generation
-  charge: Charge | null
+  /** The call, when it is finished; null for a step of one that goes on. */
+  generation: Generation | null
+  /** What the step cost that ended with it. Null: nothing may be charged to a key. */
+  charge: StepCharge | null
+  /** What is to be told to others of it. There is a generation or a charge that it tells of. */
+  outbox?: OutboxMessage[]
 }
 
-/** Writes finished calls in batches. */
+/** Writes finished calls, and settled steps of those that go on, in batches. */
 export interface Recorder {
   /** Resolves when the entry outlives this process. Throws 503 when it could not be written in time; it is still tried. */
   record(entry: Entry): Promise<void>
@@ -45,9 +50,11 @@ const FIRST_PAUSE = 5
 const LONGEST_PAUSE = 500
 
 /**
- * The recorder over a store. Calls that finish together share one transaction, and are told of (`generation.finished`) once
- * it is done. A store that is locked or full is asked again after a pause; nothing is dropped meanwhile, and `healthy` tells
- * admission to take no more. A call that the store will never take is given up alone.
+ * The recorder over a store. Calls that finish together share one transaction, and are told of
+ * (`generation.finished`) once it is done. A store that is locked or full is asked again after a
+ * pause; nothing is dropped meanwhile, and `healthy` tells admission to take no more. A call that
+ * the store will never take is given up alone. Entries keep their order: the store is given a batch
+ * when it is done with the one before.
  */
 export function openRecorder(store: GenerationStore, events: Events, ticks: () => number): Recorder {
   const waiting: Waiting[] = []
@@ -55,10 +62,13 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
   let running: Promise<void> | undefined
 
   async function drain(): Promise<void> {
-    await nextTurn()
+    // A store that does not answer is no better than one that refuses.
+    const watch = setInterval(giveUpOnPatience, LONGEST_PAUSE)
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
-      if (writeBatch()) {
+      // All that ends in this turn of the event loop goes together, and streams go on between two.
+      await nextTurn()
+      if (await writeBatch()) {
         pause = FIRST_PAUSE
         continue
       }
@@ -66,45 +76,45 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
       await Bun.sleep(pause)
       pause = Math.min(pause * 2, LONGEST_PAUSE)
     }
+    clearInterval(watch)
     // In the same step as the last look: what comes from here on begins another run.
     running = undefined
   }
 
-  function writeBatch(): boolean {
+  /** Writes those that have waited longest, and says whether the store has dealt with them. */
+  async function writeBatch(): Promise<boolean> {
     const batch = waiting.slice(0, MOST_AT_ONCE)
     try {
-      store.record(batch.map(one => one.entry))
+      await store.record(batch.map(one => one.entry))
     } catch (error) {
-      return failed(batch, error)
+      if (!failing) events.publish('store.failing', { error })
+      failing = true
+      return isRefusal(error) && (await writeAlone(batch))
     }
     failing = false
     waiting.splice(0, batch.length)
-    for (const one of batch) done(one)
+    for (const one of batch) finish(one)
     return true
   }
 
-  function failed(batch: Waiting[], error: unknown): boolean {
-    if (!failing) events.publish('store.failing', { error })
-    failing = true
-    if (!isRefusal(error)) return false
-    waiting.splice(0, batch.length)
-    for (const one of batch) writeAlone(one)
-    return true
-  }
-
-  function writeAlone(one: Waiting): void {
-    try {
-      store.record([one.entry])
-      done(one)
-    } catch (error) {
-      if (isRefusal(error)) one.reject(error)
-      else waiting.push(one)
+  /** Writes one after the other, up to the first that the store cannot take now. */
+  async function writeAlone(batch: Waiting[]): Promise<boolean> {
+    for (const one of batch) {
+      try {
+        await store.record([one.entry])
+        finish(one)
+      } catch (error) {
+        if (!isRefusal(error)) return false
+        one.reject(error)
+      }
+      waiting.shift()
     }
+    return true
   }
 
-  function done({ entry, resolve }: Waiting): void {
+  function finish({ entry, resolve }: Waiting): void {
     resolve()
-    tell(events, entry.generation)
+    if (entry.generation) tell(events, entry.generation)
   }
 
   // The entry keeps its place in the queue; only whoever waits for it is told that it may not be safe yet.

@@ -3,8 +3,7 @@ import type { Config } from '../config.ts'
 import type { Cancellation } from '../kernel/cancellation.ts'
 import { parseObject } from '../kernel/json.ts'
 import { openHttp } from './http/client.ts'
-import type { Incoming } from './http/exchange.ts'
-import { textOf } from './http/text.ts'
+import { type Incoming, textOf } from './http/exchange.ts'
 import { sandbox } from './sandbox.ts'
 
 export type { Incoming }

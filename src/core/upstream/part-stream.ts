@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Frame, Framing, Reader } from '../protocols/protocol.ts'
+import type { Deadline } from './answer.ts'
 import { AwsEventStreamScanner } from './aws-event-stream.ts'
-import type { Deadline } from './deadline.ts'
 import type { Incoming } from './egress.ts'
 import { SseScanner } from './sse.ts'
 

@@ -3,8 +3,8 @@ import type { CatalogWorld } from '../catalog/world.ts'
 import { GatewayError, invalid, notFound } from '../errors.ts'
 import { Cancellation } from '../kernel/cancellation.ts'
 import { isObject } from '../kernel/json.ts'
+import { Deadline } from './answer.ts'
 import { authorize } from './authorize.ts'
-import { Deadline } from './deadline.ts'
 import type { UpstreamWorld } from './world.ts'
 
 /** What a check reaches for: the catalogue and the way out. */

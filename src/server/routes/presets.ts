@@ -1,9 +1,8 @@
 import { Elysia } from 'elysia'
 import { createPreset, getPreset, getPresetVersion, listPresets, listPresetVersions, PresetQuery } from '../../core/catalog/presets.ts'
-import { draftOf, presetBodies } from '../../core/dialects/presets.ts'
+import { makeDraft } from '../../core/dialects/presets.ts'
+import { presetForms } from '../../core/dialects/registry.ts'
 import type { Gateway } from '../../core/gateway.ts'
-import type { Actor } from '../../core/identity/actor.ts'
-import type { Dialect } from '../../core/language/dialect.ts'
 import { anyKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'
@@ -14,8 +13,8 @@ const CREATED = [200, 400, 401, 403, 404, 409, 500]
 const FOUND = [200, 400, 401, 404, 500]
 
 /** Presets of the key's workspace: specification E6 and the rest of the resource. */
-export const presets = (gateway: Gateway) =>
-  new Elysia({ prefix: '/presets' })
+export function presets(gateway: Gateway) {
+  const app = new Elysia({ prefix: '/presets' })
     .use(anyKey(gateway))
     .get(
       '/',
@@ -48,41 +47,15 @@ export const presets = (gateway: Gateway) =>
         statuses: FOUND,
       }),
     )
-    .post(
-      '/:slug/chat/completions',
-      ({ actor, params, request }) => create(gateway, actor, params.slug, 'chat', request),
-      presetsOperation({
-        id: 'createPresetsChatCompletions',
-        summary: 'Create a preset, or its next version, from a chat request',
-        params: slug,
-        body: presetBodies.chat,
-        statuses: CREATED,
-      }),
+  for (const form of presetForms) {
+    app.post(
+      `/:slug${form.path}`,
+      async ({ actor, params, request }) => {
+        const body = await readBody(request, form.body)
+        return createPreset(gateway, actor, params.slug, makeDraft(gateway, actor, form, body))
+      },
+      presetsOperation({ ...form.operation, params: slug, body: form.body, statuses: CREATED }),
     )
-    .post(
-      '/:slug/messages',
-      ({ actor, params, request }) => create(gateway, actor, params.slug, 'messages', request),
-      presetsOperation({
-        id: 'createPresetsMessages',
-        summary: 'Create a preset, or its next version, from a request in Anthropic’s format',
-        params: slug,
-        body: presetBodies.messages,
-        statuses: CREATED,
-      }),
-    )
-    .post(
-      '/:slug/responses',
-      ({ actor, params, request }) => create(gateway, actor, params.slug, 'responses', request),
-      presetsOperation({
-        id: 'createPresetsResponses',
-        summary: 'Create a preset, or its next version, from a Responses request',
-        params: slug,
-        body: presetBodies.responses,
-        statuses: CREATED,
-      }),
-    )
-
-async function create(gateway: Gateway, actor: Actor, slug: string, dialect: Dialect, request: Request) {
-  const body = await readBody(request, presetBodies[dialect])
-  return createPreset(gateway, actor, slug, draftOf(gateway, actor, dialect, body))
+  }
+  return app
 }

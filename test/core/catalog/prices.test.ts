@@ -1,10 +1,17 @@
 import { describe, expect, test } from 'bun:test'
-import { pricesFor, pricesOf } from '../../../src/core/catalog/prices.ts'
+import { pricesFor, pricesOf, sumPrices } from '../../../src/core/catalog/prices.ts'
 import { parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
+import { UNIT_ROWS } from '../../../src/core/language/units.ts'
 
 const config = (prices: object) =>
   parseConfig(JSON.stringify({ models: [{ id: 'a/b', endpoints: [{ provider: 'x', model: 'y', usd_per_million_tokens: prices }] }] }), {})
+
+const yaml = (price: string) => `
+models:
+  - id: a/b
+    endpoints:
+      - { provider: x, model: y, usd_per_million_tokens: { prompt: 1, completion: 2, ${price} } }`
 
 function refusal(prices: object): string {
   try {
@@ -23,6 +30,19 @@ describe('prices', () => {
       request: 5_000_000_000_000_000n,
       web_search: 10_000_000_000_000_000n,
     })
+  })
+
+  test('of what is measured in fractions are per thousandth', () => {
+    expect(pricesOf({ prompt: 0, completion: 0, per_second: 0.1, per_image: 0.04 })).toMatchObject({
+      per_second: 100_000_000_000_000n,
+      per_image: 40_000_000_000_000_000n,
+    })
+  })
+
+  test('compare endpoints by tokens and units, and not by what comes beside', () => {
+    const sum = (list: object) => sumPrices(pricesOf({ prompt: 1, completion: 2, ...list }))
+    expect(sum({ web_search: 0.01, request: 0.01, cache_read: 1 })).toBe(3_000_000_000_000n)
+    expect(sum({ per_image: 0.04 }) - sum({ per_image: 0.03 })).toBe(10_000_000_000_000_000n)
   })
 
   test('without tiers are the same for every input', () => {
@@ -45,6 +65,23 @@ describe('prices in the config', () => {
     const tiers = [{ above: 200_000, prompt: 2, cache_read: 0.2 }]
     const prices = { ...good, cache_write_1h: 2, image: 1, request: 0.01, web_search: 0.01, tiers }
     expect(config(prices).models[0]?.endpoints[0]?.usd_per_million_tokens).toEqual(prices)
+  })
+
+  test('may name every unit', () => {
+    const perUnit = Object.fromEntries(UNIT_ROWS.map(row => [row.price, row.dearest]))
+    const prices = { ...good, ...perUnit }
+    expect(config(prices).models[0]?.endpoints[0]?.usd_per_million_tokens).toEqual(prices)
+  })
+
+  test.each(UNIT_ROWS)('of a unit are from 0 to the dearest: $price', ({ price, dearest }) => {
+    const bound = `${path}.${price}: expected number from 0 to ${dearest}`
+    const refused = [-0.01, dearest * 1.01]
+    const messages = refused.map(given => refusal({ ...good, [price]: given }))
+    expect(messages).toEqual(refused.map(given => `${bound}, found ${given}`))
+    // JSON has no NaN, and YAML's is read as one.
+    expect(() => config({ ...good, [price]: Number.NaN })).toThrow(`${path}.${price}`)
+    expect(() => parseConfig(yaml(`${price}: .nan`), {})).toThrow(`${path}.${price}`)
+    expect(() => parseConfig(yaml(`${price}: .inf`), {})).toThrow(`${path}.${price}`)
   })
 
   test.each([

@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import { createPreset } from '../../../src/core/catalog/presets.ts'
-import { type ChatRequest, understand } from '../../../src/core/dialects/chat.ts'
-import { type MessagesRequest, understand as understandMessages } from '../../../src/core/dialects/messages.ts'
+import type { ChatRequest } from '../../../src/core/dialects/chat/schema.ts'
+import { chat } from '../../../src/core/dialects/chat.ts'
+import type { MessagesRequest } from '../../../src/core/dialects/messages/schema.ts'
+import { messages as anthropic } from '../../../src/core/dialects/messages.ts'
 import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { textCall } from '../../support/call.ts'
@@ -22,7 +24,7 @@ const preset = (config: Record<string, unknown>, system_prompt: string | null = 
 
 /** A chat request with the preset `p`, understood. */
 const call = (body: object = {}) =>
-  understand(gateway, operator(gateway), { model: '@preset/p', messages, ...body } as ChatRequest, context)
+  chat.understand(gateway, operator(gateway), { model: '@preset/p', messages, ...body } as ChatRequest, context)
 
 const named = (type: string, name: string, more: object = {}) => ({ type, parameters: { name, ...more } })
 
@@ -109,7 +111,8 @@ describe('a preset', () => {
   test('in an Anthropic request gives its thinking only where the call says nothing of it', async () => {
     await preset({ model: 'a/b', reasoning: { enabled: true, max_tokens: 2048 } })
     const asked = (more: object) =>
-      understandMessages(gateway, operator(gateway), { model: '@preset/p', messages, ...more } as MessagesRequest, context).params.reasoning
+      anthropic.understand(gateway, operator(gateway), { model: '@preset/p', messages, ...more } as MessagesRequest, context).params
+        .reasoning
     expect([asked({}), asked({ thinking: { type: 'disabled' } })]).toEqual([{ enabled: true, max_tokens: 2048 }, { enabled: false }])
   })
 })

@@ -416,13 +416,18 @@ describe('beside another process', () => {
   test('what this process changes while it takes over is kept', async () => {
     const [kept, gone] = [await create(), await create({ slug: 'gone' })]
     const terminal = await another()
+    const { all, remove: removeStored } = gateway.store.workspaces
+    const hasRead = Promise.withResolvers<void>()
+    gateway.store.workspaces.remove = (...change) => hasRead.promise.then(() => removeStored(...change))
+    // It takes over nothing, and then waits for the store.
+    const removing = remove(gone.id)
+    await Bun.sleep(5)
     await updateWorkspace(terminal, operator(terminal), kept.id, { description: 'Told' })
-    const { all } = gateway.store.workspaces
     gateway.store.workspaces.all = async () => {
       gateway.store.workspaces.all = all
       const read = await all()
-      await create({ slug: 'new' })
-      await remove(gone.id)
+      hasRead.resolve()
+      await Promise.all([removing, create({ slug: 'new' })])
       return read
     }
     await gateway.catchUp()

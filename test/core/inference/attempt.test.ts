@@ -4,11 +4,11 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { attemptInOrder } from '../../../src/core/inference/attempt.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
-import { begin } from '../../../src/core/inference/running.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import { incomingOf, type Send } from '../../../src/core/upstream/egress.ts'
 import { textCall } from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
+import { begin } from '../../support/run.ts'
 import { completion } from '../../support/upstream.ts'
 
 const NAMES = ['first', 'second', 'third']

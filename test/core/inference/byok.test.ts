@@ -10,11 +10,11 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { planRoute } from '../../../src/core/inference/plan.ts'
-import { begin } from '../../../src/core/inference/running.ts'
 import type { RoutingPreferences } from '../../../src/core/language/routing.ts'
 import { textUsage } from '../../../src/core/language/usage.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
+import { begin } from '../../support/run.ts'
 
 const endpoint = (provider: string, more: object = {}) => ({
   provider,
@@ -137,7 +137,7 @@ describe('a plan with provider keys', () => {
 
   test('says so where such a key leaves a router nobody to choose', async () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
-    const call = textCall({ models: ['gateway/auto'], routing: { routers: { auto: { allowed: ['acme/other'] } } } })
+    const call = textCall({ models: ['gateway/auto'], plugins: { 'auto-router': { allowed: ['acme/other'] } } })
     const { metadata } = refusalOf(() => planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) }))
     expect(metadata.excluded_by).toEqual(expect.arrayContaining(['byok_only', 'allowed_models']))
   })

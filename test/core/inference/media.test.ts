@@ -4,12 +4,12 @@ import { operator } from '../../../src/core/identity/actor.ts'
 import { kinds } from '../../../src/core/inference/kinds.ts'
 import { withMedia } from '../../../src/core/inference/media.ts'
 import { planTo } from '../../../src/core/inference/plan.ts'
-import { begin } from '../../../src/core/inference/running.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
 import type { Block } from '../../../src/core/language/message.ts'
 import type { Media } from '../../../src/core/protocols/protocol.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
+import { begin } from '../../support/run.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const DATA = `data:image/png;base64,${PNG}`
@@ -50,7 +50,7 @@ function runningOf(call: TextCall, client = new AbortController()) {
 }
 
 const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) =>
-  withMedia(gateway, running.media, running.cancellation, kinds.text, call, takesUrls)
+  withMedia(gateway, running.run.media, running.run.cancellation, kinds.text, call, takesUrls)
 
 describe('what a call names by URL', () => {
   test('is fetched for a provider that does not fetch it itself, and the call stays as it is', async () => {

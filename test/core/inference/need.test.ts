@@ -1,9 +1,9 @@
-import { describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, mock, spyOn, test } from 'bun:test'
 import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { pricesOf } from '../../../src/core/catalog/prices.ts'
 import type { UsdPerMillionTokens } from '../../../src/core/config/prices.ts'
 import { kinds } from '../../../src/core/inference/kinds.ts'
-import { needOf, withinHold } from '../../../src/core/inference/need.ts'
+import { expectedUsage, needOf, promptNanos, withinHold } from '../../../src/core/inference/need.ts'
 import { isObject, type Json, member } from '../../../src/core/kernel/json.ts'
 import { nanosOf } from '../../../src/core/kernel/money.ts'
 import type { EmbeddingCall, TextCall } from '../../../src/core/language/call.ts'
@@ -118,6 +118,29 @@ describe('what a call may come to', () => {
   })
 })
 
+describe('the units of a kind that has them', () => {
+  const IMAGES = { ...INPUT, per_image: 0.04, per_input_image: 0.001 }
+  const call = embeddingCall({ inputs: [] })
+
+  afterEach(() => {
+    mock.restore()
+  })
+
+  test('are set aside as many as there may be, and expected as many as are likely', () => {
+    const { costing } = kinds.embedding
+    spyOn(costing, 'boundUnits').mockReturnValue({ image: 10, input_image: 1 })
+    spyOn(costing, 'estimateUnits').mockReturnValue({ image: 3 })
+    expect(heldForVectors(call, at(IMAGES))).toBe(nanosOf(0.401))
+    expect(promptNanos('embedding', call, at(IMAGES))).toBe(nanosOf(0.12))
+    expect(expectedUsage('embedding', call, 0)).toEqual({ ...textUsage(0, 0), units: { image: 3 } })
+  })
+
+  test('are not there where it has none', () => {
+    expect(heldForVectors(call, at(IMAGES))).toBe(0n)
+    expect(expectedUsage('embedding', call, 0)).toEqual(textUsage(0, 0))
+  })
+})
+
 describe('what a prompt may come to', () => {
   const LONG = 'lorem ipsum '.repeat(5_000)
   const LEAST = BigInt(Math.floor(LONG.length / 3)) * TOKEN
@@ -228,7 +251,8 @@ describe.each(Object.entries(SENT))('what is sent by %s', (name, { models, bound
         const limit = mode === 'strict' ? BigInt(random(3_000_000_000)) : (need.most.own ?? 0n)
         const hold = refusedAs(() => ledger.reserve(payer(), need, [boundOf({ limit })]))
         if (!hold) continue
-        const fitting = kinds.text.fitted(withinHold({ ...gateway, config }, 'text', call, endpoint, hold), endpoint)
+        const held = withinHold({ ...gateway, config }, 'text', call, endpoint, hold)
+        const fitting = kinds.text.understanding.fitToEndpoint(held, endpoint)
         const { body } = protocols.text[name]?.request(fitting, endpoint) ?? { body: {} }
         const most = (bound(body) as number | undefined) ?? endpoint.max_completion_tokens
         ledger.release(hold)

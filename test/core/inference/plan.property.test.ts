@@ -178,7 +178,7 @@ test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then,
         id: gateway.ids.generation(clock.now()),
         ...{ models, routing, session_id },
         tools: tools ? [{ type: 'function', name: 'f' }] : [],
-        ...(webSearch === undefined ? {} : { webSearch }),
+        ...(webSearch === undefined ? {} : { plugins: { web: webSearch } }),
       })
       const outcome = await infer(gateway, actor, 'text', call, new AbortController().signal)
         .then(answer => answer.parts.all())

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Retries } from '../../../src/core/inference/retries.ts'
+import { Retries } from '../../../src/core/inference/traffic.ts'
 
 /** How many second tries there is room for while so many calls run. */
 function room(size: number): number {

@@ -3,7 +3,7 @@ import type { Endpoint, Model } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Plan, planTo } from '../../../src/core/inference/plan.ts'
 import { type Outcome, type Routed, routedFailure, routingMetadata, shownRouting } from '../../../src/core/inference/routing-metadata.ts'
-import type { Attempt } from '../../../src/core/inference/running.ts'
+import type { Attempt } from '../../../src/core/inference/run.ts'
 import { endpointOf, providerOf, textCall } from '../../support/call.ts'
 
 const at = (name: string, more: Partial<Endpoint> = {}) => endpointOf({ provider: providerOf({ slug: name.toLowerCase(), name }), ...more })

@@ -3,14 +3,14 @@ import { pricesOf } from '../../../src/core/catalog/prices.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
 import { planTo } from '../../../src/core/inference/plan.ts'
-import { begin } from '../../../src/core/inference/running.ts'
-import { settle } from '../../../src/core/inference/settle.ts'
 import type { TextPart } from '../../../src/core/language/part.ts'
+import type { Units } from '../../../src/core/language/units.ts'
 import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
 import type { Generation } from '../../../src/core/telemetry/generations.ts'
 import type { Tokenizers } from '../../../src/core/tokenizers.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
+import { answering, begin } from '../../support/run.ts'
 
 /** Tokenizers that take their time: what they say comes when they are closed. */
 function slowTokenizers(): Tokenizers & { asked: string[][] } {
@@ -33,13 +33,14 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
   const plan = planTo([endpoint])
   const client = new AbortController()
   const running = begin(gateway, operator(gateway), 'text', textCall(), plan, client.signal)
-  const answer = settle(gateway, running, { endpoint, sent: 0, first: parts, rest: null })
+  const answer = answering(gateway, running, { endpoint, sent: 0, first: parts, rest: null })
   return { gateway, answer, finished, tokenizers, client }
 }
 
 const HELLO: TextPart = { type: 'text-delta', choice: 0, text: 'Hello' }
 const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
 const FILTERED: TextPart = { type: 'finish', choice: 0, reason: 'content_filter', native: 'guardrail_intervened' }
+const inUnits = (units: Units): Usage => ({ ...textUsage(0, 0), units })
 const counted = (usage: Usage): TextPart => ({ type: 'usage', usage })
 
 describe('an answer whose provider did not count', () => {
@@ -75,8 +76,11 @@ describe('an answer whose provider did not count', () => {
     expect(finished).toMatchObject([{ usageSource: 'estimated', native_tokens_completion: 7 }])
   })
 
-  test('counts 0 and 0 though something was delivered', async () => {
-    const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH, counted(textUsage(0, 0))])
+  test.each([
+    ['0 and 0', textUsage(0, 0)],
+    ['0 and 0 and a search', inUnits({ search: 1 })],
+  ])('counts %s though something was delivered', async (_, usage) => {
+    const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH, counted(usage)])
     tokenizers.close()
     await answer.parts.all()
     expect(finished).toMatchObject([{ usageSource: 'estimated', native_tokens_completion: 7 }])
@@ -89,6 +93,7 @@ describe('a provider’s own count', () => {
     ['of something', [HELLO, FINISH, counted(textUsage(1, 1))], 'exact'],
     ['of a prompt alone', [HELLO, FINISH, counted(textUsage(1, 0))], 'exact'],
     ['of nothing, of nothing', [FINISH, counted(textUsage(0, 0))], 'exact'],
+    ['in units, of what has no tokens', [HELLO, FINISH, counted(inUnits({ image: 1 }))], 'exact'],
     ['of nothing, of what a filter says', [HELLO, FILTERED, counted(textUsage(0, 0))], 'exact'],
   ])('%s stands, and nothing is asked', async (_, parts, usageSource) => {
     const { gateway, answer, finished, tokenizers } = await begun(parts)
@@ -113,7 +118,7 @@ describe('how an answer calls the tools that it was offered', () => {
     const endpoint = endpointOf()
     const client = new AbortController()
     const running = begin(gateway, operator(gateway), 'text', call, planTo([endpoint]), client.signal)
-    const answer = settle(gateway, running, { endpoint, sent: 0, first, rest })
+    const answer = answering(gateway, running, { endpoint, sent: 0, first, rest })
     if (leaves) client.abort()
     await answer.parts.all().catch(() => undefined)
     await gateway.close()
@@ -148,7 +153,7 @@ test('trap 91: an answer costs what the endpoint that gave it charges, not the o
   const dear = endpointOf({ prices: pricesOf({ prompt: 100, completion: 100 }) })
   const cheap = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2 }) })
   const running = begin(gateway, operator(gateway), 'text', textCall(), planTo([dear, cheap]), new AbortController().signal)
-  await settle(gateway, running, {
+  await answering(gateway, running, {
     endpoint: cheap,
     sent: 0,
     first: [HELLO, FINISH, counted(textUsage(1_000, 1_000))],
@@ -205,7 +210,7 @@ describe('a client who leaves with what was given, before it is counted,', () =>
     const endpoint = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }) })
     const client = new AbortController()
     const running = begin(gateway, operator(gateway), 'text', textCall(), planTo([endpoint]), client.signal)
-    const answer = settle(gateway, running, { endpoint, sent: 0, first: [part], rest: null })
+    const answer = answering(gateway, running, { endpoint, sent: 0, first: [part], rest: null })
     await answer.parts.next()
     await answer.parts.return?.()
     expect(finished).toMatchObject([{ usageSource: 'estimated', total_cost: cost }])

@@ -7,7 +7,6 @@ const everyClass: Usage = {
   input: { text: 1, cache_read: 10, cache_write: 100, cache_write_1h: 0, audio: 1_000, video: 10_000 },
   output: { text: 2, reasoning: 20, audio: 200, image: 2_000 },
   prediction: { accepted: 5, rejected: 5 },
-  web_search_requests: null,
 }
 
 describe('cost', () => {
@@ -46,8 +45,9 @@ describe('cost', () => {
   test('prices per request and per search are part of the prompt’s cost', () => {
     const prices = pricesOf({ prompt: 1, completion: 1, request: 0.001, web_search: 0.01 })
     expect(costOf(textUsage(1, 1), prices)).toEqual({ cost: 1_002_000n, cost_details: { prompt: 1_001_000n, completion: 1_000n } })
-    expect(costOf({ ...textUsage(1, 1), web_search_requests: 3 }, prices).cost).toBe(31_002_000n)
-    expect(costOf({ ...textUsage(1, 1), web_search_requests: 3 }, pricesOf({ prompt: 1, completion: 1 })).cost).toBe(2_000n)
+    const searching = { ...textUsage(1, 1), units: { search: 3 } }
+    expect(costOf(searching, prices).cost).toBe(31_002_000n)
+    expect(costOf(searching, pricesOf({ prompt: 1, completion: 1 })).cost).toBe(2_000n)
   })
 
   test('a cache write of an hour costs its own, or what the shorter costs, or what the prompt does', () => {

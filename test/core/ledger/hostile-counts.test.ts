@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { pricesOf } from '../../../src/core/catalog/prices.ts'
-import type { Usage } from '../../../src/core/language/usage.ts'
+import { readUnits, UNIT_ROWS, UNITS, type Units } from '../../../src/core/language/units.ts'
+import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
 import { costOf } from '../../../src/core/ledger/cost.ts'
 import { usageOf as anthropic } from '../../../src/core/protocols/anthropic-messages/usage.ts'
 import { usageOf as bedrock } from '../../../src/core/protocols/bedrock-converse/usage.ts'
@@ -103,6 +104,12 @@ const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape
       output_tokens_details: { reasoning_tokens: x, audio_tokens: x, image_tokens: x },
     },
   ],
+  // As the readers of other kinds of work count, all at once: no answer has more.
+  [
+    'units',
+    given => ({ ...textUsage(1e9, 1e9), ...readUnits(given as Units) }),
+    Object.fromEntries(Object.keys(UNITS).map(unit => [unit, x])),
+  ],
 ]
 
 /** The shape with a value in each place. */
@@ -114,7 +121,10 @@ function filled(shape: unknown, value: () => unknown): unknown {
 }
 
 /** No price is higher: so what fits at this one fits at all. */
-const DEAREST = pricesOf({ prompt: 10_000, completion: 10_000, cache_write_1h: 10_000, request: 1, web_search: 1 })
+const DEAREST = pricesOf({
+  ...{ prompt: 10_000, completion: 10_000, cache_write_1h: 10_000, request: 1 },
+  ...Object.fromEntries(UNIT_ROWS.map(({ price, dearest }) => [price, dearest])),
+})
 const ROUNDS = 300
 
 const chance = (seed: number) => {

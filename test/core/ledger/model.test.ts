@@ -18,7 +18,7 @@ import { openHoldJournal } from '../../../src/core/store/hold-journal.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import type { Store } from '../../../src/core/store/store.ts'
 import { TestClock } from '../../support/gateway.ts'
-import { entryOf } from '../../support/generation.ts'
+import { chargeWith, entryOf } from '../../support/generation.ts'
 import { exactly } from '../../support/ledger.ts'
 
 /** A run of one's own: `SEED=7 bun test model`. */
@@ -150,19 +150,17 @@ async function differenceIn(
         case 5:
         case 6:
           ledger.release(taken(chosen ?? '').hold)
-          store.generations.record([
-            { ...entryOf(`${chosen} released`), charge: null, generation: { ...entryOf(chosen ?? '').generation } },
-          ])
+          await store.generations.record([{ ...entryOf(chosen ?? ''), charge: null }])
           break
         default:
-          settle(chosen ?? '')
+          await settle(chosen ?? '')
       }
       const wrong = difference()
       if (wrong) return `operation ${i}: ${wrong}`
     }
     return undefined
   } finally {
-    store.close()
+    await store.close()
   }
 
   function reserve(id: string): string | undefined {
@@ -200,16 +198,16 @@ async function differenceIn(
     return one
   }
 
-  function settle(id: string): void {
+  async function settle(id: string): Promise<void> {
     const { hold, payer } = taken(id)
     const byok = hold.amounts.own === null
     const nanos = BigInt(random(Number(hold.amounts.own ?? hold.amounts.byok ?? 0n) + 1))
-    const charge = { ...payer, byok, nanos, day: dayOf(clock.now()) }
+    const charge = chargeWith({ ...payer, id, byok, nanos, day: dayOf(clock.now()) })
     ledger.settle(hold, charge)
     // A timer and the end of a stream may both come: the second changes nothing.
     if (random(3) === 0) ledger.settle(hold, charge)
     reference.charges.push(charge)
-    store.generations.record([{ ...entryOf(id), charge }])
+    await store.generations.record([{ ...entryOf(id), charge }])
   }
 
   function difference(): string | undefined {
@@ -232,6 +230,7 @@ const heldCall = (id: string, payer: Payer, nanos: bigint) => ({
   api_type: 'completions',
   model: 'acme/small',
   streamed: false,
+  step: 1,
   byok: false,
   nanos,
   spent: nanos / 10n,
@@ -248,8 +247,9 @@ async function reopened(
   for (const { word } of open.values()) await word.written
   for (const { id, spent: nanos, key_hash, user_id, workspace_id } of journal.left()) {
     if (await store.generations.byId(id)) continue
-    const charge = { key_hash, user_id, workspace_id, byok: false, nanos, day: dayOf(clock.now()) }
-    store.generations.record([{ ...entryOf(id), charge }])
+    const day = dayOf(clock.now())
+    const charge = chargeWith({ key_hash, user_id, workspace_id, id, byok: false, nanos, day })
+    await store.generations.record([{ ...entryOf(id), charge }])
     open.get(id)?.word.forget()
     reference.charges.push(charge)
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../src/core/language/part.ts'
 import { inputTokens, outputTokens } from '../../../src/core/language/usage.ts'
-import { parts } from '../../../src/core/protocols/anthropic-messages/parts.ts'
+import { parts } from '../../../src/core/protocols/anthropic-messages/reader.ts'
 import { anthropicMessages } from '../../../src/core/protocols/anthropic-messages.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'

@@ -11,6 +11,8 @@ import { endpointOf, textCall } from '../../support/call.ts'
  * What holds for every protocol that answers with text. A new one is tested the moment it is listed.
  */
 
+const { removeNames } = kinds.text.understanding
+
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
 const text = (said: string): Block => ({ type: 'text', text: said })
 
@@ -30,7 +32,7 @@ const everything = (more: Partial<TextCall> = {}): TextCall =>
 
 /** As the attempt hands it over. */
 const sent = (protocol: Protocol<'text'>, call: TextCall) =>
-  protocol.request(protocol.takesNames ? call : kinds.text.withoutNames(call), endpointOf({ max_completion_tokens: 8_000 }))
+  protocol.request(protocol.takesNames ? call : removeNames(call), endpointOf({ max_completion_tokens: 8_000 }))
 
 const PARAMS: Params = {
   temperature: 2,

@@ -23,6 +23,7 @@ const held = (id: string, more: Partial<HeldCall> = {}): HeldCall => ({
   api_type: 'completions',
   model: 'acme/small',
   streamed: true,
+  step: 1,
   byok: false,
   nanos: 2n ** 62n,
   spent: 5n,
@@ -64,6 +65,25 @@ describe('the journal of holds', () => {
     ])
     journal.progress([{ held: a, spent: 11n }])
     expect(openHoldJournal(data).left()).toEqual([held('a', { spent: 11n }), held('b')])
+  })
+
+  test('remembers the last step of a call, whichever was said last', async () => {
+    const journal = openHoldJournal(data)
+    const [first, second] = [held('a'), held('a', { step: 2, byok: true, spent: 1n })]
+    journal.open(first)
+    await journal.open(second).written
+    journal.progress([{ held: first, spent: 9n }])
+    expect(openHoldJournal(data).left()).toEqual([second])
+    journal.progress([{ held: second, spent: 3n }])
+    expect(openHoldJournal(data).left()).toEqual([{ ...second, spent: 3n }])
+  })
+
+  test('reads a line without a step, or with one that is none, as the first', () => {
+    const line = { ...held('a'), nanos: '1', spent: '1' }
+    for (const step of [undefined, null, 0, -1, 1.5, '2', 2 ** 60]) {
+      appendFileSync(file(), `${JSON.stringify({ ...line, step })}\n`)
+      expect(openHoldJournal(data).left()).toEqual([held('a', { nanos: 1n, spent: 1n })])
+    }
   })
 
   test('says again only what has changed', async () => {

@@ -1,15 +1,17 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import { chained, type LedgerRow } from '../../../src/core/ledger/chain.ts'
+import type { StepCharge } from '../../../src/core/ledger/ledger.ts'
 import { lockData } from '../../../src/core/store/lock.ts'
 import { openSqlite } from '../../../src/core/store/sqlite.ts'
 import { storeSuite } from '../../suites/store.ts'
 import { told } from '../../support/audit.ts'
-import { entryOf, generationWith, PAYER } from '../../support/generation.ts'
+import { chargeWith, entryOf, generationWith, PAYER, stepOf } from '../../support/generation.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'gateway-test-'))
 let files = 0
@@ -25,19 +27,26 @@ const byokKey = {
 }
 
 storeSuite('SQLite in memory', () => open(':memory:'))
-storeSuite('SQLite in a file', () => open(newPath()))
+storeSuite(
+  'SQLite in a file',
+  () => open(newPath()),
+  async () => {
+    const path = newPath()
+    return Promise.all([open(path, 1_000), open(path, 1_000)])
+  },
+)
 storeSuite('SQLite in a file, fully durable', () => openSqlite({ path: newPath(), durability: 'full', patience: 0 }))
 
 describe('SQLite in a file', () => {
   test('what was written is there after it was closed and opened', async () => {
     const path = newPath()
     const before = await open(path)
-    before.generations.record([entryOf('a')])
-    before.close()
+    await before.generations.record([entryOf('a')])
+    await before.close()
     const after = await open(path)
     expect((await after.generations.byId('a'))?.id).toBe('a')
     expect(await after.ledger.totals()).toEqual([{ ...PAYER, byok: false, nanos: 4_500n }])
-    after.close()
+    await after.close()
   })
 
   test('a deleted provider key leaves nothing of what was sealed, and that there was one', async () => {
@@ -46,7 +55,7 @@ describe('SQLite in a file', () => {
     await store.workspaces.first(firstWorkspace('w', 'u', new Date()))
     await store.byok.insert({ ...byokKey, sealed: 'sealed-canary' }, told())
     await store.byok.remove('b', '2026-03-05T00:00:00.000Z', told())
-    store.close()
+    await store.close()
     const db = new Database(path)
     expect(db.query('select id, sealed, deleted_at from byok').all()).toEqual([
       { id: 'b', sealed: null, deleted_at: '2026-03-05T00:00:00.000Z' },
@@ -59,7 +68,7 @@ describe('SQLite in a file', () => {
     const store = await open(path)
     await store.keys.remove('nobody', told())
     await store.credits.insert({ id: 'c', created_at: '', amount: 1n, note: null, user_id: 'u' }, told())
-    store.close()
+    await store.close()
     const db = new Database(path)
     for (const statement of ['delete from audit', "update audit set actor = 'x'", "update audit set before = '{}'"])
       expect(() => db.run(statement)).toThrow('stays on record')
@@ -69,32 +78,19 @@ describe('SQLite in a file', () => {
     db.close()
   })
 
-  test('its version moves exactly when another connection writes', async () => {
-    const path = newPath()
-    const [server, terminal] = [await open(path), await open(path)]
-    const before = server.version()
-    await terminal.workspaces.all()
-    expect(server.version()).toBe(before)
-    await terminal.workspaces.first(firstWorkspace('w', 'u', new Date()))
-    expect(server.version()).not.toBe(before)
-    expect(await server.workspaces.all()).toHaveLength(1)
-    server.close()
-    terminal.close()
-  })
-
   test('without patience a locked store refuses at once, and works again when it is free', async () => {
     const path = newPath()
     const store = await open(path)
     const other = new Database(path)
     other.run('begin immediate')
     const began = performance.now()
-    expect(() => store.generations.record([entryOf('a')])).toThrow()
+    expect(await store.generations.record([entryOf('a')]).catch(() => 'refused')).toBe('refused')
     expect(performance.now() - began).toBeLessThan(500)
     other.run('commit')
-    store.generations.record([entryOf('a')])
+    await store.generations.record([entryOf('a')])
     expect((await store.generations.byId('a'))?.id).toBe('a')
     other.close()
-    store.close()
+    await store.close()
   })
 
   test('a file of the first schema is brought up to date, and what it remembers stays', async () => {
@@ -110,12 +106,45 @@ describe('SQLite in a file', () => {
     const store = await open(path)
     expect(await store.generations.byId('a')).toEqual(generationWith({ id: 'a', preset_id: null, data_region: 'global', router: null }))
     expect(await store.presets.all()).toEqual([])
-    store.close()
+    await store.close()
+  })
+
+  test('a chain of the time before there were steps goes on, and is as valid as before', async () => {
+    const path = newPath()
+    const old = new Database(path, { create: true, strict: true })
+    const migrations = join(import.meta.dir, '../../../src/core/store/sqlite/migrations')
+    for (const name of readdirSync(migrations).toSorted().slice(0, 11)) old.run(await Bun.file(join(migrations, name)).text())
+    old.run('pragma user_version = 11')
+    const insert = old.query(
+      `insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
+      values ($id, '2026-03-04T05:06:08.000Z', 'k', 'user_1', 'w', 0, 4500, $source, $hash)`,
+    )
+    const [opening, first] = ['opening-k', 'gen-1'].map(id => ({ ...chargeWith({ id, workspace_id: 'w' }) }))
+    const before = chained('', { ...(opening as StepCharge), source: 'opening' })
+    insert.run({ id: 'opening-k', source: 'opening', hash: null })
+    insert.run({ id: 'gen-1', source: 'exact', hash: chained(before, first as StepCharge) })
+    old.close()
+    const store = await open(path)
+    await store.generations.record([stepOf('gen-2', 1), stepOf('gen-2', 2)])
+    const rows: LedgerRow[] = []
+    await store.ledger.inspect(row => rows.push(row))
+    expect(rows.map(({ seq, id, step }) => [seq, id, step])).toEqual([
+      [1, 'opening-k', 1],
+      [2, 'gen-1', 1],
+      [3, 'gen-2', 1],
+      [4, 'gen-2', 2],
+    ])
+    let hash = ''
+    for (const row of rows) {
+      hash = chained(hash, row)
+      expect([row.seq, row.hash ?? hash]).toEqual([row.seq, hash])
+    }
+    await store.close()
   })
 
   test('a file of a newer program is refused, and left as it is', async () => {
     const path = newPath()
-    ;(await open(path)).close()
+    await (await open(path)).close()
     const db = new Database(path)
     db.run('pragma user_version = 999')
     db.close()
@@ -137,15 +166,6 @@ describe('SQLite in a file', () => {
     const path = newPath()
     mkdirSync(path)
     expect(open(path)).rejects.toThrow()
-  })
-
-  test('two that open an empty file at once agree on its owner', async () => {
-    const path = newPath()
-    const [a, b] = await Promise.all([open(path, 1_000), open(path, 1_000)])
-    const owners = await Promise.all([a.owner({ user_id: 'a', workspace_id: 'a' }), b.owner({ user_id: 'b', workspace_id: 'b' })])
-    expect(owners[0]).toEqual(owners[1])
-    a.close()
-    b.close()
   })
 })
 

@@ -1,24 +1,40 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { openEvents } from '../../../src/core/events.ts'
-import type { Generation, GenerationStore } from '../../../src/core/telemetry/generations.ts'
+import type { GenerationStore } from '../../../src/core/telemetry/generations.ts'
 import { type Entry, openRecorder } from '../../../src/core/telemetry/recorder.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { entryOf, generationWith } from '../../support/generation.ts'
 
-/** A recorder over a store that refuses while `fault` is set, and all that was told of it. */
+/** A store of which only the recording is used. */
+const storeOf = (record: GenerationStore['record']): GenerationStore => ({
+  record,
+  byId: async () => undefined,
+  recent: async () => [],
+  freeSince: async () => 0,
+})
+
+/**
+ * A recorder over a store that refuses while `fault` is set and takes as long as `answers` say, one
+ * for each batch, and all that was told of it.
+ */
 function bench({ clock }: { clock?: TestClock } = {}) {
-  const state = { fault: null as Error | null, batches: [] as string[][], tries: 0, failures: 0 }
-  const store: GenerationStore = {
-    record(batch: Entry[]) {
-      state.tries += 1
-      if (state.fault) throw state.fault
-      state.batches.push(batch.map(one => one.generation.id))
-    },
-    byId: async () => undefined,
-    recent: async () => [],
-    freeSince: async () => 0,
+  const state = {
+    fault: null as Error | null,
+    answers: [] as Promise<void>[],
+    begun: [] as string[][],
+    batches: [] as string[][],
+    tries: 0,
+    failures: 0,
   }
+  const store = storeOf(async (batch: Entry[]) => {
+    state.tries += 1
+    if (state.fault) throw state.fault
+    const ids = batch.map(({ generation }) => generation?.id ?? '')
+    state.begun.push(ids)
+    await state.answers.shift()
+    state.batches.push(ids)
+  })
   const events = openEvents()
   events.on('store.failing', () => {
     state.failures += 1
@@ -49,6 +65,18 @@ describe('recorder', () => {
     await Promise.all(ids.map(id => recorder.record(entryOf(id))))
     expect(state.batches.flat()).toEqual(ids)
     expect(state.batches.length).toBeLessThan(10)
+  })
+
+  test('calls that finish in one turn share a batch, also right behind another', async () => {
+    const { state, recorder } = bench()
+    const ids = Array.from({ length: 10 }, (_, i) => `b${i}`)
+    await recorder.record(entryOf('a'))
+    for (const id of ids) {
+      void recorder.record(entryOf(id))
+      await Promise.resolve()
+    }
+    await recorder.flush()
+    expect(state.batches).toEqual([['a'], ids])
   })
 
   test('a flood is written in batches of a size, in its order', async () => {
@@ -125,18 +153,74 @@ describe('recorder', () => {
     await recorder.flush()
   })
 
+  test('a batch waits for the one before, however long that takes, and order is kept', async () => {
+    const { state, recorder } = bench()
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    state.answers = gates.map(({ promise }) => promise)
+    const first = recorder.record(entryOf('a'))
+    await Bun.sleep(5)
+    const others = ['b', 'c'].map(id => recorder.record(entryOf(id)))
+    await Bun.sleep(5)
+    expect(state.begun).toEqual([['a']])
+    gates[0]?.resolve()
+    await first
+    await Bun.sleep(5)
+    expect(state.begun).toEqual([['a'], ['b', 'c']])
+    gates[1]?.resolve()
+    await Promise.all(others)
+    expect(state.batches).toEqual([['a'], ['b', 'c']])
+  })
+
+  test('a store that does not answer is no better than one that refuses', async () => {
+    const clock = new TestClock()
+    const { state, recorder } = bench({ clock })
+    const gate = Promise.withResolvers<void>()
+    state.answers = [gate.promise]
+    const recording = recorder.record(entryOf('a')).catch(thrown => GatewayError.from(thrown).status)
+    await Bun.sleep(5)
+    clock.pass(60_000)
+    expect(recorder.healthy).toBe(false)
+    expect(await recording).toBe(503)
+    gate.resolve()
+    await recorder.flush()
+    expect(state.batches).toEqual([['a']])
+    expect(recorder.healthy).toBe(true)
+  })
+
+  test('what is locked while entries are written one by one is written later, each once and in order', async () => {
+    const taken: string[] = []
+    let isLocked = false
+    const store = storeOf(async batch => {
+      const ids = batch.map(({ generation }) => generation?.id ?? '')
+      if (ids.includes('poison')) throw new GatewayError('conflict', 'No')
+      if (isLocked) throw locked
+      taken.push(...ids)
+      if (taken.length === 2) isLocked = true
+    })
+    const recorder = openRecorder(store, openEvents(), () => performance.now())
+    const outcomes = ['a', 'b', 'poison', 'c', 'd'].map(id =>
+      recorder.record(entryOf(id)).then(
+        () => id,
+        () => 'refused',
+      ),
+    )
+    await Bun.sleep(20)
+    const late = recorder.record(entryOf('e'))
+    expect(taken).toEqual(['a', 'b'])
+    isLocked = false
+    expect(await Promise.all(outcomes)).toEqual(['a', 'b', 'refused', 'c', 'd'])
+    await late
+    expect(taken).toEqual(['a', 'b', 'c', 'd', 'e'])
+  })
+
   test('a record that the store can never take does not stand in the way of the others', async () => {
     const taken: string[] = []
     const refused = new GatewayError('conflict', 'This call cannot be recorded')
-    const store: GenerationStore = {
-      record(batch: Entry[]) {
-        if (batch.map(one => one.generation.id).includes('poison')) throw refused
-        taken.push(...batch.map(one => one.generation.id))
-      },
-      byId: async () => undefined,
-      recent: async (): Promise<Generation[]> => [],
-      freeSince: async () => 0,
-    }
+    const store = storeOf(async batch => {
+      const ids = batch.map(({ generation }) => generation?.id ?? '')
+      if (ids.includes('poison')) throw refused
+      taken.push(...ids)
+    })
     const recorder = openRecorder(store, openEvents(), () => performance.now())
     const poisoned = recorder
       .record({ generation: generationWith({ id: 'poison' }), charge: null })

@@ -41,7 +41,7 @@ const ofPreset =
   async (gateway, actor) => ({ params: { slug: await presetOf(gateway, actor), ...params } })
 
 async function generationOf(gateway: Gateway, { workspace_id }: Actor): Promise<string> {
-  gateway.store.generations.record([{ generation: generationWith({ id: GENERATION, workspace_id }), charge: null }])
+  await gateway.store.generations.record([{ generation: generationWith({ id: GENERATION, workspace_id }), charge: null }])
   return GENERATION
 }
 

@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { attosPerToken } from '../../kernel/money.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
 import type { Endpoint, Model } from '../models.ts'
-import type { Prices } from '../prices.ts'
+import { type Prices, sumPrices } from '../prices.ts'
 import { namesOf } from '../providers/called.ts'
 import { cheapest, tokenizerOf } from './shown.ts'
 
@@ -175,7 +175,7 @@ const ORDERS: Record<string, Order> = {
 
 // Twice the average: it sorts alike.
 function byPrice(compare: (a: bigint, b: bigint) => bigint): Order {
-  const sum = (prices: Prices | null) => prices && prices.prompt + prices.completion
+  const sum = (prices: Prices | null) => prices && sumPrices(prices)
   return (first, second) => {
     const a = sum(cheapest(first.endpoints))
     const b = sum(cheapest(second.endpoints))

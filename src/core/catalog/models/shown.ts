@@ -1,6 +1,7 @@
 import { usdPerTokenText } from '../../kernel/money.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
 import type { Percentiles } from '../../language/routing.ts'
+import { UNIT_ROWS } from '../../language/units.ts'
 import type { Endpoint, Model } from '../models.ts'
 import { FREE, type Prices, type Tier } from '../prices.ts'
 
@@ -131,7 +132,7 @@ export function tokenizerOf({ id, output_modalities, router }: Model): string {
 /** Prices in the public shape. An unknown one is "-1", as the public service marks prices it cannot tell: never "0", which is free. */
 export function shownPrices(prices: Prices | null) {
   if (!prices) return { prompt: '-1', completion: '-1' }
-  const { audio_output, image_output, image, reasoning, request, web_search } = prices
+  const { audio_output, image_output, image, reasoning, request } = prices
   const overrides = prices.tiers?.map(tier => shownTier(prices, tier))
   return {
     prompt: '0',
@@ -143,7 +144,7 @@ export function shownPrices(prices: Prices | null) {
       image_token: image,
       internal_reasoning: reasoning,
       request,
-      web_search,
+      ...perUnit(prices),
     }),
     ...(overrides ? { overrides } : {}),
   }
@@ -158,6 +159,16 @@ const perToken = ({ prompt, completion, cache_read, cache_write, cache_write_1h,
   input_cache_write_1h: cache_write_1h,
   audio,
 })
+
+/** The prices of units that the public list has a name for. */
+function perUnit(prices: Prices): Record<string, bigint> {
+  const listed: Record<string, bigint> = {}
+  for (const { price, listedAs, parts } of UNIT_ROWS) {
+    const attos = prices[price]
+    if (listedAs !== undefined && attos !== undefined) listed[listedAs] = attos * BigInt(parts)
+  }
+  return listed
+}
 
 function shownTier(base: Prices, { above, prices }: Tier) {
   const before = perToken(base)

@@ -5,16 +5,15 @@ import type { Block, Turn } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import type { Tool } from '../../language/tool.ts'
-import { marker, some, unknownOf } from '../fields.ts'
-import { webSearchOf } from '../plugins/web.ts'
-import { type CallContext, callBase } from '../routing.ts'
+import type { CallContext } from '../dialect.ts'
+import { callBase } from '../routing.ts'
+import { keepExtra, keepMarker, readUnknown } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
-import { modern } from './legacy.ts'
 import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
 
 /** A checked body → the call. Throws 400 where fields contradict each other. */
 export function understand(gateway: DialectWorld, actor: Actor, given: ChatRequest, context: CallContext): TextCall {
-  const body = modern(given)
+  const body = modernize(given)
   return {
     ...callBase(gateway, actor, body, context),
     kind: 'text',
@@ -22,9 +21,8 @@ export function understand(gateway: DialectWorld, actor: Actor, given: ChatReque
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    ...webSearchOf(body.plugins),
     echoUpstreamBody: body.debug?.echo_upstream_body ?? false,
-    extra: unknownOf(body, OURS) ?? {},
+    extra: readUnknown(body, OURS) ?? {},
     betas: context.betas,
   }
 }
@@ -50,7 +48,7 @@ function turnOf(message: Message): Turn {
   if (given.name !== undefined) turn.name = given.name
   if (given.tool_call_id !== undefined) turn.tool_call_id = given.tool_call_id
   if (given.model && turn.role === 'assistant') turn.model = given.model
-  const extra = unknownOf(message, message.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS)
+  const extra = readUnknown(message, message.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS)
   if (extra) turn.extra = extra
   return turn
 }
@@ -95,21 +93,21 @@ function blockOf(part: Part): Block {
   switch (part.type) {
     case 'text': {
       const { type, text, cache_control, ...extra } = part
-      return { type, text, ...marker(cache_control), ...some(extra) }
+      return { type, text, ...keepMarker(cache_control), ...keepExtra(extra) }
     }
     case 'image_url': {
       const { type: _, image_url, cache_control, ...extra } = part
       const { url, detail } = image_url
-      return { type: 'image', url, ...(detail === undefined ? {} : { detail }), ...marker(cache_control), ...some(extra) }
+      return { type: 'image', url, ...(detail === undefined ? {} : { detail }), ...keepMarker(cache_control), ...keepExtra(extra) }
     }
     case 'input_audio':
       return { type: 'audio', data: part.input_audio.data, format: part.input_audio.format }
     case 'file':
-      return { type: 'file', file: part.file, ...marker(part.cache_control) }
+      return { type: 'file', file: part.file, ...keepMarker(part.cache_control) }
     case 'video_url':
     case 'input_video': {
       const { url, ...extra } = part.video_url
-      return { type: 'video', url, ...some(extra) }
+      return { type: 'video', url, ...keepExtra(extra) }
     }
     default:
       return { type: 'other', dialect: 'chat', value: part }
@@ -122,8 +120,8 @@ function toolOf(tool: NonNullable<ChatRequest['tools']>[number]): Tool {
   return {
     ...(definition as Omit<Extract<Tool, { type: 'function' }>, 'type'>),
     type: 'function',
-    ...marker(cache_control),
-    ...some(extra),
+    ...keepMarker(cache_control),
+    ...keepExtra(extra),
   }
 }
 
@@ -178,4 +176,43 @@ function reasoningOf({ reasoning, reasoning_effort, include_reasoning }: ChatReq
   if (include_reasoning === false) wish.exclude ??= true
   if (include_reasoning === true) wish.enabled ??= true
   return Object.keys(wish).length > 0 ? (wish as Reasoning) : undefined
+}
+
+/**
+ * Returns the body with tools for its functions: `functions`, `function_call` and messages of the
+ * role `function`, which the chat API had before tools and old clients still send. Returns the body
+ * itself where it holds none.
+ */
+export function modernize(body: ChatRequest): ChatRequest {
+  const { functions, function_call, messages, ...rest } = body
+  if (!functions && function_call == null && !messages?.some(isLegacy)) return body
+  const tools = [...(rest.tools ?? []), ...(functions ?? []).map(definition => ({ type: 'function' as const, function: definition }))]
+  const choice = rest.tool_choice ?? legacyChoice(function_call)
+  return {
+    ...rest,
+    ...(messages ? { messages: modernizeMessages(messages) } : {}),
+    ...(tools.length > 0 ? { tools } : {}),
+    ...(choice === undefined ? {} : { tool_choice: choice }),
+  }
+}
+
+const isLegacy = (message: Message) => message.role === 'function' || ('function_call' in message && message.function_call != null)
+
+const legacyChoice = (choice: ChatRequest['function_call']) =>
+  typeof choice === 'object' && choice !== null ? { type: 'function' as const, function: choice } : (choice ?? undefined)
+
+// Calls had no ids then: a function's result belongs to the last call of that name.
+function modernizeMessages(messages: Message[]): Message[] {
+  const last = new Map<string, string>()
+  return messages.map((message, at) => {
+    if (message.role === 'function') {
+      const { name, content, ...rest } = message
+      return { ...rest, role: 'tool', content: content ?? '', tool_call_id: last.get(name) ?? `call_${name}` }
+    }
+    if (message.role !== 'assistant' || message.function_call == null) return message
+    const { function_call, ...rest } = message
+    const id = `call_${at}`
+    last.set(function_call.name, id)
+    return { ...rest, tool_calls: [...(rest.tool_calls ?? []), { id, type: 'function', function: function_call }] }
+  })
 }

@@ -1,12 +1,32 @@
 import type { GatewayError } from '../../errors.ts'
 import { joinedBase64 } from '../../kernel/data-url.ts'
+import { usdOf } from '../../kernel/money.ts'
 import type { Answer } from '../../language/answer.ts'
+import type { TextCall } from '../../language/call.ts'
 import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { addDetail } from '../../language/reasoning.ts'
-import { chatError } from './error.ts'
-import type { Shape } from './shape.ts'
-import { chatUsage } from './usage.ts'
+import { inputTokens, outputTokens, type Receipt } from '../../language/usage.ts'
+import type { ChatRequest } from './schema.ts'
+
+/** How an answer looks: where chat and text completions differ, and what the caller left out. */
+export interface Shape {
+  object: 'chat.completion' | 'text_completion'
+  /** Choices hold a `text` instead of a `message` or `delta`. */
+  text: boolean
+  /** The model may think, but not tell what (`reasoning.exclude`). */
+  hideReasoning: boolean
+  /** The caller speaks of functions, not of tools: the first call is a `function_call` too. */
+  functions: boolean
+}
+
+/** Reads the shape of an answer off its request: text choices for a `prompt` (specification E9). */
+export const readShape = (object: Shape['object'], call: TextCall, body: ChatRequest): Shape => ({
+  object,
+  text: body.messages === undefined,
+  hideReasoning: call.params.reasoning?.exclude ?? false,
+  functions: (body.functions?.length ?? 0) > 0,
+})
 
 interface ToolCall {
   id: string
@@ -148,3 +168,45 @@ const detailsOf = ({ details, reasoning }: Choice): ReasoningDetail[] =>
 
 /** Reasoning that came as bare text, in the structured form that clients send back. */
 export const plainDetail = (text: string): ReasoningDetail => ({ type: 'reasoning.text', text, format: 'unknown', index: 0 })
+
+/** An error as it stands inside an answer that has begun (wire reference C.6 and L.2). */
+export const chatError = ({ status, message, type, metadata }: GatewayError) => ({
+  code: status,
+  message,
+  metadata: { error_type: type, ...metadata },
+})
+
+/**
+ * The chat usage object (specification, Usage objects; wire reference A.9): totals that include
+ * what their details name.
+ */
+export function chatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
+  const { input, output, prediction } = usage
+  const prompt_tokens = inputTokens(usage)
+  const completion_tokens = outputTokens(usage)
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
+    // Left out where it is not known: the official clients take a number or nothing.
+    ...(cost === null ? {} : { cost: usdOf(cost) }),
+    is_byok,
+    prompt_tokens_details: {
+      cached_tokens: input.cache_read,
+      cache_write_tokens: input.cache_write,
+      audio_tokens: input.audio,
+      video_tokens: input.video,
+    },
+    completion_tokens_details: {
+      reasoning_tokens: output.reasoning,
+      audio_tokens: output.audio,
+      image_tokens: output.image,
+      ...(prediction ? { accepted_prediction_tokens: prediction.accepted, rejected_prediction_tokens: prediction.rejected } : {}),
+    },
+    cost_details: cost_details && {
+      upstream_inference_cost: usdOf(cost_details.prompt + cost_details.completion),
+      upstream_inference_prompt_cost: usdOf(cost_details.prompt),
+      upstream_inference_completions_cost: usdOf(cost_details.completion),
+    },
+  }
+}

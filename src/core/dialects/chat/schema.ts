@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { routing } from '../routing.ts'
-import { Anything, CacheControl, dryRun, marked, oneOf, open, optional } from '../schema.ts'
+import { Anything, CacheControl, dryRun, marked } from '../schema.ts'
 
 /** The chat request as its JSON may look (specification E9, wire reference C.1–C.4). What is not named here is forwarded untouched. */
 

@@ -2,10 +2,9 @@ import type { GatewayError } from '../../errors.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextPart } from '../../language/part.ts'
 import { freeReceipt, textUsage } from '../../language/usage.ts'
-import { chatError } from './error.ts'
-import { plainDetail } from './response.ts'
-import type { Shape } from './shape.ts'
-import { chatUsage } from './usage.ts'
+import type { Heading } from '../dialect.ts'
+import { writeEvents } from '../events.ts'
+import { chatError, chatUsage, plainDetail, type Shape } from './response.ts'
 
 const DONE = 'data: [DONE]\n\n'
 
@@ -22,8 +21,9 @@ export class ChatStream {
   /** Details came of their own, so bare text needs none made up. */
   #detailed = false
 
-  constructor({ id, created, model, provider }: Pick<Answer<'text'>, 'id' | 'created' | 'model' | 'provider'>, shape: Shape) {
-    this.#head = JSON.stringify({ id, object: shape.chunkObject, created, model, provider }).slice(0, -1)
+  constructor({ id, created, model, provider }: Heading, shape: Shape) {
+    const object = shape.object === 'chat.completion' ? 'chat.completion.chunk' : shape.object
+    this.#head = JSON.stringify({ id, object, created, model, provider }).slice(0, -1)
     this.#shape = shape
   }
 
@@ -112,28 +112,15 @@ export class ChatStream {
   }
 }
 
-/** The events of an answer, batch by batch. Leaving early leaves the answer early. */
+/** Writes the events of an answer. */
 export function chatEvents(answer: Answer<'text'>, shape: Shape): AsyncIterator<string> {
   const stream = new ChatStream(answer, shape)
-  return {
-    async next() {
-      const step = await answer.parts.next()
-      return step.done ? { done: true, value: undefined } : { done: false, value: stream.write(step.value) }
-    },
-    async return() {
-      await answer.parts.return?.()
-      return { done: true, value: undefined }
-    },
-  }
+  return writeEvents(answer, parts => stream.write(parts))
 }
 
-/** The events of a call that failed after its stream had begun with comments: one error, a count of nothing, the end. */
-export function chatFailure(
-  answer: Pick<Answer<'text'>, 'id' | 'created' | 'model' | 'provider'>,
-  error: GatewayError,
-  shape: Shape,
-): string {
-  return new ChatStream(answer, shape).write([
+/** Writes a call that failed behind its comments: one error, a count of nothing, the end. */
+export function chatFailure(heading: Heading, error: GatewayError, shape: Shape): string {
+  return new ChatStream(heading, shape).write([
     { type: 'error', error },
     { type: 'receipt', receipt: freeReceipt(textUsage(0, 0)), besides: error.besides },
   ])

@@ -2,8 +2,9 @@ import type { Actor } from '../../identity/actor.ts'
 import { isDataUrl } from '../../kernel/data-url.ts'
 import type { EmbeddingCall, EmbeddingInput, EmbeddingParams } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
-import { unknownOf } from '../fields.ts'
-import { type CallContext, callBase } from '../routing.ts'
+import type { CallContext } from '../dialect.ts'
+import { callBase } from '../routing.ts'
+import { readUnknown } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { EmbeddingsRequest, type Input, type Part } from './schema.ts'
 
@@ -15,7 +16,7 @@ export function understand(gateway: DialectWorld, actor: Actor, body: Embeddings
     kind: 'embedding',
     inputs: inputsOf(body.input),
     params: paramsOf(body),
-    extra: unknownOf(body, OURS) ?? {},
+    extra: readUnknown(body, OURS) ?? {},
   }
 }
 

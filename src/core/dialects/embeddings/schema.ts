@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { routing } from '../routing.ts'
-import { dryRun, oneOf, open, optional } from '../schema.ts'
+import { dryRun } from '../schema.ts'
 
 /** The embeddings request as its JSON may look (wire reference B.3). What is not named here is forwarded untouched. */
 

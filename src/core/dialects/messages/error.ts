@@ -1,4 +1,5 @@
 import type { ErrorType, GatewayError } from '../../errors.ts'
+import type { Refusal } from '../dialect.ts'
 
 /** What Anthropic's clients call each kind of failure (wire reference L.2). What is not listed is an `api_error`. */
 const TYPES: Partial<Record<ErrorType, string>> = {
@@ -39,3 +40,23 @@ export const messagesError = ({ type, message, metadata, besides }: GatewayError
   ...(Object.keys(metadata).length > 0 ? { metadata } : {}),
   ...besides,
 })
+
+/** Refusals in Anthropic's format, also of what is refused before the body is read. */
+export const REFUSAL: Refusal = {
+  name: 'AnthropicError',
+  schema: {
+    type: 'object',
+    required: ['type', 'error', 'request_id'],
+    properties: {
+      type: { type: 'string', const: 'error' },
+      error: {
+        type: 'object',
+        required: ['type', 'message'],
+        properties: { type: { type: 'string' }, message: { type: 'string' }, error_type: { type: 'string' } },
+      },
+      request_id: { type: ['string', 'null'] },
+      metadata: { type: 'object' },
+    },
+  },
+  envelope: messagesError,
+}

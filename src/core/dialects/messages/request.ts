@@ -4,9 +4,9 @@ import type { TextCall } from '../../language/call.ts'
 import type { Block, Turn } from '../../language/message.ts'
 import type { Params, Reasoning } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
-import { marker, some, unknownOf } from '../fields.ts'
-import { webSearchOf } from '../plugins/web.ts'
-import { type CallContext, callBase } from '../routing.ts'
+import type { CallContext } from '../dialect.ts'
+import { callBase } from '../routing.ts'
+import { keepExtra, keepMarker, readUnknown } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { type ContentBlock, type CustomTool, type Document, type Image, type Message, MessagesRequest, type ToolResult } from './schema.ts'
 import { reasoningOf, redactedOf } from './thinking.ts'
@@ -22,7 +22,6 @@ export function understand(gateway: DialectWorld, actor: Actor, body: MessagesRe
     turns: turnsOf(body),
     tools: (body.tools ?? []).map(toolOf),
     params: paramsOf(body),
-    ...webSearchOf(body.plugins),
     extra: extraOf(body),
     betas: context.betas,
   }
@@ -45,7 +44,7 @@ function turnsOfMessage(message: Message): Turn[] {
   if (said.length === 0 && turns.length > 0) return turns
   return [
     ...turns,
-    { role: message.role, blocks: blocksOf(said), ...speakerOf(message), ...some(unknownOf(message, MESSAGE_FIELDS) ?? {}) },
+    { role: message.role, blocks: blocksOf(said), ...speakerOf(message), ...keepExtra(readUnknown(message, MESSAGE_FIELDS) ?? {}) },
   ]
 }
 
@@ -65,7 +64,7 @@ function resultTurn({ tool_use_id, content, is_error, cache_control }: ToolResul
     tool_call_id: tool_use_id,
     blocks: blocksOf(contentOf((content ?? []) as string | ContentBlock[])),
     ...(is_error ? { is_error } : {}),
-    ...marker(cache_control),
+    ...keepMarker(cache_control),
   }
 }
 
@@ -103,13 +102,13 @@ const native = (value: unknown): Block => ({ type: 'other', dialect: 'messages',
 function toolCallOf({ type: _, id, name, input, cache_control, ...extra }: Known<'tool_use'>): Block {
   const { caller, ...others } = extra as { caller?: unknown }
   const besides = isObject(caller) && caller.type === 'direct' ? others : extra
-  return { type: 'tool-call', id, name, input: JSON.stringify(input ?? {}), ...marker(cache_control), ...some(besides) }
+  return { type: 'tool-call', id, name, input: JSON.stringify(input ?? {}), ...keepMarker(cache_control), ...keepExtra(besides) }
 }
 
 function textOf({ type, text, cache_control, ...extra }: Known<'text'>): Block {
   const { citations, ...others } = extra as { citations?: unknown }
   const known = Array.isArray(citations) ? citations.filter(isProvable) : []
-  return { type, text, ...marker(cache_control), ...some(known.length > 0 ? { ...others, citations: known } : others) }
+  return { type, text, ...keepMarker(cache_control), ...keepExtra(known.length > 0 ? { ...others, citations: known } : others) }
 }
 
 // Sources of providers that prove none are shown without proof, and nobody takes them back so.
@@ -119,7 +118,7 @@ function imageOf(block: Image): Block {
   const { source, cache_control } = block
   if (source.type === 'file') return native(block)
   const url = source.type === 'url' ? source.url : dataUrl(source.media_type, source.data)
-  return { type: 'image', url, ...marker(cache_control) }
+  return { type: 'image', url, ...keepMarker(cache_control) }
 }
 
 /** A document as a file: by its URL, by an id that the provider knows, or whole. One made of blocks has no other form. */
@@ -131,7 +130,7 @@ function documentOf(block: Document): Block {
     type: 'file',
     file: { ...file, ...(title == null ? {} : { filename: title }) },
     ...(citations?.enabled ? { citations: true } : {}),
-    ...marker(cache_control),
+    ...keepMarker(cache_control),
     ...(context == null ? {} : { extra: { context } }),
   }
 }
@@ -167,8 +166,8 @@ export function toolOf(tool: NonNullable<MessagesRequest['tools']>[number]): Too
     ...(description === undefined ? {} : { description }),
     parameters: input_schema,
     ...(strict == null ? {} : { strict }),
-    ...marker(cache_control),
-    ...some(unknownOf(tool, TOOL_FIELDS) ?? {}),
+    ...keepMarker(cache_control),
+    ...keepExtra(readUnknown(tool, TOOL_FIELDS) ?? {}),
   }
 }
 
@@ -232,7 +231,7 @@ const OURS = new Set(Object.keys(MessagesRequest.properties))
 
 /** What only providers of the same speech understand. */
 function extraOf(body: MessagesRequest): Record<string, unknown> {
-  const extra = unknownOf(body, OURS) ?? {}
+  const extra = readUnknown(body, OURS) ?? {}
   const { effort: _, format: __, ...output_config } = body.output_config ?? {}
   if (Object.keys(output_config).length > 0) extra.output_config = output_config
   const { user_id: ___, ...metadata } = body.metadata ?? {}

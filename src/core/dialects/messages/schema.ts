@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
 import { routing } from '../routing.ts'
-import { Anything, CacheControl, dryRun, marked, oneOf, open, optional } from '../schema.ts'
+import { Anything, CacheControl, dryRun, marked } from '../schema.ts'
 
 /** The Messages request as its JSON may look (wire reference M; Anthropic's Messages API). What is not named here is kept untouched. */
 

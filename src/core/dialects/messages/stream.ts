@@ -5,6 +5,8 @@ import type { ReceiptPart, TextPart } from '../../language/part.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
 import { promptEstimate } from '../../tokenizers/prompt.ts'
 import { ruleOfThumb } from '../../tokenizers/rule-of-thumb.ts'
+import type { Heading } from '../dialect.ts'
+import { writeEvents } from '../events.ts'
 import { Content } from './content.ts'
 import { messagesError } from './error.ts'
 import { besidesOf, endedInError, endingOf } from './finish.ts'
@@ -20,13 +22,13 @@ export const PING = event({ type: 'ping' })
  */
 class MessagesStream {
   readonly #call: TextCall
-  readonly #answer: Pick<Answer<'text'>, 'id' | 'model' | 'provider'>
+  readonly #answer: Heading
   readonly #content: Content
   #failed = false
   #tier: string | null = null
   #finish: Extract<TextPart, { type: 'finish' }> | null = null
 
-  constructor(answer: Pick<Answer<'text'>, 'id' | 'model' | 'provider'>, call: TextCall) {
+  constructor(answer: Heading, call: TextCall) {
     this.#answer = answer
     this.#call = call
     this.#content = new Content(call.params.reasoning?.exclude ?? false)
@@ -37,8 +39,14 @@ class MessagesStream {
     return parts.map(part => this.#write(part)).join('')
   }
 
-  /** How the message begins. Clients read the size of the prompt here: the provider's count where it comes first, else an estimate. */
-  async start(parts: TextPart[]): Promise<string> {
+  /** The events of the first batch, behind the one that a message begins with. */
+  async begin(parts: TextPart[]): Promise<string> {
+    return (await this.#start(parts)) + this.write(parts)
+  }
+
+  // Clients read the size of the prompt here: the provider's count where it comes first, else an
+  // estimate.
+  async #start(parts: TextPart[]): Promise<string> {
     for (const part of parts) if (part.type === 'start') this.#tier = part.service_tier
     const counted = parts.find(part => part.type === 'usage')
     const usage = counted ? counted.usage : await expectedUsage(this.#call)
@@ -101,23 +109,15 @@ const events = (steps: Step[]): string => {
   return text
 }
 
-/** The events of an answer, batch by batch. Leaving early leaves the answer early. */
+/** Writes the events of an answer. The first batch tells how the message begins. */
 export function messagesEvents(answer: Answer<'text'>, call: TextCall): AsyncIterator<string> {
   const stream = new MessagesStream(answer, call)
-  let begun = false
-  return {
-    async next() {
-      const step = await answer.parts.next()
-      if (step.done) return { done: true, value: undefined }
-      const start = begun ? '' : await stream.start(step.value)
-      begun = true
-      return { done: false, value: start + stream.write(step.value) }
-    },
-    async return() {
-      await answer.parts.return?.()
-      return { done: true, value: undefined }
-    },
-  }
+  let hasBegun = false
+  return writeEvents(answer, parts => {
+    if (hasBegun) return stream.write(parts)
+    hasBegun = true
+    return stream.begin(parts)
+  })
 }
 
 /** The event of a call that failed after its stream had begun with pings. */

@@ -1,5 +1,5 @@
 import { usdOf } from '../../kernel/money.ts'
-import { outputTokens, type Receipt, type Usage } from '../../language/usage.ts'
+import { outputTokens, type Receipt, searchesIn, type Usage } from '../../language/usage.ts'
 
 const TIERS = ['standard', 'priority', 'batch']
 
@@ -8,7 +8,8 @@ const TIERS = ['standard', 'priority', 'batch']
  * a provider fetched is counted in the content.
  */
 export function countsOf(usage: Usage, web_fetch_requests: number) {
-  const { input, output, web_search_requests } = usage
+  const { input, output } = usage
+  const web_search_requests = searchesIn(usage)
   return {
     input_tokens: input.text + input.audio + input.video,
     cache_creation_input_tokens: input.cache_write + input.cache_write_1h,

@@ -1,29 +1,11 @@
-import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { Kind } from '../../language/work.ts'
-import type { Running } from '../running.ts'
+import type { Line } from '../attempt.ts'
+import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
-import type { Line } from './line.ts'
 import { isWorthFallback } from './summary.ts'
 import { type Begun, type Try, tried } from './try.ts'
-
-/**
- * After how many milliseconds without a first part another endpoint is asked beside this one: as the call says, or when 95 of 100 answers
- * have begun there. Null where none is asked: where nobody wants that, or may, or too little was measured, and for whole answers, of which nobody
- * measures how long they take to begin.
- */
-export function hedgeDelay(
-  { config, traffic: { health } }: InferenceWorld,
-  { call, plan }: Pick<Running<Kind>, 'call' | 'plan'>,
-  endpoint: Endpoint,
-): number | null {
-  const usual = config.routing.hedge
-  if (usual === 'never' || !call.stream || plan.endpoints.length < 2) return null
-  const { hedge = usual } = call.routing
-  if (hedge === false) return null
-  return (hedge === true ? null : hedge.after_ms) ?? health.tail(endpoint)
-}
 
 /**
  * Tries an endpoint and, when it has given nothing for so long, the next in line beside it. Who gives a first meaningful part first is
@@ -31,13 +13,13 @@ export function hedgeDelay(
  */
 export async function raced<K extends Kind>(
   gateway: InferenceWorld,
-  running: Running<K>,
+  step: Step<K>,
   line: Line<K>,
   first: Try,
   delay: number,
 ): Promise<Begun<K> | null> {
-  const race = new Race(gateway, running, line, delay)
-  const [mine, others] = running.cancellation.branches(2)
+  const race = new Race(gateway, step, line, delay)
+  const [mine, others] = step.run.cancellation.branches(2)
   const runner = race.started(first, mine)
   if (!(await race.isLate(runner))) return race.answerOf(await runner.outcome)
   const second = line.next()
@@ -64,14 +46,14 @@ interface Outcome<K extends Kind> {
 
 class Race<K extends Kind> {
   readonly #gateway: InferenceWorld
-  readonly #running: Running<K>
+  readonly #step: Step<K>
   readonly #line: Line<K>
   readonly #delay: number
   readonly #alarm: Alarm
 
-  constructor(gateway: InferenceWorld, running: Running<K>, line: Line<K>, delay: number) {
+  constructor(gateway: InferenceWorld, step: Step<K>, line: Line<K>, delay: number) {
     this.#gateway = gateway
-    this.#running = running
+    this.#step = step
     this.#line = line
     this.#delay = delay
     this.#alarm = new Alarm(delay)
@@ -80,7 +62,7 @@ class Race<K extends Kind> {
   started(one: Try, cancellation: Cancellation): Runner<K> {
     one.cancellation = cancellation
     one.onSent = () => this.#alarm.set()
-    const outcome = tried(this.#gateway, this.#running, one, this.#line.echoes).then(
+    const outcome = tried(this.#gateway, this.#step, one, this.#line.echoes).then(
       begun => ({ one, begun, thrown: null }),
       thrown => ({ one, begun: null, thrown }),
     )
@@ -114,7 +96,7 @@ class Race<K extends Kind> {
 
   // Nothing is left to wait for after our own bug either, and after a request that the other provider of the model would refuse too.
   #isDecided({ one, begun, thrown }: Outcome<K>, other: Try): boolean {
-    if (begun || this.#running.cancellation.reason) return true
+    if (begun || this.#step.run.cancellation.reason) return true
     const error = GatewayError.from(thrown)
     const isRefusal = one.sent !== null && !isWorthFallback(error)
     return error.type === 'server' || (isRefusal && one.endpoint.model === other.endpoint.model)

@@ -8,11 +8,11 @@ import type { Protocol, UpstreamRequest } from '../../protocols/protocol.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { openAnswer } from '../../upstream/answer.ts'
 import { authorize } from '../../upstream/authorize.ts'
-import { type KindOfWork, kinds } from '../kinds.ts'
+import { type KindOfWork, kinds, type Understanding } from '../kinds.ts'
 import { withMedia } from '../media.ts'
 import { withinHold } from '../need.ts'
 import { askedOf } from '../plan/wanted.ts'
-import type { Attempt, Running } from '../running.ts'
+import type { Attempt, Run, Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 
 /** An answer that has begun: from here on nobody else may be asked. */
@@ -35,24 +35,21 @@ export interface Try extends Attempt {
 }
 
 /** Asks one endpoint, and waits for the first meaningful part of its answer. Throws why there is none. */
-export async function tried<K extends Kind>(
-  gateway: InferenceWorld,
-  running: Running<K>,
-  one: Try,
-  echoes: AnswerPart<K>[],
-): Promise<Begun<K>> {
+export async function tried<K extends Kind>(gateway: InferenceWorld, step: Step<K>, one: Try, echoes: AnswerPart<K>[]): Promise<Begun<K>> {
   const { endpoint, cancellation } = one
-  const kind: KindOfWork<K> = kinds[running.kind]
-  const protocol = protocolOf(running.kind, endpoint)
+  const { run } = step
+  const kind: KindOfWork<K> = kinds[run.kind]
+  const protocol = protocolOf(run.kind, endpoint)
   const began = gateway.clock.ticks()
-  const ready = withMedia(gateway, running.media, cancellation, kind, callFor(gateway, running, endpoint, protocol), protocol.takesUrls)
+  const ready = withMedia(gateway, run.media, cancellation, kind, callFor(gateway, step, endpoint, protocol), protocol.takesUrls)
   const call = ready instanceof Promise ? await ready : ready
   const request = protocol.request(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
-  running.attempts.push(one)
+  step.attempts.push(one)
+  gateway.events.publish('attempt.started', one)
   try {
     const { first, rest, sent } = await answered(gateway, one, { kind, protocol, call, request })
-    running.firstPart ??= gateway.clock.ticks()
+    if (run.firstPart === null) firstPart(gateway, run)
     gateway.traffic.health.answered(endpoint, sent, rest !== null)
     return { endpoint, sent, first: echoes.length > 0 ? [...echoes, ...first] : first, rest }
   } catch (thrown) {
@@ -65,6 +62,12 @@ export async function tried<K extends Kind>(
   }
 }
 
+/** The client can be told something. */
+function firstPart(world: InferenceWorld, run: Run): void {
+  run.firstPart = world.clock.ticks()
+  world.events.publish('first.token', run)
+}
+
 function protocolOf<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
   const protocol: Protocol<K> | undefined = protocols[kind][endpoint.protocol]
   if (!protocol) throw new GatewayError('server', 'Internal Server Error')
@@ -74,15 +77,15 @@ function protocolOf<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
 /** The call as its model is asked, with no more output than was set aside for it, in what the endpoint takes of it. */
 function callFor<K extends Kind>(
   gateway: InferenceWorld,
-  { kind, call, plan, hold, isBounded }: Running<K>,
+  { run: { kind }, call, plan, hold, isBounded }: Step<K>,
   endpoint: Endpoint,
   { takesNames }: Protocol<K>,
 ): Work[K]['call'] {
-  const { fitted, withoutNames }: KindOfWork<K> = kinds[kind]
-  const asked = askedOf(plan.models, call, endpoint)
+  const { fitToEndpoint, removeNames }: Understanding<K> = kinds[kind].understanding
+  const asked = plan ? askedOf(plan.models, call, endpoint) : call
   const payable = hold && isBounded ? withinHold(gateway, kind, asked, endpoint, hold) : asked
-  const fitting = fitted(payable, endpoint)
-  return takesNames ? fitting : withoutNames(fitting)
+  const fitting = fitToEndpoint(payable, endpoint)
+  return takesNames ? fitting : removeNames(fitting)
 }
 
 /** What goes out, and how it is spoken. */

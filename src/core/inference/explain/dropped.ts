@@ -5,7 +5,7 @@ import { BYOK_ONLY } from '../byok.ts'
 import { kinds } from '../kinds.ts'
 import { type Dropped, SENTENCES } from '../plan/refusal.ts'
 import { WRONG_ENDPOINT } from '../plan/wishes.ts'
-import { isPayable } from '../running.ts'
+import { isPayable } from '../reserve.ts'
 import type { ExplainedDrop } from './explanation.ts'
 
 /** Ours, not the public list's. */

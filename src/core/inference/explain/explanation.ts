@@ -1,11 +1,10 @@
-import { type SchemaOptions, type Static, type TSchema, Type } from '@sinclair/typebox'
-import { oneOf } from '../../dialects/schema.ts'
+import { type Static, Type } from '@sinclair/typebox'
 import { PERIODS } from '../../kernel/periods.ts'
+import { nullable, oneOf, open } from '../../kernel/schema-builders.ts'
 import { REGIONS } from '../../language/region.ts'
 
 /** What a dry run tells of a call, as its JSON looks. Money in USD, prices in USD per token as decimal texts, times in ISO 8601. */
 
-const nullable = <T extends TSchema>(schema: T, options?: SchemaOptions) => Type.Union([schema, Type.Null()], options)
 const Usd = Type.Number({ minimum: 0, description: 'USD' })
 const Percentiles = Type.Object({ p50: Type.Number(), p75: Type.Number(), p90: Type.Number(), p99: Type.Number() })
 
@@ -103,9 +102,7 @@ export const Explanation = Type.Object({
   requested: Type.Array(Type.String()),
   models: Type.Array(Type.String({ description: 'What the names stand for that were asked for' })),
   strategy: nullable(Type.String()),
-  stages: Type.Array(
-    Type.Object({ type: Type.String(), name: Type.String(), summary: Type.Optional(Type.String()) }, { additionalProperties: true }),
-  ),
+  stages: Type.Array(Type.Object({ type: Type.String(), name: Type.String(), summary: Type.Optional(Type.String()) }, open)),
   endpoints: Type.Array(Endpoint, { description: 'In the order in which they would be tried' }),
   dropped: Type.Array(Dropped),
   set_aside: nullable(Type.Object({ credits: nullable(Usd), byok: nullable(Usd) }), {

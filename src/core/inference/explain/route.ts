@@ -4,7 +4,7 @@ import { usdOf } from '../../kernel/money.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { costOf } from '../../ledger/cost.ts'
 import type { Amounts } from '../../ledger/ledger.ts'
-import { hedgeDelay } from '../attempt/hedge.ts'
+import { hedgeDelay } from '../attempt.ts'
 import { kinds } from '../kinds.ts'
 import { expectedUsage, needOf, withinHold } from '../need.ts'
 import type { Plan } from '../plan.ts'
@@ -43,7 +43,7 @@ export function explainedEndpoint<K extends Kind>(gateway: InferenceWorld, route
     sound_tool_calls: gateway.traffic.health.quality(endpoint),
     session: route.places.has(endpoint.id),
     chance: route.chances.get(endpoint) ?? null,
-    ignored_parameters: kinds[route.kind].ignored(route.call, endpoint),
+    ignored_parameters: kinds[route.kind].understanding.listIgnored(route.call, endpoint),
   }
 }
 
@@ -69,11 +69,11 @@ function estimated<K extends Kind>(gateway: InferenceWorld, route: Route<K>, end
 
 /** How many answers are paid for: what a token of output costs at a price of one. */
 const choicesOf = <K extends Kind>(kind: K, call: Work[K]['call']): number =>
-  Number(kinds[kind].outputRate(call, { prompt: 0n, completion: 1n }))
+  Number(kinds[kind].costing.priceOutputToken(call, { prompt: 0n, completion: 1n }))
 
 /** The tokens of output that one answer may have, and who says so. */
 function outputOf<K extends Kind>(gateway: InferenceWorld, { kind, call, amounts }: Route<K>, endpoint: Endpoint) {
-  const bound = (of: Work[K]['call'], at = endpoint) => kinds[kind].outputBound(of, at)
+  const bound = (of: Work[K]['call'], at = endpoint) => kinds[kind].costing.boundOutput(of, at)
   const asked = bound(call) ?? gateway.config.limits.max_tokens
   const payable = amounts ? (bound(withinHold(gateway, kind, call, endpoint, { amounts })) ?? asked) : asked
   if (payable < asked) return { tokens: payable, bounded_by: 'limit' as const }

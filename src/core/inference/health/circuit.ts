@@ -1,4 +1,4 @@
-import { Tally } from './tally.ts'
+import { Tally } from './measures.ts'
 
 /** When an endpoint rests, and for how long at first. All circuits share them, and they may change. */
 export interface Thresholds {

@@ -3,9 +3,9 @@ import type { Catalog, Endpoint, Model } from '../../catalog/models.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Rule } from '../../policy/rules.ts'
 import { turnsOf } from '../byok.ts'
+import { listUnsupported } from '../kinds/text/understanding.ts'
 import { kinds } from '../kinds.ts'
-import { unsupportedBy } from '../parameters.ts'
-import type { Session } from '../sessions.ts'
+import type { Session } from '../traffic.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { Dropped } from './refusal.ts'
 import { forbidding } from './wishes.ts'
@@ -16,6 +16,8 @@ export interface Held {
   own: OpenedKey[]
   rules: Rule[]
   session: Session | null
+  /** The id of the endpoint that has answered the step before. */
+  at?: string
 }
 
 /** A call for which a router chooses, and what it is held to. */
@@ -50,7 +52,7 @@ export interface Needs {
 /** What a call needs of a model. */
 export function needsOf(call: TextCall): Needs {
   const { tools, params, turns } = call
-  const { text, audio, video } = kinds.text.expectedInput(call)
+  const { text, audio, video } = kinds.text.costing.estimateInput(call)
   const tokens = text + audio + video
   const types = new Set(turns.flatMap(({ blocks }) => blocks.map(({ type }) => type)))
   return {
@@ -118,7 +120,8 @@ function lackingIn({ input_modalities, output_modalities }: Model, { inputs, out
 function missingAt(endpoint: Endpoint, call: TextCall, { room, parameters }: Needs): string | undefined {
   if (endpoint.context_length !== null && room > endpoint.context_length) return 'context_length'
   if (parameters.length === 0) return undefined
-  return unsupportedBy(endpoint, call).some(name => parameters.includes(name)) ? 'require_parameters' : undefined
+  const isMissing = listUnsupported(endpoint, call).some(name => parameters.includes(name))
+  return isMissing ? 'require_parameters' : undefined
 }
 
 function isRuledOut(rules: Rule[], endpoint: Endpoint, excluded: Excluded): boolean {

@@ -21,4 +21,8 @@ export function memoryOf(call: CallBase, router: Router): string {
 }
 
 /** How the router is to choose for the call. */
-export const wishesOf = ({ routing: { routers } }: CallBase, router: AutoRouter): RouterWishes => routers?.[router] ?? {}
+export const wishesOf = ({ plugins }: Pick<CallBase, 'plugins'>, router: AutoRouter): RouterWishes =>
+  (plugins?.[routerPlugin(router)] ?? {}) as RouterWishes
+
+/** The plugin that a router is, by its id. */
+export const routerPlugin = (router: Router): string => `${router}-router`

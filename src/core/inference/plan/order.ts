@@ -1,8 +1,9 @@
 import type { Endpoint } from '../../catalog/models.ts'
+import { sumPrices } from '../../catalog/prices.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences, type SortKey } from '../../language/routing.ts'
 import type { Health } from '../health.ts'
 import type { InferenceWorld } from '../world.ts'
-import { isCalled } from './names.ts'
+import { isCalled } from './wishes.ts'
 
 /** The endpoints that the caller has named first, as they are named. The others stay as they are. */
 export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {
@@ -70,8 +71,8 @@ export function worse({ traffic: { health } }: InferenceWorld, endpoints: Endpoi
 
 export const NOBODY = new Set<Endpoint>()
 
-/** A token read and a token written, in atto-dollars. Null where nobody knows. */
-const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(prices.prompt + prices.completion) : null)
+/** A token read and a token written, or one unit, in atto-dollars. Null where it is unknown. */
+const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(sumPrices(prices)) : null)
 
 /**
  * The same endpoints, with those put behind that miss a preferred throughput or latency, and behind them those that rest, the

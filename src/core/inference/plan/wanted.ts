@@ -1,14 +1,16 @@
 import type { Endpoint, Model } from '../../catalog/models.ts'
+import { routerModelCalled } from '../../catalog/routers.ts'
 import { own } from '../../kernel/json.ts'
-import type { SortKey } from '../../language/routing.ts'
+import type { TextCall } from '../../language/call.ts'
+import type { Router, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { kinds } from '../kinds.ts'
+import { withPlugins } from '../plugin.ts'
 import type { Stage, Strategy } from '../routing-metadata.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { Held } from './choices.ts'
-import type { Chosen } from './chosen.ts'
+import { type Chosen, routerPlugin } from './chosen.ts'
 import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
-import { chosenBy, type Route, routeOf } from './routers.ts'
 
 /** The models that a call is for, in the order in which they are tried, and how they were found. */
 export interface Wanted<K extends Kind> {
@@ -61,13 +63,20 @@ function modelsChosen<K extends Kind>(
 ): WantedModel<K>[] {
   const { slug, variant, shown } = route
   const sort = own(SORTS, variant)
-  if (variant !== '' && !sort && !kinds[kind].variantsOf(shown).includes(variant)) throw unknownModel(gateway.catalog, slug)
+  const isKnown = sort || kinds[kind].understanding.listVariants(shown).includes(variant)
+  if (variant !== '' && !isKnown) throw unknownModel(gateway.catalog, slug)
   const choice = route.router + (sort ? '' : variant)
   if (choices.has(choice)) return []
-  const asked = kinds[kind].asked(call, variant)
+  const asked = effectiveCall(gateway, kind, call, variant)
   const chosen = chosenBy(gateway, kind, route, asked, held)
   choices.set(choice, chosen)
   return chosen.models.map(model => ({ model, sort, asked, route }))
+}
+
+/** The call as a model is asked by this variant of its name, with what plugins add to it. */
+function effectiveCall<K extends Kind>(world: InferenceWorld, kind: K, call: Work[K]['call'], variant: string): Work[K]['call'] {
+  const asked = kinds[kind].understanding.applyVariant(call, variant)
+  return asked.plugins ? withPlugins(world, asked) : asked
 }
 
 /** The call as the endpoint is asked. */
@@ -81,17 +90,18 @@ export const routeTo = (models: WantedModel<Kind>[], endpoint: Endpoint | null):
 /** Variants that are a way of sorting (wire reference K.4). */
 const SORTS: Record<string, SortKey> = { ':nitro': 'throughput', ':floor': 'price', ':exacto': 'exacto' }
 
-function modelMeant<K extends Kind>({ catalog }: InferenceWorld, kind: K, call: Work[K]['call'], slug: string): WantedModel<K> {
+function modelMeant<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], slug: string): WantedModel<K> {
+  const { catalog } = gateway
   const { base, variant } = catalog.models.has(slug) ? { base: slug, variant: '' } : parted(slug)
   const model = catalog.models.get(base)
   if (!model) throw unknownModel(catalog, slug)
-  const { isGivenBy, gives, variantsOf, asked } = kinds[kind]
+  const { isGivenBy, gives, understanding } = kinds[kind]
   if (!isGivenBy(model.output_modalities)) throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
   const sort = own(SORTS, variant)
-  const variants = variantsOf(model)
+  const variants = understanding.listVariants(model)
   if (variant !== '' && !sort && !variants.includes(variant))
     throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
-  return { model, sort, asked: asked(call, variant) }
+  return { model, sort, asked: effectiveCall(gateway, kind, call, variant) }
 }
 
 /** The name of a model, and what stands behind it. */
@@ -109,3 +119,37 @@ function strategyOf(gateway: InferenceWorld, slug: string): Strategy {
   const name = catalog.models.has(slug) ? slug : parted(slug).base
   return catalog.models.get(name)?.id !== name ? 'alias' : 'direct'
 }
+
+/** A router as a slug asks for it, and the variant behind it: that is one of whatever it chooses. */
+export interface Route {
+  slug: string
+  router: Router
+  variant: string
+  /** The router as a model. */
+  shown: Model
+}
+
+/** The router that is called so. A model of the catalogue goes before a router of its name. */
+export function routeOf({ catalog, config }: InferenceWorld, slug: string): Route | undefined {
+  if (catalog.models.has(slug)) return undefined
+  const at = slug.indexOf(':')
+  const name = at === -1 ? slug : slug.slice(0, at)
+  const shown = routerModelCalled(config, name)
+  return shown?.router && { slug, router: shown.router, variant: slug.slice(name.length), shown }
+}
+
+/** What a router chooses for a call. Throws 400 for another kind of work than text. */
+export function chosenBy<K extends Kind>(
+  gateway: InferenceWorld,
+  kind: K,
+  { slug, router }: Route,
+  call: Work[K]['call'],
+  held: Held,
+): Chosen {
+  if (!isText(call)) throw wrongEndpoint(slug, `gives text, not ${kinds[kind].gives}`)
+  const plugin = gateway.plugins.find(({ id }) => id === routerPlugin(router))
+  if (!plugin?.choose) throw unknownModel(gateway.catalog, slug)
+  return plugin.choose(gateway, { ...held, call })
+}
+
+const isText = (call: Work[Kind]['call']): call is TextCall => call.kind === 'text'

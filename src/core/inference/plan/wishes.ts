@@ -1,12 +1,11 @@
 import type { Endpoint, Model } from '../../catalog/models.ts'
 import type { Prices } from '../../catalog/prices.ts'
-import { attosOfUsd, attosPerToken } from '../../kernel/money.ts'
+import { attosOfUsd, attosPerToken, larger } from '../../kernel/money.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { protocols } from '../../protocols/registry.ts'
 import { LARGEST_PICTURE } from '../../tokenizers/prompt.ts'
 import { kinds } from '../kinds.ts'
-import { isCalled } from './names.ts'
 
 /** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
 type Wish = (endpoint: Endpoint, call: CallBase, model: Model) => string | true
@@ -24,7 +23,7 @@ export function forbidding<K extends Kind>(endpoint: Endpoint, model: Model, kin
     const verdict = wish(endpoint, call, model)
     if (verdict !== true) return verdict
   }
-  const verdict = kinds[kind].serves(call, endpoint)
+  const verdict = kinds[kind].understanding.serves(call, endpoint)
   return verdict === true ? undefined : verdict
 }
 
@@ -69,5 +68,13 @@ function withinPrice({ prices }: Endpoint, { routing: { max_price } }: CallBase,
   return isTooDear ? 'max_price' : true
 }
 
-/** What the largest picture costs, in atto-dollars. */
-const pictureOf = ({ image, prompt }: Prices): bigint => BigInt(LARGEST_PICTURE) * (image ?? prompt)
+/** What the largest picture costs, by its tokens or by the piece, in atto-dollars. */
+const pictureOf = ({ image, prompt, per_input_image }: Prices): bigint =>
+  larger(BigInt(LARGEST_PICTURE) * (image ?? prompt), per_input_image)
+
+/** Whether an endpoint goes by this name: its provider's slug, or that with its region or its quantization (wire reference C.3). */
+export function isCalled({ provider: { slug }, region, quantization }: Endpoint, name: string): boolean {
+  if (!name.startsWith(slug)) return false
+  const suffix = name.slice(slug.length)
+  return suffix === '' || suffix === `/${region}` || suffix === `/${quantization}`
+}

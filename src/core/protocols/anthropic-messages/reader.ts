@@ -1,17 +1,26 @@
-import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import type { Endpoint } from '../../catalog/models.ts'
+import { isObject, type Json, member, objects, own, parseObject, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { TextPart } from '../../language/part.ts'
+import type { FinishReason, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { Garbage, MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
+import { answeredBy } from '../json-answer.ts'
+import { isNative } from '../native.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { ownId, type ToolNames } from '../tool-names.ts'
-import { annotationOf } from './citations.ts'
+import { Garbage, isWebAddress, MOST_CALLS, MOST_HELD, MOST_OPEN, urlCitation } from '../reader.ts'
+import { ownId, type ToolNames } from '../tools.ts'
 import { failureInside } from './failure.ts'
-import { finishReason } from './finish.ts'
-import { namesOf } from './names.ts'
-import { REASONING_FORMAT } from './thinking.ts'
+import { NATIVE, namesOf, REASONING_FORMAT } from './messages.ts'
+import { answerToolOf } from './request.ts'
 import { merged, usageOf } from './usage.ts'
+
+/** The parts of a whole message: it is read as events that say everything. */
+export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
+  if (!isObject(body)) throw unreadable()
+  if (isObject(body.error)) throw failureInside(body.error)
+  if (!Array.isArray(body.content)) throw unreadable()
+  return answeredBy(answerToolOf(call, endpoint), new MessageReader(call).message(body))
+}
 
 /** A block of the answer that has begun. `block` counts them over the whole answer. */
 type Open = { block: number } & (
@@ -269,8 +278,8 @@ export class MessageReader implements Reader<TextPart> {
     if (input !== '') whole.input = parseObject(input) ?? {}
     if (content !== null) whole.content = content
     // Others have no word for a summary of the conversation, but the model goes on from it: it is part of what it said.
-    if (whole.type === 'compaction' && this.#call.dialect !== 'messages') this.#say(block, text(whole.content) ?? '')
-    else this.#parts.push({ type: 'other', choice, dialect: 'messages', value: whole })
+    if (whole.type === 'compaction' && !isNative(this.#call, NATIVE)) this.#say(block, text(whole.content) ?? '')
+    else this.#parts.push({ type: 'other', choice, dialect: NATIVE, value: whole })
   }
 
   #messageDelta(event: Json): void {
@@ -315,3 +324,34 @@ export class MessageReader implements Reader<TextPart> {
 const WHOLE = -1
 
 const numberOf = ({ index }: Json): number => (typeof index === 'number' ? index : 0)
+
+const REASONS: Record<string, FinishReason> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  tool_use: 'tool_calls',
+  refusal: 'content_filter',
+  // The provider's own tools paused, or the conversation was summed up: the native reason tells that one may go on.
+  pause_turn: 'stop',
+  compaction: 'stop',
+}
+
+/** Why the model stopped, in our words. A reason that nobody knows is a stop: the provider's own word stays beside it. */
+export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'
+
+/** Where in the answer the cited words stand, in characters. The end is not known while they are still being written. */
+interface Place {
+  start: number
+  end: number | null
+}
+
+/**
+ * A citation as the chat API shows it or null for a place in a document.
+ */
+function annotationOf(citation: Json, { start, end }: Place): unknown {
+  const url = text(citation.type === 'search_result_location' ? citation.source : citation.url)
+  if (url === null || !isWebAddress(url)) return null
+  const place = end === null ? {} : { start_index: start, end_index: end }
+  return urlCitation(url, { title: text(citation.title), content: text(citation.cited_text), ...place })
+}

@@ -1,17 +1,17 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
-import { isObject, type Json } from '../../kernel/json.ts'
+import { isObject, type Json, member, objects, own, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
+import type { Block } from '../../language/message.ts'
+import type { Tool } from '../../language/tool.ts'
 import { begunByUser, type Conversation, conversationOf } from '../conversation.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
-import { betasOf } from './betas.ts'
-import { atTheEnd, withinFour } from './cache-markers.ts'
-import { capabilitiesOf } from './capabilities.ts'
-import { Content } from './content.ts'
-import { type Format, formatOf } from './format.ts'
-import { namesOf } from './names.ts'
-import { samplingOf } from './sampling.ts'
-import { type Thinking, thinkingOf } from './thinking.ts'
+import { answerToolName, ONLY_JSON } from '../json-answer.ts'
+import { isNative, readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
+import { BETA_OF_PARAMETER, BETA_OF_TOOL, capabilitiesOf, isAnthropic, KNOWN_BETAS, VERTEX } from './capabilities.data.ts'
+import { Content, messagesOf, NATIVE, namesOf, systemOf } from './messages.ts'
+import { closedSchema, inputSchema, isClosable } from './schema.ts'
+import { samplingOf, type Thinking, thinkingOf } from './thinking.ts'
 import { isForcing, toolingOf } from './tools.ts'
 
 const VERSION = '2023-06-01'
@@ -49,7 +49,7 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const isBarred = isPrefilled || format.by === 'tool' || isForcing(call.params.tool_choice)
   const thinking = thinkingOf(call, endpoint, conversation, isBarred)
   return withinFour({
-    ...withoutForeign(forwarded(call, 'messages')),
+    ...withoutForeign(readExtra(call, NATIVE)),
     ...thoughtful(thinking),
     ...outputConfig(call, thinking, format),
     ...systemOf(conversation, content, format),
@@ -77,41 +77,25 @@ function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
 
 const thoughtful = ({ thinking, max_tokens }: Thinking): Json => ({ max_tokens, ...(thinking ? { thinking } : {}) })
 
-function outputConfig({ dialect, extra }: TextCall, { effort }: Thinking, format: Format): Json {
-  const config: Json = dialect === 'messages' && isObject(extra.output_config) ? { ...extra.output_config } : {}
+function outputConfig(call: TextCall, { effort }: Thinking, format: Format): Json {
+  const config: Json = { ...readOwn(call, 'output_config') }
   if (effort !== undefined) config.effort = effort
   if (format.by === 'schema') config.format = { type: 'json_schema', schema: format.schema }
   return Object.keys(config).length > 0 ? { output_config: config } : {}
 }
 
-function systemOf({ system }: Conversation, content: Content, format: Format): Json {
-  const blocks = content.of(system)
-  if (format.by === 'words') blocks.push({ type: 'text', text: format.words })
-  return blocks.length > 0 ? { system: plainly(blocks) } : {}
+/** Returns a parameter of this API that a client of its own dialect sent; empty without one. */
+function readOwn(call: TextCall, name: string): Json {
+  return isNative(call, NATIVE) ? member(call.extra, name) : {}
 }
 
-function messagesOf({ messages }: Conversation, content: Content, isPrefilled: boolean): Json[] {
-  const said = messages.map(({ role, blocks }) => ({ role, content: content.of(blocks) })).filter(({ content }) => content.length > 0)
-  const last = said.at(-1)?.content.at(-1)
-  // What ends in white space is refused as a beginning.
-  if (isPrefilled && typeof last?.text === 'string') last.text = last.text.trimEnd()
-  return said.map(({ role, content }) => ({ role, content: plainly(content) }))
-}
-
-// A single plain text goes as a string, as people write it.
-function plainly(blocks: Json[]): string | Json[] {
-  const [only] = blocks
-  return blocks.length === 1 && only?.type === 'text' && typeof only.text === 'string' && Object.keys(only).length === 2
-    ? only.text
-    : blocks
-}
-
-function others({ params, user, stream, extra, dialect }: TextCall): Json {
+function others(call: TextCall): Json {
+  const { params, user, stream } = call
   const said: Json = {}
   const stop = params.stop?.filter(sequence => sequence.trim() !== '') ?? []
   const tier = TIERS.get(params.service_tier ?? '')
   if (stop.length > 0) said.stop_sequences = stop
-  if (user !== null) said.metadata = { ...(dialect === 'messages' && isObject(extra.metadata) ? extra.metadata : {}), user_id: user }
+  if (user !== null) said.metadata = { ...readOwn(call, 'metadata'), user_id: user }
   if (tier !== undefined) said.service_tier = tier
   if (params.cache_control) said.cache_control = params.cache_control
   if (stream) said.stream = true
@@ -126,3 +110,121 @@ const TIERS = new Map([
   ['standard', 'standard_only'],
   ['standard_only', 'standard_only'],
 ])
+
+/** How the model is held to the form that the answer must have. */
+export type Format =
+  /** Not at all: any words will do. */
+  | { by: 'nothing' }
+  /** By itself. */
+  | { by: 'schema'; schema: Json }
+  /** By a tool that it must call, whose input is the answer. */
+  | { by: 'tool'; tool: { name: string; description: string; input_schema: Json } }
+  /** By being told, where neither can be done. */
+  | { by: 'words'; words: string }
+
+/** The form for this call at this endpoint. */
+function formatOf(call: TextCall, endpoint: Endpoint): Format {
+  const format: Json = call.params.response_format ?? { type: 'text' }
+  const wanted = isObject(format.json_schema) ? format.json_schema : {}
+  if (format.type !== 'json_schema' && format.type !== 'json_object') return { by: 'nothing' }
+  const { schemas, forcedTools } = capabilitiesOf(endpoint)
+  const schema = isObject(wanted.schema) ? wanted.schema : null
+  if (schema && schemas && (!forcedTools || (endpoint.protocol !== VERTEX && isClosable(schema)))) return bySchema(schema, call)
+  return forcedTools ? byTool(schema, text(wanted.description), call) : { by: 'words', words: ONLY_JSON }
+}
+
+// Whoever speaks this API has written the schema for it.
+const bySchema = (schema: Json, call: TextCall): Format => ({
+  by: 'schema',
+  schema: isNative(call, NATIVE) ? schema : closedSchema(schema),
+})
+
+const byTool = (schema: Json | null, description: string | null, call: TextCall): Format => ({
+  by: 'tool',
+  tool: {
+    name: answerToolName(call),
+    description: description ?? 'Respond with a JSON object.',
+    input_schema: schema ? inputSchema(schema) : { type: 'object', additionalProperties: true },
+  },
+})
+
+/** The tool whose input is the answer to this call, if it is asked for that way. */
+export function answerToolOf(call: TextCall, endpoint: Endpoint): string | null {
+  const format = formatOf(call, endpoint)
+  return format.by === 'tool' ? format.tool.name : null
+}
+
+/** A request may mark this many places. */
+const MOST_MARKERS = 4
+
+/**
+ * Leaves at most four cache markers in a request: the automatic one goes first, then the earliest, because the later ones cover
+ * what stands before them. Changes the body, whose blocks are its own.
+ */
+function withinFour(body: Json): Json {
+  const marked = [...objects(body.tools), ...blocksOf(body.system), ...objects(body.messages).flatMap(({ content }) => blocksOf(content))]
+    .flatMap(block => [...blocksOf(block.type === 'tool_result' ? block.content : undefined), block])
+    .filter(block => isObject(block.cache_control))
+  if (marked.length + (body.cache_control === undefined ? 0 : 1) > MOST_MARKERS) delete body.cache_control
+  for (const block of marked.slice(0, Math.max(marked.length - MOST_MARKERS, 0))) delete block.cache_control
+  return body
+}
+
+const blocksOf = (content: unknown): Json[] => objects(content)
+
+/**
+ * The automatic marker as one on the last block, which is what it stands for, for hosts that know no other. Changes the body,
+ * whose blocks are its own.
+ */
+function atTheEnd({ cache_control, ...body }: Json): Json {
+  const last = objects(body.messages).at(-1)
+  if (cache_control === undefined || !last) return body
+  if (typeof last.content === 'string') last.content = [{ type: 'text', text: last.content }]
+  const block = blocksOf(last.content).at(-1)
+  if (block && !isThinking(block)) block.cache_control ??= cache_control
+  return body
+}
+
+const isThinking = ({ type }: Json): boolean => type === 'thinking' || type === 'redacted_thinking'
+
+const FILES = 'files-api-2025-04-14'
+const COMPACTION = 'compact-2026-01-12'
+const TASK_BUDGETS = 'task-budgets-2026-03-13'
+const WELL_FORMED = /^[a-z0-9][a-z0-9-]{0,63}$/
+
+/**
+ * The features to ask for by header: the caller's, and those that the call has need of whether its caller knew it or not, as far
+ * as this host knows them.
+ */
+function betasOf(call: TextCall, endpoint: Endpoint): string[] {
+  const wanted = new Set([...call.betas.filter(beta => WELL_FORMED.test(beta)), ...needed(call)])
+  return isAnthropic(endpoint) ? [...wanted] : [...wanted].filter(beta => KNOWN_BETAS.has(beta))
+}
+
+function needed(call: TextCall): string[] {
+  const betas = call.tools.flatMap(tool => betasOfTool(tool))
+  if (call.turns.some(turn => turn.blocks.some(isKeptFile))) betas.push(FILES)
+  return isNative(call, NATIVE) ? [...betas, ...neededByParameters(call)] : betas
+}
+
+function betasOfTool(tool: Tool): string[] {
+  if (tool.type !== 'other' || !isNative(tool, NATIVE) || !isObject(tool.value)) return []
+  const beta = own(BETA_OF_TOOL, tool.value.type)
+  return beta === undefined ? [] : [beta]
+}
+
+// A picture that the provider keeps is a block of this API's own.
+function isKeptFile(block: Block): boolean {
+  if (block.type === 'file') return block.file.file_id !== undefined
+  return block.type === 'other' && isObject(block.value) && member(block.value, 'source').type === 'file'
+}
+
+function neededByParameters({ extra }: TextCall): string[] {
+  const betas = Object.entries(BETA_OF_PARAMETER).flatMap(([name, beta]) => (isSaid(extra[name]) ? [beta] : []))
+  const edits = objects(member(extra, 'context_management').edits)
+  if (edits.some(edit => edit.type === 'compact_20260112')) betas.push(COMPACTION)
+  if (member(extra, 'output_config').task_budget != null) betas.push(TASK_BUDGETS)
+  return betas
+}
+
+const isSaid = (value: unknown): boolean => value != null && value !== 'standard' && !(Array.isArray(value) && value.length === 0)

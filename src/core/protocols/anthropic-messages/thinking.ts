@@ -1,16 +1,12 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Json } from '../../kernel/json.ts'
-import { text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { Reasoning } from '../../language/params.ts'
+import type { Params, Reasoning } from '../../language/params.ts'
 import type { Conversation, Message } from '../conversation.ts'
-import { budgetOf, effortOf, ownDetails } from '../reasoning.ts'
-import type { Capabilities } from './capabilities.data.ts'
-import { capabilitiesOf, ceilingOf, outputBound } from './capabilities.ts'
-
-/** Whose thinking this is, in `reasoning_details`: what is signed by Claude is taken back by Claude, wherever it runs. */
-export const REASONING_FORMAT = 'anthropic-claude-v1'
-const FORMATS = [REASONING_FORMAT]
+import { isNative } from '../native.ts'
+import { budgetOf, effortOf } from '../reasoning.ts'
+import { type Capabilities, capabilitiesOf, STRANGER } from './capabilities.data.ts'
+import { NATIVE, thinkingBlocks } from './messages.ts'
 
 /** How the model is to think, as the request says it. */
 export interface Thinking {
@@ -38,13 +34,17 @@ export function thinkingOf(call: TextCall, endpoint: Endpoint, conversation: Con
 }
 
 // Who speaks this API and names no effort means the model's own.
-const isDefault = ({ dialect, params: { reasoning } }: TextCall): boolean =>
-  dialect === 'messages' && reasoning?.effort === undefined && reasoning?.max_tokens === undefined
+function isDefault(call: TextCall): boolean {
+  const { effort, max_tokens } = call.params.reasoning ?? {}
+  return isNative(call, NATIVE) && effort === undefined && max_tokens === undefined
+}
 
 // And who names no display there means the model's own. Everybody else wants to see what was thought.
-function shown({ dialect, params: { reasoning } }: TextCall): Json {
+function shown(call: TextCall): Json {
+  const { reasoning } = call.params
   if (reasoning?.exclude) return { display: 'omitted' }
-  return dialect === 'messages' && reasoning?.summary === undefined ? {} : { display: 'summarized' }
+  const isLeftToTheModel = isNative(call, NATIVE) && reasoning?.summary === undefined
+  return isLeftToTheModel ? {} : { display: 'summarized' }
 }
 
 const isBudgeted = ({ thinking }: Capabilities, { max_tokens }: Reasoning): boolean =>
@@ -96,11 +96,22 @@ function lostItsThinking({ messages }: Conversation): boolean {
 
 const isResults = ({ blocks }: Message): boolean => blocks.every(block => block.type === 'tool-result')
 
-/** The thinking as it was given, for the model that gave it: its signatures are checked. Other models' thinking is left out. */
-export const thinkingBlocks = (details: Parameters<typeof ownDetails>[0]): Json[] => ownDetails(details, FORMATS).flatMap(thinkingBlock)
+/** The most output tokens of one answer there: the catalogue's number, else the model's own. Undefined for a model that nobody knows. */
+function ceilingOf(endpoint: Endpoint): number | undefined {
+  const capabilities = capabilitiesOf(endpoint)
+  return endpoint.max_completion_tokens ?? (capabilities === STRANGER ? undefined : capabilities.maxOutput)
+}
 
-function thinkingBlock(detail: Json): Json[] {
-  if (detail.type === 'reasoning.encrypted' && typeof detail.data === 'string') return [{ type: 'redacted_thinking', data: detail.data }]
-  if (detail.type !== 'reasoning.text' || typeof detail.signature !== 'string' || detail.signature === '') return []
-  return [{ type: 'thinking', thinking: text(detail.text) ?? '', signature: detail.signature }]
+/** What is sent as `max_tokens`, which this API insists on: the caller's bound, else as much as the model gives. */
+const outputBound = (max_tokens: number | undefined, endpoint: Endpoint): number =>
+  max_tokens ?? endpoint.max_completion_tokens ?? capabilitiesOf(endpoint).maxOutput
+
+/** How the words are chosen, as far as the model leaves that to the caller: not at all while it thinks, and 1 is the hottest. */
+export function samplingOf({ temperature, top_p, top_k }: Params, { sampling }: Capabilities, { thinking }: Thinking): Json {
+  if (sampling === 'none' || (thinking && thinking.type !== 'disabled')) return {}
+  const said: Json = {}
+  if (temperature !== undefined) said.temperature = Math.min(Math.max(temperature, 0), 1)
+  if (top_p !== undefined && !(sampling === 'either' && temperature !== undefined)) said.top_p = top_p
+  if (top_k !== undefined) said.top_k = top_k
+  return said
 }

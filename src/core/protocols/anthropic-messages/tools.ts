@@ -2,17 +2,16 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
-import { type FunctionTool, foreignTool } from '../foreign.ts'
+import { type FunctionTool, foreignTool, isNative } from '../native.ts'
 import { searchesBy } from '../protocol.ts'
-import type { ToolNames } from '../tool-names.ts'
-import { isAnthropic } from './betas.ts'
-import { capabilitiesOf } from './capabilities.ts'
-import type { Format } from './format.ts'
-import { VERTEX } from './hosting.ts'
+import type { ToolNames } from '../tools.ts'
+import { capabilitiesOf, isAnthropic, VERTEX } from './capabilities.data.ts'
+import { NATIVE } from './messages.ts'
+import type { Format } from './request.ts'
 import { inputSchema } from './schema.ts'
 
 /** What the request says of tools. */
-export interface Tooling {
+interface Tooling {
   tools?: Json[]
   tool_choice?: Json
 }
@@ -40,7 +39,7 @@ const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) ||
 function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] {
   if (tool.type === 'function') return [definitionOf(tool, call, endpoint, names)]
   const value = isObject(tool.value) ? tool.value : {}
-  if (tool.dialect === 'messages') return [{ ...value }]
+  if (isNative(tool, NATIVE)) return [{ ...value }]
   if (isWebSearch(value) && searchesItself(endpoint)) return [webSearch(value)]
   throw foreignTool(value, at)
 }
@@ -48,7 +47,7 @@ function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoin
 function definitionOf(tool: FunctionTool, call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
   const { name, description, parameters, strict, cache_control, extra } = tool
   return {
-    ...(call.dialect === 'messages' ? extra : {}),
+    ...(isNative(call, NATIVE) ? extra : {}),
     name: names.sent(name),
     ...(description ? { description } : {}),
     input_schema: inputSchema(parameters),

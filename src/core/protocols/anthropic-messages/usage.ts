@@ -1,4 +1,5 @@
 import { count, countWithin, isObject, type Json, member, objects } from '../../kernel/json.ts'
+import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
@@ -16,7 +17,7 @@ export function usageOf(given: unknown): Usage | undefined {
     input,
     output: { text: whole - reasoning, reasoning, audio: 0, image: 0 },
     prediction: null,
-    web_search_requests: count(member(given, 'server_tool_use').web_search_requests) ?? null,
+    ...readUnits({ search: member(given, 'server_tool_use').web_search_requests }),
   }
 }
 

@@ -1,5 +1,5 @@
 import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
-import { isWebAddress, urlCitation } from '../citations.ts'
+import { isWebAddress, urlCitation } from '../reader.ts'
 
 /** Where in the answer the words stand that rest on a source, in characters. */
 export interface Place {

@@ -1,19 +1,29 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { joinedBase64 } from '../../kernel/data-url.ts'
-import { count, isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { count, isObject, type Json, member, objects, own, parseObject, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { TextPart } from '../../language/part.ts'
+import type { FinishReason, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { MOST_CALLS, MOST_HELD, MOST_OPEN } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
+import { answeredBy } from '../json-answer.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { ownId, type ToolNames } from '../tool-names.ts'
+import { MOST_CALLS, MOST_HELD, MOST_OPEN } from '../reader.ts'
+import { ownId, type ToolNames } from '../tools.ts'
+import { familyOf } from './capabilities.data.ts'
 import { annotationOf, citationOf, type Place } from './citations.ts'
 import { failureInside, isFailure } from './failure.ts'
-import { familyOf } from './families.ts'
-import { finishReason } from './finish.ts'
-import { namesOf } from './names.ts'
+import { namesOf } from './messages.ts'
+import { answerToolOf } from './request.ts'
 import { usageOf } from './usage.ts'
+
+/** The parts of a whole answer of `Converse`. Throws what an error in its place means. */
+export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
+  if (!isObject(body)) throw unreadable()
+  if (!isAnswer(body)) throw typeof body.__type === 'string' ? failureInside(body.__type, { message: text(body.message) }) : unreadable()
+  return answeredBy(answerToolOf(call, endpoint), new ConverseReader(call, endpoint).message(body))
+}
+
+const isAnswer = (body: Json): boolean => Array.isArray(member(member(body, 'output'), 'message').content)
 
 /** A block that has begun and needs remembering: a call, or something that is given only when it is whole. */
 type Open =
@@ -254,3 +264,18 @@ const sequenceOf = (fields: Json): string | null => text(fields.stop_sequence) ?
 
 // Whatever JSON it is, as a stream gives it: a model may well say an object in quotes.
 const wholeInput = (given: unknown): string => (given == null || given === '' ? '' : JSON.stringify(given))
+
+const REASONS: Record<string, FinishReason> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  tool_use: 'tool_calls',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  content_filtered: 'content_filter',
+  guardrail_intervened: 'content_filter',
+  malformed_model_output: 'error',
+  malformed_tool_use: 'error',
+}
+
+/** Why the model stopped, in our words. A reason that nobody knows is a stop: Bedrock's own word stays beside it. */
+export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'

@@ -14,7 +14,6 @@ export function usageOf(given: unknown): Usage | undefined {
     input: { text, cache_read: count(given.cacheReadInputTokens) ?? 0, ...writtenOf(given), audio: 0, video: 0 },
     output: { text: output, reasoning: 0, audio: 0, image: 0 },
     prediction: null,
-    web_search_requests: null,
   }
 }
 

@@ -1,9 +1,11 @@
+import { invalid } from '../../errors.ts'
+import { dataUrl, isDataUrl, textOf } from '../../kernel/data-url.ts'
 import { parseObject } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import type { Block, Turn } from '../../language/message.ts'
 import { conversationOf, type ToolResult } from '../conversation.ts'
-import { foreignContent } from '../foreign.ts'
-import { inputJson } from '../tool-input.ts'
-import type { ToolNames } from '../tool-names.ts'
+import { foreignContent } from '../native.ts'
+import { inputJson, type NameRules, ToolNames } from '../tools.ts'
 
 type Message = Record<string, unknown> & { role: string }
 type Part = Record<string, unknown>
@@ -80,3 +82,26 @@ function spoken(block: Block | ToolResult): string[] {
   if (block.type === 'tool-call' || block.type === 'reasoning') return []
   throw foreignContent(block)
 }
+
+type File = Extract<Block, { type: 'file' }>['file']
+
+/** The documents that the answer may cite: what the caller named as such, and the files of the conversation that are text. */
+export function documentsOf({ turns, extra: { documents: given } }: TextCall): unknown[] {
+  const files = turns.flatMap(({ blocks }) => blocks).filter(block => block.type === 'file')
+  return [...(Array.isArray(given) ? given : []), ...files.map(({ file }) => documentOf(file))]
+}
+
+// Cohere reads words only: what the picture of a page says it cannot know.
+function documentOf({ filename, file_data }: File) {
+  const file = file_data !== undefined && isDataUrl(file_data) ? dataUrl(file_data, 'file_data') : undefined
+  if (!file || !TEXTUAL.test(file.media_type)) throw invalid('file: expected a file of text for this model’s provider', 'file')
+  return { data: { ...(filename === undefined ? {} : { title: filename }), text: textOf(file) } }
+}
+
+const TEXTUAL = /^text\/|[/+](json|xml|yaml)$/
+
+/** Letters, digits and `_`, no digit first (https://docs.cohere.com/v1/reference/chat, `tools.name`). */
+const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_]/g, badStart: /^[0-9]/, longest: 64 }
+
+/** The names of the call's tools, there and back. */
+export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, RULES)

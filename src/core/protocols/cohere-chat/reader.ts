@@ -1,16 +1,21 @@
-import { isObject, type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { count, isObject, type Json, member, objects, own, parseObject, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { TextPart } from '../../language/part.ts'
-import { Garbage, MOST_CALLS } from '../bounds.ts'
-import { failureOf } from '../failure.ts'
+import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
+import { failureOf, unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { inputText } from '../tool-input.ts'
-import { ownId, type ToolNames } from '../tool-names.ts'
-import { annotationsOf } from './citations.ts'
-import { finishReason } from './finish.ts'
-import { logprobsOf } from './logprobs.ts'
-import { namesOf } from './names.ts'
+import { Garbage, isWebAddress, MOST_CALLS, urlCitation } from '../reader.ts'
+import { inputText, ownId, type ToolNames } from '../tools.ts'
+import { namesOf } from './messages.ts'
 import { usageOf } from './usage.ts'
+
+/** The parts of a whole answer. */
+export function parts(body: unknown, call: TextCall): TextPart[] {
+  if (!isObject(body)) throw unreadable()
+  // An error has a sentence where an answer has a message.
+  if (typeof body.message === 'string') throw failureOf(502, { code: undefined, message: body.message })
+  if (!isObject(body.message)) throw unreadable()
+  return new EventReader(call).whole(body, body.message)
+}
 
 interface ToolCall {
   index: number
@@ -161,3 +166,55 @@ function callIn({ tool_calls: given }: Json): Json {
   if (isObject(given)) return given
   return objects(given)[0] ?? {}
 }
+
+/**
+ * A citation in the chat API's form, once for each of its sources. The chat API knows sources on the web only: what cites a
+ * document without an address has no form there, and is left out.
+ */
+function annotationsOf(citation: Json): Json[] {
+  if (citation.type === 'PLAN' || citation.type === 'THINKING_CONTENT') return []
+  return objects(citation.sources).flatMap(source => {
+    const document = isObject(source.document) ? source.document : member(source, 'tool_output')
+    const url = text(document.url)
+    if (url === null || !isWebAddress(url) || !URL.canParse(url)) return []
+    return [urlCitation(url, { title: text(document.title) ?? url, ...placeOf(citation) })]
+  })
+}
+
+/** Where in the text it stands. */
+function placeOf({ start, end }: Json): Json {
+  const start_index = count(start)
+  const end_index = count(end)
+  return start_index === undefined || end_index === undefined ? {} : { start_index, end_index }
+}
+
+/**
+ * Cohere's logprobs in OpenAI's shape. It gives them for pieces of text, and what a piece of several tokens has is the sum of
+ * theirs. The next likely tokens it does not tell.
+ */
+function logprobsOf(given: unknown): Logprobs | undefined {
+  const content = (isObject(given) ? [given] : objects(given)).flatMap(piece => {
+    const token = text(piece.text)
+    const logprobs = Array.isArray(piece.logprobs) ? piece.logprobs.filter(value => typeof value === 'number') : []
+    if (token === null || logprobs.length === 0) return []
+    const logprob = logprobs.reduce((sum, value) => sum + value, 0)
+    return [{ token, logprob, bytes: [...Buffer.from(token)], top_logprobs: [] }]
+  })
+  return content.length > 0 ? { content } : undefined
+}
+
+/** Cohere's words; the last three are of version 1, which some hosts of its models still say. */
+const REASONS: Record<string, FinishReason> = {
+  COMPLETE: 'stop',
+  STOP_SEQUENCE: 'stop',
+  MAX_TOKENS: 'length',
+  TOOL_CALL: 'tool_calls',
+  ERROR: 'error',
+  TIMEOUT: 'error',
+  ERROR_TOXIC: 'content_filter',
+  ERROR_LIMIT: 'length',
+  USER_CANCEL: 'stop',
+}
+
+/** Why the model stopped, in our words. A reason that nobody knows is a stop: Cohere's own word stays beside it. */
+export const finishReason = (native: string | null): FinishReason => own(REASONS, native) ?? 'stop'

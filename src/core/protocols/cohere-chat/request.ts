@@ -2,17 +2,15 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { invalid } from '../../errors.ts'
 import { defined, isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { Params } from '../../language/params.ts'
+import type { Params, ResponseFormat } from '../../language/params.ts'
 import type { ToolChoice } from '../../language/tool.ts'
-import { type FunctionTool, functionOf } from '../foreign.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-answer.ts'
+import { type FunctionTool, functionOf, readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { budgetOf } from '../reasoning.ts'
-import type { ToolNames } from '../tool-names.ts'
-import { capabilitiesOf } from './capabilities.ts'
-import { documentsOf } from './documents.ts'
-import { formatOf } from './format.ts'
-import { messagesOf } from './messages.ts'
-import { namesOf } from './names.ts'
+import type { ToolNames } from '../tools.ts'
+import { capabilitiesOf } from './capabilities.data.ts'
+import { documentsOf, messagesOf, namesOf } from './messages.ts'
 
 /** The call as Cohere's chat takes it. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
@@ -22,7 +20,7 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   return {
     path: '/chat',
     body: {
-      ...forwarded(call, 'chat'),
+      ...readExtra(call),
       model: endpoint.upstreamModel,
       messages: messagesOf(call.turns, instruction, names),
       ...(documents.length > 0 ? { documents } : {}),
@@ -97,3 +95,36 @@ const shown = ({ name, description, parameters }: FunctionTool, names: ToolNames
     parameters: isObject(parameters) && Object.keys(parameters).length > 0 ? parameters : { type: 'object', properties: {} },
   },
 })
+
+/** The form of the answer as Cohere is asked for it, and what it has to be told in words besides. */
+interface Format {
+  format: { type: 'json_object'; json_schema?: Record<string, unknown> } | null
+  instruction: string | null
+}
+
+/**
+ * The wish for a form. Beside tools or documents Cohere refuses `response_format`, so the wish is said in words; and JSON that
+ * nobody has spoken of may never end (https://docs.cohere.com/docs/structured-outputs).
+ */
+function formatOf(call: TextCall): Format {
+  const schema = schemaOf(call.params.response_format)
+  if (!schema) return { format: null, instruction: null }
+  if (call.tools.length > 0 || 'documents' in call.extra || call.turns.some(hasFile))
+    return { format: null, instruction: schemaInWords(ONE_OBJECT, schema) }
+  const format: Format['format'] = { type: 'json_object', ...(schema.schema ? { json_schema: schema.schema } : {}) }
+  return { format, instruction: mentionsJson(call) ? null : ANSWER_IN_JSON }
+}
+
+interface Schema {
+  description?: string
+  schema?: Record<string, unknown>
+}
+
+function schemaOf(wish: ResponseFormat | undefined): Schema | null {
+  if (wish && 'json_schema' in wish) return wish.json_schema
+  return wish?.type === 'json_object' ? {} : null
+}
+
+const ONE_OBJECT = 'Answer with one JSON object and nothing else, unless you call a tool.'
+
+const hasFile = ({ blocks }: TextCall['turns'][number]) => blocks.some(block => block.type === 'file')

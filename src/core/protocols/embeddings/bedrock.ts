@@ -4,13 +4,10 @@ import type { EmbeddingCall } from '../../language/call.ts'
 import type { EmbeddingPart } from '../../language/part.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
 import { failure } from '../bedrock-converse/failure.ts'
+import { answerOf, atMost, purposeOf, textsOf, whole } from '../embeddings.ts'
 import { unreadable } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { answerOf } from './answer.ts'
 import { bodyOf as cohereBody, parts as cohereParts } from './cohere.ts'
-import { atMost, textsOf } from './inputs.ts'
-import { purposeOf } from './purpose.ts'
-import { whole } from './whole.ts'
 
 /**
  * The embedding models of Amazon Bedrock: `POST {base_url}/model/{model}/invoke`, where each maker's body is its own

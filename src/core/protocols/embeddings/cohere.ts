@@ -5,12 +5,9 @@ import type { Block } from '../../language/message.ts'
 import type { EmbeddingPart } from '../../language/part.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
 import { failure } from '../cohere-chat/failure.ts'
+import { answerOf, atMost, blocksOf, type Purpose, purposeOf, refuse, textsOf, whole } from '../embeddings.ts'
 import { unreadable } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { answerOf } from './answer.ts'
-import { atMost, blocksOf, refuse, textsOf } from './inputs.ts'
-import { type Purpose, purposeOf } from './purpose.ts'
-import { whole } from './whole.ts'
 
 /** Cohere's embed, version 2: `POST {base_url}/embed` (https://docs.cohere.com/reference/embed). */
 export const cohereEmbeddings: Protocol<'embedding'> = { ...whole, takesUrls: [], request, parts, failure }

@@ -5,14 +5,11 @@ import type { EmbeddingCall } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import type { EmbeddingPart } from '../../language/part.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
+import { answerOf, atMost, blocksOf, type Purpose, purposeOf, refuse, textsOf, whole } from '../embeddings.ts'
 import { unreadable } from '../failure.ts'
+import { isVertex } from '../gemini/capabilities.data.ts'
 import { failure, failureInside } from '../gemini/failure.ts'
-import { isVertex } from '../gemini/vertex.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { answerOf } from './answer.ts'
-import { atMost, blocksOf, refuse, textsOf } from './inputs.ts'
-import { type Purpose, purposeOf } from './purpose.ts'
-import { whole } from './whole.ts'
 
 /**
  * Google's embeddings: `:embedContent` for one thing and `:batchEmbedContents` for several

@@ -5,15 +5,12 @@ import type { EmbeddingCall, EmbeddingInput } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import type { EmbeddingPart } from '../../language/part.ts'
 import type { Usage } from '../../language/usage.ts'
+import { answerOf, type Purpose, purposeOf, whole } from '../embeddings.ts'
 import { unreadable } from '../failure.ts'
-import { pathOf } from '../openai-chat/address.ts'
 import { failure, failureInside } from '../openai-chat/failure.ts'
+import { inItsWords, pathOf } from '../openai-chat/request.ts'
 import { usageOf } from '../openai-chat/usage.ts'
-import { inItsWords } from '../openai-chat/wording.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { answerOf } from './answer.ts'
-import { type Purpose, purposeOf } from './purpose.ts'
-import { whole } from './whole.ts'
 
 /** In what servers that speak like OpenAI's differ: what their parameters are called, and which purposes they know by which words. */
 interface Words {

@@ -1,14 +1,12 @@
-import { isObject, type Json, member, objects, text } from '../../kernel/json.ts'
-import type { TextPart } from '../../language/part.ts'
+import { isObject, type Json, member, objects, own, text } from '../../kernel/json.ts'
+import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import { MOST_CALLS } from '../bounds.ts'
-import { ownId } from '../tool-names.ts'
+import { MOST_CALLS } from '../reader.ts'
+import { ownId } from '../tools.ts'
+import { PartialArgs } from './calls.ts'
 import { Citations } from './citations.ts'
-import { finishReason } from './finish.ts'
-import { logprobsOf } from './logprobs.ts'
-import { PartialArgs } from './partial-args.ts'
-import type { Reading } from './reading.ts'
-import { FORMAT, mediaId } from './signatures.ts'
+import { FORMAT, mediaId } from './messages.ts'
+import type { Reading } from './reader.ts'
 
 /** Arguments come for one call after the other; so many may be open at once. */
 const MOST_OPEN = 8
@@ -210,3 +208,47 @@ export class Candidate {
 }
 
 const inputOf = (args: unknown): string => (typeof args === 'string' ? args : JSON.stringify(args ?? {}))
+
+/** Google's `logprobsResult` as the chat API's `{ content }`: each chosen token with its alternatives. Undefined where there is none. */
+function logprobsOf(given: unknown): Logprobs | undefined {
+  if (!isObject(given) || !Array.isArray(given.chosenCandidates)) return undefined
+  const alternatives = Array.isArray(given.topCandidates) ? given.topCandidates : []
+  const content = given.chosenCandidates.map((chosen, i) => ({
+    ...tokenOf(isObject(chosen) ? chosen : {}),
+    top_logprobs: objects(isObject(alternatives[i]) ? alternatives[i].candidates : []).map(tokenOf),
+  }))
+  return { content }
+}
+
+const tokenOf = ({ token, logProbability }: Json) => {
+  const said = text(token) ?? ''
+  return { token: said, logprob: typeof logProbability === 'number' ? logProbability : 0, bytes: [...new TextEncoder().encode(said)] }
+}
+
+/** Google's finish reasons and reasons for blocking a prompt (`Candidate.FinishReason`, `PromptFeedback.BlockReason`). */
+const REASONS: Record<string, FinishReason> = {
+  STOP: 'stop',
+  // Some that speak like Google say so.
+  FUNCTION_CALL: 'tool_calls',
+  MAX_TOKENS: 'length',
+  // A very long answer stops at the bound of one request.
+  CONTINUATION: 'length',
+  SAFETY: 'content_filter',
+  RECITATION: 'content_filter',
+  BLOCKLIST: 'content_filter',
+  PROHIBITED_CONTENT: 'content_filter',
+  SPII: 'content_filter',
+  MODEL_ARMOR: 'content_filter',
+  IMAGE_SAFETY: 'content_filter',
+  IMAGE_PROHIBITED_CONTENT: 'content_filter',
+  IMAGE_RECITATION: 'content_filter',
+}
+
+/**
+ * Why the model stopped, in our words. Google says STOP of calls too, also when they came in an earlier event. Every reason but
+ * these is a failure of the model (MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, LANGUAGE, OTHER), and so is one that nobody knows.
+ */
+function finishReason(native: string, hasCalls: boolean): FinishReason {
+  if (native === 'STOP' && hasCalls) return 'tool_calls'
+  return own(REASONS, native) ?? 'error'
+}

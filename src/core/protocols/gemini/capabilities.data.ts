@@ -1,3 +1,5 @@
+import type { Endpoint } from '../../catalog/models.ts'
+
 /** What a model takes, where Google's models differ. Vendor rules move: this is data, and nothing else asks for a model's name. */
 export interface Capabilities {
   /** Whether there is a place for instructions; else they open the conversation. */
@@ -26,7 +28,7 @@ const tokens = (off: number, least: number, most: number): Thinking => ({ in: 't
 const NO_THINKING: Thinking = { in: 'nothing' }
 
 /** What a model that no row knows takes: what the newest do, but schemas in the form that all of them read. */
-export const NEWEST: Capabilities = {
+const NEWEST: Capabilities = {
   systemInstruction: true,
   thinking: levels('low', 'medium', 'high'),
   formBesideTools: true,
@@ -43,7 +45,7 @@ const OLDER: Partial<Capabilities> = { formBesideTools: false, mediaInResults: f
  * The rows that match a model's name, laid over `NEWEST`; the first match rules. Sources: ai.google.dev/gemini-api/docs
  * (thinking, structured-output, function-calling, thought-signatures).
  */
-export const CAPABILITIES: [name: RegExp, capabilities: Partial<Capabilities>][] = [
+const CAPABILITIES: [name: RegExp, capabilities: Partial<Capabilities>][] = [
   [/(^|\/)gemma-/, { ...OLDER, systemInstruction: false, thinking: NO_THINKING, search: false }],
   [/gemini-1[.-]|gemini-pro(-vision)?$/, { ...OLDER, thinking: NO_THINKING, search: false }],
   [/gemini-2\.0/, { ...OLDER, thinking: NO_THINKING }],
@@ -62,3 +64,12 @@ export const CAPABILITIES: [name: RegExp, capabilities: Partial<Capabilities>][]
   [/gemini-4-hydrogen/, { thinking: levels('low', 'medium', 'high', 'xhigh'), jsonSchema: true }],
   [/gemini-[3-9]/, { jsonSchema: true }],
 ]
+
+/** What the model of this endpoint takes. */
+export const capabilitiesOf = ({ upstreamModel }: Endpoint): Capabilities => ({
+  ...NEWEST,
+  ...CAPABILITIES.find(([model]) => model.test(upstreamModel))?.[1],
+})
+
+/** Whether the endpoint is one of Vertex, which differs from the Gemini API in small things. */
+export const isVertex = ({ provider }: Endpoint): boolean => provider.base_url.endsWith('/publishers/google')

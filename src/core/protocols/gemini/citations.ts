@@ -1,6 +1,6 @@
 import { count, isObject, type Json, member, objects, text } from '../../kernel/json.ts'
 import type { TextPart } from '../../language/part.ts'
-import { isWebAddress, urlCitation } from '../citations.ts'
+import { isWebAddress, urlCitation } from '../reader.ts'
 
 type Annotation = Extract<TextPart, { type: 'annotation' }>
 

@@ -1,12 +1,28 @@
+import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, type Json, member, own, parseExact, text } from '../../kernel/json.ts'
+import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import { choiceAt, Garbage } from '../bounds.ts'
+import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
+import { choiceAt, Garbage } from '../reader.ts'
 import { Candidate } from './candidate.ts'
 import { failureInside } from './failure.ts'
-import { blockReason } from './finish.ts'
-import type { Reading } from './reading.ts'
+import { namesOf } from './messages.ts'
+import { formatOf } from './request.ts'
 import { usageOf } from './usage.ts'
+
+/**
+ * The parts of a whole `GenerateContentResponse`: it is read as the only event of a stream. A list of them is a stream that came
+ * in one piece. Throws where it is no answer.
+ */
+export function parts(body: unknown, reading: Reading): TextPart[] {
+  const events = Array.isArray(body) ? body : [body]
+  if (!events.every(isObject)) throw unreadable()
+  const reader = new GenerateContentReader(reading)
+  const said = [...events.flatMap(event => reader.chunk(event)), ...reader.end(true)]
+  if (!reader.complete) throw unreadable()
+  return said
+}
 
 /**
  * Reads `GenerateContentResponse` events. There is no last event: an answer is whole when every alternative has told why it
@@ -103,4 +119,23 @@ function chunkIn(data: string): Json | undefined {
   } catch {
     return undefined
   }
+}
+
+/** Why the prompt was refused before any answer, if it was. */
+const blockReason = (given: unknown): string | undefined =>
+  typeof given === 'string' && given !== '' && !given.endsWith('_UNSPECIFIED') ? given : undefined
+
+/** What the reader of an answer has to know of the call. */
+export interface Reading {
+  call: TextCall
+  /** A tool's name as the client knows it. */
+  given: (name: string) => string
+  /** The name of the tool whose input is the answer itself, where one was forced to get an answer of a form. */
+  answerTool: string | null
+}
+
+/** How the answer to this call, sent to this endpoint, has to be read. */
+export function readingOf(call: TextCall, endpoint: Endpoint): Reading {
+  const names = namesOf(call)
+  return { call, given: name => names.given(name), answerTool: formatOf(call, endpoint).tool?.name ?? null }
 }

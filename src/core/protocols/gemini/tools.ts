@@ -2,13 +2,12 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
-import { functionOf } from '../foreign.ts'
+import { functionOf } from '../native.ts'
 import { searchesBy } from '../protocol.ts'
-import type { ToolNames } from '../tool-names.ts'
-import { capabilitiesOf } from './capabilities.ts'
-import type { Format } from './format.ts'
-import { jsonSchema } from './json-schema.ts'
-import { reducedSchema } from './schema.ts'
+import type { ToolNames } from '../tools.ts'
+import { capabilitiesOf } from './capabilities.data.ts'
+import type { Format } from './request.ts'
+import { jsonSchema, reducedSchema } from './schema.ts'
 
 /** The functions of the call, all in one entry, for some models refuse several; and what the model may do with them. */
 export function toolsOf(call: TextCall, endpoint: Endpoint, names: ToolNames, { tool }: Format): Json {

@@ -1,4 +1,5 @@
 import { count, isObject, type Json, objects } from '../../kernel/json.ts'
+import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
@@ -15,7 +16,7 @@ export function usageOf(given: unknown, searches: number | null = null): Usage |
     input: inputOf(prompt, given),
     output: outputOf(candidates, reasoning, given),
     prediction: null,
-    web_search_requests: searches,
+    ...readUnits({ search: searches }),
   }
 }
 

@@ -1,10 +1,9 @@
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import { MOST_CALLS } from '../bounds.ts'
 import { unreadable } from '../failure.ts'
-import { inputText } from '../tool-input.ts'
-import { ownId } from '../tool-names.ts'
+import { MOST_CALLS } from '../reader.ts'
+import { inputText, ownId } from '../tools.ts'
 
 /** The arguments of a call that has no name yet may grow to this. */
 const MOST_HELD = 1024 * 1024

@@ -1,19 +1,27 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { isObject, type Json, parseObject, text } from '../../kernel/json.ts'
+import { isObject, type Json, objects, own, parseObject, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { TextPart } from '../../language/part.ts'
+import type { AudioDelta, FinishReason, Logprobs, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { inputTokens, outputTokens, type Usage } from '../../language/usage.ts'
-import { choiceAt, Garbage } from '../bounds.ts'
+import { unreadable } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
+import { choiceAt, Garbage, urlCitation } from '../reader.ts'
 import { Calls } from './calls.ts'
-import { sourcesOf } from './citations.ts'
-import { audioOf, saidIn, thoughtIn } from './content.ts'
 import { failureInside } from './failure.ts'
-import { finishReason } from './finish.ts'
-import { logprobsOf } from './logprobs.ts'
 import { type Piece, ThinkTags } from './think-tags.ts'
 import { usageOf } from './usage.ts'
+
+/** The parts of a whole `chat.completion`. Throws where it is no answer. */
+export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
+  if (!isAnswer(body)) throw unreadable()
+  return new ChunkReader(call, endpoint).whole(body)
+}
+
+const isAnswer = (body: unknown): body is Record<string, unknown> =>
+  typeof body === 'object' &&
+  body !== null &&
+  ('error' in body || ('choices' in body && Array.isArray(body.choices) && body.choices.length > 0))
 
 /** Reads `chat.completion.chunk` events. One small method for each thing that a chunk may hold. */
 export class ChunkReader implements Reader<TextPart> {
@@ -196,3 +204,61 @@ const isDetail = (value: unknown): value is ReasoningDetail => isObject(value) &
 
 // Azure begins with what its filters say of the prompt, before the answer has an id.
 const isPreamble = ({ id, choices }: Json): boolean => id === '' && Array.isArray(choices) && choices.length === 0
+
+/** What of a message's content is said. Mistral answers with a list of parts where others have a text. */
+const saidIn = (content: unknown): string =>
+  typeof content === 'string' ? content : joined(content, part => (part.type === 'text' ? (text(part.text) ?? '') : ''))
+
+/** What of it is thought: Mistral thinks in parts of the content, each with a list of texts. */
+const thoughtIn = (content: unknown): string => joined(content, part => (part.type === 'thinking' ? saidIn(part.thinking) : ''))
+
+const joined = (parts: unknown, words: (part: Json) => string): string => objects(parts).map(words).join('')
+
+/** A piece of sound, without what is of another type than it should be. */
+const audioOf = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({
+  ...(typeof id === 'string' ? { id } : {}),
+  ...(typeof data === 'string' ? { data } : {}),
+  ...(typeof transcript === 'string' ? { transcript } : {}),
+  ...(typeof expires_at === 'number' ? { expires_at } : {}),
+})
+
+/** The logprobs of a choice, whose shape is that of our parts. Undefined where there are none. */
+function logprobsOf(given: unknown): Logprobs | undefined {
+  if (!isObject(given)) return undefined
+  const content = Array.isArray(given.content) ? given.content : null
+  const refusal = Array.isArray(given.refusal) ? given.refusal : null
+  return content || refusal ? { content, refusal } : undefined
+}
+
+const REASONS: Record<string, FinishReason> = {
+  stop: 'stop',
+  length: 'length',
+  tool_calls: 'tool_calls',
+  function_call: 'tool_calls',
+  content_filter: 'content_filter',
+  error: 'error',
+  // Mistral, Together and DeepSeek say these.
+  model_length: 'length',
+  eos: 'stop',
+  insufficient_system_resource: 'error',
+}
+
+/** Why the model stopped, in our words. A reason that nobody knows is a stop: the provider's own word stays beside it. */
+export const finishReason = (native: string): FinishReason => own(REASONS, native) ?? 'stop'
+
+/**
+ * The sources that a server names beside its choices, in the form in which OpenAI's own stand within a message: a list of what
+ * was found (Perplexity's `search_results`), or of bare addresses (`citations`).
+ */
+function sourcesOf({ search_results, citations }: Json): Json[] {
+  const found = objects(search_results).flatMap(({ url, title }) => citation(url, title))
+  if (found.length > 0) return found
+  return (Array.isArray(citations) ? citations : []).flatMap(source =>
+    isObject(source) ? citation(source.url, source.title) : citation(source),
+  )
+}
+
+function citation(url: unknown, title?: unknown): Json[] {
+  if (typeof url !== 'string' || !URL.canParse(url)) return []
+  return [urlCitation(url, { title: text(title) ?? url })]
+}

@@ -2,16 +2,13 @@ import type { Endpoint } from '../../catalog/models.ts'
 import type { Quirks } from '../../config/quirks.ts'
 import { isObject } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { Params, Reasoning } from '../../language/params.ts'
+import type { Params, Reasoning, ResponseFormat } from '../../language/params.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
-import { foreignTool } from '../foreign.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import { ANSWER_IN_JSON, mentionsJson, schemaInWords } from '../json-answer.ts'
+import { foreignTool, isNative, readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
-import { pathOf } from './address.ts'
-import { inChatWords } from './foreign.ts'
-import { formatOf } from './format.ts'
-import { marker, messagesOf } from './messages.ts'
-import { inItsWords } from './wording.ts'
+import { inChatWords, marker, messagesOf, NATIVE } from './messages.ts'
 
 /** The call as an OpenAI chat request. Unknown parameters first, so that none of them can stand in for a known one. */
 export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
@@ -20,7 +17,7 @@ export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { max_tokens, reasoning, response_format, tool_choice, cache_control, stop, ...params } = call.params
   const { format, instruction } = formatOf(response_format, call, quirks)
   const body: Record<string, unknown> = {
-    ...forwarded(call, 'chat'),
+    ...readExtra(call, NATIVE),
     model: endpoint.upstreamModel,
     messages: messagesOf(call.turns, instruction, quirks),
     ...params,
@@ -66,9 +63,46 @@ const WISHES: Record<Exclude<Quirks['reasoning'], 'none' | 'object'>, Wish> = {
 
 function toolOf(given: Tool, at: number, quirks: Quirks): unknown {
   if (given.type === 'other') {
-    if (given.dialect === 'chat') return given.value
+    if (isNative(given, NATIVE)) return given.value
     throw foreignTool(given.value, at)
   }
   const { extra, type, cache_control, ...definition } = given
   return { ...extra, type, function: definition, ...marker(cache_control, quirks) }
+}
+
+/** The form of the answer as the server is asked for it, and what it has to be told in words besides. */
+interface Format {
+  format: ResponseFormat | null
+  instruction: string | null
+}
+
+/**
+ * The wish for a form. Where a schema cannot be asked for, it is said in words beside `json_object`; and some servers refuse
+ * `json_object` unless somebody has said the word JSON (translation trap 45).
+ */
+function formatOf(wish: ResponseFormat | undefined, call: TextCall, { json_schema, json_word }: Quirks): Format {
+  if (!wish) return { format: null, instruction: null }
+  if ('json_schema' in wish && !json_schema)
+    return { format: { type: 'json_object' }, instruction: schemaInWords(ONE_OBJECT, wish.json_schema) }
+  const silent = wish.type === 'json_object' && json_word && !mentionsJson(call)
+  return { format: wish, instruction: silent ? ANSWER_IN_JSON : null }
+}
+
+const ONE_OBJECT = 'Answer with one JSON object and nothing else.'
+
+/** The parameters under the server's own names, without those that it refuses. */
+export function inItsWords(body: Record<string, unknown>, { renamed, dropped }: Quirks): Record<string, unknown> {
+  for (const name in renamed) {
+    if (!(name in body)) continue
+    body[renamed[name] ?? name] = body[name]
+    delete body[name]
+  }
+  for (const name of dropped) delete body[name]
+  return body
+}
+
+/** Where an operation is. Azure's dated API names the model in the path, where its deployment is. */
+export function pathOf({ upstreamModel, provider: { quirks } }: Endpoint, operation: '/chat/completions' | '/embeddings'): string {
+  if (quirks.api_version === null) return operation
+  return `/deployments/${encodeURIComponent(upstreamModel)}${operation}?api-version=${encodeURIComponent(quirks.api_version)}`
 }

@@ -1,4 +1,5 @@
 import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
+import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
@@ -15,13 +16,13 @@ export function usageOf(given: unknown): Usage | undefined {
     input: inputOf(prompt, given),
     output: outputOf(prompt, completion, given),
     prediction: predictionOf(given),
-    web_search_requests: searchesOf(given),
+    ...readUnits({ search: readSearches(given) }),
   }
 }
 
 // Under OpenRouter's name, or Perplexity's.
-const searchesOf = (given: Json): number | null =>
-  count(member(given, 'server_tool_use').web_search_requests) ?? count(given.num_search_queries) ?? null
+const readSearches = (given: Json): number | undefined =>
+  count(member(given, 'server_tool_use').web_search_requests) ?? count(given.num_search_queries)
 
 function inputOf(prompt: number, given: Json): Usage['input'] {
   const details = member(given, 'prompt_tokens_details')

@@ -1,13 +1,11 @@
-import { type Json, text } from '../../kernel/json.ts'
+import type { Endpoint } from '../../catalog/models.ts'
+import { isObject, type Json, objects, parseObject, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
-import { MOST_CALLS } from '../bounds.ts'
-import { inputText } from '../tool-input.ts'
-import { ownId, type ToolNames } from '../tool-names.ts'
-import type { ClientCall } from './client-call.ts'
+import { MOST_CALLS } from '../reader.ts'
+import { inputText, ownId, type ToolNames } from '../tools.ts'
 import type { Item } from './items.ts'
-import { namesOf } from './names.ts'
-import { isWrapper, unwrapped } from './parallel.ts'
+import { namesOf } from './messages.ts'
 
 /** The tool calls of one answer. Their arguments are streamed, or told when they are whole, or both: they are given once. */
 export class Calls {
@@ -86,3 +84,117 @@ function besides({ namespace, caller, async: late }: Json): { extra?: Json } {
   const told = Object.entries({ namespace, caller, async: late }).filter(([, value]) => value != null)
   return told.length > 0 ? { extra: Object.fromEntries(told) } : {}
 }
+
+/** A call that the client runs, of a tool that is not a function. */
+interface ClientCall {
+  name: string
+  input: string
+  /** Whether the answer is said to end with it: OpenAI's own client says so of functions, custom tools, patches and computers. */
+  ends: boolean
+}
+
+/**
+ * An item by which the model calls a tool of OpenAI's own kinds that the client runs: the chat API has calls of functions only, so
+ * it becomes one of a function with the tool's name, whose arguments are what the AI SDK hands to its tools of these kinds. Null
+ * for what the provider runs itself.
+ */
+export function clientCallOf(item: Json, endpoint: Endpoint): ClientCall | null {
+  switch (item.type) {
+    case 'custom_tool_call':
+      return customCall(item, endpoint)
+    case 'local_shell_call':
+      return call('local_shell', { action: localAction(item.action) })
+    case 'shell_call':
+      return isHosted(item) ? null : call('shell', { action: shellAction(item.action) })
+    case 'apply_patch_call':
+      return isCut(item) ? null : { ...call('apply_patch', { callId: item.call_id, operation: item.operation }), ends: true }
+    case 'tool_search_call':
+      return item.execution === 'client' ? call('tool_search', { arguments: item.arguments, call_id: item.call_id }) : null
+    case 'computer_call':
+      return text(item.call_id) === null ? null : { ...call('computer', computerInput(item)), ends: true }
+    default:
+      return null
+  }
+}
+
+const call = (name: string, input: Json): ClientCall => ({ name, input: JSON.stringify(input), ends: false })
+
+/** xAI's own tools, which it runs itself though it calls them custom: the known ones, for xAI behind another name. */
+const RUN_BY_XAI = new Set([
+  'web_search',
+  'web_search_with_snippets',
+  'browse_page',
+  'x_user_search',
+  'x_keyword_search',
+  'x_semantic_search',
+  'x_thread_fetch',
+  'view_image',
+  'view_x_video',
+  'code_execution',
+])
+
+// A custom tool takes text, and arguments are JSON: the text as a JSON string.
+function customCall({ name, input }: Json, { provider }: Endpoint): ClientCall | null {
+  const called = text(name)
+  if (!called || provider.slug === 'xai' || RUN_BY_XAI.has(called)) return null
+  return { name: called, input: JSON.stringify(text(input) ?? ''), ends: true }
+}
+
+// A shell in one of the provider's containers is the provider's.
+const isHosted = ({ environment }: Json) => isObject(environment) && environment.type !== 'local'
+
+// Half a patch is another patch.
+const isCut = ({ status }: Json) => status != null && status !== 'completed'
+
+function localAction(given: unknown): Json {
+  const { type, command, timeout_ms, user, working_directory, env } = isObject(given) ? given : {}
+  return { type, command, timeoutMs: timeout_ms, user, workingDirectory: working_directory, env }
+}
+
+function shellAction(given: unknown): Json {
+  const { commands, timeout_ms, max_output_length } = isObject(given) ? given : {}
+  return { commands, timeoutMs: timeout_ms ?? undefined, maxOutputLength: max_output_length ?? undefined }
+}
+
+const computerInput = ({ action, actions, pending_safety_checks, status }: Json): Json => ({
+  actions: objects(actions ?? [action]).map(computerAction),
+  pendingSafetyChecks: objects(pending_safety_checks).map(told),
+  status,
+})
+
+const computerAction = ({ scroll_x, scroll_y, ...action }: Json): Json =>
+  told({ ...action, ...(action.type === 'scroll' ? { scrollX: scroll_x, scrollY: scroll_y } : {}) })
+
+const told = (given: Json): Json => Object.fromEntries(Object.entries(given).filter(([, value]) => value != null))
+
+const WRAPPER = 'parallel'
+const PREFIX = 'functions.'
+
+/** One of the calls that a wrapper holds. */
+interface Wrapped {
+  name: string
+  input: string
+}
+
+/**
+ * Whether this is a call of `multi_tool_use.parallel`, a tool of the models' training that OpenAI's models sometimes call as if it
+ * were one of the client's: it wraps several calls in one.
+ */
+const isWrapper = (name: string, { tools }: TextCall): boolean => name === WRAPPER && tools.length > 0 && !names(tools).has(WRAPPER)
+
+/** The calls in a wrapper, by the client's names for its tools; null unless each is of a function that the client has. */
+function unwrapped(input: string, { tools }: TextCall, toolNames: ToolNames): Wrapped[] | null {
+  const uses = parseObject(input)?.tool_uses
+  if (!Array.isArray(uses) || uses.length === 0) return null
+  const calls = uses.map(use => (isObject(use) ? wrappedOf(use, toolNames) : null)).filter(call => call !== null)
+  const known = names(tools)
+  return calls.length === uses.length && calls.every(({ name }) => known.has(name)) ? calls : null
+}
+
+function wrappedOf({ recipient_name, parameters }: Json, toolNames: ToolNames): Wrapped | null {
+  const name = text(recipient_name)
+  if (!name?.startsWith(PREFIX) || !isObject(parameters)) return null
+  return { name: toolNames.given(name.slice(PREFIX.length)), input: JSON.stringify(parameters) }
+}
+
+const names = (tools: TextCall['tools']) => new Set(tools.flatMap(tool => (tool.type === 'function' ? [tool.name] : [])))

@@ -1,3 +1,6 @@
+import type { Endpoint } from '../../catalog/models.ts'
+import { own } from '../../kernel/json.ts'
+
 /** What a model takes, where models of this API differ. */
 export interface Capabilities {
   /** The efforts that it knows; null where it does not reason, 'any' where nobody has said. */
@@ -48,12 +51,12 @@ const OPEN: Capabilities = {
 const XAI: Capabilities = { ...OPEN, summary: 'auto', encrypted: true, verbosity: false }
 
 /** By provider, what a model takes that no pattern below knows. Everybody else serves open models. */
-export const BY_PROVIDER: Record<string, Partial<Capabilities>> = {
+const BY_PROVIDER: Record<string, Partial<Capabilities>> = {
   openai: { ...OPENAI, user: 'safety_identifier' },
   azure: OPENAI,
   xai: XAI,
 }
-export const OTHERS = OPEN
+const OTHERS = OPEN
 
 const PLAIN: Partial<Capabilities> = {
   efforts: null,
@@ -81,7 +84,7 @@ const OPTIONAL: Partial<Capabilities> = { ...THINKING, sampling: 'without-reason
  * By model, wherever it is served; the first pattern that fits counts. From OpenAI's model pages and its reasoning guide
  * (Limitations; GPT-5.1 parameter compatibility), and xAI's reasoning guide.
  */
-export const BY_MODEL: [model: RegExp, Partial<Capabilities>][] = [
+const BY_MODEL: [model: RegExp, Partial<Capabilities>][] = [
   [/^(gpt-3|gpt-4|chatgpt-4o)/, PLAIN],
   [/^gpt-5(\.\d+)?-chat/, { ...PLAIN, verbosity: true }],
   [/^gpt-5(\.\d+)?-pro/, { ...THINKING, efforts: ['medium', 'high', 'xhigh'] }],
@@ -98,3 +101,13 @@ export const BY_MODEL: [model: RegExp, Partial<Capabilities>][] = [
   [/^grok-(2|3(?!-mini)|4\.20-.*reasoning|4$|4-\d{4}|4-fast|4-1-fast|code)/, { ...XAI, efforts: null }],
   [/^grok-3-mini/, { ...XAI, efforts: ['low', 'high'] }],
 ]
+
+/** What the model takes at this endpoint. */
+export function capabilitiesOf({ provider, upstreamModel }: Endpoint): Capabilities {
+  const served = { ...OTHERS, ...own(BY_PROVIDER, provider.slug) }
+  const name = plainName(upstreamModel)
+  return { ...served, ...BY_MODEL.find(([model]) => model.test(name))?.[1] }
+}
+
+// A vendor before the model, and the mark of a model that has been tuned, say nothing of what it takes.
+const plainName = (name: string) => name.toLowerCase().replace(/^ft:/, '').replace(/^.*\//, '')

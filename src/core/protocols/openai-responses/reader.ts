@@ -1,19 +1,31 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { type Json, member, objects, parseObject, text } from '../../kernel/json.ts'
+import { pictureType } from '../../kernel/data-url.ts'
+import { isObject, type Json, member, objects, own, parseObject, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { TextPart } from '../../language/part.ts'
-import { Garbage } from '../bounds.ts'
+import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
+import { unreadable } from '../failure.ts'
+import { isNative } from '../native.ts'
 import type { Frame, Reader } from '../protocol.ts'
-import { Calls, idOf } from './calls.ts'
-import { annotationOf } from './citations.ts'
-import { clientCallOf } from './client-call.ts'
+import { Garbage, urlCitation } from '../reader.ts'
+import { Calls, clientCallOf, idOf } from './calls.ts'
 import { failureInside } from './failure.ts'
-import { finishOf } from './finish.ts'
-import { imageOf } from './image.ts'
 import { type Item, Items, pieceOf } from './items.ts'
-import { logprobsOf } from './logprobs.ts'
-import { Thoughts } from './thoughts.ts'
+import { NATIVE } from './messages.ts'
+import { Thoughts } from './reasoning.ts'
 import { usageOf } from './usage.ts'
+
+/** The parts of a whole response: it is read as if all of it came at its end. */
+export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
+  if (!isObject(body)) throw unreadable()
+  if (body.error != null) throw failureInside(body.error)
+  if (!isAnswer(body)) throw unreadable()
+  return new EventReader(call, endpoint).response(body)
+}
+
+/** What is still being worked at, was given up, or failed without a word, is no answer. */
+const UNANSWERED: unknown[] = ['queued', 'in_progress', 'cancelled', 'failed']
+
+const isAnswer = ({ output, status }: Json) => Array.isArray(output) && !UNANSWERED.includes(status)
 
 /**
  * Reads the events of a response. A server may stream a piece, or tell it only when it is done, or both: each is given once, as
@@ -184,8 +196,8 @@ export class EventReader implements Reader<TextPart> {
   #other(given: Json): TextPart[] {
     if (text(given.type) === null) return []
     if (given.type === 'web_search_call') this.#searches += 1
-    const whole: TextPart = { type: 'other', choice: 0, dialect: 'responses', value: given }
-    if (this.#call.dialect === 'responses') return [whole]
+    const whole: TextPart = { type: 'other', choice: 0, dialect: NATIVE, value: given }
+    if (isNative(this.#call, NATIVE)) return [whole]
     const call = clientCallOf(given, this.#endpoint)
     if (call) return this.#calls.whole(idOf(given), call)
     const url = given.type === 'image_generation_call' ? imageOf(given) : null
@@ -217,3 +229,57 @@ export class EventReader implements Reader<TextPart> {
     return [{ ...this.#start, service_tier }]
   }
 }
+
+/** What cut an answer short: OpenAI's words, then xAI's. */
+const CUTS: Record<string, FinishReason> = {
+  max_output_tokens: 'length',
+  content_filter: 'content_filter',
+  max_tokens: 'length',
+  length: 'length',
+  stop: 'stop',
+}
+
+/** What the answer held that its end depends on. */
+interface Held {
+  calls: boolean
+  refused: boolean
+}
+
+/** Why the model stopped, in our words and in the provider's: here a response has a status, and a reason only when it is incomplete. */
+export function finishOf(response: Json, { calls, refused }: Held): { reason: FinishReason; native: string | null } {
+  const cut = text(member(response, 'incomplete_details').reason)
+  const status = text(response.status)
+  const native = cut ?? status
+  const known = own(CUTS, cut)
+  if (known !== undefined) return { reason: known, native }
+  if (calls) return { reason: 'tool_calls', native }
+  if (cut !== null || status === 'incomplete') return { reason: 'length', native }
+  return { reason: refused ? 'content_filter' : 'stop', native }
+}
+
+/** A source as the chat API shows it; undefined for citations of files, which it has no form for. */
+function annotationOf(given: Json): unknown {
+  const url = text(given.url)
+  if (given.type !== 'url_citation' || url === null) return undefined
+  return urlCitation(url, given)
+}
+
+/** The logprobs of a piece of text: here a bare list, and in the chat API an entry has `bytes`, if only as null. */
+function logprobsOf(given: unknown): Logprobs | undefined {
+  const entries = objects(given)
+  if (entries.length === 0) return undefined
+  return { content: entries.map(entry => ({ ...withBytes(entry), top_logprobs: objects(entry.top_logprobs).map(withBytes) })) }
+}
+
+const withBytes = (entry: Json): Json => ({ ...entry, bytes: entry.bytes ?? null })
+
+/** The picture that an `image_generation_call` came to, as a URL; null where it came to none. */
+function imageOf({ result, output_format }: Json): string | null {
+  const made = text(result)
+  if (!made) return null
+  if (/^(https?|data):/.test(made)) return made
+  // Not every server says what it made.
+  return `data:${pictureType(made) ?? `image/${formatOf(output_format)}`};base64,${made}`
+}
+
+const formatOf = (given: unknown) => (typeof given === 'string' && /^[a-z]{3,4}$/.test(given) ? given : 'png')

@@ -1,9 +1,11 @@
 import type { Endpoint } from '../../catalog/models.ts'
-import { type Json, own } from '../../kernel/json.ts'
+import { type Json, objects, own, text } from '../../kernel/json.ts'
 import type { Block } from '../../language/message.ts'
+import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { ownDetails } from '../reasoning.ts'
-import { capabilitiesOf } from './capabilities.ts'
+import { capabilitiesOf } from './capabilities.data.ts'
+import { type Item, type Items, pieceOf } from './items.ts'
 
 /** Whose reasoning an entry is: encrypted content is for the one who made it. */
 const FORMATS: Record<string, string> = {
@@ -15,10 +17,10 @@ const FORMATS: Record<string, string> = {
 }
 
 /** The name for the reasoning of this endpoint. Of the names that clients know, OpenAI's is the one for a server of one's own. */
-export const formatOf = ({ provider }: Endpoint): string => own(FORMATS, provider.slug) ?? 'openai-responses-v1'
+const formatOf = ({ provider }: Endpoint): string => own(FORMATS, provider.slug) ?? 'openai-responses-v1'
 
 /** What stands between two blocks of reasoning, each of which begins with a heading. It belongs to neither, and is taken away again. */
-export const BETWEEN = '\n\n'
+const BETWEEN = '\n\n'
 
 /**
  * The reasoning items that this endpoint made, from the entries of one block, in order (translation trap 97): entries with one id
@@ -26,35 +28,35 @@ export const BETWEEN = '\n\n'
  * without its encrypted content would only name what nobody knows; it is left out. Servers that do not encrypt get the thinking.
  */
 export function reasoningItems({ details }: Extract<Block, { type: 'reasoning' }>, endpoint: Endpoint): Json[] {
-  const items: Item[] = []
+  const items: ReasoningItem[] = []
   for (const detail of ownDetails(details, [formatOf(endpoint)])) add(itemFor(items, detail), detail)
   const { encrypted } = capabilitiesOf(endpoint)
   return items.filter(item => item.encrypted !== null || (item.content.length > 0 && !encrypted)).map(shown)
 }
 
-interface Item {
+interface ReasoningItem {
   id: string | null
   summary: Json[]
   content: Json[]
   encrypted: string | null
 }
 
-function itemFor(items: Item[], detail: ReasoningDetail): Item {
+function itemFor(items: ReasoningItem[], detail: ReasoningDetail): ReasoningItem {
   const id = typeof detail.id === 'string' && detail.id !== '' ? detail.id : null
   const last = items.at(-1)
   if (last && continues(last, id)) {
     last.id ??= id
     return last
   }
-  const item: Item = { id, summary: [], content: [], encrypted: null }
+  const item: ReasoningItem = { id, summary: [], content: [], encrypted: null }
   items.push(item)
   return item
 }
 
 // The encrypted content is what ends an item where no id tells.
-const continues = (last: Item, id: string | null) => (id !== null && last.id !== null ? last.id === id : last.encrypted === null)
+const continues = (last: ReasoningItem, id: string | null) => (id !== null && last.id !== null ? last.id === id : last.encrypted === null)
 
-function add(item: Item, detail: ReasoningDetail): void {
+function add(item: ReasoningItem, detail: ReasoningDetail): void {
   const { type, summary, text, data } = detail
   if (type === 'reasoning.summary' && typeof summary === 'string') item.summary.push({ type: 'summary_text', text: block(summary, detail) })
   if (type === 'reasoning.text' && typeof text === 'string') item.content.push({ type: 'reasoning_text', text: block(text, detail) })
@@ -63,10 +65,63 @@ function add(item: Item, detail: ReasoningDetail): void {
 
 const block = (text: string, { index }: ReasoningDetail) => (index !== 0 && text.startsWith(BETWEEN) ? text.slice(BETWEEN.length) : text)
 
-const shown = ({ id, summary, content, encrypted }: Item): Json => ({
+const shown = ({ id, summary, content, encrypted }: ReasoningItem): Json => ({
   type: 'reasoning',
   ...(id === null ? {} : { id }),
   summary,
   ...(content.length > 0 ? { content } : {}),
   ...(encrypted === null ? {} : { encrypted_content: encrypted }),
 })
+
+/** The reasoning of one answer: words to show, and entries to send back, each block of it with a number of its own. */
+export class Thoughts {
+  readonly #items: Items
+  readonly #format: string
+  #blocks = 0
+  /** Whether a block has had words. */
+  #worded = false
+
+  constructor(items: Items, endpoint: Endpoint) {
+    this.#items = items
+    this.#format = formatOf(endpoint)
+  }
+
+  /** A piece of a part of the summary. */
+  summary(item: Item, place: Json, given: unknown): TextPart[] {
+    return this.#block(item, pieceOf('summary', place.summary_index), given, said => ({ type: 'reasoning.summary', summary: said }))
+  }
+
+  /** A piece of the thinking itself, which servers of open models show. */
+  thinking(item: Item, place: Json, given: unknown): TextPart[] {
+    return this.#block(item, pieceOf('thinking', place.content_index), given, said => ({ type: 'reasoning.text', text: said }))
+  }
+
+  /** What a whole item holds that was not streamed; its encrypted content comes only now. */
+  done(item: Item, given: Json): TextPart[] {
+    const parts: TextPart[] = []
+    if (item.given.size === 0) {
+      for (const [summary_index, one] of objects(given.summary).entries()) parts.push(...this.summary(item, { summary_index }, one.text))
+      for (const [content_index, one] of objects(given.content).entries()) parts.push(...this.thinking(item, { content_index }, one.text))
+    }
+    const data = text(given.encrypted_content)
+    if (data) parts.push(this.#thought(item, '', { type: 'reasoning.encrypted', data }, this.#blocks++))
+    return parts
+  }
+
+  // All blocks but the first begin apart from the one before.
+  #block(item: Item, piece: string, given: unknown, entry: (said: string) => ReasoningDetail): TextPart[] {
+    const said = text(given)
+    if (!said) return []
+    const known = item.given.get(piece)
+    const index = known ?? this.#blocks++
+    this.#items.give(item, piece, index)
+    const apart = known === undefined && this.#worded ? BETWEEN + said : said
+    this.#worded = true
+    return [this.#thought(item, apart, entry(apart), index)]
+  }
+
+  #thought({ id }: Item, said: string, entry: ReasoningDetail, index: number): TextPart {
+    const detail = { ...entry, format: this.#format, index, ...(id === null ? {} : { id }) }
+    return { type: 'reasoning-delta', choice: 0, text: said, details: [detail] }
+  }
+}

@@ -1,14 +1,13 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Json } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
-import { ANSWER_IN_JSON } from '../json-words.ts'
-import { forwarded, type UpstreamRequest } from '../protocol.ts'
+import type { ResponseFormat } from '../../language/params.ts'
+import { ANSWER_IN_JSON, mentionsJson } from '../json-answer.ts'
+import { isNative, readExtra } from '../native.ts'
+import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
-import type { Capabilities } from './capabilities.data.ts'
-import { capabilitiesOf, effortFor } from './capabilities.ts'
-import { lacksJsonWord, textOf } from './format.ts'
-import { inputOf } from './input.ts'
-import { namesOf } from './names.ts'
+import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
+import { inputOf, NATIVE, namesOf } from './messages.ts'
 import { toolsOf } from './tools.ts'
 
 /** The call as a Responses request. Unknown parameters first, so that none of them can stand in for a known one. */
@@ -17,7 +16,7 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const can = capabilitiesOf(endpoint)
   const names = namesOf(call)
   const body: Json = {
-    ...stateless(forwarded(call, 'responses')),
+    ...stateless(readExtra(call, NATIVE)),
     model: endpoint.upstreamModel,
     input: [...spokenFor(call, can), ...inputOf(call, endpoint, names)],
     // The conversation is kept by the client and told whole each time: the provider shall keep nothing of it.
@@ -71,12 +70,51 @@ function reasoningOf(call: TextCall, can: Capabilities): Json {
 /** What is only told when it is asked for: the reasoning to send back, as nothing is kept there, and the tokens' probabilities. */
 function include(call: TextCall, can: Capabilities): Json {
   const { logprobs, top_logprobs } = call.params
-  const wanted = new Set(ownIncludes(call))
+  const wanted = new Set(readIncludes(call))
   if (can.encrypted) wanted.add('reasoning.encrypted_content')
   const counted = (logprobs || (top_logprobs ?? 0) > 0) && (can.logprobs || samples(call, can))
   if (counted) wanted.add('message.output_text.logprobs')
   return { ...(wanted.size > 0 ? { include: [...wanted] } : {}), ...(counted ? { top_logprobs: top_logprobs ?? 0 } : {}) }
 }
 
-const ownIncludes = ({ dialect, extra }: TextCall): string[] =>
-  dialect === 'responses' && Array.isArray(extra.include) ? extra.include.filter(one => typeof one === 'string') : []
+function readIncludes(call: TextCall): string[] {
+  const { include } = call.extra
+  if (!isNative(call, NATIVE) || !Array.isArray(include)) return []
+  return include.filter(name => typeof name === 'string')
+}
+
+/**
+ * The effort that the model is asked for: the wished one, or where it does not know that, the next that it does, upwards if there
+ * is one. Undefined where nothing was wished, or the model does not reason.
+ */
+function effortFor({ params }: TextCall, { efforts }: Capabilities): string | undefined {
+  const wish = params.reasoning && effortOf(params.reasoning, params.max_tokens)
+  if (wish === undefined || efforts === null) return undefined
+  if (efforts === 'any' || efforts.includes(wish) || !EFFORTS.includes(wish)) return wish
+  return efforts.find(effort => EFFORTS.indexOf(effort) > EFFORTS.indexOf(wish)) ?? efforts.at(-1)
+}
+
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
+
+/** The wishes for the form of the text: here they stand together, and a schema stands flat (translation trap 44). */
+function textOf({ params }: TextCall, { verbosity }: Capabilities): Json {
+  const text: Json = {}
+  if (params.response_format) text.format = formatOf(params.response_format)
+  if (params.verbosity !== undefined && verbosity) text.verbosity = params.verbosity
+  return Object.keys(text).length > 0 ? { text } : {}
+}
+
+function formatOf(wish: ResponseFormat): unknown {
+  if (!('json_schema' in wish)) return wish
+  const { name, description, schema, strict } = wish.json_schema
+  return {
+    type: 'json_schema',
+    name,
+    ...(description === undefined ? {} : { description }),
+    schema: schema ?? { type: 'object' },
+    ...(strict == null ? {} : { strict }),
+  }
+}
+
+/** `json_object` is refused unless the word JSON stands in the input (translation trap 45). */
+const lacksJsonWord = (call: TextCall): boolean => call.params.response_format?.type === 'json_object' && !mentionsJson(call)

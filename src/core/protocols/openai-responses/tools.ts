@@ -1,8 +1,9 @@
 import { isObject, type Json, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Tool, ToolChoice } from '../../language/tool.ts'
-import { foreignTool } from '../foreign.ts'
-import type { ToolNames } from '../tool-names.ts'
+import { foreignTool, isForwarded, isNative } from '../native.ts'
+import type { ToolNames } from '../tools.ts'
+import { NATIVE } from './messages.ts'
 
 /**
  * The tools and what the model may do with them. Throws 400 naming a tool that the provider does not have. Without tools there is
@@ -19,10 +20,10 @@ export function toolsOf(call: TextCall, names: ToolNames): Json {
   }
 }
 
-function toolOf(tool: Tool, at: number, { dialect }: TextCall, names: ToolNames): Json {
+function toolOf(tool: Tool, at: number, call: TextCall, names: ToolNames): Json {
   if (tool.type === 'other') return otherTool(tool, at)
   const { name, description, parameters, strict, extra } = tool
-  const isOwn = dialect === 'responses'
+  const isOwn = isNative(call, NATIVE)
   return {
     ...(isOwn ? extra : {}),
     type: 'function',
@@ -34,11 +35,12 @@ function toolOf(tool: Tool, at: number, { dialect }: TextCall, names: ToolNames)
   }
 }
 
-function otherTool({ dialect, value }: Extract<Tool, { type: 'other' }>, at: number): Json {
-  if (isObject(value) && dialect === 'responses') return value
+function otherTool(tool: Extract<Tool, { type: 'other' }>, at: number): Json {
+  const { value } = tool
+  if (isObject(value) && isNative(tool, NATIVE)) return value
   const type = isObject(value) ? text(value.type) : null
-  // The chat API's shorthand for a search.
-  if (dialect === 'chat' && type?.startsWith('web_search')) return webSearch(value, type)
+  // The shorthand for a search that is meant for any provider that can search.
+  if (isForwarded(tool) && type?.startsWith('web_search')) return webSearch(value, type)
   throw foreignTool(value, at)
 }
 

@@ -1,4 +1,5 @@
 import { count, countWithin, isObject, type Json, member } from '../../kernel/json.ts'
+import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
@@ -15,7 +16,7 @@ export function usageOf(given: unknown, searches: number): Usage | undefined {
     input: inputOf(input, given),
     output: outputOf(output, given),
     prediction: null,
-    web_search_requests: searches === 0 ? null : searches,
+    ...(searches === 0 ? {} : readUnits({ search: searches })),
   }
 }
 

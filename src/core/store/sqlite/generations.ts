@@ -1,10 +1,11 @@
 import type { Database } from 'bun:sqlite'
 import { type Kysely, sql } from 'kysely'
 import { GatewayError } from '../../errors.ts'
-import type { Charge, DaySpend } from '../../ledger/ledger.ts'
+import type { DaySpend, StepCharge } from '../../ledger/ledger.ts'
 import type { Generation, GenerationStore } from '../../telemetry/generations.ts'
 import type { Entry } from '../../telemetry/recorder.ts'
 import { ledgerWriter } from './ledger.ts'
+import { outboxWriter } from './outbox.ts'
 import type { Tables } from './tables.ts'
 
 /** Every column, and what of a generation stands in it: the three kinds of value that SQL has not are written out. */
@@ -59,7 +60,7 @@ const VALUES = Object.values(COLUMNS)
 export function generationStore(kysely: Kysely<Tables>, db: Database): GenerationStore {
   const record = recorder(db)
   return {
-    record(batch) {
+    async record(batch) {
       try {
         record.immediate(batch)
       } catch (error) {
@@ -94,22 +95,21 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
 function recorder(db: Database) {
   const generation = db.query(`insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`)
   const ledger = ledgerWriter(db)
+  const tell = outboxWriter(db)
   return db.transaction((batch: Entry[]) => {
-    for (const one of batch) generation.run(...valuesOf(one.generation))
-    const charged = batch.filter(isCharged)
-    if (charged.length > 0) ledger.append(charged.map(rowOf))
-    for (const sum of perDay(charged)) ledger.count(sum)
+    const charges: StepCharge[] = []
+    for (const entry of batch) {
+      if (entry.generation) generation.run(...valuesOf(entry.generation))
+      if (entry.charge && leavesRow(entry.charge, entry.generation)) charges.push(entry.charge)
+      if (entry.outbox) tell(entry)
+    }
+    if (charges.length > 0) ledger.append(charges)
+    for (const sum of perDay(charges)) ledger.count(sum)
   })
 }
 
-type Charged = Entry & { charge: Charge }
-
-const isCharged = (one: Entry): one is Charged => one.charge !== null && one.charge.nanos !== 0n
-
-function rowOf({ generation: { id, settled_at, usageSource: source }, charge }: Charged) {
-  const { key_hash, user_id, workspace_id, byok, nanos } = charge
-  return { id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source }
-}
+// Of a call that goes on nothing else says that this step of it was settled.
+const leavesRow = ({ nanos }: StepCharge, generation: Generation | null): boolean => nanos !== 0n || generation === null
 
 // A TypeError is a value that no column takes.
 const isConstraint = (error: unknown) =>
@@ -120,9 +120,10 @@ type Value = string | number | bigint | null
 const valuesOf = (generation: Generation): Value[] => VALUES.map(value => value(generation))
 
 // The calls of a batch are mostly of few keys on one day: one statement for each of those, not for each call.
-function perDay(batch: Charged[]): Iterable<DaySpend> {
+function perDay(charges: StepCharge[]): Iterable<DaySpend> {
   const sums = new Map<string, DaySpend>()
-  for (const { charge } of batch) {
+  for (const charge of charges) {
+    if (charge.nanos === 0n) continue
     const name = `${charge.key_hash} ${charge.day} ${charge.byok}`
     const sum = sums.get(name)
     if (sum) sum.nanos += charge.nanos

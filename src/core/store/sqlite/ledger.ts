@@ -18,8 +18,16 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
       const rows = await kysely.selectFrom('spend').select(payer).select(sum).groupBy(payer).execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
-    head: () => head.get(),
-    inspect: look => db.transaction(() => look(booksOf(db)))(),
+    async charges(id) {
+      const query = kysely.selectFrom('ledger').select(['step', 'byok', textOf('nanos')])
+      return (await query.where('id', '=', id).orderBy('step').execute()).map(opened)
+    },
+    head: async () => head.get(),
+    inspect: async see =>
+      db.transaction(() => {
+        for (const row of rowsOf(db)) see(row)
+        return booksOf(db)
+      })(),
   }
 }
 
@@ -33,7 +41,6 @@ function booksOf(db: Database): LedgerBooks {
       .query<{ integrity_check: string }, []>('pragma integrity_check')
       .all()
       .map(one => one.integrity_check),
-    rows: rowsOf(db),
     spend: spend.map(opened),
     unmatched: (db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]).map(
       ({ id, charged, recorded }) => ({ id, charged: moneyOf(charged), recorded: moneyOf(recorded) }),
@@ -48,19 +55,31 @@ function* rowsOf(db: Database): Generator<LedgerRow> {
 
 /** A row as SQL has it: flags are 0 and 1, money is text. */
 type Raw = { byok: number; nanos: string }
-const opened = <Row extends Raw>(row: Row) => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) })
+const opened = <Row extends { byok: number | boolean; nanos: string }>(row: Row) => ({
+  ...row,
+  byok: Boolean(row.byok),
+  nanos: BigInt(row.nanos),
+})
 const moneyOf = (text: string | null) => (text === null ? null : BigInt(text))
 
 // Calls of the time before there was a chain are in its opening rows.
+const IS_CHARGED = `
+  g.key_hash is not null and g.upstream_inference_cost <> 0
+  and g.settled_at >= (select min(settled_at) from ledger where hash is not null)`
+
+// Two halves, each in the order of an index: a full join would build one of its own in memory.
 const UNMATCHED = `
-  select coalesce(g.id, l.id) as id, cast(l.nanos as text) as charged, cast(g.upstream_inference_cost as text) as recorded
-  from (select * from ledger where source <> 'opening') as l
-  full join (
-    select id, upstream_inference_cost from generations
-    where key_hash is not null and upstream_inference_cost <> 0
-      and settled_at >= (select min(settled_at) from ledger where hash is not null)
-  ) as g on g.id = l.id
-  where l.nanos is distinct from g.upstream_inference_cost`
+  select l.id, cast(l.nanos as text) as charged, cast(g.upstream_inference_cost as text) as recorded
+  from (
+    select id, sum(nanos) as nanos from ledger where source <> 'opening'
+    group by id having sum(nanos) <> 0
+  ) as l
+  left join generations as g on g.id = l.id and ${IS_CHARGED}
+  where l.nanos is distinct from g.upstream_inference_cost
+  union all
+  select g.id, null, cast(g.upstream_inference_cost as text) from generations as g
+  where ${IS_CHARGED}
+    and coalesce((select sum(nanos) from ledger where id = g.id and source <> 'opening'), 0) = 0`
 
 /** The amount. Throws a TypeError for one that no column takes: the driver would write it down as another, and as less than nothing. */
 function fitting(nanos: bigint): bigint {
@@ -72,7 +91,8 @@ function fitting(nanos: bigint): bigint {
 export function ledgerWriter(db: Database) {
   const last = db.query<{ hash: string | null }, []>('select hash from ledger order by seq desc limit 1')
   const row = db.query(
-    'insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash) values (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    `insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const spend = db.query('insert into spend values (?, ?, ?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos')
 
@@ -91,8 +111,8 @@ export function ledgerWriter(db: Database) {
       let hash = head()
       for (const one of rows) {
         hash = chained(hash, one)
-        const { id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = one
-        row.run(id, settled_at, key_hash, user_id, workspace_id, Number(byok), fitting(nanos), source, hash)
+        const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = one
+        row.run(id, step, settled_at, key_hash, user_id, workspace_id, Number(byok), fitting(nanos), source, hash)
       }
     },
     count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {

@@ -10,6 +10,7 @@ import contentFilters from './migrations/008-content-filters.sql' with { type: '
 import ledger from './migrations/009-ledger.sql' with { type: 'text' }
 import credits from './migrations/010-credits.sql' with { type: 'text' }
 import routing from './migrations/011-routing.sql' with { type: 'text' }
+import outboxAndSteps from './migrations/012-outbox-steps.sql' with { type: 'text' }
 
 /** Every migration, in order. A released one is never changed; the version is how many have been applied. */
 const MIGRATIONS: string[] = [
@@ -24,6 +25,7 @@ const MIGRATIONS: string[] = [
   ledger,
   credits,
   routing,
+  outboxAndSteps,
 ]
 
 /** Brings the database to this program's version, each step whole or not at all. Throws when it was written by a newer one. */

@@ -17,6 +17,7 @@ import type { Assignment } from '../../policy/assignments.ts'
 import type { Budget } from '../../policy/budgets.ts'
 import type { Guardrail } from '../../policy/guardrails.ts'
 import type { Generation } from '../../telemetry/generations.ts'
+import type { OutboxRow } from '../../telemetry/outbox.ts'
 
 /** The tables as Kysely sees them: the nouns' own types, with the three that SQL has not (boolean, bigint, lists). */
 export interface Tables {
@@ -43,6 +44,7 @@ export interface Tables {
   generations: Columns<Generation>
   spend: Columns<DaySpend>
   ledger: Columns<LedgerRow>
+  outbox: Columns<OutboxRow> & { sequence: Generated<number> }
 }
 
 /** A row stays when its workspace is deleted, for what points to it. */

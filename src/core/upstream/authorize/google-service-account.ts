@@ -5,7 +5,7 @@ import { Cancellation } from '../../kernel/cancellation.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { count, parseObject } from '../../kernel/json.ts'
 import { Secret } from '../../kernel/secret.ts'
-import { Deadline } from '../deadline.ts'
+import { Deadline } from '../answer.ts'
 import type { Outgoing, Send } from '../egress.ts'
 
 /** The access tokens that service accounts have bought, each for as long as it lasts. */

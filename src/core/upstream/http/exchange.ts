@@ -1,6 +1,4 @@
 import { type ResponseHead, ResponseParser, type ResponseSink } from './response-parser.ts'
-import { textOf } from './text.ts'
-import { unpacked } from './unpack.ts'
 
 /** An answer, its head read and its body not. */
 export interface Incoming {
@@ -148,3 +146,43 @@ export class Exchange implements ResponseSink, Incoming {
 const DECODER = new TextDecoder()
 
 const NO_HEAD: ResponseHead = { status: 0, headers: new Map() }
+
+/** A body's text, as it comes. Throws past so many bytes. */
+export async function textOf(incoming: Pick<Incoming, 'read'>, largest: number, touched: () => void): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  let size = 0
+  for (let bytes = await incoming.read(); bytes; bytes = await incoming.read()) {
+    touched()
+    size += bytes.length
+    if (size > largest) throw new Error('An answer that is too large')
+    text += decoder.decode(bytes, { stream: true })
+  }
+  return text + decoder.decode()
+}
+
+/** A packed answer, unpacked as it comes, so that it is counted by what it becomes. We ask for none, but a provider may pack all the same. */
+function unpacked(packed: Incoming, coding: string): Incoming {
+  const reader = bytesOf(packed)
+    .pipeThrough(new DecompressionStream(formatOf(coding)))
+    .getReader()
+  const read = async () => (await reader.read()).value ?? null
+  return {
+    status: packed.status,
+    header: name => packed.header(name),
+    read,
+    text: (largest, touched) => textOf({ read }, largest, touched),
+  }
+}
+
+// Throws where the coding is none that the platform knows: nobody asked for it.
+const formatOf = (coding: string) => (coding === 'x-gzip' ? 'gzip' : coding) as CompressionFormat
+
+const bytesOf = (packed: Incoming) =>
+  new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      const bytes = await packed.read()
+      if (bytes) controller.enqueue(new Uint8Array(bytes))
+      else controller.close()
+    },
+  })

@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
+import { chatResponse, readShape } from '../../../../src/core/dialects/chat/response.ts'
+import { ChatRequest } from '../../../../src/core/dialects/chat/schema.ts'
 import { ChatStream } from '../../../../src/core/dialects/chat/stream.ts'
-import { type ChatRequest, chatResponse, ChatRequest as Schema, shapeOf, understand } from '../../../../src/core/dialects/chat.ts'
+import { chat } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
 import { fits } from '../../../../src/core/kernel/schema.ts'
@@ -16,8 +18,8 @@ beforeAll(async () => {
 
 const { origin, id } = textCall()
 const understood = (body: object) => {
-  expect(fits(Schema, body)).toBe(true)
-  return understand(gateway, operator(gateway), body as ChatRequest, { id, origin, session_id: null, betas: [] })
+  expect(fits(ChatRequest, body)).toBe(true)
+  return chat.understand(gateway, operator(gateway), body as ChatRequest, { id, origin, session_id: null, betas: [] })
 }
 
 describe('trap 37: a client that speaks of functions', () => {
@@ -57,7 +59,8 @@ describe('trap 37: a client that speaks of functions', () => {
   const answer = { id, created: 1, model: 'm', provider: 'p' }
 
   test('reads its answer in both words, whole and streamed', async () => {
-    const shape = shapeOf(false, false, false, true)
+    const body: ChatRequest = { messages: [{ role: 'user', content: 'Hi' }], functions }
+    const shape = readShape('chat.completion', textCall(), body)
     const collected = await chatResponse({ ...answer, parts: { all: async () => [parts] } } as never, shape)
     expect(JSON.parse(JSON.stringify(collected)).choices[0].message).toMatchObject({
       function_call: { name: 'f', arguments: '{"a":1}' },
@@ -69,6 +72,6 @@ describe('trap 37: a client that speaks of functions', () => {
   })
 
   test('is the only one who does', async () => {
-    expect(new ChatStream(answer, shapeOf(false, false, false)).write(parts)).not.toContain('function_call')
+    expect(new ChatStream(answer, readShape('chat.completion', textCall(), { messages: [] })).write(parts)).not.toContain('function_call')
   })
 })

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { ChatRequest, CompletionRequest, understand } from '../../../../src/core/dialects/chat.ts'
+import { ChatRequest, CompletionRequest } from '../../../../src/core/dialects/chat/schema.ts'
+import { chat } from '../../../../src/core/dialects/chat.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
@@ -17,7 +18,7 @@ beforeAll(async () => {
 const messages = [{ role: 'user', content: 'Hi' }]
 const { origin, id } = textCall()
 const callOf = (body: object, session_id: string | null = null) =>
-  understand(gateway, operator(gateway), { messages, ...body } as ChatRequest, { id, origin, session_id, betas: [] })
+  chat.understand(gateway, operator(gateway), { messages, ...body } as ChatRequest, { id, origin, session_id, betas: [] })
 
 const fieldOf = (body: object): unknown => {
   try {
@@ -211,8 +212,12 @@ describe('whose call it is', () => {
   test('users of two workspaces are two, whatever their names', () => {
     const actor = operator(gateway)
     const userIn = (workspace_id: string) =>
-      understand(gateway, { ...actor, workspace_id }, { messages, user: 'ada' } as ChatRequest, { id, origin, session_id: null, betas: [] })
-        .user
+      chat.understand(gateway, { ...actor, workspace_id }, { messages, user: 'ada' } as ChatRequest, {
+        id,
+        origin,
+        session_id: null,
+        betas: [],
+      }).user
     expect(userIn('w1')).not.toBe(userIn('w2'))
     expect(userIn('w1')).toBe(userIn('w1'))
     expect(userIn('w1')).toMatch(/^[0-9a-f]{64}$/)

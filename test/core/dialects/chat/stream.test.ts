@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import type { Shape } from '../../../../src/core/dialects/chat/response.ts'
 import { ChatStream } from '../../../../src/core/dialects/chat/stream.ts'
-import { shapeOf } from '../../../../src/core/dialects/chat.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
 import { freeReceipt, textUsage } from '../../../../src/core/language/usage.ts'
 
@@ -11,12 +11,16 @@ interface Chunk {
   usage?: object
 }
 
+const SHAPE: Shape = {
+  object: 'chat.completion',
+  text: false,
+  hideReasoning: false,
+  functions: false,
+}
+
 /** The events of these parts: chunks, and the text `[DONE]`. */
 function eventsOf(...batches: TextPart[][]): (Chunk | '[DONE]')[] {
-  const stream = new ChatStream(
-    { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: 'Local' },
-    shapeOf(false, false, false),
-  )
+  const stream = new ChatStream({ id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: 'Local' }, SHAPE)
   const written = batches.map(batch => stream.write(batch)).join('')
   return written
     .split('\n\n')

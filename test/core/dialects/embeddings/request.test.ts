@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { EmbeddingsRequest, understand } from '../../../../src/core/dialects/embeddings.ts'
+import { understand } from '../../../../src/core/dialects/embeddings/request.ts'
+import { EmbeddingsRequest } from '../../../../src/core/dialects/embeddings/schema.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
 import { fits } from '../../../../src/core/kernel/schema.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { messagesError } from '../../../../src/core/dialects/messages.ts'
+import { messagesError } from '../../../../src/core/dialects/messages/error.ts'
 import { type ErrorType, GatewayError, invalid, STATUS } from '../../../../src/core/errors.ts'
 
 /** The table of wire reference L.2, by type. */

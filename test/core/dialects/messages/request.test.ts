@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { MessagesRequest, understand } from '../../../../src/core/dialects/messages.ts'
-import { hashedUser } from '../../../../src/core/dialects/user.ts'
+import { MessagesRequest } from '../../../../src/core/dialects/messages/schema.ts'
+import { messages } from '../../../../src/core/dialects/messages.ts'
+import { hashUser } from '../../../../src/core/dialects/routing.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
 import { fits, misfit } from '../../../../src/core/kernel/schema.ts'
@@ -17,7 +18,7 @@ const { origin, id } = textCall()
 const hi = { role: 'user', content: 'Hi' }
 const bodyOf = (more: object) => ({ model: 'acme/small', messages: [hi], ...more })
 const callOf = (more: object) =>
-  understand(gateway, operator(gateway), bodyOf(more) as MessagesRequest, { id, origin, session_id: null, betas: ['beta-1'] })
+  messages.understand(gateway, operator(gateway), bodyOf(more) as MessagesRequest, { id, origin, session_id: null, betas: ['beta-1'] })
 const turnsOf = (...messages: object[]) => callOf({ messages }).turns
 const blocksOf = (...content: object[]) => turnsOf({ role: 'user', content })[0]?.blocks
 const saidBlocksOf = (...content: object[]) => turnsOf({ role: 'assistant', content })[0]?.blocks
@@ -307,9 +308,9 @@ describe('parameters', () => {
   test('who may answer, for whom, and in which session', () => {
     const { workspace_id } = operator(gateway)
     const call = callOf({ provider: { only: ['OpenAI'] }, session_id: 's', trace: { a: 1 }, metadata: { user_id: 'ada', team: 'x' } })
-    expect(call).toMatchObject({ routing: { only: ['openai'] }, session_id: 's', trace: { a: 1 }, user: hashedUser(workspace_id, 'ada') })
+    expect(call).toMatchObject({ routing: { only: ['openai'] }, session_id: 's', trace: { a: 1 }, user: hashUser(workspace_id, 'ada') })
     expect(call.extra).toEqual({ metadata: { team: 'x' } })
-    expect(callOf({ user: 'bob', metadata: { user_id: 'ada' } }).user).toBe(hashedUser(workspace_id, 'bob'))
+    expect(callOf({ user: 'bob', metadata: { user_id: 'ada' } }).user).toBe(hashUser(workspace_id, 'bob'))
   })
 
   test('trap 57: what only providers of the same speech understand travels apart, and ours stays here', () => {

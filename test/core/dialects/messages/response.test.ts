@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { messagesResponse } from '../../../../src/core/dialects/messages.ts'
+import { messagesResponse } from '../../../../src/core/dialects/messages/response.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
 import { answerOf, failed, finish, receipt, start, text } from '../../../support/answer.ts'
 import { textCall } from '../../../support/call.ts'

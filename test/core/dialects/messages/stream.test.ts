@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { messagesEvents, messagesFailure, PING } from '../../../../src/core/dialects/messages.ts'
+import { messagesEvents, messagesFailure, PING } from '../../../../src/core/dialects/messages/stream.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'

@@ -6,7 +6,7 @@ const usage: Usage = {
   input: { text: 10, cache_read: 100, cache_write: 20, cache_write_1h: 3, audio: 4, video: 5 },
   output: { text: 7, reasoning: 6, audio: 0, image: 1 },
   prediction: null,
-  web_search_requests: 2,
+  units: { search: 2 },
 }
 
 test('trap 85: input_tokens leaves out what a cache gave or took', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { boundsOf, Quality } from '../../../../src/core/inference/health/quality.ts'
+import { boundsOf, Quality } from '../../../../src/core/inference/health/measures.ts'
 
 const HOUR = 3_600_000
 

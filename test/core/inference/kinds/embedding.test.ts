@@ -20,7 +20,7 @@ const START: EmbeddingPart = { type: 'start', upstream_id: 'e-1', system_fingerp
 const VECTOR: EmbeddingPart = { type: 'embedding', index: 0, vector: [1] }
 
 function meterOf(inputs: EmbeddingInput[], ...parts: EmbeddingPart[]) {
-  const meter = embedding.meter(embeddingCall({ inputs }))
+  const meter = embedding.metering.startMeter(embeddingCall({ inputs }))
   meter.read(parts)
   return meter
 }
@@ -46,16 +46,19 @@ describe('the meter of an answer in vectors', () => {
 
 test('what is named by URL can be had elsewhere, and the call handed in stays as it is', () => {
   const call = embeddingCall({ inputs: [text('a'), picture] })
-  expect(embedding.named(call)).toEqual([{ kind: 'image', url: 'https://a.example/' }])
-  const moved = embedding.withUrls(call, new Map([['https://a.example/', 'data:image/png;base64,AA==']]))
-  expect(embedding.named(moved)).toEqual([{ kind: 'image', url: 'data:image/png;base64,AA==' }])
-  expect(embedding.named(call)).toEqual([{ kind: 'image', url: 'https://a.example/' }])
+  const { listMedia, replaceUrls } = embedding.understanding
+  const [elsewhere, here] = ['https://a.example/', 'data:image/png;base64,AA==']
+  expect(listMedia(call)).toEqual([{ kind: 'image', url: elsewhere }])
+  const moved = replaceUrls(call, new Map([[elsewhere, here]]))
+  expect(listMedia(moved)).toEqual([{ kind: 'image', url: here }])
+  expect(listMedia(call)).toEqual([{ kind: 'image', url: elsewhere }])
 })
 
 test('nothing is expected to be written', () => {
   const call = embeddingCall({ inputs: [text('abcdefgh'), tokens(1, 2)] })
-  expect(embedding.expectedInput(call)).toEqual({ text: 5, audio: 0, video: 0 })
-  expect([embedding.outputBound(call, endpointOf()), embedding.leastOutput(call, endpointOf())]).toEqual([0, 0])
+  const { estimateInput, boundOutput, leastOutput } = embedding.costing
+  expect(estimateInput(call)).toEqual({ text: 5, audio: 0, video: 0 })
+  expect([boundOutput(call, endpointOf()), leastOutput(call, endpointOf())]).toEqual([0, 0])
 })
 
 test('a caller can use a vector, and nothing before it', () => {

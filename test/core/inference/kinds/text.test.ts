@@ -21,7 +21,7 @@ const said = (content: string, choice = 0): TextPart => ({ type: 'text-delta', c
 
 /** The estimate of a call that was answered with these parts, a character being a token. */
 async function estimate(call: TextCall, ...parts: TextPart[]) {
-  const meter = text.meter(call)
+  const meter = text.metering.startMeter(call)
   meter.read(parts)
   const { asked, count } = characters()
   return { usage: await meter.estimate(count), delivered: meter.delivered, asked }

@@ -321,6 +321,7 @@ test('max_price bounds requests, pictures and sound too; an unknown price is wit
     priced('two', undefined, { usd_per_million_tokens: { ...rates, image: 2 } }),
     priced('free', 0),
     priced('four', undefined),
+    priced('gratis', undefined, { usd_per_million_tokens: { ...rates, per_input_image: 0.02 } }),
   ]
   const models = [
     { id: 'acme/small', endpoints },
@@ -331,6 +332,9 @@ test('max_price bounds requests, pictures and sound too; an unknown price is wit
   expect(tried('acme/seeing', { max_price: { image: 0.004783 } })).toEqual(['free'])
   expect(tried('acme/seeing', { max_price: { image: 0.004784 } })).toEqual(['one', 'free'])
   expect(tried('acme/seeing', { max_price: { image: 0.009568 } })).toEqual(['one', 'two', 'free'])
+  const seen = { only: ['free', 'gratis'] }
+  expect(tried('acme/seeing', { ...seen, max_price: { image: 0.019 } })).toEqual(['free'])
+  expect(tried('acme/seeing', { ...seen, max_price: { image: 0.02 } })).toEqual(['free', 'gratis'])
   expect(() => tried('acme/seeing', { only: ['two', 'four'], max_price: { image: 0.005 } })).toThrow('provider.max_price')
   expect(tried('acme/small', { max_price: { request: 0.009 } })).toEqual(['two'])
   expect(tried('acme/small', { max_price: { request: 0.01 } })).toEqual(['one', 'two'])

@@ -23,7 +23,7 @@ describe('usage', () => {
       input: { text: 10, cache_read: 100, cache_write: 20, cache_write_1h: 30, audio: 0, video: 0 },
       output: { text: 2, reasoning: 5, audio: 0, image: 0 },
       prediction: null,
-      web_search_requests: 2,
+      units: { search: 2 },
     })
   })
 

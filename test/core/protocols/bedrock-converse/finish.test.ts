@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { finishReason } from '../../../../src/core/protocols/bedrock-converse/finish.ts'
+import { finishReason } from '../../../../src/core/protocols/bedrock-converse/reader.ts'
 
 test.each([
   ['end_turn', 'stop'],

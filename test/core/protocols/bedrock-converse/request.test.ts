@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import type { Endpoint } from '../../../../src/core/catalog/models.ts'
-import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
+import type { ChatRequest } from '../../../../src/core/dialects/chat/schema.ts'
+import { chat } from '../../../../src/core/dialects/chat.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
@@ -27,12 +28,17 @@ const MISTRAL = 'mistral.mistral-large-2402-v1:0'
 
 const { origin, id } = textCall()
 const callOf = (body: object, betas: string[] = []): TextCall =>
-  understand(gateway, operator(gateway), { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest, {
-    id,
-    origin,
-    session_id: null,
-    betas,
-  })
+  chat.understand(
+    gateway,
+    operator(gateway),
+    { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest,
+    {
+      id,
+      origin,
+      session_id: null,
+      betas,
+    },
+  )
 
 const at = (upstreamModel: string, more: Partial<Endpoint> = {}) => endpointOf({ protocol: 'bedrock-converse', upstreamModel, ...more })
 

@@ -9,7 +9,6 @@ describe('usage', () => {
       input: { text: 10, cache_read: 20, cache_write: 10, cache_write_1h: 0, audio: 0, video: 0 },
       output: { text: 5, reasoning: 0, audio: 0, image: 0 },
       prediction: null,
-      web_search_requests: null,
     })
     expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([40, 5])
   })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { jsonSchema } from '../../../../src/core/protocols/gemini/json-schema.ts'
+import { jsonSchema } from '../../../../src/core/protocols/gemini/schema.ts'
 
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
 

@@ -410,7 +410,7 @@ describe('sources', () => {
       cited({ url: 'https://a.example/', title: 'A', start_index: 3, end_index: 8 }),
       cited({ url: 'https://b.example/' }),
     ])
-    expect(usage?.web_search_requests).toBe(2)
+    expect(usage?.units?.search).toBe(2)
   })
 
   test('what the answer repeats, pages that were read and places on maps are sources too', () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { parseObject } from '../../../../src/core/kernel/json.ts'
 import { FINISH_REASONS } from '../../../../src/core/language/part.ts'
 import { failure, failureInside } from '../../../../src/core/protocols/openai-chat/failure.ts'
-import { finishReason } from '../../../../src/core/protocols/openai-chat/finish.ts'
+import { finishReason } from '../../../../src/core/protocols/openai-chat/reader.ts'
 
 const typeOf = (status: number, error: object = {}) => failure(status, { error }).type
 

@@ -1,11 +1,12 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { PROVIDERS } from '../../../../src/core/catalog/providers.data.ts'
 import { NO_QUIRKS, type Quirks } from '../../../../src/core/config/quirks.ts'
-import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
+import type { ChatRequest } from '../../../../src/core/dialects/chat/schema.ts'
+import { chat } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import { parts } from '../../../../src/core/protocols/openai-chat/parts.ts'
+import { parts } from '../../../../src/core/protocols/openai-chat/reader.ts'
 import { request } from '../../../../src/core/protocols/openai-chat/request.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 import { testGateway } from '../../../support/gateway.ts'
@@ -18,12 +19,17 @@ beforeAll(async () => {
 
 const { origin, id } = textCall()
 const callOf = (body: object): TextCall =>
-  understand(gateway, operator(gateway), { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest, {
-    id,
-    origin,
-    session_id: null,
-    betas: [],
-  })
+  chat.understand(
+    gateway,
+    operator(gateway),
+    { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest,
+    {
+      id,
+      origin,
+      session_id: null,
+      betas: [],
+    },
+  )
 
 const endpointWith = (quirks: Partial<Quirks>) => endpointOf({ provider: providerOf({ quirks: { ...NO_QUIRKS, ...quirks } }) })
 const sent = (body: object, quirks: Partial<Quirks>) => request(callOf(body), endpointWith(quirks))

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { parts } from '../../../../src/core/protocols/openai-chat/parts.ts'
-import { ChunkReader } from '../../../../src/core/protocols/openai-chat/reader.ts'
+import { ChunkReader, parts } from '../../../../src/core/protocols/openai-chat/reader.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 
 const call = textCall()

@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { createPreset } from '../../../../src/core/catalog/presets.ts'
 import { NO_QUIRKS } from '../../../../src/core/config/quirks.ts'
-import { type ChatRequest, understand } from '../../../../src/core/dialects/chat.ts'
+import type { ChatRequest } from '../../../../src/core/dialects/chat/schema.ts'
+import { chat } from '../../../../src/core/dialects/chat.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { operator } from '../../../../src/core/identity/actor.ts'
 import { namesInText } from '../../../../src/core/language/message.ts'
@@ -18,12 +19,17 @@ beforeAll(async () => {
 
 const { origin, id } = textCall()
 const callOf = (body: object) =>
-  understand(gateway, operator(gateway), { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest, {
-    id,
-    origin,
-    session_id: null,
-    betas: [],
-  })
+  chat.understand(
+    gateway,
+    operator(gateway),
+    { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } as ChatRequest,
+    {
+      id,
+      origin,
+      session_id: null,
+      betas: [],
+    },
+  )
 
 /** What a provider receives for a chat request of this body. */
 const sent = (body: object, provider: Parameters<typeof providerOf>[0] = {}) =>

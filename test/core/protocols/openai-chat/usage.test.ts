@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens, textUsage } from '../../../../src/core/language/usage.ts'
+import { inputTokens, outputTokens, searchesIn, textUsage } from '../../../../src/core/language/usage.ts'
 import { usageOf } from '../../../../src/core/protocols/openai-chat/usage.ts'
 
 describe('usage', () => {
@@ -26,7 +26,8 @@ describe('usage', () => {
     [{ num_search_queries: -1, server_tool_use: null }, null],
     [{}, null],
   ])('searches are counted where they are told: %j', (given, searches) => {
-    expect(usageOf({ prompt_tokens: 10, completion_tokens: 5, ...given })?.web_search_requests).toBe(searches)
+    const usage = usageOf({ prompt_tokens: 10, completion_tokens: 5, ...given })
+    expect(usage && searchesIn(usage)).toBe(searches)
   })
 
   test('cached tokens are read under DeepSeek’s name too', () => {

@@ -2,8 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import { parts } from '../../../../src/core/protocols/openai-responses/parts.ts'
-import { EventReader } from '../../../../src/core/protocols/openai-responses/reader.ts'
+import { EventReader, parts } from '../../../../src/core/protocols/openai-responses/reader.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
 
@@ -452,7 +451,7 @@ describe('other items', () => {
   test('searches are counted', () => {
     const usage = { input_tokens: 5, output_tokens: 2 }
     const search = { type: 'web_search_call', action: { type: 'search' } }
-    expect(saidBy(whole([search, search], { usage })).usage?.web_search_requests).toBe(2)
+    expect(saidBy(whole([search, search], { usage })).usage?.units?.search).toBe(2)
   })
 })
 

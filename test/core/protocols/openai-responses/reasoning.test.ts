@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../../src/core/language/part.ts'
-import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
-import { addDetail } from '../../../../src/core/language/reasoning.ts'
-import { parts } from '../../../../src/core/protocols/openai-responses/parts.ts'
+import { addDetail, type ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
+import { parts } from '../../../../src/core/protocols/openai-responses/reader.ts'
 import { reasoningItems } from '../../../../src/core/protocols/openai-responses/reasoning.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 

@@ -14,7 +14,7 @@ describe('usageOf', () => {
       input: { text: 30, cache_read: 60, cache_write: 10, cache_write_1h: 0, audio: 0, video: 0 },
       output: { text: 20, reasoning: 30, audio: 0, image: 0 },
       prediction: null,
-      web_search_requests: 2,
+      units: { search: 2 },
     })
   })
 

@@ -13,9 +13,6 @@ interface ToolCall {
   input: string[]
 }
 
-/** Whether the call offers tools that an answer may call. */
-export const offersTools = ({ tools, params: { tool_choice } }: TextCall): boolean => tools.length > 0 && tool_choice !== 'none'
-
 /**
  * How an answer calls the tools that it was offered. It is no schema's judge: that a call names one of them, and has an object of arguments
  * with the members that must be there, is what separates providers whose templates and parsers work from others.

@@ -5,10 +5,11 @@ import type { Mover } from '../../../identity/scim/memberships.ts'
 import { refused } from '../../../identity/scim/refusal.ts'
 import { parseObject } from '../../../kernel/json.ts'
 import { auditInsert } from '../audit.ts'
+import { listed } from '../listed.ts'
 import type { Tables } from '../tables.ts'
 import { type Check, type Consequence, check, follow, type Statement, type Write } from '../write.ts'
 import { decided } from './decided.ts'
-import { listed, moves } from './memberships.ts'
+import { moves } from './memberships.ts'
 
 /** Groups in SQL. */
 export function scimGroupStore(kysely: Kysely<Tables>, write: Write): ScimGroupStore {

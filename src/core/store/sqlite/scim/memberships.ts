@@ -1,7 +1,8 @@
-import { type Compilable, type Kysely, sql } from 'kysely'
+import type { Compilable, Kysely } from 'kysely'
 import type { WorkspaceMember } from '../../../identity/members.ts'
 import type { Mover } from '../../../identity/scim/memberships.ts'
 import { auditInsert } from '../audit.ts'
+import { listed } from '../listed.ts'
 import { workspaceMemberDelete, workspaceMemberUpsert } from '../members.ts'
 import type { Tables } from '../tables.ts'
 import { type Consequence, follow, type Statement } from '../write.ts'
@@ -65,7 +66,3 @@ function inWorkspaces(kysely: Kysely<Tables>, scope: Scope) {
     ? all.where('user_id', 'in', listed(kysely, scope.user_ids))
     : all.where('workspace_id', '=', scope.workspace_id)
 }
-
-/** A list of texts as rows, however long it is. */
-export const listed = (kysely: Kysely<Tables>, texts: string[]) =>
-  kysely.selectFrom(sql<{ value: string }>`json_each(${JSON.stringify(texts)})`.as('listed')).select('listed.value')

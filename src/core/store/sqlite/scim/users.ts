@@ -6,11 +6,12 @@ import { taken } from '../../../identity/scim/refusal.ts'
 import type { MemberChange, ScimUser, ScimUserStore, UserChange } from '../../../identity/scim/users.ts'
 import { parseObject, text } from '../../../kernel/json.ts'
 import { auditInsert } from '../audit.ts'
+import { listed } from '../listed.ts'
 import { deactivation, memberInsert, memberOf, memberUpdate, othersAt } from '../members.ts'
 import type { Tables } from '../tables.ts'
 import { type Check, check, follow, type Statement, type Write } from '../write.ts'
 import { decided } from './decided.ts'
-import { listed, moves } from './memberships.ts'
+import { moves } from './memberships.ts'
 
 /** Users in SQL. */
 export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStore {

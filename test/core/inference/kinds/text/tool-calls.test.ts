@@ -21,7 +21,7 @@ const finished = (reason: 'stop' | 'tool_calls' | 'length' | 'error' | 'content_
 const said: TextPart = { type: 'text-delta', choice: 0, text: 'Hello' }
 
 const verdict = (call: Partial<TextCall>, parts: TextPart[], broken = false) => {
-  const meter = text.meter(textCall({ tools: [ADD, NOW], ...call }))
+  const meter = text.metering.startMeter(textCall({ tools: [ADD, NOW], ...call }))
   meter.read(parts)
   return meter.isSound(broken)
 }

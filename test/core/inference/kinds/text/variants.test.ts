@@ -149,7 +149,7 @@ describe('what a variant asks for', () => {
     ['seeking', { user_location: PLACE }, { web_search_options: { user_location: PLACE } }],
     ['openai', {}, { web_search_options: {} }],
   ])('is said in the words of %s: %j', (slug, webSearch, said) => {
-    expect(bodyAt(slug, [MODEL], { webSearch })).toMatchObject(said)
+    expect(bodyAt(slug, [MODEL], { plugins: { web: webSearch } })).toMatchObject(said)
   })
 
   test('is one search, where the client brings the provider’s own too', () => {
@@ -175,18 +175,18 @@ describe(':online', () => {
 
   test('leaves those that search the web themselves, as the plugin does', () => {
     expect(slugs([`${MODEL}:online`])).toEqual(NATIVE)
-    expect(slugs([MODEL], { webSearch: {} })).toEqual(NATIVE)
+    expect(slugs([MODEL], { plugins: { web: {} } })).toEqual(NATIVE)
     expect(paramsAt([`${MODEL}:online`])).toEqual({ [MODEL]: { web_search_options: {} } })
   })
 
   test('leaves nobody for domains to look at and others to leave out: either can be said, but not both', () => {
     const webSearch = { allowed_domains: ['a.example'], excluded_domains: ['b.example'] }
-    expect(() => planned([MODEL], { webSearch })).toThrow(':online and the web plugin')
+    expect(() => planned([MODEL], { plugins: { web: webSearch } })).toThrow(':online and the web plugin')
   })
 
   test('is off where the plugin is', () => {
-    expect(slugs([`${MODEL}:online`], { webSearch: null })).toHaveLength(8)
-    expect(paramsAt([`${MODEL}:online`], { webSearch: null })).toEqual({ [MODEL]: {} })
+    expect(slugs([`${MODEL}:online`], { plugins: { web: null } })).toHaveLength(8)
+    expect(paramsAt([`${MODEL}:online`], { plugins: { web: null } })).toEqual({ [MODEL]: {} })
   })
 
   test.each<[word: string, search: WebSearch, left: string[]]>([
@@ -195,12 +195,12 @@ describe(':online', () => {
     ['domains to leave out', { excluded_domains: ['example.com'] }, ['anthropic']],
     ['a place', { user_location: { type: 'approximate', city: 'Bern' } }, ['seeking', 'responses', 'anthropic']],
   ])('leaves those that have words for %s', (_, webSearch, left) => {
-    expect(slugs([MODEL], { webSearch })).toEqual(left)
-    expect(slugs([`${MODEL}:online`], { webSearch })).toEqual(left)
+    expect(slugs([MODEL], { plugins: { web: webSearch } })).toEqual(left)
+    expect(slugs([`${MODEL}:online`], { plugins: { web: webSearch } })).toEqual(left)
   })
 
   test('heeds what the call says of the search itself, which rules', () => {
-    const more = { webSearch: { max_uses: 3 }, params: { web_search_options: { max_uses: 1, search_context_size: 'low' } } }
+    const more = { plugins: { web: { max_uses: 3 } }, params: { web_search_options: { max_uses: 1, search_context_size: 'low' } } }
     expect(() => planned([MODEL], more)).toThrow('searches the web itself')
     expect(paramsAt([MODEL], { ...more, params: { web_search_options: { max_uses: 1 } } })[MODEL]).toEqual({
       web_search_options: { max_uses: 1 },
@@ -235,8 +235,8 @@ describe(':online', () => {
     }
     const cents = (nanos: bigint) => Number((nanos - held([MODEL])) / 10_000_000n)
     expect(cents(held([`${MODEL}:online`]))).toBe(10)
-    expect(cents(held([MODEL], { webSearch: { max_uses: 2 } }))).toBe(2)
-    expect(cents(held([MODEL], { webSearch: { max_uses: 30 } }))).toBe(30)
+    expect(cents(held([MODEL], { plugins: { web: { max_uses: 2 } } }))).toBe(2)
+    expect(cents(held([MODEL], { plugins: { web: { max_uses: 30 } } }))).toBe(30)
     expect(cents(held([MODEL], { params: { max_tokens: 16, web_search_options: { max_uses: 30 } } }))).toBe(30)
     expect(cents(held([MODEL], { params: { max_tokens: 16, web_search_options: { max_uses: 2 } } }))).toBe(10)
   })

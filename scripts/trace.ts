@@ -1,0 +1,97 @@
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { plugin } from 'bun'
+import { askedFor, keyFor, send, type Wanted } from './trace/asked.ts'
+import { configFor, startProvider } from './trace/provider.ts'
+import { render, reportOf } from './trace/report.ts'
+import { type Planning, Tracer } from './trace/tracer.ts'
+
+/** Where a plan is made: the file and its functions. Whoever moves or renames them says so here. */
+const PLANNING: Planning = {
+  file: 'src/core/inference/plan.ts',
+  functions: ['planStep'],
+}
+
+const USAGE = `bun run scripts/trace.ts [--stream] [--messages] [--keys] [--json]
+
+Counts through how many source files one call runs.
+`
+
+/** What the end of a call gets to run out, in milliseconds: timers, and a connection put back. */
+const AFTERGLOW = 50
+
+const ROOT = resolve(import.meta.dir, '..')
+
+await main()
+
+async function main(): Promise<void> {
+  const options = readOptions()
+  if (!options) return
+  try {
+    const report = reportOf(await trace(options), PLANNING)
+    process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : render(report))
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : error}\n`)
+    // At once: what was started before it failed would keep the process.
+    process.exit(1)
+  }
+}
+
+function readOptions(): (Wanted & { json: boolean }) | undefined {
+  const flag = { type: 'boolean', default: false } as const
+  try {
+    const flags = { stream: flag, messages: flag, keys: flag, json: flag }
+    const { values } = parseArgs({ options: flags })
+    if (values.keys && (values.stream || values.messages)) throw new Error('--keys stands alone')
+    return values
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : error}\n${USAGE}`)
+    process.exitCode = 2
+    return undefined
+  }
+}
+
+/** One call, made twice: what is made on a first need is there when the second is traced. */
+async function trace(wanted: Wanted) {
+  const tracer = new Tracer(ROOT, PLANNING)
+  plugin(tracer.plugin)
+  const asked = askedFor(wanted)
+  const running = await start()
+  const call = () => send(running.url, keyFor(asked, running.keys), asked)
+  try {
+    await call()
+    await running.settle()
+    tracer.mustKnowPlanning()
+    const entries = await tracer.record(async () => {
+      await call()
+      await tracer.muted(running.settle)
+    })
+    return { name: asked.name, plans: asked.plans, entries }
+  } finally {
+    await running.stop()
+  }
+}
+
+// The only place that knows how the gateway is put together. It is loaded once the plugin watches.
+async function start() {
+  const provider = startProvider()
+  const { parseConfig } = await import('../src/core/config.ts')
+  const { openGateway } = await import('../src/core/gateway.ts')
+  const { firstKeys } = await import('../src/core/identity/workspaces.ts')
+  const { listen } = await import('../src/server/listen.ts')
+  const config = parseConfig(JSON.stringify(configFor(provider.url)), {})
+  const gateway = await openGateway({ config })
+  const keys = await firstKeys(gateway)
+  if (!keys) throw new Error('The gateway is not new: it has keys')
+  const server = listen(gateway, '127.0.0.1', 0)
+  return {
+    url: server.url,
+    keys,
+    settle: () => gateway.recorder.flush().then(() => Bun.sleep(AFTERGLOW)),
+    async stop() {
+      await server.stop(0)
+      await gateway.close()
+      await provider.stop()
+    },
+  }
+}

@@ -1,0 +1,76 @@
+/** The model that the provider serves. */
+export const MODEL = 'acme/small'
+
+/** A config in which a provider at the base URL serves the model, and nobody else does. */
+export const configFor = (url: string) => ({
+  providers: { local: { protocol: 'openai-chat', base_url: `${url}/v1`, api_key: 'mock' } },
+  models: [
+    {
+      id: MODEL,
+      name: 'Acme Small',
+      context_length: 128_000,
+      endpoints: [{ provider: 'local', model: 'small', usd_per_million_tokens: PRICES }],
+    },
+  ],
+})
+
+const PRICES = { prompt: 0.15, completion: 0.6 }
+
+/** Starts a provider that answers every chat call of OpenAI's with the same words. */
+export function startProvider() {
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: async request => answer(await request.json()),
+  })
+  return { url: server.url.origin, stop: () => server.stop(true) }
+}
+
+function answer({ stream }: { stream?: boolean }): Response {
+  if (!stream) return Response.json(WHOLE)
+  return new Response(events(), { headers: EVENT_STREAM })
+}
+
+const EVENT_STREAM = { 'content-type': 'text/event-stream' }
+
+const WORDS = ['General', ' Kenobi', '!']
+const USAGE = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 }
+const HEAD = { id: 'chatcmpl-trace', created: 1_760_000_000, model: 'small' }
+const WHOLE = {
+  ...HEAD,
+  object: 'chat.completion',
+  choices: [
+    {
+      index: 0,
+      message: { role: 'assistant', content: WORDS.join('') },
+      finish_reason: 'stop',
+    },
+  ],
+  usage: USAGE,
+}
+
+/** The milliseconds between two events: each arrives alone, so that every run counts the same. */
+const GAP = 10
+
+function events(): ReadableStream<string> {
+  return new ReadableStream<string>({
+    async start(controller) {
+      for (const choice of CHOICES) {
+        controller.enqueue(chunk({ choices: [choice] }))
+        await Bun.sleep(GAP)
+      }
+      controller.enqueue(`${chunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`)
+      controller.close()
+    },
+  })
+}
+
+const CHOICES = [
+  ...WORDS.map(content => ({ index: 0, delta: { content }, finish_reason: null })),
+  { index: 0, delta: {}, finish_reason: 'stop' },
+]
+
+function chunk(said: object): string {
+  const event = { ...HEAD, object: 'chat.completion.chunk', ...said }
+  return `data: ${JSON.stringify(event)}\n\n`
+}

@@ -1,0 +1,85 @@
+import { dirname } from 'node:path'
+import { type Entry, moved, type Planning } from './tracer.ts'
+
+/** What was seen of a call. */
+export interface Traced {
+  name: string
+  /** Whether a plan is made for such a call. */
+  plans: boolean
+  entries: Entry[]
+}
+
+/** What was run through. */
+export interface Count {
+  files: number
+  /** How often a function was entered that is in another file than the one entered before it. */
+  changes: number
+  /** The names of the files, by wing. */
+  wings: Record<string, string[]>
+}
+
+/** What is told of a call. */
+export interface Report {
+  call: string
+  whole: Count
+  planning: Count
+  /** The file and the function of every change of file, one after the other. */
+  steps: string[]
+}
+
+/** Counts what the call ran through. Throws where one that is planned ran none of what plans. */
+export function reportOf({ name, plans, entries }: Traced, { file, functions }: Planning): Report {
+  const planning = entries.filter(entry => entry.planning)
+  const idle = functions.filter(one => !planning.some(it => it.file === file && it.name === one))
+  if (plans && idle.length > 0) throw moved(`The call did not run ${idle.join(', ')} of ${file}`)
+  const steps = changesIn(entries).map(entry => `${entry.file} ${entry.name}`)
+  return { call: name, whole: count(entries), planning: count(planning), steps }
+}
+
+function count(entries: Entry[]): Count {
+  const files = [...new Set(entries.map(({ file }) => file))].sort()
+  const wings = Object.groupBy(files, wingOf) as Record<string, string[]>
+  // The first entry is no change: there was no file before it.
+  return { files: files.length, changes: Math.max(0, changesIn(entries).length - 1), wings }
+}
+
+function changesIn(entries: Entry[]): Entry[] {
+  return entries.filter(({ file }, i) => file !== entries[i - 1]?.file)
+}
+
+// A folder of core is one; what lies in core itself is another, and so is all of the server.
+function wingOf(file: string): string {
+  const [src = '', layer = '', wing] = dirname(file).split('/')
+  return layer === 'core' && wing ? `${src}/${layer}/${wing}` : `${src}/${layer}`
+}
+
+/** The report in words, without the steps. */
+export function render({ call, whole, planning }: Report): string {
+  const parts = [section(call, whole)]
+  if (planning.files > 0) parts.push(section('Of these while it was planned', planning))
+  return parts.join('\n')
+}
+
+function section(title: string, { files, changes, wings }: Count): string {
+  const names = Object.entries(wings).sort(([a], [b]) => a.localeCompare(b))
+  const head = `${title}: ${files} files of ${names.length} wings, ${changes} changes of file`
+  return `${[head, ...names.flatMap(([wing, within]) => wingLines(wing, within))].join('\n')}\n`
+}
+
+function wingLines(wing: string, files: string[]): string[] {
+  const names = files.map(file => file.slice(wing.length + 1, -'.ts'.length))
+  return [`  ${wing} (${files.length})`, ...wrapped(names)]
+}
+
+const WIDTH = 100
+const INDENT = '    '
+
+function wrapped(words: string[]): string[] {
+  const lines: string[] = []
+  for (const word of words) {
+    const line = `${lines.at(-1)}, ${word}`
+    if (lines.length > 0 && line.length < WIDTH) lines[lines.length - 1] = line
+    else lines.push(INDENT + word)
+  }
+  return lines
+}

@@ -1,0 +1,50 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { configOf, type Draft } from '../../catalog/presets.ts'
+import { open } from '../../kernel/schema-builders.ts'
+import type { Tool } from '../../language/tool.ts'
+import type { PresetForm } from '../dialect.ts'
+import { caching } from '../schema.ts'
+import { paramsOf, toolOf } from './request.ts'
+import { MessagesRequest } from './schema.ts'
+
+const MessagesPreset = Type.Object({ ...MessagesRequest.properties, ...caching }, open)
+type MessagesPreset = Static<typeof MessagesPreset>
+
+/** A Messages request that a preset is made of. */
+export const messagesPreset: PresetForm<MessagesPreset> = {
+  name: 'messages',
+  path: '/messages',
+  operation: {
+    id: 'createPresetsMessages',
+    summary: 'Create a preset, or its next version, from a request in Anthropic’s format',
+  },
+  body: MessagesPreset,
+  toDraft,
+}
+
+// In the chat API's words: `stop_sequences` is `stop`, `thinking` is `reasoning`.
+function toDraft(body: MessagesPreset): Draft {
+  const { model, route, provider, plugins, cache_enabled, cache_ttl_seconds } = body
+  const models = [...(body.models ?? []), ...(body.fallbacks ?? []).map(fallback => fallback.model)]
+  return {
+    system_prompt: systemOf(body),
+    config: configOf({
+      ...{ model, route, provider, plugins, cache_enabled, cache_ttl_seconds },
+      ...(models.length > 0 ? { models } : {}),
+      ...paramsOf(body),
+      ...(body.tools ? { tools: body.tools.map(tool => wireOf(toolOf(tool))) } : {}),
+    }),
+  }
+}
+
+function systemOf({ system }: MessagesPreset): string | null {
+  if (system == null || system.length === 0) return null
+  return typeof system === 'string' ? system : system.map(({ text }) => text).join('\n\n')
+}
+
+/** A tool as a chat request has it. One that we have no word for stays as it came. */
+function wireOf(tool: Tool): unknown {
+  if (tool.type === 'other') return tool.value
+  const { type, cache_control, extra = {}, ...definition } = tool
+  return { ...extra, type, function: definition, ...(cache_control ? { cache_control } : {}) }
+}

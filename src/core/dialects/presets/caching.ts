@@ -1,8 +1,0 @@
-import { Type } from '@sinclair/typebox'
-import { optional } from '../schema.ts'
-
-/** What only a preset says: whether its answers may be kept, and for how long (wire reference I.6). */
-export const caching = {
-  cache_enabled: optional(Type.Boolean()),
-  cache_ttl_seconds: optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
-}

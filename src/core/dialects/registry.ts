@@ -1,0 +1,30 @@
+import { invalid } from '../errors.ts'
+import type { DialectName, TextDialect } from '../language/dialect.ts'
+import { chat, completions } from './chat.ts'
+import type { Dialect, PresetForm } from './dialect.ts'
+import { embeddings } from './embeddings.ts'
+import { messages } from './messages.ts'
+import { responsesPreset } from './responses/preset.ts'
+
+/** Every dialect. The server makes their routes in this order. */
+export const dialects: readonly Dialect[] = [chat, completions, messages, embeddings]
+
+/** Every request that presets are made of. */
+export const presetForms: readonly PresetForm[] = [
+  ...dialects.flatMap(({ preset }) => preset ?? []),
+  // It has no dialect yet.
+  responsesPreset,
+]
+
+/** Finds a dialect by its name. Throws 400 where there is none. */
+export const findDialect = (name: DialectName): Dialect => findNamed(dialects, name)
+
+/** Finds the request that presets of a dialect are made of. Throws 400 where there is none. */
+export const findPresetForm = (name: TextDialect): PresetForm => findNamed(presetForms, name)
+
+function findNamed<Entry extends { name: string }>(entries: readonly Entry[], name: string): Entry {
+  const found = entries.find(entry => entry.name === name)
+  if (found) return found
+  const names = entries.map(entry => entry.name).join(', ')
+  throw invalid(`dialect: expected one of ${names}`, 'dialect')
+}

@@ -1,0 +1,110 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { configOf, type Draft } from '../../catalog/presets.ts'
+import { isObject } from '../../kernel/json.ts'
+import { oneOf, open, optional } from '../../kernel/schema-builders.ts'
+import { ChatRequest } from '../chat/schema.ts'
+import type { PresetForm } from '../dialect.ts'
+import { routing } from '../routing.ts'
+import { Anything, caching } from '../schema.ts'
+
+const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } = ChatRequest.properties
+const { parallel_tool_calls, reasoning, modalities, image_config, service_tier } = ChatRequest.properties
+const { cache_control, prompt_cache_key, prompt_cache_options, verbosity } = ChatRequest.properties
+
+/** What it has under the names that a chat request has too. */
+const alike = {
+  ...{ model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs },
+  ...{ parallel_tool_calls, reasoning, modalities, image_config, service_tier },
+  ...{ cache_control, prompt_cache_key, prompt_cache_options },
+}
+
+const Name = Type.String({ minLength: 1, maxLength: 64 })
+const FunctionTool = Type.Object(
+  {
+    type: Type.Literal('function'),
+    name: Name,
+    description: optional(Type.String()),
+    parameters: optional(Anything),
+    strict: optional(Type.Boolean()),
+  },
+  open,
+)
+type FunctionTool = Static<typeof FunctionTool>
+const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$).' }) }, open)
+
+const Schema = Type.Object(
+  {
+    type: Type.Literal('json_schema'),
+    name: Name,
+    description: Type.Optional(Type.String()),
+    strict: optional(Type.Boolean()),
+    schema: Anything,
+  },
+  open,
+)
+const Plain = [Type.Object({ type: Type.Literal('text') }, open), Type.Object({ type: Type.Literal('json_object') }, open)]
+const Format = Type.Union([...Plain, Schema])
+
+const ResponsesPreset = Type.Object(
+  {
+    ...routing,
+    ...alike,
+    ...caching,
+    input: Type.Optional(Type.Unknown()),
+    instructions: optional(Type.String()),
+    max_output_tokens: optional(Type.Integer({ minimum: 1 })),
+    text: optional(Type.Object({ format: optional(Format), verbosity }, open)),
+    tools: optional(Type.Array(Type.Union([FunctionTool, OtherTool]))),
+    tool_choice: optional(
+      Type.Union([oneOf('none', 'auto', 'required'), Type.Object({ type: Type.Literal('function'), name: Name }, open), OtherTool]),
+    ),
+  },
+  open,
+)
+type ResponsesPreset = Static<typeof ResponsesPreset>
+
+/** A Responses request that a preset is made of (wire reference D.1). */
+export const responsesPreset: PresetForm<ResponsesPreset> = {
+  name: 'responses',
+  path: '/responses',
+  operation: {
+    id: 'createPresetsResponses',
+    summary: 'Create a preset, or its next version, from a Responses request',
+  },
+  body: ResponsesPreset,
+  toDraft,
+}
+
+// In the chat API's words: `max_output_tokens` is `max_tokens`, `text.format` is `response_format`.
+function toDraft(body: ResponsesPreset): Draft {
+  const config = configOf({
+    ...known(body),
+    max_tokens: body.max_output_tokens,
+    response_format: formatOf(body.text?.format),
+    verbosity: body.text?.verbosity,
+    tools: body.tools?.map(toolOf),
+    tool_choice: choiceOf(body.tool_choice),
+  })
+  return { system_prompt: body.instructions || null, config }
+}
+
+const KNOWN = new Set([...Object.keys(routing), ...Object.keys(alike), ...Object.keys(caching)])
+
+// Whatever else it holds is nothing that this API documents, even where a chat request has a word for it.
+const known = (body: ResponsesPreset) => Object.fromEntries(Object.entries(body).filter(([name]) => KNOWN.has(name)))
+
+function formatOf(format: Static<typeof Format> | null | undefined): unknown {
+  if (format?.type !== 'json_schema') return format
+  const { type, ...json_schema } = format
+  return { type, json_schema }
+}
+
+function toolOf(tool: NonNullable<ResponsesPreset['tools']>[number]): unknown {
+  if (tool.type !== 'function') return tool
+  const { type, name, description, parameters, strict, ...extra } = tool as FunctionTool
+  const definition = { name, description, parameters, strict }
+  return { ...extra, type, function: Object.fromEntries(Object.entries(definition).filter(([, value]) => value != null)) }
+}
+
+const choiceOf = (choice: ResponsesPreset['tool_choice']): unknown =>
+  isObject(choice) && choice.type === 'function' && 'name' in choice ? { type: 'function', function: { name: choice.name } } : choice

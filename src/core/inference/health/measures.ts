@@ -1,0 +1,167 @@
+import { PERCENTILES, type Percentiles } from '../../language/routing.ts'
+
+/** The last of them are remembered, and no more. */
+const MOST = 128
+
+/** Plans look at them far more often than they change: they are counted once in so many milliseconds. */
+const FRESH = 1_000
+
+/** What is rare among fewer than these cannot be told: of twenty, nineteen are 95 of a hundred. */
+const LEAST = 20
+
+interface Counted {
+  at: number
+  span: number
+  percentiles: Percentiles
+  p95: number | null
+}
+
+/** The last measurements of one thing. */
+export class Samples {
+  readonly #values = new Float64Array(MOST)
+  readonly #times = new Float64Array(MOST)
+  readonly #better: 'less' | 'more'
+  #added = 0
+  #counted: Counted | null = null
+
+  /** Which values are the better ones. */
+  constructor(better: 'less' | 'more') {
+    this.#better = better
+  }
+
+  /** Remembers one. Times are steady milliseconds. */
+  add(now: number, value: number): void {
+    const at = this.#added++ % MOST
+    this.#values[at] = value
+    this.#times[at] = now
+  }
+
+  /**
+   * What so many of a hundred did at least as well as, of the last `span` milliseconds: as of now, or of at most a second ago. Null where
+   * nothing was measured in them.
+   */
+  percentiles(now: number, span: number): Percentiles | null {
+    return this.#lately(now, span)?.percentiles ?? null
+  }
+
+  /** The same for 95 of a hundred. Null where fewer than twenty were measured. */
+  p95(now: number, span: number): number | null {
+    return this.#lately(now, span)?.p95 ?? null
+  }
+
+  #lately(now: number, span: number): Counted | null {
+    if (this.#counted?.span !== span || now - this.#counted.at >= FRESH) this.#counted = this.#count(now, span)
+    return this.#counted
+  }
+
+  #count(now: number, span: number): Counted | null {
+    const recent = this.#values.subarray(0, Math.min(this.#added, MOST)).filter((_, i) => now - (this.#times[i] ?? 0) <= span)
+    if (recent.length === 0) return null
+    recent.sort()
+    if (this.#better === 'more') recent.reverse()
+    const percentiles = Object.fromEntries(PERCENTILES.map(name => [name, at(recent, Number(name.slice(1)) / 100)])) as Percentiles
+    return { at: now, span, percentiles, p95: recent.length < LEAST ? null : at(recent, 0.95) }
+  }
+}
+
+// The nearest rank: a value that was measured, none between two.
+const at = (sorted: Float64Array, share: number): number => sorted[Math.ceil(share * sorted.length) - 1] ?? 0
+
+/** How many went well and how many did not. */
+export interface Count {
+  ok: number
+  failed: number
+}
+
+/** Counts what went well and what did not over the last while, in slices: what is older is forgotten slice by slice. */
+export class Tally {
+  readonly #width: number
+  readonly #slices: Count[]
+  /** Which slice, counted from the beginning of time, was the last to be looked at. */
+  #last = 0
+
+  /** `span` is in milliseconds. */
+  constructor(span: number, slices: number) {
+    this.#width = span / slices
+    this.#slices = Array.from({ length: slices }, () => ({ ok: 0, failed: 0 }))
+  }
+
+  /** Counts one. Times are steady milliseconds. */
+  add(now: number, ok: boolean): void {
+    const slice = this.#sliceAt(now)
+    if (ok) slice.ok += 1
+    else slice.failed += 1
+  }
+
+  sum(now: number): Count {
+    this.#sliceAt(now)
+    return this.#slices.reduce((sum, { ok, failed }) => ({ ok: sum.ok + ok, failed: sum.failed + failed }))
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    for (const slice of this.#slices) this.#empty(slice)
+  }
+
+  #sliceAt(now: number): Count {
+    const at = Math.floor(now / this.#width)
+    const passed = Math.min(at - this.#last, this.#slices.length)
+    for (let i = 0; i < passed; i++) this.#empty(this.#at(at - i))
+    this.#last = Math.max(this.#last, at)
+    return this.#at(at)
+  }
+
+  #at(slice: number): Count {
+    return this.#slices[slice % this.#slices.length] ?? { ok: 0, failed: 0 }
+  }
+
+  #empty(slice: Count): void {
+    slice.ok = 0
+    slice.failed = 0
+  }
+}
+
+/** What one endpoint is called good for is of a day, in slices of an hour. */
+const SPAN = 24 * 60 * 60_000
+const SLICES = 24
+
+/** Between which shares the true one lies, as far as so many answers tell. */
+export interface Bounds {
+  lower: number
+  upper: number
+}
+
+/** How many answers of an endpoint called tools as they were offered. */
+export class Quality {
+  readonly #answers = new Tally(SPAN, SLICES)
+  #counted: { at: number; bounds: Bounds | null } | null = null
+
+  /** Counts one. Times are steady milliseconds. */
+  add(now: number, ok: boolean): void {
+    this.#answers.add(now, ok)
+    this.#counted = null
+  }
+
+  /** The share of those that did so. Null where too few were judged. */
+  bounds(now: number): Bounds | null {
+    if (!this.#counted || now - this.#counted.at >= FRESH) this.#counted = { at: now, bounds: boundsOf(this.#answers.sum(now)) }
+    return this.#counted.bounds
+  }
+}
+
+/** The normal distribution has 95 of a hundred within so many deviations. */
+const Z = 1.96
+
+/**
+ * The score interval of a share (E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", 1927): it stays
+ * between 0 and 1 and is wide where little is known. Null for fewer than twenty.
+ */
+export function boundsOf({ ok, failed }: Count): Bounds | null {
+  const all = ok + failed
+  if (all < LEAST) return null
+  const share = ok / all
+  const centre = share + Z ** 2 / (2 * all)
+  const spread = Z * Math.sqrt((share * (1 - share)) / all + Z ** 2 / (4 * all ** 2))
+  const scale = 1 + Z ** 2 / all
+  return { lower: Math.max((centre - spread) / scale, 0), upper: Math.min((centre + spread) / scale, 1) }
+}

@@ -1,0 +1,138 @@
+import { dataUrl, isDataUrl, textOf } from '../../kernel/data-url.ts'
+import { isObject, type Json, parseExact } from '../../kernel/json.ts'
+import type { Block, Role } from '../../language/message.ts'
+import type { Reword } from '../../language/passage.ts'
+
+/** How texts are rewritten, and who said them. */
+export interface Rewriter {
+  role: Role
+  reword: Reword
+}
+
+/** Rewrites the contents of a call, as if a user had said all of them. Each list is read as one. */
+export function rewriteContents(contents: Block[][], reword: Reword): Promise<Block[][]> {
+  return rewriteEach(contents, blocks => rewriteBlocks(blocks, { role: 'user', reword }))
+}
+
+/**
+ * Rewrites every text in the blocks that somebody may have typed: words, arguments and results of
+ * tools, files of text, addresses. Pictures, sounds and other files are not looked into. Blocks of
+ * text are read as one, since whoever answers reads them so.
+ */
+export async function rewriteBlocks(blocks: Block[], rewriter: Rewriter): Promise<Block[]> {
+  const texts = blocks.filter(block => block.type === 'text')
+  const words = await rewritePieces(
+    texts.map(({ text }) => text),
+    rewriter,
+  )
+  const wordsOf = new Map<Block, string>(texts.map((block, i) => [block, words[i] ?? '']))
+  return rewriteEach(blocks, block => rewriteBlock(block, wordsOf.get(block) ?? '', rewriter))
+}
+
+async function rewritePieces(pieces: string[], { role, reword }: Rewriter): Promise<string[]> {
+  return pieces.length === 0 ? [] : reword({ role, pieces, isJson: false })
+}
+
+async function rewriteBlock(block: Block, words: string, rewriter: Rewriter): Promise<Block> {
+  switch (block.type) {
+    case 'text':
+      return rewriteExtra({ ...block, text: words }, rewriter)
+    case 'refusal':
+      return { ...block, text: await rewriteText(block.text, rewriter) }
+    case 'tool-call':
+      return rewriteExtra({ ...block, input: await rewriteJson(block.input, rewriter) }, rewriter)
+    case 'reasoning':
+      return rewriteThought(block, rewriter)
+    case 'image':
+    case 'video':
+      return rewriteExtra({ ...block, url: await rewriteAddress(block.url, rewriter) }, rewriter)
+    case 'file':
+      return rewriteExtra({ ...block, file: await rewriteFile(block.file, rewriter) }, rewriter)
+    case 'other':
+      return { ...block, value: await rewriteValue(block.value, rewriter) }
+    case 'audio':
+      return block
+  }
+}
+
+interface Extra {
+  extra?: Json
+}
+
+/** Rewrites the members of a block or a message that have no name here. */
+export async function rewriteExtra<T extends Extra>(given: T, rewriter: Rewriter): Promise<T> {
+  if (given.extra === undefined) return given
+  return { ...given, extra: await rewriteValue(given.extra, rewriter) }
+}
+
+type Thought = Extract<Block, { type: 'reasoning' }>
+
+// A signature is of the words that were signed: with others it would be refused, and so it goes.
+async function rewriteThought(block: Thought, rewriter: Rewriter): Promise<Thought> {
+  const text = block.text === null ? null : await rewriteText(block.text, rewriter)
+  const rewrite = <D extends Json>(detail: D) => rewriteDetail(detail, rewriter)
+  return { ...block, text, details: block.details && (await rewriteEach(block.details, rewrite)) }
+}
+
+async function rewriteDetail<D extends Json>(detail: D, rewriter: Rewriter): Promise<D> {
+  const rewritten: Json = { ...detail }
+  for (const field of ['text', 'summary']) {
+    const words = detail[field]
+    if (typeof words === 'string') rewritten[field] = await rewriteText(words, rewriter)
+  }
+  if (rewritten.text === detail.text && rewritten.summary === detail.summary) return detail
+  const { signature: _, ...unsigned } = rewritten
+  return unsigned as D
+}
+
+type File = Extract<Block, { type: 'file' }>['file']
+
+async function rewriteFile(file: File, rewriter: Rewriter): Promise<File> {
+  const { filename, file_data } = file
+  const rewritten = { ...file }
+  if (filename !== undefined) rewritten.filename = await rewriteText(filename, rewriter)
+  if (file_data !== undefined) rewritten.file_data = await rewriteAddress(file_data, rewriter)
+  return rewritten
+}
+
+const MARKUP = /^data:application\/(?:(?:[\w.-]+\+)?(?:json|xml)|(?:x-)?yaml|x-ndjson|javascript)/i
+const TEXT = /^data:(?:text\/|[,;])/i
+
+/** Rewrites an address, or a file of text in a data URL; other data URLs stay as they are. */
+async function rewriteAddress(url: string, rewriter: Rewriter): Promise<string> {
+  if (!isDataUrl(url)) return rewriteText(url, rewriter)
+  const head = url.slice(0, 200)
+  if (!TEXT.test(head) && !MARKUP.test(head)) return url
+  const media = dataUrl(url)
+  const text = textOf(media)
+  const rewrite = media.media_type.endsWith('json') ? rewriteJson : rewriteText
+  const words = await rewrite(text, rewriter)
+  if (words === text) return url
+  return `data:${media.media_type};base64,${Buffer.from(words).toString('base64')}`
+}
+
+/** Rewrites the texts in a value that nobody here knows. */
+export async function rewriteValue<V>(value: V, rewriter: Rewriter): Promise<V> {
+  if (!mayHoldText(value)) return value
+  const json = JSON.stringify(value)
+  const words = await rewriteJson(json, rewriter)
+  return words === json ? value : (parseExact(words) as V)
+}
+
+function mayHoldText(value: unknown): boolean {
+  if (isObject(value)) return Object.keys(value).length > 0
+  return Array.isArray(value) || typeof value === 'string'
+}
+
+export const rewriteText = async (text: string, { role, reword }: Rewriter): Promise<string> =>
+  (await reword({ role, pieces: [text], isJson: false }))[0] ?? ''
+
+const rewriteJson = async (json: string, { role, reword }: Rewriter): Promise<string> =>
+  (await reword({ role, pieces: [json], isJson: true }))[0] ?? ''
+
+/** Rewrites one after the other, so that what is found is told in the order of the call. */
+export async function rewriteEach<T>(items: T[], rewrite: (item: T) => Promise<T>): Promise<T[]> {
+  const rewritten: T[] = []
+  for (const item of items) rewritten.push(await rewrite(item))
+  return rewritten
+}

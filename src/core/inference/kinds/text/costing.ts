@@ -1,0 +1,134 @@
+import type { Endpoint } from '../../../catalog/models.ts'
+import type { Prices } from '../../../catalog/prices.ts'
+import { isObject } from '../../../kernel/json.ts'
+import { larger, times } from '../../../kernel/money.ts'
+import type { TextCall } from '../../../language/call.ts'
+import { largestPrompt, promptBound, tokensIn } from '../../../tokenizers/prompt.ts'
+import type { Costing } from '../../kinds.ts'
+import { listUnsupported } from './understanding.ts'
+
+export const costing: Partial<Costing<'text'>> = {
+  estimateInput: promptBound,
+  boundInput: largestPrompt,
+  boundUnits: call => ({ search: countSearches(call) }),
+  boundOutput,
+  leastOutput,
+  asksForMore,
+  limitOutput,
+  priceOutputToken,
+  priceSurcharge,
+}
+
+/** No model makes use of less, and some refuse it. */
+const LEAST = 16
+
+/** A model that thinks by budget thinks with at least so many tokens, whatever else was asked (Anthropic, "Extended thinking"). */
+const LEAST_THINKING = 1024
+
+/** The most that an answer may have: what the caller asked for or the model gives, and beside it what thinking may take. */
+function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
+  const isSaid = call.params.max_tokens !== undefined && takesBound(endpoint)
+  const asked = isSaid ? Math.max(highestBound(call), LEAST) + thinkingOf(call) : null
+  const most = endpoint.max_completion_tokens
+  return asked === null || most === null ? (asked ?? most) : Math.min(asked, most)
+}
+
+/** Whether nobody bounds the answer, or the call asks for more than the endpoint is known to give. */
+function asksForMore(call: TextCall, { max_completion_tokens: most }: Endpoint): boolean {
+  return most === null ? call.params.max_tokens === undefined : highestBound(call) > most
+}
+
+/** What a call needs to be worth making: all of it where the endpoint takes no bound. */
+function leastOutput(call: TextCall, endpoint: Endpoint): number {
+  if (!takesBound(endpoint)) return Number.POSITIVE_INFINITY
+  return LEAST + (thinkingOf(call) > 0 ? LEAST_THINKING : 0)
+}
+
+/** The call with so many tokens for its thoughts and its words together. */
+function limitOutput(call: TextCall, tokens: number): TextCall {
+  const thinking = Math.min(thinkingOf(call), Math.max(tokens - LEAST, 0))
+  const { reasoning } = call.params
+  const budget = reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
+  const params = { ...call.params, ...budget, max_tokens: Math.max(tokens - thinking, 1) }
+  return { ...call, params, extra: withoutBounds(call.extra) }
+}
+
+/** The dearest that a token of the answer may be, as often as there are answers. */
+function priceOutputToken(call: TextCall, prices: Prices): bigint {
+  const { completion, reasoning, audio_output, image_output } = prices
+  // Models that draw do so unasked; none speaks unasked.
+  const sound = call.params.modalities?.includes('audio') ? audio_output : undefined
+  const dearest = larger(larger(completion, reasoning), larger(image_output ?? 0n, sound))
+  return times(choicesOf(call), dearest)
+}
+
+/** What was predicted and does not come true: OpenAI charges it as if it had been said. */
+function priceSurcharge(call: TextCall, prices: Prices): bigint {
+  const { prediction } = call.params
+  if (prediction === undefined) return 0n
+  return times(tokensIn(JSON.stringify(prediction)), priceOutputToken(call, prices))
+}
+
+const takesBound = (endpoint: Endpoint) => listUnsupported(endpoint, BOUND_ALONE).length === 0
+
+const BOUND_ALONE = { params: { max_tokens: 1 }, tools: [] }
+
+function thinkingOf({ params: { reasoning } }: TextCall): number {
+  if (!reasoning || reasoning.enabled === false || reasoning.effort === 'none') return 0
+  return Math.max(reasoning.max_tokens ?? 0, LEAST_THINKING)
+}
+
+// We have no word for several answers at once, but providers have, and charge each. Some read numbers in texts too.
+function choicesOf({ extra }: TextCall): number {
+  let most = 1
+  for (const name in extra) most = Math.max(most, answersUnder(name, extra[name]))
+  return most
+}
+
+function answersUnder(name: string, value: unknown): number {
+  if (name === 'generationConfig' && isObject(value)) return wholeOf(value.candidateCount)
+  return COUNTS.has(name) ? wholeOf(value) : 0
+}
+
+const COUNTS = new Set(['n', 'best_of', 'num_generations', 'num_return_sequences', 'candidate_count'])
+
+/** Other servers’ names for `max_tokens`. Theirs may rule over it. */
+const BOUNDS = new Set(['max_output_tokens', 'maxOutputTokens', 'max_new_tokens', 'max_tokens_to_sample', 'n_predict', 'num_predict'])
+
+/** The bound of the call, under whatever name it is the highest; 0 where it has none. */
+function highestBound({ params: { max_tokens: most = 0 }, extra }: TextCall): number {
+  for (const name in extra) if (BOUNDS.has(name)) most = Math.max(most, wholeOf(extra[name]))
+  return most
+}
+
+function withoutBounds(extra: TextCall['extra']): TextCall['extra'] {
+  const isBounded = Object.keys(extra).some(name => BOUNDS.has(name))
+  return isBounded ? Object.fromEntries(Object.entries(extra).filter(([name]) => !BOUNDS.has(name))) : extra
+}
+
+/** The whole number in it; 0 where there is none. */
+function wholeOf(value: unknown): number {
+  const number = typeof value === 'string' ? Number(value) : value
+  return typeof number === 'number' && Number.isSafeInteger(number) ? number : 0
+}
+
+/** The searches that a provider may make where nobody says how many. */
+const SEARCHES = 10
+
+function countSearches({ tools, params, needs }: TextCall): number {
+  const { web_search_options: options } = params
+  let most = options === undefined ? 0 : searchesAsked(options, needs)
+  for (const tool of tools) if (tool.type === 'other') most += searchesBy(tool.value)
+  return most
+}
+
+// A bound holds where nobody is asked who does not know it. Elsewhere it may be heeded or not.
+function searchesAsked(options: unknown, needs: TextCall['needs']): number {
+  const asked = isObject(options) ? wholeOf(options.max_uses) : 0
+  return needs?.includes('web_search') && asked > 0 ? asked : Math.max(asked, SEARCHES)
+}
+
+function searchesBy(tool: unknown): number {
+  if (!isObject(tool) || !String(tool.type).includes('search')) return 0
+  return wholeOf(tool.max_uses) || SEARCHES
+}

@@ -1,0 +1,96 @@
+import type { GatewayError } from '../../../errors.ts'
+import type { TextCall } from '../../../language/call.ts'
+import type { Turn } from '../../../language/message.ts'
+import type { Params } from '../../../language/params.ts'
+import type { TextPart } from '../../../language/part.ts'
+import type { Reword } from '../../../language/passage.ts'
+import type { Tool } from '../../../language/tool.ts'
+import type { Match } from '../../../policy/filters/rule.ts'
+import type { Screen } from '../../../policy/filters/screen.ts'
+import { answerBlocked, type Filtering } from '../../filters/filtering.ts'
+import type { AnswerFilter, ContentFiltering } from '../../kinds.ts'
+import { rewriteBlocks, rewriteEach, rewriteExtra, rewriteText, rewriteValue } from '../rewrite.ts'
+import { ChoiceFilter } from './choice-filter.ts'
+
+export const filtering: ContentFiltering<'text'> = {
+  rewriteTexts,
+  filterAnswer: (call, filtering, screen) => new TextFilter(call, filtering, screen),
+}
+
+/**
+ * Rewrites every text that somebody may have typed: what was said, by whom, what a prediction, a
+ * form or a tool's description says. The call handed in stays as it is.
+ */
+async function rewriteTexts(call: TextCall, reword: Reword): Promise<TextCall> {
+  const turns = await rewriteEach(call.turns, turn => rewriteTurn(turn, reword))
+  const rewriteTool = (tool: Tool) => rewriteValue(tool, { role: 'system', reword })
+  const tools = await rewriteEach(call.tools, rewriteTool)
+  const extra = await rewriteValue(call.extra, { role: 'user', reword })
+  return { ...call, turns, tools, extra, params: await rewriteParams(call.params, reword) }
+}
+
+async function rewriteTurn(turn: Turn, reword: Reword): Promise<Turn> {
+  const rewriter = { role: turn.role, reword }
+  const rewritten = { ...turn, blocks: await rewriteBlocks(turn.blocks, rewriter) }
+  if (turn.name !== undefined) rewritten.name = await rewriteText(turn.name, rewriter)
+  return rewriteExtra(rewritten, rewriter)
+}
+
+/** Whose words the texts in a parameter are. */
+const SPOKEN = { prediction: 'assistant', response_format: 'system' } as const
+
+async function rewriteParams(params: Params, reword: Reword): Promise<Params> {
+  const rewritten: Record<string, unknown> = { ...params }
+  for (const [name, role] of Object.entries(SPOKEN))
+    if (name in params) rewritten[name] = await rewriteValue(rewritten[name], { role, reword })
+  return rewritten as Params
+}
+
+/**
+ * Looks at an answer of text while it passes: what is said, refused, thought and put into calls of
+ * tools, each choice by itself. Of an answer that is given whole nothing goes out before its end,
+ * so that one that is blocked says nothing at all.
+ */
+export class TextFilter implements AnswerFilter<TextPart> {
+  readonly #isStreamed: boolean
+  readonly #filtering: Filtering
+  readonly #screen: Screen
+  readonly #choices = new Map<number, ChoiceFilter>()
+  readonly #kept: TextPart[] = []
+  blocked: GatewayError | null = null
+
+  constructor({ stream }: TextCall, filtering: Filtering, screen: Screen) {
+    this.#isStreamed = stream
+    this.#filtering = filtering
+    this.#screen = screen
+  }
+
+  async read(parts: TextPart[]): Promise<TextPart[]> {
+    const out: TextPart[] = []
+    const passed = this.#isStreamed ? out : this.#kept
+    for (const part of parts) {
+      if (!('choice' in part)) out.push(part)
+      else if (!this.blocked) passed.push(...(await this.#choice(part.choice).read(part)))
+    }
+    return out
+  }
+
+  async end(): Promise<TextPart[]> {
+    const out = this.#kept
+    for (const choice of this.#choices.values()) out.push(...(await choice.end()))
+    return this.blocked && !this.#isStreamed ? [] : out
+  }
+
+  #choice(index: number): ChoiceFilter {
+    const known = this.#choices.get(index)
+    if (known) return known
+    const made = new ChoiceFilter(this.#screen, match => this.#matched(match))
+    this.#choices.set(index, made)
+    return made
+  }
+
+  #matched({ rule }: Match): void {
+    this.#filtering.note(rule, 'output')
+    if (rule.action === 'block') this.blocked ??= answerBlocked(rule)
+  }
+}

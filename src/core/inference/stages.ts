@@ -1,0 +1,60 @@
+import { admitRun, confirmRun } from './admit.ts'
+import { attemptStep } from './attempt.ts'
+import { filterRun } from './filters.ts'
+import { planStep } from './plan.ts'
+import { journalStep, reserveStep } from './reserve.ts'
+import type { Run, Step } from './run.ts'
+import { recordRun, settleStep } from './settle.ts'
+import type { InferenceWorld } from './world.ts'
+
+/** One stage of the life of a call, or of one of its steps. */
+export interface Stage<Subject> {
+  name: string
+  /** Does its part, and throws what stops the call. A dry run counts, sets aside, remembers and records nothing. */
+  run(world: InferenceWorld, subject: Subject): void | Promise<void>
+  /** Told when it is done. */
+  tells?: 'call.opened' | 'step.planned' | 'call.closed'
+  /** From here on a provider is asked: a dry run ends before it. */
+  sends?: boolean
+}
+
+/** The life of a call. */
+export interface Stages {
+  /** Once a call. */
+  open: Stage<Run>[]
+  /** Once a step: a call takes as many as it needs, and most need one. */
+  step: Stage<Step>[]
+  /** Once a call, however it ends. */
+  close: Stage<Run>[]
+}
+
+/** The life of a call, on one screen. */
+export const STAGES: Stages = {
+  open: [
+    { name: 'admit', run: admitRun }, //                           may it be made at all, and now           403 503 429
+    { name: 'filter', run: filterRun }, //                         redacted, refused or noted               403
+    { name: 'confirm', run: confirmRun, tells: 'call.opened' }, // what holds now, after filters had time   401
+  ],
+  step: [
+    { name: 'plan', run: planStep, tells: 'step.planned' }, //     which endpoints, in which order          400 404
+    { name: 'reserve', run: reserveStep }, //                      money set aside                          402
+    { name: 'journal', run: journalStep, sends: true }, //         written down before it goes out          503
+    { name: 'attempt', run: attemptStep, sends: true }, //         until somebody answers                   502 524 529 429
+  ],
+  close: [
+    { name: 'settle', run: settleStep }, //                        what the last step came to
+    { name: 'record', run: recordRun, tells: 'call.closed' }, //   charged and written down: always, and once
+  ],
+}
+
+/** Goes through stages, one after the other. Throws what the first of them throws. */
+export async function walk<Subject>(world: InferenceWorld, stages: Stage<Subject>[], subject: Subject): Promise<void> {
+  for (const { run, tells } of stages) {
+    const done = run(world, subject)
+    if (done) await done
+    if (tells) world.events.publish(tells, subject as never)
+  }
+}
+
+/** The stages before anybody is asked. */
+export const unsent = <Subject>(stages: Stage<Subject>[]): Stage<Subject>[] => stages.filter(({ sends }) => !sends)

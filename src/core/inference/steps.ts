@@ -1,0 +1,126 @@
+import { GatewayError } from '../errors.ts'
+import type { Opened } from '../kernel/iterate.ts'
+import type { AnswerPart, Kind, Work } from '../language/work.ts'
+import { policyFor } from '../policy/effective.ts'
+import { keyIsGood } from './admit.ts'
+import type { Begun } from './attempt/try.ts'
+import { filterAdded } from './filters.ts'
+import type { PluginUse } from './plugin.ts'
+import { clientLeft, type Run, Step } from './run.ts'
+import { recordStep, settle } from './settle.ts'
+import { walk } from './stages.ts'
+import type { InferenceWorld } from './world.ts'
+
+/** A call takes no more steps, whatever its plugins want. */
+const MOST_STEPS = 100
+
+/** The answers of a run's steps as one. `loops` say after each of them what is asked next; the first that wants anything is heard. */
+export function chainSteps<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  loops: PluginUse[],
+  { first, rest }: Begun<K>,
+  open: (step: Step<K>) => Begun<K>,
+): Opened<AnswerPart<K>[]> {
+  const chain = new StepChain(world, run, loops, rest, open)
+  return { first: chain.pass(first), rest: chain }
+}
+
+class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
+  readonly #world: InferenceWorld
+  readonly #run: Run<K>
+  readonly #loops: PluginUse[]
+  readonly #open: (step: Step<K>) => Begun<K>
+  #rest: AsyncIterator<AnswerPart<K>[]> | null
+  /** What ends the answer of a step: held back until it is known whether another follows. */
+  #ending: AnswerPart<K>[] = []
+  #isOver = false
+
+  constructor(
+    world: InferenceWorld,
+    run: Run<K>,
+    loops: PluginUse[],
+    rest: AsyncIterator<AnswerPart<K>[]> | null,
+    open: (step: Step<K>) => Begun<K>,
+  ) {
+    this.#world = world
+    this.#run = run
+    this.#loops = loops
+    this.#rest = rest
+    this.#open = open
+  }
+
+  /** Counts what a step is answered, and lets through what is not its end. */
+  pass(batch: AnswerPart<K>[]): AnswerPart<K>[] {
+    this.#run.step?.meter?.read(batch)
+    const isFirst = this.#run.steps.length === 1
+    return batch.filter(part => {
+      if (part.type !== 'finish' && part.type !== 'usage') return isFirst || part.type !== 'start'
+      this.#ending.push(part)
+      return false
+    })
+  }
+
+  async next(): Promise<IteratorResult<AnswerPart<K>[]>> {
+    if (this.#isOver) return { done: true, value: undefined }
+    const read = await this.#rest?.next()
+    if (read && !read.done) return { done: false, value: this.pass(read.value) }
+    const call = await this.#nextCall()
+    if (call) return { done: false, value: await this.#take(call) }
+    this.#isOver = true
+    return { done: false, value: this.#ending }
+  }
+
+  async return(): Promise<IteratorResult<AnswerPart<K>[]>> {
+    this.#isOver = true
+    // A step that is just being taken ends first: nobody is asked for a call that is over.
+    if (this.#run.taking) this.#run.cancellation.cancel(clientLeft())
+    await this.#run.taking
+    await this.#rest?.return?.()
+    return { done: true, value: undefined }
+  }
+
+  async #nextCall(): Promise<Work[K]['call'] | null> {
+    const { step, steps } = this.#run
+    if (!step || steps.length >= MOST_STEPS) return null
+    for (const { plugin, options } of this.#loops) {
+      const call = await plugin.around?.(this.#world, step, options)
+      if (call) return call as Work[K]['call']
+    }
+    return null
+  }
+
+  /** Goes on with another step, and gives the beginning of its answer. */
+  async #take(call: Work[K]['call']): Promise<AnswerPart<K>[]> {
+    this.#ending = []
+    this.#rest = null
+    const taken = takeStep(this.#world, this.#run, call).then(this.#open)
+    this.#run.taking = taken.then(
+      ({ rest }) => {
+        this.#rest = rest
+      },
+      () => undefined,
+    )
+    const { first } = await taken
+    this.#run.taking = null
+    return this.pass(first)
+  }
+}
+
+/**
+ * Settles the step that was answered and takes the next. What the one before has cost outlives this process before anybody is asked again. Throws 401
+ * for a key that is gone by now, 402 where a limit has not enough left, and what its attempts throw.
+ */
+async function takeStep<K extends Kind>(world: InferenceWorld, run: Run<K>, call: Work[K]['call']): Promise<Step<K>> {
+  const { step } = run
+  if (!step) throw new GatewayError('server', 'Internal Server Error')
+  await settle(world, step, { error: null, ended: world.clock.ticks(), cancelled: false })
+  await recordStep(world, step)
+  if (run.cancellation.reason) throw run.cancellation.reason
+  keyIsGood(world, run)
+  run.policy = policyFor(world, run.actor)
+  const next = new Step(run, (await filterAdded(run, step.call, call)) as Work[K]['call'])
+  await walk(world, world.stages.step, next)
+  step.word?.forget()
+  return next
+}

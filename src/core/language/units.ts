@@ -1,0 +1,77 @@
+/** What is counted and priced by the piece instead of by the token. A new unit is one row here. */
+
+import { count } from '../kernel/json.ts'
+
+export interface UnitRow {
+  /** The name of its price in the config: USD for one of it. */
+  price: string
+  /** The name of that price in the public list; absent where the list has none. */
+  listedAs?: string
+  /** The side of a cost that it is part of. */
+  side: 'input' | 'output'
+  /** Counts in one of it: 1000 where providers measure fractions, since only integers are counted. */
+  parts: 1 | 1000
+  /** No price in USD is higher: a higher one is a mistake, a price for a thousand or for a million. */
+  dearest: number
+  /** Whether it comes beside tokens or another unit, and does not stand for the work by itself. */
+  isBeside: boolean
+  /** What one of it is. */
+  one: string
+}
+
+const MAIN = { parts: 1, dearest: 1, isBeside: false } as const
+const MEASURED = { ...MAIN, parts: 1000, dearest: 10 } as const
+const IN = { ...MAIN, side: 'input' } as const
+const OUT = { ...MAIN, side: 'output' } as const
+
+export const UNITS = {
+  search: { ...IN, price: 'web_search', listedAs: 'web_search', isBeside: true, one: 'search of the web' },
+  search_unit: { ...IN, price: 'per_search_unit', one: 'unit of ranking: one query over some documents' },
+  character: { ...IN, price: 'per_character', dearest: 0.01, one: 'character that is read' },
+  input_image: { ...IN, price: 'per_input_image', listedAs: 'image', one: 'image that is read' },
+  input_megapixel: { ...IN, ...MEASURED, price: 'per_input_megapixel', one: 'megapixel that is read' },
+  input_second: { ...IN, ...MEASURED, price: 'per_input_second', one: 'second that is heard or watched' },
+  image: { ...OUT, price: 'per_image', listedAs: 'image_output', one: 'image that is made' },
+  megapixel: { ...OUT, ...MEASURED, price: 'per_megapixel', one: 'megapixel that is made' },
+  second: { ...OUT, ...MEASURED, price: 'per_second', one: 'second of sound or video that is made' },
+} as const satisfies Record<string, UnitRow>
+
+export type Unit = keyof typeof UNITS
+
+/** The name of a unit's price in the config. */
+export type UnitPrice = (typeof UNITS)[Unit]['price']
+
+export const UNIT_ROWS: (UnitRow & { price: UnitPrice })[] = Object.values(UNITS)
+
+/** How many of each: whole numbers, and thousandths of what is measured in fractions (`parts`). */
+export type Units = Partial<Record<Unit, number>>
+
+export const namesOfUnits = (units: Partial<Record<Unit, unknown>>): Unit[] => Object.keys(units) as Unit[]
+
+/**
+ * Reads the amounts that a provider tells, to be spread into a usage. Fractions of measured units
+ * are rounded to the nearest thousandth. An amount that no answer can have (negative, NaN, absurd,
+ * a fraction of what has none) is left out, as such token counts are.
+ */
+export function readUnits(told: Partial<Record<Unit, unknown>>): { units?: Units } {
+  const units: Units = {}
+  for (const unit of namesOfUnits(told)) {
+    const amount = readAmount(told[unit], UNITS[unit].parts)
+    if (amount !== undefined) units[unit] = amount
+  }
+  return spreadable(units)
+}
+
+function readAmount(amount: unknown, parts: number): number | undefined {
+  if (parts === 1 || typeof amount !== 'number' || amount < 0) return count(amount)
+  return count(Math.round(amount * parts))
+}
+
+/** Adds up the counts of both, to be spread into a usage. */
+export function sumUnits(a: Units = {}, b: Units = {}): { units?: Units } {
+  const sum: Units = { ...a }
+  for (const unit of namesOfUnits(b)) sum[unit] = (sum[unit] ?? 0) + (b[unit] ?? 0)
+  return spreadable(sum)
+}
+
+const spreadable = (units: Units): { units?: Units } => (namesOfUnits(units).length === 0 ? {} : { units })

@@ -1,0 +1,64 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { invalid } from '../errors.ts'
+import type { Plugin } from '../inference/plugin.ts'
+import type { Json } from '../kernel/json.ts'
+import { oneOf, open, optional } from '../kernel/schema-builders.ts'
+import { COST_TIERS, type RouterWishes } from '../language/routing.ts'
+import { autoRouted } from './auto-router.ts'
+import { freeRouted } from './free-router.ts'
+
+/** The plugins that are routers: they choose models for a name, and an entry says how (wire reference C.4). */
+
+const Patterns = optional(Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1024 }))
+/** Characters of all patterns of a list together. */
+const MOST_CHARACTERS = 65_536
+
+const wishes = {
+  enabled: Type.Optional(Type.Boolean()),
+  allowed_models: Patterns,
+  excluded_models: Patterns,
+  cost_tier: optional(oneOf(...COST_TIERS)),
+  cost_quality_tradeoff: optional(Type.Integer({ minimum: 0, maximum: 10 })),
+}
+
+/** The entry of the auto router among the plugins of a body. */
+const AutoRouter = Type.Object({ id: Type.Literal('auto-router'), ...wishes, pin_model: optional(Type.Boolean()) }, open)
+const AutoBetaRouter = Type.Object({ id: Type.Literal('auto-beta-router'), ...wishes }, open)
+type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
+
+/** Reads how a router is to choose. Throws 400 for more patterns than are looked through. */
+function readWishes(plugin: RouterPlugin, at: string): RouterWishes {
+  const { allowed_models, excluded_models, cost_tier, cost_quality_tradeoff } = plugin
+  const said: RouterWishes = {}
+  if (allowed_models && allowed_models.length > 0) said.allowed = patternsOf(allowed_models, `${at}.allowed_models`)
+  if (excluded_models && excluded_models.length > 0) said.excluded = patternsOf(excluded_models, `${at}.excluded_models`)
+  if (cost_tier != null) said.tier = cost_tier
+  else if (cost_quality_tradeoff != null) said.tradeoff = cost_quality_tradeoff
+  if (plugin.id === 'auto-router' && plugin.pin_model) said.pinned = true
+  return said
+}
+
+function patternsOf(patterns: string[], at: string): string[] {
+  const characters = patterns.reduce((sum, pattern) => sum + pattern.length, 0)
+  if (characters > MOST_CHARACTERS) throw invalid(`${at}: expected at most ${MOST_CHARACTERS} characters in all, found ${characters}`, at)
+  return patterns.map(pattern => pattern.toLowerCase())
+}
+
+const read = (entry: Json, at: string) => readWishes(entry as RouterPlugin, at)
+
+export const autoRouter: Plugin<RouterWishes> = {
+  id: 'auto-router',
+  schema: AutoRouter,
+  read,
+  choose: (world, asked) => autoRouted(world, 'auto', asked),
+}
+
+export const autoBetaRouter: Plugin<RouterWishes> = {
+  id: 'auto-beta-router',
+  schema: AutoBetaRouter,
+  read,
+  choose: (world, asked) => autoRouted(world, 'auto-beta', asked),
+}
+
+/** Takes no options: what costs nothing costs nothing. */
+export const freeRouter: Plugin<object> = { id: 'free-router', read: () => ({}), choose: freeRouted }

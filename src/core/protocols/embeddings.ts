@@ -1,0 +1,96 @@
+import { invalid } from '../errors.ts'
+import { own } from '../kernel/json.ts'
+import type { EmbeddingCall, EmbeddingInput } from '../language/call.ts'
+import type { Block } from '../language/message.ts'
+import type { EmbeddingPart, Vector } from '../language/part.ts'
+import type { Usage } from '../language/usage.ts'
+import { unreadable } from './failure.ts'
+import type { Protocol } from './protocol.ts'
+
+/** What the protocols for vectors share: nothing has a name there, and what is streamed is no answer. */
+export const whole = {
+  framing: 'sse',
+  takesNames: true,
+  reader: () => {
+    throw unreadable()
+  },
+} satisfies Partial<Protocol<'embedding'>>
+
+/** Throws 400 for more inputs than the provider takes at once: half of an answer would be none. */
+export function atMost(most: number, { inputs }: EmbeddingCall): void {
+  if (inputs.length <= most) return
+  throw invalid(`input: expected at most ${most} at a time for this model’s provider, found ${inputs.length}`, 'input')
+}
+
+/** The inputs of a provider that reads words only. Throws 400 for any other. */
+export const textsOf = ({ inputs }: EmbeddingCall): string[] => inputs.map(textOf)
+
+function textOf(input: EmbeddingInput): string {
+  return blocksOf(input)
+    .map(block => (block.type === 'text' ? block.text : refuse(block.type)))
+    .join('\n')
+}
+
+/** What one input is made of. Throws 400 for tokens: nobody but the model's own tokenizer knows what they say. */
+export function blocksOf(input: EmbeddingInput): Block[] {
+  if (input.type === 'content') return input.blocks
+  return input.type === 'text' ? [{ type: 'text', text: input.text }] : refuse('tokens')
+}
+
+/** Throws 400 naming the kind of content that the provider has no vectors for. */
+export function refuse(kind: string): never {
+  throw invalid(`input: ${kind} is a kind of content that this model’s provider does not take`, 'input')
+}
+
+/** What vectors are for, as far as providers tell purposes apart. */
+export type Purpose = 'query' | 'document' | 'similarity' | 'classification' | 'clustering'
+
+/** The words for it that clients use: Cohere's, which the public API names, and other providers' own. */
+const WORDS: Record<string, Purpose> = {
+  query: 'query',
+  search_query: 'query',
+  retrieval_query: 'query',
+  document: 'document',
+  passage: 'document',
+  search_document: 'document',
+  retrieval_document: 'document',
+  retrieval_passage: 'document',
+  similarity: 'similarity',
+  semantic_similarity: 'similarity',
+  text_matching: 'similarity',
+  classification: 'classification',
+  clustering: 'clustering',
+  separation: 'clustering',
+}
+
+/** The purpose that an `input_type` names; undefined where it is one provider's alone. */
+export function purposeOf(input_type: string | undefined): Purpose | undefined {
+  const word = input_type?.toLowerCase().replace(/[.-]/g, '_')
+  return own(WORDS, word)
+}
+
+/** What a provider gave. */
+interface Given {
+  upstream_id?: string | null
+  /** The vectors in the order of the inputs. */
+  vectors: unknown[]
+  usage: Usage | undefined
+}
+
+/** The parts of an answer. Throws `provider_unavailable` unless it has one vector for each input. */
+export function answerOf({ inputs }: EmbeddingCall, { upstream_id = null, vectors, usage }: Given): EmbeddingPart[] {
+  if (vectors.length !== inputs.length) throw unreadable()
+  return [
+    { type: 'start', upstream_id, system_fingerprint: null, service_tier: null },
+    ...Array.from(vectors, (vector, index): EmbeddingPart => ({ type: 'embedding', index, vector: vectorOf(vector) })),
+    ...(usage ? [{ type: 'usage' as const, usage }] : []),
+  ]
+}
+
+function vectorOf(given: unknown): Vector {
+  if (typeof given === 'string' && given !== '' && BASE64.test(given)) return given
+  if (Array.isArray(given) && given.length > 0 && given.every(Number.isFinite)) return given
+  throw unreadable()
+}
+
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/

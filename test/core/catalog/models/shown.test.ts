@@ -1,0 +1,24 @@
+import { expect, test } from 'bun:test'
+import { shownPrices } from '../../../../src/core/catalog/models/shown.ts'
+import { pricesOf } from '../../../../src/core/catalog/prices.ts'
+
+const TOKENS = { prompt: 1, completion: 2 }
+
+const shown = (units: object): object => shownPrices(pricesOf({ ...TOKENS, ...units }))
+
+test('prices of units are listed by the names that the public list has, in USD for one', () => {
+  const units = { request: 0.005, web_search: 0.01, per_input_image: 0.002, per_image: 0.04 }
+  expect(shown(units)).toEqual({
+    prompt: '0.000001',
+    completion: '0.000002',
+    request: '0.005',
+    web_search: '0.01',
+    image: '0.002',
+    image_output: '0.04',
+  })
+})
+
+test('prices that the public list has no name for are left out', () => {
+  const units = { per_second: 0.5, per_megapixel: 0.02, per_character: 0.000015, per_search_unit: 0.002 }
+  expect(shown(units)).toEqual({ prompt: '0.000001', completion: '0.000002' })
+})

@@ -1,0 +1,127 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { identify, operator } from '../../src/core/identity/actor.ts'
+import { createKey, deleteKey } from '../../src/core/identity/keys.ts'
+import { randomIds } from '../../src/core/kernel/ids.ts'
+import { addCredit } from '../../src/core/ledger/credits.ts'
+import { testGateway } from '../support/gateway.ts'
+import { Memory, openMemoryStore } from '../support/memory-store.ts'
+
+let server: Gateway
+let terminal: Gateway
+let reads: number
+
+/** Two processes over one store whose answers take their time, however each of them does. */
+beforeEach(async () => {
+  const memory = new Memory()
+  server = await testGateway({ store: openMemoryStore({ memory, seed: 5 }), ids: randomIds })
+  terminal = await testGateway({ store: openMemoryStore({ memory, seed: 6 }), ids: randomIds })
+  reads = 0
+  const { version } = server.store
+  server.store.version = () => {
+    reads += 1
+    return version()
+  }
+})
+
+afterEach(async () => {
+  await Promise.all([server.close(), terminal.close()])
+})
+
+const knows = async (key: string) =>
+  identify(server, `Bearer ${key}`).then(
+    () => true,
+    () => false,
+  )
+
+test('whoever comes with a key that was made a moment ago is let in, whoever else is asking', async () => {
+  let isOver = false
+  const poll = async () => {
+    while (!isOver) await server.catchUp()
+  }
+  const polling = [poll(), poll()]
+  for (let round = 0; round < 100; round++) {
+    const { key } = await createKey(terminal, operator(terminal), { name: `k${round}` })
+    expect(await Promise.all([knows(key), knows('gw-v1-nobody'), knows(key)])).toEqual([true, false, true])
+  }
+  isOver = true
+  await Promise.all(polling)
+})
+
+test('what another process writes while this one starts is taken over', async () => {
+  const memory = new Memory()
+  const parts = { ids: randomIds }
+  const other = await testGateway({ store: openMemoryStore({ memory, seed: 1 }), ...parts })
+  const store = openMemoryStore({ memory, seed: 2 })
+  const made: string[] = []
+  for (const noun of [store.keys, store.workspaces, store.assignments]) {
+    const all = noun.all as () => Promise<never>
+    noun.all = async () => {
+      const read = await all()
+      made.push((await createKey(other, operator(other), { name: 'late' })).data.hash)
+      return read
+    }
+  }
+  const late = await testGateway({ store, ...parts })
+  expect(made).toHaveLength(3)
+  await late.catchUp()
+  for (const hash of made.slice(0, 3)) expect(late.memory.keys.has(hash)).toBe(true)
+  await Promise.all([late.close(), other.close()])
+})
+
+test('those who ask at once share the work', async () => {
+  const asked = Array.from({ length: 100 }, () => server.catchUp())
+  await Promise.all(asked)
+  expect(reads).toBe(1)
+})
+
+test('what is in memory in the end is what is in the store, whatever was changed and read at once', async () => {
+  const made: string[] = []
+  for (let round = 0; round < 30; round++) {
+    const polls = Array.from({ length: 3 }, () => server.catchUp())
+    const own = createKey(server, operator(server), { name: `own ${round}` })
+    await addCredit(terminal, operator(terminal), { amount: 1 })
+    const { data } = await createKey(terminal, operator(terminal), { name: `theirs ${round}` })
+    made.push(data.hash)
+    polls.push(server.catchUp())
+    const old = made.length > 3 ? made.shift() : undefined
+    if (old) await deleteKey(terminal, operator(terminal), old)
+    await Promise.all([own, ...polls])
+  }
+  await server.catchUp()
+  expect(server.memory.credits).toBe(30_000_000_000n)
+  const stored = (await terminal.store.keys.all()).map(({ hash }) => hash)
+  expect([...server.memory.keys.keys()].toSorted()).toEqual(stored.toSorted())
+  expect(stored.length).toBeGreaterThan(30)
+})
+
+test('what one has read late does not hide what the next has read', async () => {
+  const [late, slow] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const { credits, assignments } = server.store
+  server.store.credits = { ...credits, total: holdFirst(credits.total, late.promise) }
+  server.store.assignments = { ...assignments, all: holdFirst(assignments.all, slow.promise) }
+  await addCredit(terminal, operator(terminal), { amount: 1 })
+  const first = server.catchUp()
+  await Bun.sleep(20)
+  await addCredit(terminal, operator(terminal), { amount: 1 })
+  const second = server.catchUp()
+  await Bun.sleep(20)
+  late.resolve()
+  await Bun.sleep(20)
+  slow.resolve()
+  await Promise.all([first, second])
+  await server.catchUp()
+  expect(server.memory.credits).toBe(2_000_000_000n)
+})
+
+/** The same, but what is found the first time comes late. */
+function holdFirst<Found>(read: () => Promise<Found>, until: Promise<void>): () => Promise<Found> {
+  let isFirst = true
+  return async () => {
+    const isHeld = isFirst
+    isFirst = false
+    const found = await read()
+    if (isHeld) await until
+    return found
+  }
+}

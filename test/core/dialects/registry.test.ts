@@ -1,0 +1,42 @@
+import { describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { dialects, findDialect, findPresetForm, presetForms } from '../../../src/core/dialects/registry.ts'
+import { DIALECTS, type DialectName, TEXT_DIALECTS } from '../../../src/core/language/dialect.ts'
+import { dialectSuite, type Sample } from '../../suites/dialect.ts'
+
+const SAMPLES = join(import.meta.dir, '../../suites/dialect')
+
+for (const dialect of dialects) {
+  const { sample }: { sample: Sample } = await import(join(SAMPLES, `${dialect.name}.ts`))
+  dialectSuite(dialect, sample)
+}
+
+describe('the registry', () => {
+  test('has the dialects by whose names the terminal asks, each once', () => {
+    expect(dialects.map(({ name }) => name)).toEqual([...DIALECTS])
+  })
+
+  test.each(['path', 'operation'] as const)('has no two dialects of the same %s', what => {
+    const said = dialects.map(dialect => JSON.stringify(dialect[what]))
+    expect(new Set(said).size).toBe(dialects.length)
+  })
+
+  test('has one request for presets of every text dialect', () => {
+    const names: string[] = presetForms.map(({ name }) => name)
+    expect(names).toEqual(Object.keys(TEXT_DIALECTS))
+  })
+
+  test('has that request under the name and the path of the dialect', () => {
+    for (const { name, path, preset = { name, path } } of dialects) expect<unknown[]>([preset.name, preset.path]).toEqual([name, path])
+  })
+
+  test('finds an entry by its name', () => {
+    expect(findDialect('messages').path).toBe('/messages')
+    expect(findPresetForm('responses').path).toBe('/responses')
+  })
+
+  test('says which names there are where there is none of that name', () => {
+    const names = DIALECTS.join(', ')
+    expect(() => findDialect('latin' as DialectName)).toThrow(`expected one of ${names}`)
+  })
+})

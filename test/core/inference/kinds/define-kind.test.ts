@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'bun:test'
+import { defineKind } from '../../../../src/core/inference/kinds/define-kind.ts'
+import type { EmbeddingCall, EmbeddingInput } from '../../../../src/core/language/call.ts'
+import type { Block } from '../../../../src/core/language/message.ts'
+import type { EmbeddingPart } from '../../../../src/core/language/part.ts'
+import type { Passage } from '../../../../src/core/language/passage.ts'
+import { textUsage } from '../../../../src/core/language/usage.ts'
+import { embeddingCall, endpointOf } from '../../../support/call.ts'
+
+/** A kind that says only what it must; it borrows the calls and parts of embeddings. */
+const contents = {
+  readContents({ inputs }: EmbeddingCall): Block[][] {
+    return inputs.map(input => (input.type === 'content' ? input.blocks : []))
+  },
+  replaceContents: (call: EmbeddingCall, given: Block[][]): EmbeddingCall => ({
+    ...call,
+    inputs: given.map(blocks => ({ type: 'content', blocks })),
+  }),
+}
+const NAMED = { apiType: 'toys', gives: 'toys' }
+const toy = defineKind<'embedding'>({ ...NAMED, understanding: contents })
+
+const saying = (...blocks: Block[]): EmbeddingInput => ({ type: 'content', blocks })
+const text = (words: string): Block => ({ type: 'text', text: words })
+const PICTURE: Block = { type: 'image', url: 'https://a.example/' }
+
+const call = embeddingCall({ inputs: [saying(text('abc'), PICTURE), saying(text('defghi'))] })
+const BEGUN = { upstream_id: 't-1', system_fingerprint: null, service_tier: null }
+const START: EmbeddingPart = { type: 'start', ...BEGUN }
+const TOY: EmbeddingPart = { type: 'embedding', index: 0, vector: [1] }
+const counted = (usage = textUsage(7, 0)): EmbeddingPart => ({ type: 'usage', usage })
+const characters = async (texts: string[]) => texts.join('').length
+
+function meterOf(kind: typeof toy, ...parts: EmbeddingPart[]) {
+  const meter = kind.metering.startMeter(call)
+  meter.read(parts)
+  return meter
+}
+
+describe('a kind that says only what it must', () => {
+  test('is given by models of its modality', () => {
+    expect([['toys', 'text'], ['text'], []].map(toy.isGivenBy)).toEqual([true, false, false])
+  })
+
+  test('takes calls as they are, for every endpoint', () => {
+    const { understanding } = toy
+    const endpoint = endpointOf({ supported_parameters: new Set() })
+    expect(understanding.serves(call, endpoint)).toBe(true)
+    expect(understanding.suits(call, endpoint)).toBe(true)
+    expect(understanding.listIgnored(call, endpoint)).toEqual([])
+    expect(understanding.fitToEndpoint(call, endpoint)).toBe(call)
+    expect(understanding.applyVariant(call, '')).toBe(call)
+    expect(understanding.removeNames(call)).toBe(call)
+    expect(understanding.offersTools(call)).toBe(false)
+    expect(understanding.identifyConversation).toBeNull()
+  })
+
+  test('has fetched for it what it names by URL', () => {
+    const { listMedia, replaceUrls } = toy.understanding
+    expect(listMedia(call)).toEqual([{ kind: 'image', url: 'https://a.example/' }])
+    const moved = replaceUrls(call, new Map([['https://a.example/', 'data:,x']]))
+    expect(listMedia(moved)).toEqual([{ kind: 'image', url: 'data:,x' }])
+    expect(listMedia(call)).toEqual([{ kind: 'image', url: 'https://a.example/' }])
+  })
+
+  test('costs what is read, and nothing else', () => {
+    const { costing } = toy
+    const prices = { prompt: 1n, completion: 1n, per_image: 1n }
+    expect(costing.estimateInput(call)).toEqual({ text: 1 + 765 + 2, audio: 0, video: 0 })
+    expect(costing.boundInput(call)).toEqual({ text: 1 + 4_784 + 2, audio: 0, video: 0 })
+    expect([costing.estimateUnits(call), costing.boundUnits(call)]).toEqual([{}, {}])
+    expect(costing.boundOutput(call, endpointOf())).toBe(0)
+    expect(costing.leastOutput(call, endpointOf())).toBe(0)
+    expect(costing.asksForMore(call, endpointOf())).toBe(false)
+    expect(costing.limitOutput(call, 1)).toBe(call)
+    expect(costing.priceOutputToken(call, prices)).toBe(0n)
+    expect(costing.priceSurcharge(call, prices)).toBe(0n)
+  })
+
+  test('has its texts rewritten, each list read as one', async () => {
+    const read: Passage[] = []
+    const rewritten = await toy.filtering.rewriteTexts(call, async passage => {
+      read.push(passage)
+      return passage.pieces.map(piece => piece.toUpperCase())
+    })
+    expect(read.map(({ pieces }) => pieces)).toEqual([['abc'], ['https://a.example/'], ['defghi']])
+    expect(rewritten.inputs[1]).toEqual(saying(text('DEFGHI')))
+    expect(call.inputs[1]).toEqual(saying(text('defghi')))
+    expect(toy.filtering.filterAnswer).toBeUndefined()
+  })
+})
+
+describe('the meter of an answer that is given whole', () => {
+  test('has delivered something, and ended, with the first part of its content', () => {
+    const before = meterOf(toy, START, counted())
+    expect(before).toMatchObject({ delivered: false, finish: null, start: { upstream_id: 't-1' } })
+    const after = meterOf(toy, START, TOY)
+    expect([after.delivered, after.finish]).toEqual([true, { reason: 'stop', native: null }])
+  })
+
+  test('keeps what the provider counted, and counts what was read where it did not', async () => {
+    expect(meterOf(toy, TOY).usage).toBeNull()
+    expect(meterOf(toy, TOY, counted()).usage).toEqual(textUsage(7, 0))
+    expect(await meterOf(toy, TOY).estimate(characters)).toEqual(textUsage(9 + 765, 0))
+  })
+
+  const drawing = defineKind<'embedding'>({
+    ...NAMED,
+    understanding: contents,
+    costing: { estimateUnits: () => ({ image: 4 }) },
+    metering: { countUnits: (_, delivered) => ({ image: delivered.length }) },
+  })
+
+  test('adds the units that were delivered, counted or not', async () => {
+    expect(meterOf(drawing, TOY, TOY, counted()).usage?.units).toEqual({ image: 2 })
+    expect((await meterOf(drawing, TOY).estimate(characters)).units).toEqual({ image: 1 })
+  })
+
+  test('leaves units as the provider counts them', () => {
+    const usage = { ...textUsage(7, 0), units: { image: 3, input_image: 1 } }
+    expect(meterOf(drawing, TOY, counted(usage)).usage?.units).toEqual({ image: 3, input_image: 1 })
+  })
+
+  test('takes the units that were expected where a kind does not count them', () => {
+    const { costing } = drawing
+    const lazy = defineKind<'embedding'>({ ...NAMED, understanding: contents, costing })
+    expect(meterOf(lazy, TOY, counted()).usage?.units).toEqual({ image: 4 })
+    expect(lazy.costing.boundUnits(call)).toEqual({ image: 4 })
+  })
+})

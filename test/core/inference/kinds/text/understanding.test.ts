@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'bun:test'
+import { hashUser } from '../../../../../src/core/dialects/routing.ts'
+import { fitToEndpoint, listUnsupported } from '../../../../../src/core/inference/kinds/text/understanding.ts'
+import type { Params } from '../../../../../src/core/language/params.ts'
+import { endpointOf, textCall } from '../../../../support/call.ts'
+
+const supporting = (...names: string[]) => endpointOf({ supported_parameters: new Set(names) })
+const params: Params = { temperature: 1, seed: 1, max_tokens: 5, reasoning: { effort: 'low' }, response_format: { type: 'json_object' } }
+const tools = [{ type: 'function' as const, name: 'f' }]
+
+describe('parameters', () => {
+  test('an endpoint that names none supports all: the call is the same', () => {
+    const call = textCall({ params, tools })
+    expect(fitToEndpoint(call, endpointOf())).toBe(call)
+  })
+
+  test('those that the endpoint does not support are ignored, the rest are forwarded', () => {
+    const call = textCall({ params, tools })
+    const left = fitToEndpoint(call, supporting('temperature'))
+    expect(left.params).toEqual({ temperature: 1 })
+    expect(left.tools).toEqual([])
+    expect(call.params).toEqual(params)
+    expect(call.tools).toEqual(tools)
+  })
+
+  test('any of a parameter’s public names is enough', () => {
+    expect(
+      listUnsupported(
+        supporting('max_completion_tokens', 'reasoning_effort', 'structured_outputs', 'seed', 'temperature'),
+        textCall({ params }),
+      ),
+    ).toEqual([])
+  })
+
+  test('tools bring their choice along', () => {
+    const call = textCall({ params: { tool_choice: 'auto', parallel_tool_calls: true }, tools })
+    expect(listUnsupported(supporting('tools'), call)).toEqual([])
+    expect(listUnsupported(supporting('seed'), call)).toEqual(['tool_choice', 'parallel_tool_calls', 'tools'])
+  })
+
+  test('parameters that the public list does not know are always forwarded', () => {
+    const call = textCall({ params: { service_tier: 'flex', modalities: ['text'] }, extra: { enable_thinking: true } })
+    expect(fitToEndpoint(call, supporting('seed'))).toBe(call)
+  })
+
+  test('an end user’s hash cannot be made to collide by moving a letter from workspace to name', () => {
+    expect(hashUser('w1', 'ada')).not.toBe(hashUser('w2', 'ada'))
+    expect(hashUser('w1', 'ada')).toMatch(/^[0-9a-f]{64}$/)
+  })
+})

@@ -1,0 +1,85 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { pricesOf } from '../../../src/core/catalog/prices.ts'
+import { roundToNanos } from '../../../src/core/kernel/money.ts'
+import { UNIT_ROWS, UNITS, type Unit, type Units } from '../../../src/core/language/units.ts'
+import { textUsage } from '../../../src/core/language/usage.ts'
+import { costOf, priceUnits } from '../../../src/core/ledger/cost.ts'
+
+const NAMES = Object.keys(UNITS) as Unit[]
+
+/** Up to all units, each up to what may be counted of one. */
+const units = fc.dictionary(fc.constantFrom(...NAMES), fc.integer({ min: 0, max: 1e9 })) as fc.Arbitrary<Units>
+
+/** A price for every unit, up to its dearest, in steps of a millionth of that. */
+const steps = fc.array(fc.integer({ min: 0, max: 1_000_000 }), {
+  minLength: NAMES.length,
+  maxLength: NAMES.length,
+})
+
+const listOf = (given: number[]) => Object.fromEntries(UNIT_ROWS.map(({ price, dearest }, i) => [price, ((given[i] ?? 0) * dearest) / 1e6]))
+
+const pricesFrom = (given: number[]) => pricesOf({ prompt: 0, completion: 0, ...listOf(given) })
+
+/** Both together, of each unit. */
+const added = (one: Units, other: Units): Units => Object.fromEntries(NAMES.map(unit => [unit, (one[unit] ?? 0) + (other[unit] ?? 0)]))
+
+describe('what units cost', () => {
+  test('is the sum over the table of how many there are times their price', () => {
+    fc.assert(
+      fc.property(units, steps, (counted, given) => {
+        const list = listOf(given)
+        const dollars = NAMES.reduce((sum, unit) => {
+          const { price, parts } = UNITS[unit]
+          return sum + ((counted[unit] ?? 0) / parts) * (list[price] ?? 0)
+        }, 0)
+        const cost = Number(costOf({ ...textUsage(0, 0), units: counted }, pricesFrom(given)).cost) / 1e9
+        expect(Math.abs(cost - dollars)).toBeLessThanOrEqual(1e-9 + dollars * 1e-9)
+      }),
+    )
+  })
+
+  test('is linear: together they cost what they cost apart', () => {
+    fc.assert(
+      fc.property(units, units, steps, (one, other, given) => {
+        const prices = pricesFrom(given)
+        const apart = priceUnits(one, prices) + priceUnits(other, prices)
+        expect(priceUnits(added(one, other), prices)).toBe(apart)
+      }),
+    )
+  })
+
+  test('is rounded once, with what the tokens cost', () => {
+    fc.assert(
+      fc.property(units, steps, (counted, given) => {
+        const prices = { ...pricesFrom(given), prompt: 300_000_001n, completion: 7n }
+        const exact = 11n * prices.prompt + 13n * prices.completion + priceUnits(counted, prices)
+        const { cost, cost_details } = costOf({ ...textUsage(11, 13), units: counted }, prices)
+        expect(cost).toBe(roundToNanos(exact))
+        expect((cost_details?.prompt ?? 0n) + (cost_details?.completion ?? 0n)).toBe(roundToNanos(exact))
+      }),
+    )
+  })
+
+  test('stands on the side that the table says', () => {
+    for (const unit of NAMES) {
+      const { price, side, parts, dearest } = UNITS[unit]
+      const prices = pricesOf({ prompt: 0, completion: 0, [price]: dearest })
+      const { cost_details } = costOf({ ...textUsage(0, 0), units: { [unit]: parts } }, prices)
+      const nanos = BigInt(dearest * 1e9)
+      expect(cost_details).toEqual({
+        prompt: side === 'input' ? nanos : 0n,
+        completion: side === 'output' ? nanos : 0n,
+      })
+    }
+  })
+
+  test('is nothing where they have no price', () => {
+    fc.assert(
+      fc.property(units, counted => {
+        const prices = pricesOf({ prompt: 1, completion: 1 })
+        expect(costOf({ ...textUsage(0, 0), units: counted }, prices).cost).toBe(0n)
+      }),
+    )
+  })
+})

@@ -1,0 +1,66 @@
+import { expect, test } from 'bun:test'
+import { fittedId, inputJson, inputObject, inputText, type NameRules, nineLetters, ToolNames } from '../../../src/core/protocols/tools.ts'
+import { textCall } from '../../support/call.ts'
+
+const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
+const STRICT: NameRules = { ...RULES, badStart: /^[^a-zA-Z_]/ }
+
+const namesOf = (names: string[], rules = RULES) =>
+  new ToolNames(textCall({ tools: names.map(name => ({ type: 'function', name })) }), rules)
+
+test('trap 22: a name that fits stays, any other is replaced, and comes back', () => {
+  const given = ['get_weather', 'mcp.files/read', '1st', 'ä', 'x'.repeat(80)]
+  const names = namesOf(given, STRICT)
+  const sent = given.map(name => names.sent(name))
+  expect(sent.slice(0, 4)).toEqual(['get_weather', 'mcp_files_read', '_1st', '_'])
+  for (const name of sent) expect(name).toMatch(/^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/)
+  expect(sent.map(name => names.given(name))).toEqual(given)
+})
+
+test('two names that would become one stay two', () => {
+  const names = namesOf(['a.b', 'a/b', 'a_b'])
+  const sent = ['a.b', 'a/b', 'a_b'].map(name => names.sent(name))
+  expect(new Set(sent).size).toBe(3)
+  expect(sent[2]).toBe('a_b')
+  expect(sent.map(name => names.given(name))).toEqual(['a.b', 'a/b', 'a_b'])
+})
+
+test('the history’s tools count too, and a name that nobody gave is passed on', () => {
+  const turns = [{ role: 'assistant' as const, blocks: [{ type: 'tool-call' as const, id: '1', name: 'old.tool', input: '{}' }] }]
+  const names = new ToolNames(textCall({ turns }), RULES)
+  expect(names.given(names.sent('old.tool'))).toBe('old.tool')
+  expect([names.sent('new'), names.given('new')]).toEqual(['new', 'new'])
+})
+
+test('trap 21: an id that fits stays; any other becomes one that does, the same each time and never another’s', () => {
+  expect(fittedId('toolu_01A-b', RULES)).toBe('toolu_01A-b')
+  const long = `call_${'a'.repeat(40)}|fc_${'b'.repeat(40)}`
+  for (const id of ['functions.x:0', long, '', 'ü']) {
+    expect(fittedId(id, RULES)).toMatch(/^[a-zA-Z0-9_-]{1,64}$/)
+    expect(fittedId(id, RULES)).toBe(fittedId(id, RULES))
+  }
+  expect(fittedId('functions.x:0', RULES)).not.toBe(fittedId('functions_x.0', RULES))
+})
+
+test('trap 21: an id of nine letters and digits stays, any other becomes one, the same each time', () => {
+  expect(nineLetters('abcDEF123')).toBe('abcDEF123')
+  const ids = ['tooluse_bpe71yCfRu2b5i-nKGDr5g', 'call_1', 'abcDEF12-', '']
+  const fitting = ids.map(nineLetters)
+  for (const id of fitting) expect(id).toMatch(/^[a-zA-Z0-9]{9}$/)
+  expect(new Set(fitting).size).toBe(ids.length)
+  expect(ids.map(nineLetters)).toEqual(fitting)
+})
+
+test('arguments are the text that was given, an object written out, and nothing else', () => {
+  expect(['{"a":', { a: 1 }, [], 7, null, undefined].map(inputText)).toEqual(['{"a":', '{"a":1}', '', '', '', ''])
+})
+
+test('none at all are an empty object', () => {
+  expect(['', ' \n', '{"a":1}', '{"a":'].map(inputJson)).toEqual(['{}', '{}', '{"a":1}', '{"a":'])
+})
+
+test('what is no object goes back as the model wrote it', () => {
+  const inputs = ['', '{"a":1}', '{"a":', '[1]']
+  expect(inputs.map(input => inputObject(input))).toEqual([{}, { a: 1 }, { INVALID_JSON: '{"a":' }, { INVALID_JSON: '[1]' }])
+  expect(inputObject('[1]', 'arguments')).toEqual({ arguments: '[1]' })
+})

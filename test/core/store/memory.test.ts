@@ -1,0 +1,13 @@
+import { storeSuite } from '../../suites/store.ts'
+import { Memory, openMemoryStore } from '../../support/memory-store.ts'
+
+/** Each seed lets other answers come late. */
+for (const seed of [1, 2, 3])
+  storeSuite(
+    `in plain Maps, asynchronous (seed ${seed})`,
+    async () => openMemoryStore({ seed }),
+    async () => {
+      const memory = new Memory()
+      return [openMemoryStore({ memory, seed }), openMemoryStore({ memory, seed: seed + 1 })]
+    },
+  )

@@ -1,0 +1,154 @@
+import { expect, test } from 'bun:test'
+import type { Parts } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import { addMember } from '../../src/core/identity/members.ts'
+import { addCredit } from '../../src/core/ledger/credits.ts'
+import { createApp } from '../../src/server/app.ts'
+import { testGateway, testKeys } from '../support/gateway.ts'
+import { openMemoryStore } from '../support/memory-store.ts'
+import { identityProvider } from '../support/scim.ts'
+
+const MODEL = {
+  id: 'acme/small',
+  context_length: 128_000,
+  endpoints: [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+}
+
+/** One answer of the API, as a client has it. */
+interface Answer {
+  asked: string
+  status: number
+  // biome-ignore lint/suspicious/noExplicitAny: what a client reads, it reads without a type.
+  body: any
+}
+
+/** A gateway's API over a store, and all that it has answered. */
+async function serve(parts: Partial<Omit<Parts, 'config'>> = {}) {
+  const gateway = await testGateway({ secret: 's'.repeat(32), ...parts, config: { models: [MODEL] } })
+  const app = createApp(gateway)
+  const keys = await testKeys(gateway)
+  const answers: Answer[] = []
+
+  async function ask(method: string, path: string, json?: object, key = keys.management) {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const body = json === undefined ? {} : { body: JSON.stringify(json) }
+    const request = new Request(`http://gateway.test/api/v1${path}`, { method, headers, ...body })
+    const response = await app.handle(request)
+    const text = await response.text()
+    const isJson = response.headers.get('content-type')?.includes('json')
+    answers.push({ asked: `${method} ${path}`, status: response.status, body: isJson ? JSON.parse(text) : text })
+    return answers.at(-1) as Answer
+  }
+
+  return { gateway, keys, answers, ask }
+}
+
+/** Everything that a store is asked for by the API, with refusals among it. */
+async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): Promise<void> {
+  const made = async (path: string, json: object) => (await ask('POST', path, json)).body
+  const messages = [{ role: 'user', content: 'Hello “𝄞”' }]
+  const chat = (key: string, json: object = {}) => ask('POST', '/chat/completions', { model: 'acme/small', messages, ...json }, key)
+
+  const { key, data } = await made('/keys', { name: 'ci', limit: 1, limit_reset: 'daily' })
+  await ask('GET', '/keys')
+  await ask('GET', `/keys/${data.hash}`)
+  const { body: answer } = await chat(key)
+  await ask('GET', `/generation?id=${answer.id}`, undefined, key)
+  await chat(key, { stream: true, model: 'gateway/auto' })
+  await ask('GET', '/key', undefined, key)
+  await ask('GET', '/credits')
+  await addCredit(gateway, operator(gateway), { amount: 2.5, note: 'paid' })
+  await ask('GET', '/credits')
+  await ask('PATCH', `/keys/${data.hash}`, { name: 'renamed', limit: 0 })
+  await chat(key)
+  await ask('PATCH', `/keys/${data.hash}`, { limit: null, disabled: true })
+  await chat(key)
+
+  const workspace = (await made('/workspaces', { name: 'Team', slug: 'team' })).data
+  await made('/workspaces', { name: 'Again', slug: 'team' })
+  await ask('PATCH', '/workspaces/team', { description: 'Ours', default_text_model: 'acme/small' })
+  const team = await made('/keys', { name: 'theirs', workspace_id: workspace.id })
+  await chat(team.key)
+
+  await ask('PUT', '/workspaces/team/budgets/daily', { limit_usd: 5 })
+  await ask('PUT', '/workspaces/team/budgets/monthly', { limit_usd: 5 })
+  await ask('PUT', '/workspaces/team/budgets/monthly', { limit_usd: 9, include_byok_in_budgets: true })
+  await ask('GET', '/workspaces/team/budgets')
+  await ask('DELETE', '/workspaces/team/budgets/daily')
+
+  const { id } = (await made('/guardrails', { name: 'Rules', ignored_models: ['acme/small'], workspace_id: workspace.id })).data
+  await made(`/guardrails/${id}/assignments/keys`, { key_hashes: [team.data.hash] })
+  await made(`/guardrails/${id}/assignments/keys`, { key_hashes: [data.hash] })
+  await chat(team.key)
+  await ask('PATCH', `/guardrails/${id}`, { ignored_models: null, limit_usd: 3, reset_interval: 'daily' })
+  await chat(team.key)
+  await ask('GET', `/guardrails/${id}/assignments/keys`)
+  await made(`/guardrails/${id}/assignments/keys/remove`, { key_hashes: [team.data.hash] })
+  await ask('DELETE', `/guardrails/${id}`)
+  await ask('GET', '/guardrails')
+
+  await ask('POST', '/presets/brief/chat/completions', { messages: [{ role: 'system', content: 'Be brief' }], temperature: 0 }, team.key)
+  await ask('POST', '/presets/brief/chat/completions', { messages: [{ role: 'system', content: 'Be long' }] }, team.key)
+  await ask('GET', '/presets', undefined, team.key)
+  await ask('GET', '/presets/brief/versions', undefined, team.key)
+  await ask('GET', '/presets/brief/versions/1', undefined, team.key)
+  await chat(team.key, { preset: 'brief' })
+
+  const byok = (await made('/byok', { provider: 'openai', key: 'sk-canary-canary', workspace_id: workspace.id })).data
+  await ask('PATCH', `/byok/${byok.id}`, { name: 'mine', disabled: true })
+  await ask('GET', '/byok')
+  await ask('DELETE', `/byok/${byok.id}`)
+  await ask('GET', `/byok/${byok.id}`)
+
+  const { id: member } = await addMember(gateway, operator(gateway), { email: 'ada@acme.example' })
+  await made('/workspaces/team/members/add', { user_ids: [member] })
+  await made('/workspaces/team/members/add', { user_ids: ['user_none'] })
+  await ask('GET', '/workspaces/team/members')
+  await ask('GET', '/organization/members')
+  await made('/workspaces/team/members/remove', { user_ids: [member] })
+
+  const idp = await identityProvider(gateway)
+  const group = await idp.group('Engineers', await idp.user('bob'))
+  const mapping = await made('/scim/group-mappings', { scim_group_id: group, workspace_id: workspace.id, role: 'admin' })
+  await ask('GET', '/workspaces/team/members')
+  await ask('DELETE', `/scim/group-mappings/${mapping.data.id}?keep_members=true`)
+  await ask('GET', '/workspaces/team/members')
+
+  await ask('DELETE', '/workspaces/team')
+  await ask('DELETE', `/keys/${team.data.hash}`)
+  await ask('DELETE', '/workspaces/team')
+  await ask('DELETE', `/keys/${data.hash}`)
+  await ask('GET', '/keys')
+  await ask('GET', '/audit?limit=100')
+  await ask('GET', `/keys/${keys.hash}`)
+}
+
+test('every flow of the API goes over a store that is not SQLite, and answers the same', async () => {
+  const [sqlite, memory] = [await serve(), await serve({ store: openMemoryStore({ seed: 7 }) })]
+  await walk(sqlite)
+  await walk(memory)
+  expect(memory.answers).toEqual(sqlite.answers)
+  const statuses = (path: string) => memory.answers.filter(({ asked }) => asked.includes(path)).map(({ status }) => status)
+  expect(statuses('/chat/completions')).toEqual([200, 200, 402, 401, 200, 404, 200, 200, 200, 200])
+  expect(statuses('GET /generation')).toEqual([200])
+  expect(statuses('/byok')).toEqual([201, 200, 200, 200, 404])
+  expect(statuses('DELETE /workspaces/team')).toEqual([200, 400, 200])
+  const audit = memory.answers.find(({ asked }) => asked.startsWith('GET /audit'))
+  expect(audit?.body.total_count).toBeGreaterThan(25)
+  await Promise.all([sqlite.gateway.close(), memory.gateway.close()])
+})
+
+test('a call is on record when its answer has ended, with its charge, in a store that takes its time', async () => {
+  const store = openMemoryStore({ seed: 3 })
+  const { gateway, keys, ask } = await serve({ store })
+  const messages = [{ role: 'user', content: 'Hi' }]
+  const calls = Array.from({ length: 20 }, () => ask('POST', '/chat/completions', { model: 'acme/small', messages }, keys.inference))
+  const answers = await Promise.all(calls)
+  for (const { body } of answers) {
+    const { body: found } = await ask('GET', `/generation?id=${body.id}`, undefined, keys.inference)
+    expect(found.data).toMatchObject({ id: body.id, total_cost: body.usage.cost, finish_reason: 'stop' })
+    expect((await store.ledger.charges(body.id)).map(({ step }) => step)).toEqual([1])
+  }
+  expect((await store.ledger.inspect(() => undefined)).unmatched).toEqual([])
+  await gateway.close()
+})

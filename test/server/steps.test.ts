@@ -1,0 +1,390 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseConfig } from '../../src/core/config.ts'
+import { examine } from '../../src/core/doctor.ts'
+import { GatewayError } from '../../src/core/errors.ts'
+import { type Gateway, openGateway } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import { createKey, updateKey } from '../../src/core/identity/keys.ts'
+import type { Plugin } from '../../src/core/inference/plugin.ts'
+import { recover } from '../../src/core/inference/recover.ts'
+import { STAGES } from '../../src/core/inference/stages.ts'
+import { assignKeys } from '../../src/core/policy/assignments.ts'
+import { createGuardrail } from '../../src/core/policy/guardrails.ts'
+import type { Generation } from '../../src/core/telemetry/generations.ts'
+import { createApp } from '../../src/server/app.ts'
+import { booksOf, countIn } from '../support/books.ts'
+import { testGateway } from '../support/gateway.ts'
+import { localConfig } from '../support/server.ts'
+import { again, SECOND } from '../support/steps/again.ts'
+import {
+  completion,
+  delta,
+  done,
+  finish,
+  type Hit,
+  type Script,
+  sseHead,
+  startUpstream,
+  status,
+  type Upstream,
+  usage,
+  usageChunk,
+} from '../support/upstream.ts'
+
+/** 100 tokens of the prompt and 10 of the output, in nano-dollars. */
+const STEP = 100n * 150n + 10n * 600n
+
+let upstream: Upstream
+let data: string
+let gateway: Gateway
+let key: { hash: string; secret: string }
+
+beforeEach(async () => {
+  upstream = await startUpstream()
+  data = mkdtempSync(join(tmpdir(), 'gateway-steps-'))
+  gateway = await opened()
+  key = await limitedKey(1)
+})
+
+afterEach(async () => {
+  await gateway.close()
+  await upstream.close()
+  rmSync(data, { recursive: true, force: true })
+})
+
+const opened = (more: Parameters<typeof testGateway>[0] = {}) =>
+  testGateway({ data, config: localConfig(upstream.url), plugins: [again as Plugin], ...more })
+
+async function limitedKey(limit: number) {
+  const made = await createKey(gateway, operator(gateway), { name: 'k', limit })
+  return { hash: made.data.hash, secret: made.key }
+}
+
+const whole = (text: string): Script => [completion(text, { usage: usage(100, 10) })]
+const streamed = (text: string): Script => [sseHead(), delta(text), finish(), usageChunk(usage(100, 10)), done(), '0\r\n\r\n']
+
+const PATHS = { chat: '/chat/completions', messages: '/messages' } as const
+type Dialect = keyof typeof PATHS
+
+function ask(dialect: Dialect, body: object = {}, from: Gateway = gateway, signal?: AbortSignal) {
+  const json = { model: 'acme/small', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }], plugins: [{ id: 'again' }], ...body }
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${key.secret}` }
+  const init = { method: 'POST', headers, body: JSON.stringify(json), ...(signal ? { signal } : {}) }
+  return createApp(from).handle(new Request(`http://localhost/api/v1${PATHS[dialect]}`, init))
+}
+
+const contentsOf = (hit: Hit | undefined) =>
+  (hit?.json as { messages: { content: string }[] } | undefined)?.messages.map(({ content }) => content)
+const modelOf = (hit: Hit | undefined) => (hit?.json as { model?: string } | undefined)?.model
+const userOf = (hit: Hit | undefined) => (hit?.json as { user?: string } | undefined)?.user
+
+const events = (text: string) =>
+  text
+    .split('\n')
+    .filter(line => line.startsWith('data: ') && line !== 'data: [DONE]')
+    .map(line => JSON.parse(line.slice(6)))
+
+/** The text of an answer, whatever its form, how often it ended, and the tokens that it counts. */
+async function read(dialect: Dialect, stream: boolean, response: Response) {
+  const text = await response.text()
+  if (!stream) {
+    const json = JSON.parse(text)
+    return dialect === 'chat'
+      ? { text: json.choices[0].message.content, ends: json.choices.length, output: json.usage.completion_tokens }
+      : { text: json.content.map((block: { text: string }) => block.text).join(''), ends: 1, output: json.usage.output_tokens }
+  }
+  const all = events(text)
+  if (dialect === 'messages')
+    return {
+      text: all.map(({ delta }) => delta?.text ?? '').join(''),
+      ends: all.filter(({ type }) => type === 'message_stop').length,
+      output: all.findLast(({ type }) => type === 'message_delta')?.usage.output_tokens,
+    }
+  const choices = all.flatMap(({ choices }) => choices ?? [])
+  return {
+    text: choices.map(({ delta }) => delta.content ?? '').join(''),
+    ends: choices.filter(({ finish_reason }) => finish_reason !== null).length,
+    output: all.findLast(chunk => chunk.usage)?.usage.completion_tokens,
+  }
+}
+
+const charges = () => gateway.store.ledger.charges(generations[0]?.id ?? '')
+let generations: Generation[]
+
+function listening(): void {
+  generations = []
+  gateway.events.on('generation.finished', generation => generations.push(generation))
+}
+
+describe('a call of two steps', () => {
+  const cases = (['chat', 'messages'] as const).flatMap(dialect => [false, true].map(stream => [dialect, stream] as const))
+
+  test.each(cases)('%s, streamed %p: one record, two charges, one ending, and it counts once', async (dialect, stream) => {
+    listening()
+    const config = localConfig(upstream.url, { limits: { requests_per_minute: 1 } })
+    await gateway.close()
+    gateway = await opened({ config })
+    listening()
+    upstream.plan(stream ? streamed('One, ') : whole('One, '), stream ? streamed('two.') : whole('two.'))
+    const response = await ask(dialect, { stream })
+    expect(response.status).toBe(200)
+    expect(await read(dialect, stream, response)).toEqual({ text: 'One, two.', ends: 1, output: 20 })
+
+    expect(upstream.hits.map(contentsOf)).toEqual([['Hi'], ['Hi', SECOND]])
+    expect(generations).toMatchObject([
+      { total_cost: STEP * 2n, native_tokens_prompt: 200, native_tokens_completion: 20, usageSource: 'exact' },
+    ])
+    expect(generations[0]?.provider_responses).toHaveLength(2)
+    expect(await charges()).toEqual([
+      { step: 1, byok: false, nanos: STEP },
+      { step: 2, byok: false, nanos: STEP },
+    ])
+    expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
+    expect(gateway.ledger.held(`key ${key.hash}`, false)).toBe(0n)
+    expect([gateway.traffic.calls.size, (await ask(dialect, { stream })).status]).toEqual([0, 429])
+    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+  })
+
+  test('whose second nobody answers ends with an error, and costs the first', async () => {
+    listening()
+    upstream.plan(streamed('One, '), [status(500)])
+    const text = await (await ask('chat', { stream: true })).text()
+    expect(events(text).find(({ error }) => error)).toMatchObject({ error: { code: 502 } })
+    expect(generations).toMatchObject([{ finish_reason: 'error', total_cost: STEP }])
+    expect(await charges()).toMatchObject([{ step: 1, nanos: STEP }])
+    expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([0n, 0])
+  })
+
+  test('whose key goes in between is not asked again', async () => {
+    listening()
+    upstream.plan([sseHead(), delta('One, '), { wait: 'gone' }, finish(), usageChunk(usage(100, 10)), done(), '0\r\n\r\n'])
+    const response = await ask('chat', { stream: true })
+    await updateKey(gateway, operator(gateway), key.hash, { disabled: true })
+    upstream.open('gone')
+    expect(events(await response.text()).find(({ error }) => error)).toMatchObject({ error: { code: 401 } })
+    expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
+  })
+
+  test('whose limit has nothing left for the second says so, and costs the first', async () => {
+    listening()
+    key = await limitedKey(0.00008)
+    upstream.plan(whole('One, '), whole('two.'))
+    const response = await ask('chat')
+    // What was given before stays given: it stands beside the failure.
+    const { choices } = (await response.json()) as { choices: object[] }
+    expect(choices).toMatchObject([{ finish_reason: 'error', error: { code: 402 }, message: { content: 'One, ' } }])
+    expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
+    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+  })
+
+  test('whose client leaves while the second is asked for has that hung up on, and pays for the first', async () => {
+    listening()
+    upstream.plan(streamed('One, '), [{ wait: 'never' }])
+    const client = new AbortController()
+    const response = await ask('chat', { stream: true }, gateway, client.signal)
+    const reader = response.body?.getReader()
+    await reader?.read()
+    const asked = upstream.hit(2)
+    const reading = reader?.read()
+    const { clientLeft } = await asked
+    client.abort()
+    await reader?.cancel()
+    await Promise.allSettled([reading, clientLeft])
+    await gateway.recorder.flush()
+    expect(generations).toMatchObject([{ cancelled: true, total_cost: STEP }])
+    expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([0n, 0])
+  })
+
+  test('is told of in the order in which it happens, and nobody hears who has stopped listening', async () => {
+    const told: string[] = []
+    const names = [
+      'call.opened',
+      'step.planned',
+      'attempt.started',
+      'first.token',
+      'attempt.failed',
+      'generation.finished',
+      'call.closed',
+    ] as const
+    const offs = names.map(name => gateway.events.on(name, () => told.push(name)))
+    upstream.plan(whole('One, '), whole('two.'))
+    await ask('chat')
+    const step = ['step.planned', 'attempt.started']
+    expect(told).toEqual(['call.opened', ...step, 'first.token', ...step, 'generation.finished', 'call.closed'])
+    for (const off of offs) off()
+    await ask('chat')
+    expect(told).toHaveLength(8)
+  })
+})
+
+describe('content filters', () => {
+  /** A plugin that says these, one after the other. */
+  const saying = (...words: string[]): Plugin<object> => ({
+    id: 'again',
+    read: () => ({}),
+    around(_, { number, call }) {
+      const text = words[number - 1]
+      return text === undefined || call.kind !== 'text'
+        ? null
+        : { ...call, turns: [...call.turns, { role: 'user', blocks: [{ type: 'text', text }] }] }
+    },
+  })
+
+  async function guarded(builtin: object, plugin: Plugin<object>) {
+    await gateway.close()
+    gateway = await opened({ plugins: [plugin as Plugin], data: mkdtempSync(join(data, 'other-')) })
+    key = await limitedKey(1)
+    listening()
+    const made = await createGuardrail(gateway, operator(gateway), { name: 'g', content_filter_builtins: [builtin] } as never)
+    await assignKeys(gateway, operator(gateway), made.data.id, { key_hashes: [key.hash] })
+  }
+
+  test('see what a step adds once, and nothing a second time', async () => {
+    await guarded({ slug: 'email', action: 'redact' }, saying('Write to eve@example.com', 'Go on', 'And on'))
+    upstream.plan(whole('One'))
+    expect((await ask('chat', { messages: [{ role: 'user', content: 'I am ada@example.com' }] })).status).toBe(200)
+    expect(contentsOf(upstream.hits[3])).toEqual(['I am [EMAIL]', 'Write to [EMAIL]', 'Go on', 'And on'])
+    expect(generations[0]?.contentFilters).toMatchObject([{ filter: 'email', where: 'input', count: 2 }])
+  })
+
+  test('end a call whose next step they block, before anybody is asked', async () => {
+    await guarded({ slug: 'email', action: 'block' }, saying('Write to eve@example.com'))
+    upstream.plan(whole('One'))
+    const { choices } = (await (await ask('chat')).json()) as { choices: object[] }
+    expect(choices).toMatchObject([{ finish_reason: 'error', error: { code: 403 } }])
+    expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
+  })
+})
+
+describe.each(['settled', 'asked'])('a gateway that is killed between two steps: %s', at => {
+  test('has charged each step once, however often it starts again', async () => {
+    await gateway.close()
+    upstream.plan(streamed('One, '), [{ wait: 'never' }])
+    const program = join(import.meta.dir, '../support/steps/serve.ts')
+    const child = Bun.spawn([process.execPath, program, data, JSON.stringify(localConfig(upstream.url)), at], { stdout: 'pipe' })
+    const output = child.stdout.getReader()
+    const line = async () => new TextDecoder().decode((await output.read()).value)
+    const url = (await line()).trim()
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${key.secret}` }
+    const body = {
+      model: 'acme/small',
+      stream: true,
+      max_tokens: 100,
+      messages: [{ role: 'user', content: 'Hi' }],
+      plugins: [{ id: 'again' }],
+    }
+    const answer = fetch(`${url}/api/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
+      .then(response => response.text())
+      .catch(() => '')
+    if (at === 'settled') expect(await line()).toContain('stopped')
+    else await upstream.hit(2)
+    child.kill('SIGKILL')
+    await Promise.all([child.exited, answer])
+    expect(booksOf(data, key.secret)).toMatchObject({ ledger: Number(STEP), recorded: 0, calls: 0, held: 1 })
+
+    // The second step costs its prompt where it was asked for: two turns and the question.
+    const second = at === 'asked' ? expect.any(Number) : 0
+    for (const found of [1, 0]) {
+      gateway = await openGateway({ data, config: parseConfig(JSON.stringify(localConfig(upstream.url)), {}) })
+      expect(await recover(gateway)).toBe(found)
+      expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+      const books = booksOf(data, key.secret)
+      expect([books.ledger - Number(STEP), books.calls, books.held]).toEqual([second, 1, 0])
+      expect([books.counted, books.recorded]).toEqual([books.ledger, books.ledger])
+      expect(countIn(data, 'ledger')).toBe(at === 'asked' ? 2 : 1)
+      if (found === 1) await gateway.close()
+    }
+  })
+})
+
+test('a stage that is another is another for calls, dry runs and explanations alike', async () => {
+  const reversed = {
+    ...STAGES,
+    step: STAGES.step.map(stage =>
+      stage.name !== 'plan'
+        ? stage
+        : {
+            ...stage,
+            run: (...[world, step]: Parameters<typeof stage.run>) => {
+              stage.run(world, step)
+              if (step.plan) step.plan = { ...step.plan, endpoints: step.plan.endpoints.toReversed() }
+            },
+          },
+    ),
+  }
+  const provider = { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' }
+  const endpoint = (name: string) => ({ provider: name, model: name, usd_per_million_tokens: { prompt: 1, completion: 1 } })
+  const config = {
+    routing: { choice: 'listed' },
+    providers: { first: provider, second: provider },
+    models: [{ id: 'acme/small', context_length: 128_000, endpoints: [endpoint('first'), endpoint('second')] }],
+  }
+  for (const [stages, order] of [
+    [STAGES, ['first', 'second']],
+    [reversed, ['second', 'first']],
+  ] as const) {
+    await gateway.close()
+    gateway = await opened({ config, stages, data: mkdtempSync(join(data, 'other-')) })
+    key = await limitedKey(1)
+    const management = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
+    upstream.plan(whole('Hello'))
+    await ask('chat', { plugins: [] })
+    expect(modelOf(upstream.hits.at(-1))).toBe(order[0])
+    const dry = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], debug: { dry_run: true } }
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${management.key}` }
+    const init = { method: 'POST', headers, body: JSON.stringify(dry) }
+    const response = await createApp(gateway).handle(new Request('http://localhost/api/v1/chat/completions', init))
+    const { endpoints } = (await response.json()) as { endpoints: { provider: string }[] }
+    expect(endpoints.map(one => one.provider)).toEqual([...order])
+  }
+})
+
+describe('a plugin that changes the answer', () => {
+  const loud: Plugin<object> = {
+    id: 'loud',
+    read: () => ({}),
+    before: call => ({ ...call, user: 'loud' }),
+    after: () => ({
+      blocked: null,
+      read: async parts =>
+        parts.map(part => ('text' in part && typeof part.text === 'string' ? { ...part, text: part.text.toUpperCase() } : part)),
+      end: async () => [],
+    }),
+  }
+
+  test.each([false, true])('and the call, streamed %p: the client sees both, and pays for what the provider gave', async stream => {
+    await gateway.close()
+    gateway = await opened({ plugins: [loud as Plugin, again as Plugin] })
+    upstream.plan(stream ? streamed('One, ') : whole('One, '), stream ? streamed('two.') : whole('two.'))
+    const plugins = [{ id: 'again' }, { id: 'loud' }]
+    expect(await read('chat', stream, await ask('chat', { stream, plugins }))).toMatchObject({ text: 'ONE, TWO.', ends: 1, output: 20 })
+    expect(userOf(upstream.hits[0])).toBe('loud')
+  })
+
+  test('does nothing where it is switched off, or nobody asks for it', async () => {
+    await gateway.close()
+    gateway = await opened({ plugins: [loud as Plugin] })
+    upstream.plan(whole('One'))
+    for (const plugins of [[{ id: 'loud', enabled: false }], []])
+      expect(await read('chat', false, await ask('chat', { plugins }))).toMatchObject({ text: 'One' })
+  })
+})
+
+test('a plugin that throws ends the call as our own bug, with what was set aside given back', async () => {
+  const broken: Plugin<object> = {
+    id: 'broken',
+    read: () => ({}),
+    around: () => {
+      throw new GatewayError('server', 'Internal Server Error')
+    },
+  }
+  await gateway.close()
+  gateway = await opened({ plugins: [broken as Plugin] })
+  upstream.plan(whole('One'))
+  const { choices } = (await (await ask('chat', { plugins: [{ id: 'broken' }] })).json()) as { choices: object[] }
+  expect(choices).toMatchObject([{ finish_reason: 'error', error: { code: 500 }, message: { content: 'One' } }])
+  expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([0n, 0])
+})

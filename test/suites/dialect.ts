@@ -1,0 +1,380 @@
+import { beforeAll, describe, expect, test } from 'bun:test'
+import type { CallContext, Dialect, DialectBody, Streaming } from '../../src/core/dialects/dialect.ts'
+import { makeDraft } from '../../src/core/dialects/presets.ts'
+import { GatewayError } from '../../src/core/errors.ts'
+import type { Gateway } from '../../src/core/gateway.ts'
+import { operator } from '../../src/core/identity/actor.ts'
+import { bodyOf } from '../../src/core/kernel/body.ts'
+import type { Json } from '../../src/core/kernel/json.ts'
+import type { Answer } from '../../src/core/language/answer.ts'
+import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
+import type { Frame } from '../../src/core/protocols/protocol.ts'
+import { SseScanner } from '../../src/core/upstream/sse.ts'
+import { createApp } from '../../src/server/app.ts'
+import { errorResponse } from '../../src/server/errors.ts'
+import { answerOf, failed, finish, receipt, start, text } from '../support/answer.ts'
+import { textCall } from '../support/call.ts'
+import { testGateway, testKeys } from '../support/gateway.ts'
+
+/** What the suite must be told of a dialect: how it asks, and how its clients read. */
+export interface Sample {
+  /** A good body that asks `acme/small` for something small. */
+  body: Json
+  /** What makes it a bad one, laid over it, and the field that the refusal names. */
+  misfits: [more: Json, field: string][]
+  readWhole(answer: Json): Reading
+  /** Reads the events of a streamed answer; absent where every answer is whole. */
+  readEvents?(frames: Frame[]): Reading
+  readRefusal(refusal: Json): Refused
+}
+
+/** What a client makes of an answer. */
+export interface Reading {
+  text: string
+  /** The reason in the dialect's own word; null where it has none, or none has come. */
+  finish: string | null
+  tokens: { input: number; output: number } | null
+  /** The message of the failure that the client was told. */
+  failure: string | null
+  /** The client takes the answer for a finished one. */
+  isFinished: boolean
+}
+
+export interface Refused {
+  type: string | null
+  message: string
+  /** The id to ask support about: the request's, or the generation's. */
+  id: string | null
+}
+
+/** A small answer of each kind, batch by batch, without its receipt; and what it says. */
+const SAID: Record<Kind, { batches: AnswerPart<Kind>[][]; text: string }> = {
+  text: { batches: [[start, text('Hel')], [text('lo')], [finish]], text: 'Hello' },
+  embedding: {
+    batches: [[start], [{ type: 'embedding', index: 0, vector: [0.5, -0.25] }]],
+    text: '[[0.5,-0.25]]',
+  },
+}
+
+const CONTEXT: CallContext = {
+  id: 'gen-1',
+  origin: textCall().origin,
+  session_id: 'from-header',
+  betas: [],
+}
+
+const FAILURE = new GatewayError('rate_limit_exceeded', 'Slow down', { metadata: { limit: 5 } })
+const ROUTING = { gateway_metadata: { strategy: 'direct' } }
+/** That as it stands in an event. */
+const SHOWN = JSON.stringify(ROUTING).slice(1, -1)
+const failure: AnswerPart<Kind> = { type: 'error', error: FAILURE }
+const routed = { ...receipt, besides: ROUTING } as AnswerPart<Kind>
+
+/** What every dialect of the registry promises. */
+export function dialectSuite(dialect: Dialect, sample: Sample): void {
+  const { kind, name, streaming } = dialect
+  const { batches, text: said } = SAID[kind]
+  const body = sample.body as DialectBody
+  const answers = [...batches, [receipt]]
+  let gateway: Gateway
+
+  beforeAll(async () => {
+    gateway = await testGateway()
+  })
+
+  const understand = (more: Json = {}, context = CONTEXT) =>
+    dialect.understand(gateway, operator(gateway), frozen({ ...body, ...more }), context)
+
+  const read = async (...given: AnswerPart<Kind>[][]): Promise<Reading> => {
+    const whole = await dialect.whole(answerOf<Kind>(...given), understand(), body)
+    return sample.readWhole(JSON.parse(JSON.stringify(whole)))
+  }
+
+  describe(`${name}: a body`, () => {
+    const parsed = (more: Json) => {
+      const bytes = Buffer.from(JSON.stringify({ ...body, ...more }))
+      return bodyOf(dialect.body, bytes)
+    }
+
+    test('that is good fits, with what nobody knows in it', () => {
+      expect(parsed({ hologram: { depth: 3 } })).toMatchObject({ hologram: { depth: 3 } })
+    })
+
+    test('may ask for a dry run', () => {
+      const debug = { dry_run: true, key: 'hash' }
+      expect(parsed({ debug })).toMatchObject({ debug })
+    })
+
+    const misfits: Sample['misfits'] = [
+      [{ debug: { dry_run: 'yes' } }, 'debug.dry_run'],
+      [{ model: 7 }, 'model'],
+      [{ provider: { order: 'openai' } }, 'provider.order'],
+      ...sample.misfits,
+    ]
+    test.each(misfits)('with %j is refused, and the field is named', (more, field) => {
+      expect(errorOf(() => parsed(more))).toMatchObject({ status: 400, metadata: { field } })
+    })
+  })
+
+  describe(`${name}: a call`, () => {
+    test('is understood from a body that nobody changes', () => {
+      const { id, origin } = CONTEXT
+      const models = ['acme/small']
+      expect(understand()).toMatchObject({ kind, id, origin, models, stream: false })
+    })
+
+    test('streams where the dialect does', () => {
+      expect(understand({ stream: true }).stream).toBe(streaming !== undefined)
+    })
+
+    test('has the session of its headers, unless the body names one', () => {
+      expect(understand().session_id).toBe('from-header')
+      expect(understand({ session_id: 's' }).session_id).toBe('s')
+    })
+
+    test('keeps what nobody knows', () => {
+      expect(understand({ hologram: { depth: 3 } }).extra).toEqual({ hologram: { depth: 3 } })
+    })
+
+    test('knows whether its caller asked how it is routed', () => {
+      const context = { ...CONTEXT, routingMetadata: 'gateway_metadata' }
+      const wish = { name: 'gateway_metadata', requested: 'acme/small' }
+      expect(understand({}, context).routingMetadata).toEqual(wish)
+      expect(understand().routingMetadata).toBeUndefined()
+    })
+
+    // Of the kinds of work only text can be asked for with a preset.
+    if (kind === 'text')
+      test('that names a preset which is not there is a 404', () => {
+        expect(errorOf(() => understand({ preset: 'nothing' }))).toMatchObject({ status: 404 })
+      })
+  })
+
+  describe(`${name}: a whole answer`, () => {
+    test('says what was said, why it ended and what it took', async () => {
+      const reading = await read(...answers)
+      expect(reading).toMatchObject({ text: said, failure: null, isFinished: true })
+      expect(reading.tokens?.input).toBe(10)
+      expect(reading.finish === null).toBe(kind !== 'text')
+    })
+
+    test('tells how it was routed where the dialect does', async () => {
+      const whole = await dialect.whole(answerOf<Kind>(...batches, [routed]), understand(), body)
+      const shown = dialect.showsRouting ? ROUTING.gateway_metadata : undefined
+      expect((whole as Json).gateway_metadata).toEqual(shown)
+    })
+
+    test('that failed before it said anything throws that error', async () => {
+      expect(await read([failure, receipt]).catch(thrown => thrown)).toBe(FAILURE)
+    })
+
+    test('that broke off never looks finished', async () => {
+      for (let length = 1; length <= batches.length - 1; length++) {
+        const reading = await read(...batches.slice(0, length), [failed, receipt]).catch(() => null)
+        expect(reading?.isFinished ?? false).toBe(false)
+      }
+    })
+  })
+
+  describe(`${name}: a refusal`, () => {
+    const envelope = (error: GatewayError) => dialect.refusal?.envelope(error, 'gen-1')
+    const refused = (error: unknown) => errorResponse(error, 'req-1', {}, dialect.refusal && envelope)
+    const refusalOf = async (error: unknown) => (await refused(error).json()) as Json
+
+    test('carries its type, its message and an id', async () => {
+      expect(refused(FAILURE).status).toBe(429)
+      const { type, message, id } = sample.readRefusal(await refusalOf(FAILURE))
+      expect([type, message]).toEqual(['rate_limit_exceeded', 'Slow down'])
+      expect(['req-1', 'gen-1']).toContain(id as string)
+    })
+
+    test('of a bug says no more than that', async () => {
+      const refusal = await refusalOf(new Error('secret'))
+      expect(sample.readRefusal(refusal).message).toBe('Internal Server Error')
+    })
+
+    test('has what a caller asked to see beside it', async () => {
+      expect(await refusalOf(FAILURE.beside(ROUTING))).toMatchObject(ROUTING)
+    })
+  })
+
+  describe(`${name}: its route`, () => {
+    const ask = async (asked: Json, headers: Record<string, string>) => {
+      const init = { method: 'POST', headers, body: JSON.stringify(asked) }
+      return createApp(gateway).handle(new Request(`http://localhost/api/v1${dialect.path}`, init))
+    }
+
+    test('refuses a stranger in the dialect’s own form', async () => {
+      const response = await ask(body as Json, {})
+      expect(response.status).toBe(401)
+      expect(sample.readRefusal((await response.json()) as Json).type).toBe('authentication')
+    })
+
+    test('takes a key in the headers that the dialect’s clients send', async () => {
+      const { inference } = await testKeys(gateway)
+      const usual = await ask({}, { authorization: `Bearer ${inference}` })
+      const other = await ask({}, { 'x-api-key': inference })
+      expect([usual.status, other.status]).toEqual([400, dialect.eitherHeader ? 400 : 401])
+    })
+
+    test('refuses a bad body in the dialect’s own form, and names the request', async () => {
+      const { inference } = await testKeys(gateway)
+      const headers = { authorization: `Bearer ${inference}`, 'x-request-id': 'mine' }
+      const response = await ask({ ...(body as Json), model: 7 }, headers)
+      const { type, message, id } = sample.readRefusal((await response.json()) as Json)
+      expect([response.status, type]).toEqual([400, 'invalid_request'])
+      expect(message).toStartWith('model: ')
+      expect(['mine', response.headers.get('x-generation-id')]).toContain(id)
+    })
+
+    test('explains a call that a management key asks about', async () => {
+      const { management } = await testKeys(gateway)
+      const headers = { authorization: `Bearer ${management}`, 'x-request-id': 'mine' }
+      const response = await ask({ ...(body as Json), debug: { dry_run: true } }, headers)
+      expect(response.headers.get('x-request-id')).toBe('mine')
+      expect(response.headers.get('x-generation-id')).toBeNull()
+      const requested = ['acme/small']
+      expect(await response.json()).toMatchObject({ requested, error: { code: 400 } })
+    })
+  })
+
+  const { preset } = dialect
+  if (preset)
+    describe(`${name}: a preset`, () => {
+      const draft = (more: Json = {}) => makeDraft(gateway, operator(gateway), preset, frozen({ ...body, ...more }))
+
+      test('is made of a request, and keeps how to answer', () => {
+        const { config } = draft({ temperature: 0.5, user: 'ada', hologram: {} })
+        expect(config).toMatchObject({ model: 'acme/small', temperature: 0.5 })
+        for (const left of ['user', 'hologram']) expect(config).not.toContainKey(left)
+      })
+
+      test('names none', () => {
+        expect(errorOf(() => draft({ preset: 'p' }))).toMatchObject({ status: 400 })
+        expect(errorOf(() => draft({ model: '@preset/p' }))).toMatchObject({ status: 400 })
+      })
+    })
+
+  test(`${name}: streams if its clients read streams`, () => {
+    expect(streaming === undefined).toBe(sample.readEvents === undefined)
+  })
+
+  const { readEvents } = sample
+  const streamed = { body, read, understand, answers }
+  if (streaming && readEvents) streamSuite(dialect, { ...streamed, streaming, readEvents })
+}
+
+interface Streamed {
+  streaming: Streaming
+  body: DialectBody
+  readEvents: NonNullable<Sample['readEvents']>
+  read: (...batches: AnswerPart<Kind>[][]) => Promise<Reading>
+  understand: (more?: Json) => ReturnType<Dialect['understand']>
+  answers: AnswerPart<Kind>[][]
+}
+
+function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void {
+  const { streaming, body, readEvents, read, understand, answers } = streamed
+  const batches = answers.slice(0, -1)
+  const call = () => understand({ stream: true })
+  const opened = (answer: Answer<Kind>) => streaming.events(answer, call(), body)
+  const written = (...given: AnswerPart<Kind>[][]) => Array.fromAsync(texts(opened(answerOf<Kind>(...given))))
+  const keepAlive = streaming.keepAlive('gateway')
+  const readTexts = (pieces: string[]) => readEvents(framesIn(pieces.join('')))
+
+  describe(`${name}: a streamed answer`, () => {
+    test('says what a whole one does, however it is cut into batches', async () => {
+      const whole = await read(...answers)
+      expect(readTexts(await written(...answers))).toEqual(whole)
+      expect(readTexts(await written(answers.flat()))).toEqual(whole)
+    })
+
+    test('is whole events only', async () => {
+      for (const piece of await written(...answers)) expect(piece).toMatch(/^$|\n\n$/)
+    })
+
+    test('tells how it was routed where the dialect does', async () => {
+      const wire = (await written(...batches, [routed])).join('')
+      expect(wire.includes(SHOWN)).toBe(showsRouting ?? false)
+    })
+
+    test('that breaks off says so and never looks finished', async () => {
+      for (let length = 1; length < batches.length; length++) {
+        const broken = [...batches.slice(0, length), [failed, receipt]]
+        const reading = readTexts(await written(...broken))
+        expect([reading.failure, reading.isFinished]).toEqual(['Provider returned error', false])
+      }
+    })
+
+    test('of which the rest is lost never looks finished', async () => {
+      const pieces = await written(...answers)
+      const wire = pieces.join('')
+      for (let end = 0; end < wire.length - 1; end++) {
+        const frames = framesIn(wire.slice(0, end), false)
+        expect([end, readEvents(frames).isFinished]).toEqual([end, false])
+      }
+    })
+
+    test('that is left leaves the answer', async () => {
+      const answer = answerOf<Kind>(...answers)
+      const events = opened(answer)
+      await events.next()
+      await events.return?.()
+      expect(await answer.parts.next()).toMatchObject({ done: true })
+    })
+  })
+
+  describe(`${name}: a call that failed after its stream had begun`, () => {
+    const heading = { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: '' }
+
+    test('is that failure, and not finished', () => {
+      const wire = streaming.failure(heading, FAILURE, call(), body)
+      expect(wire).toEndWith('\n\n')
+      const reading = readTexts([keepAlive, wire])
+      expect(reading).toMatchObject({ text: '', failure: 'Slow down', isFinished: false })
+      expect(wire).toContain('"gen-1"')
+    })
+
+    test('has what a caller asked to see beside it', () => {
+      const wire = streaming.failure(heading, FAILURE.beside(ROUTING), call(), body)
+      expect(wire).toContain(SHOWN)
+    })
+  })
+
+  describe(`${name}: a keep-alive`, () => {
+    test('is one comment or event, whole', () => {
+      expect(keepAlive).toMatch(/\n\n$/)
+      expect(framesIn(keepAlive).length).toBeLessThanOrEqual(1)
+    })
+
+    test('changes nothing of the answer around it', async () => {
+      const pieces = await written(...answers)
+      const kept = [keepAlive, ...pieces.flatMap(piece => [piece, keepAlive])]
+      expect(readTexts(kept)).toEqual(readTexts(pieces))
+    })
+  })
+}
+
+async function* texts(events: AsyncIterator<string>): AsyncGenerator<string> {
+  for (let step = await events.next(); !step.done; step = await events.next()) yield step.value
+}
+
+/** The events in a text; the one that is still open too, unless the connection is lost. */
+function framesIn(wire: string, hasEnded = true): Frame[] {
+  const scanner = new SseScanner()
+  return [...scanner.feed(Buffer.from(wire)), ...(hasEnded ? scanner.end() : [])]
+}
+
+function errorOf(act: () => unknown): unknown {
+  try {
+    return act()
+  } catch (thrown) {
+    return thrown
+  }
+}
+
+/** The value, in which nothing can be changed any more. */
+function frozen<T extends object>(value: T): T {
+  for (const inner of Object.values(value)) if (typeof inner === 'object' && inner !== null) frozen(inner)
+  return Object.freeze(value)
+}

@@ -1,0 +1,15 @@
+import type { Sample } from '../dialect.ts'
+import { readEvents, readRefusal, readWhole } from './chat.ts'
+
+/** How a test asks for text completions. */
+export const sample: Sample = {
+  body: { model: 'acme/small', prompt: 'Hi' },
+  misfits: [
+    [{ prompt: '' }, 'prompt'],
+    [{ prompt: ['Hi'] }, 'prompt'],
+    [{ temperature: 3 }, 'temperature'],
+  ],
+  readWhole,
+  readEvents,
+  readRefusal,
+}

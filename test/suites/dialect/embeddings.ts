@@ -1,0 +1,21 @@
+import { member, objects } from '../../../src/core/kernel/json.ts'
+import type { Sample } from '../dialect.ts'
+import { readRefusal } from './chat.ts'
+
+/** How a test asks for vectors. */
+export const sample: Sample = {
+  body: { model: 'acme/small', input: 'Hi' },
+  misfits: [
+    [{ input: '' }, 'input'],
+    [{ dimensions: 0 }, 'dimensions'],
+    [{ encoding_format: 'hex' }, 'encoding_format'],
+  ],
+  readWhole: answer => ({
+    text: JSON.stringify(objects(answer.data).map(({ embedding }) => embedding)),
+    finish: null,
+    tokens: { input: Number(member(answer, 'usage').prompt_tokens), output: 0 },
+    failure: null,
+    isFinished: answer.object === 'list',
+  }),
+  readRefusal,
+}

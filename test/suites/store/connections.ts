@@ -1,0 +1,43 @@
+import { describe, expect, test } from 'bun:test'
+import { firstWorkspace } from '../../../src/core/identity/workspaces.ts'
+import type { Store } from '../../../src/core/store/store.ts'
+import { told } from '../../support/audit.ts'
+import { CREATED, keyOf, typeOf, WORKSPACE } from './rows.ts'
+
+/** What two processes find that have opened the same store, which is empty. */
+export function connectionCases(name: string, openTwo: () => Promise<[Store, Store]>): void {
+  describe(`two that opened the same store: ${name}`, () => {
+    test('a version moves exactly when the other one has written', async () => {
+      const [server, terminal] = await openTwo()
+      const before = await server.version()
+      await terminal.workspaces.all()
+      await terminal.members.count()
+      expect(await server.version()).toBe(before)
+      await terminal.workspaces.first(firstWorkspace(WORKSPACE, 'user_1', new Date(CREATED)))
+      const after = await server.version()
+      expect(after).not.toBe(before)
+      await server.keys.insert(keyOf(), told())
+      expect(await server.version()).toBe(after)
+      expect(await terminal.keys.all()).toEqual([keyOf()])
+      await Promise.all([server.close(), terminal.close()])
+    })
+
+    test('they agree on its owner, and on the first workspace of a slug', async () => {
+      const stores = await openTwo()
+      const owners = await Promise.all(stores.map((one, i) => one.owner({ user_id: `u${i}`, workspace_id: `w${i}` })))
+      expect(owners[0]).toEqual(owners[1] as never)
+      const made = new Date(CREATED)
+      await Promise.all(stores.map((one, i) => one.workspaces.first(firstWorkspace(`w${i}`, 'u', made))))
+      expect(await stores[0].workspaces.all()).toHaveLength(1)
+      await Promise.all(stores.map(one => one.close()))
+    })
+
+    test('of two who make the same thing at once, one is told that it is there', async () => {
+      const stores = await openTwo()
+      await stores[0].workspaces.first(firstWorkspace(WORKSPACE, 'user_1', new Date(CREATED)))
+      const outcomes = await Promise.all(stores.map(one => typeOf(one.keys.insert(keyOf(), told()))))
+      expect(outcomes.toSorted()).toEqual(['conflict', undefined])
+      await Promise.all(stores.map(one => one.close()))
+    })
+  })
+}

@@ -1,0 +1,103 @@
+import { GatewayError } from '../../../src/core/errors.ts'
+import type { Disabling, Key } from '../../../src/core/identity/keys.ts'
+import type { Member, WorkspaceMember } from '../../../src/core/identity/members.ts'
+import { firstWorkspace, type Workspace } from '../../../src/core/identity/workspaces.ts'
+import type { Budget } from '../../../src/core/policy/budgets.ts'
+import type { Store } from '../../../src/core/store/store.ts'
+import { told } from '../../support/audit.ts'
+
+/** The workspace that every empty store of the suite is given, and when everything was made. */
+export const WORKSPACE = '00000000-0000-7000-8000-000000000001'
+export const CREATED = '2026-03-04T05:06:07.000Z'
+export const LATER = '2026-03-05T05:06:07.000Z'
+
+/** The largest amount that 64 bits hold. */
+export const LARGEST = 2n ** 63n - 1n
+
+/** Gives the store of the test that runs. */
+export type Opened = () => Store
+
+export const keyOf = (more: Partial<Key> = {}): Key => ({
+  hash: 'h1',
+  name: 'ci “𝄞”',
+  label: 'gw-v1-abc...def',
+  kind: 'inference',
+  workspace_id: WORKSPACE,
+  isUnscoped: false,
+  creator_user_id: 'user_1',
+  external_user: null,
+  external_api_key_hash: null,
+  disabled: false,
+  limit: 1n,
+  limit_reset: 'weekly',
+  include_byok_in_limit: true,
+  expires_at: '2027-01-01T00:00:00Z',
+  created_at: CREATED,
+  updated_at: null,
+  ...more,
+})
+
+export const workspaceOf = (more: Partial<Workspace> = {}): Workspace => ({
+  ...firstWorkspace('w2', 'user_1', new Date(CREATED)),
+  slug: 'other “𝄞”',
+  is_default: false,
+  ...more,
+})
+
+export const memberOf = (id: string, more: Partial<Member> = {}): Member => ({
+  id,
+  email: `${id}@acme.example`,
+  first_name: 'Ada “𝄞”',
+  last_name: null,
+  role: 'org:member',
+  active: true,
+  created_at: CREATED,
+  updated_at: null,
+  ...more,
+})
+
+export const placeOf = (user_id: string, more: Partial<WorkspaceMember> = {}): WorkspaceMember => ({
+  id: `place of ${user_id}`,
+  workspace_id: WORKSPACE,
+  user_id,
+  role: 'member',
+  created_at: CREATED,
+  source: 'manual',
+  ...more,
+})
+
+export const budgetOf = (interval: Budget['interval'], limit_usd: bigint): Budget => ({
+  id: `budget ${interval}`,
+  workspace_id: WORKSPACE,
+  interval,
+  limit_usd,
+  created_at: CREATED,
+  updated_at: CREATED,
+})
+
+/** Keys that go out with something else, each with its entry. */
+export const disablingOf = (...hashes: string[]): Disabling => ({
+  hashes,
+  updated_at: LATER,
+  entries: hashes.map(hash => told({ action: 'keys.disable', resource_id: hash })),
+})
+
+/** What a promise is refused with, as its canonical type; undefined where it is not. */
+export const typeOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => undefined,
+    thrown => GatewayError.from(thrown).type,
+  )
+
+/** The same, as status and sentence. */
+export const refusalOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => undefined,
+    thrown => `${GatewayError.from(thrown).status} ${GatewayError.from(thrown).message}`,
+  )
+
+/** How many changes have been told of: what is undone tells of nothing. */
+export const countAudit = async (store: Store) => (await store.audit.page({}, 0, 1)).total
+
+/** Sorts by a field that no two rows share. */
+export const sortedBy = <Row>(rows: Row[], field: keyof Row): Row[] => rows.toSorted((a, b) => (a[field] < b[field] ? -1 : 1))

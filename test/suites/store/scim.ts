@@ -1,0 +1,291 @@
+import { expect, test } from 'bun:test'
+import type { Member } from '../../../src/core/identity/members.ts'
+import type { ScimGroup } from '../../../src/core/identity/scim/groups.ts'
+import type { Difference, Mover } from '../../../src/core/identity/scim/memberships.ts'
+import type { ScimUser } from '../../../src/core/identity/scim/users.ts'
+import { told } from '../../support/audit.ts'
+import {
+  CREATED,
+  countAudit,
+  disablingOf,
+  keyOf,
+  LATER,
+  memberOf,
+  type Opened,
+  placeOf,
+  refusalOf,
+  typeOf,
+  WORKSPACE,
+  workspaceOf,
+} from './rows.ts'
+
+const TIMES = { version: 1, created_at: CREATED, updated_at: CREATED }
+
+const userOf = (id: string, resource: Record<string, unknown> = {}): ScimUser => ({
+  id,
+  user_id: `user_${id}`,
+  resource: { userName: id, active: true, ...resource },
+  ...TIMES,
+})
+
+const groupOf = (id: string, more: Partial<ScimGroup> = {}): ScimGroup => ({
+  id,
+  display_name: id.toUpperCase(),
+  external_id: `x-${id}`,
+  ...TIMES,
+  ...more,
+})
+
+const mappingOf = (scim_group_id: string, role: 'admin' | 'member', workspace_id = WORKSPACE) => ({
+  id: `${scim_group_id} in ${workspace_id}`,
+  scim_group_id,
+  workspace_id,
+  role,
+  created_at: CREATED,
+  updated_at: CREATED,
+})
+
+const arrival = (user: ScimUser, after: Member = memberOf(user.user_id)) => ({
+  user,
+  member: { before: null, after, keys: null, entries: [told()] },
+})
+
+/** What every store does with what an identity provider says, and with what follows from it. */
+export function scimCases(store: Opened): void {
+  const seen: Difference[] = []
+
+  /** Does what groups say, and notes what it was asked. */
+  const move: Mover = difference => {
+    seen.push(difference)
+    const { user_id, workspace_id, granted, current } = difference
+    const place = current ?? placeOf(user_id, { id: `${user_id} in ${workspace_id}`, workspace_id })
+    return { after: granted && { ...place, role: granted, source: 'scim' }, entry: told() }
+  }
+
+  /** What has been asked since the last time. */
+  const asked = () =>
+    seen
+      .splice(0)
+      .map(({ user_id, workspace_id, granted, current }) => [user_id, workspace_id, granted, current?.role ?? null].join(' '))
+      .toSorted()
+
+  const rolesIn = async (workspace_id = WORKSPACE) =>
+    (await store().members.inWorkspace(workspace_id)).map(one => `${one.user_id} ${one.role} ${one.source}`).toSorted()
+
+  async function arrive(...ids: string[]): Promise<void> {
+    for (const id of ids) await store().scim.users.insert(memberOf(`user_${id}`).email, () => arrival(userOf(id)))
+  }
+
+  const map = (mapping: ReturnType<typeof mappingOf>) => store().scim.mappings.insert(mapping, () => ({ mapping, entry: told() }), move)
+
+  test('a user is made once for a name, an address and a member, and what is refused leaves nothing', async () => {
+    const { users } = store().scim
+    await arrive('ada')
+    const entries = await countAudit(store())
+    const bob = memberOf('user_bob')
+    expect([
+      await refusalOf(users.insert(bob.email, () => arrival(userOf('b', { userName: 'ADA' }), bob))),
+      await refusalOf(users.insert('x', () => arrival(userOf('b'), { ...bob, email: 'USER_ada@acme.example' }))),
+      await typeOf(users.insert('x', () => arrival({ ...userOf('b'), user_id: 'nobody' }, bob))),
+      await refusalOf(
+        users.insert('x', () => {
+          throw new RangeError('No')
+        }),
+      ),
+    ]).toEqual([
+      '409 userName: expected one that no other user has',
+      '409 emails: expected an address that no other member has',
+      'conflict',
+      '500 Internal Server Error',
+    ])
+    expect([await users.find(), await countAudit(store())]).toEqual([[userOf('ada')], entries])
+    expect(await store().members.byIds(['user_bob'])).toEqual([])
+  })
+
+  test('who decides is shown whom the address has, the present first and then who left last', async () => {
+    const { members, scim } = store()
+    const email = 'same@acme.example'
+    await arrive('known')
+    await scim.users.change(
+      'known',
+      (user, before) => ({
+        user,
+        member: { before, after: { ...before, email, active: false, updated_at: CREATED }, keys: null, entries: [told()] },
+      }),
+      move,
+    )
+    await members.insert(memberOf('late', { email, active: false, updated_at: LATER }), told())
+    await members.insert(memberOf('never', { email, active: false }), told())
+    await members.insert(memberOf('here', { email: 'SAME@acme.example' }), told())
+    const found: string[] = []
+    const decide = (namesakes: { member: Member; isKnown: boolean }[]) => {
+      for (const { member, isKnown } of namesakes) found.push(`${member.id} ${isKnown}`)
+      const [here] = namesakes
+      const before = here?.member ?? memberOf('?')
+      return { user: { ...userOf('new'), user_id: before.id }, member: { before, after: before, keys: null, entries: [told()] } }
+    }
+    await scim.users.insert('Same@acme.example', decide)
+    expect(found).toEqual(['here false', 'late false', 'user_known true', 'never false'])
+    expect((await scim.users.byId('new'))?.user_id).toBe('here')
+  })
+
+  test('a user is changed as was decided within, and not at all where nothing is told', async () => {
+    const { scim, members, keys } = store()
+    await arrive('ada', 'bob')
+    await keys.insert(keyOf({ creator_user_id: 'user_ada' }), told())
+    const after = { ...userOf('ada', { userName: 'Lady Ada', externalId: 'x' }), version: 2, updated_at: LATER }
+    await scim.users.change(
+      'ada',
+      (user, before) => {
+        expect([user, before]).toEqual([userOf('ada'), memberOf('user_ada')])
+        const member = { before, after: { ...before, active: false }, keys: disablingOf('h1'), entries: [told()] }
+        return { user: after, member }
+      },
+      move,
+    )
+    expect(await scim.users.find({ by: 'name', value: 'lady ada' })).toEqual([after])
+    expect(await scim.users.find({ by: 'externalId', value: 'x' })).toEqual([after])
+    expect((await keys.all())[0]?.disabled).toBe(true)
+    expect((await members.byIds(['user_ada']))[0]?.active).toBe(false)
+    const entries = await countAudit(store())
+    const same = (user: ScimUser, before: Member) => ({ user, member: { before, after: before, keys: null, entries: [] } })
+    await scim.users.change('bob', user => same({ ...user, version: 9 }, memberOf('user_bob')), move)
+    expect(await scim.users.byId('bob')).toEqual(userOf('bob'))
+    const renamed = (user: ScimUser, before: Member) => ({
+      user: { ...user, resource: { userName: 'LADY ADA' } },
+      member: { before, after: before, keys: null, entries: [told()] },
+    })
+    expect(await refusalOf(scim.users.change('bob', renamed, move))).toBe('409 userName: expected one that no other user has')
+    expect(await refusalOf(scim.users.change('none', renamed, move))).toBe('404 User not found')
+    expect(await countAudit(store())).toBe(entries)
+  })
+
+  test('a group is what was inserted, to the last field, and has users that exist', async () => {
+    const { groups, users } = store().scim
+    await arrive('ada', 'bob')
+    await groups.insert(groupOf('e', { display_name: 'Engineers “𝄞”' }), ['bob', 'ada'], told())
+    await groups.insert(groupOf('d', { created_at: LATER, external_id: null }), ['ada'], told())
+    const refusal = '400 members: expected users that exist'
+    for (const members of [['nobody'], ['ada', 'ada'], ['ada', 'nobody']])
+      expect(await refusalOf(groups.insert(groupOf('x'), members, told()))).toBe(refusal)
+    expect(await groups.find()).toEqual([
+      groupOf('e', { display_name: 'Engineers “𝄞”' }),
+      groupOf('d', { created_at: LATER, external_id: null }),
+    ])
+    expect((await groups.find({ by: 'name', value: 'engineers “𝄞”' })).map(({ id }) => id)).toEqual(['e'])
+    expect((await groups.find({ by: 'externalId', value: 'x-e' })).map(({ id }) => id)).toEqual(['e'])
+    expect((await groups.find({ by: 'id', value: 'd' })).map(({ id }) => id)).toEqual(['d'])
+    expect([await groups.count(), (await groups.page(1, 1)).map(({ id }) => id)]).toEqual([2, ['d']])
+    expect((await groups.membersOf(['e'])).map(one => one.scim_user_id)).toEqual(['ada', 'bob'])
+    expect((await users.groupsOf(['ada'])).map(one => one.display_name)).toEqual(['D', 'Engineers “𝄞”'])
+    expect([await groups.membersOf([]), await users.groupsOf([]), await groups.byId('x')]).toEqual([[], [], undefined])
+  })
+
+  test('who comes into a group and goes out of it is put into its workspaces and out again', async () => {
+    const { groups } = store().scim
+    await arrive('ada', 'bob', 'eve')
+    await store().members.changeWorkspaceMembers([{ before: null, after: placeOf('user_eve'), entry: told() }])
+    for (const id of ['e', 'admins']) await groups.insert(groupOf(id), [], told())
+    await map(mappingOf('e', 'member'))
+    await map(mappingOf('admins', 'admin'))
+    expect(asked()).toEqual([])
+    const members =
+      (...ids: string[]) =>
+      (group: ScimGroup) => ({ group: { ...group, version: 2 }, members: ids, entry: told() })
+    await groups.change('e', members('ada', 'bob', 'eve'), move)
+    expect(asked()).toEqual([`user_ada ${WORKSPACE} member `, `user_bob ${WORKSPACE} member `])
+    await groups.change('admins', members('ada'), move)
+    expect(asked()).toEqual([`user_ada ${WORKSPACE} admin member`])
+    expect(await rolesIn()).toEqual(['user_ada admin scim', 'user_bob member scim', 'user_eve member manual'])
+    await groups.change('e', members('ada'), move)
+    expect(asked()).toEqual([`user_bob ${WORKSPACE}  member`])
+    const entries = await countAudit(store())
+    await groups.change('e', group => ({ group, members: [], entry: null }), move)
+    expect(await refusalOf(groups.change('e', members('nobody'), move))).toBe('400 members: expected users that exist')
+    expect(await refusalOf(groups.change('none', members(), move))).toBe('404 Group not found')
+    expect([asked(), await countAudit(store())]).toEqual([[], entries])
+    await groups.change('admins', () => ({ group: null, members: [], entry: told() }), move)
+    expect(asked()).toEqual([`user_ada ${WORKSPACE} member admin`])
+    expect([await groups.count(), await store().scim.mappings.count()]).toEqual([1, 1])
+    expect(await rolesIn()).toEqual(['user_ada member scim', 'user_eve member manual'])
+  })
+
+  test('a user who goes leaves their groups, which have changed with that, and what those gave', async () => {
+    const { groups, users } = store().scim
+    await arrive('ada', 'bob')
+    await groups.insert(groupOf('e'), ['ada', 'bob'], told())
+    await groups.insert(groupOf('other'), ['bob'], told())
+    await map(mappingOf('e', 'member'))
+    asked()
+    const leave = (_: ScimUser, before: Member) => ({
+      user: null,
+      member: { before, after: { ...before, active: false }, keys: null, entries: [told({ created_at: LATER })] },
+    })
+    expect((await users.change('ada', leave, move)).user).toBeNull()
+    expect(asked()).toEqual([`user_ada ${WORKSPACE}  member`])
+    expect(await users.byId('ada')).toBeUndefined()
+    expect(await groups.byId('e')).toEqual(groupOf('e', { version: 2, updated_at: LATER }))
+    expect(await groups.byId('other')).toEqual(groupOf('other'))
+    expect((await groups.membersOf(['e'])).map(one => one.scim_user_id)).toEqual(['bob'])
+  })
+
+  test('a mapping is one for a group and a workspace, and moves whom it is for', async () => {
+    const { groups, mappings } = store().scim
+    await arrive('ada', 'bob')
+    await groups.insert(groupOf('e'), ['ada'], told())
+    await groups.insert(groupOf('f'), ['bob'], told())
+    await store().workspaces.insert(workspaceOf(), told())
+    await map(mappingOf('e', 'member'))
+    await map(mappingOf('f', 'member'))
+    await map(mappingOf('e', 'member', 'w2'))
+    asked()
+    const there = mappingOf('e', 'member')
+    const found = await mappings.insert({ ...mappingOf('e', 'admin'), id: 'new' }, one => ({ mapping: one ?? there, entry: null }), move)
+    expect([found, await mappings.count(), asked()]).toEqual([{ mapping: there, entry: null }, 3, []])
+    const entries = await countAudit(store())
+    expect(await refusalOf(map(mappingOf('none', 'member')))).toBe('404 SCIM group not found')
+    expect(await refusalOf(map(mappingOf('e', 'member', 'none')))).toBe('404 Workspace not found')
+    const none = mappingOf('none', 'member')
+    expect(await refusalOf(mappings.update(none, told(), move))).toBe('404 SCIM group mapping not found')
+    expect(await refusalOf(mappings.remove(none, told(), move, null))).toBe('404 SCIM group mapping not found')
+    expect([await countAudit(store()), asked()]).toEqual([entries, []])
+    await mappings.update({ ...there, role: 'admin', updated_at: LATER }, told(), move)
+    expect(asked()).toEqual([`user_ada ${WORKSPACE} admin member`])
+    expect(await mappings.byId(there.id)).toEqual({ ...there, role: 'admin', updated_at: LATER })
+    await mappings.remove(there, told(), move, null)
+    expect(asked()).toEqual([`user_ada ${WORKSPACE}  admin`])
+    await mappings.remove(mappingOf('f', 'member'), told(), move, current => told({ before: current }))
+    expect([asked(), await rolesIn(), await rolesIn('w2')]).toEqual([[], ['user_bob member manual'], ['user_ada member scim']])
+  })
+
+  test('a job that has ended does not change, and its work puts everybody where they belong', async () => {
+    const { groups, jobs } = store().scim
+    await arrive('ada')
+    await groups.insert(groupOf('e'), ['ada'], told())
+    await store().workspaces.insert(workspaceOf(), told())
+    const stay: Mover = () => ({ after: null, entry: told() })
+    const mapping = mappingOf('e', 'admin')
+    await store().scim.mappings.insert(mapping, () => ({ mapping, entry: told() }), stay)
+    const left = placeOf('user_ada', { id: 'left', workspace_id: 'w2', source: 'scim' })
+    await store().members.changeWorkspaceMembers([{ before: null, after: left, entry: told() }])
+    expect((await jobs.workspaces()).toSorted()).toEqual([WORKSPACE, 'w2'])
+    for (const workspace_id of await jobs.workspaces()) await jobs.apply(workspace_id, move)
+    expect(asked()).toEqual([`user_ada ${WORKSPACE} admin `, 'user_ada w2  member'])
+    expect([await rolesIn(), await rolesIn('w2')]).toEqual([['user_ada admin scim'], []])
+    await jobs.apply(WORKSPACE, move)
+    expect(asked()).toEqual([])
+    expect(await jobs.byId('none')).toBeUndefined()
+    await jobs.update('none', { status: 'failed' })
+  })
+
+  test('a token is known by its hash, once, until it is revoked', async () => {
+    const { tokens } = store().scim
+    const tokenOf = (id: string, created_at = CREATED) => ({ id, name: 'a', label: 'b', hash: `hash ${id}`, created_by: 'u', created_at })
+    for (const token of [tokenOf('b'), tokenOf('c'), tokenOf('a', LATER)]) await tokens.insert(token, told())
+    expect(await tokens.all()).toEqual([tokenOf('b'), tokenOf('c'), tokenOf('a', LATER)])
+    expect(await typeOf(tokens.insert({ ...tokenOf('d'), hash: 'hash b' }, told()))).toBe('conflict')
+    await tokens.remove('b', told())
+    await tokens.remove('b', told())
+    expect([await tokens.byHash('hash b'), await tokens.byHash('hash c')]).toEqual([undefined, tokenOf('c')])
+  })
+}

@@ -1,0 +1,29 @@
+import type { AuditEntry, AuditStore } from '../../../src/core/identity/audit.ts'
+import { parseObject } from '../../../src/core/kernel/json.ts'
+import { usdOf } from '../../../src/core/kernel/money.ts'
+import type { Connection, Memory } from './memory.ts'
+
+/** What was changed, in memory. */
+export const auditStore = (connection: Connection): AuditStore => ({
+  page: ({ since = '', until, ...equal }, offset, limit) =>
+    connection.read(({ audit }) => {
+      const isEqual = (row: object) => Object.entries(equal).every(([name, value]) => row[name as keyof typeof row] === value)
+      const meant = audit.all(row => row.created_at >= since && !(until && row.created_at >= until) && isEqual(row)).reverse()
+      const entries = meant.slice(offset, offset + limit).map(({ before, after, ...row }) => ({
+        ...row,
+        before: recordOf(before),
+        after: recordOf(after),
+      }))
+      return { entries, total: meant.length }
+    }),
+})
+
+const recordOf = (json: string | null) => (json === null ? null : (parseObject(json) ?? null))
+
+/** Keeps an entry, in the transaction of the change that it tells of. */
+export const addAudit = ({ audit }: Memory, entry: AuditEntry): void =>
+  audit.insert(entry.id, { ...entry, before: jsonOf(entry.before), after: jsonOf(entry.after) })
+
+// Money reads as on the wire.
+const jsonOf = (record: object | null): string | null =>
+  record && JSON.stringify(record, (_, value) => (typeof value === 'bigint' ? usdOf(value) : value))

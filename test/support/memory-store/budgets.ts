@@ -1,0 +1,28 @@
+import { type BudgetStore, mustDecrease } from '../../../src/core/policy/budgets.ts'
+import { addAudit } from './audit.ts'
+import { mustBeThere } from './checks.ts'
+import type { Connection } from './memory.ts'
+import { changedMeanwhile } from './table.ts'
+
+/** Budgets in memory. */
+export const budgetStore = (connection: Connection): BudgetStore => ({
+  all: () => connection.read(({ budgets }) => budgets.all()),
+  upsert: (budget, include_byok_in_budgets, entry) =>
+    connection.write(memory => {
+      const { id, workspace_id, interval, limit_usd, updated_at } = budget
+      const { budgets, workspaces } = memory
+      mustBeThere(memory, workspace_id)
+      const own = (one: typeof budget) => one.workspace_id === workspace_id
+      if (budgets.all(one => own(one) && one.interval === interval && one.id !== id).length > 0) throw changedMeanwhile()
+      if (budgets.has(id)) budgets.update(id, { limit_usd, updated_at })
+      else budgets.insert(id, budget)
+      mustDecrease(budgets.all(own))
+      if (include_byok_in_budgets !== undefined) workspaces.update(workspace_id, { include_byok_in_budgets })
+      addAudit(memory, entry)
+    }),
+  remove: (id, entry) =>
+    connection.write(memory => {
+      memory.budgets.remove(id)
+      addAudit(memory, entry)
+    }),
+})

@@ -1,0 +1,72 @@
+import { nextTurn } from '../../../src/core/kernel/clock.ts'
+import { chained } from '../../../src/core/ledger/chain.ts'
+import type { DaySpend, LedgerBooks, LedgerStore, StepCharge } from '../../../src/core/ledger/ledger.ts'
+import type { Connection, Memory } from './memory.ts'
+import { byFields } from './table.ts'
+
+/** Spending in memory. It is written together with the calls it belongs to: see `generations.ts`. */
+export const ledgerStore = (connection: Connection): LedgerStore => ({
+  days: since => connection.read(({ spend }) => spend.all(({ day }) => day >= since)),
+  totals: () => connection.read(({ spend }) => sumByPayer(spend.all())),
+  charges: id =>
+    connection.read(({ ledger }) =>
+      ledger
+        .all(row => row.id === id)
+        .sort(byFields('step'))
+        .map(({ step, byok, nanos }) => ({ step, byok, nanos })),
+    ),
+  head: () =>
+    connection.read(({ ledger }) => {
+      const last = ledger.all().at(-1)
+      return last?.hash ? { seq: last.seq, hash: last.hash } : null
+    }),
+  async inspect(see) {
+    const { rows, books } = await connection.read(memory => ({
+      rows: memory.ledger.all(),
+      books: booksOf(memory),
+    }))
+    for (const row of rows) {
+      await nextTurn()
+      see(row)
+    }
+    return books
+  },
+})
+
+function sumByPayer(days: DaySpend[]): Omit<DaySpend, 'day'>[] {
+  const payers = Map.groupBy(days, ({ key_hash, user_id, workspace_id, byok }) => JSON.stringify([key_hash, user_id, workspace_id, byok]))
+  return [...payers.values()].flatMap(([first, ...others]) => {
+    if (!first) return []
+    const { day: _, nanos, ...payer } = first
+    return [{ ...payer, nanos: others.reduce((sum, one) => sum + one.nanos, nanos) }]
+  })
+}
+
+function booksOf({ ledger, spend, generations }: Memory): LedgerBooks {
+  const sums = new Map<string, bigint>()
+  for (const { id, nanos } of ledger.all()) sums.set(id, (sums.get(id) ?? 0n) + nanos)
+  const costs = new Map(
+    generations.all(({ key_hash }) => key_hash !== null).map(({ id, upstream_inference_cost }) => [id, upstream_inference_cost ?? 0n]),
+  )
+  const ids = [...new Set([...sums.keys(), ...costs.keys()])]
+  const both = ids.map(id => ({ id, charged: sums.get(id) || null, recorded: costs.get(id) || null }))
+  const unmatched = both.filter(({ charged, recorded }) => charged !== recorded)
+  return { integrity: ['ok'], spend: spend.all(), unmatched }
+}
+
+/** Adds a row to the chain, in the transaction that records its call. */
+export function addRow({ ledger }: Memory, charge: StepCharge): void {
+  const last = ledger.all().at(-1)
+  const { day: _, ...row } = charge
+  const hash = chained(last?.hash ?? '', row)
+  ledger.insert(`${row.id} ${row.step}`, { seq: (last?.seq ?? 0) + 1, ...row, hash })
+}
+
+/** Counts a charge, in the transaction that records its call. */
+export function addSpend({ spend }: Memory, charge: StepCharge): void {
+  const { key_hash, user_id, workspace_id, day, byok, nanos } = charge
+  const name = `${key_hash} ${day} ${byok}`
+  const before = spend.get(name)
+  if (before) spend.update(name, { nanos: before.nanos + nanos })
+  else spend.insert(name, { key_hash, user_id, workspace_id, day, byok, nanos })
+}

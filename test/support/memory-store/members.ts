@@ -1,0 +1,106 @@
+import { conflict } from '../../../src/core/errors.ts'
+import type { Disabling } from '../../../src/core/identity/keys.ts'
+import type { Member, MemberStore, Membership, WorkspaceMember } from '../../../src/core/identity/members.ts'
+import { addAudit } from './audit.ts'
+import { mustBeLive } from './checks.ts'
+import type { Connection, Memory } from './memory.ts'
+import { byFields, changedMeanwhile, lower } from './table.ts'
+import { disable } from './workspaces.ts'
+
+/** Members in memory. */
+export const memberStore = (connection: Connection): MemberStore => ({
+  first: member =>
+    connection.write(memory => {
+      const isThere = memory.members.has(member.id)
+      if (!isThere && findOthersAt(memory, member).length === 0) memory.members.insert(member.id, member)
+    }),
+  list: (offset, limit) =>
+    connection.read(({ members }) =>
+      members
+        .all(({ active }) => active)
+        .sort(byFields('created_at', 'id'))
+        .slice(offset, offset + limit),
+    ),
+  count: () => connection.read(({ members }) => members.all(({ active }) => active).length),
+  byIds: ids => connection.read(({ members }) => members.all(({ id }) => ids.includes(id))),
+  insert: (member, entry) =>
+    connection.write(memory => {
+      mustHaveFreeAddress(memory, member)
+      memory.members.insert(member.id, member)
+      addAudit(memory, entry)
+    }),
+  update: (id, change, entry) =>
+    connection.write(memory => {
+      const { email = memory.members.get(id)?.email, active } = change
+      const isLookedAt = change.email !== undefined || active !== undefined
+      if (isLookedAt && email !== undefined) mustHaveFreeAddress(memory, { id, email })
+      memory.members.update(id, change)
+      addAudit(memory, entry)
+    }),
+  deactivate: (id, keys, entry) =>
+    connection.write(memory => {
+      deactivateMember(memory, id, keys)
+      addAudit(memory, entry)
+    }),
+  inWorkspace: workspace_id =>
+    connection.read(({ members, workspaceMembers }) =>
+      workspaceMembers
+        .all(one => one.workspace_id === workspace_id && members.get(one.user_id)?.active === true)
+        .sort(byFields('created_at', 'id')),
+    ),
+  workspaceMember: (workspace_id, user_id) => connection.read(memory => findWorkspaceMember(memory, { workspace_id, user_id })),
+  changeWorkspaceMembers: changes =>
+    connection.write(memory => {
+      for (const change of changes) changeWorkspaceMember(memory, change)
+    }),
+})
+
+type Addressed = Pick<Member, 'id' | 'email'>
+
+/** Finds the other active members who have the e-mail address, in any case. */
+export const findOthersAt = ({ members }: Memory, { id, email }: Addressed): Member[] =>
+  members.all(one => one.active && one.id !== id && lower(one.email) === lower(email))
+
+function mustHaveFreeAddress(memory: Memory, member: Addressed): void {
+  if (findOthersAt(memory, member).length > 0) throw conflict('A member of the organization has this e-mail address')
+}
+
+/** Takes a membership and disables the keys that the member made. Throws 409 where there are others. */
+export function deactivateMember(memory: Memory, id: string, keys: Disabling): void {
+  const own = memory.keys.all(key => key.creator_user_id === id && !key.disabled)
+  disable(memory, own, keys, () => conflict('A key of this member was changed at the same moment. Please try again.'))
+  memory.members.update(id, { active: false, updated_at: keys.updated_at })
+}
+
+type Place = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
+
+/** Finds how somebody is in a workspace. */
+export function findWorkspaceMember({ workspaceMembers }: Memory, { workspace_id, user_id }: Place): WorkspaceMember | undefined {
+  return workspaceMembers.all(one => one.workspace_id === workspace_id && one.user_id === user_id)[0]
+}
+
+function changeWorkspaceMember(memory: Memory, { before, after, entry }: Membership): void {
+  const place = after ?? before
+  if (!place) return
+  if (after) mustBeLive(memory, after.workspace_id)
+  const now = findWorkspaceMember(memory, place)
+  if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source) throw conflict()
+  if (after) putIntoWorkspace(memory, after)
+  else takeOutOfWorkspace(memory, place)
+  addAudit(memory, entry)
+}
+
+/** Puts a member into a workspace; one who is there already keeps their id. */
+export function putIntoWorkspace(memory: Memory, member: WorkspaceMember): void {
+  const { members, workspaces, workspaceMembers } = memory
+  if (!members.has(member.user_id) || !workspaces.has(member.workspace_id)) throw changedMeanwhile()
+  const now = findWorkspaceMember(memory, member)
+  if (now) workspaceMembers.update(now.id, { role: member.role, source: member.source })
+  else workspaceMembers.insert(member.id, member)
+}
+
+/** Takes a member out of a workspace. */
+export function takeOutOfWorkspace(memory: Memory, place: Place): void {
+  const now = findWorkspaceMember(memory, place)
+  if (now) memory.workspaceMembers.remove(now.id)
+}

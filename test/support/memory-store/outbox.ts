@@ -1,0 +1,28 @@
+import { conflict } from '../../../src/core/errors.ts'
+import type { OutboxStore } from '../../../src/core/telemetry/outbox.ts'
+import type { Entry } from '../../../src/core/telemetry/recorder.ts'
+import type { Connection, Memory } from './memory.ts'
+
+/** The outbox in memory. */
+export const outboxStore = (connection: Connection): OutboxStore => ({
+  pending: (limit, after = 0) => connection.read(({ outbox }) => outbox.all(row => row.sequence > after).slice(0, limit)),
+  remove: sequences =>
+    connection.write(({ outbox }) => {
+      for (const sequence of sequences) outbox.remove(String(sequence))
+    }),
+})
+
+/** Adds the messages of an entry, in the transaction that records it. */
+export function addMessages({ outbox, counters }: Memory, entry: Entry): void {
+  const { generation, charge, outbox: messages } = entry
+  if (!messages) return
+  const about = generation ?? charge
+  if (!about) throw conflict('The call cannot be recorded')
+  for (const { topic, payload } of messages) {
+    const sequence = (counters.get('outbox')?.value ?? 0) + 1
+    if (sequence === 1) counters.insert('outbox', { value: sequence })
+    else counters.update('outbox', { value: sequence })
+    const { id: generation_id, settled_at: created_at } = about
+    outbox.insert(String(sequence), { sequence, topic, generation_id, payload, created_at })
+  }
+}

@@ -1,0 +1,13 @@
+import type { Owner } from '../../../src/core/identity/workspaces.ts'
+import type { Store } from '../../../src/core/store/store.ts'
+import type { Connection } from './memory.ts'
+
+/** Who owns the memory. */
+export const ownerStore =
+  (connection: Connection): Store['owner'] =>
+  candidate =>
+    connection.write(({ meta }) => {
+      for (const [name, value] of Object.entries(candidate)) if (!meta.has(name)) meta.insert(name, { value })
+      const entries = Object.keys(candidate).map(name => [name, meta.get(name)?.value])
+      return Object.fromEntries(entries) as Owner
+    })

@@ -1,0 +1,62 @@
+import type { PresetStore, PresetVersion } from '../../../src/core/catalog/presets.ts'
+import { parseObject } from '../../../src/core/kernel/json.ts'
+import { addAudit } from './audit.ts'
+import { mustBeLive } from './checks.ts'
+import type { Connection, Memory } from './memory.ts'
+import { byFields, changedMeanwhile } from './table.ts'
+
+/** Presets in memory. */
+export const presetStore = (connection: Connection): PresetStore => ({
+  all: () =>
+    connection.read(({ presets, presetVersions }) =>
+      presets.all().flatMap(preset => {
+        const version = presetVersions.get(preset.designated_version_id)
+        return version ? [{ ...preset, designated_version: versionOf(version) }] : []
+      }),
+    ),
+  insert: ({ designated_version, ...preset }, entry) =>
+    connection.write(memory => {
+      const { id, workspace_id, slug } = preset
+      mustBeLive(memory, workspace_id)
+      const isTaken = (one: typeof preset) => one.workspace_id === workspace_id && one.slug === slug
+      if (memory.presets.all(isTaken).length > 0) throw changedMeanwhile()
+      memory.presets.insert(id, preset)
+      addVersion(memory, designated_version)
+      addAudit(memory, entry)
+    }),
+  designate: (version, updated_at, entry) =>
+    connection.write(memory => {
+      addVersion(memory, version)
+      memory.presets.update(version.preset_id, { designated_version_id: version.id, updated_at })
+      addAudit(memory, entry)
+    }),
+  update: (id, change, entry) =>
+    connection.write(memory => {
+      memory.presets.update(id, change)
+      addAudit(memory, entry)
+    }),
+  versions: (preset_id, offset, limit) =>
+    connection.read(({ presetVersions }) =>
+      presetVersions
+        .all(one => one.preset_id === preset_id)
+        .sort(byFields('version'))
+        .slice(offset, offset + limit)
+        .map(versionOf),
+    ),
+  version: (preset_id, version) =>
+    connection.read(({ presetVersions }) => {
+      const isMeant = (one: Row) => one.preset_id === preset_id && one.version === version
+      const [row] = presetVersions.all(isMeant)
+      return row && versionOf(row)
+    }),
+})
+
+type Row = Omit<PresetVersion, 'config'> & { config: string }
+
+function addVersion({ presets, presetVersions }: Memory, version: PresetVersion): void {
+  const isSame = (one: Row) => one.preset_id === version.preset_id && one.version === version.version
+  if (!presets.has(version.preset_id) || presetVersions.all(isSame).length > 0) throw changedMeanwhile()
+  presetVersions.insert(version.id, { ...version, config: JSON.stringify(version.config) })
+}
+
+const versionOf = (row: Row): PresetVersion => ({ ...row, config: parseObject(row.config) ?? {} })

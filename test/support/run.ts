@@ -1,0 +1,34 @@
+import type { Gateway } from '../../src/core/gateway.ts'
+import type { Actor } from '../../src/core/identity/actor.ts'
+import type { Begun } from '../../src/core/inference/attempt/try.ts'
+import { openAnswer, startRun } from '../../src/core/inference/infer.ts'
+import type { Plan } from '../../src/core/inference/plan.ts'
+import { journalStep, reserveStep } from '../../src/core/inference/reserve.ts'
+import { Step } from '../../src/core/inference/run.ts'
+import type { Answer } from '../../src/core/language/answer.ts'
+import type { Kind, Work } from '../../src/core/language/work.ts'
+
+/** The first step of a call that has begun with this plan: money is set aside, and nobody was asked. */
+export function begin<K extends Kind>(
+  gateway: Gateway,
+  actor: Actor,
+  kind: K,
+  call: Work[K]['call'],
+  plan: Plan<K>,
+  signal: AbortSignal,
+): Step<K> & { plan: Plan<K> } {
+  const run = startRun(gateway, actor, kind, call)
+  run.follow(signal)
+  const step = Object.assign(new Step(run, call), { plan })
+  reserveStep(gateway, step)
+  journalStep(gateway, step)
+  run.unlist = gateway.traffic.calls.add(run)
+  return step
+}
+
+/** The answer of a step that has begun so. */
+export function answering<K extends Kind>(gateway: Gateway, step: Step<K>, begun: Begun<K>): Answer<K> {
+  step.isSent = true
+  step.begun = begun
+  return openAnswer(gateway, step.run, step)
+}

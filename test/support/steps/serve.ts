@@ -1,0 +1,30 @@
+/**
+ * A gateway with the plugin `again` over the data directory and config of its arguments, for tests that kill it: `serve.ts DATA CONFIG AT`. Where AT is
+ * `settled`, a second step stops before it is written down; where it is `asked`, it goes out. It says where it listens, and then when it stops.
+ */
+import { parseConfig } from '../../../src/core/config.ts'
+import { openGateway } from '../../../src/core/gateway.ts'
+import type { Plugin } from '../../../src/core/inference/plugin.ts'
+import { STAGES, type Stages } from '../../../src/core/inference/stages.ts'
+import { listen } from '../../../src/server/listen.ts'
+import { again } from './again.ts'
+
+const [data = '', config = '', at = ''] = process.argv.slice(2)
+
+const stopping: Stages = {
+  ...STAGES,
+  step: STAGES.step.map(stage =>
+    stage.name === 'journal' && at === 'settled'
+      ? { ...stage, run: (world, step) => (step.number > 1 ? stop() : stage.run(world, step)) }
+      : stage,
+  ),
+}
+
+function stop(): Promise<void> {
+  process.stdout.write('stopped\n')
+  return new Promise(() => undefined)
+}
+
+const gateway = await openGateway({ data, config: parseConfig(config, {}), stages: stopping, plugins: [again as Plugin] })
+const server = listen(gateway, '127.0.0.1', 0)
+process.stdout.write(`${server.url}\n`)
