@@ -23,8 +23,9 @@ declare module '../events.ts' {
 }
 
 /**
- * Keeps a provider key of a workspace, sealed. The plaintext goes to its provider and nowhere else. Throws 400 for a provider that
- * nobody knows, a key that cannot be one of his, a workspace or an API key that does not exist, and for a fallback that is the only way.
+ * Keeps a provider key of a workspace, sealed. The plaintext goes to its provider and nowhere else.
+ * Throws 400 for a provider that nobody knows, a key that cannot be one of his, a workspace or an
+ * API key that does not exist, and for a fallback that is the only way.
  */
 export async function createByokKey(gateway: CatalogWorld, actor: Actor, input: NewByokKey) {
   const provider = providerOf(gateway, input.provider)
@@ -54,12 +55,19 @@ export async function createByokKey(gateway: CatalogWorld, actor: Actor, input: 
   return { data: showByokKey(key) }
 }
 
-/** One page of a workspace's provider keys, by provider and then in the order in which they are tried. Throws 400 for what does not exist. */
+/**
+ * One page of a workspace's provider keys, by provider and then in the order in which they are
+ * tried. Throws 400 for what does not exist.
+ */
 export function listByokKeys(gateway: CatalogWorld, actor: Actor, query: ByokQuery) {
   return pageOf(byokKeysOf(gateway, actor, query), query, ({ key }) => showByokKey(key))
 }
 
-function byokKeysOf(gateway: CatalogWorld, actor: Actor, { workspace_id, provider }: ByokQuery): OpenedKey[] {
+function byokKeysOf(
+  gateway: CatalogWorld,
+  actor: Actor,
+  { workspace_id, provider }: ByokQuery,
+): OpenedKey[] {
   const slug = provider === undefined ? undefined : providerOf(gateway, provider)
   const own = gateway.memory.byok
     .of(managedWorkspace(gateway, actor, workspace_id))
@@ -68,21 +76,41 @@ function byokKeysOf(gateway: CatalogWorld, actor: Actor, { workspace_id, provide
 }
 
 /** One provider key by its id. Throws 404, also for another workspace's. */
-export const getByokKey = (gateway: CatalogWorld, actor: Actor, id: string) => ({ data: showByokKey(byokKeyOf(gateway, actor, id).key) })
+export const getByokKey = (gateway: CatalogWorld, actor: Actor, id: string) => ({
+  data: showByokKey(byokKeyOf(gateway, actor, id).key),
+})
 
-/** Changes a provider key; a new `key` takes the place of the old one. Throws 404, and 400 as `createByokKey` does. */
-export async function updateByokKey(gateway: CatalogWorld, actor: Actor, id: string, change: ByokChange) {
+/**
+ * Changes a provider key; a new `key` takes the place of the old one. Throws 404, and 400 as
+ * `createByokKey` does.
+ */
+export async function updateByokKey(
+  gateway: CatalogWorld,
+  actor: Actor,
+  id: string,
+  change: ByokChange,
+) {
   const { key } = byokKeyOf(gateway, actor, id)
-  const changes = { ...pickGiven(change, CHANGEABLE), ...(change.key === undefined ? {} : sealedAs(gateway, id, key.provider, change.key)) }
+  const changes = {
+    ...pickGiven(change, CHANGEABLE),
+    ...(change.key === undefined ? {} : sealedAs(gateway, id, key.provider, change.key)),
+  }
   check(gateway, { ...key, ...changes }, change)
   const entry = auditByokKey(gateway, actor, key, { ...key, ...changes })
   const isChange = Object.keys(changes).length > 0
   const write = async () => (isChange ? gateway.store.byok.update(id, changes, entry) : undefined)
-  const changed = await gateway.memory.byok.change(id, now => opened(gateway, { ...now.key, ...changes }, now), write)
+  const changed = await gateway.memory.byok.change(
+    id,
+    now => opened(gateway, { ...now.key, ...changes }, now),
+    write,
+  )
   return { data: showByokKey(requireFound(changed, NOUN).key) }
 }
 
-/** Deletes a provider key: from the next call on it is not used, and what was sealed is gone. Throws 404. */
+/**
+ * Deletes a provider key: from the next call on it is not used, and what was sealed is gone. Throws
+ * 404.
+ */
 export async function deleteByokKey(gateway: CatalogWorld, actor: Actor, id: string) {
   const { key } = byokKeyOf(gateway, actor, id)
   const entry = auditByokKey(gateway, actor, key, null)
@@ -91,20 +119,34 @@ export async function deleteByokKey(gateway: CatalogWorld, actor: Actor, id: str
   return { deleted: true as const }
 }
 
-/** What can be done with a key at this moment: `unreadable` was sealed with another secret, `unserved` has nobody to go to. */
-export function stateOf(gateway: CatalogWorld, id: string): 'active' | 'disabled' | 'unreadable' | 'unserved' {
+/**
+ * What can be done with a key at this moment: `unreadable` was sealed with another secret,
+ * `unserved` has nobody to go to.
+ */
+export function stateOf(
+  gateway: CatalogWorld,
+  id: string,
+): 'active' | 'disabled' | 'unreadable' | 'unserved' {
   const one = gateway.memory.byok.get(id)
   if (one && !one.isReadable) return 'unreadable'
   if (!one || one.providers.size === 0) return 'unserved'
   return one.key.disabled ? 'disabled' : 'active'
 }
 
-/** The keys of the actor's workspace that may be used for him, in the order in which they are tried. */
-export function byokKeysFor({ memory: { byok } }: CatalogWorld, { workspace_id, key_hash, user_id }: Actor): OpenedKey[] {
+/**
+ * The keys of the actor's workspace that may be used for him, in the order in which they are tried.
+ */
+export function byokKeysFor(
+  { memory: { byok } }: CatalogWorld,
+  { workspace_id, key_hash, user_id }: Actor,
+): OpenedKey[] {
   const own = byok.of(workspace_id)
   return own.length === 0
     ? own
-    : own.filter(({ key }) => !key.disabled && allows(key.allowed_user_ids, user_id) && allowsKey(key, key_hash))
+    : own.filter(
+        ({ key }) =>
+          !key.disabled && allows(key.allowed_user_ids, user_id) && allowsKey(key, key_hash),
+      )
 }
 
 const allows = (list: string[] | null, one: string) => list === null || list.includes(one)
@@ -112,7 +154,9 @@ const allows = (list: string[] | null, one: string) => list === null || list.inc
 const allowsKey = ({ allowed_api_key_hashes: list }: ByokKey, hash: string | null) =>
   list === null || (hash !== null && list.includes(hash))
 
-/** The provider keys that were sealed with another secret than this gateway has. They are not used. */
+/**
+ * The provider keys that were sealed with another secret than this gateway has. They are not used.
+ */
 export const unreadableKeys = ({ memory: { byok } }: CatalogWorld): ByokKey[] => byok.unreadable()
 
 /**
@@ -125,28 +169,49 @@ export async function readByokKeys(gateway: CatalogWorld): Promise<Iterable<Open
   return keys.values().map(key => opened(gateway, key, gateway.memory.byok.get(key.id)))
 }
 
-function sealedAs(gateway: CatalogWorld, id: string, provider: string, given: string): Pick<ByokKey, 'sealed' | 'label'> {
+function sealedAs(
+  gateway: CatalogWorld,
+  id: string,
+  provider: string,
+  given: string,
+): Pick<ByokKey, 'sealed' | 'label'> {
   const text = given.trim()
-  const made = knownAs(gateway, provider).map(known => providerWith(known, gateway.config.providers[known.slug], text))
+  const made = knownAs(gateway, provider).map(known =>
+    providerWith(known, gateway.config.providers[known.slug], text),
+  )
   const faults = made.filter(one => 'expected' in one)
   const [fault] = faults
-  if (fault && faults.length === made.length) throw invalid(`key: expected ${fault.expected}`, 'key')
+  if (fault && faults.length === made.length)
+    throw invalid(`key: expected ${fault.expected}`, 'key')
   const nonce = Buffer.from(gateway.ids.secret(), 'hex').subarray(-12)
   return { sealed: gateway.secrets.seal().seal(text, id, nonce), label: labelOf(text) }
 }
 
-function check(gateway: CatalogWorld, { is_fallback, is_byok_only, workspace_id }: ByokKey, { allowed_api_key_hashes }: ByokChange): void {
-  if (is_fallback && is_byok_only) throw invalid('is_fallback: expected false where is_byok_only is true', 'is_fallback')
-  // One of another workspace is none: it could not use this key, and nobody shall learn here that it exists.
+function check(
+  gateway: CatalogWorld,
+  { is_fallback, is_byok_only, workspace_id }: ByokKey,
+  { allowed_api_key_hashes }: ByokChange,
+): void {
+  if (is_fallback && is_byok_only)
+    throw invalid('is_fallback: expected false where is_byok_only is true', 'is_fallback')
+  // One of another workspace is none: it could not use this key, and nobody shall learn here that
+  // it exists.
   const isLive = (hash: string) => {
     const key = gateway.memory.keys.get(hash)
     return key?.workspace_id === workspace_id && isUsable(key, gateway.clock.now())
   }
   if (allowed_api_key_hashes && !allowed_api_key_hashes.every(isLive))
-    throw invalid('allowed_api_key_hashes: expected API keys that exist in its workspace', 'allowed_api_key_hashes')
+    throw invalid(
+      'allowed_api_key_hashes: expected API keys that exist in its workspace',
+      'allowed_api_key_hashes',
+    )
 }
 
-function nextPlace({ memory: { byok } }: CatalogWorld, workspace_id: string, provider: string): number {
+function nextPlace(
+  { memory: { byok } }: CatalogWorld,
+  workspace_id: string,
+  provider: string,
+): number {
   const places = byok.of(workspace_id).filter(({ key }) => key.provider === provider)
   return 1 + Math.max(-1, ...places.map(({ key }) => key.sort_order))
 }

@@ -1,6 +1,7 @@
 import { denied, invalid, notFound, requireFound } from '../errors.ts'
 import type { Actor } from '../identity/actor.ts'
 import { isoNow } from '../kernel/clock.ts'
+import { overlay } from '../kernel/mirror.ts'
 import { PAGE_SIZE, pageOf } from '../kernel/pages.ts'
 import { newestFirst } from '../kernel/sorting.ts'
 import { checkSize, type Draft } from './presets/draft.ts'
@@ -13,21 +14,39 @@ import type { CatalogWorld } from './world.ts'
 const MOST = 1_000
 
 /**
- * Creates a preset, or the next version of one that exists, which is used from then on. A disabled preset stays disabled.
- * Throws 400 for a slug that cannot stand in a URL or too large a config, 403 for a management key, 404 for an archived preset,
- * and 409 when another made the same version at the same moment.
+ * Creates a preset, or the next version of one that exists, which is used from then on. A disabled
+ * preset stays disabled. Throws 400 for a slug that cannot stand in a URL or too large a config,
+ * 403 for a management key, 404 for an archived preset, and 409 when another made the same version
+ * at the same moment.
  */
-export async function createPreset(gateway: CatalogWorld, actor: Actor, slug: string, draft: Draft) {
+export async function createPreset(
+  gateway: CatalogWorld,
+  actor: Actor,
+  slug: string,
+  draft: Draft,
+) {
   if (actor.kind === 'management') throw denied('Management keys cannot create presets')
   checkSize(draft)
-  const existing = gateway.memory.presets.get(presetName({ workspace_id: actor.workspace_id, slug: checkedSlug(slug) }))
+  const existing = gateway.memory.presets.get(
+    presetName({ workspace_id: actor.workspace_id, slug: checkedSlug(slug) }),
+  )
   if (existing?.status === 'archived') throw notFound('This preset is archived')
-  return { data: existing ? await nextVersion(gateway, actor, existing, draft) : await firstVersion(gateway, actor, slug, draft) }
+  return {
+    data: existing
+      ? await nextVersion(gateway, actor, existing, draft)
+      : await firstVersion(gateway, actor, slug, draft),
+  }
 }
 
-async function firstVersion(gateway: CatalogWorld, actor: Actor, slug: string, draft: Draft): Promise<DesignatedPreset> {
+async function firstVersion(
+  gateway: CatalogWorld,
+  actor: Actor,
+  slug: string,
+  draft: Draft,
+): Promise<DesignatedPreset> {
   const { workspace_id, user_id } = actor
-  if (presetsOf(gateway, workspace_id).length >= MOST) throw invalid(`slug: expected at most ${MOST} presets in a workspace`, 'slug')
+  if (presetsOf(gateway, workspace_id).length >= MOST)
+    throw invalid(`slug: expected at most ${MOST} presets in a workspace`, 'slug')
   const [id, now] = [gateway.ids.uuid(), isoNow(gateway)]
   const designated_version = versionOf(gateway, id, 1, user_id, draft)
   const preset: DesignatedPreset = {
@@ -49,18 +68,47 @@ async function firstVersion(gateway: CatalogWorld, actor: Actor, slug: string, d
   return preset
 }
 
-async function nextVersion(gateway: CatalogWorld, actor: Actor, existing: DesignatedPreset, draft: Draft): Promise<DesignatedPreset> {
-  const version = versionOf(gateway, existing.id, existing.designated_version.version + 1, actor.user_id, draft)
-  const change = { designated_version_id: version.id, updated_at: version.created_at, designated_version: version }
+async function nextVersion(
+  gateway: CatalogWorld,
+  actor: Actor,
+  existing: DesignatedPreset,
+  draft: Draft,
+): Promise<DesignatedPreset> {
+  const version = versionOf(
+    gateway,
+    existing.id,
+    existing.designated_version.version + 1,
+    actor.user_id,
+    draft,
+  )
+  const change = {
+    designated_version_id: version.id,
+    updated_at: version.created_at,
+    designated_version: version,
+  }
   const entry = auditPreset(gateway, actor, existing, { ...existing, ...change })
   const write = () => gateway.store.presets.designate(version, version.created_at, entry)
-  const changed = await gateway.memory.presets.change(presetName(existing), now => ({ ...now, ...change }), write)
+  const changed = await gateway.memory.presets.change(presetName(existing), overlay(change), write)
   return requireFound(changed, 'Preset')
 }
 
-function versionOf(gateway: CatalogWorld, preset_id: string, version: number, creator_id: string, draft: Draft): PresetVersion {
+function versionOf(
+  gateway: CatalogWorld,
+  preset_id: string,
+  version: number,
+  creator_id: string,
+  draft: Draft,
+): PresetVersion {
   const now = isoNow(gateway)
-  return { id: gateway.ids.uuid(), preset_id, version, creator_id, ...draft, created_at: now, updated_at: now }
+  return {
+    id: gateway.ids.uuid(),
+    preset_id,
+    version,
+    creator_id,
+    ...draft,
+    created_at: now,
+    updated_at: now,
+  }
 }
 
 /** Lists one page of a workspace's presets, the last updated first. */
@@ -69,8 +117,13 @@ export function listPresets(gateway: CatalogWorld, actor: Actor, query: PresetQu
   return pageOf(presets.sort(newestFirst('updated_at', 'slug')), query, withoutVersion)
 }
 
-/** One preset with the version that is used, whatever its status. Throws 400 for what is no slug, and 404. */
-export const getPreset = (gateway: CatalogWorld, actor: Actor, slug: string) => ({ data: presetOf(gateway, actor, checkedSlug(slug)) })
+/**
+ * One preset with the version that is used, whatever its status. Throws 400 for what is no slug,
+ * and 404.
+ */
+export const getPreset = (gateway: CatalogWorld, actor: Actor, slug: string) => ({
+  data: presetOf(gateway, actor, checkedSlug(slug)),
+})
 
 /** One page of a preset's versions, the oldest first. Throws 400 for what is no slug, and 404. */
 export async function listPresetVersions(
@@ -81,13 +134,21 @@ export async function listPresetVersions(
 ) {
   const { id, designated_version } = presetOf(gateway, actor, checkedSlug(slug))
   // The newest is the one that is used, and none is ever removed.
-  return { data: await gateway.store.presets.versions(id, offset, limit), total_count: designated_version.version }
+  return {
+    data: await gateway.store.presets.versions(id, offset, limit),
+    total_count: designated_version.version,
+  }
 }
 
 const NUMBER = /^[1-9]\d{0,8}$/
 
 /** One version of a preset. Throws 400 for what is no slug or no number of a version, and 404. */
-export async function getPresetVersion(gateway: CatalogWorld, actor: Actor, slug: string, number: string) {
+export async function getPresetVersion(
+  gateway: CatalogWorld,
+  actor: Actor,
+  slug: string,
+  number: string,
+) {
   if (!NUMBER.test(number)) throw invalid('version: expected a whole number from 1', 'version')
   const { id } = presetOf(gateway, actor, checkedSlug(slug))
   const version = await gateway.store.presets.version(id, Number(number))
@@ -95,14 +156,19 @@ export async function getPresetVersion(gateway: CatalogWorld, actor: Actor, slug
 }
 
 /** Changes whether a preset can be used. Throws 400 for what is no slug, and 404. */
-export async function updatePreset(gateway: CatalogWorld, actor: Actor, slug: string, { status }: PresetChange) {
+export async function updatePreset(
+  gateway: CatalogWorld,
+  actor: Actor,
+  slug: string,
+  { status }: PresetChange,
+) {
   const preset = presetOf(gateway, actor, checkedSlug(slug))
   const updated_at = isoNow(gateway)
   const change = { status, status_updated_at: updated_at, updated_at }
   const before = withoutVersion(preset)
   const entry = auditPreset(gateway, actor, before, { ...before, ...change })
   const write = () => gateway.store.presets.update(preset.id, change, entry)
-  const changed = await gateway.memory.presets.change(presetName(preset), now => ({ ...now, ...change }), write)
+  const changed = await gateway.memory.presets.change(presetName(preset), overlay(change), write)
   return { data: requireFound(changed, 'Preset') }
 }
 
@@ -114,7 +180,8 @@ export function usablePreset(gateway: CatalogWorld, actor: Actor, slug: string):
 }
 
 /** Names a preset among those of all workspaces. No id has a slash. */
-export const presetName = ({ workspace_id, slug }: Pick<Preset, 'workspace_id' | 'slug'>): string => `${workspace_id}/${slug}`
+export const presetName = ({ workspace_id, slug }: Pick<Preset, 'workspace_id' | 'slug'>): string =>
+  `${workspace_id}/${slug}`
 
 const presetsOf = (gateway: CatalogWorld, workspace_id: string): DesignatedPreset[] =>
   gateway.memory.presets.where(preset => preset.workspace_id === workspace_id)
@@ -126,6 +193,10 @@ const presetOf = (gateway: CatalogWorld, { workspace_id }: Actor, slug: string):
 const SLUG = /^[A-Za-z0-9][A-Za-z0-9._~-]{0,99}$/
 
 function checkedSlug(slug: string): string {
-  if (!SLUG.test(slug)) throw invalid('slug: expected 1 to 100 letters, digits, ".", "_", "~" or "-", first a letter or a digit', 'slug')
+  if (!SLUG.test(slug))
+    throw invalid(
+      'slug: expected 1 to 100 letters, digits, ".", "_", "~" or "-", first a letter or a digit',
+      'slug',
+    )
   return slug
 }

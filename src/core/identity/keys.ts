@@ -1,6 +1,7 @@
 import { invalid, requireFound } from '../errors.ts'
 import { isoNow } from '../kernel/clock.ts'
 import { defined, pickGiven } from '../kernel/json.ts'
+import { overlay } from '../kernel/mirror.ts'
 import { nanosOf } from '../kernel/money.ts'
 import { pageOf } from '../kernel/pages.ts'
 import { newestFirst } from '../kernel/sorting.ts'
@@ -15,18 +16,31 @@ import { organizationId } from './organization.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
- * Creates an API key. The plaintext leaves here once and is never stored: only its hash is.
- * Throws 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has left or is not for him to name.
+ * Creates an API key. The plaintext leaves here once and is never stored: only its hash is. Throws
+ * 400 for an `expires_at` that has passed, a workspace that does not exist, or a creator who has
+ * left or is not for him to name.
  */
-export async function createKey(gateway: IdentityWorld, actor: Actor, input: NewKey, kind: Key['kind'] = 'inference') {
+export async function createKey(
+  gateway: IdentityWorld,
+  actor: Actor,
+  input: NewKey,
+  kind: Key['kind'] = 'inference',
+) {
   const now = gateway.clock.now()
-  if (input.expires_at && new Date(input.expires_at) <= now) throw invalid('expires_at: expected a time to come', 'expires_at')
+  if (input.expires_at && new Date(input.expires_at) <= now)
+    throw invalid('expires_at: expected a time to come', 'expires_at')
   const workspace_id = homeOf(gateway, actor, input.workspace_id, kind)
   const creator_user_id = input.creator_user_id ?? actor.user_id
   await mustStandFor(gateway, actor, workspace_id, creator_user_id)
   const plaintext = newPlaintext(gateway)
   const isUnscoped = input.workspace_id === undefined && managesAll(gateway, actor)
-  const key: Key = { ...keyFor(plaintext, input, now), kind, workspace_id, isUnscoped, creator_user_id }
+  const key: Key = {
+    ...keyFor(plaintext, input, now),
+    kind,
+    workspace_id,
+    isUnscoped,
+    creator_user_id,
+  }
   await gateway.store.keys.insert(key, auditKey(gateway, actor, null, key))
   gateway.memory.keys.set(key)
   return { data: showKey(gateway, key), key: plaintext }
@@ -49,13 +63,26 @@ const keyFor = (plaintext: string, input: NewKey, now: Date) => ({
 })
 
 // What manages the organization needs no workspace: it is made also where the default one is gone.
-function homeOf(gateway: IdentityWorld, actor: Actor, workspace_id: string | undefined, kind: Key['kind']): string {
+function homeOf(
+  gateway: IdentityWorld,
+  actor: Actor,
+  workspace_id: string | undefined,
+  kind: Key['kind'],
+): string {
   const isOfAll = kind === 'management' && workspace_id === undefined && managesAll(gateway, actor)
-  return isOfAll ? gateway.memory.owner.workspace_id : managedWorkspace(gateway, actor, workspace_id)
+  return isOfAll
+    ? gateway.memory.owner.workspace_id
+    : managedWorkspace(gateway, actor, workspace_id)
 }
 
-// A key counts for who made it, wherever he has others: so who manages one workspace names himself, or one of its members.
-async function mustStandFor(gateway: IdentityWorld, actor: Actor, workspace_id: string, creator: string): Promise<void> {
+// A key counts for who made it, wherever he has others: so who manages one workspace names himself,
+// or one of its members.
+async function mustStandFor(
+  gateway: IdentityWorld,
+  actor: Actor,
+  workspace_id: string,
+  creator: string,
+): Promise<void> {
   if (managesAll(gateway, actor) || creator === actor.user_id) return
   if (await gateway.store.members.workspaceMember(workspace_id, creator)) return
   throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
@@ -67,7 +94,10 @@ export function listKeys(gateway: IdentityWorld, actor: Actor, query: KeyQuery) 
   const isWanted = ({ disabled }: Key) => !disabled || query.include_disabled === 'true'
   const keys = gateway.memory.keys.where(key => key.workspace_id === workspace_id && isWanted(key))
   const page = { offset: query.offset ?? 0, limit: LIST_SIZE }
-  return { data: pageOf(keys.sort(newestFirst('created_at', 'hash')), page, key => showKey(gateway, key)).data }
+  return {
+    data: pageOf(keys.sort(newestFirst('created_at', 'hash')), page, key => showKey(gateway, key))
+      .data,
+  }
 }
 
 const LIST_SIZE = 100
@@ -77,13 +107,21 @@ export const getKey = (gateway: IdentityWorld, actor: Actor, hash: string) => ({
   data: showKey(gateway, managedKey(gateway, actor, hash)),
 })
 
-/** Changes a key. Spending already counted stays as it is. Throws 404, and 400 for one that was disabled for good and shall open again. */
-export async function updateKey(gateway: IdentityWorld, actor: Actor, hash: string, change: KeyChange) {
+/**
+ * Changes a key. Spending already counted stays as it is. Throws 404, and 400 for one that was
+ * disabled for good and shall open again.
+ */
+export async function updateKey(
+  gateway: IdentityWorld,
+  actor: Actor,
+  hash: string,
+  change: KeyChange,
+) {
   const key = managedKey(gateway, actor, hash)
   const changes = changesOf(change, isoNow(gateway))
   const entry = auditKey(gateway, actor, key, { ...key, ...changes })
   const write = () => gateway.store.keys.update(hash, changes, entry)
-  const changed = await gateway.memory.keys.change(hash, now => ({ ...now, ...changes }), write)
+  const changed = await gateway.memory.keys.change(hash, overlay(changes), write)
   return { data: showKey(gateway, requireFound(changed, 'API key')) }
 }
 
@@ -92,7 +130,10 @@ function changesOf(change: KeyChange, updated_at: string): Partial<Key> {
   return defined({ ...pickGiven(change, KeyChange.properties), limit, updated_at })
 }
 
-/** Deletes a key: from the next request on it opens nothing. What it did stays on record. Throws 404. */
+/**
+ * Deletes a key: from the next request on it opens nothing. What it did stays on record. Throws
+ * 404.
+ */
 export async function deleteKey(gateway: IdentityWorld, actor: Actor, hash: string) {
   const key = managedKey(gateway, actor, hash)
   await gateway.store.keys.remove(hash, auditKey(gateway, actor, key, null))
@@ -100,10 +141,25 @@ export async function deleteKey(gateway: IdentityWorld, actor: Actor, hash: stri
   return { deleted: true as const }
 }
 
-/** What a key may know of itself and of its policy: `GET /key`. Throws 404 for the operator, who has none. */
-export function describeKey(gateway: IdentityWorld, actor: Actor, { regions }: { regions: Region[] }) {
+/**
+ * What a key may know of itself and of its policy: `GET /key`. Throws 404 for the operator, who has
+ * none.
+ */
+export function describeKey(
+  gateway: IdentityWorld,
+  actor: Actor,
+  { regions }: { regions: Region[] },
+) {
   const key = requireFound(gateway.memory.keys.get(actor.key_hash ?? ''), 'API key')
-  const { hash: _, name: __, disabled: ___, created_at: ____, updated_at: _____, external_user: ______, ...shown } = showKey(gateway, key)
+  const {
+    hash: _,
+    name: __,
+    disabled: ___,
+    created_at: ____,
+    updated_at: _____,
+    external_user: ______,
+    ...shown
+  } = showKey(gateway, key)
   return {
     data: {
       ...shown,
@@ -114,12 +170,17 @@ export function describeKey(gateway: IdentityWorld, actor: Actor, { regions }: {
       allowed_data_regions: regions,
       free_model_daily_requests: freeModelDailyRequests(gateway),
       organization_id: organizationId(gateway),
-      rate_limit: { requests: gateway.config.limits.requests_per_minute ?? -1, interval: '1m', note: RATE_LIMIT_NOTE },
+      rate_limit: {
+        requests: gateway.config.limits.requests_per_minute ?? -1,
+        interval: '1m',
+        note: RATE_LIMIT_NOTE,
+      },
     },
   }
 }
 
-// Where there is no limit, -1 is what clients of the public service know for the one, and the other has to be a number that nobody reaches.
+// Where there is no limit, -1 is what clients of the public service know for the one, and the other
+// has to be a number that nobody reaches.
 const RATE_LIMIT_NOTE = 'This field is deprecated and safe to ignore.'
 
 function freeModelDailyRequests({ traffic: { rateLimits } }: IdentityWorld) {
@@ -128,7 +189,8 @@ function freeModelDailyRequests({ traffic: { rateLimits } }: IdentityWorld) {
 }
 
 /** Whether a key opens anything at this moment. */
-export const isUsable = (key: Key, now: Date): boolean => !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
+export const isUsable = (key: Key, now: Date): boolean =>
+  !key.disabled && (key.expires_at === null || new Date(key.expires_at) > now)
 
 const newPlaintext = (gateway: IdentityWorld) => withChecksum(`gw-v1-${gateway.ids.secret()}`)
 

@@ -22,8 +22,15 @@ export const firstMember = ({ user_id }: Owner, now: Date): Member => ({
   updated_at: null,
 })
 
-/** Adds a member to the organization. Throws 403 for who manages one workspace only, and 409 where an active member has the address. */
-export async function addMember(gateway: IdentityWorld, actor: Actor, input: NewMember): Promise<Member> {
+/**
+ * Adds a member to the organization. Throws 403 for who manages one workspace only, and 409 where
+ * an active member has the address.
+ */
+export async function addMember(
+  gateway: IdentityWorld,
+  actor: Actor,
+  input: NewMember,
+): Promise<Member> {
   mustManageAll(gateway, actor)
   const member: Member = {
     id: `user_${gateway.ids.uuid().replaceAll('-', '')}`,
@@ -46,7 +53,12 @@ export async function memberOf({ store }: IdentityWorld, id: string): Promise<Me
 }
 
 /** Changes a member. Throws as `addMember` does, and 404. */
-export async function updateMember(gateway: IdentityWorld, actor: Actor, id: string, change: MemberChange): Promise<Member> {
+export async function updateMember(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  change: MemberChange,
+): Promise<Member> {
   mustManageAll(gateway, actor)
   const member = await memberOf(gateway, id)
   const changes = { ...pickGiven(change, MemberChange.properties), updated_at: isoNow(gateway) }
@@ -56,18 +68,28 @@ export async function updateMember(gateway: IdentityWorld, actor: Actor, id: str
 }
 
 /**
- * Takes somebody out of the organization: he is a member of nothing any more, and every key that he made is disabled in the same
- * transaction. They stay so when he comes back. Who has left already stays as he is. Throws 400 for the owner, 403, and 404.
+ * Takes somebody out of the organization: he is a member of nothing any more, and every key that he
+ * made is disabled in the same transaction. They stay so when he comes back. Who has left already
+ * stays as he is. Throws 400 for the owner, 403, and 404.
  */
-export async function deactivateMember(gateway: IdentityWorld, actor: Actor, id: string): Promise<Member> {
+export async function deactivateMember(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+): Promise<Member> {
   mustManageAll(gateway, actor)
   const member = await memberOf(gateway, id)
-  if (id === gateway.memory.owner.user_id) throw invalid('The owner of the data directory cannot be deactivated')
+  if (id === gateway.memory.owner.user_id)
+    throw invalid('The owner of the data directory cannot be deactivated')
   if (!member.active) return member
   await gateway.catchUp()
   const keys = disablingOf(gateway, actor, key => key.creator_user_id === id)
   const changed = { ...member, active: false, updated_at: keys.updated_at }
-  await gateway.store.members.deactivate(id, keys, auditMember(gateway, actor, member, changed, 'deactivate'))
+  await gateway.store.members.deactivate(
+    id,
+    keys,
+    auditMember(gateway, actor, member, changed, 'deactivate'),
+  )
   disableKeys(gateway, keys)
   return changed
 }

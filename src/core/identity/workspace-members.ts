@@ -24,11 +24,18 @@ export async function listMembers(gateway: IdentityWorld, actor: Actor, query: M
  * Lists one page of who is in a workspace. In the default one are all of the organization, in the
  * role that they have there. Throws 404.
  */
-export async function listWorkspaceMembers(gateway: IdentityWorld, actor: Actor, idOrSlug: string, query: MemberQuery) {
+export async function listWorkspaceMembers(
+  gateway: IdentityWorld,
+  actor: Actor,
+  idOrSlug: string,
+  query: MemberQuery,
+) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const present = await membersIn(gateway, workspace)
   if (!workspace.is_default) return pageOf([...present.values()], query, showWorkspaceMember)
-  return readMembers(gateway, query, member => showWorkspaceMember(present.get(member.id) ?? implicitIn(workspace, member)))
+  return readMembers(gateway, query, member =>
+    showWorkspaceMember(present.get(member.id) ?? implicitIn(workspace, member)),
+  )
 }
 
 async function readMembers<Shown>(
@@ -51,13 +58,20 @@ const implicitIn = ({ id: workspace_id }: Workspace, member: Member): WorkspaceM
 
 const IMPLICIT = '5b1a6f1c-8d0e-5f2b-9c35-7a40d1e8b6f3'
 
-const roleOf = ({ role }: Member): WorkspaceMember['role'] => (role === 'org:admin' ? 'admin' : 'member')
+const roleOf = ({ role }: Member): WorkspaceMember['role'] =>
+  role === 'org:admin' ? 'admin' : 'member'
 
 /**
- * Puts members of the organization into a workspace, in the role that they have in the organization, all or none. Who is there so already
- * is not counted, and who is there by a mapping of groups stays as he is. Throws 404, and 400 for who is no member.
+ * Puts members of the organization into a workspace, in the role that they have in the
+ * organization, all or none. Who is there so already is not counted, and who is there by a mapping
+ * of groups stays as he is. Throws 404, and 400 for who is no member.
  */
-export async function addWorkspaceMembers(gateway: IdentityWorld, actor: Actor, idOrSlug: string, { user_ids }: MemberIds) {
+export async function addWorkspaceMembers(
+  gateway: IdentityWorld,
+  actor: Actor,
+  idOrSlug: string,
+  { user_ids }: MemberIds,
+) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const members = await activeMembers(gateway, user_ids)
   if (workspace.is_default) return { added_count: 0, data: [] }
@@ -66,11 +80,18 @@ export async function addWorkspaceMembers(gateway: IdentityWorld, actor: Actor, 
     const before = present.get(member.id) ?? null
     const role = roleOf(member)
     if (before && (before.source === 'scim' || isKept(before, role, 'manual'))) return []
-    const after = { ...(before ?? newWorkspaceMember(gateway, workspace.id, member.id)), role, source: 'manual' as const }
+    const after = {
+      ...(before ?? newWorkspaceMember(gateway, workspace.id, member.id)),
+      role,
+      source: 'manual' as const,
+    }
     return { ...membership(gateway, actor, before, after), after }
   })
   await gateway.store.members.changeWorkspaceMembers(changes)
-  return { added_count: changes.length, data: changes.map(({ after }) => showWorkspaceMember(after)) }
+  return {
+    added_count: changes.length,
+    data: changes.map(({ after }) => showWorkspaceMember(after)),
+  }
 }
 
 async function activeMembers(gateway: IdentityWorld, user_ids: string[]): Promise<Member[]> {
@@ -78,28 +99,43 @@ async function activeMembers(gateway: IdentityWorld, user_ids: string[]): Promis
   const found = new Map((await gateway.store.members.byIds(ids)).map(member => [member.id, member]))
   const active = ids.flatMap(id => found.get(id) ?? []).filter(member => member.active)
   const missing = ids.length - active.length
-  if (missing > 0) throw refused(`expected members of the organization, found ${missing} who ${missing === 1 ? 'is' : 'are'} not`)
+  refuseStrangers(missing)
   return active
 }
 
 /**
- * Takes members out of a workspace, all or none. Who is not in it is not counted. Throws 404, and 400 for the default workspace, for who
- * has active keys in it, for who is in it by a mapping of groups, and for who never was a member of the organization.
+ * Takes members out of a workspace, all or none. Who is not in it is not counted. Throws 404, and
+ * 400 for the default workspace, for who has active keys in it, for who is in it by a mapping of
+ * groups, and for who never was a member of the organization.
  */
-export async function removeWorkspaceMembers(gateway: IdentityWorld, actor: Actor, idOrSlug: string, { user_ids }: MemberIds) {
+export async function removeWorkspaceMembers(
+  gateway: IdentityWorld,
+  actor: Actor,
+  idOrSlug: string,
+  { user_ids }: MemberIds,
+) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
-  if (workspace.is_default) throw invalid('The members of the default workspace are the organization’s, and cannot be removed from it')
+  if (workspace.is_default)
+    throw invalid(
+      'The members of the default workspace are the organization’s, and cannot be removed from it',
+    )
   await gateway.catchUp()
   const leaving = await leavingOf(gateway, workspace, user_ids)
   mayLeave(gateway, workspace, leaving)
-  await gateway.store.members.changeWorkspaceMembers(leaving.map(before => membership(gateway, actor, before, null)))
+  await gateway.store.members.changeWorkspaceMembers(
+    leaving.map(before => membership(gateway, actor, before, null)),
+  )
   return { removed_count: leaving.length }
 }
 
-async function leavingOf(gateway: IdentityWorld, workspace: Workspace, user_ids: string[]): Promise<WorkspaceMember[]> {
+async function leavingOf(
+  gateway: IdentityWorld,
+  workspace: Workspace,
+  user_ids: string[],
+): Promise<WorkspaceMember[]> {
   const ids = [...new Set(user_ids)]
   const strangers = ids.length - (await gateway.store.members.byIds(ids)).length
-  if (strangers > 0) throw refused(`expected members of the organization, found ${strangers} who ${strangers === 1 ? 'is' : 'are'} not`)
+  refuseStrangers(strangers)
   const present = await membersIn(gateway, workspace)
   return ids.flatMap(id => present.get(id) ?? [])
 }
@@ -107,25 +143,49 @@ async function leavingOf(gateway: IdentityWorld, workspace: Workspace, user_ids:
 function mayLeave(gateway: IdentityWorld, { id }: Workspace, leaving: WorkspaceMember[]): void {
   const now = gateway.clock.now()
   const keys = gateway.memory.keys.where(key => key.workspace_id === id && isUsable(key, now))
-  const holding = leaving.filter(({ user_id }) => keys.some(key => key.creator_user_id === user_id)).length
+  const holding = leaving.filter(({ user_id }) =>
+    keys.some(key => key.creator_user_id === user_id),
+  ).length
   if (holding > 0)
-    throw refused(`expected members without active API keys in this workspace, found ${holding} who ${holding === 1 ? 'has' : 'have'} some`)
+    throw refused(
+      `expected members without active API keys in this workspace, found ${holding} who ${holding === 1 ? 'has' : 'have'} some`,
+    )
   const managed = leaving.filter(({ source }) => source === 'scim').length
   if (managed > 0)
-    throw refused(`expected members who were added by hand, found ${managed} whom your identity provider manages: change that there`)
+    throw refused(
+      `expected members who were added by hand, found ${managed} whom your identity provider manages: change that there`,
+    )
 }
 
-const membersIn = async ({ store }: IdentityWorld, { id }: Workspace): Promise<Map<string, WorkspaceMember>> =>
+function refuseStrangers(count: number): void {
+  if (count === 0) return
+  const found = `${count} who ${count === 1 ? 'is' : 'are'} not`
+  throw refused(`expected members of the organization, found ${found}`)
+}
+
+const membersIn = async (
+  { store }: IdentityWorld,
+  { id }: Workspace,
+): Promise<Map<string, WorkspaceMember>> =>
   new Map((await store.members.inWorkspace(id)).map(member => [member.user_id, member]))
 
 const refused = (message: string) => invalid(`user_ids: ${message}`, 'user_ids')
 
 /** Whether how somebody is in a workspace stays as it is when this is given. */
-export const isKept = (before: WorkspaceMember, role: WorkspaceMember['role'], source: WorkspaceMember['source']) =>
-  (before.source === 'manual' && source === 'scim') || (before.source === source && before.role === role)
+export const isKept = (
+  before: WorkspaceMember,
+  role: WorkspaceMember['role'],
+  source: WorkspaceMember['source'],
+) =>
+  (before.source === 'manual' && source === 'scim') ||
+  (before.source === source && before.role === role)
 
 /** Somebody new in a workspace, but for how he is in it. */
-export const newWorkspaceMember = (gateway: IdentityWorld, workspace_id: string, user_id: string) => ({
+export const newWorkspaceMember = (
+  gateway: IdentityWorld,
+  workspace_id: string,
+  user_id: string,
+) => ({
   id: gateway.ids.uuid(),
   workspace_id,
   user_id,

@@ -1,6 +1,7 @@
 import { invalid, requireFound } from '../errors.ts'
 import { isoNow } from '../kernel/clock.ts'
 import { pickGiven } from '../kernel/json.ts'
+import { overlay } from '../kernel/mirror.ts'
 import { pageOf } from '../kernel/pages.ts'
 import { oldestFirst } from '../kernel/sorting.ts'
 import { routerCalled } from '../language/routing.ts'
@@ -9,13 +10,22 @@ import { disableKeys, disablingOf } from './keys/disabling.ts'
 import type { Key } from './keys/store.ts'
 import { createKey } from './keys.ts'
 import { mustManageAll, reaches } from './management.ts'
-import { type NewWorkspace, WorkspaceChange, type WorkspaceDeletion, type WorkspaceQuery } from './workspaces/schema.ts'
+import {
+  type NewWorkspace,
+  WorkspaceChange,
+  type WorkspaceDeletion,
+  type WorkspaceQuery,
+} from './workspaces/schema.ts'
 import type { Workspace } from './workspaces/store.ts'
 import { auditWorkspace, showWorkspace } from './workspaces/view.ts'
 import type { IdentityWorld } from './world.ts'
 
 /** A workspace of which nothing but its name is said. */
-const plainWorkspace = (id: string, created_by: string, now: Date): Omit<Workspace, 'name' | 'slug'> => ({
+const plainWorkspace = (
+  id: string,
+  created_by: string,
+  now: Date,
+): Omit<Workspace, 'name' | 'slug'> => ({
   id,
   description: null,
   is_default: false,
@@ -42,17 +52,29 @@ export const firstWorkspace = (id: string, user_id: string, now: Date): Workspac
   is_default: true,
 })
 
-/** One management key and one inference key, for a data directory that has none yet; undefined where keys exist. Shown once. */
+/**
+ * One management key and one inference key, for a data directory that has none yet; undefined where
+ * keys exist. Shown once.
+ */
 export async function firstKeys(gateway: IdentityWorld) {
   if (gateway.memory.keys.size > 0) return undefined
-  const management = await createKey(gateway, operator(gateway), { name: 'management' }, 'management')
+  const management = await createKey(
+    gateway,
+    operator(gateway),
+    { name: 'management' },
+    'management',
+  )
   const inference = await createKey(gateway, operator(gateway), { name: 'inference' })
-  return { workspace_id: gateway.memory.owner.workspace_id, management_key: management.key, inference_key: inference.key }
+  return {
+    workspace_id: gateway.memory.owner.workspace_id,
+    management_key: management.key,
+    inference_key: inference.key,
+  }
 }
 
 /**
- * Creates a workspace. Throws 403 for who manages one workspace only, and 400 for a slug that another has or a default model that there
- * is not.
+ * Creates a workspace. Throws 403 for who manages one workspace only, and 400 for a slug that
+ * another has or a default model that there is not.
  */
 export async function createWorkspace(gateway: IdentityWorld, actor: Actor, input: NewWorkspace) {
   mustManageAll(gateway, actor)
@@ -76,40 +98,70 @@ export const getWorkspace = (gateway: IdentityWorld, actor: Actor, idOrSlug: str
 })
 
 /** Changes a workspace. Throws 404, and 400 as `createWorkspace` does. */
-export async function updateWorkspace(gateway: IdentityWorld, actor: Actor, idOrSlug: string, change: WorkspaceChange) {
+export async function updateWorkspace(
+  gateway: IdentityWorld,
+  actor: Actor,
+  idOrSlug: string,
+  change: WorkspaceChange,
+) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const changes = { ...changesOf(gateway, change), updated_at: isoNow(gateway) }
   const entry = auditWorkspace(gateway, actor, workspace, { ...workspace, ...changes })
   const write = () => gateway.store.workspaces.update(workspace.id, changes, entry)
-  const changed = await gateway.memory.workspaces.change(workspace.id, now => ({ ...now, ...changes }), write)
+  const changed = await gateway.memory.workspaces.change(workspace.id, overlay(changes), write)
   return { data: showWorkspace(requireFound(changed, 'Workspace')) }
 }
 
 function changesOf(gateway: IdentityWorld, change: WorkspaceChange): Partial<Workspace> {
   checkModel(gateway, change.default_text_model)
   const isAnyTool = change.disabled_server_tools?.length === 0
-  return { ...pickGiven(change, WorkspaceChange.properties), ...(isAnyTool ? { disabled_server_tools: null } : {}) }
+  return {
+    ...pickGiven(change, WorkspaceChange.properties),
+    ...(isAnyTool ? { disabled_server_tools: null } : {}),
+  }
 }
 
 // As a plan finds it, or every call that names none would be refused.
 function checkModel({ catalog, config }: IdentityWorld, slug: string | null | undefined): void {
-  if (slug == null || catalog.models.get(slug)?.output_modalities.includes('text') || routerCalled(config, slug)) return
-  throw invalid('default_text_model: expected a model of the catalogue that gives text', 'default_text_model')
+  if (
+    slug == null ||
+    catalog.models.get(slug)?.output_modalities.includes('text') ||
+    routerCalled(config, slug)
+  )
+    return
+  throw invalid(
+    'default_text_model: expected a model of the catalogue that gives text',
+    'default_text_model',
+  )
 }
 
 /**
- * E13: deletes a workspace with its budgets, guardrails, members, presets and provider keys; what was sealed is forgotten. With the default
- * one, the inference keys that were made without naming a workspace are disabled for good, while management keys go on managing all. Calls
- * that run go on, and what was recorded stays. Throws 404, and 400 where other keys are active in it or the default one is not confirmed.
+ * E13: deletes a workspace with its budgets, guardrails, members, presets and provider keys; what
+ * was sealed is forgotten. With the default one, the inference keys that were made without naming a
+ * workspace are disabled for good, while management keys go on managing all. Calls that run go on,
+ * and what was recorded stays. Throws 404, and 400 where other keys are active in it or the default
+ * one is not confirmed.
  */
-export async function deleteWorkspace(gateway: IdentityWorld, actor: Actor, idOrSlug: string, query: WorkspaceDeletion) {
+export async function deleteWorkspace(
+  gateway: IdentityWorld,
+  actor: Actor,
+  idOrSlug: string,
+  query: WorkspaceDeletion,
+) {
   const workspace = reachedWorkspace(gateway, actor, idOrSlug)
   const confirmed = query.confirm_default_workspace_deletion === 'true'
   if (workspace.is_default && !confirmed)
-    throw invalid(`${CONFIRM}: expected "true" to delete the default workspace, and the keys that name none with it`, CONFIRM)
+    throw invalid(
+      `${CONFIRM}: expected "true" to delete the default workspace, and the keys that name none with it`,
+      CONFIRM,
+    )
   await gateway.catchUp()
   const keys = disablingOf(gateway, actor, key => goesWith(workspace, key))
-  await gateway.store.workspaces.remove(workspace, keys, auditWorkspace(gateway, actor, workspace, null))
+  await gateway.store.workspaces.remove(
+    workspace,
+    keys,
+    auditWorkspace(gateway, actor, workspace, null),
+  )
   disableKeys(gateway, keys)
   gateway.memory.forgetWorkspace(workspace.id)
   return { deleted: true as const }
@@ -121,17 +173,27 @@ const goesWith = ({ id, is_default }: Workspace, key: Key) =>
   is_default && key.workspace_id === id && key.kind === 'inference' && key.isUnscoped
 
 /** The workspace with this id or slug. Throws 404. */
-export function workspaceBy({ memory: { workspaces } }: IdentityWorld, idOrSlug: string): Workspace {
-  const found = workspaces.get(idOrSlug) ?? workspaces.values().find(({ slug }) => slug === idOrSlug)
+export function workspaceBy(
+  { memory: { workspaces } }: IdentityWorld,
+  idOrSlug: string,
+): Workspace {
+  const found =
+    workspaces.get(idOrSlug) ?? workspaces.values().find(({ slug }) => slug === idOrSlug)
   return requireFound(found, 'Workspace')
 }
 
 /** The workspace with this id or slug, if the actor manages it. Throws 404. */
-export function reachedWorkspace(gateway: IdentityWorld, actor: Actor, idOrSlug: string): Workspace {
+export function reachedWorkspace(
+  gateway: IdentityWorld,
+  actor: Actor,
+  idOrSlug: string,
+): Workspace {
   const workspace = workspaceBy(gateway, idOrSlug)
   return requireFound(reaches(gateway, actor, workspace.id) ? workspace : undefined, 'Workspace')
 }
 
 /** The model of a call in this workspace that names none. */
-export const defaultModel = ({ memory: { workspaces }, config }: IdentityWorld, workspace_id: string): string =>
-  workspaces.get(workspace_id)?.default_text_model ?? config.default_model
+export const defaultModel = (
+  { memory: { workspaces }, config }: IdentityWorld,
+  workspace_id: string,
+): string => workspaces.get(workspace_id)?.default_text_model ?? config.default_model

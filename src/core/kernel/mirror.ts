@@ -62,7 +62,11 @@ export class Mirror<Value> {
    * Writes a change to the store, then applies it to the value as it is by then: another change may
    * have come while the store was writing. Returns undefined where the value has gone meanwhile.
    */
-  async change(name: string, apply: (now: Value) => Value, write: () => Promise<void>): Promise<Value | undefined> {
+  async change(
+    name: string,
+    apply: (now: Value) => Value,
+    write: () => Promise<void>,
+  ): Promise<Value | undefined> {
     await write()
     const now = this.#values.get(name)
     if (now === undefined) return undefined
@@ -110,11 +114,20 @@ export class Mirror<Value> {
   }
 }
 
+/** Makes the change that lays these fields over a value. */
+export const overlay =
+  <Value>(fields: Partial<NoInfer<Value>>) =>
+  (now: Value): Value => ({ ...now, ...fields })
+
 /**
  * What was read, and over it what has changed since `before`; `now` is the memory after the
  * reading.
  */
-function withChanges<Value>(read: Map<string, Value>, before: Map<string, Value>, now: Map<string, Value>): Map<string, Value> {
+function withChanges<Value>(
+  read: Map<string, Value>,
+  before: Map<string, Value>,
+  now: Map<string, Value>,
+): Map<string, Value> {
   for (const [name, value] of now) if (before.get(name) !== value) read.set(name, value)
   for (const name of before.keys()) if (!now.has(name)) read.delete(name)
   return read

@@ -8,7 +8,8 @@ interface Created {
 }
 
 /** Orders by creation, the oldest first. Ids break ties, so that pages never overlap. */
-export const oldestFirst = (a: Created, b: Created): number => compareTexts(a.created_at, b.created_at) || compareTexts(a.id, b.id)
+export const oldestFirst = (a: Created, b: Created): number =>
+  compareTexts(a.created_at, b.created_at) || compareTexts(a.id, b.id)
 
 /** Makes the order by a time, the newest first. Names break ties, so that pages never overlap. */
 export const newestFirst =

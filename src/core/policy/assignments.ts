@@ -14,51 +14,101 @@ import { managedGuardrail } from './guardrails.ts'
 import type { PolicyWorld } from './world.ts'
 
 /**
- * Gives keys this guardrail, in the place of the one that each had, and says how many have another one now. They must be of its workspace:
- * throws 400 with how many are not, and gives it to none; 404 for the guardrail.
+ * Gives keys this guardrail, in the place of the one that each had, and says how many have another
+ * one now. They must be of its workspace: throws 400 with how many are not, and gives it to none;
+ * 404 for the guardrail.
  */
-export async function assignKeys(gateway: PolicyWorld, actor: Actor, id: string, { key_hashes }: KeyNames) {
+export async function assignKeys(
+  gateway: PolicyWorld,
+  actor: Actor,
+  id: string,
+  { key_hashes }: KeyNames,
+) {
   await gateway.catchUp()
   const guardrail = managedGuardrail(gateway, actor, id)
-  const others = distinct(key_hashes).filter(hash => gateway.memory.keys.get(hash)?.workspace_id !== guardrail.workspace_id)
-  if (others.length > 0) throw unknown('key_hashes', 'API keys of the guardrail’s workspace', others.length, key_hashes)
-  return { assigned_count: await assign(gateway, actor, guardrail, { kind: 'key', names: key_hashes }) }
+  const others = distinct(key_hashes).filter(
+    hash => gateway.memory.keys.get(hash)?.workspace_id !== guardrail.workspace_id,
+  )
+  if (others.length > 0)
+    throw unknown('key_hashes', 'API keys of the guardrail’s workspace', others.length, key_hashes)
+  return {
+    assigned_count: await assign(gateway, actor, guardrail, { kind: 'key', names: key_hashes }),
+  }
 }
 
 /**
- * Gives members this guardrail, for all keys that they made, wherever those are. Throws 400 with how many are no members, and gives it
- * to none; 403 for an actor who manages one workspace only, and 404 for the guardrail.
+ * Gives members this guardrail, for all keys that they made, wherever those are. Throws 400 with
+ * how many are no members, and gives it to none; 403 for an actor who manages one workspace only,
+ * and 404 for the guardrail.
  */
-export async function assignMembers(gateway: PolicyWorld, actor: Actor, id: string, { member_user_ids }: MemberNames) {
+export async function assignMembers(
+  gateway: PolicyWorld,
+  actor: Actor,
+  id: string,
+  { member_user_ids }: MemberNames,
+) {
   await gateway.catchUp()
   const guardrail = managedGuardrail(gateway, actor, id)
   mustManageAll(gateway, actor)
   const members = await gateway.store.members.byIds(distinct(member_user_ids))
-  const others = new Set(member_user_ids).difference(new Set(members.flatMap(({ id, active }) => (active ? id : []))))
-  if (others.size > 0) throw unknown('member_user_ids', 'members of the organization', others.size, member_user_ids)
-  return { assigned_count: await assign(gateway, actor, guardrail, { kind: 'member', names: member_user_ids }) }
+  const others = new Set(member_user_ids).difference(
+    new Set(members.flatMap(({ id, active }) => (active ? id : []))),
+  )
+  if (others.size > 0)
+    throw unknown('member_user_ids', 'members of the organization', others.size, member_user_ids)
+  return {
+    assigned_count: await assign(gateway, actor, guardrail, {
+      kind: 'member',
+      names: member_user_ids,
+    }),
+  }
 }
 
 /** Takes this guardrail from the keys that have it, and says how many had. Throws 404. */
-export async function unassignKeys(gateway: PolicyWorld, actor: Actor, id: string, { key_hashes }: KeyNames) {
+export async function unassignKeys(
+  gateway: PolicyWorld,
+  actor: Actor,
+  id: string,
+  { key_hashes }: KeyNames,
+) {
   await gateway.catchUp()
   const guardrail = managedGuardrail(gateway, actor, id)
-  return { unassigned_count: await unassign(gateway, actor, guardrail, { kind: 'key', names: key_hashes }) }
+  return {
+    unassigned_count: await unassign(gateway, actor, guardrail, { kind: 'key', names: key_hashes }),
+  }
 }
 
-/** Takes this guardrail from the members that have it, and says how many had. Throws 404, and 403 as `assignMembers` does. */
-export async function unassignMembers(gateway: PolicyWorld, actor: Actor, id: string, { member_user_ids }: MemberNames) {
+/**
+ * Takes this guardrail from the members that have it, and says how many had. Throws 404, and 403 as
+ * `assignMembers` does.
+ */
+export async function unassignMembers(
+  gateway: PolicyWorld,
+  actor: Actor,
+  id: string,
+  { member_user_ids }: MemberNames,
+) {
   await gateway.catchUp()
   const guardrail = managedGuardrail(gateway, actor, id)
   mustManageAll(gateway, actor)
-  return { unassigned_count: await unassign(gateway, actor, guardrail, { kind: 'member', names: member_user_ids }) }
+  return {
+    unassigned_count: await unassign(gateway, actor, guardrail, {
+      kind: 'member',
+      names: member_user_ids,
+    }),
+  }
 }
 
 /**
  * Lists one page of the keys that have a guardrail of their own: this one, or any that the actor
  * manages. The oldest first. Throws 404.
  */
-export function listKeyAssignments(gateway: PolicyWorld, actor: Actor, page: GuardrailPage, id?: string) {
+export function listKeyAssignments(
+  gateway: PolicyWorld,
+  actor: Actor,
+  page: GuardrailPage,
+  id?: string,
+) {
   const own = assignmentsOf(gateway, actor, 'key', id).flatMap(assignment => {
     const key = gateway.memory.keys.get(assignment.assignee)
     return key ? showKeyAssignment(assignment, key) : []
@@ -67,17 +117,30 @@ export function listKeyAssignments(gateway: PolicyWorld, actor: Actor, page: Gua
 }
 
 /** Lists the same of the members that have one. Throws 404. */
-export function listMemberAssignments(gateway: PolicyWorld, actor: Actor, page: GuardrailPage, id?: string) {
+export function listMemberAssignments(
+  gateway: PolicyWorld,
+  actor: Actor,
+  page: GuardrailPage,
+  id?: string,
+) {
   const organization_id = organizationId(gateway)
   const own = assignmentsOf(gateway, actor, 'member', id)
   return pageOf(own, page, assignment => showMemberAssignment(assignment, organization_id))
 }
 
-function assignmentsOf(gateway: PolicyWorld, actor: Actor, kind: Assignment['kind'], id: string | undefined): Assignment[] {
+function assignmentsOf(
+  gateway: PolicyWorld,
+  actor: Actor,
+  kind: Assignment['kind'],
+  id: string | undefined,
+): Assignment[] {
   if (id !== undefined) managedGuardrail(gateway, actor, id)
   const isOwn = ({ guardrail_id }: Assignment) => {
     const guardrail = gateway.memory.guardrails.get(guardrail_id)
-    return guardrail !== undefined && (id === undefined ? reaches(gateway, actor, guardrail.workspace_id) : id === guardrail_id)
+    return (
+      guardrail !== undefined &&
+      (id === undefined ? reaches(gateway, actor, guardrail.workspace_id) : id === guardrail_id)
+    )
   }
   return gateway.memory.assignments.where(one => one.kind === kind && isOwn(one)).sort(oldestFirst)
 }
@@ -88,11 +151,25 @@ interface Assignees {
   names: string[]
 }
 
-async function assign(gateway: PolicyWorld, actor: Actor, guardrail: Guardrail, { kind, names }: Assignees): Promise<number> {
-  const others = distinct(names).filter(name => assignedTo(gateway, kind, name)?.guardrail_id !== guardrail.id)
+async function assign(
+  gateway: PolicyWorld,
+  actor: Actor,
+  guardrail: Guardrail,
+  { kind, names }: Assignees,
+): Promise<number> {
+  const others = distinct(names).filter(
+    name => assignedTo(gateway, kind, name)?.guardrail_id !== guardrail.id,
+  )
   if (others.length === 0) return 0
-  const before = others.map(name => [name, assignedTo(gateway, kind, name)?.guardrail_id ?? null] as const)
-  const common = { guardrail_id: guardrail.id, kind, assigned_by: actor.user_id, created_at: isoNow(gateway) }
+  const before = others.map(
+    name => [name, assignedTo(gateway, kind, name)?.guardrail_id ?? null] as const,
+  )
+  const common = {
+    guardrail_id: guardrail.id,
+    kind,
+    assigned_by: actor.user_id,
+    created_at: isoNow(gateway),
+  }
   const assignments = others.map(assignee => ({ id: gateway.ids.uuid(), ...common, assignee }))
   const entry = auditAssignment(gateway, actor, guardrail, { kind, before, after: guardrail.id })
   await gateway.store.assignments.assign(assignments, entry)
@@ -100,23 +177,36 @@ async function assign(gateway: PolicyWorld, actor: Actor, guardrail: Guardrail, 
   return assignments.length
 }
 
-async function unassign(gateway: PolicyWorld, actor: Actor, guardrail: Guardrail, { kind, names }: Assignees): Promise<number> {
+async function unassign(
+  gateway: PolicyWorld,
+  actor: Actor,
+  guardrail: Guardrail,
+  { kind, names }: Assignees,
+): Promise<number> {
   const { assignments } = gateway.memory
   const had = distinct(names).flatMap(name => assignedTo(gateway, kind, name) ?? [])
   const own = had.filter(({ guardrail_id }) => guardrail_id === guardrail.id)
   if (own.length === 0) return 0
   const before = own.map(({ assignee }) => [assignee, guardrail.id] as const)
-  await gateway.store.assignments.unassign(own, auditAssignment(gateway, actor, guardrail, { kind, before, after: null }))
-  for (const one of own) if (assignments.get(accountOf(one)) === one) assignments.delete(accountOf(one))
+  await gateway.store.assignments.unassign(
+    own,
+    auditAssignment(gateway, actor, guardrail, { kind, before, after: null }),
+  )
+  for (const one of own)
+    if (assignments.get(accountOf(one)) === one) assignments.delete(accountOf(one))
   return own.length
 }
 
 /** The guardrail of this key's or this member's own, if it has one. */
-export const assignedTo = ({ memory: { assignments } }: PolicyWorld, kind: Assignment['kind'], assignee: string): Assignment | undefined =>
-  assignments.get(accountOf({ kind, assignee }))
+export const assignedTo = (
+  { memory: { assignments } }: PolicyWorld,
+  kind: Assignment['kind'],
+  assignee: string,
+): Assignment | undefined => assignments.get(accountOf({ kind, assignee }))
 
 /** The account of a key or a member: the name of what it has. */
-export const accountOf = ({ kind, assignee }: Pick<Assignment, 'kind' | 'assignee'>): string => `${kind} ${assignee}`
+export const accountOf = ({ kind, assignee }: Pick<Assignment, 'kind' | 'assignee'>): string =>
+  `${kind} ${assignee}`
 
 const distinct = (names: string[]) => [...new Set(names)]
 

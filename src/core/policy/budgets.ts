@@ -3,6 +3,7 @@ import type { Actor } from '../identity/actor.ts'
 import { reachedWorkspace } from '../identity/workspaces.ts'
 import { isoNow } from '../kernel/clock.ts'
 import { defined } from '../kernel/json.ts'
+import { overlay } from '../kernel/mirror.ts'
 import { dollarsOf, nanosOf } from '../kernel/money.ts'
 import type { Bound } from '../ledger/ledger.ts'
 import { INTERVALS, parseInterval, periodOf } from './budgets/interval.ts'
@@ -20,15 +21,24 @@ export function listBudgets(gateway: PolicyWorld, actor: Actor, idOrSlug: string
 /** Gets a workspace's budget for one interval. Throws 400 for what is no interval, and 404. */
 export function getBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: string, said: string) {
   const { id, include_byok_in_budgets } = reachedWorkspace(gateway, actor, idOrSlug)
-  const budget = gateway.memory.budgets.get(budgetName({ workspace_id: id, interval: parseInterval(said) }))
+  const budget = gateway.memory.budgets.get(
+    budgetName({ workspace_id: id, interval: parseInterval(said) }),
+  )
   return { data: showBudget(requireFound(budget, 'Budget')), include_byok_in_budgets }
 }
 
 /**
- * Sets a workspace's budget for one interval, and whether own provider keys count against all of its budgets. It binds the next call.
- * Throws 404, and 400 for what is no interval and for limits that do not decrease as the intervals narrow.
+ * Sets a workspace's budget for one interval, and whether own provider keys count against all of
+ * its budgets. It binds the next call. Throws 404, and 400 for what is no interval and for limits
+ * that do not decrease as the intervals narrow.
  */
-export async function setBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: string, said: string, input: BudgetInput) {
+export async function setBudget(
+  gateway: PolicyWorld,
+  actor: Actor,
+  idOrSlug: string,
+  said: string,
+  input: BudgetInput,
+) {
   const { id: workspace_id } = reachedWorkspace(gateway, actor, idOrSlug)
   const place = { workspace_id, interval: parseInterval(said) }
   const before = gateway.memory.budgets.get(budgetName(place)) ?? null
@@ -37,7 +47,7 @@ export async function setBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: st
   const ofAll = defined({ include_byok_in_budgets: byok })
   const entry = auditBudget(gateway, actor, before, { ...budget, ...ofAll })
   const write = () => gateway.store.budgets.upsert(budget, byok, entry)
-  const workspace = await gateway.memory.workspaces.change(workspace_id, now => ({ ...now, ...ofAll }), write)
+  const workspace = await gateway.memory.workspaces.change(workspace_id, overlay(ofAll), write)
   const { include_byok_in_budgets } = requireFound(workspace, 'Workspace')
   gateway.memory.budgets.set(budget)
   return { data: showBudget(budget), include_byok_in_budgets }
@@ -46,10 +56,16 @@ export async function setBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: st
 type Place = Pick<Budget, 'workspace_id' | 'interval'>
 
 /** Names the one budget that a workspace has for an interval. */
-export const budgetName = ({ workspace_id, interval }: Place): string => `${workspace_id} ${interval}`
+export const budgetName = ({ workspace_id, interval }: Place): string =>
+  `${workspace_id} ${interval}`
 
 // Its id is made of its place: whoever sets it at the same moment means the same budget.
-function budgetAt(gateway: PolicyWorld, place: Place, limit_usd: bigint, before: Budget | null): Budget {
+function budgetAt(
+  gateway: PolicyWorld,
+  place: Place,
+  limit_usd: bigint,
+  before: Budget | null,
+): Budget {
   if (limit_usd === 0n) throw invalid('limit_usd: expected at least a nano-dollar', 'limit_usd')
   const now = isoNow(gateway)
   const id = Bun.randomUUIDv5(budgetName(place), BUDGETS)
@@ -58,8 +74,16 @@ function budgetAt(gateway: PolicyWorld, place: Place, limit_usd: bigint, before:
 
 const BUDGETS = 'c1f0f6de-51a5-5f0e-8b7e-2d1c94f1a3b8'
 
-/** Removes a workspace's budget for one interval, if it has one. Throws 400 for what is no interval, and 404 for the workspace. */
-export async function deleteBudget(gateway: PolicyWorld, actor: Actor, idOrSlug: string, said: string) {
+/**
+ * Removes a workspace's budget for one interval, if it has one. Throws 400 for what is no interval,
+ * and 404 for the workspace.
+ */
+export async function deleteBudget(
+  gateway: PolicyWorld,
+  actor: Actor,
+  idOrSlug: string,
+  said: string,
+) {
   const { id: workspace_id } = reachedWorkspace(gateway, actor, idOrSlug)
   const name = budgetName({ workspace_id, interval: parseInterval(said) })
   const before = gateway.memory.budgets.get(name)
@@ -70,7 +94,10 @@ export async function deleteBudget(gateway: PolicyWorld, actor: Actor, idOrSlug:
   return { deleted: true as const }
 }
 
-/** The budgets of a workspace as what its calls are held to, the broadest first: of several that are exceeded it is the one that is named. */
+/**
+ * The budgets of a workspace as what its calls are held to, the broadest first: of several that are
+ * exceeded it is the one that is named.
+ */
 export function workspaceBounds(gateway: PolicyWorld, workspace_id: string): Bound[] {
   const byok = gateway.memory.workspaces.get(workspace_id)?.include_byok_in_budgets ?? false
   return budgetsOf(gateway, workspace_id).map(({ interval, limit_usd: limit }) => ({
@@ -82,7 +109,10 @@ export function workspaceBounds(gateway: PolicyWorld, workspace_id: string): Bou
   }))
 }
 
-/** Throws 400 where a narrower interval of one workspace's budgets may spend as much as a broader one. The words are the public service's. */
+/**
+ * Throws 400 where a narrower interval of one workspace's budgets may spend as much as a broader
+ * one. The words are the public service's.
+ */
 export function mustDecrease(budgets: Budget[]): void {
   const sorted = budgets.toSorted(byBreadth)
   for (const [i, narrow] of sorted.entries()) {
@@ -95,9 +125,11 @@ export function mustDecrease(budgets: Budget[]): void {
   }
 }
 
-const limitOf = ({ interval, limit_usd }: Budget) => `${interval} limit (${dollarsOf(limit_usd).replace(/\.00$/, '')})`
+const limitOf = ({ interval, limit_usd }: Budget) =>
+  `${interval} limit (${dollarsOf(limit_usd).replace(/\.00$/, '')})`
 
-const byBreadth = (a: Budget, b: Budget) => INTERVALS.indexOf(a.interval) - INTERVALS.indexOf(b.interval)
+const byBreadth = (a: Budget, b: Budget) =>
+  INTERVALS.indexOf(a.interval) - INTERVALS.indexOf(b.interval)
 
 const budgetsOf = ({ memory: { budgets } }: PolicyWorld, workspace_id: string): Budget[] =>
   INTERVALS.flatMap(interval => budgets.get(budgetName({ workspace_id, interval })) ?? [])

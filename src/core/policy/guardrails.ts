@@ -13,17 +13,38 @@ import { auditGuardrail, showGuardrail } from './guardrails/view.ts'
 import type { PolicyWorld } from './world.ts'
 
 /**
- * Creates a guardrail, which holds for nobody until it is assigned. Throws 400 for a workspace, a model or a provider that does not exist,
- * a pattern that cannot be scanned with, and for a limit without an interval or the other way round.
+ * Creates a guardrail, which holds for nobody until it is assigned. Throws 400 for a workspace, a
+ * model or a provider that does not exist, a pattern that cannot be scanned with, and for a limit
+ * without an interval or the other way round.
  */
-export async function createGuardrail(gateway: PolicyWorld, actor: Actor, { name, workspace_id, ...given }: NewGuardrail) {
+export async function createGuardrail(
+  gateway: PolicyWorld,
+  actor: Actor,
+  { name, workspace_id, ...given }: NewGuardrail,
+) {
   const workspace = managedWorkspace(gateway, actor, workspace_id)
   return { data: await added(gateway, actor, gateway.ids.uuid(), workspace, name, given) }
 }
 
-async function added(gateway: PolicyWorld, actor: Actor, id: string, workspace_id: string, name: string, given: GuardrailChange) {
+async function added(
+  gateway: PolicyWorld,
+  actor: Actor,
+  id: string,
+  workspace_id: string,
+  name: string,
+  given: GuardrailChange,
+) {
   const created_at = isoNow(gateway)
-  const guardrail = { ...NOTHING, ...(await fieldsOf(gateway, given)), id, workspace_id, name, revision: 1, created_at, updated_at: null }
+  const guardrail = {
+    ...NOTHING,
+    ...(await fieldsOf(gateway, given)),
+    id,
+    workspace_id,
+    name,
+    revision: 1,
+    created_at,
+    updated_at: null,
+  }
   checkBudget(guardrail)
   await gateway.store.guardrails.insert(guardrail, auditGuardrail(gateway, actor, null, guardrail))
   return kept(gateway, guardrail)
@@ -33,30 +54,51 @@ async function added(gateway: PolicyWorld, actor: Actor, id: string, workspace_i
  * Lists one page of a workspace's guardrails, the oldest first. Throws 400 for a workspace that
  * does not exist.
  */
-export function listGuardrails(gateway: PolicyWorld, actor: Actor, { workspace_id, ...page }: GuardrailQuery) {
+export function listGuardrails(
+  gateway: PolicyWorld,
+  actor: Actor,
+  { workspace_id, ...page }: GuardrailQuery,
+) {
   const workspace = managedWorkspace(gateway, actor, workspace_id)
-  const guardrails = gateway.memory.guardrails.where(guardrail => guardrail.workspace_id === workspace)
+  const guardrails = gateway.memory.guardrails.where(
+    guardrail => guardrail.workspace_id === workspace,
+  )
   return pageOf(guardrails.sort(oldestFirst), page, showGuardrail)
 }
 
-/** One guardrail by its id. Throws 404, also for another workspace's and for a workspace's default one before it was first changed. */
+/**
+ * One guardrail by its id. Throws 404, also for another workspace's and for a workspace's default
+ * one before it was first changed.
+ */
 export const getGuardrail = (gateway: PolicyWorld, actor: Actor, id: string) => ({
   data: showGuardrail(managedGuardrail(gateway, actor, id)),
 })
 
 /**
- * Changes a guardrail: lists are replaced, null clears. A workspace's default one is made by its first change. Throws 404, 400 as
- * `createGuardrail` does and for another name of a default one, and 409 when another has changed it at the same moment.
+ * Changes a guardrail: lists are replaced, null clears. A workspace's default one is made by its
+ * first change. Throws 404, 400 as `createGuardrail` does and for another name of a default one,
+ * and 409 when another has changed it at the same moment.
  */
-export async function updateGuardrail(gateway: PolicyWorld, actor: Actor, id: string, { name, ...given }: GuardrailChange) {
+export async function updateGuardrail(
+  gateway: PolicyWorld,
+  actor: Actor,
+  id: string,
+  { name, ...given }: GuardrailChange,
+) {
   await gateway.catchUp()
   const workspace = workspaceOfDefault(gateway, actor, id)
-  if (workspace && name !== undefined && name !== defaultName(workspace)) throw invalid('name: a default guardrail keeps its own', 'name')
+  if (workspace && name !== undefined && name !== defaultName(workspace))
+    throw invalid('name: a default guardrail keeps its own', 'name')
   if (workspace && !gateway.memory.guardrails.has(id))
     return { data: await added(gateway, actor, id, workspace.id, defaultName(workspace), given) }
   const before = managedGuardrail(gateway, actor, id)
   const changes = { ...(await fieldsOf(gateway, given)), ...(name === undefined ? {} : { name }) }
-  const after = { ...before, ...changes, revision: before.revision + 1, updated_at: isoNow(gateway) }
+  const after = {
+    ...before,
+    ...changes,
+    revision: before.revision + 1,
+    updated_at: isoNow(gateway),
+  }
   checkBudget(after)
   await gateway.store.guardrails.replace(after, auditGuardrail(gateway, actor, before, after))
   return { data: kept(gateway, after) }
@@ -79,17 +121,26 @@ function forget(gateway: PolicyWorld, id: string): void {
 export const managedGuardrail = (gateway: PolicyWorld, actor: Actor, id: string): Guardrail =>
   requireManaged(gateway, actor, gateway.memory.guardrails.get(id), 'Guardrail')
 
-/** The workspace that the actor may manage whose default guardrail has this id, whether it has been made or not. */
+/**
+ * The workspace that the actor may manage whose default guardrail has this id, whether it has been
+ * made or not.
+ */
 function workspaceOfDefault(gateway: PolicyWorld, actor: Actor, id: string): Workspace | undefined {
-  const workspace = gateway.memory.workspaces.values().find(one => defaultGuardrailId(one.id) === id)
+  const workspace = gateway.memory.workspaces
+    .values()
+    .find(one => defaultGuardrailId(one.id) === id)
   return workspace && reaches(gateway, actor, workspace.id) ? workspace : undefined
 }
 
 const defaultName = ({ id }: Workspace) => `Workspace ${id} Default`
 
-function checkBudget({ limit_usd, reset_interval }: Pick<Fields, 'limit_usd' | 'reset_interval'>): void {
+function checkBudget({
+  limit_usd,
+  reset_interval,
+}: Pick<Fields, 'limit_usd' | 'reset_interval'>): void {
   if ((limit_usd === null) === (reset_interval === null)) return
-  const [missing, given] = limit_usd === null ? ['limit_usd', 'reset_interval'] : ['reset_interval', 'limit_usd']
+  const [missing, given] =
+    limit_usd === null ? ['limit_usd', 'reset_interval'] : ['reset_interval', 'limit_usd']
   throw invalid(`${missing}: expected together with ${given}, found nothing`, missing)
 }
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
-import { Mirror } from '../../../src/core/kernel/mirror.ts'
+import { Mirror, overlay } from '../../../src/core/kernel/mirror.ts'
 
 interface Note {
   name: string
@@ -51,6 +51,11 @@ describe('a change that is written first', () => {
   test('is applied to the value as it is when the store has written', async () => {
     const changed = await mirror.change('a', shout, async () => mirror.set({ name: 'a', text: 'newer' }))
     expect([changed?.text, mirror.get('a')?.text]).toEqual(['NEWER', 'NEWER'])
+  })
+
+  test('may lay fields over it, and leaves the others', async () => {
+    const changed = await mirror.change('a', overlay({ text: 'over' }), async () => undefined)
+    expect(changed).toEqual({ name: 'a', text: 'over' })
   })
 
   test('gives nothing, and brings nothing back, where the value has gone meanwhile', async () => {

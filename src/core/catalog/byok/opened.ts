@@ -12,7 +12,10 @@ export interface OpenedKey {
   key: ByokKey
   /** False: it was sealed with another secret than this gateway has. */
   isReadable: boolean
-  /** How many credentials this process has known it to have had: with another one, its endpoints are judged anew. */
+  /**
+   * How many credentials this process has known it to have had: with another one, its endpoints are
+   * judged anew.
+   */
   credentials: number
   /** Its providers with its credential, by our slugs: empty where it cannot be used. */
   providers: Map<string, Provider>
@@ -25,11 +28,21 @@ export function opened(gateway: CatalogWorld, key: ByokKey, before?: OpenedKey):
   const endpoints = new WeakMap<Endpoint, Endpoint>()
   if (before?.key.sealed === key.sealed) return { ...before, key, endpoints }
   const text = textOf(gateway, key)
-  const providers = text === undefined ? new Map<string, Provider>() : providersOf(gateway, key.provider, text)
-  return { key, isReadable: text !== undefined, credentials: 1 + (before?.credentials ?? 0), providers, endpoints }
+  const providers =
+    text === undefined ? new Map<string, Provider>() : providersOf(gateway, key.provider, text)
+  return {
+    key,
+    isReadable: text !== undefined,
+    credentials: 1 + (before?.credentials ?? 0),
+    providers,
+    endpoints,
+  }
 }
 
-/** What was sealed; undefined where it does not open. Without a secret nothing does, and the gateway runs all the same. */
+/**
+ * What was sealed; undefined where it does not open. Without a secret nothing does, and the gateway
+ * runs all the same.
+ */
 export function textOf(gateway: CatalogWorld, { id, sealed }: ByokKey): string | undefined {
   try {
     return gateway.secrets.seal().open(sealed, id)
@@ -39,7 +52,9 @@ export function textOf(gateway: CatalogWorld, { id, sealed }: ByokKey): string |
 }
 
 function providersOf(gateway: CatalogWorld, provider: string, text: string): Map<string, Provider> {
-  const made = knownAs(gateway, provider).map(known => providerWith(known, gateway.config.providers[known.slug], text))
+  const made = knownAs(gateway, provider).map(known =>
+    providerWith(known, gateway.config.providers[known.slug], text),
+  )
   return new Map(made.filter(one => 'name' in one).map(one => [one.slug, one]))
 }
 
@@ -90,4 +105,5 @@ export class OpenedKeys extends Mirror<OpenedKey> {
 
 const NONE: OpenedKey[] = []
 
-const byTurn = ({ key: a }: OpenedKey, { key: b }: OpenedKey) => a.sort_order - b.sort_order || compareTexts(a.id, b.id)
+const byTurn = ({ key: a }: OpenedKey, { key: b }: OpenedKey) =>
+  a.sort_order - b.sort_order || compareTexts(a.id, b.id)

@@ -3,7 +3,9 @@ import { PageQuery } from '../../kernel/pages.ts'
 import { optional, Uuid } from '../../kernel/schema-builders.ts'
 
 const Texts = optional(Type.Array(Type.String({ minLength: 1 }), { maxItems: 100 }))
-const Hashes = optional(Type.Array(Type.String({ pattern: '^[a-f0-9]{64}$' }), { minItems: 1, maxItems: 100 }))
+const Hashes = optional(
+  Type.Array(Type.String({ pattern: '^[a-f0-9]{64}$' }), { minItems: 1, maxItems: 100 }),
+)
 const Plaintext = Type.String({
   minLength: 1,
   maxLength: 16_384,

@@ -1,6 +1,9 @@
 import type { AuditEntry } from '../../identity/audit.ts'
 
-/** A provider key that a caller brings along, as it is kept: sealed, and never shown again. Times in ISO 8601. */
+/**
+ * A provider key that a caller brings along, as it is kept: sealed, and never shown again. Times in
+ * ISO 8601.
+ */
 export interface ByokKey {
   id: string
   workspace_id: string

@@ -7,7 +7,10 @@ import type { ByokKey } from './store.ts'
 export const showByokKey = ({ sealed: _, ...shown }: ByokKey) => shown
 
 /** Makes the audit entry of a change of a provider key. */
-export const auditByokKey = defineAudit<ByokKey, CatalogWorld>('byok', { identify: byId, show: tellByokKey })
+export const auditByokKey = defineAudit<ByokKey, CatalogWorld>('byok', {
+  identify: byId,
+  show: tellByokKey,
+})
 
 // Of the key itself only what tells whether it is the same again; null where it does not open.
 function tellByokKey(key: ByokKey, gateway: CatalogWorld): object {

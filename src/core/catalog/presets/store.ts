@@ -4,7 +4,10 @@ import type { Json } from '../../kernel/json.ts'
 /** The ways in which a preset can stand. */
 export const STATUSES = ['active', 'disabled', 'archived'] as const
 
-/** A configuration by name: how a workspace wants its calls answered (wire reference A.5 and I). Times in ISO 8601. */
+/**
+ * A configuration by name: how a workspace wants its calls answered (wire reference A.5 and I).
+ * Times in ISO 8601.
+ */
 export interface Preset {
   id: string
   workspace_id: string
@@ -38,7 +41,10 @@ export interface DesignatedPreset extends Preset {
   designated_version: PresetVersion
 }
 
-/** Remembers presets. A slug is unique in its workspace, a version's number in its preset: 409 for a second one. */
+/**
+ * Remembers presets. A slug is unique in its workspace, a version's number in its preset: 409 for a
+ * second one.
+ */
 export interface PresetStore {
   all(): Promise<DesignatedPreset[]>
   /** A new preset with its first version, both or neither. */

@@ -2,7 +2,8 @@ import { byId, defineAudit } from '../../identity/audit/entry.ts'
 import type { DesignatedPreset, Preset } from './store.ts'
 
 /** Shows a preset as lists have it. */
-export const withoutVersion = ({ designated_version: _, ...preset }: DesignatedPreset): Preset => preset
+export const withoutVersion = ({ designated_version: _, ...preset }: DesignatedPreset): Preset =>
+  preset
 
 /** Makes the audit entry of a change of a preset. */
 export const auditPreset = defineAudit<Preset>('presets', { identify: byId })

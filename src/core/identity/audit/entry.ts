@@ -11,7 +11,13 @@ export interface Audited {
 }
 
 /** Identifies a record by its own id, and by its workspace where it has one. */
-export const byId = ({ id, workspace_id = null }: { id: string; workspace_id?: string | null }): Audited => ({ id, workspace_id })
+export const byId = ({
+  id,
+  workspace_id = null,
+}: {
+  id: string
+  workspace_id?: string | null
+}): Audited => ({ id, workspace_id })
 
 /** How a noun appears in the audit trail. */
 export interface AuditedNoun<Noun, World> {
@@ -26,7 +32,13 @@ export interface AuditedNoun<Noun, World> {
  * Makes the entry of a change: of a creation where `before` is null, of a deletion where `after`
  * is.
  */
-export type Audit<Noun, World> = (gateway: World, actor: Actor, before: Noun | null, after: Noun | null, verb?: string) => AuditEntry
+export type Audit<Noun, World> = (
+  gateway: World,
+  actor: Actor,
+  before: Noun | null,
+  after: Noun | null,
+  verb?: string,
+) => AuditEntry
 
 /**
  * Defines how the changes of a noun are told: `<noun>.create`, `<noun>.update`, `<noun>.delete`.
@@ -46,8 +58,9 @@ export function defineAudit<Noun extends object, World extends IdentityWorld = I
 }
 
 /**
- * The entry of a change, to be written in the same transaction as the change itself. `before` and `after` are the whole records; money in
- * them may be nano-dollars. A text under a name that only secrets have becomes its fingerprint, wherever it stands.
+ * The entry of a change, to be written in the same transaction as the change itself. `before` and
+ * `after` are the whole records; money in them may be nano-dollars. A text under a name that only
+ * secrets have becomes its fingerprint, wherever it stands.
  */
 export function auditEntry(
   { clock, ids, secrets: { fingerprint } }: Pick<IdentityWorld, 'clock' | 'ids' | 'secrets'>,
@@ -58,11 +71,27 @@ export function auditEntry(
   after: object | null,
 ): AuditEntry {
   const created_at = clock.now().toISOString()
-  const told = { before: withoutSecrets(before, fingerprint), after: withoutSecrets(after, fingerprint) }
-  return { id: ids.uuid(), created_at, actor: kind, user_id, key_hash, workspace_id, action, resource_id: id, ...told }
+  const told = {
+    before: withoutSecrets(before, fingerprint),
+    after: withoutSecrets(after, fingerprint),
+  }
+  return {
+    id: ids.uuid(),
+    created_at,
+    actor: kind,
+    user_id,
+    key_hash,
+    workspace_id,
+    action,
+    resource_id: id,
+    ...told,
+  }
 }
 
-/** What a record calls a secret: a preset's tool on a server of its own brings such along. What headers say may be one too. */
+/**
+ * What a record calls a secret: a preset's tool on a server of its own brings such along. What
+ * headers say may be one too.
+ */
 const SECRET =
   /^(authorization|api[_-]?key|((access|auth|refresh|session)_)?token|(client_)?secret|secret_access_key|private_key|password)$/i
 const SECRETS = 'headers'
@@ -75,5 +104,7 @@ function withoutSecrets(value: unknown, fingerprint: Fingerprint, within?: strin
     typeof member === 'string' && (within === SECRETS || SECRET.test(name))
       ? fingerprint(member)
       : withoutSecrets(member, fingerprint, name)
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, told(name, member)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, told(name, member)]),
+  )
 }

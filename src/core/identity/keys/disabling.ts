@@ -8,7 +8,11 @@ import { auditKey } from './view.ts'
  * Prepares the disabling of the keys that are meant. Those that are disabled already are left
  * alone.
  */
-export function disablingOf(gateway: IdentityWorld, actor: Actor, isMeant: (key: Key) => boolean): Disabling {
+export function disablingOf(
+  gateway: IdentityWorld,
+  actor: Actor,
+  isMeant: (key: Key) => boolean,
+): Disabling {
   const keys = gateway.memory.keys.where(key => !key.disabled && isMeant(key))
   const change = { disabled: true, updated_at: isoNow(gateway) }
   const entries = keys.map(key => auditKey(gateway, actor, key, { ...key, ...change }))

@@ -18,7 +18,9 @@ export const NewKey = Type.Object({
   name: Name,
   creator_user_id: optional(Type.String({ minLength: 1 })),
   expires_at: optional(Type.String({ format: 'utc-time' })),
-  external: Type.Optional(Type.Object({ user: Type.String(), api_key: Type.Optional(Type.String({ minLength: 32 })) })),
+  external: Type.Optional(
+    Type.Object({ user: Type.String(), api_key: Type.Optional(Type.String({ minLength: 32 })) }),
+  ),
   ...CHANGEABLE,
   workspace_id: Type.Optional(Uuid),
 })

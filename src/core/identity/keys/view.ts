@@ -6,7 +6,8 @@ import type { Key } from './store.ts'
 
 /** Shows a key as the wire has it, with what was spent with it. */
 export function showKey(gateway: IdentityWorld, key: Key) {
-  const spend = (period: Period | null, byok: boolean) => usdOf(gateway.ledger.spent(`key ${key.hash}`, period, byok))
+  const spend = (period: Period | null, byok: boolean) =>
+    usdOf(gateway.ledger.spent(`key ${key.hash}`, period, byok))
   return {
     hash: key.hash,
     name: key.name,
@@ -33,9 +34,14 @@ export function showKey(gateway: IdentityWorld, key: Key) {
   }
 }
 
-function limitRemaining({ ledger }: IdentityWorld, { hash, limit, limit_reset, include_byok_in_limit: byok }: Key): number | null {
+function limitRemaining(
+  { ledger }: IdentityWorld,
+  { hash, limit, limit_reset, include_byok_in_limit: byok }: Key,
+): number | null {
   if (limit === null) return null
-  const spent = ledger.spent(`key ${hash}`, limit_reset, false) + (byok ? ledger.spent(`key ${hash}`, limit_reset, true) : 0n)
+  const spent =
+    ledger.spent(`key ${hash}`, limit_reset, false) +
+    (byok ? ledger.spent(`key ${hash}`, limit_reset, true) : 0n)
   const left = limit - spent - ledger.held(`key ${hash}`, byok)
   return usdOf(left > 0n ? left : 0n)
 }
@@ -46,7 +52,11 @@ export const auditKey = defineAudit<Key>('keys', {
   show: tellKey,
 })
 
-// What a partner's key hashes to is nobody else's business; whether it is the same again may be asked.
+// What a partner's key hashes to is nobody else's business; whether it is the same again may be
+// asked.
 function tellKey({ external_api_key_hash, ...key }: Key, { secrets }: IdentityWorld): object {
-  return { ...key, external_api_key: external_api_key_hash && secrets.fingerprint(external_api_key_hash) }
+  return {
+    ...key,
+    external_api_key: external_api_key_hash && secrets.fingerprint(external_api_key_hash),
+  }
 }

@@ -11,12 +11,19 @@ const FIELDS = {
   role: Type.Optional(oneOf('org:admin', 'org:member')),
 }
 
-/** What a member is made of. The public API makes none: the terminal does, and the identity provider. */
+/**
+ * What a member is made of. The public API makes none: the terminal does, and the identity
+ * provider.
+ */
 export const NewMember = Type.Object({ email: Email, ...FIELDS })
 export type NewMember = Static<typeof NewMember>
 
 /** What may be changed of a member. Who left comes back as `active`; his keys stay disabled. */
-export const MemberChange = Type.Object({ email: Type.Optional(Email), ...FIELDS, active: Type.Optional(Type.Literal(true)) })
+export const MemberChange = Type.Object({
+  email: Type.Optional(Email),
+  ...FIELDS,
+  active: Type.Optional(Type.Literal(true)),
+})
 export type MemberChange = Static<typeof MemberChange>
 
 /** The query of `GET /organization/members` and of `GET /workspaces/{id}/members`. */
@@ -24,5 +31,7 @@ export const MemberQuery = PageQuery
 export type MemberQuery = Static<typeof MemberQuery>
 
 /** The body of `POST /workspaces/{id}/members/add` and `…/remove`. */
-export const MemberIds = Type.Object({ user_ids: Type.Array(Type.String(), { minItems: 1, maxItems: 100 }) })
+export const MemberIds = Type.Object({
+  user_ids: Type.Array(Type.String(), { minItems: 1, maxItems: 100 }),
+})
 export type MemberIds = Static<typeof MemberIds>

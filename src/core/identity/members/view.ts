@@ -2,10 +2,22 @@ import { byId, defineAudit } from '../audit/entry.ts'
 import type { Member, WorkspaceMember } from './store.ts'
 
 /** Shows a member as `GET /organization/members` has them. */
-export const showMember = ({ id, email, first_name, last_name, role }: Member) => ({ id, email, first_name, last_name, role })
+export const showMember = ({ id, email, first_name, last_name, role }: Member) => ({
+  id,
+  email,
+  first_name,
+  last_name,
+  role,
+})
 
 /** Shows a membership as `GET /workspaces/{id}/members` has it. */
-export const showWorkspaceMember = ({ id, workspace_id, user_id, role, created_at }: WorkspaceMember) => ({
+export const showWorkspaceMember = ({
+  id,
+  workspace_id,
+  user_id,
+  role,
+  created_at,
+}: WorkspaceMember) => ({
   id,
   workspace_id,
   user_id,

@@ -10,11 +10,23 @@ const Slug = Type.String({
   pattern: '^[a-z0-9]+(?:-[a-z0-9]+)*$',
 })
 const SERVER_TOOLS = [
-  ...['advisor', 'apply_patch', 'bash', 'datetime', 'fusion', 'image_generation', 'experimental__search_models'],
+  ...[
+    'advisor',
+    'apply_patch',
+    'bash',
+    'datetime',
+    'fusion',
+    'image_generation',
+    'experimental__search_models',
+  ],
   ...['shell', 'subagent', 'tool_search', 'web_fetch', 'web_search'],
 ]
 // A name that carries the service's name may be said in both forms.
-const ServerTool = Type.Union(['openrouter', 'gateway'].flatMap(service => SERVER_TOOLS.map(tool => Type.Literal(`${service}:${tool}`))))
+const ServerTool = Type.Union(
+  ['openrouter', 'gateway'].flatMap(service =>
+    SERVER_TOOLS.map(tool => Type.Literal(`${service}:${tool}`)),
+  ),
+)
 
 /** What may be said of a workspace besides its names. */
 const CHANGEABLE = {
@@ -35,7 +47,11 @@ export const NewWorkspace = Type.Object({ ...CHANGEABLE, name: Name, slug: Slug 
 export type NewWorkspace = Static<typeof NewWorkspace>
 
 /** The body of `PATCH /workspaces/{id}`. */
-export const WorkspaceChange = Type.Object({ ...CHANGEABLE, name: Type.Optional(Name), slug: Type.Optional(Slug) })
+export const WorkspaceChange = Type.Object({
+  ...CHANGEABLE,
+  name: Type.Optional(Name),
+  slug: Type.Optional(Slug),
+})
 export type WorkspaceChange = Static<typeof WorkspaceChange>
 
 /** The query of `GET /workspaces`. */

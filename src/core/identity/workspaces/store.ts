@@ -33,11 +33,15 @@ export interface WorkspaceStore {
   first(workspace: Workspace): Promise<void>
   /** A new one. Throws 400 where another has its slug. */
   insert(workspace: Workspace, entry: AuditEntry): Promise<void>
-  /** Changes these fields of a workspace and no others. Throws 400 where another has its slug, and 404 where it is gone. */
+  /**
+   * Changes these fields of a workspace and no others. Throws 400 where another has its slug, and
+   * 404 where it is gone.
+   */
   update(id: string, change: Partial<Workspace>, entry: AuditEntry): Promise<void>
   /**
-   * Deletes a workspace with all that is in it, and disables these keys. What points to it stays. Throws 404 where it is gone, 400 where
-   * another key is active in it, and 409 where one of its unscoped keys came or went at the same moment.
+   * Deletes a workspace with all that is in it, and disables these keys. What points to it stays.
+   * Throws 404 where it is gone, 400 where another key is active in it, and 409 where one of its
+   * unscoped keys came or went at the same moment.
    */
   remove(workspace: Workspace, keys: Disabling, entry: AuditEntry): Promise<void>
 }

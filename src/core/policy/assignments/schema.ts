@@ -2,7 +2,10 @@ import { type Static, Type } from '@sinclair/typebox'
 
 /** At once, in one transaction. */
 const MOST = 1_000
-const Names = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: MOST })
+const Names = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+  minItems: 1,
+  maxItems: MOST,
+})
 
 /** The body of `POST /guardrails/{id}/assignments/keys` and of `…/keys/remove`. */
 export const KeyNames = Type.Object({ key_hashes: Names })

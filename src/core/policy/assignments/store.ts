@@ -14,7 +14,10 @@ export interface Assignment {
 /** Remembers who has which guardrail: at most one each. */
 export interface AssignmentStore {
   all(): Promise<Assignment[]>
-  /** Gives these, each in the place of the one that its assignee had. Throws 409 when a key or a guardrail has gone. */
+  /**
+   * Gives these, each in the place of the one that its assignee had. Throws 409 when a key or a
+   * guardrail has gone.
+   */
   assign(assignments: Assignment[], entry: AuditEntry): Promise<void>
   unassign(assignments: Assignment[], entry: AuditEntry): Promise<void>
 }

@@ -7,12 +7,18 @@ import type { PolicyWorld } from '../world.ts'
 import type { Assignment } from './store.ts'
 
 /** Shows an assignment of a key's. */
-export function showKeyAssignment({ kind: _, assignee: key_hash, ...shown }: Assignment, { name, label }: Key) {
+export function showKeyAssignment(
+  { kind: _, assignee: key_hash, ...shown }: Assignment,
+  { name, label }: Key,
+) {
   return { ...shown, key_hash, key_name: name, key_label: label }
 }
 
 /** Shows an assignment of a member's. */
-export function showMemberAssignment({ kind: _, assignee: user_id, ...shown }: Assignment, organization_id: string) {
+export function showMemberAssignment(
+  { kind: _, assignee: user_id, ...shown }: Assignment,
+  organization_id: string,
+) {
   return { ...shown, user_id, organization_id }
 }
 
@@ -36,5 +42,12 @@ export function auditAssignment(
   const action = after === null ? 'guardrails.unassign' : 'guardrails.assign'
   const now = before.map(([assignee]) => [assignee, after])
   const audited = { id, workspace_id: kind === 'member' ? null : workspace_id }
-  return auditEntry(gateway, actor, action, audited, Object.fromEntries(before), Object.fromEntries(now))
+  return auditEntry(
+    gateway,
+    actor,
+    action,
+    audited,
+    Object.fromEntries(before),
+    Object.fromEntries(now),
+  )
 }

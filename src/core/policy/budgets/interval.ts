@@ -13,4 +13,5 @@ export function parseInterval(text: string): Interval {
 }
 
 /** Returns the period after which an interval begins anew; null where it never does. */
-export const periodOf = (interval: Interval): Period | null => (interval === 'lifetime' ? null : interval)
+export const periodOf = (interval: Interval): Period | null =>
+  interval === 'lifetime' ? null : interval

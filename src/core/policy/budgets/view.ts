@@ -4,7 +4,14 @@ import { periodOf } from './interval.ts'
 import type { Budget } from './store.ts'
 
 /** Shows a budget as the wire has it. */
-export const showBudget = ({ id, workspace_id, interval, limit_usd, created_at, updated_at }: Budget) => ({
+export const showBudget = ({
+  id,
+  workspace_id,
+  interval,
+  limit_usd,
+  created_at,
+  updated_at,
+}: Budget) => ({
   id,
   workspace_id,
   limit_usd: usdOf(limit_usd),
@@ -17,4 +24,6 @@ export const showBudget = ({ id, workspace_id, interval, limit_usd, created_at, 
  * Makes the audit entry of a change of a budget, perhaps with a change of what all of the workspace
  * count.
  */
-export const auditBudget = defineAudit<Budget & { include_byok_in_budgets?: boolean }>('budgets', { identify: byId })
+export const auditBudget = defineAudit<Budget & { include_byok_in_budgets?: boolean }>('budgets', {
+  identify: byId,
+})

@@ -10,7 +10,10 @@ import { FIELDS, type GuardrailChange } from './schema.ts'
 import type { Guardrail } from './store.ts'
 
 /** What a guardrail says, without what it is. */
-export type Fields = Omit<Guardrail, 'id' | 'workspace_id' | 'name' | 'revision' | 'created_at' | 'updated_at'>
+export type Fields = Omit<
+  Guardrail,
+  'id' | 'workspace_id' | 'name' | 'revision' | 'created_at' | 'updated_at'
+>
 
 /** A guardrail that says nothing. */
 export const NOTHING: Fields = {
@@ -46,14 +49,26 @@ const ZDR_GROUPS = [
 ] as const satisfies (keyof Fields)[]
 
 /**
- * The fields that a body gives, as they are kept. Models go by their slug, whichever of their names was said; the deprecated `enforce_zdr`
- * is copied into each group that is not given. Throws 400 for a model or a provider that nobody is called, since a misspelt one would
- * ignore nothing, and for a pattern that cannot be scanned with.
+ * The fields that a body gives, as they are kept. Models go by their slug, whichever of their names
+ * was said; the deprecated `enforce_zdr` is copied into each group that is not given. Throws 400
+ * for a model or a provider that nobody is called, since a misspelt one would ignore nothing, and
+ * for a pattern that cannot be scanned with.
  */
-export async function fieldsOf(gateway: PolicyWorld, given: GuardrailChange): Promise<Partial<Fields>> {
-  const { allowed_models, ignored_models, allowed_providers, ignored_providers, content_filter_builtins, content_filters, limit_usd } =
-    given
-  for (const [i, { pattern }] of content_filters?.entries() ?? []) await checkPattern(pattern, `content_filters.${i}.pattern`)
+export async function fieldsOf(
+  gateway: PolicyWorld,
+  given: GuardrailChange,
+): Promise<Partial<Fields>> {
+  const {
+    allowed_models,
+    ignored_models,
+    allowed_providers,
+    ignored_providers,
+    content_filter_builtins,
+    content_filters,
+    limit_usd,
+  } = given
+  for (const [i, { pattern }] of content_filters?.entries() ?? [])
+    await checkPattern(pattern, `content_filters.${i}.pattern`)
   const fields = {
     ...plainFieldsOf(given),
     ...copiedZdr(given),
@@ -63,9 +78,11 @@ export async function fieldsOf(gateway: PolicyWorld, given: GuardrailChange): Pr
     ignored_providers: providersOf(gateway, 'ignored_providers', ignored_providers),
     // Field by field: an entry may hold more than is kept, and its label is the system's.
     content_filter_builtins:
-      content_filter_builtins?.map(({ label: _, ...one }) => builtinOf(one)) ?? (content_filter_builtins as null | undefined),
+      content_filter_builtins?.map(({ label: _, ...one }) => builtinOf(one)) ??
+      (content_filter_builtins as null | undefined),
     content_filters:
-      content_filters?.map(({ pattern, action, label = null }) => ({ pattern, action, label })) ?? (content_filters as null | undefined),
+      content_filters?.map(({ pattern, action, label = null }) => ({ pattern, action, label })) ??
+      (content_filters as null | undefined),
     limit_usd: limit_usd == null ? limit_usd : nanosOf(limit_usd),
   }
   return defined(fields)
@@ -73,13 +90,17 @@ export async function fieldsOf(gateway: PolicyWorld, given: GuardrailChange): Pr
 
 function plainFieldsOf(given: GuardrailChange): Partial<Fields> {
   const distinct = (value: unknown) => (Array.isArray(value) ? [...new Set(value)] : value)
-  return Object.fromEntries(Object.entries(pickGiven(given, FIELDS)).map(([name, value]) => [name, distinct(value)]))
+  return Object.fromEntries(
+    Object.entries(pickGiven(given, FIELDS)).map(([name, value]) => [name, distinct(value)]),
+  )
 }
 
 function copiedZdr({ enforce_zdr, ...given }: GuardrailChange): Partial<Fields> {
   return enforce_zdr === undefined
     ? {}
-    : Object.fromEntries(ZDR_GROUPS.filter(one => given[one] === undefined).map(one => [one, enforce_zdr]))
+    : Object.fromEntries(
+        ZDR_GROUPS.filter(one => given[one] === undefined).map(one => [one, enforce_zdr]),
+      )
 }
 
 type Builtin = NonNullable<GuardrailChange['content_filter_builtins']>[number]
@@ -90,17 +111,33 @@ const builtinOf = ({ slug, action, scan_scope }: Omit<Builtin, 'label'>) => ({
   ...(scan_scope === undefined ? {} : { scan_scope }),
 })
 
-function modelsOf(gateway: PolicyWorld, field: string, said: string[] | null | undefined): string[] | null | undefined {
-  const slugs = said?.map((name, i) => modelCalled(gateway, name)?.id ?? unknown(field, i, name, 'a model of this gateway'))
+function modelsOf(
+  gateway: PolicyWorld,
+  field: string,
+  said: string[] | null | undefined,
+): string[] | null | undefined {
+  const slugs = said?.map(
+    (name, i) =>
+      modelCalled(gateway, name)?.id ?? unknown(field, i, name, 'a model of this gateway'),
+  )
   return slugs ? [...new Set(slugs)] : (said as null | undefined)
 }
 
-function providersOf({ catalog }: PolicyWorld, field: string, said: string[] | null | undefined): string[] | null | undefined {
-  const isKnown = (name: string) => PUBLIC_PROVIDERS.includes(name) || slugsOfCalled(catalog.providers.values(), name).length > 0
-  for (const [i, name] of said?.entries() ?? []) if (!isKnown(name)) unknown(field, i, name, 'a provider that is known')
+function providersOf(
+  { catalog }: PolicyWorld,
+  field: string,
+  said: string[] | null | undefined,
+): string[] | null | undefined {
+  const isKnown = (name: string) =>
+    PUBLIC_PROVIDERS.includes(name) || slugsOfCalled(catalog.providers.values(), name).length > 0
+  for (const [i, name] of said?.entries() ?? [])
+    if (!isKnown(name)) unknown(field, i, name, 'a provider that is known')
   return said && [...new Set(said)]
 }
 
 function unknown(field: string, i: number, name: string, expected: string): never {
-  throw invalid(`${field}.${i}: expected ${expected}, found ${JSON.stringify(name)}`, `${field}.${i}`)
+  throw invalid(
+    `${field}.${i}: expected ${expected}, found ${JSON.stringify(name)}`,
+    `${field}.${i}`,
+  )
 }

@@ -9,7 +9,9 @@ import { MOST_PATTERNS } from '../filters.ts'
 
 /** More than anybody lists by hand, and little enough to be looked through. */
 const LONGEST = 1_000
-const List = optional(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: LONGEST }))
+const List = optional(
+  Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: LONGEST }),
+)
 const Flag = optional(Type.Boolean())
 const Action = oneOf('redact', 'block', 'flag')
 const Label = Type.String({ maxLength: 100 })
@@ -21,7 +23,11 @@ const Builtin = Type.Object({
   scan_scope: Type.Optional(oneOf('user_only', 'all_messages')),
 })
 
-const Pattern = Type.Object({ pattern: Type.String({ minLength: 1 }), action: Action, label: optional(Label) })
+const Pattern = Type.Object({
+  pattern: Type.String({ minLength: 1 }),
+  action: Action,
+  label: optional(Label),
+})
 
 /** What a guardrail may be given, besides its name and its workspace (wire reference H.1). */
 export const FIELDS = {
@@ -51,7 +57,11 @@ export const FIELDS = {
 const Name = Type.String({ minLength: 1, maxLength: 200 })
 
 /** The body of E5, `POST /guardrails`. */
-export const NewGuardrail = Type.Object({ ...FIELDS, name: Name, workspace_id: Type.Optional(Uuid) })
+export const NewGuardrail = Type.Object({
+  ...FIELDS,
+  name: Name,
+  workspace_id: Type.Optional(Uuid),
+})
 export type NewGuardrail = Static<typeof NewGuardrail>
 
 /** The body of `PATCH /guardrails/{id}`. */
@@ -63,5 +73,8 @@ export const GuardrailPage = PageQuery
 export type GuardrailPage = Static<typeof GuardrailPage>
 
 /** The query of `GET /guardrails`. */
-export const GuardrailQuery = Type.Object({ ...PageQuery.properties, workspace_id: Type.Optional(Uuid) })
+export const GuardrailQuery = Type.Object({
+  ...PageQuery.properties,
+  workspace_id: Type.Optional(Uuid),
+})
 export type GuardrailQuery = Static<typeof GuardrailQuery>

@@ -6,7 +6,10 @@ import type { LABELS } from '../filters/labels.data.ts'
 /** What happens to what a content filter finds. */
 export type FilterAction = 'redact' | 'block' | 'flag'
 
-/** Rules for calls, which hold for whom they are assigned to (specification, Guardrail record). Null says nothing. Times in ISO 8601. */
+/**
+ * Rules for calls, which hold for whom they are assigned to (specification, Guardrail record). Null
+ * says nothing. Times in ISO 8601.
+ */
 export interface Guardrail {
   id: string
   workspace_id: string
@@ -19,7 +22,13 @@ export interface Guardrail {
   /** Providers as they were called. */
   allowed_providers: string[] | null
   ignored_providers: string[] | null
-  content_filter_builtins: { slug: keyof typeof LABELS; action: FilterAction; scan_scope?: 'user_only' | 'all_messages' }[] | null
+  content_filter_builtins:
+    | {
+        slug: keyof typeof LABELS
+        action: FilterAction
+        scan_scope?: 'user_only' | 'all_messages'
+      }[]
+    | null
   content_filters: { pattern: string; action: FilterAction; label: string | null }[] | null
   /** Whether they scan what models say as well. */
   filterOutput: boolean

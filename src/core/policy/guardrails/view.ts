@@ -4,10 +4,17 @@ import { LABELS } from '../filters/labels.data.ts'
 import type { Guardrail } from './store.ts'
 
 /** Shows a guardrail as the wire has it. */
-export function showGuardrail({ revision: _, filterOutput, limit_usd, content_filter_builtins: builtins, ...shown }: Guardrail) {
+export function showGuardrail({
+  revision: _,
+  filterOutput,
+  limit_usd,
+  content_filter_builtins: builtins,
+  ...shown
+}: Guardrail) {
   return {
     ...shown,
-    content_filter_builtins: builtins?.map(builtin => ({ ...builtin, label: LABELS[builtin.slug] })) ?? null,
+    content_filter_builtins:
+      builtins?.map(builtin => ({ ...builtin, label: LABELS[builtin.slug] })) ?? null,
     limit_usd: limit_usd === null ? null : usdOf(limit_usd),
     // Ours, and told only where it says something.
     ...(filterOutput ? { filterOutput } : {}),
@@ -15,4 +22,7 @@ export function showGuardrail({ revision: _, filterOutput, limit_usd, content_fi
 }
 
 /** Makes the audit entry of a change of a guardrail. */
-export const auditGuardrail = defineAudit<Guardrail>('guardrails', { identify: byId, show: showGuardrail })
+export const auditGuardrail = defineAudit<Guardrail>('guardrails', {
+  identify: byId,
+  show: showGuardrail,
+})

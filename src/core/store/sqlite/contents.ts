@@ -47,7 +47,10 @@ export const openStores = (db: Database, kysely: Kysely<Tables>, write: Write) =
   outbox: outboxStore(kysely, write),
 })
 
-/** Every migration, in order. A released one is never changed; the version is how many have been applied. */
+/**
+ * Every migration, in order. A released one is never changed; the version is how many have been
+ * applied.
+ */
 export const MIGRATIONS: string[] = [
   first, //
   presets,

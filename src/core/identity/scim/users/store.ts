@@ -25,7 +25,10 @@ export interface GroupOfUser {
   display_name: string
 }
 
-/** What becomes of a member with his user: how he was, how he is, the keys that go out with him, and what is told of it. */
+/**
+ * What becomes of a member with his user: how he was, how he is, the keys that go out with him, and
+ * what is told of it.
+ */
 export interface MemberChange {
   before: Member | null
   after: Member
@@ -33,7 +36,10 @@ export interface MemberChange {
   entries: AuditEntry[]
 }
 
-/** What becomes of a user, null when he goes, and of the member that he is. Where nothing is told, nothing changes. */
+/**
+ * What becomes of a user, null when he goes, and of the member that he is. Where nothing is told,
+ * nothing changes.
+ */
 export interface UserChange<User extends ScimUser | null = ScimUser | null> {
   user: User
   member: MemberChange
@@ -46,8 +52,8 @@ export interface Namesake {
 }
 
 /**
- * Remembers users. A change is one transaction with everything that follows from it. Those who decide are asked within it: they throw
- * to leave all as it was, and may be asked twice.
+ * Remembers users. A change is one transaction with everything that follows from it. Those who
+ * decide are asked within it: they throw to leave all as it was, and may be asked twice.
  */
 export interface ScimUserStore {
   byId(id: string): Promise<ScimUser | undefined>
@@ -56,7 +62,17 @@ export interface ScimUserStore {
   /** The groups of these users. */
   groupsOf(ids: string[]): Promise<GroupOfUser[]>
   /** A new one. Throws 409 `uniqueness` where another has his name or his address. */
-  insert(address: string, decide: (namesakes: Namesake[]) => UserChange<ScimUser>): Promise<UserChange<ScimUser>>
-  /** Changes one, or takes him out of everything that groups have given him. Throws 404, and 409 as above. */
-  change<Change extends UserChange>(id: string, decide: (user: ScimUser, member: Member) => Change, move: Mover): Promise<Change>
+  insert(
+    address: string,
+    decide: (namesakes: Namesake[]) => UserChange<ScimUser>,
+  ): Promise<UserChange<ScimUser>>
+  /**
+   * Changes one, or takes him out of everything that groups have given him. Throws 404, and 409 as
+   * above.
+   */
+  change<Change extends UserChange>(
+    id: string,
+    decide: (user: ScimUser, member: Member) => Change,
+    move: Mover,
+  ): Promise<Change>
 }
