@@ -214,7 +214,13 @@ describe('a call of two steps', () => {
     await ask('chat')
     const step = ['step.planned', 'attempt.started']
     expect(told).toEqual(['call.opened', ...step, 'first.token', ...step, 'generation.finished', 'call.closed'])
+    // Of a dry run nobody hears, and who has stopped listening hears of nothing.
+    const management = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
+    key = { hash: management.data.hash, secret: management.key }
+    expect((await ask('chat', { debug: { dry_run: true } })).status).toBe(200)
+    expect(told).toHaveLength(8)
     for (const off of offs) off()
+    key = await limitedKey(1)
     await ask('chat')
     expect(told).toHaveLength(8)
   })

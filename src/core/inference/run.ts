@@ -164,6 +164,10 @@ export class Step<K extends Kind = Kind> {
     this.number = run.steps.push(this)
   }
 
+  get isDry(): boolean {
+    return this.run.isDry
+  }
+
   /** Whether any limit applies to it. */
   get isBounded(): boolean {
     return this.run.policy.bounds.length > 0

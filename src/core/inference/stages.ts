@@ -47,12 +47,16 @@ export const STAGES: Stages = {
   ],
 }
 
-/** Goes through stages, one after the other. Throws what the first of them throws. */
-export async function walk<Subject>(world: InferenceWorld, stages: Stage<Subject>[], subject: Subject): Promise<void> {
+/** Goes through stages, one after the other. Throws what the first of them throws. Of a dry run nobody is told. */
+export async function walk<Subject extends { isDry: boolean }>(
+  world: InferenceWorld,
+  stages: Stage<Subject>[],
+  subject: Subject,
+): Promise<void> {
   for (const { run, tells } of stages) {
     const done = run(world, subject)
     if (done) await done
-    if (tells) world.events.publish(tells, subject as never)
+    if (tells && !subject.isDry) world.events.publish(tells, subject as never)
   }
 }
 
