@@ -33,7 +33,7 @@ interface InputCall<Arguments extends unknown[], Answer> {
   run: CoreCall<[...Arguments, never], Answer>
 }
 
-/** Calls a core function with what the options fill. Throws 400 for what does not fit the schema. */
+/** Calls a core function with what the options fill. Throws 400 unless it fits the schema. */
 export const take = <Arguments extends unknown[], Schema extends TSchema, Answer>(
   schema: Schema,
   run: CoreCall<[...Arguments, Static<Schema>], Answer>,

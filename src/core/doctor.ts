@@ -1,8 +1,8 @@
 import { unreadableKeys } from './catalog/byok.ts'
 import { deadCalls } from './inference/recover.ts'
 import type { InferenceWorld } from './inference/world.ts'
+import { dayOf } from './kernel/clock.ts'
 import { usdOf } from './kernel/money.ts'
-import { dayOf } from './kernel/periods.ts'
 import { chained, type LedgerHead, type LedgerRow } from './ledger/chain.ts'
 import type { DaySpend, HeldCall, LedgerBooks } from './ledger/ledger.ts'
 

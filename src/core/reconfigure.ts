@@ -4,7 +4,7 @@ import { applicable, changedSettings } from './config/changes.ts'
 import type { Config } from './config.ts'
 import type { GatewayError } from './errors.ts'
 import type { InferenceWorld } from './inference/world.ts'
-import { midnight } from './kernel/periods.ts'
+import { midnight } from './kernel/clock.ts'
 import { countsFreeDays } from './policy/rate-limits.ts'
 import { protocolNames } from './protocols/registry.ts'
 

@@ -34,7 +34,7 @@ describe('a traced call', () => {
   test('of the keys is not planned', async () => {
     const { stdout } = await trace('--keys', '--json')
     const { whole, planning }: Report = JSON.parse(stdout)
-    expect(filesOf(whole)).toContain('src/server/routes/keys.ts')
+    expect(filesOf(whole)).toContain('src/server/resource.ts')
     expect(planning).toEqual({ files: 0, changes: 0, wings: {} })
   })
 

@@ -1,4 +1,4 @@
-import { dayOf } from '../../src/core/kernel/periods.ts'
+import { dayOf } from '../../src/core/kernel/clock.ts'
 import type { Amounts, Bound, Charge, DaySpend, Ledger, LedgerStore, Need, Payer } from '../../src/core/ledger/ledger.ts'
 import type { TestClock } from './gateway.ts'
 

@@ -1,6 +1,6 @@
 import type { Gateway } from '../../src/core/gateway.ts'
 import type { Actor } from '../../src/core/identity/actor.ts'
-import type { Begun } from '../../src/core/inference/attempt/try.ts'
+import type { Begun } from '../../src/core/inference/attempt.ts'
 import { openAnswer, startRun } from '../../src/core/inference/infer.ts'
 import type { Plan } from '../../src/core/inference/plan.ts'
 import { journalStep, reserveStep } from '../../src/core/inference/reserve.ts'

@@ -25,6 +25,7 @@ const verb = defineVerbs(async () => ({
   ...(await import('../../core/catalog/byok/schema.ts')),
 }))
 
+/** Offers the places where a key may be read from, and reads it from stdin where that is meant. */
 const makeKeyFields = (isFromStdin: (source: KeySource) => boolean): Fields => ({
   options: [
     new Option(

@@ -73,7 +73,7 @@ const DELETION = [
   ),
 ]
 
-/** `gateway workspaces`: places for keys and rules, by the same functions and rules as over HTTP. */
+/** `gateway workspaces`: places for keys and rules, by the functions and rules of the API. */
 export const workspacesCommand = () =>
   defineNoun('workspaces', 'workspaces: places for keys and rules', [
     verb('create', 'create a workspace', NEW, of => take(of.NewWorkspace, of.createWorkspace)),

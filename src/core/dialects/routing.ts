@@ -77,7 +77,7 @@ export function callBase(gateway: DialectWorld, actor: Actor, body: Routing, con
     trace: body.trace ?? null,
     preset_id: null,
     echoUpstreamBody: false,
-    ...readPlugins(gateway, body.plugins),
+    ...(body.plugins ? readPlugins(gateway, body.plugins) : {}),
     origin,
     ...(name === undefined ? {} : { routingMetadata: { name, requested: models[0] ?? '' } }),
   }

@@ -1,15 +1,16 @@
+import type { OpenedKey } from '../catalog/byok/opened.ts'
 import { byokKeysFor } from '../catalog/byok.ts'
-import type { Endpoint } from '../catalog/models.ts'
+import type { Endpoint, Model } from '../catalog/models.ts'
+import { publicSlugOf } from '../catalog/providers/called.ts'
 import type { RoutingPreferences, SortKey } from '../language/routing.ts'
 import type { Kind, Work } from '../language/work.ts'
 import type { Rule } from '../policy/rules.ts'
-import { turnsOf } from './byok.ts'
 import { kinds } from './kinds.ts'
 import type { Held } from './plan/choices.ts'
 import { asNamed, by, deferred, drawn, NOBODY, sorted, worse } from './plan/order.ts'
 import { type Dropped, nobodyLeft } from './plan/refusal.ts'
 import { type Wanted, type WantedModel, wantedBy } from './plan/wanted.ts'
-import { forbidding } from './plan/wishes.ts'
+import { BYOK_ONLY, forbidding } from './plan/wishes.ts'
 import type { Step } from './run.ts'
 import { sessionOf } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
@@ -154,3 +155,45 @@ export const sortFor = ({ sort, usualSort }: RoutingPreferences, group: Pick<Gro
 /** Without fallbacks the first that the caller left to us is the only one. */
 const picked = (gateway: InferenceWorld, endpoints: Endpoint[], routing: RoutingPreferences) =>
   routing.allow_fallbacks === false && !routing.order ? deferred(gateway, endpoints, routing).slice(0, 1) : endpoints
+
+/**
+ * A model's endpoints in their turns: with the callers' own keys first, then with the gateway's credential, and last with those keys
+ * that are fallbacks (wire reference K.1). Where a key wants no other credential beside it, the gateway's is dropped.
+ */
+export function turnsOf({ catalog }: InferenceWorld, model: Model, own: OpenedKey[], dropped: Dropped[]): Endpoint[][] {
+  if (own.length === 0) return [model.endpoints]
+  // A list may have the model's other names.
+  const isIt = (slug: string) => slug === model.id || catalog.models.get(slug)?.id === model.id
+  const fitting = own.filter(({ key }) => key.allowed_models?.some(isIt) ?? true)
+  const shared = model.endpoints.filter(endpoint => {
+    const isWithheld = withholds(own, fitting, publicSlugOf(endpoint.provider.slug))
+    if (isWithheld) dropped.push({ endpoint, by: BYOK_ONLY })
+    return !isWithheld
+  })
+  return [withKeys(model, fitting, false), shared, withKeys(model, fitting, true)]
+}
+
+const withholds = (own: OpenedKey[], fitting: OpenedKey[], provider: string) =>
+  own.some(({ key }) => key.is_byok_only && key.provider === provider) ||
+  fitting.some(({ key }) => key.is_required && key.provider === provider)
+
+const withKeys = ({ endpoints }: Model, fitting: OpenedKey[], isFallback: boolean): Endpoint[] =>
+  endpoints.flatMap(endpoint => fitting.filter(({ key }) => key.is_fallback === isFallback).flatMap(one => withKey(endpoint, one) ?? []))
+
+// Made once for a key, not for each call.
+function withKey(endpoint: Endpoint, { key, credentials, providers, endpoints }: OpenedKey): Endpoint | undefined {
+  const provider = providers.get(endpoint.provider.slug)
+  if (!provider) return undefined
+  const known = endpoints.get(endpoint)
+  if (known) return known
+  const id = `${endpoint.id} ${key.id} ${credentials}`
+  const made: Endpoint = { ...endpoint, id, provider, data_policy: policyOf(endpoint, key.declared_zdr), is_byok: true }
+  endpoints.set(endpoint, made)
+  return made
+}
+
+function policyOf({ data_policy }: Endpoint, declared_zdr: boolean | null): Endpoint['data_policy'] {
+  if (declared_zdr === null) return data_policy
+  if (declared_zdr) return { ...data_policy, retention_days: 0 }
+  return data_policy.retention_days === 0 ? { ...data_policy, retention_days: null } : data_policy
+}

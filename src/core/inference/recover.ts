@@ -1,4 +1,4 @@
-import { dayOf } from '../kernel/periods.ts'
+import { dayOf } from '../kernel/clock.ts'
 import type { HeldCall, StepCharge } from '../ledger/ledger.ts'
 import type { Generation } from '../telemetry/generations.ts'
 import type { InferenceWorld } from './world.ts'

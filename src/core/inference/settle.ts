@@ -1,6 +1,6 @@
 import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
-import { dayOf } from '../kernel/periods.ts'
+import { dayOf } from '../kernel/clock.ts'
 import {
   countsNothing,
   countsOutput,
@@ -17,7 +17,7 @@ import { costOf } from '../ledger/cost.ts'
 import type { StepCharge } from '../ledger/ledger.ts'
 import type { Generation, ProviderResponse } from '../telemetry/generations.ts'
 import { familyOf } from '../tokenizers/families.ts'
-import type { Begun } from './attempt/try.ts'
+import type { Begun } from './attempt.ts'
 import { isFault } from './health.ts'
 import { kinds, type Meter } from './kinds.ts'
 import { memoryOf } from './plan/chosen.ts'

@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../kernel/clock.ts'
+import { dayOf, firstDayOf, PERIODS, type Period } from '../kernel/clock.ts'
 import { larger } from '../kernel/money.ts'
-import { dayOf, firstDayOf, PERIODS, type Period } from '../kernel/periods.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
 
 /** Whose spending is counted together: one key, all keys that a member made, all keys of a workspace, or everything. */

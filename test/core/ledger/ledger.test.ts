@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { dayOf, type Period } from '../../../src/core/kernel/periods.ts'
+import { dayOf, type Period } from '../../../src/core/kernel/clock.ts'
 import { type Account, type Amounts, type Bound, type DaySpend, type Ledger, openLedger } from '../../../src/core/ledger/ledger.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { boundOf, chargeOn, exactly, own, payer, remembering, spend } from '../../support/ledger.ts'

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
-import { dayOf, firstDayOf, type Period } from '../../../src/core/kernel/periods.ts'
+import { dayOf, firstDayOf, type Period } from '../../../src/core/kernel/clock.ts'
 import {
   type Account,
   type Bound,

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { PERIODS } from '../../kernel/clock.ts'
 import { MOST_USD } from '../../kernel/money.ts'
 import { PageQuery } from '../../kernel/pages.ts'
-import { PERIODS } from '../../kernel/periods.ts'
 import { oneOf, optional, TrueOrFalse, Uuid } from '../../kernel/schema-builders.ts'
 
 const Name = Type.String({ minLength: 1, maxLength: 1000 })

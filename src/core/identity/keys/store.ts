@@ -1,4 +1,4 @@
-import type { Period } from '../../kernel/periods.ts'
+import type { Period } from '../../kernel/clock.ts'
 import type { AuditEntry } from '../audit.ts'
 
 /**

@@ -1,5 +1,5 @@
+import type { Period } from '../../kernel/clock.ts'
 import { usdOf } from '../../kernel/money.ts'
-import type { Period } from '../../kernel/periods.ts'
 import { defineAudit } from '../audit/entry.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { Key } from './store.ts'

@@ -1,11 +1,13 @@
 import { GatewayError } from '../../errors.ts'
 import type { Cancellation } from '../../kernel/cancellation.ts'
 import type { Kind } from '../../language/work.ts'
-import type { Line } from '../attempt.ts'
+import type { Begun, Line, Try } from '../attempt.ts'
 import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 import { isWorthFallback } from './summary.ts'
-import { type Begun, type Try, tried } from './try.ts'
+
+/** Sends a try, and has its answer when it begins. Throws why there is none. */
+type Send<K extends Kind> = (one: Try) => Promise<Begun<K>>
 
 /**
  * Tries an endpoint and, when it has given nothing for so long, the next in line beside it. Who gives a first meaningful part first is
@@ -17,8 +19,9 @@ export async function raced<K extends Kind>(
   line: Line<K>,
   first: Try,
   delay: number,
+  send: Send<K>,
 ): Promise<Begun<K> | null> {
-  const race = new Race(gateway, step, line, delay)
+  const race = new Race(gateway, step, line, delay, send)
   const [mine, others] = step.run.cancellation.branches(2)
   const runner = race.started(first, mine)
   if (!(await race.isLate(runner))) return race.answerOf(await runner.outcome)
@@ -49,9 +52,11 @@ class Race<K extends Kind> {
   readonly #step: Step<K>
   readonly #line: Line<K>
   readonly #delay: number
+  readonly #send: Send<K>
   readonly #alarm: Alarm
 
-  constructor(gateway: InferenceWorld, step: Step<K>, line: Line<K>, delay: number) {
+  constructor(gateway: InferenceWorld, step: Step<K>, line: Line<K>, delay: number, send: Send<K>) {
+    this.#send = send
     this.#gateway = gateway
     this.#step = step
     this.#line = line
@@ -62,7 +67,7 @@ class Race<K extends Kind> {
   started(one: Try, cancellation: Cancellation): Runner<K> {
     one.cancellation = cancellation
     one.onSent = () => this.#alarm.set()
-    const outcome = tried(this.#gateway, this.#step, one, this.#line.echoes).then(
+    const outcome = this.#send(one).then(
       begun => ({ one, begun, thrown: null }),
       thrown => ({ one, begun: null, thrown }),
     )

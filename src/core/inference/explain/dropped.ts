@@ -1,10 +1,9 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Amounts, Bound } from '../../ledger/ledger.ts'
-import { BYOK_ONLY } from '../byok.ts'
 import { kinds } from '../kinds.ts'
 import { type Dropped, SENTENCES } from '../plan/refusal.ts'
-import { WRONG_ENDPOINT } from '../plan/wishes.ts'
+import { BYOK_ONLY, WRONG_ENDPOINT } from '../plan/wishes.ts'
 import { isPayable } from '../reserve.ts'
 import type { ExplainedDrop } from './explanation.ts'
 

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { PERIODS } from '../../kernel/periods.ts'
+import { PERIODS } from '../../kernel/clock.ts'
 import { nullable, oneOf, open } from '../../kernel/schema-builders.ts'
 import { REGIONS } from '../../language/region.ts'
 

@@ -4,9 +4,8 @@ import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
 import type { Kind } from '../../language/work.ts'
 import type { Rule } from '../../policy/rules.ts'
-import { BYOK_ONLY } from '../byok.ts'
 import { kinds } from '../kinds.ts'
-import { NOT_CONFIGURED, WRONG_ENDPOINT } from './wishes.ts'
+import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './wishes.ts'
 
 /** An endpoint that a plan has left out. */
 export interface Dropped {

@@ -27,6 +27,9 @@ export function forbidding<K extends Kind>(endpoint: Endpoint, model: Model, kin
   return verdict === true ? undefined : verdict
 }
 
+/** Ours, not the public list's: a caller's key that says so keeps the gateway's own credential away. */
+export const BYOK_ONLY = 'byok_only'
+
 /** Ours, not the public list's: there, every provider is configured. */
 export const NOT_CONFIGURED = 'not_configured'
 

@@ -1,5 +1,5 @@
 import { invalid } from '../../errors.ts'
-import type { Period } from '../../kernel/periods.ts'
+import type { Period } from '../../kernel/clock.ts'
 
 /** The windows of budgets, the broadest first. */
 export const INTERVALS = ['lifetime', 'monthly', 'weekly', 'daily'] as const

@@ -1,5 +1,5 @@
 import type { AuditEntry } from '../../identity/audit.ts'
-import type { Period } from '../../kernel/periods.ts'
+import type { Period } from '../../kernel/clock.ts'
 import type { Region } from '../../language/region.ts'
 import type { LABELS } from '../filters/labels.data.ts'
 

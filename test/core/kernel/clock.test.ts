@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { dayOf, firstDayOf, type Period } from '../../../src/core/kernel/periods.ts'
+import { dayOf, firstDayOf, type Period } from '../../../src/core/kernel/clock.ts'
 
 const day = (date: string) => Date.parse(`${date}T00:00:00Z`) / 86_400_000
 const first = (period: Period, time: string) => firstDayOf(period, new Date(time))
@@ -38,7 +38,7 @@ describe('periods', () => {
   })
 
   test('the clock of the machine’s place changes nothing', async () => {
-    const file = join(import.meta.dir, '../../../src/core/kernel/periods.ts')
+    const file = join(import.meta.dir, '../../../src/core/kernel/clock.ts')
     const script = `const { firstDayOf } = await import(${JSON.stringify(file)})
       const times = ['2026-03-08T23:30:00Z', '2026-03-09T00:30:00Z', '2026-03-29T01:30:00Z', '2026-12-31T23:30:00Z']
       process.stdout.write(JSON.stringify(times.map(t => ['daily', 'weekly', 'monthly'].map(p => firstDayOf(p, new Date(t))))))`
