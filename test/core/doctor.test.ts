@@ -78,7 +78,7 @@ describe('gateway doctor', () => {
     ['another step', 'update ledger set step = 2 where seq = 3', ['chain']],
     [
       'a step that nobody took',
-      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, 1, source, hash, 2 from ledger where seq = 30",
+      "insert into ledger select 31, 'gen-5', settled_at, key_hash, user_id, workspace_id, byok, 1, source, hash, 2, 1 from ledger where seq = 30",
       ['chain', 'counters', 'calls'],
     ],
     ['a call whose record is gone', "delete from generations where id = 'gen-5'", ['calls']],

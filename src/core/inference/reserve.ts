@@ -68,10 +68,12 @@ function heldFor<K extends Kind>({ run, number, call, plan }: Step<K>, { payer, 
   const first = plan?.endpoints[0]
   if (!first || (nanos === 0n && !amounts.byok)) return null
   return {
-    ...payer,
+    key_hash: payer.key_hash,
+    user_id: payer.user_id,
+    workspace_id: payer.workspace_id,
     id: call.id,
     request_id: call.origin.request_id,
-    created_at: run.created.toISOString(),
+    created_at: run.createdAt,
     api_type: kinds[run.kind].apiType,
     model: first.model,
     streamed: call.stream,

@@ -78,6 +78,7 @@ export class Run<K extends Kind = Kind> {
   leave: () => void = NOTHING
   /** Takes it from the list of running calls. */
   unlist: () => void = NOTHING
+  #createdAt: string | undefined
 
   constructor({ actor, kind, call, policy, created, began, isDry = false }: Beginning<K>) {
     this.actor = actor
@@ -87,6 +88,12 @@ export class Run<K extends Kind = Kind> {
     this.created = created
     this.began = began
     this.isDry = isDry
+  }
+
+  /** When it began, in ISO 8601: it is written down more than once. */
+  get createdAt(): string {
+    this.#createdAt ??= this.created.toISOString()
+    return this.#createdAt
   }
 
   /** The step that runs, or ran last. */
@@ -115,10 +122,11 @@ export class Run<K extends Kind = Kind> {
     return step?.held && step.soFar ? { held: step.held, spent: step.soFar() } : null
   }
 
-  /** Ends when the client does. */
+  /** Ends when the client does. The signal outlives the call, so it holds nothing of it but what it cancels. */
   follow(signal: AbortSignal): void {
-    if (signal.aborted) this.cancellation.cancel(clientLeft())
-    else signal.addEventListener('abort', () => this.cancellation.cancel(clientLeft()), { once: true })
+    const { cancellation } = this
+    if (signal.aborted) cancellation.cancel(clientLeft())
+    else signal.addEventListener('abort', () => cancellation.cancel(clientLeft()), { once: true })
   }
 
   /** Gives back what was taken for it, but for money: it runs no more. */

@@ -34,18 +34,24 @@ export function settleStep<K extends Kind>(world: InferenceWorld, { step, ending
 /**
  * What a step came to, and what its answer tells of its endpoint and of where the conversation is. A step that nobody answered costs nothing.
  */
-export async function settle<K extends Kind>(world: InferenceWorld, step: Step<K>, ending: Ending): Promise<void> {
+export function settle<K extends Kind>(world: InferenceWorld, step: Step<K>, ending: Ending): void | Promise<void> {
   const { begun, meter } = step
   if (!begun || !meter) {
     step.receipt = freeReceipt(textUsage(0, 0))
     return
   }
-  const { error } = ending
+  const { endpoint } = begun
   report(world, begun, meter, ending)
-  judge(world, begun.endpoint, meter, error)
-  step.receipt = await receiptFor(world, begun.endpoint, meter, error)
-  if (!error) remember(world, step, begun.endpoint, step.receipt)
-  if (step.receipt.cost_details === null) world.events.publish('price.missing', { endpoint: begun.endpoint })
+  judge(world, endpoint, meter, ending.error)
+  const receipt = receiptFor(world, endpoint, meter, ending.error)
+  if (receipt instanceof Promise) return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
+  keepReceipt(world, step, endpoint, receipt, ending)
+}
+
+function keepReceipt<K extends Kind>(world: InferenceWorld, step: Step<K>, endpoint: Endpoint, receipt: Receipt, { error }: Ending): void {
+  step.receipt = receipt
+  if (!error) remember(world, step, endpoint, receipt)
+  if (receipt.cost_details === null) world.events.publish('price.missing', { endpoint })
 }
 
 /** How the answer ended tells how its endpoint is. */
@@ -89,14 +95,28 @@ function remember<K extends Kind>(
  * broke off. Nothing delivered, or an answer without output that ended in an error or for no reason, costs nothing (wire
  * reference K.8).
  */
-async function receiptFor(gateway: InferenceWorld, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): Promise<Receipt> {
+function receiptFor(
+  world: InferenceWorld,
+  endpoint: Endpoint,
+  meter: Meter<never>,
+  error: GatewayError | null,
+): Receipt | Promise<Receipt> {
   const counted = meter.usage && !isNoCount(meter.usage, meter) ? meter.usage : null
   const brokenOff = error !== null && meter.finish === null
   const { is_byok } = endpoint
   if (counted && !brokenOff) return isInsured(counted, meter, error) ? freeReceipt(counted, is_byok) : receipt(counted, 'exact', endpoint)
   if (!meter.delivered) return freeReceipt(counted ?? textUsage(0, 0), is_byok)
+  return estimateReceipt(world, endpoint, meter, counted)
+}
+
+async function estimateReceipt(
+  { tokenizers }: InferenceWorld,
+  endpoint: Endpoint,
+  meter: Meter<never>,
+  counted: Usage | null,
+): Promise<Receipt> {
   const family = familyOf(endpoint)
-  const estimated = await meter.estimate(texts => gateway.tokenizers.count(family, texts))
+  const estimated = await meter.estimate(texts => tokenizers.count(family, texts))
   const usage = counted ? withOutputOf(counted, estimated) : estimated
   return receipt(usage, 'estimated', endpoint)
 }
@@ -124,26 +144,36 @@ function receipt(usage: Usage, usageSource: Receipt['usageSource'], { prices, is
  * when it could not be written in time.
  */
 export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
-  const settled = world.clock.now()
+  const settled = settledNow(world)
   const charge = run.step ? chargeStep(world, run.step, settled) : null
   run.forget()
-  await world.recorder.record({ generation: generationOf(run, settled), charge })
+  await world.recorder.record({ generation: generationOf(run, settled.settled_at), charge })
   for (const { word } of run.steps) word?.forget()
 }
 
 /** Charges a step of a call that goes on; word of it stays until there is word of the next. Resolves when the charge outlives this process: before that nobody is asked again. Throws as `recordRun` does. */
 export async function recordStep<K extends Kind>(world: InferenceWorld, step: Step<K>): Promise<void> {
-  const charge = chargeStep(world, step, world.clock.now())
+  const charge = chargeStep(world, step, settledNow(world))
   if (charge) await world.recorder.record({ generation: null, charge })
 }
 
+/** The moment of a charge, and its day. */
+type Settled = Pick<StepCharge, 'day' | 'settled_at'>
+
+function settledNow({ clock }: InferenceWorld): Settled {
+  const now = clock.now()
+  return { day: dayOf(now), settled_at: now.toISOString() }
+}
+
 /** What was set aside for a step turns into what it came to, once. */
-function chargeStep<K extends Kind>({ ledger }: InferenceWorld, step: Step<K>, settled: Date): StepCharge | null {
+function chargeStep<K extends Kind>({ ledger }: InferenceWorld, step: Step<K>, { day, settled_at }: Settled): StepCharge | null {
   const { hold, receipt, number, run } = step
   if (!hold || !receipt || step.isCharged) return null
   const { is_byok: byok, usageSource: source } = receipt
-  const when = { day: dayOf(settled), settled_at: settled.toISOString() }
-  const charge = { ...hold.payer, id: run.call.id, step: number, ...when, byok, nanos: upstreamCost(receipt) ?? 0n, source }
+  const { key_hash, user_id, workspace_id } = hold.payer
+  const nanos = upstreamCost(receipt) ?? 0n
+  // Field by field: copying the rest of an object costs more than the rest of this.
+  const charge = { key_hash, user_id, workspace_id, id: run.call.id, step: number, day, settled_at, byok, nanos, source }
   ledger.settle(hold, charge)
   step.isCharged = true
   return charge
@@ -159,7 +189,7 @@ export const receiptOf = ({ steps }: Run): Receipt =>
 /** The step that has answered, or the last of those that have. */
 export const answeredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined => steps.findLast(({ begun }) => begun !== null)
 
-function generationOf<K extends Kind>(run: Run<K>, settled: Date): Generation {
+function generationOf<K extends Kind>(run: Run<K>, settled_at: string): Generation {
   const { call, actor, ending, firstPart } = run
   const { error = null, ended = run.began, cancelled = false } = ending ?? {}
   const step = answeredStep(run)
@@ -170,7 +200,7 @@ function generationOf<K extends Kind>(run: Run<K>, settled: Date): Generation {
   return {
     id: call.id,
     request_id: call.origin.request_id,
-    created_at: run.created.toISOString(),
+    created_at: run.createdAt,
     workspace_id: actor.workspace_id,
     key_hash: actor.key_hash,
     user_id: actor.user_id,
@@ -190,7 +220,7 @@ function generationOf<K extends Kind>(run: Run<K>, settled: Date): Generation {
     native_tokens_reasoning: usage.output.reasoning,
     native_tokens_cached: usage.input.cache_read,
     native_tokens_completion_images: usage.output.image,
-    settled_at: settled.toISOString(),
+    settled_at,
     total_cost: receipt.cost,
     upstream_inference_cost: upstreamCost(receipt),
     usageSource: receipt.usageSource,

@@ -48,16 +48,29 @@ export const STAGES: Stages = {
 }
 
 /** Goes through stages, one after the other. Throws what the first of them throws. Of a dry run nobody is told. */
-export async function walk<Subject extends { isDry: boolean }>(
+export function walk<Subject extends { isDry: boolean }>(
   world: InferenceWorld,
   stages: Stage<Subject>[],
   subject: Subject,
-): Promise<void> {
-  for (const { run, tells } of stages) {
-    const done = run(world, subject)
-    if (done) await done
-    if (tells && !subject.isDry) world.events.publish(tells, subject as never)
+  from = 0,
+): void | Promise<void> {
+  for (let at = from; at < stages.length; at++) {
+    const stage = stages[at]
+    const done = stage?.run(world, subject)
+    // At once as far as nothing has to be waited for: most stages of most calls are.
+    if (done) return done.then(() => goOn(world, stages, subject, at))
+    tell(world, stages, subject, at)
   }
+}
+
+function goOn<Subject extends { isDry: boolean }>(world: InferenceWorld, stages: Stage<Subject>[], subject: Subject, at: number) {
+  tell(world, stages, subject, at)
+  return walk(world, stages, subject, at + 1)
+}
+
+function tell<Subject extends { isDry: boolean }>(world: InferenceWorld, stages: Stage<Subject>[], subject: Subject, at: number): void {
+  const tells = stages[at]?.tells
+  if (tells && !subject.isDry) world.events.publish(tells, subject as never)
 }
 
 /** The stages before anybody is asked. */

@@ -60,10 +60,11 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
   const waiting: Waiting[] = []
   let failing = false
   let running: Promise<void> | undefined
+  let watch: ReturnType<typeof setInterval> | undefined
 
   async function drain(): Promise<void> {
-    // A store that does not answer is no better than one that refuses.
-    const watch = setInterval(giveUpOnPatience, LONGEST_PAUSE)
+    // Kept on while calls come: to start a timer for each batch costs more than the batch.
+    watch ??= setInterval(lookOn, LONGEST_PAUSE)
     let pause = FIRST_PAUSE
     while (waiting.length > 0) {
       // All that ends in this turn of the event loop goes together, and streams go on between two.
@@ -76,7 +77,6 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
       await Bun.sleep(pause)
       pause = Math.min(pause * 2, LONGEST_PAUSE)
     }
-    clearInterval(watch)
     // In the same step as the last look: what comes from here on begins another run.
     running = undefined
   }
@@ -115,6 +115,12 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
   function finish({ entry, resolve }: Waiting): void {
     resolve()
     if (entry.generation) tell(events, entry.generation)
+  }
+
+  // A store that does not answer is no better than one that refuses.
+  function lookOn(): void {
+    if (running) giveUpOnPatience()
+    else watch = void clearInterval(watch)
   }
 
   // The entry keeps its place in the queue; only whoever waits for it is told that it may not be safe yet.

@@ -96,16 +96,25 @@ function recorder(db: Database) {
   const generation = db.query(`insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`)
   const ledger = ledgerWriter(db)
   const tell = outboxWriter(db)
+  const recorded = db.query('select 1 from generations where id = ?')
   return db.transaction((batch: Entry[]) => {
-    const charges: StepCharge[] = []
+    for (const { generation: ended, charge } of batch)
+      if (!ended && charge && recorded.get(charge.id)) throw new TypeError('The call has ended')
+    const charges: (StepCharge & { continued: boolean })[] = []
     for (const entry of batch) {
       if (entry.generation) generation.run(...valuesOf(entry.generation))
-      if (entry.charge && leavesRow(entry.charge, entry.generation)) charges.push(entry.charge)
+      if (entry.charge && leavesRow(entry.charge, entry.generation)) charges.push(rowOf(entry.charge, entry.generation === null))
       if (entry.outbox) tell(entry)
     }
     if (charges.length > 0) ledger.append(charges)
     for (const sum of perDay(charges)) ledger.count(sum)
   })
+}
+
+// Field by field: copying the rest of an object costs more than writing it down.
+const rowOf = (charge: StepCharge, continued: boolean) => {
+  const { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = charge
+  return { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, continued }
 }
 
 // Of a call that goes on nothing else says that this step of it was settled.

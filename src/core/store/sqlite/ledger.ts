@@ -18,9 +18,17 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
       const rows = await kysely.selectFrom('spend').select(payer).select(sum).groupBy(payer).execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
+    // The row of a call of one step is in no index: it is looked for only where the call is on record.
     async charges(id) {
-      const query = kysely.selectFrom('ledger').select(['step', 'byok', textOf('nanos')])
-      return (await query.where('id', '=', id).orderBy('step').execute()).map(opened)
+      const rows = kysely
+        .selectFrom('ledger')
+        .select(['step', 'byok', textOf('nanos')])
+        .where('id', '=', id)
+        .orderBy('step')
+      const steps = await rows.where('several', '=', 1).execute()
+      if (steps.length > 0) return steps.map(opened)
+      const recorded = await kysely.selectFrom('generations').select('id').where('id', '=', id).executeTakeFirst()
+      return recorded ? (await rows.execute()).map(opened) : []
     },
     head: async () => head.get(),
     inspect: async see =>
@@ -49,7 +57,11 @@ function booksOf(db: Database): LedgerBooks {
 }
 
 function* rowsOf(db: Database): Generator<LedgerRow> {
-  const rows = db.query('select *, cast(nanos as text) as nanos from ledger order by seq').iterate()
+  const rows = db
+    .query(
+      'select seq, id, step, settled_at, key_hash, user_id, workspace_id, byok, cast(nanos as text) as nanos, source, hash from ledger order by seq',
+    )
+    .iterate()
   for (const row of rows as IterableIterator<Omit<LedgerRow, 'byok' | 'nanos'> & Raw>) yield opened(row)
 }
 
@@ -67,19 +79,14 @@ const IS_CHARGED = `
   g.key_hash is not null and g.upstream_inference_cost <> 0
   and g.settled_at >= (select min(settled_at) from ledger where hash is not null)`
 
-// Two halves, each in the order of an index: a full join would build one of its own in memory.
 const UNMATCHED = `
-  select l.id, cast(l.nanos as text) as charged, cast(g.upstream_inference_cost as text) as recorded
+  select coalesce(g.id, l.id) as id, cast(l.nanos as text) as charged, cast(g.upstream_inference_cost as text) as recorded
   from (
     select id, sum(nanos) as nanos from ledger where source <> 'opening'
     group by id having sum(nanos) <> 0
   ) as l
-  left join generations as g on g.id = l.id and ${IS_CHARGED}
-  where l.nanos is distinct from g.upstream_inference_cost
-  union all
-  select g.id, null, cast(g.upstream_inference_cost as text) from generations as g
-  where ${IS_CHARGED}
-    and coalesce((select sum(nanos) from ledger where id = g.id and source <> 'opening'), 0) = 0`
+  full join (select g.id, g.upstream_inference_cost from generations as g where ${IS_CHARGED}) as g on g.id = l.id
+  where l.nanos is distinct from g.upstream_inference_cost`
 
 /** The amount. Throws a TypeError for one that no column takes: the driver would write it down as another, and as less than nothing. */
 function fitting(nanos: bigint): bigint {
@@ -87,12 +94,19 @@ function fitting(nanos: bigint): bigint {
   return nanos
 }
 
+/** A row, and whether its call goes on after it. */
+type NewRow = Omit<LedgerRow, 'seq' | 'hash'> & { continued: boolean }
+
 /** The statements of the ledger that are part of recording a call. They run inside the recorder's transaction, and nowhere else. */
 export function ledgerWriter(db: Database) {
   const last = db.query<{ hash: string | null }, []>('select hash from ledger order by seq desc limit 1')
   const row = db.query(
     `insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  )
+  const stepRow = db.query(
+    `insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash, several)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`,
   )
   const spend = db.query('insert into spend values (?, ?, ?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos')
 
@@ -107,12 +121,13 @@ export function ledgerWriter(db: Database) {
 
   return {
     /** Adds rows to the chain. */
-    append(rows: Omit<LedgerRow, 'seq' | 'hash'>[]): void {
+    append(rows: NewRow[]): void {
       let hash = head()
       for (const one of rows) {
         hash = chained(hash, one)
-        const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = one
-        row.run(id, step, settled_at, key_hash, user_id, workspace_id, Number(byok), fitting(nanos), source, hash)
+        const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, continued } = one
+        const insert = continued || step > 1 ? stepRow : row
+        insert.run(id, step, settled_at, key_hash, user_id, workspace_id, Number(byok), fitting(nanos), source, hash)
       }
     },
     count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {

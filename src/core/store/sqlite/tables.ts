@@ -43,7 +43,7 @@ export interface Tables {
   guardrail_members: AssignmentTable & { user_id: string }
   generations: Columns<Generation>
   spend: Columns<DaySpend>
-  ledger: Columns<LedgerRow>
+  ledger: Columns<LedgerRow> & { several: Generated<number> }
   outbox: Columns<OutboxRow> & { sequence: Generated<number> }
 }
 
