@@ -198,6 +198,39 @@ describe('a call of two steps', () => {
     expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([0n, 0])
   })
 
+  test('whose client leaves while its plugin thinks is not asked for again, and costs the first', async () => {
+    const thinks = Promise.withResolvers<void>()
+    const thought = Promise.withResolvers<void>()
+    const slow: typeof again = {
+      ...again,
+      around: async (...given) => {
+        thinks.resolve()
+        await thought.promise
+        return (await again.around?.(...given)) ?? null
+      },
+    }
+    await gateway.close()
+    gateway = await opened({ plugins: [slow as Plugin] })
+    listening()
+    upstream.plan(streamed('One, '))
+    const response = await ask('chat', { stream: true })
+    const reader = response.body?.getReader()
+    await reader?.read()
+    const reading = reader?.read()
+    await thinks.promise
+    await reader?.cancel()
+    thought.resolve()
+    await reading?.catch(() => undefined)
+    // A step that is taken all the same is asked for before a call that comes after it.
+    upstream.plan(whole('After'))
+    await (await ask('chat', { plugins: [] })).text()
+    await gateway.recorder.flush()
+    expect(generations).toMatchObject([{ total_cost: STEP }, { total_cost: STEP }])
+    expect([upstream.hits.length, gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([2, 0n, 0])
+    expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
+    expect(await charges()).toEqual([{ step: 1, byok: false, nanos: STEP }])
+  })
+
   test('is told of in the order in which it happens, and nobody hears who has stopped listening', async () => {
     const told: string[] = []
     const names = [

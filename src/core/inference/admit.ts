@@ -22,22 +22,27 @@ export function admitRun(world: InferenceWorld, run: Run): void {
   else run.leave = rateLimits.enter(run.actor, run.call)
 }
 
-/**
- * Looks once more at what holds, and lists the call among those that run: a body may be sent slowly, filters take their time, a step takes
- * longer, and with the key goes its limit. Throws 401 for a key that is gone by now.
- */
+/** Looks once more at what holds, and lists the call among those that run. Throws 401 for a key that is gone by now. */
 export function confirmRun(world: InferenceWorld, run: Run): void {
+  recheckRun(world, run)
+  if (!run.isDry) run.unlist = world.traffic.calls.add(run)
+}
+
+/**
+ * Looks once more at what holds: a body may be sent slowly, filters take their time, a step takes longer, and with the key goes its limit.
+ * Throws 401 for a key that is gone by now.
+ */
+export function recheckRun(world: InferenceWorld, run: Run): void {
   keyIsGood(world, run)
   run.policy = policyFor(world, run.actor)
-  if (!run.isDry) run.unlist = world.traffic.calls.add(run)
 }
 
 function mayInfer(_: InferenceWorld, { actor }: Run): void {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
 }
 
-/** Whether the key is still good. Throws 401. */
-export function keyIsGood({ memory: { keys }, clock }: InferenceWorld, { actor: { key_hash } }: Run): void {
+// Throws 401.
+function keyIsGood({ memory: { keys }, clock }: InferenceWorld, { actor: { key_hash } }: Run): void {
   if (key_hash === null) return
   const key = keys.get(key_hash)
   if (!key || !isUsable(key, clock.now())) throw unauthenticated('Invalid API key')

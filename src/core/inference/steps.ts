@@ -1,8 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Opened } from '../kernel/iterate.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import { policyFor } from '../policy/effective.ts'
-import { keyIsGood } from './admit.ts'
+import { recheckRun } from './admit.ts'
 import type { Begun } from './attempt.ts'
 import { filterAdded } from './filters.ts'
 import type { PluginUse } from './plugin.ts'
@@ -66,6 +65,8 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     const read = await this.#rest?.next()
     if (read && !read.done) return { done: false, value: this.pass(read.value) }
     const call = await this.#nextCall()
+    // Its reader left while a plugin thought: the call is on record by now, and takes no more steps.
+    if (this.#isOver) return { done: true, value: undefined }
     if (call) return { done: false, value: await this.#take(call) }
     this.#isOver = true
     return { done: false, value: this.#ending }
@@ -84,6 +85,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     const { step, steps } = this.#run
     if (!step || steps.length >= MOST_STEPS) return null
     for (const { plugin, options } of this.#loops) {
+      if (this.#isOver) return null
       const call = await plugin.around?.(this.#world, step, options)
       if (call) return call as Work[K]['call']
     }
@@ -117,8 +119,7 @@ async function takeStep<K extends Kind>(world: InferenceWorld, run: Run<K>, call
   await settle(world, step, { error: null, ended: world.clock.ticks(), cancelled: false })
   await recordStep(world, step)
   if (run.cancellation.reason) throw run.cancellation.reason
-  keyIsGood(world, run)
-  run.policy = policyFor(world, run.actor)
+  recheckRun(world, run)
   const next = new Step(run, (await filterAdded(run, step.call, call)) as Work[K]['call'])
   await walk(world, world.stages.step, next)
   step.word?.forget()
