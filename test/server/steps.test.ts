@@ -26,6 +26,7 @@ import {
   finish,
   type Hit,
   type Script,
+  type Step,
   sseHead,
   startUpstream,
   status,
@@ -229,6 +230,34 @@ describe('a call of two steps', () => {
     expect([upstream.hits.length, gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([2, 0n, 0])
     expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
     expect(await charges()).toEqual([{ step: 1, byok: false, nanos: STEP }])
+  })
+
+  test('whose second has no price is on record with what its first cost, and known of until then', async () => {
+    const thenFree: typeof again = {
+      ...again,
+      around: (_, step) => (step.number === 1 && step.call.kind === 'text' ? { ...step.call, models: ['acme/free'] } : null),
+    }
+    const config = localConfig(upstream.url)
+    const free = { id: 'acme/free', context_length: 128_000, endpoints: [{ provider: 'local', model: 'free' }] }
+    await gateway.close()
+    gateway = await opened({ plugins: [thenFree as Plugin], config: { ...config, models: [...config.models, free] } })
+    listening()
+    const [head, ...counted] = streamed('two.') as [Step, ...Step[]]
+    upstream.plan(streamed('One, '), [head, delta('and '), { wait: 'counted' }, ...counted])
+    const response = await ask('chat', { stream: true })
+    const reader = response.body?.getReader()
+    let text = ''
+    while (!text.includes('and ')) text += new TextDecoder().decode((await reader?.read())?.value)
+    // Written anew, the journal has the words of calls that run and no others.
+    gateway.journal.holds.clear()
+    const left = gateway.journal.holds.left()
+    upstream.open('counted')
+    while (!(await reader?.read())?.done);
+    expect([modelOf(upstream.hits[1]), left]).toMatchObject(['free', [{ step: 1 }]])
+    expect([generations[0]?.total_cost, await charges()]).toMatchObject([STEP, [{ step: 1, nanos: STEP }]])
+    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    gateway.journal.holds.clear()
+    expect(gateway.journal.holds.left()).toEqual([])
   })
 
   test('is told of in the order in which it happens, and nobody hears who has stopped listening', async () => {

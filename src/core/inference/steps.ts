@@ -122,6 +122,6 @@ async function takeStep<K extends Kind>(world: InferenceWorld, run: Run<K>, call
   recheckRun(world, run)
   const next = new Step(run, (await filterAdded(run, step.call, call)) as Work[K]['call'])
   await walk(world, world.stages.step, next)
-  step.word?.forget()
+  if (next.word) step.word?.forget()
   return next
 }

@@ -63,13 +63,13 @@ export const freeReceipt = (usage: Usage, is_byok = false): Receipt => ({
   is_byok,
 })
 
-/** What several steps of one call came to together; undefined for none. What one of them is not known of is not known of all. */
+/** What several steps of one call came to together; undefined for none. A step whose price nobody knows adds nothing: what is charged is on record. */
 export function sumOfReceipts(receipts: Receipt[]): Receipt | undefined {
   if (receipts.length < 2) return receipts[0]
   return receipts.reduce((sum, one) => ({
     usage: sumOfUsage(sum.usage, one.usage),
     usageSource: sourceOf(sum.usageSource, one.usageSource),
-    cost: sum.cost === null || one.cost === null ? null : sum.cost + one.cost,
+    cost: sum.cost === null || one.cost === null ? (sum.cost ?? one.cost) : sum.cost + one.cost,
     cost_details: sumOfDetails(sum.cost_details, one.cost_details),
     is_byok: one.is_byok,
   }))
@@ -81,7 +81,7 @@ const SOURCES = ['none', 'exact', 'estimated'] as const
 const sourceOf = (a: Receipt['usageSource'], b: Receipt['usageSource']) => (SOURCES.indexOf(a) > SOURCES.indexOf(b) ? a : b)
 
 const sumOfDetails = (a: Receipt['cost_details'], b: Receipt['cost_details']): Receipt['cost_details'] =>
-  a && b && { prompt: a.prompt + b.prompt, completion: a.completion + b.completion }
+  a && b ? { prompt: a.prompt + b.prompt, completion: a.completion + b.completion } : (a ?? b)
 
 const sumOfUsage = (a: Usage, b: Usage): Usage => ({
   input: sumOfCounts(a.input, b.input),
