@@ -288,6 +288,22 @@ describe('a call of two steps', () => {
   })
 })
 
+test('a call that runs has come to the price of its request once', async () => {
+  const config = localConfig(upstream.url)
+  const [model] = config.models
+  const endpoints = [{ provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 0, request: 0.01 } }]
+  await gateway.close()
+  gateway = await opened({ config: { ...config, models: [{ ...model, endpoints }] } })
+  upstream.plan([sseHead(), delta('One'), { wait: 'seen' }, finish(), usageChunk(usage(100, 10)), done(), '0\r\n\r\n'])
+  const reader = (await ask('chat', { stream: true, plugins: [] })).body?.getReader()
+  await reader?.read()
+  const soFar = gateway.traffic.calls.progress().map(({ spent }) => spent)
+  upstream.open('seen')
+  while (!(await reader?.read())?.done);
+  expect(soFar).toEqual([10_000_000n])
+  expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(10_000_000n)
+})
+
 describe('content filters', () => {
   /** A plugin that says these, one after the other. */
   const saying = (...words: string[]): Plugin<object> => ({

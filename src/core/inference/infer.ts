@@ -103,8 +103,9 @@ function openMeter<K extends Kind>(step: Step<K>) {
   const meter = kinds[run.kind].metering.startMeter(call)
   const { prices } = begun.endpoint
   step.meter = meter
-  // Its prompt as estimated, and what was delivered by a rule of thumb.
-  step.soFar = () => promptNanos(run.kind, call, begun.endpoint) + (costOf(textUsage(0, meter.soFar), prices).cost ?? 0n)
+  // Its prompt as estimated, with the price of a request, and what was delivered by a rule of thumb.
+  step.soFar = () =>
+    promptNanos(run.kind, call, begun.endpoint) + (costOf(textUsage(0, meter.soFar), prices).cost_details?.completion ?? 0n)
   return begun
 }
 
