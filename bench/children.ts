@@ -2,9 +2,19 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** A program that was started and listens; `stop` ends it and waits until it is gone. */
-export type Child = { pid: number; url: string; stop: (signal?: 'SIGTERM' | 'SIGKILL') => Promise<void> }
+export type Child = {
+  pid: number
+  url: string
+  stop: (signal?: 'SIGTERM' | 'SIGKILL') => Promise<void>
+}
 
-type Start = { name: string; command: string[]; core: number; home: string; env?: Record<string, string> }
+type Start = {
+  name: string
+  command: string[]
+  core: number
+  home: string
+  env?: Record<string, string>
+}
 
 const PATIENCE_MS = 15_000
 
@@ -49,7 +59,8 @@ function leash(): string[] {
 async function listening(child: Bun.Subprocess, stdout: string): Promise<string | undefined> {
   const deadline = performance.now() + PATIENCE_MS
   while (performance.now() < deadline && child.exitCode === null) {
-    const [, url] = /^\{.*"event":"listening".*"url":"([^"]+)"/m.exec(readFileSync(stdout, 'utf8')) ?? []
+    const [, url] =
+      /^\{.*"event":"listening".*"url":"([^"]+)"/m.exec(readFileSync(stdout, 'utf8')) ?? []
     if (url) return url.replace(/\/$/, '')
     await Bun.sleep(20)
   }

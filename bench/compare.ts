@@ -3,7 +3,15 @@ import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { pinSelf } from './children.ts'
-import { CORES, type Contender, initGateway, oneModel, startFloor, startGateway, startUpstream } from './contenders.ts'
+import {
+  CORES,
+  type Contender,
+  initGateway,
+  oneModel,
+  startFloor,
+  startGateway,
+  startUpstream,
+} from './contenders.ts'
 import { closedLoop } from './load.ts'
 import { cpuReader } from './procfs.ts'
 import { shuffle, spread } from './statistics.ts'
@@ -27,7 +35,8 @@ interface Measured {
 
 const home = mkdtempSync(join(tmpdir(), 'gateway-compare-'))
 process.once('exit', () => rmSync(home, { recursive: true, force: true }))
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.once(signal, () => process.exit(1))
 main().then(
   () => process.exit(0),
   error => {
@@ -39,7 +48,10 @@ main().then(
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { rounds: { type: 'string', default: '25' }, calls: { type: 'string', default: '2000' } },
+    options: {
+      rounds: { type: 'string', default: '25' },
+      calls: { type: 'string', default: '2000' },
+    },
   })
   const programs = positionals.map(path => resolve(path))
   if (programs.length === 0) throw new Error(USAGE)
@@ -47,7 +59,8 @@ async function main(): Promise<void> {
   const all = (await contenders(programs)).map((contender): Measured => ({ contender, costs: [] }))
   for (const { contender } of all) await costOf(contender, WARM_UP)
   for (let round = 0; round < Number(values.rounds); round++)
-    for (const { contender, costs } of shuffle(all)) costs.push(await costOf(contender, Number(values.calls)))
+    for (const { contender, costs } of shuffle(all))
+      costs.push(await costOf(contender, Number(values.calls)))
   process.stdout.write(render(all))
 }
 
@@ -58,9 +71,13 @@ async function contenders(programs: string[]): Promise<Contender[]> {
   for (const [at, path] of programs.entries()) {
     const place = join(home, String(at))
     const program = path.endsWith('.ts') ? [process.execPath, path] : [path]
-    started.push(await startGateway(await initGateway(oneModel(upstream), place, program), place, program))
+    started.push(
+      await startGateway(await initGateway(oneModel(upstream), place, program), place, program),
+    )
   }
-  return started.map((contender, at) => (at === 0 ? contender : { ...contender, name: nameOf(programs[at - 1] ?? '') }))
+  return started.map((contender, at) =>
+    at === 0 ? contender : { ...contender, name: nameOf(programs[at - 1] ?? '') },
+  )
 }
 
 // A source is called by its checkout.
@@ -70,7 +87,8 @@ const nameOf = (path: string) => basename(path.replace(/\/(src\/cli\/main\.ts|di
 async function costOf({ target, pid, name }: Contender, calls: number): Promise<number> {
   const cpu = cpuReader(pid)
   const result = await closedLoop(target, { connections: CONNECTIONS, calls, seconds: 60 })
-  if (result.errors > 0 || result.calls !== calls) throw new Error(`${name}: ${calls - result.calls + result.errors} calls failed`)
+  if (result.errors > 0 || result.calls !== calls)
+    throw new Error(`${name}: ${calls - result.calls + result.errors} calls failed`)
   return cpu() / calls
 }
 

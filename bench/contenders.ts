@@ -19,14 +19,30 @@ const ROOT = resolve(import.meta.dir, '..')
 const FLOOR_KEY = 'sk-floor-bench'
 
 /** Starts a mock provider: that of `upstream.ts`, or another program of this folder. */
-export function startUpstream(home: string, env: Record<string, string>, program = 'upstream.ts'): Promise<Child> {
-  return startChild({ name: 'upstream', command: [process.execPath, join(import.meta.dir, program)], core: CORES.tools, home, env })
+export function startUpstream(
+  home: string,
+  env: Record<string, string>,
+  program = 'upstream.ts',
+): Promise<Child> {
+  return startChild({
+    name: 'upstream',
+    command: [process.execPath, join(import.meta.dir, program)],
+    core: CORES.tools,
+    home,
+    env,
+  })
 }
 
 /** Starts the ten-line proxy, under any name. */
 export async function startFloor(name: string, upstream: Child, home: string): Promise<Contender> {
   const env = { UPSTREAM_URL: upstream.url, FLOOR_KEY }
-  const child = await startChild({ name, command: [process.execPath, join(import.meta.dir, 'floor.ts')], core: CORES.contender, home, env })
+  const child = await startChild({
+    name,
+    command: [process.execPath, join(import.meta.dir, 'floor.ts')],
+    core: CORES.contender,
+    home,
+    env,
+  })
   return { ...child, name, target: { url: child.url, key: FLOOR_KEY } }
 }
 
@@ -46,17 +62,26 @@ models:
 }
 
 /** Writes the config, has the gateway make its data directory, and returns the inference key. `program` is the built one unless told. */
-export async function initGateway(config: string, home: string, program = [gatewayBinary()]): Promise<string> {
+export async function initGateway(
+  config: string,
+  home: string,
+  program = [gatewayBinary()],
+): Promise<string> {
   const data = join(home, 'data')
   mkdirSync(data, { recursive: true })
   writeFileSync(join(data, 'gateway.yaml'), config)
   const made = JSON.parse(await run([...program, 'init', '--json', '--data', data]))
-  if (typeof made.inference_key !== 'string') throw new Error('gateway init printed no inference_key')
+  if (typeof made.inference_key !== 'string')
+    throw new Error('gateway init printed no inference_key')
   return made.inference_key
 }
 
 /** Starts the gateway on what `initGateway` made in the same place. */
-export async function startGateway(key: string, home: string, program = [gatewayBinary()]): Promise<Contender> {
+export async function startGateway(
+  key: string,
+  home: string,
+  program = [gatewayBinary()],
+): Promise<Contender> {
   const data = join(home, 'data')
   const paths = ['--data', data, '--config', join(data, 'gateway.yaml')]
   const command = [...program, 'serve', '--port', '0', ...paths, '--log', 'json']
@@ -78,15 +103,29 @@ export async function ensureGateway(): Promise<void> {
 
 /** What the gateway says its key has spent, in USD. */
 export async function spentBy({ url, key }: Target): Promise<number> {
-  const answer = await fetch(`${url}/api/v1/key`, { headers: { authorization: `Bearer ${key}` }, signal: AbortSignal.timeout(5_000) })
+  const answer = await fetch(`${url}/api/v1/key`, {
+    headers: { authorization: `Bearer ${key}` },
+    signal: AbortSignal.timeout(5_000),
+  })
   if (!answer.ok) throw new Error(`GET /api/v1/key answered ${answer.status}`)
   const { data } = (await answer.json()) as { data?: { usage?: number } }
   return data?.usage ?? Number.NaN
 }
 
 async function run(command: string[]): Promise<string> {
-  const child = Bun.spawn(command, { cwd: ROOT, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', timeout: 120_000 })
-  const [stdout, stderr, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
-  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}: ${stderr.slice(-1_000)}`)
+  const child = Bun.spawn(command, {
+    cwd: ROOT,
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: 120_000,
+  })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  if (code !== 0)
+    throw new Error(`${command.join(' ')} ended with ${code}: ${stderr.slice(-1_000)}`)
   return stdout
 }

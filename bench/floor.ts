@@ -6,12 +6,22 @@ const server = Bun.serve({
   port: 0,
   idleTimeout: 0,
   async fetch(request) {
-    if (!keys.has(request.headers.get('authorization') ?? '')) return new Response('{}', { status: 401, headers: json })
+    if (!keys.has(request.headers.get('authorization') ?? ''))
+      return new Response('{}', { status: 401, headers: json })
     const body: { stream?: boolean } = JSON.parse(await request.text())
-    const upstream = { method: 'POST', headers: json, body: JSON.stringify(body), signal: request.signal }
+    const upstream = {
+      method: 'POST',
+      headers: json,
+      body: JSON.stringify(body),
+      signal: request.signal,
+    }
     const answer = await fetch(`${process.env.UPSTREAM_URL}/v1/chat/completions`, upstream)
-    if (body.stream) return new Response(answer.body, { headers: { 'content-type': 'text/event-stream' } })
-    return new Response(JSON.stringify(JSON.parse(await answer.text())), { status: answer.status, headers: json })
+    if (body.stream)
+      return new Response(answer.body, { headers: { 'content-type': 'text/event-stream' } })
+    return new Response(JSON.stringify(JSON.parse(await answer.text())), {
+      status: answer.status,
+      headers: json,
+    })
   },
 })
 process.stdout.write(`${JSON.stringify({ event: 'listening', url: server.url.origin })}\n`)

@@ -6,16 +6,38 @@ import { answerReader, requestBytes, type Target } from './wire.ts'
 export type ClosedLoop = { connections: number; calls: number; seconds: number }
 
 /** What a closed loop saw. `errors` counts answers that were not good and connections that were lost. */
-export type LoopResult = { calls: number; errors: number; callsPerSecond: number; p50Ms: number; p99Ms: number }
+export type LoopResult = {
+  calls: number
+  errors: number
+  callsPerSecond: number
+  p50Ms: number
+  p99Ms: number
+}
 
-type Loop = { request: Buffer; limit: ClosedLoop; until: number; started: number; waits: number[]; errors: number }
+type Loop = {
+  request: Buffer
+  limit: ClosedLoop
+  until: number
+  started: number
+  waits: number[]
+  errors: number
+}
 
 /** Sends non-stream calls, one at a time on each connection, each as soon as the one before is answered. */
 export async function closedLoop(target: Target, limit: ClosedLoop): Promise<LoopResult> {
   const began = performance.now()
   const until = began + limit.seconds * 1000
-  const loop: Loop = { request: requestBytes(target, false), limit, until, started: 0, waits: [], errors: 0 }
-  await Promise.all(Array.from({ length: limit.connections }, () => keepCalling(loop, new URL(target.url))))
+  const loop: Loop = {
+    request: requestBytes(target, false),
+    limit,
+    until,
+    started: 0,
+    waits: [],
+    errors: 0,
+  }
+  await Promise.all(
+    Array.from({ length: limit.connections }, () => keepCalling(loop, new URL(target.url))),
+  )
   const seconds = (performance.now() - began) / 1000
   const calls = loop.waits.length
   const [p50Ms, p99Ms] = [percentile(loop.waits, 0.5), percentile(loop.waits, 0.99)]
@@ -49,7 +71,11 @@ async function keepCalling(loop: Loop, { hostname, port }: URL): Promise<void> {
     resolve()
   }
 
-  const socket = await Bun.connect({ hostname, port: Number(port), socket: { open: call, data: receive, close, error: close } })
+  const socket = await Bun.connect({
+    hostname,
+    port: Number(port),
+    socket: { open: call, data: receive, close, error: close },
+  })
   // An answer that never comes must not hold the bench up.
   const impatience = setTimeout(() => socket.terminate(), loop.limit.seconds * 1000 + 3_000)
   await promise

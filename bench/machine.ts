@@ -5,7 +5,13 @@ import { gatewayBinary, type Rival } from './contenders.ts'
 import { cpuOf, machineCpu } from './procfs.ts'
 
 /** How quiet the machine was: load averages before and after, the cores others kept busy, the share the host took. */
-export type Machine = { loadBefore: number[]; loadAfter: number[]; otherCores: number; stolenCores: number; seconds: number }
+export type Machine = {
+  loadBefore: number[]
+  loadAfter: number[]
+  otherCores: number
+  stolenCores: number
+  seconds: number
+}
 
 /** What was measured, on what. */
 export type Versions = {
@@ -39,7 +45,13 @@ export function machineReader(): () => Machine {
 /** Names the versions of this run. */
 export function versions(rival: Rival): Versions {
   const [processor] = cpus()
-  const common = { bun: Bun.version, kernel: release(), processor: processor?.model ?? '?', cores: cpus().length, pinned: canPin }
+  const common = {
+    bun: Bun.version,
+    kernel: release(),
+    processor: processor?.model ?? '?',
+    cores: cpus().length,
+    pinned: canPin,
+  }
   if (rival !== 'ours') return common
   const binary = gatewayBinary()
   const said = Bun.spawnSync([binary, '--version'], { timeout: 5_000 }).stdout.toString().trim()

@@ -52,7 +52,8 @@ await main()
 async function main(): Promise<void> {
   const options = readOptions()
   if (!options) return
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => giveUp(`ended by ${signal}`))
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => giveUp(`ended by ${signal}`))
   setTimeout(() => giveUp(`it took longer than ${LONGEST_MS / 60_000} minutes`), LONGEST_MS).unref()
   try {
     const report = await bench(options)
@@ -65,7 +66,13 @@ async function main(): Promise<void> {
 
 function readOptions(): Options | undefined {
   const boolean = { type: 'boolean', default: false } as const
-  const flags = { json: boolean, quick: boolean, help: boolean, rounds: { type: 'string' }, contender: { type: 'string' } } as const
+  const flags = {
+    json: boolean,
+    quick: boolean,
+    help: boolean,
+    rounds: { type: 'string' },
+    contender: { type: 'string' },
+  } as const
   try {
     const { values } = parseArgs({ options: flags })
     if (values.help) return void process.stdout.write(USAGE)
@@ -108,7 +115,11 @@ async function bench({ plan, quick, rival }: Options): Promise<Report> {
   return { plan, rival, versions: versions(rival), ...found, verdict: judge(found.samples, rival) }
 }
 
-async function rivalStarter(rival: Rival, upstream: Child, home: string): Promise<() => Promise<Contender>> {
+async function rivalStarter(
+  rival: Rival,
+  upstream: Child,
+  home: string,
+): Promise<() => Promise<Contender>> {
   if (rival !== 'ours') return () => startFloor(rival, upstream, home)
   const key = await initGateway(oneModel(upstream), home)
   return () => startGateway(key, home)
@@ -116,10 +127,18 @@ async function rivalStarter(rival: Rival, upstream: Child, home: string): Promis
 
 type Found = { machine: Machine; samples: Samples[]; ledger?: Ledger }
 
-async function contest(upstream: Child, floor: Contender, rival: Contender, plan: Plan, restart: () => Promise<Contender>): Promise<Found> {
+async function contest(
+  upstream: Child,
+  floor: Contender,
+  rival: Contender,
+  plan: Plan,
+  restart: () => Promise<Contender>,
+): Promise<Found> {
   const readMachine = machineReader()
   const direct = { name: 'direct', target: { url: upstream.url, key: 'none' } }
-  const samples = await measure([direct, subjectOf(floor), subjectOf(rival)], plan, line => process.stderr.write(`${line}\n`))
+  const samples = await measure([direct, subjectOf(floor), subjectOf(rival)], plan, line =>
+    process.stderr.write(`${line}\n`),
+  )
   const found = { machine: readMachine(), samples }
   const ours = samples.find(({ name }) => name === 'ours')
   return ours ? { ...found, ledger: await checkLedger(rival, restart, ours) } : found

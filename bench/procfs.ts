@@ -15,12 +15,21 @@ export function cpuOf(pid: number): number {
  */
 export function cpuReader(pid: number): () => number {
   const before = cpuOfThreads(pid)
-  return () => [...cpuOfThreads(pid)].reduce((sum, [thread, now]) => sum + now - (before.get(thread) ?? 0), 0) / 1000
+  return () =>
+    [...cpuOfThreads(pid)].reduce(
+      (sum, [thread, now]) => sum + now - (before.get(thread) ?? 0),
+      0,
+    ) / 1000
 }
 
 function cpuOfThreads(pid: number): Map<string, number> {
   const threads = readdirSync(`/proc/${pid}/task`)
-  return new Map(threads.map(thread => [thread, Number(read(`/proc/${pid}/task/${thread}/schedstat`).split(' ')[0])]))
+  return new Map(
+    threads.map(thread => [
+      thread,
+      Number(read(`/proc/${pid}/task/${thread}/schedstat`).split(' ')[0]),
+    ]),
+  )
 }
 
 /** Resident memory of one process now, in MB. */
@@ -31,15 +40,23 @@ export function residentOf(pid: number): number {
 
 /** CPU time of the whole machine so far, in microseconds: what was worked, and what the host took away. */
 export function machineCpu(): { worked: number; stolen: number } {
-  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = read('/proc/stat').split(/\s+/, 9).slice(1).map(Number)
-  return { worked: (user + nice + system + irq + softirq) * MICROSECONDS_PER_TICK, stolen: steal * MICROSECONDS_PER_TICK }
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = read('/proc/stat')
+    .split(/\s+/, 9)
+    .slice(1)
+    .map(Number)
+  return {
+    worked: (user + nice + system + irq + softirq) * MICROSECONDS_PER_TICK,
+    stolen: steal * MICROSECONDS_PER_TICK,
+  }
 }
 
 type Stat = { pid: number; parent: number; ticks: number }
 
 function treeTicks(pid: number, stats: Stat[]): number {
   const own = stats.find(stat => stat.pid === pid)?.ticks ?? 0
-  return stats.filter(stat => stat.parent === pid).reduce((sum, child) => sum + treeTicks(child.pid, stats), own)
+  return stats
+    .filter(stat => stat.parent === pid)
+    .reduce((sum, child) => sum + treeTicks(child.pid, stats), own)
 }
 
 function everyStat(): Stat[] {
@@ -54,7 +71,9 @@ function statOf(pid: number): Stat[] {
     .split(' ')
     .map(Number)
   const [user = 0, system = 0, childUser = 0, childSystem = 0] = fields.slice(11, 15)
-  return text ? [{ pid, parent: fields[1] ?? 0, ticks: user + system + childUser + childSystem }] : []
+  return text
+    ? [{ pid, parent: fields[1] ?? 0, ticks: user + system + childUser + childSystem }]
+    : []
 }
 
 function read(path: string): string {

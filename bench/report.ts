@@ -16,7 +16,12 @@ export type Report = {
 }
 
 /** The two ratios that are promised, of the medians; the spread is that of the rounds, each compared with itself. */
-export type Verdict = { cpuRatio: number; cpuRatios: Spread; ceilingRatio: number; ceilingRatios: Spread }
+export type Verdict = {
+  cpuRatio: number
+  cpuRatios: Spread
+  ceilingRatio: number
+  ceilingRatios: Spread
+}
 
 /** The promise: at most twice the CPU of the floor for a call, and at least half of its calls per second. */
 export const LIMITS = { cpuRatio: 2.0, ceilingRatio: 0.5 }
@@ -29,14 +34,21 @@ export function judge(samples: Samples[], rival: Rival): Verdict {
   const [floor, other] = [named(samples, 'floor'), named(samples, rival)]
   const cpu = compare(perCall(other), perCall(floor))
   const ceiling = compare(rates(other), rates(floor))
-  return { cpuRatio: cpu.ratio, cpuRatios: cpu.rounds, ceilingRatio: ceiling.ratio, ceilingRatios: ceiling.rounds }
+  return {
+    cpuRatio: cpu.ratio,
+    cpuRatios: cpu.rounds,
+    ceilingRatio: ceiling.ratio,
+    ceilingRatios: ceiling.rounds,
+  }
 }
 
 /** The limits that this run broke, a sentence for each. */
 export function brokenLimits({ verdict, ledger }: Report): string[] {
   const broken: string[] = []
-  if (!(verdict.cpuRatio <= LIMITS.cpuRatio)) broken.push(`the CPU per call is above ${LIMITS.cpuRatio.toFixed(1)} x the floor's`)
-  if (!(verdict.ceilingRatio >= LIMITS.ceilingRatio)) broken.push(`the ceiling is below ${LIMITS.ceilingRatio} of the floor's`)
+  if (!(verdict.cpuRatio <= LIMITS.cpuRatio))
+    broken.push(`the CPU per call is above ${LIMITS.cpuRatio.toFixed(1)} x the floor's`)
+  if (!(verdict.ceilingRatio >= LIMITS.ceilingRatio))
+    broken.push(`the ceiling is below ${LIMITS.ceilingRatio} of the floor's`)
   if (ledger && !ledger.matches) broken.push('the ledger does not hold what was called')
   return broken
 }
@@ -66,7 +78,9 @@ export function render(report: Report): string {
 
 function headLines({ plan, rival, versions, machine }: Report): string[] {
   const what =
-    rival === 'ours' ? `${versions.binary} (${versions.binaryMb?.toFixed(0)} MB)` : 'the floor once more, in place of the gateway'
+    rival === 'ours'
+      ? `${versions.binary} (${versions.binaryMb?.toFixed(0)} MB)`
+      : 'the floor once more, in place of the gateway'
   const load = (values: number[]) => values.map(value => value.toFixed(2)).join(' ')
   return [
     `floor: bench/floor.ts   ${rival}: ${what}`,
@@ -80,8 +94,11 @@ function headLines({ plan, rival, versions, machine }: Report): string[] {
 }
 
 function callRows(samples: Samples[]): string[] {
-  const cells = (pick: (sample: Samples['cpu'][number]) => number, digits: number, from: 'cpu' | 'ceiling') =>
-    samples.map(one => cell(one[from].map(pick), digits))
+  const cells = (
+    pick: (sample: Samples['cpu'][number]) => number,
+    digits: number,
+    from: 'cpu' | 'ceiling',
+  ) => samples.map(one => cell(one[from].map(pick), digits))
   return [
     row(
       'CPU per call, c=10, us',
@@ -108,7 +125,9 @@ function callRows(samples: Samples[]): string[] {
 
 function streamRows(samples: Samples[], streams: number): string[] {
   const cells = (pick: (sample: StreamSample) => number, digits: number) =>
-    samples.map(one => cell(one.streams.filter(sample => sample.streams === streams).map(pick), digits))
+    samples.map(one =>
+      cell(one.streams.filter(sample => sample.streams === streams).map(pick), digits),
+    )
   return [
     row(
       `${streams} streams: TTFT p50 ms`,
@@ -154,9 +173,17 @@ function warnings({ samples, machine }: Report): string[] {
   const rate = spread(rates(named(samples, 'direct'))).median
   const late = Math.max(...samples.flatMap(one => one.streams.map(sample => sample.lateP99Ms)))
   return [
-    ...(rate < TOOL_RATE ? [`warning: direct reached ${rate.toFixed(0)} calls/s only; the tool may be what limits the ceiling`] : []),
-    ...(machine.otherCores > QUIET ? ['warning: the machine was not quiet; do not publish these figures'] : []),
-    ...(late > 10 ? [`warning: streams began up to ${late.toFixed(0)} ms (p99) after their planned time`] : []),
+    ...(rate < TOOL_RATE
+      ? [
+          `warning: direct reached ${rate.toFixed(0)} calls/s only; the tool may be what limits the ceiling`,
+        ]
+      : []),
+    ...(machine.otherCores > QUIET
+      ? ['warning: the machine was not quiet; do not publish these figures']
+      : []),
+    ...(late > 10
+      ? [`warning: streams began up to ${late.toFixed(0)} ms (p99) after their planned time`]
+      : []),
   ]
 }
 
@@ -182,7 +209,9 @@ function rates({ ceiling }: Samples): number[] {
 }
 
 function mostResident({ name, cpu, ceiling, streams }: Samples): string {
-  return name === 'direct' ? '-' : Math.max(...[...cpu, ...ceiling, ...streams].map(sample => sample.residentMb)).toFixed(0)
+  return name === 'direct'
+    ? '-'
+    : Math.max(...[...cpu, ...ceiling, ...streams].map(sample => sample.residentMb)).toFixed(0)
 }
 
 function cell(values: number[], digits: number): string {

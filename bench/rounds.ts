@@ -23,7 +23,14 @@ export type CallSample = LoopResult & { cpuPerCall: number; residentMb: number }
 export type StreamSample = StreamResult & { cpuPerChunk: number; residentMb: number }
 
 /** All rounds of one contender, or of the mock provider asked directly. `answered` counts every call, those of the warm-up too. */
-export type Samples = { name: string; idleMb: number; answered: number; cpu: CallSample[]; ceiling: CallSample[]; streams: StreamSample[] }
+export type Samples = {
+  name: string
+  idleMb: number
+  answered: number
+  cpu: CallSample[]
+  ceiling: CallSample[]
+  streams: StreamSample[]
+}
 
 /** Something to be measured; without a `pid` its CPU is not read. */
 export type Subject = { name: string; target: Target; pid?: number }
@@ -32,7 +39,11 @@ export type Subject = { name: string; target: Target; pid?: number }
 const SETTLE_MS = 400
 
 /** Warms every subject up, then measures them one at a time, in another order each round. */
-export async function measure(subjects: Subject[], plan: Plan, progress: (line: string) => void): Promise<Samples[]> {
+export async function measure(
+  subjects: Subject[],
+  plan: Plan,
+  progress: (line: string) => void,
+): Promise<Samples[]> {
   const all = subjects.map(subject => ({ subject, samples: emptySamples(subject) }))
   for (const { subject, samples } of all) await warmUp(subject, plan, samples)
   for (let round = 1; round <= plan.rounds; round++) {
@@ -58,7 +69,10 @@ async function warmUp(subject: Subject, plan: Plan, samples: Samples): Promise<v
 }
 
 async function measureOnce(subject: Subject, plan: Plan, samples: Samples): Promise<void> {
-  const [cpu, ceiling] = [await sampleCalls(subject, plan.cpu), await sampleCalls(subject, plan.ceiling)]
+  const [cpu, ceiling] = [
+    await sampleCalls(subject, plan.cpu),
+    await sampleCalls(subject, plan.ceiling),
+  ]
   samples.cpu.push(cpu)
   samples.ceiling.push(ceiling)
   samples.answered += cpu.calls + ceiling.calls
@@ -70,20 +84,33 @@ async function measureOnce(subject: Subject, plan: Plan, samples: Samples): Prom
 }
 
 async function sampleCalls(subject: Subject, limit: Plan['cpu']): Promise<CallSample> {
-  const { result, cpu, residentMb } = await withCpu(subject, () => closedLoop(subject.target, limit))
-  if (result.errors > 0) throw new Error(`${subject.name}: ${result.errors} of ${result.calls + result.errors} calls failed`)
+  const { result, cpu, residentMb } = await withCpu(subject, () =>
+    closedLoop(subject.target, limit),
+  )
+  if (result.errors > 0)
+    throw new Error(
+      `${subject.name}: ${result.errors} of ${result.calls + result.errors} calls failed`,
+    )
   return { ...result, cpuPerCall: cpu / result.calls, residentMb }
 }
 
 async function sampleStreams(subject: Subject, streams: number, plan: Plan): Promise<StreamSample> {
   const load = { streams, gapMs: plan.streamGapMs, seconds: plan.streamSeconds }
-  const { result, cpu, residentMb } = await withCpu(subject, () => openStreams(subject.target, load))
-  if (result.finished < streams) throw new Error(`${subject.name}: ${streams - result.finished} of ${streams} streams did not finish`)
+  const { result, cpu, residentMb } = await withCpu(subject, () =>
+    openStreams(subject.target, load),
+  )
+  if (result.finished < streams)
+    throw new Error(
+      `${subject.name}: ${streams - result.finished} of ${streams} streams did not finish`,
+    )
   return { ...result, cpuPerChunk: cpu / result.chunks, residentMb }
 }
 
 /** Does the work, and reads what it cost the subject, until what is written behind the answers has been written. */
-export async function withCpu<T>({ pid }: Subject, work: () => Promise<T>): Promise<{ result: T; cpu: number; residentMb: number }> {
+export async function withCpu<T>(
+  { pid }: Subject,
+  work: () => Promise<T>,
+): Promise<{ result: T; cpu: number; residentMb: number }> {
   const before = pid ? cpuOf(pid) : 0
   const result = await work()
   const residentMb = pid ? residentOf(pid) : 0

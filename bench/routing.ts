@@ -23,15 +23,28 @@ const WISHES: [name: string, RoutingPreferences][] = [
   ['sort: throughput', { sort: 'throughput' }],
   ['order and ignore', { order: ['p3', 'p4'], ignore: ['p1', 'p2'] }],
   ['a preferred latency', { preferred_max_latency: { p50: 0.5, p99: 2 } }],
-  ['everything', { zdr: false, max_price: { prompt: 8 }, quantizations: ['fp8', 'unknown'], require_parameters: true, ignore: ['p9'] }],
+  [
+    'everything',
+    {
+      zdr: false,
+      max_price: { prompt: 8 },
+      quantizations: ['fp8', 'unknown'],
+      require_parameters: true,
+      ignore: ['p9'],
+    },
+  ],
 ]
 
 await main()
 
 async function main(): Promise<void> {
-  const gateway = await openGateway({ config: parseConfig(JSON.stringify(catalogue(MODELS, EACH)), {}) })
+  const gateway = await openGateway({
+    config: parseConfig(JSON.stringify(catalogue(MODELS, EACH)), {}),
+  })
   measureAll(gateway)
-  print(`${MODELS * EACH} endpoints, ${EACH} of each model: µs of CPU for a plan, median of ${ROUNDS} rounds (least to most)`)
+  print(
+    `${MODELS * EACH} endpoints, ${EACH} of each model: µs of CPU for a plan, median of ${ROUNDS} rounds (least to most)`,
+  )
   const medians = WISHES.map(([name, routing]) => report(name, gateway, routing))
   // It looks at every endpoint of every model, so it is called less often.
   const auto = report('the auto router', gateway, {}, AUTO_CALLS, () => 'gateway/auto')
@@ -49,7 +62,10 @@ function catalogue(models: number, each: number) {
   })
   return {
     providers: Object.fromEntries(providers.map(slug => [slug, provider])),
-    models: Array.from({ length: models }, (_, i) => ({ id: `acme/m${i}`, endpoints: providers.map(endpoint) })),
+    models: Array.from({ length: models }, (_, i) => ({
+      id: `acme/m${i}`,
+      endpoints: providers.map(endpoint),
+    })),
   }
 }
 
@@ -65,10 +81,20 @@ function measureAll({ catalog, traffic: { health }, clock }: Gateway): void {
 }
 
 /** Prints what such a call costs, and gives back the median. */
-function report(name: string, gateway: Gateway, routing: RoutingPreferences, calls = CALLS, slugOf = nextModel): number {
-  const costs = Array.from({ length: ROUNDS + 1 }, () => costOf(gateway, routing, calls, slugOf)).slice(1)
+function report(
+  name: string,
+  gateway: Gateway,
+  routing: RoutingPreferences,
+  calls = CALLS,
+  slugOf = nextModel,
+): number {
+  const costs = Array.from({ length: ROUNDS + 1 }, () =>
+    costOf(gateway, routing, calls, slugOf),
+  ).slice(1)
   const { median, least, most } = spread(costs)
-  print(`  ${name.padEnd(20)} ${median.toFixed(1).padStart(6)}  (${least.toFixed(1)} to ${most.toFixed(1)})`)
+  print(
+    `  ${name.padEnd(20)} ${median.toFixed(1).padStart(6)}  (${least.toFixed(1)} to ${most.toFixed(1)})`,
+  )
   return median
 }
 
@@ -76,7 +102,12 @@ function nextModel(i: number): string {
   return `acme/m${i % MODELS}`
 }
 
-function costOf(gateway: Gateway, routing: RoutingPreferences, calls: number, slugOf: (i: number) => string): number {
+function costOf(
+  gateway: Gateway,
+  routing: RoutingPreferences,
+  calls: number,
+  slugOf: (i: number) => string,
+): number {
   const actor = operator(gateway)
   const before = process.cpuUsage()
   for (let i = 0; i < calls; i++) {
@@ -108,7 +139,13 @@ function callFor(model: string, routing: RoutingPreferences): TextCall {
     trace: null,
     preset_id: null,
     echoUpstreamBody: false,
-    origin: { request_id: 'r', http_referer: null, title: null, user_agent: null, region: 'global' },
+    origin: {
+      request_id: 'r',
+      http_referer: null,
+      title: null,
+      user_agent: null,
+      region: 'global',
+    },
   }
 }
 

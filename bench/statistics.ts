@@ -4,7 +4,11 @@ export type Spread = { median: number; least: number; most: number }
 /** Sums the rounds of one figure up; no rounds give NaN. */
 export function spread(values: number[]): Spread {
   const sorted = Float64Array.from(values).sort()
-  return { median: median(sorted), least: sorted[0] ?? Number.NaN, most: sorted.at(-1) ?? Number.NaN }
+  return {
+    median: median(sorted),
+    least: sorted[0] ?? Number.NaN,
+    most: sorted.at(-1) ?? Number.NaN,
+  }
 }
 
 /** The value that a share of the values (0 to 1) does not exceed; NaN for none. */

@@ -32,13 +32,24 @@ export async function openStreams(target: Target, load: StreamLoad): Promise<Str
   return summary(load, seen)
 }
 
-async function openAt(plan: number, target: Target, request: Buffer, load: StreamLoad, seen: Seen): Promise<void> {
+async function openAt(
+  plan: number,
+  target: Target,
+  request: Buffer,
+  load: StreamLoad,
+  seen: Seen,
+): Promise<void> {
   await Bun.sleep(Math.max(0, plan - performance.now()))
   seen.lates.push(performance.now() - plan)
   await readStream(new URL(target.url), request, load, seen)
 }
 
-async function readStream({ hostname, port }: URL, request: Buffer, load: StreamLoad, seen: Seen): Promise<void> {
+async function readStream(
+  { hostname, port }: URL,
+  request: Buffer,
+  load: StreamLoad,
+  seen: Seen,
+): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const began = performance.now()
   let rest = ''

@@ -7,7 +7,14 @@ import { CORES, ensureGateway, initGateway, startGateway, startUpstream } from '
 import { machineReader, versions } from './machine.ts'
 import { measureMatrix, type Plan, spokenProtocols } from './translation/matrix.ts'
 import { measureReaders } from './translation/readers.ts'
-import { brokenChunks, brokenCourses, type MatrixReport, MOST_PER_CHUNK, renderCourses, renderMatrix } from './translation/report.ts'
+import {
+  brokenChunks,
+  brokenCourses,
+  type MatrixReport,
+  MOST_PER_CHUNK,
+  renderCourses,
+  renderMatrix,
+} from './translation/report.ts'
 
 const USAGE = `bun run bench/translation.ts [--quick] [--json] [--rounds N] [--readers]
 
@@ -33,7 +40,8 @@ await main()
 async function main(): Promise<void> {
   const options = readOptions()
   if (!options) return
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => giveUp(`ended by ${signal}`))
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => giveUp(`ended by ${signal}`))
   setTimeout(() => giveUp(`it took longer than ${LONGEST_MS / 60_000} minutes`), LONGEST_MS).unref()
   try {
     const broken = options.readers ? readers(options) : await matrix(options)
@@ -45,12 +53,22 @@ async function main(): Promise<void> {
 
 function readOptions(): Options | undefined {
   const boolean = { type: 'boolean', default: false } as const
-  const flags = { json: boolean, quick: boolean, readers: boolean, help: boolean, rounds: { type: 'string' } } as const
+  const flags = {
+    json: boolean,
+    quick: boolean,
+    readers: boolean,
+    help: boolean,
+    rounds: { type: 'string' },
+  } as const
   try {
     const { values } = parseArgs({ options: flags })
     if (values.help) return void process.stdout.write(USAGE)
     const plan = values.quick ? QUICK : FULL
-    return { json: values.json, readers: values.readers, plan: { ...plan, rounds: roundsOf(values.rounds, plan) } }
+    return {
+      json: values.json,
+      readers: values.readers,
+      plan: { ...plan, rounds: roundsOf(values.rounds, plan) },
+    }
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : error}\n${USAGE}`)
     process.exitCode = 2
@@ -93,7 +111,8 @@ async function matrixReport(plan: Plan): Promise<MatrixReport> {
 /** A provider for each protocol, with two models: what is measured, and what warms up. */
 function config(upstream: Child): string {
   const names = spokenProtocols()
-  const provider = (name: string) => `  mock-${name}: { protocol: ${name}, base_url: "${upstream.url}/${name}", api_key: mock }`
+  const provider = (name: string) =>
+    `  mock-${name}: { protocol: ${name}, base_url: "${upstream.url}/${name}", api_key: mock }`
   const model = (name: string, pace: string, upstreamModel: string) => `  - id: ${pace}/${name}
     name: Bench Model
     context_length: 128000

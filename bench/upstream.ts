@@ -5,13 +5,22 @@ import { microseconds, USAGE } from './wire.ts'
  * a call with `"stream":true` with CHUNKS events INTERVAL_MS apart (or `?chunks=` and `?interval=`), the usage and `[DONE]`.
  * Each chunk says in its text when it was sent, so that a reader on the same machine can tell how long it was under way.
  */
-const defaults = { chunks: Number(process.env.CHUNKS ?? 50), intervalMs: Number(process.env.INTERVAL_MS ?? 20) }
+const defaults = {
+  chunks: Number(process.env.CHUNKS ?? 50),
+  intervalMs: Number(process.env.INTERVAL_MS ?? 20),
+}
 const stats = { live: 0, finished: 0, aborted: 0 }
 const head = { id: 'chatcmpl-bench', created: 1_760_000_000, model: 'bench-model' }
 const whole = JSON.stringify({
   ...head,
   object: 'chat.completion',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'All work, measured. '.repeat(40) }, finish_reason: 'stop' }],
+  choices: [
+    {
+      index: 0,
+      message: { role: 'assistant', content: 'All work, measured. '.repeat(40) },
+      finish_reason: 'stop',
+    },
+  ],
   usage: USAGE,
 })
 
@@ -27,14 +36,19 @@ process.stdout.write(`${JSON.stringify({ event: 'listening', url: server.url.ori
 async function answer(request: Request): Promise<Response> {
   const body = await request.text()
   if (/"stream":\s*true/.test(body))
-    return new Response(stream(switches(request.url)), { headers: { 'content-type': 'text/event-stream' } })
+    return new Response(stream(switches(request.url)), {
+      headers: { 'content-type': 'text/event-stream' },
+    })
   stats.finished++
   return new Response(whole, { headers: { 'content-type': 'application/json' } })
 }
 
 function switches(url: string): typeof defaults {
   const query = new URL(url).searchParams
-  return { chunks: Number(query.get('chunks') ?? defaults.chunks), intervalMs: Number(query.get('interval') ?? defaults.intervalMs) }
+  return {
+    chunks: Number(query.get('chunks') ?? defaults.chunks),
+    intervalMs: Number(query.get('interval') ?? defaults.intervalMs),
+  }
 }
 
 function stream({ chunks, intervalMs }: typeof defaults): ReadableStream<string> {

@@ -13,12 +13,19 @@ export function microseconds(): number {
 }
 
 /** What is asked: about 0.1 KB. */
-export const PROMPT = 'You are asked to summarise, in one paragraph, what a gateway between programs and model providers is good for. '
+export const PROMPT =
+  'You are asked to summarise, in one paragraph, what a gateway between programs and model providers is good for. '
 
 /** The bytes of one chat call: a prompt of about 0.3 KB, on a connection that is kept. */
 export function requestBytes(target: Target, stream: boolean): Buffer {
   const messages = [{ role: 'user', content: PROMPT.repeat(2) }]
-  return postBytes(target, '/api/v1/chat/completions', { model: MODEL, messages, temperature: 0.2, max_tokens: 400, stream })
+  return postBytes(target, '/api/v1/chat/completions', {
+    model: MODEL,
+    messages,
+    temperature: 0.2,
+    max_tokens: 400,
+    stream,
+  })
 }
 
 /** The bytes of one call of any route, on a connection that is kept. */

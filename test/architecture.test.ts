@@ -8,7 +8,10 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
   [/^src\/core\//, /^src\/(server|cli)\/|^(elysia|commander|ink|react)/],
   [/^src\/server\//, /^src\/cli\/|^(commander|ink|react)/],
   [/^src\/cli\/(?!commands\/serve\.ts)/, /^src\/server\/|^elysia/],
-  [/^src\/core\/(protocols|telemetry\/destinations)\//, /^src\/core\/(gateway|store|upstream|identity)/],
+  [
+    /^src\/core\/(protocols|telemetry\/destinations)\//,
+    /^src\/core\/(gateway|store|upstream|identity)/,
+  ],
   [/^(?!src\/core\/store\/(sqlite|lock\.ts))/, /^(bun:sqlite|kysely)/],
   [/^(?!src\/core\/(gateway\.ts|store\/)|src\/cli\/commands\/serve\.ts)/, /^src\/core\/store\//],
   [/^src\/cli\/commands\/serve\.ts/, /^src\/core\/store\/(?!lock\.ts)/],
@@ -16,17 +19,27 @@ const FORBIDDEN: [files: RegExp, imports: RegExp][] = [
 ]
 
 /** Every way in which this platform opens a connection. A method that is called `fetch` is none. */
-const OUTWARD = /(?<![.\w])fetch\((?![^()]*\) \{)|\bBun\.(connect|udpSocket)\b|new WebSocket\(|'node:(net|tls|https?|http2|dgram|dns)['/]/
+const OUTWARD =
+  /(?<![.\w])fetch\((?![^()]*\) \{)|\bBun\.(connect|udpSocket)\b|new WebSocket\(|'node:(net|tls|https?|http2|dgram|dns)['/]/
 
 /** A dialect compared with a name, on either side, or told apart by a switch. */
-const DIALECT_COMPARED = /dialect\s*[!=]==?|[!=]==?\s*(\S*dialect\b|'(chat|messages|responses)')|switch.*dialect\)/
+const DIALECT_COMPARED =
+  /dialect\s*[!=]==?|[!=]==?\s*(\S*dialect\b|'(chat|messages|responses)')|switch.*dialect\)/
 
 /** What is written in one place only, or nowhere. */
 const WORDS: [files: RegExp, words: RegExp, why: string][] = [
-  [/^src\/(?!core\/upstream\/(egress\.ts|http\/))/, OUTWARD, 'only core/upstream/egress.ts and its http asks the world'],
+  [
+    /^src\/(?!core\/upstream\/(egress\.ts|http\/))/,
+    OUTWARD,
+    'only core/upstream/egress.ts and its http asks the world',
+  ],
   [/^src\//, /\.tee\(\)/, 'tee() lets one reader fill memory for another'],
   [/^src\//, /\bconsole\./, 'only the terminal prints, and through output.ts'],
-  [/^src\/core\/protocols\/(?!native\.ts$)/, DIALECT_COMPARED, 'only protocols/native.ts compares dialects'],
+  [
+    /^src\/core\/protocols\/(?!native\.ts$)/,
+    DIALECT_COMPARED,
+    'only protocols/native.ts compares dialects',
+  ],
 ]
 
 interface Source {
@@ -51,16 +64,29 @@ const TOLD =
 const WINGS = [
   ...['errors', 'events', 'kernel', 'language', 'config'],
   ...['identity', 'catalog', 'ledger', 'policy', 'telemetry', 'tokenizers'],
-  ...['protocols', 'upstream', 'inference', 'plugins', 'dialects', 'doctor', 'store', 'reconfigure', 'gateway'],
+  ...[
+    'protocols',
+    'upstream',
+    'inference',
+    'plugins',
+    'dialects',
+    'doctor',
+    'store',
+    'reconfigure',
+    'gateway',
+  ],
 ]
 
-const wingOf = (path: string): string | undefined => /^src\/core\/([a-z-]+)(?:\/|\.ts$)/.exec(path)?.[1]
+const wingOf = (path: string): string | undefined =>
+  /^src\/core\/([a-z-]+)(?:\/|\.ts$)/.exec(path)?.[1]
 
 /** What a file imports at all: by value, as a type, or in a type. */
 const allImportsOf = ({ path, text }: Source): string[] =>
-  [...withoutComments(text).matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*|\bmodule\s*)'(\.{1,2}\/[^']+)'/g)].map(([, to = '']) =>
-    normalize(join(path, '..', to)),
-  )
+  [
+    ...withoutComments(text).matchAll(
+      /(?:\bfrom\s*|\bimport\s*\(?\s*|\bmodule\s*)'(\.{1,2}\/[^']+)'/g,
+    ),
+  ].map(([, to = '']) => normalize(join(path, '..', to)))
 
 const upwardIn = (source: Source): string[] =>
   allImportsOf(source).flatMap(to => {
@@ -69,7 +95,10 @@ const upwardIn = (source: Source): string[] =>
     return WINGS.indexOf(into) > WINGS.indexOf(from) ? [`${source.path} imports ${to}`] : []
   })
 
-const transpilers = { ts: new Bun.Transpiler({ loader: 'ts' }), tsx: new Bun.Transpiler({ loader: 'tsx' }) }
+const transpilers = {
+  ts: new Bun.Transpiler({ loader: 'ts' }),
+  tsx: new Bun.Transpiler({ loader: 'tsx' }),
+}
 
 /** What a file imports by value, now or later, as a path from the root or a package's name. */
 const importsOf = ({ path, text }: Source): string[] =>
@@ -85,12 +114,20 @@ const forbiddenIn = (source: Source): string[] =>
   )
 
 const wordsIn = ({ path, text }: Source): string[] =>
-  WORDS.filter(([files, words]) => files.test(path) && words.test(withoutComments(text))).map(([, , why]) => `${path}: ${why}`)
+  WORDS.filter(([files, words]) => files.test(path) && words.test(withoutComments(text))).map(
+    ([, , why]) => `${path}: ${why}`,
+  )
 
-const withoutComments = (text: string) => text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
+const withoutComments = (text: string) =>
+  text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
 
 /** The first circle of value imports that starts at this file, as the files on its way. */
-function circleFrom(start: string, graph: Map<string, string[]>, way: string[] = [start], seen = new Set<string>()): string[] | undefined {
+function circleFrom(
+  start: string,
+  graph: Map<string, string[]>,
+  way: string[] = [start],
+  seen = new Set<string>(),
+): string[] | undefined {
   for (const to of graph.get(way.at(-1) ?? '') ?? []) {
     if (to === start) return [...way, to]
     if (seen.has(to)) continue
@@ -111,7 +148,9 @@ describe('architecture', () => {
   })
 
   test('wings import downward only, types included', () => {
-    expect([...new Set(sources.flatMap(({ path }) => wingOf(path) ?? []))].toSorted()).toEqual(WINGS.toSorted())
+    expect([...new Set(sources.flatMap(({ path }) => wingOf(path) ?? []))].toSorted()).toEqual(
+      WINGS.toSorted(),
+    )
     expect(sources.flatMap(upwardIn)).toEqual([])
   })
 
@@ -130,7 +169,8 @@ describe('architecture', () => {
   })
 
   test('a planted comparison of a dialect by a protocol is found, and its home is left alone', () => {
-    const planted = (text: string, path = 'src/core/protocols/gemini/request.ts') => wordsIn({ path, text })
+    const planted = (text: string, path = 'src/core/protocols/gemini/request.ts') =>
+      wordsIn({ path, text })
     expect(planted(`if (call.dialect === 'chat') return []`)).toHaveLength(1)
     expect(planted(`const own = NATIVE !== block.dialect`)).toHaveLength(1)
     expect(planted(`const isOwn = native == 'messages'`)).toHaveLength(1)
@@ -148,7 +188,9 @@ describe('architecture', () => {
   })
 
   test('every file of the wings is found in the tree that ARCHITECTURE.md draws', async () => {
-    const [, tree = ''] = (await Bun.file(join(ROOT, 'ARCHITECTURE.md')).text()).split(/^## (?:The tree|A call, .*)$/m)
+    const [, tree = ''] = (await Bun.file(join(ROOT, 'ARCHITECTURE.md')).text()).split(
+      /^## (?:The tree|A call, .*)$/m,
+    )
     const words = new Set(tree.match(/[a-z]+(?:-[a-z]+)*/g))
     const names = sources.flatMap(({ path }) => TOLD.exec(path)?.[1] ?? [])
     expect(names.length).toBeGreaterThan(50)
@@ -156,12 +198,18 @@ describe('architecture', () => {
   })
 
   test('core/identity/keys.ts, planted with an import of the server, is found', () => {
-    const planted = { path: 'src/core/identity/keys.ts', text: `import { createApp } from '../../server/app.ts'\ncreateApp()` }
+    const planted = {
+      path: 'src/core/identity/keys.ts',
+      text: `import { createApp } from '../../server/app.ts'\ncreateApp()`,
+    }
     expect(forbiddenIn(planted)).toEqual(['src/core/identity/keys.ts imports src/server/app.ts'])
   })
 
   test('a planted import that waits until it is needed is found too, and a type is not', () => {
-    const late = { path: 'src/core/ledger/ledger.ts', text: `export const open = async () => await import('bun:sqlite')` }
+    const late = {
+      path: 'src/core/ledger/ledger.ts',
+      text: `export const open = async () => await import('bun:sqlite')`,
+    }
     const type = {
       path: 'src/core/ledger/ledger.ts',
       text: `import type { Database } from 'bun:sqlite'\nexport const x = (db: Database) => db`,

@@ -22,7 +22,8 @@ async function best(runs: number, act: () => Promise<unknown>): Promise<number> 
 }
 
 /** The resident memory of a process, in MiB. */
-const residentMiB = (pid: number) => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+const residentMiB = (pid: number) =>
+  Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 
 describe.skipIf(!built)('the binary (needs GATEWAY_TEST_BINARY)', () => {
   test('prints its version within 150 ms', async () => {
@@ -52,13 +53,16 @@ describe.skipIf(!built)('the binary (needs GATEWAY_TEST_BINARY)', () => {
 
   test('serves the page to read the description, which is inside it', async () => {
     await using server = await startServer()
-    for (const part of ['', '/bundle.js', '/page.css', '/page.js']) expect((await fetch(`${server.url}/docs${part}`)).status).toBe(200)
+    for (const part of ['', '/bundle.js', '/page.css', '/page.js'])
+      expect((await fetch(`${server.url}/docs${part}`)).status).toBe(200)
   })
 
   test('guards its routes as the source does', async () => {
     await using server = await startServer()
     const statuses = await Promise.all(
-      [null, server.inference_key, server.management_key].map(async key => (await server.fetch('/keys', { key })).status),
+      [null, server.inference_key, server.management_key].map(
+        async key => (await server.fetch('/keys', { key })).status,
+      ),
     )
     expect(statuses).toEqual([401, 403, 200])
   })
@@ -69,13 +73,34 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
   const marker = join(hostile, 'was-here')
 
   beforeAll(async () => {
-    await Bun.write(join(hostile, '.env'), 'GATEWAY_PORT=1\nPORT=1\nGATEWAY_DATA=stolen\nNODE_TLS_REJECT_UNAUTHORIZED=0\n')
-    writeFileSync(join(hostile, 'preload.ts'), `require('node:fs').writeFileSync(${JSON.stringify(marker)}, 'x')`)
-    writeFileSync(join(hostile, 'bunfig.toml'), 'preload = ["./preload.ts"]\n[run]\npreload = ["./preload.ts"]\n')
-    writeFileSync(join(hostile, 'package.json'), '{ "name": "hostile", "version": "9.9.9", "type": "commonjs" }')
-    writeFileSync(join(hostile, 'tsconfig.json'), '{ "compilerOptions": { "paths": { "*": ["./preload.ts"] } } }')
-    await Bun.write(join(hostile, 'node_modules/elysia/index.js'), `require('node:fs').writeFileSync(${JSON.stringify(marker)}, 'x')`)
-    await Bun.write(join(hostile, 'node_modules/elysia/package.json'), '{ "name": "elysia", "main": "index.js" }')
+    await Bun.write(
+      join(hostile, '.env'),
+      'GATEWAY_PORT=1\nPORT=1\nGATEWAY_DATA=stolen\nNODE_TLS_REJECT_UNAUTHORIZED=0\n',
+    )
+    writeFileSync(
+      join(hostile, 'preload.ts'),
+      `require('node:fs').writeFileSync(${JSON.stringify(marker)}, 'x')`,
+    )
+    writeFileSync(
+      join(hostile, 'bunfig.toml'),
+      'preload = ["./preload.ts"]\n[run]\npreload = ["./preload.ts"]\n',
+    )
+    writeFileSync(
+      join(hostile, 'package.json'),
+      '{ "name": "hostile", "version": "9.9.9", "type": "commonjs" }',
+    )
+    writeFileSync(
+      join(hostile, 'tsconfig.json'),
+      '{ "compilerOptions": { "paths": { "*": ["./preload.ts"] } } }',
+    )
+    await Bun.write(
+      join(hostile, 'node_modules/elysia/index.js'),
+      `require('node:fs').writeFileSync(${JSON.stringify(marker)}, 'x')`,
+    )
+    await Bun.write(
+      join(hostile, 'node_modules/elysia/package.json'),
+      '{ "name": "elysia", "main": "index.js" }',
+    )
   })
 
   test('runs commands and serves as if there were nothing in it', async () => {
@@ -92,44 +117,71 @@ describe.skipIf(!built)('the binary in a hostile directory (needs GATEWAY_TEST_B
     })
     const { value } = await child.stdout.getReader().read()
     child.kill('SIGTERM')
-    expect(new TextDecoder().decode(value)).toMatch(/"listening","url":"http:\/\/127\.0\.0\.1:(?!1")\d+"/)
+    expect(new TextDecoder().decode(value)).toMatch(
+      /"listening","url":"http:\/\/127\.0\.0\.1:(?!1")\d+"/,
+    )
     expect(await child.exited).toBe(0)
     expect([existsSync(marker), existsSync(join(hostile, 'stolen'))]).toEqual([false, false])
   })
 
   test('takes no variable from its .env', async () => {
     const { code } = await gateway(['keys', 'list'], { cwd: hostile })
-    expect([code, existsSync(join(hostile, 'stolen')), existsSync(join(hostile, 'gateway-data'))]).toEqual([0, false, true])
+    expect([
+      code,
+      existsSync(join(hostile, 'stolen')),
+      existsSync(join(hostile, 'gateway-data')),
+    ]).toEqual([0, false, true])
   })
 })
 
 /** The process that this strace watches. */
-const traced = (strace: number) => Number(readFileSync(`/proc/${strace}/task/${strace}/children`, 'utf8').split(' ')[0])
+const traced = (strace: number) =>
+  Number(readFileSync(`/proc/${strace}/task/${strace}/children`, 'utf8').split(' ')[0])
 
-describe.skipIf(!built || !hasStrace)('the binary under strace (needs GATEWAY_TEST_BINARY and strace)', () => {
-  /** Every address that this command line connects to, as strace shows it, until it ends or is stopped. */
-  async function connections(args: string[], stopAfter?: RegExp): Promise<string[]> {
-    const trace = join(directory, `trace-${args[0]}`)
-    const strace = ['strace', '-f', '-qq', '-e', 'trace=connect,sendto', '-e', 'signal=none', '-o', trace, ...PROGRAM, ...args]
-    const child = Bun.spawn(strace, { cwd: directory, stdin: 'ignore', stdout: 'pipe', stderr: 'ignore' })
-    let printed = ''
-    for await (const bytes of child.stdout) {
-      printed += new TextDecoder().decode(bytes)
-      if (!stopAfter?.test(printed)) continue
-      await Bun.sleep(1_000)
-      process.kill(traced(child.pid), 'SIGTERM')
-      break
+describe.skipIf(!built || !hasStrace)(
+  'the binary under strace (needs GATEWAY_TEST_BINARY and strace)',
+  () => {
+    /** Every address that this command line connects to, as strace shows it, until it ends or is stopped. */
+    async function connections(args: string[], stopAfter?: RegExp): Promise<string[]> {
+      const trace = join(directory, `trace-${args[0]}`)
+      const strace = [
+        'strace',
+        '-f',
+        '-qq',
+        '-e',
+        'trace=connect,sendto',
+        '-e',
+        'signal=none',
+        '-o',
+        trace,
+        ...PROGRAM,
+        ...args,
+      ]
+      const child = Bun.spawn(strace, {
+        cwd: directory,
+        stdin: 'ignore',
+        stdout: 'pipe',
+        stderr: 'ignore',
+      })
+      let printed = ''
+      for await (const bytes of child.stdout) {
+        printed += new TextDecoder().decode(bytes)
+        if (!stopAfter?.test(printed)) continue
+        await Bun.sleep(1_000)
+        process.kill(traced(child.pid), 'SIGTERM')
+        break
+      }
+      await child.exited
+      return readFileSync(trace, 'utf8')
+        .split('\n')
+        .filter(line => /connect\(.*AF_INET|sendto\(.*AF_INET/.test(line))
     }
-    await child.exited
-    return readFileSync(trace, 'utf8')
-      .split('\n')
-      .filter(line => /connect\(.*AF_INET|sendto\(.*AF_INET/.test(line))
-  }
 
-  test('opens no connection until it is configured to', async () => {
-    const data = join(directory, 'quiet')
-    expect(await connections(['init', '--data', data])).toEqual([])
-    expect(await connections(['models', 'list', '--data', data])).toEqual([])
-    expect(await connections(['serve', '--port', '0', '--data', data], /listens on/)).toEqual([])
-  })
-})
+    test('opens no connection until it is configured to', async () => {
+      const data = join(directory, 'quiet')
+      expect(await connections(['init', '--data', data])).toEqual([])
+      expect(await connections(['models', 'list', '--data', data])).toEqual([])
+      expect(await connections(['serve', '--port', '0', '--data', data], /listens on/)).toEqual([])
+    })
+  },
+)

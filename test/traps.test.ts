@@ -14,12 +14,18 @@ const CANNOT_HAPPEN: Record<number, string> = {
 }
 
 const tests = await Promise.all(
-  [...new Bun.Glob('**/*.test.ts').scanSync(import.meta.dir)].map(path => Bun.file(join(import.meta.dir, path)).text()),
+  [...new Bun.Glob('**/*.test.ts').scanSync(import.meta.dir)].map(path =>
+    Bun.file(join(import.meta.dir, path)).text(),
+  ),
 )
 
 /** The numbers in the names of tests: `trap 7`, `traps 3 and 4`, `traps 38–41`. */
 const named = new Set(
-  tests.flatMap(text => [...text.matchAll(/\btraps? ((?:\d+(?:\s*(?:,|and|–|-)\s*)?)+)/g)].flatMap(([, list = '']) => numbersIn(list))),
+  tests.flatMap(text =>
+    [...text.matchAll(/\btraps? ((?:\d+(?:\s*(?:,|and|–|-)\s*)?)+)/g)].flatMap(([, list = '']) =>
+      numbersIn(list),
+    ),
+  ),
 )
 
 function numbersIn(list: string): number[] {

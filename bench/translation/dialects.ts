@@ -22,7 +22,13 @@ const PARAMETERS = { type: 'object', properties: { city: { type: 'string' } }, r
 const messages = [{ role: 'user', content: PROMPT.repeat(2) }]
 
 interface ChatChunk {
-  choices: { delta: { reasoning?: string; content?: string; tool_calls?: { function: { arguments?: string } }[] } }[]
+  choices: {
+    delta: {
+      reasoning?: string
+      content?: string
+      tool_calls?: { function: { arguments?: string } }[]
+    }
+  }[]
 }
 
 const chat: Dialect = {
@@ -40,7 +46,10 @@ const chat: Dialect = {
   },
 }
 
-function hearDelta({ reasoning, content, tool_calls = [] }: ChatChunk['choices'][number]['delta'], heard: Heard): void {
+function hearDelta(
+  { reasoning, content, tool_calls = [] }: ChatChunk['choices'][number]['delta'],
+  heard: Heard,
+): void {
   heard.thought += reasoning ?? ''
   heard.text += content ?? ''
   for (const call of tool_calls) heard.input += call.function.arguments ?? ''

@@ -9,6 +9,9 @@ export const CONTENT_TYPE: Record<Framing, string> = {
 
 /** The frames as they travel. */
 export const bytesOf = (frames: Frame[], framing: Framing): Uint8Array =>
-  framing === 'sse' ? Buffer.from(frames.map(sse).join('')) : Buffer.concat(frames.map(({ event, data }) => awsEvent(event ?? '', data)))
+  framing === 'sse'
+    ? Buffer.from(frames.map(sse).join(''))
+    : Buffer.concat(frames.map(({ event, data }) => awsEvent(event ?? '', data)))
 
-const sse = ({ event, data }: Frame) => `${event === null ? '' : `event: ${event}\n`}data: ${data}\n\n`
+const sse = ({ event, data }: Frame) =>
+  `${event === null ? '' : `event: ${event}\n`}data: ${data}\n\n`

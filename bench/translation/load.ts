@@ -20,7 +20,12 @@ export interface Delivered {
  * Opens the streams of one model and keeps what each delivers, without a look at it: what the load does costs the core that it
  * shares with the mock. `check` is for afterwards.
  */
-export function readStreams(target: Target, dialect: Dialect, model: string, load: Load): Promise<Delivered[]> {
+export function readStreams(
+  target: Target,
+  dialect: Dialect,
+  model: string,
+  load: Load,
+): Promise<Delivered[]> {
   const request = postBytes(target, dialect.path, dialect.body(model))
   const one = async (_: unknown, i: number) => {
     await Bun.sleep(i * load.gapMs)
@@ -31,25 +36,42 @@ export function readStreams(target: Target, dialect: Dialect, model: string, loa
 
 /** Throws unless every one of the answers says everything that the mock said, and ends. */
 export function check(answers: Delivered[], dialect: Dialect): void {
-  const expected: Heard = { thought: SPEECH.thoughts.join(''), text: SPEECH.texts.join(''), input: SPEECH.inputs.join(''), ended: true }
+  const expected: Heard = {
+    thought: SPEECH.thoughts.join(''),
+    text: SPEECH.texts.join(''),
+    input: SPEECH.inputs.join(''),
+    ended: true,
+  }
   for (const { bytes } of answers) {
     const heard = heardIn(bytes, dialect)
-    if (!Bun.deepEquals(heard, expected)) throw new Error(`A stream did not say what the provider said: ${told(bytes, heard)}`)
+    if (!Bun.deepEquals(heard, expected))
+      throw new Error(`A stream did not say what the provider said: ${told(bytes, heard)}`)
   }
 }
 
-async function readStream({ hostname, port }: URL, request: Buffer, seconds: number): Promise<Delivered> {
+async function readStream(
+  { hostname, port }: URL,
+  request: Buffer,
+  seconds: number,
+): Promise<Delivered> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const reads: Buffer[] = []
   let last = Buffer.alloc(0)
   const receive = (socket: Socket, bytes: Buffer) => {
     reads.push(Buffer.from(bytes))
-    last = bytes.length < END.length ? Buffer.concat([last, bytes]) : Buffer.from(bytes.subarray(-END.length))
+    last =
+      bytes.length < END.length
+        ? Buffer.concat([last, bytes])
+        : Buffer.from(bytes.subarray(-END.length))
     if (last.subarray(-END.length).equals(END)) socket.end()
   }
   const open = (socket: Socket) => void socket.write(request)
   const close = () => resolve()
-  const socket = await Bun.connect({ hostname, port: Number(port), socket: { open, data: receive, close, error: close } })
+  const socket = await Bun.connect({
+    hostname,
+    port: Number(port),
+    socket: { open, data: receive, close, error: close },
+  })
   const impatience = setTimeout(() => socket.terminate(), seconds * 1_000)
   await promise
   clearTimeout(impatience)

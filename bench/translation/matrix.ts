@@ -37,13 +37,21 @@ export interface Found {
 const IDLE_SECONDS = 2
 
 /** The protocols that the gateway speaks and the mock too. */
-export const spokenProtocols = (): string[] => Object.keys(voices).filter(name => name in protocols.text)
+export const spokenProtocols = (): string[] =>
+  Object.keys(voices).filter(name => name in protocols.text)
 
 /** Measures every protocol in every dialect, one at a time, in another order each round. */
-export async function measureMatrix(gateway: Contender, plan: Plan, progress: (line: string) => void): Promise<Found> {
+export async function measureMatrix(
+  gateway: Contender,
+  plan: Plan,
+  progress: (line: string) => void,
+): Promise<Found> {
   const asked = await askedDialects(gateway.target)
-  const cells = spokenProtocols().flatMap(protocol => asked.map(dialect => emptyCell(protocol, dialect)))
-  for (const cell of cells) await streams(gateway.target, cell, 'fast', { ...plan, streams: plan.warmUpStreams })
+  const cells = spokenProtocols().flatMap(protocol =>
+    asked.map(dialect => emptyCell(protocol, dialect)),
+  )
+  for (const cell of cells)
+    await streams(gateway.target, cell, 'fast', { ...plan, streams: plan.warmUpStreams })
   const idle = (await withCpu(gateway, () => Bun.sleep(IDLE_SECONDS * 1_000))).cpu / IDLE_SECONDS
   for (let round = 1; round <= plan.rounds; round++) {
     progress(`round ${round} of ${plan.rounds}`)
@@ -69,8 +77,12 @@ async function sample(gateway: Contender, cell: Cell, plan: Plan): Promise<void>
 }
 
 /** The models are named for the protocol of their provider, and for how fast it answers. */
-const streams = (target: Target, cell: Cell, pace: 'bench' | 'fast', load: Load): Promise<Delivered[]> =>
-  readStreams(target, dialectOf(cell), `${pace}/${cell.protocol}`, load)
+const streams = (
+  target: Target,
+  cell: Cell,
+  pace: 'bench' | 'fast',
+  load: Load,
+): Promise<Delivered[]> => readStreams(target, dialectOf(cell), `${pace}/${cell.protocol}`, load)
 
 function dialectOf({ dialect: name }: Cell): Dialect {
   const dialect = dialects[name]
@@ -80,18 +92,33 @@ function dialectOf({ dialect: name }: Cell): Dialect {
 
 /** The dialects whose route the gateway has. */
 async function askedDialects(target: Target): Promise<string[]> {
-  const known = await Promise.all(Object.entries(dialects).map(async ([name, { path }]) => ((await isThere(target, path)) ? [name] : [])))
+  const known = await Promise.all(
+    Object.entries(dialects).map(async ([name, { path }]) =>
+      (await isThere(target, path)) ? [name] : [],
+    ),
+  )
   return known.flat()
 }
 
 async function isThere({ url, key }: Target, path: string): Promise<boolean> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-  const answer = await fetch(url + path, { method: 'POST', headers, body: '{}', signal: AbortSignal.timeout(5_000) })
+  const answer = await fetch(url + path, {
+    method: 'POST',
+    headers,
+    body: '{}',
+    signal: AbortSignal.timeout(5_000),
+  })
   return answer.status !== 404
 }
 
 const skippedBeside = (asked: string[]): string[] => [
-  ...Object.keys(voices).flatMap(name => (name in protocols.text ? [] : [`${name}: the gateway does not speak it`])),
-  ...Object.keys(protocols.text).flatMap(name => (name in voices ? [] : [`${name}: the mock does not speak it`])),
-  ...Object.keys(dialects).flatMap(name => (asked.includes(name) ? [] : [`${name}: its route answers 404`])),
+  ...Object.keys(voices).flatMap(name =>
+    name in protocols.text ? [] : [`${name}: the gateway does not speak it`],
+  ),
+  ...Object.keys(protocols.text).flatMap(name =>
+    name in voices ? [] : [`${name}: the mock does not speak it`],
+  ),
+  ...Object.keys(dialects).flatMap(name =>
+    asked.includes(name) ? [] : [`${name}: its route answers 404`],
+  ),
 ]

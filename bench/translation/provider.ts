@@ -9,7 +9,10 @@ import { type Spoken, voices } from './voices.ts'
  */
 const intervals = { paced: Number(process.env.INTERVAL_MS ?? 20), fast: 1 }
 const rendered = new Map(
-  Object.entries(voices).map(([name, spoken]) => [name, { type: CONTENT_TYPE[spoken.framing], writes: writesOf(spoken) }]),
+  Object.entries(voices).map(([name, spoken]) => [
+    name,
+    { type: CONTENT_TYPE[spoken.framing], writes: writesOf(spoken) },
+  ]),
 )
 
 const server = Bun.serve({ hostname: '127.0.0.1', port: 0, idleTimeout: 0, fetch: answer })
@@ -20,7 +23,9 @@ async function answer(request: Request): Promise<Response> {
   const asked = `${path.join('/')} ${await request.text()}`
   const known = rendered.get(protocol)
   if (!known) return new Response('{}', { status: 404 })
-  return new Response(stream(known.writes, intervals[isFast(asked) ? 'fast' : 'paced']), { headers: { 'content-type': known.type } })
+  return new Response(stream(known.writes, intervals[isFast(asked) ? 'fast' : 'paced']), {
+    headers: { 'content-type': known.type },
+  })
 }
 
 // The model stands in the path or in the body.

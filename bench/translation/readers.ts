@@ -51,7 +51,11 @@ function courseOf(name: string, work: Work): Course {
   const prepared = LENGTHS.map(length => ({ ...work(length), costs: [] as number[] }))
   for (let i = 0; i <= TRIES; i++) for (const { run, costs } of prepared) costs.push(timeOf(run))
   const nanoseconds = prepared.map(({ pieces, costs }) => Math.min(...costs.slice(1)) / pieces)
-  return { name, nanoseconds, growth: (nanoseconds.at(-1) ?? Number.NaN) / (nanoseconds[0] ?? Number.NaN) }
+  return {
+    name,
+    nanoseconds,
+    growth: (nanoseconds.at(-1) ?? Number.NaN) / (nanoseconds[0] ?? Number.NaN),
+  }
 }
 
 function timeOf(run: () => void): number {
@@ -67,7 +71,11 @@ function* everyCourse(): Generator<[string, Work]> {
     yield [`${name}, text`, reading(name, voice, texts)]
     yield [
       `${name}, arguments`,
-      reading(name, name === 'gemini' ? geminiPartialArgs : voice, inputs(SMALL_ONLY.has(name) ? SMALL_INPUT_SIZE : INPUT_SIZE)),
+      reading(
+        name,
+        name === 'gemini' ? geminiPartialArgs : voice,
+        inputs(SMALL_ONLY.has(name) ? SMALL_INPUT_SIZE : INPUT_SIZE),
+      ),
     ]
   }
   yield ['openai-chat, think tags', reading('openai-chat', taggedVoice, texts, true)]
@@ -78,7 +86,11 @@ function* everyCourse(): Generator<[string, Work]> {
   }
 }
 
-const texts = (length: number): Speech => ({ thoughts: [], texts: words(length * TEXTS), inputs: [] })
+const texts = (length: number): Speech => ({
+  thoughts: [],
+  texts: words(length * TEXTS),
+  inputs: [],
+})
 const inputs =
   (size: number) =>
   (length: number): Speech => ({ thoughts: [], texts: [], inputs: input(length * INPUTS, size) })
@@ -86,11 +98,19 @@ const inputs =
 const taggedVoice: Voice = ({ texts: pieces, ...rest }) =>
   voices['openai-chat']?.voice({ ...rest, texts: ['<think>', ...pieces, '</think>', 'Yes.'] }) ?? []
 
-function reading(name: string, voice: Voice, speech: (length: number) => Speech, think_tags = false): Work {
+function reading(
+  name: string,
+  voice: Voice,
+  speech: (length: number) => Speech,
+  think_tags = false,
+): Work {
   return length => {
     const said = speech(length)
     const frames = voice(said).flat()
-    return { pieces: said.texts.length + said.inputs.length, run: () => readAll(readerOf(name, think_tags), frames) }
+    return {
+      pieces: said.texts.length + said.inputs.length,
+      run: () => readAll(readerOf(name, think_tags), frames),
+    }
   }
 }
 
@@ -98,14 +118,18 @@ function readerOf(name: string, think_tags: boolean): Reader<unknown> {
   const protocol = protocols.text[name]
   if (!protocol) throw new Error(`There is no protocol ${name}`)
   const { quirks, ...provider } = providerOf()
-  return protocol.reader(textCall({ stream: true }), endpointOf({ provider: { ...provider, quirks: { ...quirks, think_tags } } }))
+  return protocol.reader(
+    textCall({ stream: true }),
+    endpointOf({ provider: { ...provider, quirks: { ...quirks, think_tags } } }),
+  )
 }
 
 function readAll(reader: Reader<unknown>, frames: Frame[]): void {
   let parts = 0
   for (const frame of frames) parts += reader.read(frame).length
   parts += reader.end?.().length ?? 0
-  if (!reader.complete || parts === 0) throw new Error('A reader did not read its stream to the end')
+  if (!reader.complete || parts === 0)
+    throw new Error('A reader did not read its stream to the end')
 }
 
 const SCANNERS: Record<Framing, () => Scanner> = {
@@ -113,11 +137,17 @@ const SCANNERS: Record<Framing, () => Scanner> = {
   'aws-event-stream': () => new AwsEventStreamScanner(),
 }
 
-const VOICES: Record<Framing, string> = { sse: 'anthropic-messages', 'aws-event-stream': 'bedrock-converse' }
+const VOICES: Record<Framing, string> = {
+  sse: 'anthropic-messages',
+  'aws-event-stream': 'bedrock-converse',
+}
 
 function scanning(framing: Framing, events: number, size: number): Work {
   return length => {
-    const frames = voices[VOICES[framing]]?.voice({ thoughts: [], texts: words(length * events), inputs: [] }).flat() ?? []
+    const frames =
+      voices[VOICES[framing]]
+        ?.voice({ thoughts: [], texts: words(length * events), inputs: [] })
+        .flat() ?? []
     const bytes = bytesOf(frames, framing)
     return { pieces: length * events, run: () => scanAll(framing, bytes, size, frames.length) }
   }
@@ -136,7 +166,8 @@ function gathering(framing: Framing): Work {
 function scanAll(framing: Framing, bytes: Uint8Array, size: number, expected: number): void {
   const scanner = SCANNERS[framing]()
   let frames = 0
-  for (let at = 0; at < bytes.length; at += size) frames += scanner.feed(bytes.subarray(at, at + size)).length
+  for (let at = 0; at < bytes.length; at += size)
+    frames += scanner.feed(bytes.subarray(at, at + size)).length
   frames += scanner.end().length
   if (frames !== expected) throw new Error(`A scanner found ${frames} of ${expected} frames`)
 }

@@ -25,12 +25,17 @@ const LEAST_READS = 0.9
 export const brokenChunks = ({ found }: MatrixReport): string[] =>
   found.cells
     .filter(cell => !(spread(cell.cpuPerChunk).median <= MOST_PER_CHUNK))
-    .map(({ protocol, dialect }) => `${protocol} -> ${dialect} costs more than ${MOST_PER_CHUNK} us of CPU per chunk`)
+    .map(
+      ({ protocol, dialect }) =>
+        `${protocol} -> ${dialect} costs more than ${MOST_PER_CHUNK} us of CPU per chunk`,
+    )
 
 /** The matrix for a person. */
 export function renderMatrix(report: MatrixReport): string {
   const { plan, versions, machine, found } = report
-  const reference = found.cells.find(cell => cell.protocol === 'openai-chat' && cell.dialect === 'chat')
+  const reference = found.cells.find(
+    cell => cell.protocol === 'openai-chat' && cell.dialect === 'chat',
+  )
   const lines = [
     `${versions.binary} on Bun ${versions.bun}, ${versions.processor}, ${versions.cores} cores${versions.pinned ? '' : ', NOT PINNED'}`,
     `${plan.streams} concurrent streams, ${plan.rounds} rounds in shuffled order, ${machine.seconds.toFixed(0)} s; others used ${machine.otherCores.toFixed(2)} cores`,
@@ -40,34 +45,51 @@ export function renderMatrix(report: MatrixReport): string {
     ...found.cells.map(cell => cellRow(cell, reference)),
     '',
     ...found.skipped.map(reason => `not measured: ${reason}`),
-    ...(together(found) ? ['warning: chunks came several at once; on a quiet machine each costs more'] : []),
-    ...(machine.otherCores > QUIET ? ['warning: the machine was not quiet; do not publish these figures'] : []),
+    ...(together(found)
+      ? ['warning: chunks came several at once; on a quiet machine each costs more']
+      : []),
+    ...(machine.otherCores > QUIET
+      ? ['warning: the machine was not quiet; do not publish these figures']
+      : []),
     ...brokenChunks(report).map(sentence => `BROKEN: ${sentence}`),
   ]
   return `${lines.join('\n')}\n`
 }
 
-function cellRow({ protocol, dialect, cpuPerChunk, readsPerChunk }: Cell, reference: Cell | undefined): string {
+function cellRow(
+  { protocol, dialect, cpuPerChunk, readsPerChunk }: Cell,
+  reference: Cell | undefined,
+): string {
   const cpu = spread(cpuPerChunk)
   const ratio = cpu.median / spread(reference?.cpuPerChunk ?? []).median
   const reads = spread(readsPerChunk).median
-  return row(`${protocol} -> ${dialect}`, [cpu.median.toFixed(1), range(cpu), ratio.toFixed(2), reads.toFixed(2)])
+  return row(`${protocol} -> ${dialect}`, [
+    cpu.median.toFixed(1),
+    range(cpu),
+    ratio.toFixed(2),
+    reads.toFixed(2),
+  ])
 }
 
 // Then the figure is that of a gateway which was kept waiting.
-const together = ({ cells }: Found) => cells.some(({ readsPerChunk }) => spread(readsPerChunk).median < LEAST_READS)
+const together = ({ cells }: Found) =>
+  cells.some(({ readsPerChunk }) => spread(readsPerChunk).median < LEAST_READS)
 
 const range = ({ least, most }: Spread) => `${least.toFixed(1)}-${most.toFixed(1)}`
 
 /** The courses that grow faster than their length, a sentence for each. */
 export const brokenCourses = (courses: Course[]): string[] =>
-  courses.filter(({ growth }) => !(growth <= MOST_GROWTH)).map(({ name }) => `${name} costs more for each piece the longer it is`)
+  courses
+    .filter(({ growth }) => !(growth <= MOST_GROWTH))
+    .map(({ name }) => `${name} costs more for each piece the longer it is`)
 
 /** What each reader costs for a piece, the longer a stream is. */
 export function renderCourses(courses: Course[]): string {
   const lines = [
     row('nanoseconds per piece', ['1x', '2x', '4x', '8x', 'growth']),
-    ...courses.map(({ name, nanoseconds, growth }) => row(name, [...nanoseconds.map(value => value.toFixed(0)), growth.toFixed(2)])),
+    ...courses.map(({ name, nanoseconds, growth }) =>
+      row(name, [...nanoseconds.map(value => value.toFixed(0)), growth.toFixed(2)]),
+    ),
     ...brokenCourses(courses).map(sentence => `BROKEN: ${sentence}`),
   ]
   return `${lines.join('\n')}\n`

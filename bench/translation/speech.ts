@@ -22,7 +22,9 @@ export interface Block {
 
 /** The names that every voice uses, as long as real ones are. */
 export const SIGNATURE =
-  'EqsBCkgICxABGAIqQOWPB6/PmA5SW9jC6FvaNq3E+U9ev4FMWcFWuAho+VGLCtazKc5WDjQ5i0MuxsY0o5pKDSVWVKii8KJDusXH4eASDK7j'.repeat(4)
+  'EqsBCkgICxABGAIqQOWPB6/PmA5SW9jC6FvaNq3E+U9ev4FMWcFWuAho+VGLCtazKc5WDjQ5i0MuxsY0o5pKDSVWVKii8KJDusXH4eASDK7j'.repeat(
+    4,
+  )
 export const TOOL = { id: 'call_Zk3vW8mQp2LrT6yNc4XbJ1aH', name: 'get_weather' }
 export const TOKENS = { input: 4_211, cached: 1_920, output: 640, reasoning: 96 }
 
@@ -30,24 +32,42 @@ export const TOKENS = { input: 4_211, cached: 1_920, output: 640, reasoning: 96 
  * The events as writes: the first and the last stand alone, and between them there is one for each piece, with what opens and
  * closes its block. A block without pieces is left out.
  */
-export function chunksOf(opening: object[], blocks: Block[], ending: object[], frameOf: (event: object) => Frame): Chunk[] {
+export function chunksOf(
+  opening: object[],
+  blocks: Block[],
+  ending: object[],
+  frameOf: (event: object) => Frame,
+): Chunk[] {
   return [opening, ...blocks.flatMap(writesOf), ending].map(events => events.map(frameOf))
 }
 
 const writesOf = ({ open, deltas, close }: Block): object[][] =>
-  deltas.map((delta, i) => [...(i === 0 ? open : []), delta, ...(i === deltas.length - 1 ? close : [])])
+  deltas.map((delta, i) => [
+    ...(i === 0 ? open : []),
+    delta,
+    ...(i === deltas.length - 1 ? close : []),
+  ])
 
 /** An event without a name. */
 export const unnamed = (event: object): Frame => ({ event: null, data: JSON.stringify(event) })
 
 /** An event that is named by its type. */
-export const named = (event: object): Frame => ({ event: (event as { type: string }).type, data: JSON.stringify(event) })
+export const named = (event: object): Frame => ({
+  event: (event as { type: string }).type,
+  data: JSON.stringify(event),
+})
 
-const WORDS = ' the gateway reads what a provider sends and says it again in the words that its client knows,'.match(/ \S+/g) ?? []
+const WORDS =
+  ' the gateway reads what a provider sends and says it again in the words that its client knows,'.match(
+    / \S+/g,
+  ) ?? []
 
 /** So many pieces of text, each about as long as a token. */
 export const words = (count: number): string[] =>
-  Array.from({ length: count }, (_, i) => `${WORDS[i % WORDS.length]}${i % 10 === 9 ? ` ${i}` : ''}`)
+  Array.from(
+    { length: count },
+    (_, i) => `${WORDS[i % WORDS.length]}${i % 10 === 9 ? ` ${i}` : ''}`,
+  )
 
 /** The JSON of a tool's arguments, in so many pieces of so many characters. */
 export function input(pieces: number, characters: number): string[] {

@@ -24,7 +24,10 @@ export function contextOf({ pi, priced }: Found): number | undefined {
 export const outputOf = (name: string) => OUTPUTS.find(([pattern]) => pattern.test(name))?.[1]
 
 /** What goes in and comes out; text where it says nothing. */
-export function modalitiesOf(slug: string, pi: PiModel | undefined): Pick<ModelRow, 'input' | 'output'> {
+export function modalitiesOf(
+  slug: string,
+  pi: PiModel | undefined,
+): Pick<ModelRow, 'input' | 'output'> {
   const name = slug.slice(slug.indexOf('/') + 1)
   const output = pi?.output ?? outputOf(name) ?? ['text']
   const more = INPUTS.find(([family]) => family.test(slug))?.[1] ?? []
@@ -34,14 +37,27 @@ export function modalitiesOf(slug: string, pi: PiModel | undefined): Pick<ModelR
     ...(input.join() === 'text' ? {} : { input: ['text', ...input.filter(one => one !== 'text')] }),
     ...(output.join() === 'text'
       ? {}
-      : { output: ['text', 'image', 'audio', 'embeddings', 'rerank', 'speech', 'transcription'].filter(one => output.includes(one)) }),
+      : {
+          output: [
+            'text',
+            'image',
+            'audio',
+            'embeddings',
+            'rerank',
+            'speech',
+            'transcription',
+          ].filter(one => output.includes(one)),
+        }),
   }
 }
 
 const EFFORTS = ['max', 'xhigh', 'high', 'medium', 'low', 'minimal']
 
 /** How it reasons. Undefined where it does not, or nobody knows. */
-export function reasoningOf(slug: string, pi: PiModel | undefined): ModelRow['reasoning'] | undefined {
+export function reasoningOf(
+  slug: string,
+  pi: PiModel | undefined,
+): ModelRow['reasoning'] | undefined {
   const always = ALWAYS_REASONING.test(slug)
   if (!pi?.reasoning) return always ? { mandatory: true } : undefined
   const { thinkingLevelMap: levels = {} } = pi
@@ -49,6 +65,8 @@ export function reasoningOf(slug: string, pi: PiModel | undefined): ModelRow['re
   const mandatory = always || levels.off === null
   return {
     mandatory,
-    ...(supported_efforts.length > 0 ? { supported_efforts: mandatory ? supported_efforts : [...supported_efforts, 'none'] } : {}),
+    ...(supported_efforts.length > 0
+      ? { supported_efforts: mandatory ? supported_efforts : [...supported_efforts, 'none'] }
+      : {}),
   }
 }

@@ -20,7 +20,8 @@ export interface Gathered {
 /** Every model of the packages under its public slug, with one endpoint per provider, and the day of its release where anybody tells it. */
 export function gather(sources: Sources, today: string): Gathered {
   const gathering = new Gathering(sources, today)
-  for (const [provider, source] of Object.entries(PROVIDER_SOURCES)) gathering.takeProvider(provider, source)
+  for (const [provider, source] of Object.entries(PROVIDER_SOURCES))
+    gathering.takeProvider(provider, source)
   for (const row of OVERLAY) gathering.takeOverlay(row)
   return gathering.result()
 }
@@ -41,7 +42,8 @@ class Gathering {
     this.#today = today
     this.#days = new ReleaseDays(today)
     for (const model of sources.pi.get('openrouter') ?? []) this.#takeSlug(model)
-    for (const { id } of sources.priced('openrouter')) if (/^[a-z]/.test(id) && SLUG.test(id)) this.#slugs.add(id)
+    for (const { id } of sources.priced('openrouter'))
+      if (/^[a-z]/.test(id) && SLUG.test(id)) this.#slugs.add(id)
   }
 
   #takeSlug(model: PiModel): void {
@@ -64,26 +66,46 @@ class Gathering {
       row => !row.deprecated || this.#leave('deprecated', provider, row.id),
     )
     const byName = new Map(prices.map(row => [plain(own(row.id)), row]))
-    const listed = (source.pi ? (this.#sources.pi.get(source.pi) ?? []) : []).filter(model => this.#isWork(provider, model))
-    const both = listed.map(pi => ({ provider, id: pi.id, model: own(pi.id), name: pi.name, pi, priced: byName.get(plain(own(pi.id))) }))
+    const listed = (source.pi ? (this.#sources.pi.get(source.pi) ?? []) : []).filter(model =>
+      this.#isWork(provider, model),
+    )
+    const both = listed.map(pi => ({
+      provider,
+      id: pi.id,
+      model: own(pi.id),
+      name: pi.name,
+      pi,
+      priced: byName.get(plain(own(pi.id))),
+    }))
     const taken = new Set(both.map(one => one.priced))
     const rest = prices
       .filter(row => !taken.has(row))
-      .map(row => ({ provider, id: row.id, model: own(row.id), name: row.name, pi: undefined, priced: row }))
+      .map(row => ({
+        provider,
+        id: row.id,
+        model: own(row.id),
+        name: row.name,
+        pi: undefined,
+        priced: row,
+      }))
     return [...both, ...rest.filter(one => !source.pi || this.#isStillServed(one, source))]
   }
 
   #isWork(provider: string, model: PiModel): boolean {
-    if (model.type === 'classifier') return this.#leave('a kind of work that there is no door for', provider, model.id)
-    if (/:batch$/.test(model.id)) return this.#leave('a price for answers by the day', provider, model.id)
-    if (/^~|-latest$/.test(model.id) && !/^(gpt-)?chat-latest$/.test(model.id)) return this.#leave('a name that moves', provider, model.id)
+    if (model.type === 'classifier')
+      return this.#leave('a kind of work that there is no door for', provider, model.id)
+    if (/:batch$/.test(model.id))
+      return this.#leave('a price for answers by the day', provider, model.id)
+    if (/^~|-latest$/.test(model.id) && !/^(gpt-)?chat-latest$/.test(model.id))
+      return this.#leave('a name that moves', provider, model.id)
     return true
   }
 
   // genai-prices remembers what is long gone. There are: what its maker still has on the public list, and kinds that pi-ai does not list.
   #isStillServed({ provider, id }: Found, { home, keep }: ProviderSource): boolean {
     const parts = partsOf(id, home)
-    if (parts && (outputOf(parts.name) ?? ['text'])[0] !== 'text' && !/vision|ada-002/.test(id)) return true
+    if (parts && (outputOf(parts.name) ?? ['text'])[0] !== 'text' && !/vision|ada-002/.test(id))
+      return true
     const slug = parts && this.#slugs.find(parts)
     const isMaker = home !== undefined || provider === 'bedrock'
     if (keep?.test(id) || (isMaker && slug !== undefined && this.#served.has(slug))) return true
@@ -95,7 +117,8 @@ class Gathering {
     if (!slug) return
     const row = this.#row(slug, found)
     this.#days.takeNames(slug, found)
-    const endpoint = row.endpoints.find(one => one.provider === found.provider) ?? this.#endpoint(found, row)
+    const endpoint =
+      row.endpoints.find(one => one.provider === found.provider) ?? this.#endpoint(found, row)
     if (!endpoint) return
     if (!row.endpoints.includes(endpoint)) row.endpoints.push(endpoint)
     this.#takeAlias(found, slug)
@@ -107,7 +130,8 @@ class Gathering {
     if (!parts) return this.#drop('nobody knows whose it is', provider, id)
     const found = this.#slugs.find(parts)
     const slug = found ?? newSlug(parts)
-    if (joinsOnly && !this.#rows.has(slug)) return this.#drop('a model that only a reseller has', provider, id)
+    if (joinsOnly && !this.#rows.has(slug))
+      return this.#drop('a model that only a reseller has', provider, id)
     if (!SLUG.test(slug)) return this.#drop('no slug can be made of its name', provider, id)
     this.#slugs.add(slug)
     return slug
@@ -133,14 +157,18 @@ class Gathering {
 
   #nameOf(slug: string, { name }: Found): string {
     const [author = '', model = ''] = slug.split('/')
-    const like = [...this.#served.values()].find(one => one.id.startsWith(`${author}/`) && one.name.includes(': '))
+    const like = [...this.#served.values()].find(
+      one => one.id.startsWith(`${author}/`) && one.name.includes(': '),
+    )
     const shown = like?.name.slice(0, like.name.indexOf(': ')) ?? AUTHORS[author] ?? author
     return `${shown}: ${name && outputOf(model) === undefined ? name.replace(/ \((latest|Global|US|EU)\)$/, '') : model}`
   }
 
   #takeAlias({ model, provider }: Found, slug: string): void {
-    const alias = `${slug.slice(0, slug.indexOf('/'))}/${model.slice(model.lastIndexOf('/') + 1)}`.toLowerCase()
-    if (alias !== slug && SLUG.test(alias) && PROVIDER_SOURCES[provider]?.home) this.#aliases.set(alias, slug)
+    const alias =
+      `${slug.slice(0, slug.indexOf('/'))}/${model.slice(model.lastIndexOf('/') + 1)}`.toLowerCase()
+    if (alias !== slug && SLUG.test(alias) && PROVIDER_SOURCES[provider]?.home)
+      this.#aliases.set(alias, slug)
   }
 
   #endpoint(found: Found, row: ModelRow): EndpointRow | undefined {
@@ -165,9 +193,23 @@ class Gathering {
     }
   }
 
-  takeOverlay({ id, name, provider, model, prices, context_length, output }: (typeof OVERLAY)[number]): void {
+  takeOverlay({
+    id,
+    name,
+    provider,
+    model,
+    prices,
+    context_length,
+    output,
+  }: (typeof OVERLAY)[number]): void {
     if (this.#rows.has(id)) return
-    this.#rows.set(id, { id, name, context_length, output, endpoints: [{ provider, model, prices }] })
+    this.#rows.set(id, {
+      id,
+      name,
+      context_length,
+      output,
+      endpoints: [{ provider, model, prices }],
+    })
   }
 
   #leave(why: string, provider: string, model: string): false {
@@ -180,13 +222,17 @@ class Gathering {
   }
 
   result(): Gathered {
-    const models = [...this.#rows.values()].filter(row => row.endpoints.length > 0).sort((a, b) => (a.id < b.id ? -1 : 1))
+    const models = [...this.#rows.values()]
+      .filter(row => row.endpoints.length > 0)
+      .sort((a, b) => (a.id < b.id ? -1 : 1))
     for (const [name, day] of this.#sources.released) this.#takeDay(name, day)
     const dated = models.map(row => this.#dated(row))
     for (const row of dated) row.endpoints.sort((a, b) => placeOf(a, row) - placeOf(b, row))
     const known = new Set(models.map(row => row.id))
     const latest = latestAliases(this.#sources.pi.get('openrouter') ?? [], known)
-    const aliases = [...this.#aliases, ...latest].filter(([alias, slug]) => known.has(slug) && !known.has(alias)).sort()
+    const aliases = [...this.#aliases, ...latest]
+      .filter(([alias, slug]) => known.has(slug) && !known.has(alias))
+      .sort()
     return { models: dated, aliases: Object.fromEntries(aliases), left: this.#left }
   }
 
@@ -199,7 +245,14 @@ class Gathering {
 
   #dated({ id, name, input, output, ...row }: ModelRow): ModelRow {
     const created = this.#days.of(id)
-    return { id, name, ...(input ? { input } : {}), ...(output ? { output } : {}), ...(created ? { created } : {}), ...row }
+    return {
+      id,
+      name,
+      ...(input ? { input } : {}),
+      ...(output ? { output } : {}),
+      ...(created ? { created } : {}),
+      ...row,
+    }
   }
 }
 

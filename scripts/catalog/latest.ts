@@ -4,8 +4,13 @@ import type { PiModel } from './sources.ts'
  * What the public service's `~author/family-latest` are now: the highest version of the family, where it costs the same. `listed` is all that
  * the service lists, `known` what the catalogue has.
  */
-export function latestAliases(listed: PiModel[], known: Set<string>): [alias: string, slug: string][] {
-  const moving = listed.filter(model => model.type === 'chat' && /^~[a-z-]+\/.*-latest$/.test(model.id))
+export function latestAliases(
+  listed: PiModel[],
+  known: Set<string>,
+): [alias: string, slug: string][] {
+  const moving = listed.filter(
+    model => model.type === 'chat' && /^~[a-z-]+\/.*-latest$/.test(model.id),
+  )
   const models = listed.filter(model => model.type === 'chat' && known.has(model.id))
   return moving.flatMap(model => {
     const target = highestOf(model.id.slice(1, -'-latest'.length), models)
@@ -13,7 +18,8 @@ export function latestAliases(listed: PiModel[], known: Set<string>): [alias: st
   })
 }
 
-const costsTheSame = (a: PiModel, b: PiModel) => a.cost.input === b.cost.input && a.cost.output === b.cost.output
+const costsTheSame = (a: PiModel, b: PiModel) =>
+  a.cost.input === b.cost.input && a.cost.output === b.cost.output
 
 function highestOf(family: string, models: PiModel[]): PiModel | undefined {
   const members = models.filter(model => versionOf(model.id, family) > 0)
@@ -26,5 +32,7 @@ function versionOf(slug: string, family: string): number {
   const words = name.split('-')
   const versions = words.filter(word => /^v?\d+(\.\d+)?$/.test(word))
   const rest = words.filter(word => !versions.includes(word))
-  return versions.length === 1 && `${author}/${rest.join('-')}` === family ? Number(versions[0]?.replace('v', '')) : 0
+  return versions.length === 1 && `${author}/${rest.join('-')}` === family
+    ? Number(versions[0]?.replace('v', ''))
+    : 0
 }

@@ -11,7 +11,14 @@ export interface OverlayRow {
   output: string[]
 }
 
-const embedding = (provider: string, model: string, id: string, name: string, context_length: number, prompt: number): OverlayRow => ({
+const embedding = (
+  provider: string,
+  model: string,
+  id: string,
+  name: string,
+  context_length: number,
+  prompt: number,
+): OverlayRow => ({
   id,
   name,
   provider,
@@ -23,8 +30,22 @@ const embedding = (provider: string, model: string, id: string, name: string, co
 
 /** Read on 2026-11-21. */
 export const OVERLAY: OverlayRow[] = [
-  embedding('cohere', 'embed-english-v3.0', 'cohere/embed-english-v3.0', 'Cohere: Embed English v3.0', 512, 0.1),
-  embedding('cohere', 'embed-multilingual-v3.0', 'cohere/embed-multilingual-v3.0', 'Cohere: Embed Multilingual v3.0', 512, 0.1),
+  embedding(
+    'cohere',
+    'embed-english-v3.0',
+    'cohere/embed-english-v3.0',
+    'Cohere: Embed English v3.0',
+    512,
+    0.1,
+  ),
+  embedding(
+    'cohere',
+    'embed-multilingual-v3.0',
+    'cohere/embed-multilingual-v3.0',
+    'Cohere: Embed Multilingual v3.0',
+    512,
+    0.1,
+  ),
 ]
 
 /** Contexts of embedding models, which no package has, by slug. */
@@ -44,7 +65,10 @@ export const CONTEXTS: Record<string, number> = {
 export const INPUTS: [family: RegExp, inputs: string[]][] = [
   [/^anthropic\/claude-(?!2)/, ['file']],
   [/^google\/gemini-(?!embedding)(?!.*image)/, ['file', 'audio', 'video']],
-  [/^openai\/(gpt-4o(?!.*(audio|transcribe|tts|search))|gpt-4\.1|gpt-5(?!.*image)|gpt-6|o1|o3|o4)/, ['file']],
+  [
+    /^openai\/(gpt-4o(?!.*(audio|transcribe|tts|search))|gpt-4\.1|gpt-5(?!.*image)|gpt-6|o1|o3|o4)/,
+    ['file'],
+  ],
 ]
 
 /** What comes out of models that answer with something else than text, by the name. */
@@ -80,7 +104,8 @@ export const AUTHORS: Record<string, string> = {
 }
 
 /** Families that cannot be kept from reasoning, whatever a package says. */
-export const ALWAYS_REASONING = /^deepseek\/deepseek-r1|^minimax\/minimax-m[12]\b|^qwen\/(qwq|qwen3-.*-thinking)/
+export const ALWAYS_REASONING =
+  /^deepseek\/deepseek-r1|^minimax\/minimax-m[12]\b|^qwen\/(qwq|qwen3-.*-thinking)/
 
 /** USD for one request where a package has the price of the largest search: these are of a search as it is when nobody asks for a larger one. */
 export const REQUESTS: Record<string, number> = {

@@ -9,7 +9,10 @@ const DEAREST = 1_000
 /** The prices in pi-ai. Undefined where it has none: there, zero is what is not known. */
 export function piPrices({ cost }: PiModel): Rates | undefined {
   if (cost.input === 0 && cost.output === 0) return undefined
-  const tiers = cost.tiers?.map(({ inputTokensAbove, ...rates }) => ({ above: inputTokensAbove, ...piRates(rates) }))
+  const tiers = cost.tiers?.map(({ inputTokensAbove, ...rates }) => ({
+    above: inputTokensAbove,
+    ...piRates(rates),
+  }))
   return { ...piRates(cost), ...(tiers && tiers.length > 0 ? { tiers } : {}) }
 }
 
@@ -35,7 +38,10 @@ const TOKENS: Record<string, Exclude<keyof Rates, 'tiers'>> = {
 }
 
 /** Per thousand there, per one here. */
-const COUNTED: Record<string, 'request' | 'web_search'> = { requests_kcount: 'request', web_searches_kcount: 'web_search' }
+const COUNTED: Record<string, 'request' | 'web_search'> = {
+  requests_kcount: 'request',
+  web_searches_kcount: 'web_search',
+}
 
 /** The prices in genai-prices on that day. Undefined where nothing of them is per token. */
 export function genaiPrices(model: PricedModel, today: string): Rates | undefined {
@@ -56,20 +62,26 @@ export function genaiPrices(model: PricedModel, today: string): Rates | undefine
 // The dearest hour of the day: a price by the clock would need a clock.
 function pricesOn({ prices }: PricedModel, today: string): GenaiPrices | undefined {
   if (!Array.isArray(prices)) return prices
-  const begun = prices.filter(({ constraint }) => !constraint?.start_date || constraint.start_date <= today)
+  const begun = prices.filter(
+    ({ constraint }) => !constraint?.start_date || constraint.start_date <= today,
+  )
   const dated = begun.filter(({ constraint }) => constraint?.type !== 'time_of_date').at(-1)
   const hours = begun.filter(({ constraint }) => constraint?.type === 'time_of_date')
-  return [...hours, ...(dated ? [dated] : [])].map(one => one.prices).reduce((best, next) => (output(next) > output(best) ? next : best))
+  return [...hours, ...(dated ? [dated] : [])]
+    .map(one => one.prices)
+    .reduce((best, next) => (output(next) > output(best) ? next : best))
 }
 
-const output = ({ output_mtok = 0 }: GenaiPrices) => (typeof output_mtok === 'number' ? output_mtok : output_mtok.base)
+const output = ({ output_mtok = 0 }: GenaiPrices) =>
+  typeof output_mtok === 'number' ? output_mtok : output_mtok.base
 
 function tiersOf(prices: GenaiPrices): NonNullable<Rates['tiers']> {
   const tiers = new Map<number, NonNullable<Rates['tiers']>[number]>()
   for (const [name, price] of Object.entries(prices)) {
     const token = TOKENS[name]
     if (!token || typeof price === 'number') continue
-    for (const { start, price: rate } of price.tiers) tiers.set(start, { ...(tiers.get(start) ?? { above: start }), [token]: rate })
+    for (const { start, price: rate } of price.tiers)
+      tiers.set(start, { ...(tiers.get(start) ?? { above: start }), [token]: rate })
   }
   return [...tiers.values()].sort((a, b) => a.above - b.above)
 }
@@ -78,7 +90,10 @@ function tiersOf(prices: GenaiPrices): NonNullable<Rates['tiers']> {
  * Both as one. Where they agree on input and output, genai-prices is the finer: it knows cache writes of an hour, searches and sounds, and where a
  * tier begins exactly. Where they do not, pi-ai is the newer.
  */
-export function joined(pi: Rates | undefined, genai: Rates | undefined): { prices: Rates | undefined; conflict: boolean } {
+export function joined(
+  pi: Rates | undefined,
+  genai: Rates | undefined,
+): { prices: Rates | undefined; conflict: boolean } {
   if (!pi || !genai) return { prices: pi ?? genai, conflict: false }
   const agree = pi.prompt === genai.prompt && pi.completion === genai.completion
   return agree ? { prices: { ...pi, ...genai }, conflict: false } : { prices: pi, conflict: true }

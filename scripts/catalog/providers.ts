@@ -18,7 +18,8 @@ export interface ProviderSource {
 
 // Hugging Face's router lists who serves what at the price he asks; the names are Hugging Face's, and most servers use them as they are.
 const withoutOwner = (id: string) => id.slice(id.indexOf('/') + 1)
-const sambanova = (id: string) => withoutOwner(id).replace(/^(?=Llama-3\.[13]-\d+B-Instruct)/, 'Meta-')
+const sambanova = (id: string) =>
+  withoutOwner(id).replace(/^(?=Llama-3\.[13]-\d+B-Instruct)/, 'Meta-')
 const fireworks = (id: string) => (id.includes('/') ? id : `accounts/fireworks/models/${id}`)
 const cohere = (id: string) => COHERE[id] ?? id
 const COHERE: Record<string, string> = {
@@ -39,13 +40,23 @@ export const PROVIDER_SOURCES: Record<string, ProviderSource> = {
     keep: /^gpt-3\.5-turbo(-instruct)?$|search-preview|deep-research/,
   },
   anthropic: { pi: 'anthropic', priced: 'anthropic', home: 'anthropic' },
-  google: { pi: 'google', priced: 'google', home: 'google', skip: /claude|live|maas|robotics|computer-use|deep-research/ },
+  google: {
+    pi: 'google',
+    priced: 'google',
+    home: 'google',
+    skip: /claude|live|maas|robotics|computer-use|deep-research/,
+  },
   vertex: { pi: 'google-vertex', priced: 'google', home: 'google', skip: /claude|gemma/ },
   bedrock: { pi: 'amazon-bedrock', priced: 'aws', skip: /^(us-gov|au|apac|ca|in|jp)\.|sonic/ },
   azure: { pi: 'azure', priced: 'azure', skip: /cyber|daybreak|:free|mai-|wizardlm/ },
   mistral: { pi: 'mistral', priced: 'mistral', skip: /^labs-|:free/ },
   xai: { pi: 'xai', priced: 'x-ai', home: 'x-ai', skip: /voice/ },
-  deepseek: { pi: 'deepseek', priced: 'deepseek', home: 'deepseek', skip: /chat|reasoner|v3|terminus/ },
+  deepseek: {
+    pi: 'deepseek',
+    priced: 'deepseek',
+    home: 'deepseek',
+    skip: /chat|reasoner|v3|terminus/,
+  },
   moonshotai: { pi: 'moonshotai', priced: 'moonshotai', home: 'moonshotai' },
   minimax: { pi: 'minimax', priced: 'minimax', home: 'minimax' },
   zai: { pi: 'zai', priced: 'zai', home: 'z-ai' },
@@ -61,7 +72,11 @@ export const PROVIDER_SOURCES: Record<string, ProviderSource> = {
   fireworks: { pi: 'fireworks', priced: 'fireworks', own: fireworks, skip: /\/routers\// },
   nvidia: { pi: 'nvidia' },
   baseten: { pi: 'baseten', priced: 'baseten' },
-  cloudflare: { pi: 'cloudflare-workers-ai', priced: 'cloudflare', skip: /indictrans|distilbert|m2m100|moondream|guard/ },
+  cloudflare: {
+    pi: 'cloudflare-workers-ai',
+    priced: 'cloudflare',
+    skip: /indictrans|distilbert|m2m100|moondream|guard/,
+  },
   huggingface: { pi: 'huggingface' },
   nebius: { priced: 'huggingface_nebius' },
   hyperbolic: { priced: 'huggingface_hyperbolic' },

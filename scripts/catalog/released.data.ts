@@ -1,5 +1,6 @@
 /** Many models of one day, by author. */
-const of = (day: string, author: string, ...names: string[]) => names.map(name => [`${author}/${name}`, day] as const)
+const of = (day: string, author: string, ...names: string[]) =>
+  names.map(name => [`${author}/${name}`, day] as const)
 
 /**
  * Release days by slug, where the lists have none or the day of something else: of a snapshot, or of the first list that had it. As their makers
@@ -42,7 +43,13 @@ const ANNOUNCED = [
   ...of('2025-04-15', 'cohere', 'embed-v4.0'),
   ...of('2026-05-01', 'cohere', 'command-a-plus'),
   ...of('2025-01-20', 'deepseek', 'deepseek-r1-distill-llama-70b', 'deepseek-r1-distill-llama-8b'),
-  ...of('2025-01-20', 'deepseek', 'deepseek-r1-distill-qwen-1.5b', 'deepseek-r1-distill-qwen-7b', 'deepseek-r1-distill-qwen-32b'),
+  ...of(
+    '2025-01-20',
+    'deepseek',
+    'deepseek-r1-distill-qwen-1.5b',
+    'deepseek-r1-distill-qwen-7b',
+    'deepseek-r1-distill-qwen-32b',
+  ),
   ...of('2026-10-17', 'deepseek', 'deepseek-v4.1-flash-1017', 'deepseek-v4.1-flash-1017-fast'),
   ...of('2024-09-19', 'qwen', 'qwen2.5-coder-7b-instruct'),
   ...of('2024-11-12', 'qwen', 'qwen-2.5-coder-32b-instruct', 'qwen2.5-coder-3b-instruct'),
@@ -71,7 +78,14 @@ const ANNOUNCED = [
   ...of('2025-11-25', 'black-forest-labs', 'flux.2-pro', 'flux.2-flex'),
   ...of('2025-12-16', 'black-forest-labs', 'flux.2-max'),
   ...of('2026-01-15', 'black-forest-labs', 'flux.2-klein-4b'),
-  ...of('2023-09-01', 'baai', 'bge-base-en-v1.5', 'bge-large-en-v1.5', 'bge-small-en-v1.5', 'bge-reranker-base'),
+  ...of(
+    '2023-09-01',
+    'baai',
+    'bge-base-en-v1.5',
+    'bge-large-en-v1.5',
+    'bge-small-en-v1.5',
+    'bge-reranker-base',
+  ),
   ...of('2024-01-01', 'baai', 'bge-m3'),
   ...of('2024-07-01', 'baai', 'bge-multilingual-gemma2'),
   ...of('2025-04-01', 'pfnet', 'plamo-embedding-1b'),

@@ -17,7 +17,8 @@ export class ReleaseDays {
 
   /** A list tells this day of the model. What is no day, or not yet, is not heard. */
   tell(slug: string, day: string): void {
-    if (this.#isDay(day)) this.#told.set(baseOf(slug), [...(this.#told.get(baseOf(slug)) ?? []), day])
+    if (this.#isDay(day))
+      this.#told.set(baseOf(slug), [...(this.#told.get(baseOf(slug)) ?? []), day])
   }
 
   /** The days that a provider's names for the model tell. */
@@ -27,12 +28,21 @@ export class ReleaseDays {
   }
 
   // No model that is served is older than these services.
-  #isDay = (day: string) => /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(Date.parse(day)) && day > '2020' && day <= this.#today
+  #isDay = (day: string) =>
+    /^\d{4}-\d\d-\d\d$/.test(day) &&
+    !Number.isNaN(Date.parse(day)) &&
+    day > '2020' &&
+    day <= this.#today
 
   /** The day of its release, ISO 8601. Undefined where nobody tells it. */
   of(slug: string): string | undefined {
     const base = baseOf(slug)
-    return daysIn(base)[0] ?? RELEASED[base] ?? mostTold(this.#told.get(base) ?? []) ?? this.#named.get(base)?.toSorted()[0]
+    return (
+      daysIn(base)[0] ??
+      RELEASED[base] ??
+      mostTold(this.#told.get(base) ?? []) ??
+      this.#named.get(base)?.toSorted()[0]
+    )
   }
 }
 

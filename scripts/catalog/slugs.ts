@@ -28,7 +28,10 @@ const FAMILIES: [start: RegExp, author: string][] = [
   [/^(gemini|gemma|text-embedding-00)/, 'google'],
   [/^(meta-)?llama/, 'meta-llama'],
   [/^muse/, 'meta'],
-  [/^(mistral|mixtral|ministral|codestral|devstral|magistral|pixtral|voxtral|open-mistral|labs-)/, 'mistralai'],
+  [
+    /^(mistral|mixtral|ministral|codestral|devstral|magistral|pixtral|voxtral|open-mistral|labs-)/,
+    'mistralai',
+  ],
   [/^(qwen|qwq)/, 'qwen'],
   [/^deepseek/, 'deepseek'],
   [/^(zai-)?glm/, 'z-ai'],
@@ -125,17 +128,29 @@ export function partsOf(own: string, home: string | undefined): ProviderName | u
     .replace(/(-v?\d+)?:\d+$/, '')
     .toLowerCase()
   if (own.startsWith('accounts/')) name = name.replace(/(\d)p(\d)/g, '$1.$2')
-  const [first = '', ...rest] = name.includes('/') ? name.split('/') : /^[a-z]+\.[a-z]/.test(name) ? splitDot(name) : ['', name]
+  const [first = '', ...rest] = name.includes('/')
+    ? name.split('/')
+    : /^[a-z]+\.[a-z]/.test(name)
+      ? splitDot(name)
+      : ['', name]
   const bare = rest.join('-')
   // Meta lists its own service's models apart from the Llamas that others serve.
-  const author = first === '' ? (home ?? familyOf(bare)) : bare.startsWith('muse') ? 'meta' : (AUTHORS[first] ?? first)
+  const author =
+    first === ''
+      ? (home ?? familyOf(bare))
+      : bare.startsWith('muse')
+        ? 'meta'
+        : (AUTHORS[first] ?? first)
   if (!author) return undefined
   const quantization = /-(fp4|fp8|bf16|fp16|nvfp4|mxfp4|int4|int8)$/.exec(bare)?.[1]
   return { author, name: bare, ...(quantization ? { quantization } : {}) }
 }
 
 // Bedrock: `anthropic.claude-…`, with a dot that is not of a version.
-const splitDot = (name: string): [string, string] => [name.slice(0, name.indexOf('.')), name.slice(name.indexOf('.') + 1)]
+const splitDot = (name: string): [string, string] => [
+  name.slice(0, name.indexOf('.')),
+  name.slice(name.indexOf('.') + 1),
+]
 
 const familyOf = (name: string) => FAMILIES.find(([start]) => start.test(name))?.[1]
 
@@ -160,7 +175,8 @@ export class Slugs {
   find({ author, name, quantization }: ProviderName): string | undefined {
     for (const candidate of candidatesOf(name, author, quantization)) {
       const full = `${author}/${candidate}`
-      const found = EXCEPTIONS[full] ?? (this.#known.has(full) ? full : this.#byKey.get(keyOf(full)))
+      const found =
+        EXCEPTIONS[full] ?? (this.#known.has(full) ? full : this.#byKey.get(keyOf(full)))
       if (found) return found
     }
     return undefined
@@ -186,7 +202,8 @@ const keyOf = (slug: string): string => {
 }
 
 /** The slug of a model that the public service does not list. */
-export const newSlug = ({ author, name }: ProviderName): string => `${author}/${name.replace(/_/g, '-')}`
+export const newSlug = ({ author, name }: ProviderName): string =>
+  `${author}/${name.replace(/_/g, '-')}`
 
 /** What a slug may look like. */
 export const SLUG = /^[a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9._-]*(:free)?$/

@@ -39,10 +39,18 @@ export interface PricedModel {
   /** Which names are this model's. */
   match?: unknown
   context_window?: number
-  prices: GenaiPrices | { constraint?: { type: 'start_date' | 'time_of_date'; start_date?: string }; prices: GenaiPrices }[]
+  prices:
+    | GenaiPrices
+    | {
+        constraint?: { type: 'start_date' | 'time_of_date'; start_date?: string }
+        prices: GenaiPrices
+      }[]
 }
 
-export type GenaiPrices = Record<string, number | { base: number; tiers: { start: number; price: number }[] }>
+export type GenaiPrices = Record<
+  string,
+  number | { base: number; tiers: { start: number; price: number }[] }
+>
 
 export interface Sources {
   /** By pi-ai's name of the provider. */
@@ -57,7 +65,9 @@ export interface Sources {
 export async function readSources(): Promise<Sources> {
   const directory = mkdtempSync(join(tmpdir(), 'catalog-'))
   try {
-    const [pi, genai, cline] = await Promise.all(SOURCES.map(({ name, version }) => unpack(`${name}@${version}`, directory)))
+    const [pi, genai, cline] = await Promise.all(
+      SOURCES.map(({ name, version }) => unpack(`${name}@${version}`, directory)),
+    )
     return {
       pi: await readPi(join(pi ?? '', 'dist/providers')),
       priced: await readPriced(join(genai ?? '', 'dist/index.js')),
@@ -69,7 +79,9 @@ export async function readSources(): Promise<Sources> {
 }
 
 async function unpack(spec: string, directory: string): Promise<string> {
-  const [file] = JSON.parse(await output(['npm', 'pack', '--json', spec], directory)) as { filename: string }[]
+  const [file] = JSON.parse(await output(['npm', 'pack', '--json', spec], directory)) as {
+    filename: string
+  }[]
   const into = join(directory, basename(file?.filename ?? '', '.tgz'))
   await output(['mkdir', '-p', into], directory)
   await output(['tar', 'xzf', file?.filename ?? '', '-C', into], directory)
@@ -87,7 +99,10 @@ async function output(command: string[], cwd: string): Promise<string> {
 async function readPi(providers: string): Promise<Map<string, PiModel[]>> {
   const names = readdirSync(providers).filter(name => name.endsWith('.models.js'))
   return new Map(
-    names.map(name => [basename(name, '.models.js'), modelsIn(join(providers, 'data', `${basename(name, '.models.js')}.json`))]),
+    names.map(name => [
+      basename(name, '.models.js'),
+      modelsIn(join(providers, 'data', `${basename(name, '.models.js')}.json`)),
+    ]),
   )
 }
 
@@ -97,7 +112,9 @@ function modelsIn(file: string): PiModel[] {
 }
 
 async function readPriced(module: string): Promise<Sources['priced']> {
-  const { findProvider } = (await import(module)) as { findProvider: (by: { providerId: string }) => { models: PricedModel[] } | undefined }
+  const { findProvider } = (await import(module)) as {
+    findProvider: (by: { providerId: string }) => { models: PricedModel[] } | undefined
+  }
   return provider => findProvider({ providerId: provider })?.models ?? []
 }
 

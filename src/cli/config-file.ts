@@ -31,7 +31,8 @@ export async function readConfig(places: string[]): Promise<ConfigFile> {
 }
 
 /** The first of these places where there is anything, whatever it is. */
-export const placeOf = (places: string[]): string | undefined => places.find(place => existsSync(place))
+export const placeOf = (places: string[]): string | undefined =>
+  places.find(place => existsSync(place))
 
 /** A file of this size would keep everybody waiting while it is read. In bytes. */
 const LARGEST = 16 * 1024 * 1024

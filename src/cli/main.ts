@@ -26,7 +26,10 @@ export function program(): Command {
   return new Command('gateway')
     .description('One API in front of every model provider')
     .version(VERSION)
-    .configureOutput({ outputError: text => process.stderr.write(`gateway: ${oneLine(text.replace(/^error: /, ''))}\n`) })
+    .configureOutput({
+      outputError: text =>
+        process.stderr.write(`gateway: ${oneLine(text.replace(/^error: /, ''))}\n`),
+    })
     .exitOverride()
     .addCommand(serveCommand())
     .addCommand(initCommand())

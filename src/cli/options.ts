@@ -17,7 +17,10 @@ export const common = (command: Command): Command =>
   command
     .option('--json', 'print exactly what the API would return')
     .option('--data <dir>', 'the data directory (GATEWAY_DATA; ./gateway-data)')
-    .option('--config <file>', 'the config file (GATEWAY_CONFIG; gateway.yaml in the data or the current directory)')
+    .option(
+      '--config <file>',
+      'the config file (GATEWAY_CONFIG; gateway.yaml in the data or the current directory)',
+    )
 
 /** The option that names the dialect of a body: one of these, chat where it is left out. */
 export const dialectOption = (names: readonly string[]): Option =>
@@ -26,7 +29,8 @@ export const dialectOption = (names: readonly string[]): Option =>
 /** A number on the command line. */
 export function numeric(text: string): number {
   const value = Number(text)
-  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('expected a number')
+  if (text.trim() === '' || !Number.isFinite(value))
+    throw new InvalidArgumentError('expected a number')
   return value
 }
 
@@ -34,12 +38,17 @@ export function numeric(text: string): number {
 export function inputOf<T extends TSchema>(schema: T, flags: Record<string, unknown>): Static<T> {
   const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
   const wrong = misfit(schema, given)
-  if (wrong) throw invalid(`${wrong.path || 'input'}: expected ${wrong.expected}, found ${wrong.found}`, wrong.path)
+  if (wrong)
+    throw invalid(
+      `${wrong.path || 'input'}: expected ${wrong.expected}, found ${wrong.found}`,
+      wrong.path,
+    )
   return given as Static<T>
 }
 
 /** Where things are: flag before environment before default. */
-export const dataDirectory = ({ data }: CommonOptions): string => data ?? process.env.GATEWAY_DATA ?? './gateway-data'
+export const dataDirectory = ({ data }: CommonOptions): string =>
+  data ?? process.env.GATEWAY_DATA ?? './gateway-data'
 
 /** The config that is found. Throws `invalid_request` for one that is wrong. */
 export async function configOf(options: CommonOptions): Promise<ConfigFile> {
@@ -48,13 +57,19 @@ export async function configOf(options: CommonOptions): Promise<ConfigFile> {
 }
 
 /** What a gateway is opened with: the config, the data directory, and the secret if the environment has one. */
-export function partsOf(options: CommonOptions, { config }: ConfigFile): Pick<Parts, 'config' | 'data'> & Partial<Pick<Parts, 'secret'>> {
+export function partsOf(
+  options: CommonOptions,
+  { config }: ConfigFile,
+): Pick<Parts, 'config' | 'data'> & Partial<Pick<Parts, 'secret'>> {
   const secret = process.env.GATEWAY_SECRET
   return { config, data: dataDirectory(options), ...(secret ? { secret } : {}) }
 }
 
 /** The id of the workspace that an option names by id or slug: a slug is a name for people, the API knows ids. Throws 404. */
-export async function workspaceId(gateway: Gateway, idOrSlug: string | undefined): Promise<string | undefined> {
+export async function workspaceId(
+  gateway: Gateway,
+  idOrSlug: string | undefined,
+): Promise<string | undefined> {
   if (idOrSlug === undefined) return undefined
   const { workspaceBy } = await import('../core/identity/workspaces.ts')
   return workspaceBy(gateway, idOrSlug).id

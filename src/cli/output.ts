@@ -26,13 +26,18 @@ export const print = (line: string): void => void process.stdout.write(`${line}\
 export const printJson = (answer: unknown): void => print(JSON.stringify(answer, null, 2))
 
 /** Prints the answer: as JSON when asked for, else by `show`. */
-export const output = <Answer>(json: boolean | undefined, answer: Answer, show: (answer: Answer) => void): void =>
-  json ? printJson(answer) : show(answer)
+export const output = <Answer>(
+  json: boolean | undefined,
+  answer: Answer,
+  show: (answer: Answer) => void,
+): void => (json ? printJson(answer) : show(answer))
 
 /** Prints rows under headings, each column as wide as its widest cell. Nothing in a cell can move the cursor. */
 export function printTable(headings: string[], rows: (string | number | null)[][]): void {
   const cells = [headings, ...rows].map(row => row.map(cell => printable(String(cell ?? '-'))))
-  const widths = headings.map((_, column) => Math.max(...cells.map(row => Bun.stringWidth(row[column] ?? ''))))
+  const widths = headings.map((_, column) =>
+    Math.max(...cells.map(row => Bun.stringWidth(row[column] ?? ''))),
+  )
   for (const row of cells)
     print(
       row
@@ -45,13 +50,16 @@ export function printTable(headings: string[], rows: (string | number | null)[][
 /** Prints the fields of one thing, a line each. */
 export function printFields(fields: Record<string, unknown>): void {
   const width = Math.max(...Object.keys(fields).map(name => name.length))
-  for (const [name, value] of Object.entries(fields)) print(`${name.padEnd(width)}  ${shown(value)}`)
+  for (const [name, value] of Object.entries(fields))
+    print(`${name.padEnd(width)}  ${shown(value)}`)
 }
 
 const pad = (text: string, width: number) => text + ' '.repeat(width - Bun.stringWidth(text))
 
 const shown = (value: unknown): string =>
-  value === null || value === undefined ? '-' : printable(typeof value === 'object' ? JSON.stringify(value) : String(value))
+  value === null || value === undefined
+    ? '-'
+    : printable(typeof value === 'object' ? JSON.stringify(value) : String(value))
 
 /** Dollars as a table shows them: cents, or as many places as the sum needs. */
 export const dollars = (usd: number | null): string =>

@@ -11,14 +11,21 @@ type Use<Result> = (gateway: Gateway, actor: Actor) => Result | Promise<Result>
  * Runs something with the gateway of this data directory, and closes it whatever happens. Throws 404 where the directory is named and is not
  * there: what a misspelt one answers with would be about nothing, and what it takes would be lost.
  */
-export async function withGateway<Result>(options: CommonOptions, use: Use<Result>): Promise<Result> {
+export async function withGateway<Result>(
+  options: CommonOptions,
+  use: Use<Result>,
+): Promise<Result> {
   const named = options.data ?? process.env.GATEWAY_DATA
-  if (named !== undefined && !existsSync(named)) throw notFound(`There is no data directory ${named}: gateway init makes one`)
+  if (named !== undefined && !existsSync(named))
+    throw notFound(`There is no data directory ${named}: gateway init makes one`)
   return withNewGateway(options, use)
 }
 
 /** The same, and makes the directory where there is none. */
-export async function withNewGateway<Result>(options: CommonOptions, use: Use<Result>): Promise<Result> {
+export async function withNewGateway<Result>(
+  options: CommonOptions,
+  use: Use<Result>,
+): Promise<Result> {
   const { openGateway } = await import('../core/gateway.ts')
   const { operator } = await import('../core/identity/actor.ts')
   const gateway = await openGateway(partsOf(options, await configOf(options)))

@@ -35,7 +35,10 @@ const finding = (check: string, faults: string[], fine: string): Finding => ({
 
 const MOST_TOLD = 3
 const shortened = (faults: string[]) =>
-  [...faults.slice(0, MOST_TOLD), ...(faults.length > MOST_TOLD ? [`and ${faults.length - MOST_TOLD} more`] : [])].join('; ')
+  [
+    ...faults.slice(0, MOST_TOLD),
+    ...(faults.length > MOST_TOLD ? [`and ${faults.length - MOST_TOLD} more`] : []),
+  ].join('; ')
 
 const structure = ({ integrity }: LedgerBooks) =>
   finding(
@@ -61,8 +64,10 @@ class ChainReading {
 
   read(row: LedgerRow): void {
     const expected = chained(this.#hash, row)
-    if (row.hash === null ? this.#isChained : row.hash !== expected) this.#breaks.push(`row ${row.seq} (${row.id}) is not what was written`)
-    if (row.seq !== this.#last + 1) this.#breaks.push(`rows are missing between ${this.#last} and ${row.seq}`)
+    if (row.hash === null ? this.#isChained : row.hash !== expected)
+      this.#breaks.push(`row ${row.seq} (${row.id}) is not what was written`)
+    if (row.seq !== this.#last + 1)
+      this.#breaks.push(`rows are missing between ${this.#last} and ${row.seq}`)
     // A row that was changed is told of once, and not with all that follow it.
     this.#hash = row.hash ?? expected
     this.#isChained ||= row.hash !== null
@@ -75,7 +80,8 @@ class ChainReading {
   findings({ spend }: LedgerBooks): Finding[] {
     const last = this.#last
     const cut = `rows are missing at the end: ${this.#head?.seq} were written, the last is ${last}`
-    const counters = spend.length === 1 ? '1 counter is what its' : `${spend.length} counters are what their`
+    const counters =
+      spend.length === 1 ? '1 counter is what its' : `${spend.length} counters are what their`
     return [
       finding('chain', this.#breaks, `${last} rows, each as it was written`),
       finding('end', this.#meetsHead ? [] : [cut], 'no row is missing at the end'),
@@ -89,8 +95,13 @@ const nameOf = ({ key_hash, byok }: Pick<LedgerRow, 'key_hash' | 'byok'>, day: n
 
 function differences(sums: Map<string, bigint>, spend: DaySpend[]): string[] {
   const counted = new Map(spend.map(one => [nameOf(one, one.day), one.nanos]))
-  const wrong = [...new Set([...sums.keys(), ...counted.keys()])].filter(name => (sums.get(name) ?? 0n) !== (counted.get(name) ?? 0n))
-  return wrong.map(name => `key ${name}: counted $${usdOf(counted.get(name) ?? 0n)}, the rows are $${usdOf(sums.get(name) ?? 0n)}`)
+  const wrong = [...new Set([...sums.keys(), ...counted.keys()])].filter(
+    name => (sums.get(name) ?? 0n) !== (counted.get(name) ?? 0n),
+  )
+  return wrong.map(
+    name =>
+      `key ${name}: counted $${usdOf(counted.get(name) ?? 0n)}, the rows are $${usdOf(sums.get(name) ?? 0n)}`,
+  )
 }
 
 /** A call that runs is charged for the steps that it has taken, and is not yet on record. */
@@ -99,18 +110,27 @@ const calls = ({ unmatched }: LedgerBooks, running: Set<string>) =>
     'calls',
     unmatched
       .filter(({ id, recorded }) => recorded !== null || !running.has(id))
-      .map(({ id, charged, recorded }) => `${id}: charged ${shown(charged)}, recorded ${shown(recorded)}`),
+      .map(
+        ({ id, charged, recorded }) =>
+          `${id}: charged ${shown(charged)}, recorded ${shown(recorded)}`,
+      ),
     'every charge has its call, and every call its charge',
   )
 
 const shown = (nanos: bigint | null) => (nanos === null ? 'not at all' : `$${usdOf(nanos)}`)
 
 const holds = ({ length }: HeldCall[]): Finding =>
-  finding('holds', [], length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`)
+  finding(
+    'holds',
+    [],
+    length === 0 ? 'no call runs' : `${length} calls run, or are settled when the server starts`,
+  )
 
 const providerKeys = (gateway: InferenceWorld) =>
   finding(
     'provider keys',
-    unreadableKeys(gateway).map(({ id, provider }) => `${provider} key ${id} was sealed with another secret`),
+    unreadableKeys(gateway).map(
+      ({ id, provider }) => `${provider} key ${id} was sealed with another secret`,
+    ),
     'all can be opened',
   )

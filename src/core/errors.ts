@@ -57,7 +57,11 @@ export class GatewayError extends Error {
   readonly retryAfter: number | undefined
   readonly besides: Record<string, unknown> | undefined
 
-  constructor(type: ErrorType, message: string, { metadata = {}, cause, status = STATUS[type], retryAfter, besides }: ErrorDetails = {}) {
+  constructor(
+    type: ErrorType,
+    message: string,
+    { metadata = {}, cause, status = STATUS[type], retryAfter, besides }: ErrorDetails = {},
+  ) {
     super(message, { cause })
     this.name = 'GatewayError'
     this.type = type
@@ -75,7 +79,9 @@ export class GatewayError extends Error {
 
   /** Any thrown value as a GatewayError: what is not ours is a bug, and says no more than "Internal Server Error". */
   static from(thrown: unknown): GatewayError {
-    return thrown instanceof GatewayError ? thrown : new GatewayError('server', 'Internal Server Error', { cause: thrown })
+    return thrown instanceof GatewayError
+      ? thrown
+      : new GatewayError('server', 'Internal Server Error', { cause: thrown })
   }
 }
 
@@ -93,7 +99,8 @@ export function requireFound<Found>(found: Found | undefined, name: string): Fou
 }
 
 /** Another state of the thing stands in the way. 409. */
-export const conflict = (message = 'Resource conflict. Please try again later.') => new GatewayError('conflict', message)
+export const conflict = (message = 'Resource conflict. Please try again later.') =>
+  new GatewayError('conflict', message)
 
 /** Who is asking is not known. 401. */
 export const unauthenticated = (message: string) => new GatewayError('authentication', message)
@@ -102,8 +109,12 @@ export const unauthenticated = (message: string) => new GatewayError('authentica
 export const denied = (message: string) => new GatewayError('permission_denied', message)
 
 /** The body is larger than this door takes. 413. */
-export const tooLarge = (message = 'Request payload too large') => new GatewayError('payload_too_large', message)
+export const tooLarge = (message = 'Request payload too large') =>
+  new GatewayError('payload_too_large', message)
 
 /** The gateway itself cannot take work now. 503, with a hint when to try again. */
-export const unavailable = (message = 'Service temporarily unavailable', retryAfter = 5, cause?: unknown) =>
-  new GatewayError('unavailable', message, { retryAfter, cause })
+export const unavailable = (
+  message = 'Service temporarily unavailable',
+  retryAfter = 5,
+  cause?: unknown,
+) => new GatewayError('unavailable', message, { retryAfter, cause })

@@ -13,7 +13,8 @@ type Listener = (event: never) => void
 
 export function openEvents(): Events {
   const listeners = new Map<string, Listener[]>()
-  const without = (name: string, listener: Listener) => listeners.get(name)?.toSpliced(listeners.get(name)?.indexOf(listener) ?? 0, 1) ?? []
+  const without = (name: string, listener: Listener) =>
+    listeners.get(name)?.toSpliced(listeners.get(name)?.indexOf(listener) ?? 0, 1) ?? []
   return {
     on(name, listener) {
       listeners.set(name, [...(listeners.get(name) ?? []), listener])

@@ -143,8 +143,18 @@ export interface Parts {
 
 /** The only place where parts are put together. Throws `invalid_request` for a config that does not fit. */
 export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway> {
-  const { config = defaultConfig(), data, patience = 2_000, clock = systemClock, tokenizers = openTokenizers() } = replace
-  const ids = { ...randomIds, ...replace.ids, ...(replace.random ? { random: replace.random } : {}) }
+  const {
+    config = defaultConfig(),
+    data,
+    patience = 2_000,
+    clock = systemClock,
+    tokenizers = openTokenizers(),
+  } = replace
+  const ids = {
+    ...randomIds,
+    ...replace.ids,
+    ...(replace.random ? { random: replace.random } : {}),
+  }
   const catalog = openCatalog(config, protocolNames, clock.now())
   const store = replace.store ?? (await openStore(data, config.storage.durability, patience))
   const events = openEvents()
@@ -174,7 +184,11 @@ export async function openGateway(replace: Partial<Parts> = {}): Promise<Gateway
     tokenizers,
     stages: replace.stages ?? STAGES,
     plugins: replace.plugins ?? PLUGINS,
-    egress: { send, resolve: replace.resolve ?? resolveHost, accessTokens: openAccessTokens(send, clock) },
+    egress: {
+      send,
+      resolve: replace.resolve ?? resolveHost,
+      accessTokens: openAccessTokens(send, clock),
+    },
     secrets: openSecrets(data, replace.secret),
     events,
     clock,
@@ -211,7 +225,11 @@ async function openMemory(store: Store, owner: Owner, byok: OpenedKeys): Promise
     workspaces: await Mirror.open({ read: () => store.workspaces.all(), nameOf: byId, onChange }),
     budgets: await Mirror.open({ read: () => store.budgets.all(), nameOf: budgetName, onChange }),
     presets: await Mirror.open({ read: () => store.presets.all(), nameOf: presetName }),
-    assignments: await Mirror.open({ read: () => store.assignments.all(), nameOf: accountOf, onChange }),
+    assignments: await Mirror.open({
+      read: () => store.assignments.all(),
+      nameOf: accountOf,
+      onChange,
+    }),
     guardrails: await Mirror.open({ read: () => store.guardrails.all(), nameOf: byId, onChange }),
     credits: await store.credits.total(),
     forgetWorkspace: id => forgetWorkspace(memory, id),
@@ -219,12 +237,16 @@ async function openMemory(store: Store, owner: Owner, byok: OpenedKeys): Promise
   return memory
 }
 
-function forgetWorkspace({ workspaces, budgets, presets, guardrails, assignments, byok }: Memory, id: string): void {
+function forgetWorkspace(
+  { workspaces, budgets, presets, guardrails, assignments, byok }: Memory,
+  id: string,
+): void {
   const isInIt = ({ workspace_id }: { workspace_id: string }) => workspace_id === id
   workspaces.delete(id)
   budgets.deleteWhere(isInIt)
   presets.deleteWhere(isInIt)
-  for (const guardrail of guardrails.deleteWhere(isInIt)) assignments.deleteWhere(({ guardrail_id }) => guardrail_id === guardrail.id)
+  for (const guardrail of guardrails.deleteWhere(isInIt))
+    assignments.deleteWhere(({ guardrail_id }) => guardrail_id === guardrail.id)
   byok.deleteWhere(({ key }) => isInIt(key))
 }
 
@@ -249,7 +271,10 @@ function openTraffic(config: Config, clock: Clock, freeSoFar: number): Traffic {
 
 function openJournal(data: string | undefined): Journal {
   if (data === undefined) return { holds: noHolds(), head: NO_HEAD }
-  return { holds: openHoldJournal(data), head: { read: () => readHead(data), write: head => writeHead(data, head) } }
+  return {
+    holds: openHoldJournal(data),
+    head: { read: () => readHead(data), write: head => writeHead(data, head) },
+  }
 }
 
 function openSecrets(data: string | undefined, given: string | undefined): Secrets {
@@ -258,7 +283,11 @@ function openSecrets(data: string | undefined, given: string | undefined): Secre
   return { seal: once(() => openSeal(secret(), 'byok')), fingerprint: text => fingerprint()(text) }
 }
 
-function openStore(data: string | undefined, durability: Config['storage']['durability'], patience: number): Promise<Store> {
+function openStore(
+  data: string | undefined,
+  durability: Config['storage']['durability'],
+  patience: number,
+): Promise<Store> {
   if (data === undefined) return openSqlite({ path: ':memory:', durability, patience })
   mkdirSync(data, { recursive: true, mode: 0o700 })
   return openSqlite({ path: join(data, 'gateway.db'), durability, patience })
@@ -275,7 +304,11 @@ const FORGOTTEN = { written: Promise.resolve(), forget: () => undefined }
 const NO_HEAD: HeadFile = { read: () => null, write: () => undefined }
 
 // Only where they are limited: then a restart gives nobody another day's worth.
-const freeToday = ({ generations }: Store, { limits }: Config, clock: Clock): Promise<number> | number =>
+const freeToday = (
+  { generations }: Store,
+  { limits }: Config,
+  clock: Clock,
+): Promise<number> | number =>
   countsFreeDays(limits) ? generations.freeSince(midnight(clock.now())) : 0
 
 // What most runs never need is made on its first need, and so is the secret's file.
@@ -302,7 +335,10 @@ function secretOf(data: string | undefined, given: string | undefined): Uint8Arr
 }
 
 async function openOwner(store: Store, ids: Ids, clock: Clock): Promise<Owner> {
-  const owner = await store.owner({ user_id: `user_${ids.uuid().replaceAll('-', '')}`, workspace_id: ids.uuid() })
+  const owner = await store.owner({
+    user_id: `user_${ids.uuid().replaceAll('-', '')}`,
+    workspace_id: ids.uuid(),
+  })
   await store.workspaces.first(firstWorkspace(owner.workspace_id, owner.user_id, clock.now()))
   await store.members.first(firstMember(owner, clock.now()))
   return owner

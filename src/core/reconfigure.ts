@@ -40,7 +40,10 @@ export interface Reconfigured {
  * Puts another config in the place of the one that runs, whole or not at all: the next call is held to it, and those that run keep the
  * endpoints that they have. Throws `invalid_request` naming the setting that is wrong. One at a time.
  */
-export async function reconfigure(gateway: ReconfiguredWorld, wanted: Config): Promise<Reconfigured> {
+export async function reconfigure(
+  gateway: ReconfiguredWorld,
+  wanted: Config,
+): Promise<Reconfigured> {
   const { config, needsRestart } = applicable(gateway.config, wanted)
   const changed = changedSettings(gateway.config, config)
   if (changed.length > 0) {
@@ -60,11 +63,21 @@ export function rejectConfig(gateway: ReconfiguredWorld, error: GatewayError): v
 }
 
 // Calls that were not counted until now count from the records.
-const freeToday = async ({ config: before, store, clock }: ReconfiguredWorld, { limits }: Config): Promise<number | null> =>
-  countsFreeDays(limits) && !countsFreeDays(before.limits) ? store.generations.freeSince(midnight(clock.now())) : null
+const freeToday = async (
+  { config: before, store, clock }: ReconfiguredWorld,
+  { limits }: Config,
+): Promise<number | null> =>
+  countsFreeDays(limits) && !countsFreeDays(before.limits)
+    ? store.generations.freeSince(midnight(clock.now()))
+    : null
 
 /** In one step, in which no call can come between. All that may fail comes first. */
-function putInPlace(gateway: ReconfiguredWorld, config: Config, catalog: Catalog, freeSoFar: number | null): void {
+function putInPlace(
+  gateway: ReconfiguredWorld,
+  config: Config,
+  catalog: Catalog,
+  freeSoFar: number | null,
+): void {
   const byok = reopened(gateway, { ...gateway, config, catalog })
   gateway.config = config
   gateway.catalog = catalog
@@ -75,9 +88,14 @@ function putInPlace(gateway: ReconfiguredWorld, config: Config, catalog: Catalog
 }
 
 // A caller's key goes where the config says that its provider is.
-function reopened({ memory: { byok }, config }: ReconfiguredWorld, next: ReconfiguredWorld): OpenedKey[] {
+function reopened(
+  { memory: { byok }, config }: ReconfiguredWorld,
+  next: ReconfiguredWorld,
+): OpenedKey[] {
   const isSame = Bun.deepEquals(config.providers, next.config.providers)
   return Array.from(byok.values(), one =>
-    isSame ? opened(next, one.key, one) : { ...opened(next, one.key), credentials: one.credentials },
+    isSame
+      ? opened(next, one.key, one)
+      : { ...opened(next, one.key), credentials: one.credentials },
   )
 }

@@ -13,7 +13,8 @@ export type Opens = 'key' | 'key-in-either-header' | 'management' | 'scim'
 const GUARDS = new WeakMap<object, Opens>()
 
 /** Any good key. Throws 401 before anything else of the request is looked at. */
-export const anyKey = (gateway: Gateway) => guarded('key', async ({ request }) => ({ actor: await actorOf(gateway, request) }))
+export const anyKey = (gateway: Gateway) =>
+  guarded('key', async ({ request }) => ({ actor: await actorOf(gateway, request) }))
 
 /** Any good key, also in the header that Anthropic's clients send. `Authorization` rules where both are there. Throws 401. */
 export const anyKeyInEitherHeader = (gateway: Gateway) =>
@@ -36,9 +37,12 @@ export const managementKey = (gateway: Gateway) =>
 
 /** The token of an identity provider, which opens nothing else. Throws 401, or 403 for any good key. */
 export const scimToken = (gateway: Gateway) =>
-  guarded('scim', async ({ request }) => ({ actor: await identifyScim(gateway, request.headers.get('authorization')) }))
+  guarded('scim', async ({ request }) => ({
+    actor: await identifyScim(gateway, request.headers.get('authorization')),
+  }))
 
-const actorOf = (gateway: Gateway, request: Request) => identify(gateway, request.headers.get('authorization'))
+const actorOf = (gateway: Gateway, request: Request) =>
+  identify(gateway, request.headers.get('authorization'))
 
 /** Who asks at a door that is open to all; null for whoever has no good key. */
 export const anybody = (gateway: Gateway, request: Request): Promise<Actor | null> =>

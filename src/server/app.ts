@@ -60,7 +60,9 @@ export function createApp(gateway: Gateway, siteUrl = 'http://localhost') {
 }
 
 function refuseUndeclared({ method, path, hooks }: AnyElysia['routes'][number]): void {
-  const described = (hooks as { detail?: { 'x-operation'?: { open?: boolean } } }).detail?.['x-operation']
+  const described = (hooks as { detail?: { 'x-operation'?: { open?: boolean } } }).detail?.[
+    'x-operation'
+  ]
   if (described && (described.open === true) === (guardOf(hooks) === undefined)) return
   throw new Error(`${method} ${path} does not declare who may use it`)
 }
@@ -71,7 +73,12 @@ function refused(app: AnyElysia, error: unknown, request: Request, id: string): 
   const refusal = routes.find(route => route.method === methodOf(request))?.operation.refusal
   const envelope = refusal && ((failure: GatewayError) => refusal.envelope(failure, null))
   const headers = refusal?.contentType ? { 'content-type': refusal.contentType } : {}
-  return errorResponse(explained(routes, error, request), requestIdOf(request, id), headers, envelope)
+  return errorResponse(
+    explained(routes, error, request),
+    requestIdOf(request, id),
+    headers,
+    envelope,
+  )
 }
 
 // A HEAD is answered as the GET would be, without the body (RFC 9110, 9.3.2).
@@ -84,19 +91,30 @@ const routesAt = (app: AnyElysia, path: string) =>
 
 // A path that exists under another method is not missing: its method is wrong (RFC 9110, 15.5.6).
 function explained(routes: DescribedRoute[], error: unknown, request: Request): unknown {
-  if (!(typeof error === 'object' && error !== null && 'code' in error && error.code === 'NOT_FOUND')) return error
+  if (
+    !(typeof error === 'object' && error !== null && 'code' in error && error.code === 'NOT_FOUND')
+  )
+    return error
   const allowed = routes.map(route => route.method)
   if (allowed.length === 0 || allowed.includes(request.method)) return error
-  return new GatewayError('invalid_request', `Method not allowed: expected ${allowed.join(' or ')}`, {
-    status: 405,
-    metadata: { allow: allowed },
-  })
+  return new GatewayError(
+    'invalid_request',
+    `Method not allowed: expected ${allowed.join(' or ')}`,
+    {
+      status: 405,
+      metadata: { allow: allowed },
+    },
+  )
 }
 
-const pathOf = (request: Request) => (URL.canParse(request.url) ? new URL(request.url).pathname.replace(/(?<=.)\/$/, '') : '')
+const pathOf = (request: Request) =>
+  URL.canParse(request.url) ? new URL(request.url).pathname.replace(/(?<=.)\/$/, '') : ''
 
 function matches(pattern: string, path: string): boolean {
   const wanted = pattern.split('/')
   const given = path.split('/')
-  return wanted.length === given.length && wanted.every((part, i) => part.startsWith(':') || part === given[i])
+  return (
+    wanted.length === given.length &&
+    wanted.every((part, i) => part.startsWith(':') || part === given[i])
+  )
 }

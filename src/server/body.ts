@@ -17,7 +17,10 @@ export function readQuery<T extends TSchema>(url: string, schema: T): Static<T> 
   return checked(schema, query)
 }
 
-const NUMBERS: Record<string, RegExp> = { integer: /^-?\d{1,15}$/, number: /^-?\d{1,15}(\.\d{1,15})?$/ }
+const NUMBERS: Record<string, RegExp> = {
+  integer: /^-?\d{1,15}$/,
+  number: /^-?\d{1,15}(\.\d{1,15})?$/,
+}
 
 /** A client may take this long for a small body, and a second more for each KiB of a large one. */
 const PATIENCE = 30_000
@@ -31,7 +34,8 @@ function readBytes(request: Request): Promise<Uint8Array> {
 
 function withinPatience(whole: Promise<Uint8Array>, length: number): Promise<Uint8Array> {
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
-  const late = () => reject(new GatewayError('invalid_request', 'The body took too long to arrive', { status: 408 }))
+  const late = () =>
+    reject(new GatewayError('invalid_request', 'The body took too long to arrive', { status: 408 }))
   const timer = setTimeout(late, PATIENCE + length / 1.024)
   whole.then(
     bytes => {

@@ -37,7 +37,13 @@ export const DOCS_PARTS: Record<string, () => Promise<Response>> = {
 }
 
 const text = (content: string, type: string, headers: Record<string, string> = {}) =>
-  new Response(content, { headers: { ...headers, 'content-type': `${type}; charset=utf-8`, 'x-content-type-options': 'nosniff' } })
+  new Response(content, {
+    headers: {
+      ...headers,
+      'content-type': `${type}; charset=utf-8`,
+      'x-content-type-options': 'nosniff',
+    },
+  })
 
 const packedFiles = new Map<string, Uint8Array<ArrayBuffer>>()
 

@@ -24,7 +24,10 @@ export function eventStream(
         // A client whose answer is still on its way has waited for one interval already.
         if (source instanceof Promise) controller.enqueue(line)
         // Only a client that has read what it was sent is waiting.
-        timer = setInterval(() => (controller.desiredSize ?? 0) > 0 && controller.enqueue(line), interval)
+        timer = setInterval(
+          () => (controller.desiredSize ?? 0) > 0 && controller.enqueue(line),
+          interval,
+        )
       },
       async pull(controller) {
         const text = await nextText(source).catch(bug => {
@@ -44,10 +47,18 @@ export function eventStream(
     },
     { highWaterMark: 1 },
   )
-  return new Response(body, { headers: { ...headers, 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' } })
+  return new Response(body, {
+    headers: {
+      ...headers,
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache',
+    },
+  })
 }
 
-async function nextText(source: AsyncIterator<string> | Promise<AsyncIterator<string>>): Promise<string | undefined> {
+async function nextText(
+  source: AsyncIterator<string> | Promise<AsyncIterator<string>>,
+): Promise<string | undefined> {
   const texts = source instanceof Promise ? await source : source
   for (;;) {
     const step = await texts.next()

@@ -25,16 +25,26 @@ export function originOf({ headers }: Request, requestId: string, { config }: Ga
 
 function titleIn(headers: Headers, service: string): string | null {
   const own = service === 'gateway' ? null : shown(headers, `x-${service}-title`)
-  return own ?? shown(headers, 'x-gateway-title') ?? shown(headers, 'x-openrouter-title') ?? shown(headers, 'x-title')
+  return (
+    own ??
+    shown(headers, 'x-gateway-title') ??
+    shown(headers, 'x-openrouter-title') ??
+    shown(headers, 'x-title')
+  )
 }
 
 /**
  * The member under which a request asks to be told how it was routed: `gateway_metadata` for `X-Gateway-Metadata: enabled`. The service's own
  * name comes before those that every gateway goes by, and a header before its legacy form; any other value asks for nothing.
  */
-export function routingMetadataOf({ headers }: Request, { config: { service_name } }: Gateway): string | undefined {
+export function routingMetadataOf(
+  { headers }: Request,
+  { config: { service_name } }: Gateway,
+): string | undefined {
   const isWanted = (name: string) => levelIn(headers, name)?.trim().toLowerCase() === 'enabled'
-  const name = isWanted(service_name) ? service_name : NAMES.find(one => one !== service_name && isWanted(one))
+  const name = isWanted(service_name)
+    ? service_name
+    : NAMES.find(one => one !== service_name && isWanted(one))
   return name === undefined ? undefined : `${name}_metadata`
 }
 
@@ -46,7 +56,9 @@ const levelIn = (headers: Headers, name: string): string | null =>
 /** The session that a header names. The body's own wins over it. */
 export function sessionOf(request: Request): string | null {
   const session = request.headers.get('x-session-id')
-  return session === null || session === '' || session.length > LONGEST_SESSION ? null : printable(session)
+  return session === null || session === '' || session.length > LONGEST_SESSION
+    ? null
+    : printable(session)
 }
 
 function shown(headers: Headers, name: string): string | null {

@@ -56,4 +56,7 @@ const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/i
 const isHost = (host: string | null) => host !== null && HOST.test(host)
 
 const refuseHost = (gateway: Gateway, request: Request) =>
-  errorResponse(new GatewayError('invalid_request', 'Expected one valid Host header'), requestIdOf(request, gateway.ids.uuid()))
+  errorResponse(
+    new GatewayError('invalid_request', 'Expected one valid Host header'),
+    requestIdOf(request, gateway.ids.uuid()),
+  )

@@ -1,14 +1,21 @@
 import type { shownModel } from '../core/catalog/models/shown.ts'
 
 /** The models as an RSS 2.0 feed: one item a model, dated with its release where that is known. */
-export function modelsFeed(models: ReturnType<typeof shownModel>[], title: string, site: URL): Response {
+export function modelsFeed(
+  models: ReturnType<typeof shownModel>[],
+  title: string,
+  site: URL,
+): Response {
   const items = models.map(model => itemOf(model, site)).join('')
   const channel = `<title>${escaped(title)} models</title><link>${escaped(site.href)}</link><description>Models that ${escaped(title)} knows</description>`
   const xml = `<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0"><channel>${channel}${items}</channel></rss>\n`
   return new Response(xml, { headers: { 'content-type': 'application/rss+xml; charset=utf-8' } })
 }
 
-function itemOf({ id, name, description, created, links }: ReturnType<typeof shownModel>, site: URL): string {
+function itemOf(
+  { id, name, description, created, links }: ReturnType<typeof shownModel>,
+  site: URL,
+): string {
   const date = created === 0 ? {} : { pubDate: new Date(created * 1000).toUTCString() }
   const fields = { title: name, link: new URL(links.details, site).href, description, ...date }
   const elements = Object.entries(fields).map(([tag, text]) => `<${tag}>${escaped(text)}</${tag}>`)
@@ -17,7 +24,9 @@ function itemOf({ id, name, description, created, links }: ReturnType<typeof sho
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
 
-const escaped = (text: string) => allowed(Bun.stripANSI(text)).replace(/[&<>"]/g, sign => ENTITIES[sign] ?? sign)
+const escaped = (text: string) =>
+  allowed(Bun.stripANSI(text)).replace(/[&<>"]/g, sign => ENTITIES[sign] ?? sign)
 
 // What no XML may hold, escaped or not (XML 1.0, 2.2): controls, half characters and two that are none.
-const allowed = (text: string) => text.replace(/[^\t\n\r -\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '')
+const allowed = (text: string) =>
+  text.replace(/[^\t\n\r -\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '')

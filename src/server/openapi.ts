@@ -15,9 +15,18 @@ export interface DescribedRoute {
 /** Every route that describes itself. */
 export function describedRoutes(app: AnyElysia): DescribedRoute[] {
   return app.routes.flatMap(({ method, path, hooks }) => {
-    const described = (hooks as { detail?: { 'x-operation'?: Operation } } | undefined)?.detail?.['x-operation']
+    const described = (hooks as { detail?: { 'x-operation'?: Operation } } | undefined)?.detail?.[
+      'x-operation'
+    ]
     if (!described) return []
-    return [{ method: method.toLowerCase(), path: path.replace(/(?<=.)\/$/, ''), operation: described, opens: guardOf(hooks) }]
+    return [
+      {
+        method: method.toLowerCase(),
+        path: path.replace(/(?<=.)\/$/, ''),
+        operation: described,
+        opens: guardOf(hooks),
+      },
+    ]
   })
 }
 
@@ -67,7 +76,12 @@ export function openapiOf(app: AnyElysia, { title, url }: { title: string; url: 
     components: {
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key' },
-        apiKeyHeader: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key, as Anthropic’s clients send it' },
+        apiKeyHeader: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'x-api-key',
+          description: 'An API key, as Anthropic’s clients send it',
+        },
       },
       schemas: { Error: ERROR, ...refusalSchemas(app), ...otherSchemas(app) },
     },
@@ -81,17 +95,29 @@ const ERROR = {
     error: {
       type: 'object',
       required: ['code', 'message'],
-      properties: { code: { type: 'integer' }, message: { type: 'string' }, metadata: { type: ['object', 'null'] } },
+      properties: {
+        code: { type: 'integer' },
+        message: { type: 'string' },
+        metadata: { type: ['object', 'null'] },
+      },
     },
     user_id: { type: ['string', 'null'] },
   },
 }
 
 const refusalSchemas = (app: AnyElysia) =>
-  Object.fromEntries(describedRoutes(app).flatMap(({ operation: { refusal } }) => (refusal ? [[refusal.name, refusal.schema]] : [])))
+  Object.fromEntries(
+    describedRoutes(app).flatMap(({ operation: { refusal } }) =>
+      refusal ? [[refusal.name, refusal.schema]] : [],
+    ),
+  )
 
 const otherSchemas = (app: AnyElysia) =>
-  Object.fromEntries(describedRoutes(app).flatMap(({ operation: { other } }) => (other ? [[other.name, plain(other.schema)]] : [])))
+  Object.fromEntries(
+    describedRoutes(app).flatMap(({ operation: { other } }) =>
+      other ? [[other.name, plain(other.schema)]] : [],
+    ),
+  )
 
 function operationObject(operation: Operation) {
   const { id, tag, summary, body, query, params, headers, statuses, open, eitherHeader } = operation
@@ -106,8 +132,14 @@ function operationObject(operation: Operation) {
       ...queryParameters(query),
       ...Object.entries(headers ?? {}).map(headerParameter),
     ],
-    ...(body ? { requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } } } : {}),
-    responses: Object.fromEntries(statuses.map(status => [status, responseObject(status, operation)])),
+    ...(body
+      ? {
+          requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } },
+        }
+      : {}),
+    responses: Object.fromEntries(
+      statuses.map(status => [status, responseObject(status, operation)]),
+    ),
   }
 }
 
@@ -138,13 +170,24 @@ function responseObject(status: number, { produces = [], refusal, other }: Opera
   const description = MEANINGS[status] ?? 'Answer'
   const error = { $ref: `#/components/schemas/${refusal?.name ?? 'Error'}` }
   if (status === 204 || status === 304) return { description }
-  if (status >= 400) return { description, content: { [refusal?.contentType ?? 'application/json']: { schema: error } } }
-  const types = produces.some(type => ONLY.includes(type)) ? produces : ['application/json', ...produces]
+  if (status >= 400)
+    return {
+      description,
+      content: { [refusal?.contentType ?? 'application/json']: { schema: error } },
+    }
+  const types = produces.some(type => ONLY.includes(type))
+    ? produces
+    : ['application/json', ...produces]
   const schemaOf = (type: string) => (other && type === 'application/json' ? either(other) : {})
-  return { description, content: Object.fromEntries(types.map(type => [type, { schema: schemaOf(type) }])) }
+  return {
+    description,
+    content: Object.fromEntries(types.map(type => [type, { schema: schemaOf(type) }])),
+  }
 }
 
-const either = ({ name, when }: OtherAnswer) => ({ anyOf: [{}, { $ref: `#/components/schemas/${name}`, description: when }] })
+const either = ({ name, when }: OtherAnswer) => ({
+  anyOf: [{}, { $ref: `#/components/schemas/${name}`, description: when }],
+})
 
 // What produces one of these gives no plain JSON.
 const ONLY = ['text/plain', 'application/scim+json']

@@ -40,4 +40,7 @@ export interface Refusal extends DialectRefusal {
 }
 
 /** An operation as a route carries it: Elysia leaves the body alone, and `openapi.ts` finds the description. */
-export const operation = (described: Operation) => ({ parse: 'none' as const, detail: { 'x-operation': described } as object })
+export const operation = (described: Operation) => ({
+  parse: 'none' as const,
+  detail: { 'x-operation': described } as object,
+})

@@ -13,7 +13,9 @@ export const scimBase = (siteUrl: string, { url }: Request): string =>
 /** What every body of SCIM has. The rest is for the schemas that it names. */
 export const ScimBody = Type.Object({ schemas: Type.Array(Type.String()) })
 
-const Names = Type.Optional(Type.String({ description: 'Names of attributes, with commas between' }))
+const Names = Type.Optional(
+  Type.String({ description: 'Names of attributes, with commas between' }),
+)
 
 /** What may be asked of an answer (RFC 7644, 3.9). */
 export const ScimProjection = Type.Object({ attributes: Names, excludedAttributes: Names })
@@ -29,19 +31,32 @@ export const ScimQuery = Type.Object({
 })
 
 /** An answer in SCIM's media type. */
-export const scimResponse = (body: Json, status = 200, headers: Record<string, string> = {}): Response =>
+export const scimResponse = (
+  body: Json,
+  status = 200,
+  headers: Record<string, string> = {},
+): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': SCIM_JSON, ...headers } })
 
 /** A resource of this version; nothing but that it has not changed, where the client has it already. */
-export function resourceResponse(request: Request, body: Json, versioned: { version: number }, status = 200, headers = {}): Response {
+export function resourceResponse(
+  request: Request,
+  body: Json,
+  versioned: { version: number },
+  status = 200,
+  headers = {},
+): Response {
   const etag = tagOf(versioned)
   const known = request.method === 'GET' ? request.headers.get('if-none-match') : null
-  if (known !== null && isNamed(known, versioned)) return new Response(null, { status: 304, headers: { etag } })
+  if (known !== null && isNamed(known, versioned))
+    return new Response(null, { status: 304, headers: { etag } })
   return scimResponse(body, status, { etag, ...headers })
 }
 
 /** What a request asks of the version that it changes. */
-export const preconditionOf = ({ headers }: Request): Precondition => ({ ifMatch: headers.get('if-match') })
+export const preconditionOf = ({ headers }: Request): Precondition => ({
+  ifMatch: headers.get('if-match'),
+})
 
 /** How SCIM refuses (RFC 7644, 3.12): the status is a text. */
 const scimRefusal: Refusal = {
@@ -60,7 +75,11 @@ const scimRefusal: Refusal = {
   envelope: ({ status, message, metadata: { scimType } }) => ({
     schemas: ['urn:ietf:params:scim:api:messages:2.0:Error'],
     status: String(status),
-    ...(typeof scimType === 'string' ? { scimType } : status === 400 ? { scimType: 'invalidSyntax' } : {}),
+    ...(typeof scimType === 'string'
+      ? { scimType }
+      : status === 400
+        ? { scimType: 'invalidSyntax' }
+        : {}),
     detail: message,
   }),
 }

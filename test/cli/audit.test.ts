@@ -19,13 +19,24 @@ describe('gateway audit', () => {
   test('lists what was done at the terminal, the first keys too, and which fields it touched', async () => {
     const { code, stdout } = await run('audit', 'list')
     const [heading, ...lines] = stdout.trimEnd().split('\n')
-    expect([code, heading?.split(/ {2,}/)]).toEqual([0, ['WHEN', 'ACTION', 'RESOURCE', 'CHANGED', 'BY', 'WITH KEY']])
-    expect(lines.map(line => line.split(/ {2,}/)[1])).toEqual(['keys.update', 'keys.create', 'keys.create', 'keys.create'])
-    expect(lines[0]).toMatch(new RegExp(`${hash} {2}disabled updated_at {2}user_[0-9a-f]{32} {2}operator$`))
+    expect([code, heading?.split(/ {2,}/)]).toEqual([
+      0,
+      ['WHEN', 'ACTION', 'RESOURCE', 'CHANGED', 'BY', 'WITH KEY'],
+    ])
+    expect(lines.map(line => line.split(/ {2,}/)[1])).toEqual([
+      'keys.update',
+      'keys.create',
+      'keys.create',
+      'keys.create',
+    ])
+    expect(lines[0]).toMatch(
+      new RegExp(`${hash} {2}disabled updated_at {2}user_[0-9a-f]{32} {2}operator$`),
+    )
   })
 
   test('takes every filter of the API, a workspace by its slug', async () => {
-    const total = async (...args: string[]) => JSON.parse((await run('audit', 'list', '--json', ...args)).stdout).total_count
+    const total = async (...args: string[]) =>
+      JSON.parse((await run('audit', 'list', '--json', ...args)).stdout).total_count
     expect(await total('--action', 'keys.update')).toBe(1)
     expect(await total('--resource', hash)).toBe(2)
     expect(await total('--user', 'nobody')).toBe(0)

@@ -15,7 +15,12 @@ beforeAll(async () => {
   server = await startServer({
     config: {
       limits: { credits: true },
-      models: [{ id: 'acme/small', endpoints: [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: DOLLAR }] }],
+      models: [
+        {
+          id: 'acme/small',
+          endpoints: [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: DOLLAR }],
+        },
+      ],
     },
   })
 })
@@ -31,7 +36,12 @@ interface Ticking {
 async function ticking(): Promise<Ticking> {
   const leaving = new AbortController()
   const content = Array.from({ length: 5_000 }, (_, i) => `w${i}`).join(' ')
-  const json = { model: 'sandbox/echo', stream: true, sandbox: { delay_ms: TICK }, messages: [{ role: 'user', content }] }
+  const json = {
+    model: 'sandbox/echo',
+    stream: true,
+    sandbox: { delay_ms: TICK },
+    messages: [{ role: 'user', content }],
+  }
   const response = await server.fetch('/chat/completions', { json, signal: leaving.signal })
   const stream: Ticking = { ticks: [], status: response.status, stop: () => leaving.abort() }
   void listen(response, stream.ticks).catch(() => undefined)
@@ -42,7 +52,8 @@ async function listen(response: Response, ticks: number[]): Promise<void> {
   for await (const _ of response.body ?? []) ticks.push(performance.now())
 }
 
-const largestGap = ({ ticks }: Ticking): number => Math.max(...ticks.slice(1).map((tick, i) => tick - (ticks[i] ?? tick)))
+const largestGap = ({ ticks }: Ticking): number =>
+  Math.max(...ticks.slice(1).map((tick, i) => tick - (ticks[i] ?? tick)))
 
 /** A call for which what the terminal has changed shows, by its status. */
 type Probe = () => Promise<number>
@@ -56,7 +67,10 @@ const chat =
   (key: string, body: object = {}): Probe =>
   () =>
     statusOf(
-      server.fetch('/chat/completions', { key, json: { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body } }),
+      server.fetch('/chat/completions', {
+        key,
+        json: { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body },
+      }),
     )
 const get =
   (path: string, key: string): Probe =>
@@ -71,7 +85,10 @@ test('twenty-odd commands of all nouns beside a server that streams: each binds 
   /** Runs a command, in whose time every stream has to go on. */
   async function run(args: string[], stdin?: string): Promise<string> {
     const before = streams.map(({ ticks }) => ticks.length)
-    const { code, stdout, stderr } = await gateway([...args, '--data', server.data], stdin === undefined ? {} : { stdin })
+    const { code, stdout, stderr } = await gateway(
+      [...args, '--data', server.data],
+      stdin === undefined ? {} : { stdin },
+    )
     commands.push(args.slice(0, 2).join(' '))
     expect([args, code, stderr]).toEqual([args, 0, ''])
     expect(streams.filter(({ ticks }, i) => ticks.length === before[i])).toEqual([])
@@ -83,7 +100,8 @@ test('twenty-odd commands of all nouns beside a server that streams: each binds 
   async function until(status: number, probe: Probe): Promise<void> {
     const began = performance.now()
     for (let found = await probe(); found !== status; found = await probe()) {
-      if (performance.now() - began > BOUND) throw new Error(`After ${commands.at(-1)} still ${found} and not ${status}`)
+      if (performance.now() - began > BOUND)
+        throw new Error(`After ${commands.at(-1)} still ${found} and not ${status}`)
       await Bun.sleep(5)
     }
     delays.push(performance.now() - began)
@@ -100,14 +118,26 @@ test('twenty-odd commands of all nouns beside a server that streams: each binds 
   await run(['keys', 'update', data.hash, '--limit', 'none'])
   await until(200, chat(key))
 
-  const guardrail = (await json('guardrails', 'create', '--name', 'rules', '--ignore-models', 'acme/small')).data.id
+  const guardrail = (
+    await json('guardrails', 'create', '--name', 'rules', '--ignore-models', 'acme/small')
+  ).data.id
   await run(['guardrails', 'assign', guardrail, '--keys', data.hash])
   await until(404, chat(key))
-  await run(['guardrails', 'update', guardrail, '--ignore-models', 'none', '--filters', 'email=block'])
+  await run([
+    'guardrails',
+    'update',
+    guardrail,
+    '--ignore-models',
+    'none',
+    '--filters',
+    'email=block',
+  ])
   const mail = { messages: [{ role: 'user', content: 'Write to ada@acme.example' }] }
   await until(403, chat(key, mail))
   await until(200, chat(key))
-  expect((await json('guardrails', 'get', guardrail)).data.content_filter_builtins).toMatchObject([{ slug: 'email', action: 'block' }])
+  expect((await json('guardrails', 'get', guardrail)).data.content_filter_builtins).toMatchObject([
+    { slug: 'email', action: 'block' },
+  ])
   await run(['guardrails', 'unassign', guardrail, '--keys', data.hash])
   await until(200, chat(key, mail))
   await run(['guardrails', 'update', 'default', '--regions', 'europe'])
@@ -115,7 +145,16 @@ test('twenty-odd commands of all nouns beside a server that streams: each binds 
   await run(['guardrails', 'delete', 'default'])
   await until(200, chat(key))
 
-  await run(['workspaces', 'create', '--name', 'Team', '--slug', 'team', '--text-model', 'acme/small'])
+  await run([
+    'workspaces',
+    'create',
+    '--name',
+    'Team',
+    '--slug',
+    'team',
+    '--text-model',
+    'acme/small',
+  ])
   const theirs = (await json('keys', 'create', '--name', 'theirs', '--workspace', 'team')).key
   await until(200, chat(theirs, { model: undefined }))
   await run(['budgets', 'set', 'daily', '--limit', '0.000000001', '--workspace', 'team'])
@@ -124,7 +163,10 @@ test('twenty-odd commands of all nouns beside a server that streams: each binds 
   await until(200, chat(theirs))
 
   const body = join(server.data, 'body.json')
-  writeFileSync(body, JSON.stringify({ temperature: 0, messages: [{ role: 'system', content: 'Be brief' }] }))
+  writeFileSync(
+    body,
+    JSON.stringify({ temperature: 0, messages: [{ role: 'system', content: 'Be brief' }] }),
+  )
   await run(['presets', 'create', 'brief', '--body', body])
   await until(200, chat(key, { preset: 'brief' }))
   await run(['presets', 'update', 'brief', '--status', 'disabled'])
@@ -146,11 +188,15 @@ test('twenty-odd commands of all nouns beside a server that streams: each binds 
   await run(['keys', 'delete', data.hash])
   await until(401, chat(key))
   await run(['workspaces', 'update', 'team', '--text-model', 'none'])
-  for (const looks of [['doctor'], ['audit', 'list'], ['generations', 'list'], ['credits', 'show']]) await run(looks)
+  for (const looks of [['doctor'], ['audit', 'list'], ['generations', 'list'], ['credits', 'show']])
+    await run(looks)
 
-  for (const stream of streams) expect([stream.status, stream.ticks.length > 0]).toEqual([200, true])
+  for (const stream of streams)
+    expect([stream.status, stream.ticks.length > 0]).toEqual([200, true])
   const told = (numbers: number[]) => `${Math.round(Math.max(...numbers))} ms at most`
   const [bound, gap] = [told(delays), told(streams.map(largestGap))]
-  process.stdout.write(`${commands.length} commands; until a change binds: ${bound}; between two events of a stream: ${gap}\n`)
+  process.stdout.write(
+    `${commands.length} commands; until a change binds: ${bound}; between two events of a stream: ${gap}\n`,
+  )
   for (const stream of streams) stream.stop()
 }, 120_000)

@@ -17,7 +17,11 @@ function jsonOf({ code, stdout, stderr }: Ran) {
 }
 
 /** The exit code, and whether it said why in one line on stderr and nothing on stdout. */
-const refusal = ({ code, stdout, stderr }: Ran) => ({ code, said: stdout, oneLine: /^gateway: [^\n]+\n$/.test(stderr) })
+const refusal = ({ code, stdout, stderr }: Ran) => ({
+  code,
+  said: stdout,
+  oneLine: /^gateway: [^\n]+\n$/.test(stderr),
+})
 const refused = (code: number) => ({ code, said: '', oneLine: true })
 
 describe('help', () => {
@@ -43,15 +47,22 @@ describe('help', () => {
       'generations get',
       'config check',
     ]
-    const helps = await Promise.all(commands.map(command => gateway([...command.split(' ').filter(Boolean), '--help'], { cwd })))
-    for (const { code, stdout, stderr } of helps) expect([code, stdout.startsWith('Usage: gateway'), stderr]).toEqual([0, true, ''])
+    const helps = await Promise.all(
+      commands.map(command => gateway([...command.split(' ').filter(Boolean), '--help'], { cwd })),
+    )
+    for (const { code, stdout, stderr } of helps)
+      expect([code, stdout.startsWith('Usage: gateway'), stderr]).toEqual([0, true, ''])
     expect(readdirSync(cwd)).toEqual([])
   })
 
   test('--version is the version, and neither it nor the schema makes a data directory', async () => {
     const cwd = emptyDirectory()
     const { version } = await Bun.file(join(import.meta.dir, '../../package.json')).json()
-    expect(await gateway(['--version'], { cwd })).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
+    expect(await gateway(['--version'], { cwd })).toEqual({
+      code: 0,
+      stdout: `${version}\n`,
+      stderr: '',
+    })
     expect((await gateway(['config', 'schema'], { cwd })).code).toBe(0)
     expect(readdirSync(cwd)).toEqual([])
   })
@@ -89,8 +100,14 @@ describe('wrong usage is exit code 2 and one line', () => {
     ['a number that is none', ['keys', 'create', '--name', 'x', '--limit', 'five']],
     ['a negative limit', ['keys', 'create', '--name', 'x', '--limit', '-1']],
     ['an unknown period', ['keys', 'create', '--name', 'x', '--limit-reset', 'yearly']],
-    ['E2 a time of minute precision', ['keys', 'create', '--name', 'x', '--expires-at', '2099-01-01T00:00Z']],
-    ['a time that has passed', ['keys', 'create', '--name', 'x', '--expires-at', '2020-01-01T00:00:00Z']],
+    [
+      'E2 a time of minute precision',
+      ['keys', 'create', '--name', 'x', '--expires-at', '2099-01-01T00:00Z'],
+    ],
+    [
+      'a time that has passed',
+      ['keys', 'create', '--name', 'x', '--expires-at', '2020-01-01T00:00:00Z'],
+    ],
     ['an empty name', ['keys', 'create', '--name', '']],
     ['a preset without a body', ['presets', 'create', 'x']],
     ['a body that is not there', ['presets', 'create', 'x', '--body', 'nowhere.json']],
@@ -138,7 +155,10 @@ describe('init', () => {
     const cwd = emptyDirectory()
     await gateway(['init'], { cwd })
     await gateway(['init'], { cwd, env: { GATEWAY_DATA: join(cwd, 'by-env') } })
-    await gateway(['init', '--data', join(cwd, 'by-flag')], { cwd, env: { GATEWAY_DATA: join(cwd, 'by-nobody') } })
+    await gateway(['init', '--data', join(cwd, 'by-flag')], {
+      cwd,
+      env: { GATEWAY_DATA: join(cwd, 'by-nobody') },
+    })
     expect(readdirSync(cwd).sort()).toEqual(['by-env', 'by-flag', 'gateway-data'])
   })
 
@@ -146,7 +166,14 @@ describe('init', () => {
     const cwd = emptyDirectory()
     const misspelt = join(cwd, 'gateway-dat')
     expect(refusal(await gateway(['keys', 'list', '--data', misspelt]))).toEqual(refused(3))
-    expect(refusal(await gateway(['keys', 'create', '--name', 'k'], { cwd, env: { GATEWAY_DATA: 'gateway-dat' } }))).toEqual(refused(3))
+    expect(
+      refusal(
+        await gateway(['keys', 'create', '--name', 'k'], {
+          cwd,
+          env: { GATEWAY_DATA: 'gateway-dat' },
+        }),
+      ),
+    ).toEqual(refused(3))
     expect(readdirSync(cwd)).toEqual([])
   })
 
@@ -179,7 +206,9 @@ describe('byok', () => {
       await run([...create, '--key-env', 'MY_KEY'], { env: { MY_KEY: SECRET } }),
     ]
     for (const { stdout, stderr } of made) expect(stdout + stderr).not.toContain('canary')
-    expect(made.map(jsonOf).map(({ data }) => [data.provider, data.label, data.sort_order])).toEqual([
+    expect(
+      made.map(jsonOf).map(({ data }) => [data.provider, data.label, data.sort_order]),
+    ).toEqual([
       ['openai', 'sk-c...789', 0],
       ['openai', 'sk-c...789', 1],
       ['openai', 'sk-c...789', 2],
@@ -204,24 +233,55 @@ describe('byok', () => {
   })
 
   test('list says what state a key is in; get, update and delete are of one', async () => {
-    const { data: made } = jsonOf(await run(['create', '--provider', 'groq', '--json', '--required'], { stdin: SECRET }))
+    const { data: made } = jsonOf(
+      await run(['create', '--provider', 'groq', '--json', '--required'], { stdin: SECRET }),
+    )
     expect(made).toMatchObject({ is_required: true, is_fallback: false })
-    expect((await run(['list', '--provider', 'groq'])).stdout).toMatch(/PROVIDER.*\n.*groq .* active /)
-    expect((await run(['list', '--provider', 'groq'], { env: { GATEWAY_SECRET: 'another' } })).stdout).toMatch(/groq .* unreadable /)
+    expect((await run(['list', '--provider', 'groq'])).stdout).toMatch(
+      /PROVIDER.*\n.*groq .* active /,
+    )
+    expect(
+      (await run(['list', '--provider', 'groq'], { env: { GATEWAY_SECRET: 'another' } })).stdout,
+    ).toMatch(/groq .* unreadable /)
     const listed = jsonOf(await run(['list', '--json', '--provider', 'groq', '--limit', '1']))
     expect(listed).toEqual({ data: [made], total_count: 1 })
-    const change = ['--disable', '--fallback', '--no-required', '--models', 'acme/a, acme/b', '--zdr', 'no', '--json']
+    const change = [
+      '--disable',
+      '--fallback',
+      '--no-required',
+      '--models',
+      'acme/a, acme/b',
+      '--zdr',
+      'no',
+      '--json',
+    ]
     const changed = jsonOf(await run(['update', made.id, ...change]))
-    const expected = { disabled: true, is_fallback: true, is_required: false, allowed_models: ['acme/a', 'acme/b'], declared_zdr: false }
+    const expected = {
+      disabled: true,
+      is_fallback: true,
+      is_required: false,
+      allowed_models: ['acme/a', 'acme/b'],
+      declared_zdr: false,
+    }
     expect(changed.data).toEqual({ ...made, ...expected })
-    expect((await run(['list', '--provider', 'groq'])).stdout).toMatch(/groq .* fallback +disabled /)
-    const rotated = await run(['update', made.id, '--key-stdin', '--enable', '--models', 'none', '--json'], {
-      stdin: 'gsk-another-one-xyz',
+    expect((await run(['list', '--provider', 'groq'])).stdout).toMatch(
+      /groq .* fallback +disabled /,
+    )
+    const rotated = await run(
+      ['update', made.id, '--key-stdin', '--enable', '--models', 'none', '--json'],
+      {
+        stdin: 'gsk-another-one-xyz',
+      },
+    )
+    expect(jsonOf(rotated).data).toMatchObject({
+      label: 'gsk-...xyz',
+      disabled: false,
+      allowed_models: null,
     })
-    expect(jsonOf(rotated).data).toMatchObject({ label: 'gsk-...xyz', disabled: false, allowed_models: null })
     expect((await run(['get', made.id])).stdout).toMatch(/label +gsk-...xyz/)
     expect(jsonOf(await run(['delete', made.id, '--json']))).toEqual({ deleted: true })
-    for (const verb of ['get', 'update', 'delete']) expect(refusal(await run([verb, made.id]))).toEqual(refused(3))
+    for (const verb of ['get', 'update', 'delete'])
+      expect(refusal(await run([verb, made.id]))).toEqual(refused(3))
   })
 
   test('of a workspace that does not exist are not found', async () => {
@@ -240,7 +300,17 @@ describe('keys', () => {
   })
 
   test('create makes a key by the rules of the API and prints it once', async () => {
-    const flags = ['--name', 'ci', '--limit', '5', '--limit-reset', 'weekly', '--byok-in-limit', '--expires-at', '2099-01-01T00:00:00Z']
+    const flags = [
+      '--name',
+      'ci',
+      '--limit',
+      '5',
+      '--limit-reset',
+      'weekly',
+      '--byok-in-limit',
+      '--expires-at',
+      '2099-01-01T00:00:00Z',
+    ]
     const created = await keysJson('create', ...flags, '--workspace', 'default')
     expect(created.key).toMatch(/^gw-v1-[0-9a-f]{72}$/)
     expect(created.data).toMatchObject({
@@ -262,20 +332,53 @@ describe('keys', () => {
   })
 
   test('update changes what it names; none takes a limit away', async () => {
-    const { data: made } = await keysJson('create', '--name', 'before', '--limit', '1', '--limit-reset', 'daily')
-    const { data: renamed } = await keysJson('update', made.hash, '--name', 'after', '--limit', '2.5')
+    const { data: made } = await keysJson(
+      'create',
+      '--name',
+      'before',
+      '--limit',
+      '1',
+      '--limit-reset',
+      'daily',
+    )
+    const { data: renamed } = await keysJson(
+      'update',
+      made.hash,
+      '--name',
+      'after',
+      '--limit',
+      '2.5',
+    )
     expect(renamed).toMatchObject({ name: 'after', limit: 2.5, limit_reset: 'daily' })
-    const { data: unlimited } = await keysJson('update', made.hash, '--limit', 'none', '--limit-reset', 'none', '--disable')
-    expect(unlimited).toMatchObject({ name: 'after', limit: null, limit_reset: null, disabled: true })
+    const { data: unlimited } = await keysJson(
+      'update',
+      made.hash,
+      '--limit',
+      'none',
+      '--limit-reset',
+      'none',
+      '--disable',
+    )
+    expect(unlimited).toMatchObject({
+      name: 'after',
+      limit: null,
+      limit_reset: null,
+      disabled: true,
+    })
     expect((await keysJson('update', made.hash, '--enable')).data.disabled).toBe(false)
-    expect((await keysJson('update', made.hash, '--byok-in-limit')).data.include_byok_in_limit).toBe(true)
-    expect((await keysJson('update', made.hash, '--no-byok-in-limit')).data.include_byok_in_limit).toBe(false)
+    expect(
+      (await keysJson('update', made.hash, '--byok-in-limit')).data.include_byok_in_limit,
+    ).toBe(true)
+    expect(
+      (await keysJson('update', made.hash, '--no-byok-in-limit')).data.include_byok_in_limit,
+    ).toBe(false)
   })
 
   test('list leaves disabled keys out unless all are asked for', async () => {
     const { data: made } = await keysJson('create', '--name', 'hidden')
     await keys('update', made.hash, '--disable')
-    const hashes = async (...args: string[]) => (await keysJson('list', ...args)).data.map((one: { hash: string }) => one.hash)
+    const hashes = async (...args: string[]) =>
+      (await keysJson('list', ...args)).data.map((one: { hash: string }) => one.hash)
     expect(await hashes()).not.toContain(made.hash)
     expect(await hashes('--all')).toContain(made.hash)
     const { stdout } = await keys('list', '--all')
@@ -291,7 +394,9 @@ describe('keys', () => {
   })
 
   test('of a workspace that does not exist are not found', async () => {
-    expect(refusal(await keys('create', '--name', 'x', '--workspace', 'nowhere'))).toEqual(refused(3))
+    expect(refusal(await keys('create', '--name', 'x', '--workspace', 'nowhere'))).toEqual(
+      refused(3),
+    )
     expect(refusal(await keys('list', '--workspace', 'nowhere'))).toEqual(refused(3))
   })
 
@@ -310,7 +415,8 @@ describe('workspaces, members and budgets', () => {
   let data: string
   const run = (...args: string[]) => gateway([...args, '--data', data])
   const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
-  const create = (slug: string, ...more: string[]) => json('workspaces', 'create', '--name', 'Team', '--slug', slug, ...more)
+  const create = (slug: string, ...more: string[]) =>
+    json('workspaces', 'create', '--name', 'Team', '--slug', slug, ...more)
 
   beforeAll(async () => {
     data = emptyDirectory()
@@ -318,10 +424,31 @@ describe('workspaces, members and budgets', () => {
   })
 
   test('a workspace is created, listed, shown, changed and deleted', async () => {
-    const flags = ['--text-model', 'sandbox/echo', '--provider-sort', 'price', '--broadcast', 'yes', '--io-logging-rate', '0.5']
-    const { data: made } = await create('team', ...flags, '--disabled-tools', 'gateway:bash,gateway:shell', '--description', 'Ours')
+    const flags = [
+      '--text-model',
+      'sandbox/echo',
+      '--provider-sort',
+      'price',
+      '--broadcast',
+      'yes',
+      '--io-logging-rate',
+      '0.5',
+    ]
+    const { data: made } = await create(
+      'team',
+      ...flags,
+      '--disabled-tools',
+      'gateway:bash,gateway:shell',
+      '--description',
+      'Ours',
+    )
     expect(made).toMatchObject({
-      ...{ slug: 'team', default_text_model: 'sandbox/echo', default_provider_sort: 'price', description: 'Ours' },
+      ...{
+        slug: 'team',
+        default_text_model: 'sandbox/echo',
+        default_provider_sort: 'price',
+        description: 'Ours',
+      },
       ...{
         is_observability_broadcast_enabled: true,
         io_logging_sampling_rate: 0.5,
@@ -330,14 +457,36 @@ describe('workspaces, members and budgets', () => {
     })
     expect(await json('workspaces', 'get', 'team')).toEqual({ data: made })
     expect((await json('workspaces', 'list', '--offset', '1')).data).toEqual([made])
-    expect((await run('workspaces', 'list')).stdout).toMatch(/^SLUG +NAME +TEXT MODEL +CREATED +ID\n(.*\n)*team +Team +sandbox\/echo /)
-    const change = ['--slug', 'crew', '--text-model', 'none', '--broadcast', 'no', '--disabled-tools', 'none', '--description', 'none']
+    expect((await run('workspaces', 'list')).stdout).toMatch(
+      /^SLUG +NAME +TEXT MODEL +CREATED +ID\n(.*\n)*team +Team +sandbox\/echo /,
+    )
+    const change = [
+      '--slug',
+      'crew',
+      '--text-model',
+      'none',
+      '--broadcast',
+      'no',
+      '--disabled-tools',
+      'none',
+      '--description',
+      'none',
+    ]
     const { data: changed } = await json('workspaces', 'update', 'team', ...change)
-    expect(changed).toMatchObject({ slug: 'crew', default_text_model: null, is_observability_broadcast_enabled: false })
-    expect(changed).toMatchObject({ disabled_server_tools: null, description: null, default_provider_sort: 'price' })
+    expect(changed).toMatchObject({
+      slug: 'crew',
+      default_text_model: null,
+      is_observability_broadcast_enabled: false,
+    })
+    expect(changed).toMatchObject({
+      disabled_server_tools: null,
+      description: null,
+      default_provider_sort: 'price',
+    })
     expect((await run('workspaces', 'get', 'crew')).stdout).toMatch(/^slug +crew$/m)
     expect(await json('workspaces', 'delete', 'crew')).toEqual({ deleted: true })
-    for (const verb of ['get', 'update', 'delete']) expect(refusal(await run('workspaces', verb, 'crew'))).toEqual(refused(3))
+    for (const verb of ['get', 'update', 'delete'])
+      expect(refusal(await run('workspaces', verb, 'crew'))).toEqual(refused(3))
   })
 
   test('a workspace that is in use, taken or misspelled is refused with 2, and so is the default one unless it is confirmed', async () => {
@@ -359,19 +508,46 @@ describe('workspaces, members and budgets', () => {
     await create('place')
     const person = ['--email', 'ada@acme.example', '--first-name', 'Ada', '--role', 'admin']
     const { data: ada } = await json('members', 'create', ...person)
-    expect(ada).toEqual({ id: expect.any(String), email: 'ada@acme.example', first_name: 'Ada', last_name: null, role: 'org:admin' })
+    expect(ada).toEqual({
+      id: expect.any(String),
+      email: 'ada@acme.example',
+      first_name: 'Ada',
+      last_name: null,
+      role: 'org:admin',
+    })
     const twice = await run('members', 'create', ...person)
-    expect([refusal(twice), twice.stderr]).toEqual([refused(4), 'gateway: A member of the organization has this e-mail address\n'])
-    const { data: changed } = await json('members', 'update', ada.id, '--last-name', 'L', '--first-name', 'none', '--role', 'member')
+    expect([refusal(twice), twice.stderr]).toEqual([
+      refused(4),
+      'gateway: A member of the organization has this e-mail address\n',
+    ])
+    const { data: changed } = await json(
+      'members',
+      'update',
+      ada.id,
+      '--last-name',
+      'L',
+      '--first-name',
+      'none',
+      '--role',
+      'member',
+    )
     expect(changed).toEqual({ ...ada, first_name: null, last_name: 'L', role: 'org:member' })
     expect((await json('members', 'list')).data).toContainEqual(changed)
     expect((await run('members', 'list')).stdout).toContain('ada@acme.example')
 
-    expect((await json('members', 'add', ada.id, '--workspace', 'place')).data).toMatchObject([{ user_id: ada.id, role: 'member' }])
-    expect((await run('members', 'add', ada.id, '--workspace', 'place')).stdout).toBe('Added 0 to place\n')
+    expect((await json('members', 'add', ada.id, '--workspace', 'place')).data).toMatchObject([
+      { user_id: ada.id, role: 'member' },
+    ])
+    expect((await run('members', 'add', ada.id, '--workspace', 'place')).stdout).toBe(
+      'Added 0 to place\n',
+    )
     expect((await json('members', 'list', '--workspace', 'place')).total_count).toBe(1)
-    expect((await run('members', 'list', '--workspace', 'place')).stdout).toMatch(new RegExp(`^USER +ROLE +SINCE\\n${ada.id} +member `))
-    expect(await json('members', 'remove', ada.id, '--workspace', 'place')).toEqual({ removed_count: 1 })
+    expect((await run('members', 'list', '--workspace', 'place')).stdout).toMatch(
+      new RegExp(`^USER +ROLE +SINCE\\n${ada.id} +member `),
+    )
+    expect(await json('members', 'remove', ada.id, '--workspace', 'place')).toEqual({
+      removed_count: 1,
+    })
     expect((await run('members', 'deactivate', ada.id)).stdout).toBe(`Deactivated ${ada.id}\n`)
     expect(refusal(await run('members', 'add', ada.id, '--workspace', 'place'))).toEqual(refused(2))
     expect((await json('members', 'update', ada.id, '--activate')).data).toEqual(changed)
@@ -396,15 +572,31 @@ describe('workspaces, members and budgets', () => {
 
   test('budgets are set, listed, shown and deleted, of the default workspace or another', async () => {
     await create('spender')
-    const { data: made, include_byok_in_budgets } = await json('budgets', 'set', 'monthly', '--limit', '500', '--include-byok', 'yes')
-    expect([made.limit_usd, made.reset_interval, include_byok_in_budgets]).toEqual([500, 'monthly', true])
+    const { data: made, include_byok_in_budgets } = await json(
+      'budgets',
+      'set',
+      'monthly',
+      '--limit',
+      '500',
+      '--include-byok',
+      'yes',
+    )
+    expect([made.limit_usd, made.reset_interval, include_byok_in_budgets]).toEqual([
+      500,
+      'monthly',
+      true,
+    ])
     await json('budgets', 'set', 'lifetime', '--limit', '0.5', '--workspace', 'spender')
-    expect((await json('budgets', 'get', 'lifetime', '--workspace', 'spender')).data).toMatchObject({
-      limit_usd: 0.5,
-      reset_interval: null,
-    })
+    expect((await json('budgets', 'get', 'lifetime', '--workspace', 'spender')).data).toMatchObject(
+      {
+        limit_usd: 0.5,
+        reset_interval: null,
+      },
+    )
     expect((await json('budgets', 'list')).data).toEqual([made])
-    expect((await run('budgets', 'list')).stdout).toMatch(/^INTERVAL +LIMIT +OWN PROVIDER KEYS +SET\nmonthly +\$500\.00 +count +\S+\n$/)
+    expect((await run('budgets', 'list')).stdout).toMatch(
+      /^INTERVAL +LIMIT +OWN PROVIDER KEYS +SET\nmonthly +\$500\.00 +count +\S+\n$/,
+    )
     expect((await run('budgets', 'get', 'monthly')).stdout).toMatch(/^limit_usd +500$/m)
     expect(refusal(await run('budgets', 'set', 'weekly', '--limit', '600'))).toEqual(refused(2))
     expect(refusal(await run('budgets', 'get', 'yearly'))).toEqual(refused(2))
@@ -416,10 +608,14 @@ describe('workspaces, members and budgets', () => {
   })
 
   test('the default workspace goes where that is confirmed', async () => {
-    expect((await run('workspaces', 'delete', 'default', '--confirm-default')).stdout).toBe('Deleted default\n')
+    expect((await run('workspaces', 'delete', 'default', '--confirm-default')).stdout).toBe(
+      'Deleted default\n',
+    )
     expect(refusal(await run('keys', 'list'))).toEqual(refused(2))
     expect(refusal(await run('budgets', 'list'))).toEqual(refused(3))
-    expect(await json('keys', 'create', '--name', 'again', '--management')).toMatchObject({ data: { disabled: false } })
+    expect(await json('keys', 'create', '--name', 'again', '--management')).toMatchObject({
+      data: { disabled: false },
+    })
   })
 })
 
@@ -439,25 +635,55 @@ describe('presets', () => {
   })
 
   test('create makes a version after the other, from a body in any dialect', async () => {
-    const chat = bodyOf({ model: 'a/b', stop: 'END', stream: true, messages: [{ role: 'system', content: 'Be brief' }] })
-    const messages = bodyOf({ model: 'a/b', stop_sequences: ['END'], system: 'Two', messages: [{ role: 'user', content: 'Hi' }] })
+    const chat = bodyOf({
+      model: 'a/b',
+      stop: 'END',
+      stream: true,
+      messages: [{ role: 'system', content: 'Be brief' }],
+    })
+    const messages = bodyOf({
+      model: 'a/b',
+      stop_sequences: ['END'],
+      system: 'Two',
+      messages: [{ role: 'user', content: 'Hi' }],
+    })
     const responses = bodyOf({ model: 'a/b', max_output_tokens: 5, instructions: 'Three' })
-    const version = async (...args: string[]) => (await presetsJson('create', 'made', '--body', ...args)).data.designated_version
-    expect(await version(chat)).toMatchObject({ version: 1, config: { model: 'a/b', stop: 'END' }, system_prompt: 'Be brief' })
-    expect(await version(messages, '--dialect', 'messages')).toMatchObject({ version: 2, config: { stop: ['END'] }, system_prompt: 'Two' })
+    const version = async (...args: string[]) =>
+      (await presetsJson('create', 'made', '--body', ...args)).data.designated_version
+    expect(await version(chat)).toMatchObject({
+      version: 1,
+      config: { model: 'a/b', stop: 'END' },
+      system_prompt: 'Be brief',
+    })
+    expect(await version(messages, '--dialect', 'messages')).toMatchObject({
+      version: 2,
+      config: { stop: ['END'] },
+      system_prompt: 'Two',
+    })
     const third = await version(responses, '--dialect', 'responses', '--workspace', 'default')
     expect(third).toMatchObject({ version: 3, config: { max_tokens: 5 }, system_prompt: 'Three' })
     expect((await presetsJson('get', 'made')).data.designated_version).toEqual(third)
     expect(await presetsJson('versions', 'made', '3')).toEqual({ data: third })
-    expect(await presetsJson('versions', 'made', '--offset', '2', '--limit', '1')).toEqual({ data: [third], total_count: 3 })
+    expect(await presetsJson('versions', 'made', '--offset', '2', '--limit', '1')).toEqual({
+      data: [third],
+      total_count: 3,
+    })
   })
 
   test('create and update say what they did, and list, get and versions print it', async () => {
-    expect((await presets('create', 'shown', '--body', bodyOf({ model: 'a/b', prompt: 'x' }))).stdout).toBe('shown is at version 1\n')
-    expect((await presets('update', 'shown', '--status', 'disabled')).stdout).toBe('shown is disabled\n')
-    expect((await presets('list')).stdout).toMatch(/^SLUG +NAME +STATUS +UPDATED\n(.*\n)*shown +shown +disabled +\d{4}-/)
+    expect(
+      (await presets('create', 'shown', '--body', bodyOf({ model: 'a/b', prompt: 'x' }))).stdout,
+    ).toBe('shown is at version 1\n')
+    expect((await presets('update', 'shown', '--status', 'disabled')).stdout).toBe(
+      'shown is disabled\n',
+    )
+    expect((await presets('list')).stdout).toMatch(
+      /^SLUG +NAME +STATUS +UPDATED\n(.*\n)*shown +shown +disabled +\d{4}-/,
+    )
     expect((await presets('get', 'shown')).stdout).toMatch(/^status +disabled$/m)
-    expect((await presets('versions', 'shown')).stdout).toMatch(/^VERSION +CREATED +MODEL +SYSTEM PROMPT\n1 +\S+ +a\/b +-\n$/)
+    expect((await presets('versions', 'shown')).stdout).toMatch(
+      /^VERSION +CREATED +MODEL +SYSTEM PROMPT\n1 +\S+ +a\/b +-\n$/,
+    )
     expect((await presets('versions', 'shown', '1')).stdout).toMatch(/^config +{"model":"a\/b"}$/m)
   })
 
@@ -497,15 +723,20 @@ describe('config', () => {
     const cwd = emptyDirectory()
     writeFileSync(join(cwd, 'bad.yaml'), 'server: { port: eighty }')
     const { code, stderr } = await gateway(['config', 'check', 'bad.yaml'], { cwd })
-    expect([code, stderr]).toEqual([2, 'gateway: bad.yaml: server.port: expected integer from 0 to 65535, found a string\n'])
+    expect([code, stderr]).toEqual([
+      2,
+      'gateway: bad.yaml: server.port: expected integer from 0 to 65535, found a string\n',
+    ])
   })
 
   test('is found by the flag, GATEWAY_CONFIG, the data directory and the current one, in this order', async () => {
     const cwd = emptyDirectory()
     const data = join(cwd, 'data')
     mkdirSync(data)
-    for (const file of ['flag.yaml', 'env.yaml', 'gateway.yaml', 'data/gateway.yaml']) writeFileSync(join(cwd, file), '{}')
-    const found = async (args: string[], env = {}) => jsonOf(await gateway(['config', 'check', '--json', ...args], { cwd, env })).file
+    for (const file of ['flag.yaml', 'env.yaml', 'gateway.yaml', 'data/gateway.yaml'])
+      writeFileSync(join(cwd, file), '{}')
+    const found = async (args: string[], env = {}) =>
+      jsonOf(await gateway(['config', 'check', '--json', ...args], { cwd, env })).file
     const env = { GATEWAY_CONFIG: 'env.yaml' }
     expect(await found(['--config', 'flag.yaml', '--data', data], env)).toBe('flag.yaml')
     expect(await found(['--data', data], env)).toBe('env.yaml')
@@ -517,7 +748,10 @@ describe('config', () => {
     const schema = jsonOf(await gateway(['config', 'schema']))
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema')
     expect(Object.keys(schema.properties)).toContain('providers')
-    expect(schema.properties.server.properties.port).toMatchObject({ type: 'integer', default: 8080 })
+    expect(schema.properties.server.properties.port).toMatchObject({
+      type: 'integer',
+      default: 8080,
+    })
   })
 })
 
@@ -525,15 +759,23 @@ describe('beside a running server', () => {
   let server: Server
   const run = (...args: string[]) => gateway([...args, '--data', server.data])
   const json = async (...args: string[]) => jsonOf(await run(...args, '--json'))
-  const api = async (path: string, key = server.management_key) => (await server.fetch(path, { key })).json()
+  const api = async (path: string, key = server.management_key) =>
+    (await server.fetch(path, { key })).json()
   // The models of a config are as old as the process that has read it.
-  const undated = (answer: unknown) => JSON.parse(JSON.stringify(answer, (name, value) => (name === 'created' ? 0 : value)))
+  const undated = (answer: unknown) =>
+    JSON.parse(JSON.stringify(answer, (name, value) => (name === 'created' ? 0 : value)))
   const generationIds: string[] = []
 
   beforeAll(async () => {
-    server = await startServer({ config: { models: [{ id: 'acme/small', endpoints: [{ provider: 'sandbox', model: 'echo' }] }] } })
+    server = await startServer({
+      config: {
+        models: [{ id: 'acme/small', endpoints: [{ provider: 'sandbox', model: 'echo' }] }],
+      },
+    })
     for (const content of ['one', 'two']) {
-      const response = await server.fetch('/chat/completions', { json: { model: 'acme/small', messages: [{ role: 'user', content }] } })
+      const response = await server.fetch('/chat/completions', {
+        json: { model: 'acme/small', messages: [{ role: 'user', content }] },
+      })
       generationIds.push(((await response.json()) as { id: string }).id)
     }
   })
@@ -545,27 +787,49 @@ describe('beside a running server', () => {
     expect(await json('keys', 'list')).toEqual(keys)
     const [{ hash }] = (keys as { data: [{ hash: string }] }).data
     expect(await json('keys', 'get', hash)).toEqual(await api(`/keys/${hash}`))
-    expect(undated(await json('models', 'get', 'acme/small'))).toEqual(undated(await api('/model/acme/small')))
-    expect(undated(await json('models', 'list'))).toEqual(undated(await api('/models')))
-    expect(await json('models', 'list', '--q', 'gpt', '--provider', 'azure', '--max-price', '1.5', '--sort', 'newest')).toEqual(
-      await api('/models?q=gpt&providers=azure&max_price=1.5&sort=newest'),
+    expect(undated(await json('models', 'get', 'acme/small'))).toEqual(
+      undated(await api('/model/acme/small')),
     )
+    expect(undated(await json('models', 'list'))).toEqual(undated(await api('/models')))
+    expect(
+      await json(
+        'models',
+        'list',
+        '--q',
+        'gpt',
+        '--provider',
+        'azure',
+        '--max-price',
+        '1.5',
+        '--sort',
+        'newest',
+      ),
+    ).toEqual(await api('/models?q=gpt&providers=azure&max_price=1.5&sort=newest'))
     expect(undated(await json('models', 'list', '--callable', '--output', 'all'))).toEqual(
       undated(await api('/models/user?output_modalities=all', server.inference_key)),
     )
-    expect(await json('models', 'endpoints', 'openai/gpt-4o')).toEqual(await api('/models/openai/gpt-4o/endpoints'))
-    const body = { model: 'acme/small', temperature: 0.5, messages: [{ role: 'user', content: 'Hi' }] }
+    expect(await json('models', 'endpoints', 'openai/gpt-4o')).toEqual(
+      await api('/models/openai/gpt-4o/endpoints'),
+    )
+    const body = {
+      model: 'acme/small',
+      temperature: 0.5,
+      messages: [{ role: 'user', content: 'Hi' }],
+    }
     await server.fetch('/presets/p/chat/completions', { key: server.inference_key, json: body })
     expect(await json('presets', 'list')).toEqual(await api('/presets'))
     expect(await json('presets', 'get', 'p')).toEqual(await api('/presets/p'))
     expect(await json('presets', 'versions', 'p')).toEqual(await api('/presets/p/versions'))
     expect(await json('presets', 'versions', 'p', '1')).toEqual(await api('/presets/p/versions/1'))
     expect(await json('providers', 'list')).toEqual(await api('/providers'))
-    expect(await json('generations', 'get', generationIds[0] ?? '')).toEqual(await api(`/generation?id=${generationIds[0]}`))
+    expect(await json('generations', 'get', generationIds[0] ?? '')).toEqual(
+      await api(`/generation?id=${generationIds[0]}`),
+    )
   })
 
   test('generations list shows the newest first, and as many as are asked for', async () => {
-    const ids = async (...args: string[]) => (await json('generations', 'list', ...args)).data.map((one: { id: string }) => one.id)
+    const ids = async (...args: string[]) =>
+      (await json('generations', 'list', ...args)).data.map((one: { id: string }) => one.id)
     expect(await ids()).toEqual([...generationIds].reverse())
     expect(await ids('--limit', '1')).toEqual(generationIds.slice(-1))
     expect((await run('generations', 'list')).stdout).toContain(generationIds[0] ?? 'an id')
@@ -582,20 +846,30 @@ describe('beside a running server', () => {
   })
 
   test('models list gives what is asked for, and refuses what is no order', async () => {
-    expect((await run('models', 'list', '--callable')).stdout.split('\n').map(line => line.split(' ')[0])).toEqual([
+    expect(
+      (await run('models', 'list', '--callable')).stdout
+        .split('\n')
+        .map(line => line.split(' ')[0]),
+    ).toEqual([
       'MODEL',
       'sandbox/echo',
       'acme/small',
       ...['gateway/auto', 'gateway/auto-beta', 'gateway/free'],
       '',
     ])
-    expect((await run('models', 'list', '--author', 'anthropic', '--limit', '2')).stdout.match(/^anthropic\//gm)).toHaveLength(2)
+    expect(
+      (await run('models', 'list', '--author', 'anthropic', '--limit', '2')).stdout.match(
+        /^anthropic\//gm,
+      ),
+    ).toHaveLength(2)
     expect(refusal(await run('models', 'list', '--sort', 'beauty'))).toEqual(refused(2))
   })
 
   test('models endpoints and providers list say who is configured', async () => {
     expect((await run('models', 'endpoints', 'acme/small')).stdout).toMatch(/^sandbox +configured/m)
-    expect((await run('models', 'endpoints', 'openai/gpt-4o')).stdout).toMatch(/^openai +- .* 2\.5 +10$/m)
+    expect((await run('models', 'endpoints', 'openai/gpt-4o')).stdout).toMatch(
+      /^openai +- .* 2\.5 +10$/m,
+    )
     const { stdout } = await run('providers', 'list')
     expect(stdout).toMatch(/^PROVIDER +NAME +PROTOCOL +STATE$/m)
     expect(stdout).toMatch(/^sandbox +Sandbox +sandbox +configured$/m)

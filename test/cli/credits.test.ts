@@ -15,19 +15,32 @@ describe('gateway credits', () => {
     const added = await run('add', '--amount', '25', '--note', 'March')
     expect(added).toEqual({
       code: 0,
-      stdout: 'Added $25.00; $25.00 in all\nThe config does not count in credits: limits.credits is off\n',
+      stdout:
+        'Added $25.00; $25.00 in all\nThe config does not count in credits: limits.credits is off\n',
       stderr: '',
     })
     const corrected = JSON.parse((await run('add', '--amount=-5.5', '--json')).stdout)
     expect(corrected.data).toMatchObject({ amount: -5.5, note: null })
-    expect(JSON.parse((await run('show', '--json')).stdout)).toEqual({ data: { total_credits: 19.5, total_usage: 0 } })
+    expect(JSON.parse((await run('show', '--json')).stdout)).toEqual({
+      data: { total_credits: 19.5, total_usage: 0 },
+    })
     expect((await run('show')).stdout).toBe('total_credits  19.5\ntotal_usage    0\n')
     const { data: listed, total_count } = JSON.parse((await run('list', '--json')).stdout)
     expect([listed[0], total_count]).toEqual([corrected.data, 2])
-    const [heading, ...lines] = (await run('list', '--limit', '1', '--offset', '1')).stdout.trimEnd().split('\n')
+    const [heading, ...lines] = (await run('list', '--limit', '1', '--offset', '1')).stdout
+      .trimEnd()
+      .split('\n')
     expect(heading?.split(/ {2,}/)).toEqual(['WHEN', 'AMOUNT', 'NOTE', 'BY', 'ID'])
     expect(lines.map(line => line.split(/ {2,}/).slice(1, 3))).toEqual([['$25.00', 'March']])
-    const trail = await gateway(['audit', 'list', '--action', 'credits.create', '--json', '--data', data])
+    const trail = await gateway([
+      'audit',
+      'list',
+      '--action',
+      'credits.create',
+      '--json',
+      '--data',
+      data,
+    ])
     expect(JSON.parse(trail.stdout).total_count).toBe(2)
   })
 
@@ -47,19 +60,33 @@ describe('gateway credits', () => {
 describe('beside a running server', () => {
   let server: Server
   beforeAll(async () => {
-    const endpoints = [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: { prompt: 1, completion: 1 } }]
-    server = await startServer({ config: { limits: { credits: true }, models: [{ id: 'acme/dear', endpoints }] } })
+    const endpoints = [
+      { provider: 'sandbox', model: 'echo', usd_per_million_tokens: { prompt: 1, completion: 1 } },
+    ]
+    server = await startServer({
+      config: { limits: { credits: true }, models: [{ id: 'acme/dear', endpoints }] },
+    })
   })
   afterAll(() => server[Symbol.asyncDispose]())
 
   const chat = () =>
-    server.fetch('/chat/completions', { json: { model: 'acme/dear', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] } })
-  const balance = async () => ((await (await server.fetch('/credits', { key: server.management_key })).json()) as { data: object }).data
+    server.fetch('/chat/completions', {
+      json: { model: 'acme/dear', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] },
+    })
+  const balance = async () =>
+    (
+      (await (await server.fetch('/credits', { key: server.management_key })).json()) as {
+        data: object
+      }
+    ).data
 
   test('what the terminal adds is spent by the server, and what that spends is shown at the terminal', async () => {
     const refused = await chat()
     const { error } = (await refused.json()) as { error: { message: string } }
-    expect([refused.status, error.message]).toEqual([402, `Insufficient credits. Add more using ${server.url}/credits`])
+    expect([refused.status, error.message]).toEqual([
+      402,
+      `Insufficient credits. Add more using ${server.url}/credits`,
+    ])
     await gateway(['credits', 'add', '--amount', '1', '--data', server.data])
     await eventually(async () => (await chat()).status === 200)
     const { stdout } = await gateway(['credits', 'show', '--json', '--data', server.data])

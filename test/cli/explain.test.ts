@@ -4,7 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gateway } from '../support/server.ts'
 
-const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'operators-secret' }
+const provider = {
+  protocol: 'openai-chat',
+  base_url: 'http://127.0.0.1:9/v1',
+  api_key: 'operators-secret',
+}
 const priced = (provider: string, prompt: number, more: object = {}) => ({
   provider,
   model: 'up',
@@ -14,7 +18,14 @@ const priced = (provider: string, prompt: number, more: object = {}) => ({
 const CONFIG = {
   providers: { one: provider, two: provider, three: provider },
   models: [
-    { id: 'acme/small', endpoints: [priced('two', 2, { supported_parameters: ['max_tokens'] }), priced('one', 1), priced('three', 3)] },
+    {
+      id: 'acme/small',
+      endpoints: [
+        priced('two', 2, { supported_parameters: ['max_tokens'] }),
+        priced('one', 1),
+        priced('three', 3),
+      ],
+    },
   ],
   routing: { choice: 'listed' },
 }
@@ -34,14 +45,29 @@ beforeAll(async () => {
   writeFileSync(join(data, 'gateway.yaml'), JSON.stringify(CONFIG))
   writeFileSync(join(data, 'request.json'), JSON.stringify(REQUEST))
   await gateway(['init', '--data', data], { cwd: data })
-  const created = await gateway(['keys', 'create', '--name', 'ci', '--limit', '0.5', '--limit-reset', 'daily', '--json', '--data', data])
+  const created = await gateway([
+    'keys',
+    'create',
+    '--name',
+    'ci',
+    '--limit',
+    '0.5',
+    '--limit-reset',
+    'daily',
+    '--json',
+    '--data',
+    data,
+  ])
   hash = JSON.parse(created.stdout).data.hash
 })
 
 afterAll(() => rmSync(data, { recursive: true, force: true }))
 
 const explain = (args: string[], stdin?: string) =>
-  gateway(['explain', ...args, '--data', data], { cwd: data, ...(stdin === undefined ? {} : { stdin }) })
+  gateway(['explain', ...args, '--data', data], {
+    cwd: data,
+    ...(stdin === undefined ? {} : { stdin }),
+  })
 
 describe('gateway explain', () => {
   test('shows for people who would be asked, who not, and what it would come to', async () => {
@@ -51,7 +77,16 @@ describe('gateway explain', () => {
     const found = (first: string) => lines.find(([one]) => one === first)?.slice(1)
     expect(found('key')).toEqual([expect.stringMatching(/^ci \(gw-v1-/)])
     expect(found('models')).toEqual(['acme/small (direct)'])
-    expect(found('1')).toEqual(['two', 'acme/small', '2', '4', expect.any(String), expect.any(String), '-', 'ignores seed'])
+    expect(found('1')).toEqual([
+      'two',
+      'acme/small',
+      '2',
+      '4',
+      expect.any(String),
+      expect.any(String),
+      '-',
+      'ignores seed',
+    ])
     expect(found('2')?.slice(0, 2)).toEqual(['one', 'acme/small'])
     expect(found('three')?.slice(0, 2)).toEqual(['acme/small', 'allowed_providers'])
     expect(found(`key ${hash.slice(0, 16)}…`)).toEqual(['daily', '$0.50', '$0.50', 'yes'])
@@ -60,13 +95,30 @@ describe('gateway explain', () => {
   })
 
   test('shows what it would be refused for', async () => {
-    const { code, stdout } = await explain(['-'], JSON.stringify({ ...REQUEST, provider: { only: ['nobody'] } }))
-    expect([code, stdout]).toEqual([0, expect.stringContaining('\nIt would be refused: 404 No endpoints found for acme/small: ')])
+    const { code, stdout } = await explain(
+      ['-'],
+      JSON.stringify({ ...REQUEST, provider: { only: ['nobody'] } }),
+    )
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringContaining('\nIt would be refused: 404 No endpoints found for acme/small: '),
+    ])
   })
 
   test('takes other dialects, another workspace, a way in and a session', async () => {
     await gateway(['workspaces', 'create', '--name', 'Team', '--slug', 'team', '--data', data])
-    const args = ['-', '--dialect', 'embeddings', '--workspace', 'team', '--region', 'europe', '--session', 's', '--json']
+    const args = [
+      '-',
+      '--dialect',
+      'embeddings',
+      '--workspace',
+      'team',
+      '--region',
+      'europe',
+      '--session',
+      's',
+      '--json',
+    ]
     const { stdout } = await explain(args, JSON.stringify({ model: 'sandbox/embed', input: 'Hi' }))
     expect(JSON.parse(stdout)).toMatchObject({
       workspace: { slug: 'team' },
@@ -91,11 +143,29 @@ describe('gateway explain', () => {
       'max_tokens: expected integer from 1 or null, found a string',
     ],
     ['deep nesting', ['-'], '['.repeat(100_000), 2, 'body: expected at most 128 levels of nesting'],
-    ['too many values', ['-'], `[${'0,'.repeat(600_000)}0]`, 2, 'body: expected at most 500000 values'],
-    ['more than a body may be', ['-'], `"${'x'.repeat(40 * 1024 * 1024)}"`, 2, 'request: expected at most 33554432 bytes'],
+    [
+      'too many values',
+      ['-'],
+      `[${'0,'.repeat(600_000)}0]`,
+      2,
+      'body: expected at most 500000 values',
+    ],
+    [
+      'more than a body may be',
+      ['-'],
+      `"${'x'.repeat(40 * 1024 * 1024)}"`,
+      2,
+      'request: expected at most 33554432 bytes',
+    ],
     ['a control character', ['-'], JSON.stringify({ ...REQUEST, model: 'a/\u001b[2J' }), 0, ''],
     ['an unknown key', ['request.json', '--key', 'nobody'], undefined, 3, 'API key not found'],
-    ['an unknown workspace', ['request.json', '--workspace', 'nobody'], undefined, 3, 'Workspace not found'],
+    [
+      'an unknown workspace',
+      ['request.json', '--workspace', 'nobody'],
+      undefined,
+      3,
+      'Workspace not found',
+    ],
     [
       'a key and a workspace',
       ['request.json', '--key', 'k', '--workspace', 'w'],

@@ -37,7 +37,10 @@ describe('guardrails', () => {
     const file = join(data, 'rules.json')
     writeFileSync(
       file,
-      JSON.stringify({ content_filters: [{ pattern: 'S-\\d+', action: 'block', label: 'S' }], description: 'from the file' }),
+      JSON.stringify({
+        content_filters: [{ pattern: 'S-\\d+', action: 'block', label: 'S' }],
+        description: 'from the file',
+      }),
     )
     const made = await create(
       ...[
@@ -50,8 +53,27 @@ describe('guardrails', () => {
         '--ignore-models',
         'openai/gpt-4o',
       ],
-      ...['--allow-providers', 'sandbox,openai', '--ignore-providers', 'azure', '--regions', 'europe,us', '--zdr', 'openai,other'],
-      ...['--training', 'paid', '--filters', 'email=redact,phone=block', '--filter-output', '--limit', '5', '--reset', 'daily'],
+      ...[
+        '--allow-providers',
+        'sandbox,openai',
+        '--ignore-providers',
+        'azure',
+        '--regions',
+        'europe,us',
+        '--zdr',
+        'openai,other',
+      ],
+      ...[
+        '--training',
+        'paid',
+        '--filters',
+        'email=redact,phone=block',
+        '--filter-output',
+        '--limit',
+        '5',
+        '--reset',
+        'daily',
+      ],
       ...['--byok-in-budgets', '--workspace', 'default'],
     )
     expect(made).toMatchObject({
@@ -107,7 +129,14 @@ describe('guardrails', () => {
       '--zdr',
       'none',
     ]
-    const { data: changed } = await json('update', id, ...cleared, '--name', 'new', '--no-byok-in-budgets')
+    const { data: changed } = await json(
+      'update',
+      id,
+      ...cleared,
+      '--name',
+      'new',
+      '--no-byok-in-budgets',
+    )
     expect(changed).toMatchObject({
       name: 'new',
       allowed_models: null,
@@ -120,8 +149,13 @@ describe('guardrails', () => {
 
   test('update of a workspace’s default one takes the workspace’s name', async () => {
     const { data: made } = await json('update', 'default', '--ignore-providers', 'azure')
-    expect(made).toMatchObject({ name: `Workspace ${made.workspace_id} Default`, ignored_providers: ['azure'] })
-    expect((await json('update', made.workspace_id, '--ignore-providers', 'none')).data.id).toBe(made.id)
+    expect(made).toMatchObject({
+      name: `Workspace ${made.workspace_id} Default`,
+      ignored_providers: ['azure'],
+    })
+    expect((await json('update', made.workspace_id, '--ignore-providers', 'none')).data.id).toBe(
+      made.id,
+    )
     expect(codeOf(await run('update', 'default', '--name', 'mine'))).toBe(2)
   })
 
@@ -133,16 +167,25 @@ describe('guardrails', () => {
   })
 
   test('an error names the option', async () => {
-    expect((await run('create', '--name', 'x', '--zdr', 'nobody')).stderr).toStartWith('gateway: zdr: expected anthropic, ')
-    expect((await run('create', '--name', 'x', '--training', 'some')).stderr).toBe('gateway: training: expected free, paid, all or none\n')
+    expect((await run('create', '--name', 'x', '--zdr', 'nobody')).stderr).toStartWith(
+      'gateway: zdr: expected anthropic, ',
+    )
+    expect((await run('create', '--name', 'x', '--training', 'some')).stderr).toBe(
+      'gateway: training: expected free, paid, all or none\n',
+    )
   })
 
   test('assign, unassign and assignments are of keys or of members', async () => {
     const { id } = await create()
     expect(await json('assign', id, '--keys', hash)).toEqual({ assigned_count: 1 })
     expect(await json('assign', id, '--members', user)).toEqual({ assigned_count: 1 })
-    expect(await json('assignments', id)).toMatchObject({ data: [{ key_hash: hash, key_name: 'held' }], total_count: 1 })
-    expect(await json('assignments', '--members', '--limit', '1')).toMatchObject({ data: [{ user_id: user, guardrail_id: id }] })
+    expect(await json('assignments', id)).toMatchObject({
+      data: [{ key_hash: hash, key_name: 'held' }],
+      total_count: 1,
+    })
+    expect(await json('assignments', '--members', '--limit', '1')).toMatchObject({
+      data: [{ user_id: user, guardrail_id: id }],
+    })
     expect((await run('assignments')).stdout).toMatch(new RegExp(`KEY .*\nheld .*${id}  ${hash}`))
     expect((await run('assignments', '--members')).stdout).toContain(user)
     expect((await run('unassign', id, '--keys', hash)).stdout).toBe('Unassigned 1\n')
@@ -176,7 +219,9 @@ describe('guardrails', () => {
     expect((await run('create', '--name', 'x', '--limit', '5')).stderr).toBe(
       'gateway: reset_interval: expected together with limit_usd, found nothing\n',
     )
-    expect(codeOf(await run('assign', '019aa000-0000-7000-8000-0000000000ff', '--keys', hash))).toBe(3)
+    expect(
+      codeOf(await run('assign', '019aa000-0000-7000-8000-0000000000ff', '--keys', hash)),
+    ).toBe(3)
     expect(codeOf(await run('list', '--workspace', 'nowhere'))).toBe(3)
   })
 })

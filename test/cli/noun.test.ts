@@ -35,9 +35,13 @@ const NewBoat = Type.Object({
 /** A noun's core module. */
 const boats = {
   NewBoat,
-  createBoat: (_: Gateway, actor: { kind: string }, input: object) => ({ data: { by: actor.kind, ...input } }),
+  createBoat: (_: Gateway, actor: { kind: string }, input: object) => ({
+    data: { by: actor.kind, ...input },
+  }),
   listBoats: () => ({ data: [{ name: 'Ada', length: 7 }], total_count: 1 }),
-  moveBoat: (_: Gateway, __: object, name: string, to: string | undefined) => ({ data: { name, to: to ?? null } }),
+  moveBoat: (_: Gateway, __: object, name: string, to: string | undefined) => ({
+    data: { name, to: to ?? null },
+  }),
   deleteBoat: () => ({ deleted: true }),
 }
 
@@ -60,7 +64,9 @@ const NAME = fill('name', '--name <name>', 'what it is called')
 
 const command = () =>
   defineNoun('boats', 'boats', [
-    verb('create', 'make one', [FILE, ...SETTINGS, demand(NAME)], of => take(of.NewBoat, of.createBoat)),
+    verb('create', 'make one', [FILE, ...SETTINGS, demand(NAME)], of =>
+      take(of.NewBoat, of.createBoat),
+    ),
     verb('berth', 'make one in a port', [FILE, PORT], of => take(of.NewBoat, of.createBoat)),
     verb('list', 'list them', [], of => of.listBoats).prints({
       NAME: boat => boat.name,
@@ -108,7 +114,13 @@ test('options fill the input: later ones win, what nobody says fills nothing, `n
   const { data } = await jsonOf('create --name Ada')
   expect(data).toEqual({ by: 'operator', name: 'Ada', tags: ['filed'] })
   const full = await jsonOf('create --name Ada --length none --tags a,b --disable --enable')
-  expect(full.data).toEqual({ by: 'operator', name: 'Ada', length: null, tags: ['a', 'b'], disabled: true })
+  expect(full.data).toEqual({
+    by: 'operator',
+    name: 'Ada',
+    length: null,
+    tags: ['a', 'b'],
+    disabled: true,
+  })
 })
 
 test('what only a gateway knows is found when one is open', async () => {

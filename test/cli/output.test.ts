@@ -3,7 +3,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { dollars, fail, printFields, printTable } from '../../src/cli/output.ts'
-import { conflict, denied, GatewayError, invalid, notFound, unauthenticated, unavailable } from '../../src/core/errors.ts'
+import {
+  conflict,
+  denied,
+  GatewayError,
+  invalid,
+  notFound,
+  unauthenticated,
+  unavailable,
+} from '../../src/core/errors.ts'
 
 let out: string
 let err: string
@@ -79,18 +87,25 @@ describe('dollars', () => {
   })
 
   test('never hide a part of the sum that matters', () => {
-    for (const usd of [0.0000045, 0.000000001, 0.0149, 1.005]) expect(Number(dollars(usd).slice(1))).toBe(usd)
+    for (const usd of [0.0000045, 0.000000001, 0.0149, 1.005])
+      expect(Number(dollars(usd).slice(1))).toBe(usd)
   })
 })
 
 test('a reader who stops reading is no failure', async () => {
   const main = join(import.meta.dir, '../../src/cli/main.ts')
   const data = mkdtempSync(join(tmpdir(), 'gateway-test-'))
-  const shell = Bun.spawn(['sh', '-c', `"${process.execPath}" "${main}" models list --data "${data}" | head -n 1`], {
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const [said, complaint] = await Promise.all([new Response(shell.stdout).text(), new Response(shell.stderr).text()])
+  const shell = Bun.spawn(
+    ['sh', '-c', `"${process.execPath}" "${main}" models list --data "${data}" | head -n 1`],
+    {
+      stdout: 'pipe',
+      stderr: 'pipe',
+    },
+  )
+  const [said, complaint] = await Promise.all([
+    new Response(shell.stdout).text(),
+    new Response(shell.stderr).text(),
+  ])
   rmSync(data, { recursive: true })
   expect([said.startsWith('MODEL'), complaint]).toEqual([true, ''])
 })

@@ -12,8 +12,17 @@ let cwd: string
 beforeAll(async () => {
   upstream = await startUpstream()
   cwd = mkdtempSync(join(tmpdir(), 'gateway-test-'))
-  const provider = (name: string) => ({ protocol: 'openai-chat', base_url: `${upstream.url}/${name}`, api_key: KEY })
-  const providers = { good: provider('good'), bad: provider('bad'), silent: provider('silent'), open: provider('open') }
+  const provider = (name: string) => ({
+    protocol: 'openai-chat',
+    base_url: `${upstream.url}/${name}`,
+    api_key: KEY,
+  })
+  const providers = {
+    good: provider('good'),
+    bad: provider('bad'),
+    silent: provider('silent'),
+    open: provider('open'),
+  }
   writeFileSync(join(cwd, 'gateway.yaml'), JSON.stringify({ providers }))
 })
 afterAll(async () => {
@@ -23,7 +32,9 @@ afterAll(async () => {
 beforeEach(() => {
   upstream.answer(({ path, headers }) => {
     if (path.includes('/silent/')) return { wait: 'never' }
-    const isRefused = path.includes('/bad/') || (path.includes('/good/') && headers.authorization !== `Bearer ${KEY}`)
+    const isRefused =
+      path.includes('/bad/') ||
+      (path.includes('/good/') && headers.authorization !== `Bearer ${KEY}`)
     return isRefused ? status(401, `Wrong key: ${headers.authorization}`) : json({ data: [] })
   })
 })
@@ -39,7 +50,9 @@ describe('providers check', () => {
     expect(rows[1]).toMatch(/^good +ok +200 +\d+ +-$/)
     expect(rows[2]).toMatch(/^bad +WRONG +401 +\d+ +the credential is refused$/)
     expect(rows[3]).toMatch(/^silent +WRONG +- +\d+ +no answer within 0.5 seconds$/)
-    expect(rows[4]).toMatch(/^open +\? +200 +\d+ +answers; lists its models without a credential, so that was not checked$/)
+    expect(rows[4]).toMatch(
+      /^open +\? +200 +\d+ +answers; lists its models without a credential, so that was not checked$/,
+    )
   })
 
   test('of those that are well, or of which that cannot be told, is 0', async () => {

@@ -4,7 +4,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chat, eventually, heard, metric, routesConfig, textOf } from '../support/chat.ts'
 import { gateway, PROGRAM, type Server, startServer } from '../support/server.ts'
-import { completion, delta, ending, sseHead, startUpstream, stream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  ending,
+  sseHead,
+  startUpstream,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 const SECRET = 'sk-in-the-file-0123456789'
 const VARIABLE = 'sk-in-the-environment-0123456789'
@@ -19,8 +27,12 @@ beforeAll(async () => {
 afterAll(() => Promise.all([first.close(), second.close()]))
 
 beforeEach(async () => {
-  first.answer(({ json }) => ((json as { stream?: boolean }).stream ? stream(['first']) : completion('first')))
-  second.answer(({ json }) => ((json as { stream?: boolean }).stream ? stream(['second']) : completion('second')))
+  first.answer(({ json }) =>
+    (json as { stream?: boolean }).stream ? stream(['first']) : completion('first'),
+  )
+  second.answer(({ json }) =>
+    (json as { stream?: boolean }).stream ? stream(['second']) : completion('second'),
+  )
   server = await startServer({ config: configAt(first), env: { RELOAD_TEST_KEY: VARIABLE } })
 })
 afterEach(() => server[Symbol.asyncDispose]())
@@ -28,17 +40,22 @@ afterEach(() => server[Symbol.asyncDispose]())
 /** A config by which `acme/small` is served there, with two secrets in it. */
 const configAt = ({ url }: Upstream, more: object = {}) => {
   const config = routesConfig({ 'acme/small': { local: url } })
-  const providers = { local: { ...config.providers.local, api_key: SECRET }, openai: { api_key: `\${RELOAD_TEST_KEY}` } }
+  const providers = {
+    local: { ...config.providers.local, api_key: SECRET },
+    openai: { api_key: `\${RELOAD_TEST_KEY}` },
+  }
   return { ...config, providers, ...more }
 }
 
 const file = () => join(server.data, 'gateway.yaml')
-const write = (config: object | string) => writeFileSync(file(), typeof config === 'string' ? config : JSON.stringify(config))
+const write = (config: object | string) =>
+  writeFileSync(file(), typeof config === 'string' ? config : JSON.stringify(config))
 const hangUp = () => server.process.kill('SIGHUP')
 
 const answer = async () => textOf(await chat(server).outcome())
 const isServedBy = (name: string) => eventually(async () => (await answer()) === name)
-const isRejected = (is: boolean) => eventually(async () => (await metric(server, 'gateway_config_rejected')) === Number(is))
+const isRejected = (is: boolean) =>
+  eventually(async () => (await metric(server, 'gateway_config_rejected')) === Number(is))
 const lastApplied = () => metric(server, 'gateway_config_applied_timestamp_seconds')
 const health = async () => (await fetch(`${server.url}/health`)).json()
 
@@ -94,7 +111,12 @@ describe('a config that is changed while the gateway runs', () => {
   })
 
   test('is told which settings wait for a restart, and the rest of it is taken', async () => {
-    write(configAt(second, { server: { port: 1, site_url: 'https://example.com' }, storage: { durability: 'full' } }))
+    write(
+      configAt(second, {
+        server: { port: 1, site_url: 'https://example.com' },
+        storage: { durability: 'full' },
+      }),
+    )
     await isServedBy('second')
     expect(await told()).toEqual([
       { event: 'config.applied', changed: ['providers.local'] },
@@ -123,7 +145,12 @@ describe('a config that is changed while the gateway runs', () => {
 
 describe('a config that is wrong', () => {
   const WRONG: [what: string, text: () => string, path: string | undefined, reason: string][] = [
-    ['broken YAML', () => JSON.stringify(configAt(second)).slice(0, -9), undefined, 'The config file is not valid YAML: YAML Parse error'],
+    [
+      'broken YAML',
+      () => JSON.stringify(configAt(second)).slice(0, -9),
+      undefined,
+      'The config file is not valid YAML: YAML Parse error',
+    ],
     [
       'a secret in the wrong form',
       () => JSON.stringify({ providers: { local: { api_key: [SECRET] } } }),
@@ -171,7 +198,8 @@ describe('a config that is wrong', () => {
     }
     const lines = (await told()).filter(({ event }) => event === 'config.rejected')
     expect(lines.map(({ path }) => path)).toEqual(WRONG.map(([, , path]) => path))
-    for (const [i, [, , , reason]] of WRONG.entries()) expect(lines[i]?.reason).toStartWith(`${file()}: ${reason}`)
+    for (const [i, [, , , reason]] of WRONG.entries())
+      expect(lines[i]?.reason).toStartWith(`${file()}: ${reason}`)
   }, 60_000)
 
   test('is told of in the words of `config check`, which fails with 2', async () => {
@@ -179,7 +207,10 @@ describe('a config that is wrong', () => {
     write(text())
     await isRejected(true)
     const checked = await gateway(['config', 'check', '--data', server.data])
-    expect([checked.code, checked.stderr]).toEqual([2, `gateway: ${(await told()).at(-1)?.reason}\n`])
+    expect([checked.code, checked.stderr]).toEqual([
+      2,
+      `gateway: ${(await told()).at(-1)?.reason}\n`,
+    ])
   })
 
   test('because it is gone, does not drop a provider', async () => {
@@ -221,9 +252,17 @@ test('a hundred changes under load, every tenth of them wrong, cost no call', as
   })
   for (let i = 1; i <= CHANGES; i++) {
     const before = await lastApplied()
-    write(i % 10 === 0 ? 'providers: { local: {' : configAt(i % 2 === 0 ? first : second, { service_name: `s${i}` }))
+    write(
+      i % 10 === 0
+        ? 'providers: { local: {'
+        : configAt(i % 2 === 0 ? first : second, { service_name: `s${i}` }),
+    )
     hangUp()
-    await eventually(async () => (await (i % 10 === 0 ? metric(server, 'gateway_config_rejected') : lastApplied())) > (i % 10 ? before : 0))
+    await eventually(
+      async () =>
+        (await (i % 10 === 0 ? metric(server, 'gateway_config_rejected') : lastApplied())) >
+        (i % 10 ? before : 0),
+    )
   }
   isOver = true
   await Promise.all(calling)
@@ -239,7 +278,10 @@ test('a hangup reads the config while there is a terminal, and ends the server w
   const data = (_: unknown, bytes: Uint8Array) => {
     printed += Buffer.from(bytes).toString()
   }
-  const child = Bun.spawn([...PROGRAM, 'serve', '--port', '0'], { cwd, terminal: { cols: 200, rows: 50, data } })
+  const child = Bun.spawn([...PROGRAM, 'serve', '--port', '0'], {
+    cwd,
+    terminal: { cols: 200, rows: 50, data },
+  })
   const isPrinted = (text: string) => eventually(async () => printed.includes(text))
   try {
     await isPrinted('listens on')

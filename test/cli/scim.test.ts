@@ -12,15 +12,27 @@ let group: string
 const run = (...args: string[]) => gateway(['scim', ...args, '--data', server.data])
 const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout)
 const scim = (method: string, path: string, body?: unknown, key = token) =>
-  server.fetch(`/scim/v2${path}`, { method, key, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
-const made = async (path: string, body: object): Promise<string> => ((await (await scim('POST', path, body)).json()) as { id: string }).id
+  server.fetch(`/scim/v2${path}`, {
+    method,
+    key,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+const made = async (path: string, body: object): Promise<string> =>
+  ((await (await scim('POST', path, body)).json()) as { id: string }).id
 
 beforeAll(async () => {
   server = await startServer()
   token = (await json('token', 'create', '--name', 'Okta')).token
   const user = await made('/Users', { schemas: [USER_ID], userName: 'ada@acme.example' })
-  group = await made('/Groups', { schemas: [GROUP_ID], displayName: 'Engineers', members: [{ value: user }] })
-  await server.fetch('/workspaces', { key: server.management_key, json: { name: 'Team', slug: 'team' } })
+  group = await made('/Groups', {
+    schemas: [GROUP_ID],
+    displayName: 'Engineers',
+    members: [{ value: user }],
+  })
+  await server.fetch('/workspaces', {
+    key: server.management_key,
+    json: { name: 'Team', slug: 'team' },
+  })
 })
 afterAll(() => server[Symbol.asyncDispose]())
 
@@ -38,8 +50,15 @@ describe('tokens', () => {
     expect(list).toMatch(/^NAME +LABEL +CREATED +ID\nOkta .*\nnext /)
     expect(list).not.toContain(plaintext.slice(20))
     const { data } = await json('token', 'list')
-    expect(await run('token', 'revoke', data[1].id)).toEqual({ code: 0, stdout: `Revoked ${data[1].id}\n`, stderr: '' })
-    expect([(await scim('GET', '/Users', undefined, plaintext)).status, (await scim('GET', '/Users')).status]).toEqual([401, 200])
+    expect(await run('token', 'revoke', data[1].id)).toEqual({
+      code: 0,
+      stdout: `Revoked ${data[1].id}\n`,
+      stderr: '',
+    })
+    expect([
+      (await scim('GET', '/Users', undefined, plaintext)).status,
+      (await scim('GET', '/Users')).status,
+    ]).toEqual([401, 200])
     expect((await run('token', 'revoke', data[1].id)).code).toBe(3)
     expect(JSON.stringify(await json('token', 'list'))).not.toContain('hash')
   })
@@ -49,32 +68,59 @@ describe('mappings', () => {
   /** How everybody is in a workspace, as the data directory has it. */
   function roles(): string[] {
     const db = new Database(join(server.data, 'gateway.db'), { readonly: true })
-    const rows = db.query('select role, source from workspace_members').all() as { role: string; source: string }[]
+    const rows = db.query('select role, source from workspace_members').all() as {
+      role: string
+      source: string
+    }[]
     db.close()
     return rows.map(row => `${row.role} ${row.source}`)
   }
 
   test('are made, shown, changed and deleted, and the server sees it', async () => {
-    expect((await run('groups', 'list')).stdout).toMatch(new RegExp(`^NAME +EXTERNAL ID +ID\\nEngineers +- +${group}\\n$`))
-    const { data } = await json('mappings', 'create', '--group', group, '--workspace', 'team', '--role', 'member')
+    expect((await run('groups', 'list')).stdout).toMatch(
+      new RegExp(`^NAME +EXTERNAL ID +ID\\nEngineers +- +${group}\\n$`),
+    )
+    const { data } = await json(
+      'mappings',
+      'create',
+      '--group',
+      group,
+      '--workspace',
+      'team',
+      '--role',
+      'member',
+    )
     const listed = { data: [data], total_count: 1 }
     expect(await json('mappings', 'list')).toEqual(listed)
-    expect(await (await server.fetch('/scim/group-mappings', { key: server.management_key })).json()).toEqual(listed)
-    expect((await run('mappings', 'list')).stdout.split('\n')[1]).toBe(`${group}  ${data.workspace_id}  member  ${data.id}`)
+    expect(
+      await (await server.fetch('/scim/group-mappings', { key: server.management_key })).json(),
+    ).toEqual(listed)
+    expect((await run('mappings', 'list')).stdout.split('\n')[1]).toBe(
+      `${group}  ${data.workspace_id}  member  ${data.id}`,
+    )
     expect((await run('mappings', 'get', data.id)).stdout).toContain(`organization_id  org_`)
     expect((await json('mappings', 'update', data.id, '--role', 'admin')).data.role).toBe('admin')
-    expect((await run('mappings', 'create', '--group', group, '--workspace', 'team', '--role', 'member')).code).toBe(4)
+    expect(
+      (await run('mappings', 'create', '--group', group, '--workspace', 'team', '--role', 'member'))
+        .code,
+    ).toBe(4)
     expect(roles()).toEqual(['admin scim'])
     expect(await json('sync')).toMatchObject({ data: { status: 'succeeded', synced_groups: 1 } })
     expect((await run('sync')).stdout).toContain('succeeded')
-    expect(await run('mappings', 'delete', data.id, '--remove-members')).toMatchObject({ code: 0, stdout: `Deleted ${data.id}\n` })
+    expect(await run('mappings', 'delete', data.id, '--remove-members')).toMatchObject({
+      code: 0,
+      stdout: `Deleted ${data.id}\n`,
+    })
     expect((await run('mappings', 'get', data.id)).code).toBe(3)
   })
 
   test('what the server is told at the same time as the terminal is all there', async () => {
     const more = Promise.all(
       Array.from({ length: 12 }, async (_, i) => {
-        const user = await made('/Users', { schemas: [USER_ID], userName: `user-${i}@acme.example` })
+        const user = await made('/Users', {
+          schemas: [USER_ID],
+          userName: `user-${i}@acme.example`,
+        })
         const Operations = [{ op: 'add', path: 'members', value: [{ value: user }] }]
         return (await scim('PATCH', `/Groups/${group}`, { schemas: [PATCH_OP], Operations })).status
       }),
@@ -94,21 +140,52 @@ describe('mappings', () => {
     ['no role', ['mappings', 'create', '--group', 'x', '--workspace', 'team'], 2],
     [
       'a role that is none',
-      ['mappings', 'create', '--group', '00000000-0000-7000-8000-0000000000ff', '--workspace', 'default', '--role', 'owner'],
+      [
+        'mappings',
+        'create',
+        '--group',
+        '00000000-0000-7000-8000-0000000000ff',
+        '--workspace',
+        'default',
+        '--role',
+        'owner',
+      ],
       2,
     ],
     [
       'a group that does not exist',
-      ['mappings', 'create', '--group', '00000000-0000-7000-8000-0000000000ff', '--workspace', 'team', '--role', 'admin'],
+      [
+        'mappings',
+        'create',
+        '--group',
+        '00000000-0000-7000-8000-0000000000ff',
+        '--workspace',
+        'team',
+        '--role',
+        'admin',
+      ],
       3,
     ],
     [
       'a workspace that does not exist',
-      ['mappings', 'create', '--group', '00000000-0000-7000-8000-0000000000ff', '--workspace', 'none', '--role', 'admin'],
+      [
+        'mappings',
+        'create',
+        '--group',
+        '00000000-0000-7000-8000-0000000000ff',
+        '--workspace',
+        'none',
+        '--role',
+        'admin',
+      ],
       3,
     ],
     ['no word on the members', ['mappings', 'delete', 'x'], 2],
-    ['two words on the members', ['mappings', 'delete', 'x', '--keep-members', '--remove-members'], 2],
+    [
+      'two words on the members',
+      ['mappings', 'delete', 'x', '--keep-members', '--remove-members'],
+      2,
+    ],
     ['a mapping that does not exist', ['mappings', 'delete', 'x', '--keep-members'], 3],
     ['a page of none', ['groups', 'list', '--limit', '0'], 2],
     ['a token without a name', ['token', 'create'], 2],

@@ -25,7 +25,11 @@ interface Started {
 }
 
 /** Starts `serve` in this directory until it listens, and stops it. */
-async function started(cwd: string, args: string[], env: Record<string, string> = {}): Promise<Started> {
+async function started(
+  cwd: string,
+  args: string[],
+  env: Record<string, string> = {},
+): Promise<Started> {
   const child = Bun.spawn([...PROGRAM, 'serve', ...args], {
     cwd,
     env: { ...process.env, ...env },
@@ -54,7 +58,9 @@ describe('serve', () => {
     // The inference key stands in the line to try it with as well.
     expect(new Set(first.printed.match(KEYS)).size).toBe(2)
     expect(first.printed).toContain(`curl http://127.0.0.1:${first.port}/api/v1/chat/completions`)
-    expect(first.printed.trimEnd().split('\n').at(-1)).toBe(`gateway listens on http://127.0.0.1:${first.port}`)
+    expect(first.printed.trimEnd().split('\n').at(-1)).toBe(
+      `gateway listens on http://127.0.0.1:${first.port}`,
+    )
     expect(second.printed).toBe(`gateway listens on http://127.0.0.1:${second.port}\n`)
   })
 
@@ -65,7 +71,12 @@ describe('serve', () => {
       .split('\n')
       .map(line => JSON.parse(line))
     expect(events).toEqual([
-      { event: 'keys', workspace_id: expect.any(String), management_key: expect.any(String), inference_key: expect.any(String) },
+      {
+        event: 'keys',
+        workspace_id: expect.any(String),
+        management_key: expect.any(String),
+        inference_key: expect.any(String),
+      },
       { event: 'listening', url: `http://127.0.0.1:${port}` },
     ])
   })
@@ -98,12 +109,17 @@ describe('serve', () => {
 
   test('a port on which another gateway serves is taken too', async () => {
     await using server = await startServer()
-    const { code, stderr } = await gateway(['serve', '--port', new URL(server.url).port], { cwd: emptyDirectory() })
+    const { code, stderr } = await gateway(['serve', '--port', new URL(server.url).port], {
+      cwd: emptyDirectory(),
+    })
     expect([code, /^gateway: [^\n]+\n$/.test(stderr)]).toEqual([1, true])
   })
 
   test('a wrong GATEWAY_PORT is wrong usage', async () => {
-    const { code, stderr } = await gateway(['serve'], { cwd: emptyDirectory(), env: { GATEWAY_PORT: 'eighty' } })
+    const { code, stderr } = await gateway(['serve'], {
+      cwd: emptyDirectory(),
+      env: { GATEWAY_PORT: 'eighty' },
+    })
     expect([code, stderr.trimEnd().split('\n').length]).toEqual([2, 1])
   })
 

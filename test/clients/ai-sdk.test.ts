@@ -1,8 +1,29 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
-import { APICallError, generateObject, generateText, isStepCount, jsonSchema, type ModelMessage, Output, streamText, tool } from 'ai'
+import {
+  APICallError,
+  generateObject,
+  generateText,
+  isStepCount,
+  jsonSchema,
+  type ModelMessage,
+  Output,
+  streamText,
+  tool,
+} from 'ai'
 import { COST, COUNTED, openStage, type Stage } from '../support/stage.ts'
-import { chunkedEnd, completion, delta, done, ending, finish, type Script, sseHead, stream, usage } from '../support/upstream.ts'
+import {
+  chunkedEnd,
+  completion,
+  delta,
+  done,
+  ending,
+  finish,
+  type Script,
+  sseHead,
+  stream,
+  usage,
+} from '../support/upstream.ts'
 import { hasWirecheck } from '../support/wirecheck.ts'
 
 let stage: Stage
@@ -27,7 +48,8 @@ const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
   )
 
 /** What the provider has told of itself, its count and its price. */
-const toldBy = (metadata: unknown) => (metadata as { openrouter?: { provider?: string; usage?: Record<string, unknown> } })?.openrouter
+const toldBy = (metadata: unknown) =>
+  (metadata as { openrouter?: { provider?: string; usage?: Record<string, unknown> } })?.openrouter
 
 const schema = jsonSchema<{ city: string }>({
   type: 'object',
@@ -45,7 +67,10 @@ const weatherTool = (cities: string[]) => ({
   }),
 })
 
-const WEATHER_CALL = { toolCalls: [{ id: 'call_1', name: 'get_weather', arguments: '{"city":"Zürich"}' }], ...COUNTED }
+const WEATHER_CALL = {
+  toolCalls: [{ id: 'call_1', name: 'get_weather', arguments: '{"city":"Zürich"}' }],
+  ...COUNTED,
+}
 
 describe('text', () => {
   test('is generated, counted and priced, and the provider receives what was asked', async () => {
@@ -59,12 +84,22 @@ describe('text', () => {
       seed: 7,
       stopSequences: ['END'],
     })
-    expect(answer).toMatchObject({ text: 'Hello!', finishReason: 'stop', usage: { inputTokens: 10, outputTokens: 5, totalTokens: 15 } })
+    expect(answer).toMatchObject({
+      text: 'Hello!',
+      finishReason: 'stop',
+      usage: { inputTokens: 10, outputTokens: 5, totalTokens: 15 },
+    })
     expect(answer.response.id).toStartWith('gen-')
     expect(answer.response.modelId).toBe('acme/small')
     expect(toldBy(answer.providerMetadata)).toMatchObject({
       provider: 'Together',
-      usage: { promptTokens: 10, completionTokens: 5, totalTokens: 15, cost: COST, costDetails: { upstreamInferenceCost: COST } },
+      usage: {
+        promptTokens: 10,
+        completionTokens: 5,
+        totalTokens: 15,
+        cost: COST,
+        costDetails: { upstreamInferenceCost: COST },
+      },
     })
     expect(stage.last().body).toEqual({
       model: 'up-small',
@@ -80,19 +115,32 @@ describe('text', () => {
   })
 
   test('is streamed in pieces, with the same numbers at the end', async () => {
-    stage.mock.onMessage('Stream please', { content: 'One two three four', ...COUNTED }, { chunkSize: 4, latency: 3 })
+    stage.mock.onMessage(
+      'Stream please',
+      { content: 'One two three four', ...COUNTED },
+      { chunkSize: 4, latency: 3 },
+    )
     const answer = streamText({ model: small(), prompt: 'Stream please' })
     const pieces = await Array.fromAsync(answer.textStream)
     expect(pieces.length).toBeGreaterThan(1)
     expect(pieces.join('')).toBe('One two three four')
     expect(await answer.finishReason).toBe('stop')
     expect(await answer.usage).toMatchObject({ inputTokens: 10, outputTokens: 5, totalTokens: 15 })
-    expect(toldBy(await answer.providerMetadata)).toMatchObject({ provider: 'Together', usage: { totalTokens: 15, cost: COST } })
-    expect(stage.last().body).toMatchObject({ stream: true, stream_options: { include_usage: true } })
+    expect(toldBy(await answer.providerMetadata)).toMatchObject({
+      provider: 'Together',
+      usage: { totalTokens: 15, cost: COST },
+    })
+    expect(stage.last().body).toMatchObject({
+      stream: true,
+      stream_options: { include_usage: true },
+    })
   })
 
   test('that was read from a cache is counted and priced as such', async () => {
-    const counts = usage(1000, 20, { prompt_tokens_details: { cached_tokens: 800 }, completion_tokens_details: { reasoning_tokens: 5 } })
+    const counts = usage(1000, 20, {
+      prompt_tokens_details: { cached_tokens: 800 },
+      completion_tokens_details: { reasoning_tokens: 5 },
+    })
     stage.scripted.plan(completion('Cached', { usage: counts }))
     const answer = await generateText({ model: provider.chat('acme/thinker'), prompt: 'Again' })
     expect(answer.usage).toMatchObject({
@@ -126,7 +174,9 @@ describe('text', () => {
   // generateText names a tool choice that the completion model refuses, so the model is asked directly.
   test('is completed from a prompt', async () => {
     stage.mock.onMessage('Once upon', { content: ' a time', ...COUNTED })
-    const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'Once upon' }] }]
+    const prompt = [
+      { role: 'user' as const, content: [{ type: 'text' as const, text: 'Once upon' }] },
+    ]
     const answer = await provider.completion('acme/small').doGenerate({ prompt })
     expect(answer.content).toEqual([{ type: 'text', text: ' a time' }])
     expect(answer.usage).toMatchObject({ inputTokens: { total: 10 }, outputTokens: { total: 5 } })
@@ -140,9 +190,19 @@ describe('tools', () => {
     {
       role: 'assistant',
       content: null,
-      tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } }],
+      tool_calls: [
+        {
+          id: 'call_1',
+          type: 'function',
+          function: { name: 'get_weather', arguments: '{"city":"Zürich"}' },
+        },
+      ],
     },
-    expect.objectContaining({ role: 'tool', tool_call_id: 'call_1', content: '{"city":"Zürich","visits":1}' }),
+    expect.objectContaining({
+      role: 'tool',
+      tool_call_id: 'call_1',
+      content: '{"city":"Zürich","visits":1}',
+    }),
   ]
 
   test('are called and answered until there is a text', async () => {
@@ -150,27 +210,53 @@ describe('tools', () => {
     stage.mock.on({ toolCallId: 'call_1' }, { content: 'Sunny', ...COUNTED })
     const cities: string[] = []
     const tools = weatherTool(cities)
-    const answer = await generateText({ model: small(), prompt: 'Weather in Zürich', tools, stopWhen: isStepCount(3) })
+    const answer = await generateText({
+      model: small(),
+      prompt: 'Weather in Zürich',
+      tools,
+      stopWhen: isStepCount(3),
+    })
     expect(answer.text).toBe('Sunny')
     expect(answer.steps.map(step => step.finishReason)).toEqual(['tool-calls', 'stop'])
-    expect(answer.steps[0]?.toolCalls).toMatchObject([{ toolCallId: 'call_1', toolName: 'get_weather', input: { city: 'Zürich' } }])
+    expect(answer.steps[0]?.toolCalls).toMatchObject([
+      { toolCallId: 'call_1', toolName: 'get_weather', input: { city: 'Zürich' } },
+    ])
     expect(cities).toEqual(['Zürich'])
     const [first, second] = stage.received()
     expect(first?.body).toMatchObject({
       tool_choice: 'auto',
-      tools: [{ type: 'function', function: { name: 'get_weather', description: 'The weather of a city' } }],
+      tools: [
+        {
+          type: 'function',
+          function: { name: 'get_weather', description: 'The weather of a city' },
+        },
+      ],
     })
     expect(second?.body.messages).toEqual(conversation('Weather in Zürich'))
   })
 
   test('are called and answered while everything is streamed', async () => {
-    stage.mock.on({ userMessage: 'Stream the weather', hasToolResult: false }, WEATHER_CALL, { chunkSize: 3 })
+    stage.mock.on({ userMessage: 'Stream the weather', hasToolResult: false }, WEATHER_CALL, {
+      chunkSize: 3,
+    })
     stage.mock.on({ toolCallId: 'call_1' }, { content: 'Sunny too', ...COUNTED }, { chunkSize: 3 })
     const cities: string[] = []
-    const answer = streamText({ model: small(), prompt: 'Stream the weather', tools: weatherTool(cities), stopWhen: isStepCount(3) })
+    const answer = streamText({
+      model: small(),
+      prompt: 'Stream the weather',
+      tools: weatherTool(cities),
+      stopWhen: isStepCount(3),
+    })
     const kinds = (await Array.fromAsync(answer.stream)).map(part => part.type)
     expect(kinds).toEqual(
-      expect.arrayContaining(['tool-input-start', 'tool-input-delta', 'tool-call', 'tool-result', 'text-delta', 'finish']),
+      expect.arrayContaining([
+        'tool-input-start',
+        'tool-input-delta',
+        'tool-call',
+        'tool-result',
+        'text-delta',
+        'finish',
+      ]),
     )
     expect(await answer.text).toBe('Sunny too')
     expect(cities).toEqual(['Zürich'])
@@ -191,14 +277,27 @@ describe('structured output', () => {
 
   test('is an object of the schema', async () => {
     stage.mock.onMessage('Name a city', { content: '{"city":"Bern"}', ...COUNTED })
-    const { object } = await generateObject({ model: small(), schema, schemaName: 'city', prompt: 'Name a city' })
+    const { object } = await generateObject({
+      model: small(),
+      schema,
+      schemaName: 'city',
+      prompt: 'Name a city',
+    })
     expect(object).toEqual({ city: 'Bern' })
     expect(stage.last().body.response_format).toEqual(format('city'))
   })
 
   test('is streamed as partial objects', async () => {
-    stage.mock.onMessage('Stream a city', { content: '{"city":"Lausanne"}', ...COUNTED }, { chunkSize: 4, latency: 2 })
-    const answer = streamText({ model: small(), output: Output.object({ schema }), prompt: 'Stream a city' })
+    stage.mock.onMessage(
+      'Stream a city',
+      { content: '{"city":"Lausanne"}', ...COUNTED },
+      { chunkSize: 4, latency: 2 },
+    )
+    const answer = streamText({
+      model: small(),
+      output: Output.object({ schema }),
+      prompt: 'Stream a city',
+    })
     const partial = await Array.fromAsync(answer.partialOutputStream)
     expect(partial.at(-1)).toEqual({ city: 'Lausanne' })
     expect(await answer.output).toEqual({ city: 'Lausanne' })
@@ -206,21 +305,45 @@ describe('structured output', () => {
   })
 
   test('is made up by the sandbox, which knows no model', async () => {
-    const { object } = await generateObject({ model: provider.chat('sandbox/echo'), schema, prompt: 'Anywhere' })
+    const { object } = await generateObject({
+      model: provider.chat('sandbox/echo'),
+      schema,
+      prompt: 'Anywhere',
+    })
     expect(object).toEqual({ city: 'Anywhere' })
   })
 })
 
 describe('reasoning', () => {
   const DETAILS = [
-    { type: 'reasoning.text', text: 'Hm… "so"', signature: 'c2ln/+==', format: 'anthropic-claude-v1', index: 0 },
-    { type: 'reasoning.encrypted', data: 'AAECAw==', id: 'rs_1', format: 'openai-responses-v1', index: 1 },
+    {
+      type: 'reasoning.text',
+      text: 'Hm… "so"',
+      signature: 'c2ln/+==',
+      format: 'anthropic-claude-v1',
+      index: 0,
+    },
+    {
+      type: 'reasoning.encrypted',
+      data: 'AAECAw==',
+      id: 'rs_1',
+      format: 'openai-responses-v1',
+      index: 1,
+    },
   ]
 
   const thinker = () => provider.chat('acme/thinker', { reasoning: { effort: 'high' } })
 
   const thinking = (fields: Record<string, unknown>) =>
-    completion('', { choices: [{ index: 0, message: { role: 'assistant', content: 'Eight', ...fields }, finish_reason: 'stop' }] })
+    completion('', {
+      choices: [
+        {
+          index: 0,
+          message: { role: 'assistant', content: 'Eight', ...fields },
+          finish_reason: 'stop',
+        },
+      ],
+    })
 
   /** Goes on with the conversation and gives the request that the provider then receives. */
   async function goneOn(said: ModelMessage[]) {
@@ -228,21 +351,39 @@ describe('reasoning', () => {
     const count = stage.scripted.hits.length + 1
     await generateText({
       model: thinker(),
-      messages: [{ role: 'user', content: 'Five and three?' }, ...said, { role: 'user', content: 'Sure?' }],
+      messages: [
+        { role: 'user', content: 'Five and three?' },
+        ...said,
+        { role: 'user', content: 'Sure?' },
+      ],
     })
     return stage.scripted.hit(count)
   }
 
-  const called = { id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } }
+  const called = {
+    id: 'call_1',
+    type: 'function',
+    function: { name: 'get_weather', arguments: '{"city":"Zürich"}' },
+  }
 
   test('is asked for by effort, shown as reasoning, and its details go out again byte for byte with the tool’s result', async () => {
     stage.scripted.plan(
-      thinking({ content: null, reasoning: 'Hm… "so"', reasoning_details: DETAILS, tool_calls: [called] }),
+      thinking({
+        content: null,
+        reasoning: 'Hm… "so"',
+        reasoning_details: DETAILS,
+        tool_calls: [called],
+      }),
       completion('Sunny'),
     )
     const count = stage.scripted.hits.length + 1
     const prompt = 'Weather in Zürich'
-    const answer = await generateText({ model: thinker(), prompt, tools: weatherTool([]), stopWhen: isStepCount(2) })
+    const answer = await generateText({
+      model: thinker(),
+      prompt,
+      tools: weatherTool([]),
+      stopWhen: isStepCount(2),
+    })
     expect(answer.text).toBe('Sunny')
     expect(answer.steps[0]?.reasoningText).toBe('Hm… "so"')
     expect((await stage.scripted.hit(count)).json).toMatchObject({
@@ -252,13 +393,19 @@ describe('reasoning', () => {
     const next = await stage.scripted.hit(count + 1)
     expect(next.body).toContain(`"reasoning_details":${JSON.stringify(DETAILS)}`)
     expect(next.json).toMatchObject({
-      messages: [{}, { role: 'assistant', content: null, reasoning: 'Hm… "so"', tool_calls: [called] }, {}],
+      messages: [
+        {},
+        { role: 'assistant', content: null, reasoning: 'Hm… "so"', tool_calls: [called] },
+        {},
+      ],
     })
   })
 
   /** A stream that thinks in pieces, each said both ways, signs, adds what is encrypted, and then goes on. */
   const thinkingStream = (...rest: Script[]): Script => {
-    const piece = (fields: Record<string, unknown>) => [{ type: 'reasoning.text', ...fields, format: 'anthropic-claude-v1', index: 0 }]
+    const piece = (fields: Record<string, unknown>) => [
+      { type: 'reasoning.text', ...fields, format: 'anthropic-claude-v1', index: 0 },
+    ]
     return [
       sseHead(),
       delta({ role: 'assistant', reasoning: 'Hm… ', reasoning_details: piece({ text: 'Hm… ' }) }),
@@ -276,19 +423,35 @@ describe('reasoning', () => {
     expect(kinds.indexOf('reasoning-delta')).toBeGreaterThan(0)
     expect(kinds.indexOf('reasoning-delta')).toBeLessThan(kinds.indexOf('text-delta'))
     const next = await goneOn(await answer.responseMessages)
-    expect(next.json).toMatchObject({ messages: [{}, { role: 'assistant', content: 'Eight', reasoning_details: DETAILS }, {}] })
+    expect(next.json).toMatchObject({
+      messages: [{}, { role: 'assistant', content: 'Eight', reasoning_details: DETAILS }, {}],
+    })
   })
 
   test('is streamed before a tool call, and goes out again with the tool’s result', async () => {
     stage.scripted.plan(
-      thinkingStream(delta({ tool_calls: [{ index: 0, ...called }] }), finish('tool_calls'), done(), chunkedEnd()),
+      thinkingStream(
+        delta({ tool_calls: [{ index: 0, ...called }] }),
+        finish('tool_calls'),
+        done(),
+        chunkedEnd(),
+      ),
       stream(['Sunny']),
     )
     const count = stage.scripted.hits.length + 2
-    const answer = streamText({ model: thinker(), prompt: 'Weather in Zürich', tools: weatherTool([]), stopWhen: isStepCount(2) })
+    const answer = streamText({
+      model: thinker(),
+      prompt: 'Weather in Zürich',
+      tools: weatherTool([]),
+      stopWhen: isStepCount(2),
+    })
     expect(await answer.text).toBe('Sunny')
     expect((await stage.scripted.hit(count)).json).toMatchObject({
-      messages: [{}, { role: 'assistant', reasoning_details: DETAILS, tool_calls: [called] }, { role: 'tool', tool_call_id: 'call_1' }],
+      messages: [
+        {},
+        { role: 'assistant', reasoning_details: DETAILS, tool_calls: [called] },
+        { role: 'tool', tool_call_id: 'call_1' },
+      ],
     })
   })
 
@@ -300,20 +463,29 @@ describe('reasoning', () => {
     expect(await answer.reasoningText).toBe('Hm… "so"')
   })
 
-  test.each(['reasoning', 'reasoning_content'])('that comes as bare %s is shown, and goes out again', async field => {
-    stage.scripted.plan(thinking({ [field]: 'On fingers' }))
-    const whole = await generateText({ model: thinker(), prompt: 'Five and three?' })
-    expect(whole.reasoningText).toBe('On fingers')
-    stage.scripted.plan([sseHead(), delta({ role: 'assistant', [field]: 'On ' }), delta({ [field]: 'fingers' }), delta('Eight'), ending()])
-    const streamed = streamText({ model: thinker(), prompt: 'Five and three?' })
-    await streamed.consumeStream()
-    expect(await streamed.reasoningText).toBe('On fingers')
-    for (const said of [whole.responseMessages, await streamed.responseMessages]) {
-      expect((await goneOn(said)).json).toMatchObject({
-        messages: [{}, { role: 'assistant', content: 'Eight', reasoning: 'On fingers' }, {}],
-      })
-    }
-  })
+  test.each(['reasoning', 'reasoning_content'])(
+    'that comes as bare %s is shown, and goes out again',
+    async field => {
+      stage.scripted.plan(thinking({ [field]: 'On fingers' }))
+      const whole = await generateText({ model: thinker(), prompt: 'Five and three?' })
+      expect(whole.reasoningText).toBe('On fingers')
+      stage.scripted.plan([
+        sseHead(),
+        delta({ role: 'assistant', [field]: 'On ' }),
+        delta({ [field]: 'fingers' }),
+        delta('Eight'),
+        ending(),
+      ])
+      const streamed = streamText({ model: thinker(), prompt: 'Five and three?' })
+      await streamed.consumeStream()
+      expect(await streamed.reasoningText).toBe('On fingers')
+      for (const said of [whole.responseMessages, await streamed.responseMessages]) {
+        expect((await goneOn(said)).json).toMatchObject({
+          messages: [{}, { role: 'assistant', content: 'Eight', reasoning: 'On fingers' }, {}],
+        })
+      }
+    },
+  )
 
   test('is left out when the caller does not want to see it', async () => {
     stage.scripted.plan(thinking({ reasoning: 'Secret', reasoning_details: DETAILS }))
@@ -324,7 +496,10 @@ describe('reasoning', () => {
   })
 
   test('of the sandbox is counted', async () => {
-    const answer = await generateText({ model: provider.chat('sandbox/echo', { reasoning: { effort: 'low' } }), prompt: 'Think' })
+    const answer = await generateText({
+      model: provider.chat('sandbox/echo', { reasoning: { effort: 'low' } }),
+      prompt: 'Think',
+    })
     expect(answer).toMatchObject({ text: 'Think', reasoningText: 'The user said: Think' })
     expect(answer.usage.outputTokenDetails.reasoningTokens).toBeGreaterThan(0)
     expect(toldBy(answer.providerMetadata)?.usage?.cost).toBe(0)
@@ -336,17 +511,27 @@ describe('failures', () => {
     [400, 400, false],
     [429, 429, true],
     [500, 502, true],
-  ])('a provider that fails with %p is an APICallError with status %p (worth a retry: %p)', async (status, seen, isRetryable) => {
-    stage.mock.nextRequestError(status, { message: 'sk-secret of the provider' })
-    const failure = await failureOf(generateText({ model: small(), prompt: 'Fail', maxRetries: 0 }))
-    expect(APICallError.isInstance(failure)).toBe(true)
-    expect(failure).toMatchObject({ statusCode: seen, isRetryable })
-    expect((failure as APICallError).responseBody).not.toContain('sk-secret')
-  })
+  ])(
+    'a provider that fails with %p is an APICallError with status %p (worth a retry: %p)',
+    async (status, seen, isRetryable) => {
+      stage.mock.nextRequestError(status, { message: 'sk-secret of the provider' })
+      const failure = await failureOf(
+        generateText({ model: small(), prompt: 'Fail', maxRetries: 0 }),
+      )
+      expect(APICallError.isInstance(failure)).toBe(true)
+      expect(failure).toMatchObject({ statusCode: seen, isRetryable })
+      expect((failure as APICallError).responseBody).not.toContain('sk-secret')
+    },
+  )
 
   test('an unknown key is an APICallError with status 401', async () => {
-    const model = createOpenRouter({ baseURL: stage.base, apiKey: 'gw-v1-nobody' }).chat('acme/small')
-    expect(await failureOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }))).toMatchObject({ statusCode: 401, isRetryable: false })
+    const model = createOpenRouter({ baseURL: stage.base, apiKey: 'gw-v1-nobody' }).chat(
+      'acme/small',
+    )
+    expect(await failureOf(generateText({ model, prompt: 'Hi', maxRetries: 0 }))).toMatchObject({
+      statusCode: 401,
+      isRetryable: false,
+    })
   })
 
   test('a stream that breaks off ends with an error after the pieces that came', async () => {
@@ -355,7 +540,12 @@ describe('failures', () => {
       { content: 'Not all of this arrives', ...COUNTED },
       { chunkSize: 4, latency: 20, truncateAfterChunks: 4 },
     )
-    const answer = streamText({ model: small(), prompt: 'Break off', maxRetries: 0, onError: () => {} })
+    const answer = streamText({
+      model: small(),
+      prompt: 'Break off',
+      maxRetries: 0,
+      onError: () => {},
+    })
     const parts = await Array.fromAsync(answer.stream)
     const text = parts.map(part => (part.type === 'text-delta' ? part.text : '')).join('')
     expect(text).toStartWith('Not ')
@@ -366,14 +556,25 @@ describe('failures', () => {
   test('another endpoint answers when the first fails', async () => {
     stage.mock.onMessage('Hold on', { content: 'Steady', ...COUNTED })
     stage.mock.nextRequestError(503)
-    const answer = await generateText({ model: provider.chat('acme/steady'), prompt: 'Hold on', maxRetries: 0 })
+    const answer = await generateText({
+      model: provider.chat('acme/steady'),
+      prompt: 'Hold on',
+      maxRetries: 0,
+    })
     expect(answer.text).toBe('Steady')
     expect(toldBy(answer.providerMetadata)?.provider).toBe('Groq')
   })
 })
 
-test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where the checker is not beside the repository)', async () => {
-  const { seen, violations } = await stage.report()
-  expect(violations).toEqual([])
-  expect(Object.keys(seen)).toEqual(expect.arrayContaining([200, 400, 401, 429, 502].map(status => `sendChatCompletionRequest ${status}`)))
-})
+test.skipIf(!hasWirecheck)(
+  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  async () => {
+    const { seen, violations } = await stage.report()
+    expect(violations).toEqual([])
+    expect(Object.keys(seen)).toEqual(
+      expect.arrayContaining(
+        [200, 400, 401, 429, 502].map(status => `sendChatCompletionRequest ${status}`),
+      ),
+    )
+  },
+)

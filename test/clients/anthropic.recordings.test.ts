@@ -28,7 +28,10 @@ afterAll(async () => {
   await replay?.close()
 })
 
-const modelOf = ({ name }: Recording) => ({ id: `claude/${name}`, endpoints: [{ provider: 'anthropic', model: name }] })
+const modelOf = ({ name }: Recording) => ({
+  id: `claude/${name}`,
+  endpoints: [{ provider: 'anthropic', model: name }],
+})
 
 if (!hasRecordings) test.skip('the recordings are not on this machine (GATEWAY_SHARED)', () => {})
 
@@ -36,20 +39,34 @@ test.each(recordings.map(one => [one.name, one.mode, one] as const))(
   '%s, %s, is read as without the gateway',
   async (name, _, recording) => {
     const direct = await read(replay.base(PROTOCOL), 'mock', name, recording)
-    const through = await read(`${server.url}/api`, server.inference_key, `claude/${name}`, recording)
+    const through = await read(
+      `${server.url}/api`,
+      server.inference_key,
+      `claude/${name}`,
+      recording,
+    )
     expect(comparable(through)).toEqual(comparable(direct))
   },
 )
 
-function read(baseURL: string, apiKey: string, model: string, { mode }: Recording): Promise<Anthropic.Message> {
+function read(
+  baseURL: string,
+  apiKey: string,
+  model: string,
+  { mode }: Recording,
+): Promise<Anthropic.Message> {
   const client = new Anthropic({ baseURL, apiKey, maxRetries: 0 })
   const body = { model, max_tokens: 100, messages: [{ role: 'user' as const, content: 'Hi' }] }
-  return mode === 'streamed' ? client.messages.stream(body).finalMessage() : client.messages.create(body)
+  return mode === 'streamed'
+    ? client.messages.stream(body).finalMessage()
+    : client.messages.create(body)
 }
 
 /** A message without its ids, and with what the public schema asks for and older recordings do not have. */
 function comparable(message: Anthropic.Message): Json {
-  const { content, stop_reason, stop_sequence, container, context_management } = JSON.parse(JSON.stringify(message)) as Json
+  const { content, stop_reason, stop_sequence, container, context_management } = JSON.parse(
+    JSON.stringify(message),
+  ) as Json
   return {
     stop_reason,
     stop_sequence: stop_sequence ?? null,
@@ -62,13 +79,19 @@ function comparable(message: Anthropic.Message): Json {
 
 function completed(block: Json): Json {
   if (block.type === 'text')
-    return { ...block, citations: Array.isArray(block.citations) && block.citations.length > 0 ? block.citations : null }
+    return {
+      ...block,
+      citations:
+        Array.isArray(block.citations) && block.citations.length > 0 ? block.citations : null,
+    }
   return block.type === 'tool_use' ? { caller: { type: 'direct' }, ...block } : block
 }
 
 function countsOf({ usage }: Anthropic.Message): Json {
   const given: Json = { ...usage }
-  const { web_search_requests = 0, web_fetch_requests = 0 } = isObject(given.server_tool_use) ? given.server_tool_use : {}
+  const { web_search_requests = 0, web_fetch_requests = 0 } = isObject(given.server_tool_use)
+    ? given.server_tool_use
+    : {}
   const { ephemeral_1h_input_tokens = 0 } = member(given, 'cache_creation')
   return {
     input: given.input_tokens,

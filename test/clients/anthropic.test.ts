@@ -9,7 +9,18 @@ import Anthropic, {
 } from '@anthropic-ai/sdk'
 import { jsonSchemaOutputFormat } from '@anthropic-ai/sdk/helpers/json-schema'
 import { COST, COUNTED, openStage, type Stage } from '../support/stage.ts'
-import { chunkedEnd, completion, delta, deltaObject, done, ending, event, finish, sseHead, usageChunk } from '../support/upstream.ts'
+import {
+  chunkedEnd,
+  completion,
+  delta,
+  deltaObject,
+  done,
+  ending,
+  event,
+  finish,
+  sseHead,
+  usageChunk,
+} from '../support/upstream.ts'
 import { hasWirecheck } from '../support/wirecheck.ts'
 
 let stage: Stage
@@ -26,9 +37,16 @@ beforeEach(() => {
 
 // The client puts `/v1` before its paths itself.
 const clientWith = (options: ConstructorParameters<typeof Anthropic>[0]) =>
-  new Anthropic({ baseURL: stage.base.replace(/\/v1$/, ''), apiKey: stage.server.inference_key, maxRetries: 0, ...options })
+  new Anthropic({
+    baseURL: stage.base.replace(/\/v1$/, ''),
+    apiKey: stage.server.inference_key,
+    maxRetries: 0,
+    ...options,
+  })
 
-const asked = (content: Anthropic.MessageParam['content']): Anthropic.MessageParam[] => [{ role: 'user', content }]
+const asked = (content: Anthropic.MessageParam['content']): Anthropic.MessageParam[] => [
+  { role: 'user', content },
+]
 const base = { model: 'acme/small', max_tokens: 100 }
 /** The client knows it no longer, but sends it. */
 const heat = (temperature: number) => ({ temperature })
@@ -49,7 +67,11 @@ const weather: Anthropic.Tool = {
 
 const weatherFunction = {
   type: 'function',
-  function: { name: 'get_weather', description: 'The weather of a city', parameters: weather.input_schema },
+  function: {
+    name: 'get_weather',
+    description: 'The weather of a city',
+    parameters: weather.input_schema,
+  },
 }
 
 test('a message is answered, and the provider receives what was asked and no more', async () => {
@@ -86,8 +108,14 @@ test('a message is answered, and the provider receives what was asked and no mor
 })
 
 test('trap 73: a stream tells the size of the prompt first, then the text in pieces, and the counts last', async () => {
-  stage.mock.onMessage('Stream please', { content: 'One two three four five', ...COUNTED }, { chunkSize: 5, latency: 3 })
-  const events = await Array.fromAsync(await client.messages.create({ ...base, messages: asked('Stream please'), stream: true }))
+  stage.mock.onMessage(
+    'Stream please',
+    { content: 'One two three four five', ...COUNTED },
+    { chunkSize: 5, latency: 3 },
+  )
+  const events = await Array.fromAsync(
+    await client.messages.create({ ...base, messages: asked('Stream please'), stream: true }),
+  )
   expect([...new Set(events.map(({ type }) => type))]).toEqual([
     'message_start',
     'content_block_start',
@@ -98,17 +126,29 @@ test('trap 73: a stream tells the size of the prompt first, then the text in pie
   ])
   const [first] = events
   expect(first?.type === 'message_start' ? first.message.usage.input_tokens : 0).toBeGreaterThan(0)
-  const texts = events.flatMap(one => (one.type === 'content_block_delta' && one.delta.type === 'text_delta' ? one.delta.text : []))
+  const texts = events.flatMap(one =>
+    one.type === 'content_block_delta' && one.delta.type === 'text_delta' ? one.delta.text : [],
+  )
   expect(texts.join('')).toBe('One two three four five')
   expect(texts.length).toBeGreaterThan(1)
-  expect(events.at(-2)).toMatchObject({ delta: { stop_reason: 'end_turn' }, usage: { input_tokens: 10, output_tokens: 5, cost: COST } })
+  expect(events.at(-2)).toMatchObject({
+    delta: { stop_reason: 'end_turn' },
+    usage: { input_tokens: 10, output_tokens: 5, cost: COST },
+  })
 })
 
 test('the stream helper puts the same message together', async () => {
-  stage.mock.onMessage('Help me stream', { content: 'Put together again', ...COUNTED }, { chunkSize: 3 })
+  stage.mock.onMessage(
+    'Help me stream',
+    { content: 'Put together again', ...COUNTED },
+    { chunkSize: 3 },
+  )
   const stream = client.messages.stream({ ...base, messages: asked('Help me stream') })
   expect(await stream.finalText()).toBe('Put together again')
-  expect(await stream.finalMessage()).toMatchObject({ stop_reason: 'end_turn', usage: { output_tokens: 5 } })
+  expect(await stream.finalMessage()).toMatchObject({
+    stop_reason: 'end_turn',
+    usage: { output_tokens: 5 },
+  })
 })
 
 test('a stream that the client leaves ends the call, and does not disturb the next', async () => {
@@ -117,53 +157,79 @@ test('a stream that the client leaves ends the call, and does not disturb the ne
   for await (const one of stream) if (one.type === 'content_block_delta') break
   await stage.scripted.emptied()
   stage.mock.onMessage('Still there', { content: 'Yes', ...COUNTED })
-  expect((await client.messages.create({ ...base, messages: asked('Still there') })).content).toMatchObject([{ text: 'Yes' }])
+  expect(
+    (await client.messages.create({ ...base, messages: asked('Still there') })).content,
+  ).toMatchObject([{ text: 'Yes' }])
 })
 
-test.each([false, true])('tools are called side by side, their results sent back, and the answer given (streamed: %p)', async streamed => {
-  const question = `Two cities ${streamed ? 'streamed' : 'whole'}`
-  const toolCalls = [
-    { id: 'call_a', name: 'get_weather', arguments: '{"city":"Oslo"}' },
-    { id: 'call_b', name: 'get_weather', arguments: '{"city":"Rome"}' },
-  ]
-  stage.mock.on({ userMessage: question, hasToolResult: false }, { toolCalls, ...COUNTED }, { chunkSize: 4 })
-  stage.mock.on({ userMessage: 'Here.' }, { content: 'Sunny in both', ...COUNTED })
-  const messages = asked(question)
-  const ask = (choice?: Anthropic.ToolChoice): Promise<Anthropic.Message> => {
-    const body = { ...base, messages, tools: [weather], ...(choice ? { tool_choice: choice } : {}) }
-    return streamed ? client.messages.stream(body).finalMessage() : client.messages.create(body)
-  }
-  const first = await ask({ type: 'any', disable_parallel_tool_use: true })
-  expect(first).toMatchObject({
-    stop_reason: 'tool_use',
-    content: [
-      { type: 'tool_use', id: 'call_a', name: 'get_weather', input: { city: 'Oslo' } },
-      { type: 'tool_use', id: 'call_b', name: 'get_weather', input: { city: 'Rome' } },
-    ],
-  })
-  expect(stage.last().body).toMatchObject({ tools: [weatherFunction], tool_choice: 'required', parallel_tool_calls: false })
-  messages.push({ role: 'assistant', content: first.content })
-  messages.push({
-    role: 'user',
-    content: [
-      { type: 'text', text: 'Here.' },
-      { type: 'tool_result', tool_use_id: 'call_a', content: 'Sunny' },
-      { type: 'tool_result', tool_use_id: 'call_b', content: [{ type: 'text', text: 'Sunny too' }] },
-    ],
-  })
-  expect((await ask()).content).toMatchObject([{ type: 'text', text: 'Sunny in both' }])
-  expect(stage.last().body.messages).toEqual([
-    { role: 'user', content: question },
-    {
-      role: 'assistant',
-      content: null,
-      tool_calls: toolCalls.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } })),
-    },
-    { role: 'tool', tool_call_id: 'call_a', content: 'Sunny' },
-    { role: 'tool', tool_call_id: 'call_b', content: 'Sunny too' },
-    { role: 'user', content: 'Here.' },
-  ])
-})
+test.each([false, true])(
+  'tools are called side by side, their results sent back, and the answer given (streamed: %p)',
+  async streamed => {
+    const question = `Two cities ${streamed ? 'streamed' : 'whole'}`
+    const toolCalls = [
+      { id: 'call_a', name: 'get_weather', arguments: '{"city":"Oslo"}' },
+      { id: 'call_b', name: 'get_weather', arguments: '{"city":"Rome"}' },
+    ]
+    stage.mock.on(
+      { userMessage: question, hasToolResult: false },
+      { toolCalls, ...COUNTED },
+      { chunkSize: 4 },
+    )
+    stage.mock.on({ userMessage: 'Here.' }, { content: 'Sunny in both', ...COUNTED })
+    const messages = asked(question)
+    const ask = (choice?: Anthropic.ToolChoice): Promise<Anthropic.Message> => {
+      const body = {
+        ...base,
+        messages,
+        tools: [weather],
+        ...(choice ? { tool_choice: choice } : {}),
+      }
+      return streamed ? client.messages.stream(body).finalMessage() : client.messages.create(body)
+    }
+    const first = await ask({ type: 'any', disable_parallel_tool_use: true })
+    expect(first).toMatchObject({
+      stop_reason: 'tool_use',
+      content: [
+        { type: 'tool_use', id: 'call_a', name: 'get_weather', input: { city: 'Oslo' } },
+        { type: 'tool_use', id: 'call_b', name: 'get_weather', input: { city: 'Rome' } },
+      ],
+    })
+    expect(stage.last().body).toMatchObject({
+      tools: [weatherFunction],
+      tool_choice: 'required',
+      parallel_tool_calls: false,
+    })
+    messages.push({ role: 'assistant', content: first.content })
+    messages.push({
+      role: 'user',
+      content: [
+        { type: 'text', text: 'Here.' },
+        { type: 'tool_result', tool_use_id: 'call_a', content: 'Sunny' },
+        {
+          type: 'tool_result',
+          tool_use_id: 'call_b',
+          content: [{ type: 'text', text: 'Sunny too' }],
+        },
+      ],
+    })
+    expect((await ask()).content).toMatchObject([{ type: 'text', text: 'Sunny in both' }])
+    expect(stage.last().body.messages).toEqual([
+      { role: 'user', content: question },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: toolCalls.map(({ id, name, arguments: text }) => ({
+          id,
+          type: 'function',
+          function: { name, arguments: text },
+        })),
+      },
+      { role: 'tool', tool_call_id: 'call_a', content: 'Sunny' },
+      { role: 'tool', tool_call_id: 'call_b', content: 'Sunny too' },
+      { role: 'user', content: 'Here.' },
+    ])
+  },
+)
 
 test('trap 61: calls that the provider tells in turns come one after the other', async () => {
   const piece = (index: number, more: object) => delta({ tool_calls: [{ index, ...more }] })
@@ -180,7 +246,9 @@ test('trap 61: calls that the provider tells in turns come one after the other',
     done(),
     chunkedEnd(),
   ])
-  const message = await client.messages.stream({ ...thinker, messages: asked('In turns') }).finalMessage()
+  const message = await client.messages
+    .stream({ ...thinker, messages: asked('In turns') })
+    .finalMessage()
   expect(message.content).toMatchObject([
     { type: 'text', text: 'Look' },
     { type: 'tool_use', id: 'call_a', input: { y: 2 } },
@@ -195,8 +263,16 @@ test('pictures and documents go to the provider', async () => {
     ...base,
     messages: asked([
       { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } },
-      { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: pdf }, title: 'a.pdf' },
-      { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'Grüße' }, title: 'b.txt' },
+      {
+        type: 'document',
+        source: { type: 'base64', media_type: 'application/pdf', data: pdf },
+        title: 'a.pdf',
+      },
+      {
+        type: 'document',
+        source: { type: 'text', media_type: 'text/plain', data: 'Grüße' },
+        title: 'b.txt',
+      },
       { type: 'text', text: 'What is this' },
     ]),
   })
@@ -205,7 +281,10 @@ test('pictures and documents go to the provider', async () => {
       role: 'user',
       content: [
         { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
-        { type: 'file', file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${pdf}` } },
+        {
+          type: 'file',
+          file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${pdf}` },
+        },
         { type: 'text', text: 'b.txt\n\nGrüße' },
         { type: 'text', text: 'What is this' },
       ],
@@ -213,56 +292,108 @@ test('pictures and documents go to the provider', async () => {
   ])
 })
 
-test.each([false, true])('trap 93: thinking comes with its signature, and goes back with it (streamed: %p)', async streamed => {
-  const text = { type: 'reasoning.text', text: 'Hm… "so"', signature: 'c2ln/+==', format: 'anthropic-claude-v1', index: 0 }
-  const hidden = { type: 'reasoning.encrypted', data: 'AAEC', format: 'anthropic-claude-v1', index: 1 }
-  const other = { type: 'reasoning.summary', summary: 'Thus', id: 'rs_1', format: 'openai-responses-v1', index: 2 }
-  const reasoning_details = [text, hidden, other]
-  stage.scripted.plan(
-    streamed
-      ? [
-          sseHead(),
-          event(deltaObject({ reasoning: 'Hm… ', reasoning_details: [{ ...text, text: 'Hm… ', signature: undefined }] })),
-          event(deltaObject({ reasoning: '"so"', reasoning_details: [{ ...text, text: '"so"' }] })),
-          event(deltaObject({ reasoning_details: [hidden, other] })),
-          delta('Eight'),
-          ending(),
-        ]
-      : completion('Eight', {
-          choices: [
-            {
-              index: 0,
-              message: { role: 'assistant', content: 'Eight', reasoning: 'Hm… "so"Thus', reasoning_details },
-              finish_reason: 'stop',
-            },
-          ],
-        }),
-  )
-  const body = {
-    ...thinker,
-    max_tokens: 4000,
-    messages: asked('Five and three?'),
-    thinking: { type: 'enabled' as const, budget_tokens: 1024 },
-  }
-  const first = streamed ? await client.messages.stream(body).finalMessage() : await client.messages.create(body)
-  expect(first.content).toMatchObject([
-    { type: 'thinking', thinking: 'Hm… "so"', signature: 'c2ln/+==' },
-    { type: 'redacted_thinking', data: 'AAEC' },
-    { type: 'thinking', thinking: 'Thus' },
-    { type: 'text', text: 'Eight' },
-  ])
-  stage.scripted.plan(completion('Yes'))
-  await client.messages.create({ ...body, messages: [...body.messages, { role: 'assistant', content: first.content }, ...asked('Sure?')] })
-  expect(stage.scripted.hits.at(-1)?.json).toMatchObject({
-    reasoning_effort: 'medium',
-    messages: [{}, { role: 'assistant', content: 'Eight', reasoning_details }, {}],
-  })
-})
+test.each([false, true])(
+  'trap 93: thinking comes with its signature, and goes back with it (streamed: %p)',
+  async streamed => {
+    const text = {
+      type: 'reasoning.text',
+      text: 'Hm… "so"',
+      signature: 'c2ln/+==',
+      format: 'anthropic-claude-v1',
+      index: 0,
+    }
+    const hidden = {
+      type: 'reasoning.encrypted',
+      data: 'AAEC',
+      format: 'anthropic-claude-v1',
+      index: 1,
+    }
+    const other = {
+      type: 'reasoning.summary',
+      summary: 'Thus',
+      id: 'rs_1',
+      format: 'openai-responses-v1',
+      index: 2,
+    }
+    const reasoning_details = [text, hidden, other]
+    stage.scripted.plan(
+      streamed
+        ? [
+            sseHead(),
+            event(
+              deltaObject({
+                reasoning: 'Hm… ',
+                reasoning_details: [{ ...text, text: 'Hm… ', signature: undefined }],
+              }),
+            ),
+            event(
+              deltaObject({ reasoning: '"so"', reasoning_details: [{ ...text, text: '"so"' }] }),
+            ),
+            event(deltaObject({ reasoning_details: [hidden, other] })),
+            delta('Eight'),
+            ending(),
+          ]
+        : completion('Eight', {
+            choices: [
+              {
+                index: 0,
+                message: {
+                  role: 'assistant',
+                  content: 'Eight',
+                  reasoning: 'Hm… "so"Thus',
+                  reasoning_details,
+                },
+                finish_reason: 'stop',
+              },
+            ],
+          }),
+    )
+    const body = {
+      ...thinker,
+      max_tokens: 4000,
+      messages: asked('Five and three?'),
+      thinking: { type: 'enabled' as const, budget_tokens: 1024 },
+    }
+    const first = streamed
+      ? await client.messages.stream(body).finalMessage()
+      : await client.messages.create(body)
+    expect(first.content).toMatchObject([
+      { type: 'thinking', thinking: 'Hm… "so"', signature: 'c2ln/+==' },
+      { type: 'redacted_thinking', data: 'AAEC' },
+      { type: 'thinking', thinking: 'Thus' },
+      { type: 'text', text: 'Eight' },
+    ])
+    stage.scripted.plan(completion('Yes'))
+    await client.messages.create({
+      ...body,
+      messages: [
+        ...body.messages,
+        { role: 'assistant', content: first.content },
+        ...asked('Sure?'),
+      ],
+    })
+    expect(stage.scripted.hits.at(-1)?.json).toMatchObject({
+      reasoning_effort: 'medium',
+      messages: [{}, { role: 'assistant', content: 'Eight', reasoning_details }, {}],
+    })
+  },
+)
 
 test('bare reasoning is thinking without a signature', async () => {
-  stage.scripted.plan([sseHead(), delta({ reasoning_content: 'Let me ' }), delta({ reasoning_content: 'see' }), delta('Nine'), ending()])
-  const message = await client.messages.stream({ ...thinker, messages: asked('Nine?') }).finalMessage()
-  expect(message.content).toMatchObject([{ type: 'thinking', thinking: 'Let me see', signature: '' }, { text: 'Nine' }])
+  stage.scripted.plan([
+    sseHead(),
+    delta({ reasoning_content: 'Let me ' }),
+    delta({ reasoning_content: 'see' }),
+    delta('Nine'),
+    ending(),
+  ])
+  const message = await client.messages
+    .stream({ ...thinker, messages: asked('Nine?') })
+    .finalMessage()
+  expect(message.content).toMatchObject([
+    { type: 'thinking', thinking: 'Let me see', signature: '' },
+    { text: 'Nine' },
+  ])
 })
 
 test('a structured answer is parsed, and the provider receives the schema', async () => {
@@ -273,7 +404,11 @@ test('a structured answer is parsed, and the provider receives the schema', asyn
     additionalProperties: false,
   })
   stage.mock.onMessage('Name a city', { content: '{"city":"Bern"}', ...COUNTED })
-  const message = await client.messages.parse({ ...base, messages: asked('Name a city'), output_config: { format } })
+  const message = await client.messages.parse({
+    ...base,
+    messages: asked('Name a city'),
+    output_config: { format },
+  })
   expect(message.parsed_output).toEqual({ city: 'Bern' })
   expect(stage.last().body.response_format).toEqual({
     type: 'json_schema',
@@ -287,15 +422,28 @@ test.each([
   ['stop', 'end_turn'],
   ['odd', 'end_turn'],
 ])('trap 69: a provider’s %s is %s', async (native, expected) => {
-  const choices = [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: native }]
+  const choices = [
+    { index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: native },
+  ]
   stage.scripted.plan(completion('x', { choices }))
-  expect((await client.messages.create({ ...thinker, messages: asked('Stop') })).stop_reason as string).toBe(expected)
+  expect(
+    (await client.messages.create({ ...thinker, messages: asked('Stop') })).stop_reason as string,
+  ).toBe(expected)
   stage.scripted.plan([sseHead(), delta('x'), finish(native), usageChunk(), done(), chunkedEnd()])
-  expect((await client.messages.stream({ ...thinker, messages: asked('Stop') }).finalMessage()).stop_reason as string).toBe(expected)
+  expect(
+    (await client.messages.stream({ ...thinker, messages: asked('Stop') }).finalMessage())
+      .stop_reason as string,
+  ).toBe(expected)
 })
 
 test('a refusal is text and says so', async () => {
-  const choices = [{ index: 0, message: { role: 'assistant', content: null, refusal: 'No.' }, finish_reason: 'stop' }]
+  const choices = [
+    {
+      index: 0,
+      message: { role: 'assistant', content: null, refusal: 'No.' },
+      finish_reason: 'stop',
+    },
+  ]
   stage.scripted.plan(completion('x', { choices }))
   expect(await client.messages.create({ ...thinker, messages: asked('Bad') })).toMatchObject({
     content: [{ type: 'text', text: 'No.' }],
@@ -306,19 +454,33 @@ test('a refusal is text and says so', async () => {
 
 test('failures before the answer are the client’s own errors', async () => {
   const messages = asked('Fail')
-  expect(await failureOf(clientWith({ apiKey: 'sk-wrong' }).messages.create({ ...base, messages }))).toBeInstanceOf(AuthenticationError)
-  expect(await failureOf(client.messages.create({ ...base, messages, ...heat(1.5) }))).toBeInstanceOf(BadRequestError)
-  expect(await failureOf(client.messages.create({ ...base, model: 'acme/none', messages }))).toBeInstanceOf(BadRequestError)
+  expect(
+    await failureOf(clientWith({ apiKey: 'sk-wrong' }).messages.create({ ...base, messages })),
+  ).toBeInstanceOf(AuthenticationError)
+  expect(
+    await failureOf(client.messages.create({ ...base, messages, ...heat(1.5) })),
+  ).toBeInstanceOf(BadRequestError)
+  expect(
+    await failureOf(client.messages.create({ ...base, model: 'acme/none', messages })),
+  ).toBeInstanceOf(BadRequestError)
   const nobody = { ...base, messages, provider: { only: ['nobody'] } }
   expect(await failureOf(client.messages.create(nobody))).toBeInstanceOf(NotFoundError)
-  stage.mock.onMessage('Fail', { error: { message: 'Slow down', type: 'rate_limit_error' }, status: 429 })
+  stage.mock.onMessage('Fail', {
+    error: { message: 'Slow down', type: 'rate_limit_error' },
+    status: 429,
+  })
   const limited = await failureOf(client.messages.create({ ...base, messages }))
   expect(limited).toBeInstanceOf(RateLimitError)
   expect(limited).toMatchObject({
     type: 'rate_limit_error',
-    error: { error: { error_type: 'rate_limit_exceeded' }, request_id: expect.stringMatching(/^gen-/) },
+    error: {
+      error: { error_type: 'rate_limit_exceeded' },
+      request_id: expect.stringMatching(/^gen-/),
+    },
   })
-  stage.mock.clearFixtures().onMessage('Fail', { error: { message: 'Broken', type: 'server_error' }, status: 500 })
+  stage.mock
+    .clearFixtures()
+    .onMessage('Fail', { error: { message: 'Broken', type: 'server_error' }, status: 500 })
   const broken = await failureOf(client.messages.create({ ...base, messages, stream: true }))
   expect(broken).toBeInstanceOf(InternalServerError)
   expect(broken).toMatchObject({ status: 502, type: 'api_error' })
@@ -332,7 +494,10 @@ test('trap 74: a failure in the middle of a stream is an error too', async () =>
   stream.on('text', text => texts.push(text))
   const failure = await failureOf(stream.finalMessage())
   expect(failure).toBeInstanceOf(APIError)
-  expect(failure).toMatchObject({ type: 'api_error', error: { error: { error_type: 'provider_unavailable' } } })
+  expect(failure).toMatchObject({
+    type: 'api_error',
+    error: { error: { error_type: 'provider_unavailable' } },
+  })
   expect(texts).toEqual(['Hel'])
 })
 
@@ -341,22 +506,35 @@ test('the key goes in either header', async () => {
   const body = { ...base, messages: asked('Who') }
   const bearer = clientWith({ apiKey: null, authToken: stage.server.inference_key })
   expect(await bearer.messages.create(body)).toMatchObject({ content: [{ text: 'You' }] })
-  expect(Object.keys(stage.last().headers).filter(name => name === 'x-api-key' || name.startsWith('anthropic'))).toEqual([])
+  expect(
+    Object.keys(stage.last().headers).filter(
+      name => name === 'x-api-key' || name.startsWith('anthropic'),
+    ),
+  ).toEqual([])
 })
 
 test('every model that may stand in is asked in turn', async () => {
   stage.scripted.plan(completion('Here'))
   stage.mock.onMessage('Anybody', { error: { message: 'No', type: 'server_error' }, status: 500 })
   const body = { ...base, messages: asked('Anybody'), fallbacks: [{ model: 'acme/thinker' }] }
-  expect(await client.messages.create(body)).toMatchObject({ model: 'acme/thinker', content: [{ text: 'Here' }] })
+  expect(await client.messages.create(body)).toMatchObject({
+    model: 'acme/thinker',
+    content: [{ text: 'Here' }],
+  })
 })
 
-test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where the checker is not beside the repository)', async () => {
-  const { seen, violations } = await stage.report()
-  // The public description forgets this status here; the specification gives it to every provider that is unavailable.
-  const unlisted = violations.filter(
-    ({ op, status, what }) => op === 'createMessages' && status === 502 && what.startsWith('status not listed'),
-  )
-  expect(violations.filter(violation => !unlisted.includes(violation))).toEqual([])
-  expect(Object.keys(seen)).toEqual(expect.arrayContaining([200, 400, 401, 404, 429].map(status => `createMessages ${status}`)))
-})
+test.skipIf(!hasWirecheck)(
+  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  async () => {
+    const { seen, violations } = await stage.report()
+    // The public description forgets this status here; the specification gives it to every provider that is unavailable.
+    const unlisted = violations.filter(
+      ({ op, status, what }) =>
+        op === 'createMessages' && status === 502 && what.startsWith('status not listed'),
+    )
+    expect(violations.filter(violation => !unlisted.includes(violation))).toEqual([])
+    expect(Object.keys(seen)).toEqual(
+      expect.arrayContaining([200, 400, 401, 404, 429].map(status => `createMessages ${status}`)),
+    )
+  },
+)

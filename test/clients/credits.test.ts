@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { OpenRouter } from '@openrouter/sdk'
-import { ForbiddenResponseError, PaymentRequiredResponseError, TooManyRequestsResponseError } from '@openrouter/sdk/models/errors'
+import {
+  ForbiddenResponseError,
+  PaymentRequiredResponseError,
+  TooManyRequestsResponseError,
+} from '@openrouter/sdk/models/errors'
 import { eventually } from '../support/chat.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
 import { hasWirecheck, startWirecheck, type Wirecheck } from '../support/wirecheck.ts'
@@ -12,7 +16,11 @@ let base: string
 const PRICES = { prompt: 1, completion: 1 }
 const endpoint = { provider: 'sandbox', model: 'echo' }
 const CONFIG = {
-  limits: { credits: true, requests_per_minute: 1000, free_models: { requests_per_minute: 1, requests_per_day: 5 } },
+  limits: {
+    credits: true,
+    requests_per_minute: 1000,
+    free_models: { requests_per_minute: 1, requests_per_day: 5 },
+  },
   models: [
     { id: 'acme/dear', endpoints: [{ ...endpoint, usd_per_million_tokens: PRICES }] },
     { id: 'acme/tiny:free', endpoints: [endpoint] },
@@ -29,10 +37,16 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]()
 })
 
-const clientWith = (apiKey: string) => new OpenRouter({ apiKey, serverURL: base, retryConfig: { strategy: 'none' } })
+const clientWith = (apiKey: string) =>
+  new OpenRouter({ apiKey, serverURL: base, retryConfig: { strategy: 'none' } })
 const send = (model: string) =>
   clientWith(server.inference_key).chat.send({
-    chatRequest: { model, maxTokens: 5, messages: [{ role: 'user', content: 'Hi' }], stream: false },
+    chatRequest: {
+      model,
+      maxTokens: 5,
+      messages: [{ role: 'user', content: 'Hi' }],
+      stream: false,
+    },
   })
 
 /** The failure of a call that must fail. */
@@ -50,19 +64,29 @@ describe('the official client', () => {
     await eventually(async () => (await management.credits.getCredits()).data.totalCredits === 12.5)
     await send('acme/dear')
     const { data } = await management.credits.getCredits()
-    expect([data.totalCredits, data.totalUsage > 0 && data.totalUsage < 0.001]).toEqual([12.5, true])
-    expect(await failureOf(clientWith(server.inference_key).credits.getCredits())).toBeInstanceOf(ForbiddenResponseError)
+    expect([data.totalCredits, data.totalUsage > 0 && data.totalUsage < 0.001]).toEqual([
+      12.5,
+      true,
+    ])
+    expect(await failureOf(clientWith(server.inference_key).credits.getCredits())).toBeInstanceOf(
+      ForbiddenResponseError,
+    )
   })
 
   test('reads what its key may do, and is told when there is room again', async () => {
     const client = clientWith(server.inference_key)
     // Three, because a minute may end between two of them.
-    const outcomes = await Promise.all(Array.from({ length: 3 }, () => failureOf(send('acme/tiny:free'))))
+    const outcomes = await Promise.all(
+      Array.from({ length: 3 }, () => failureOf(send('acme/tiny:free'))),
+    )
     const refused = outcomes.find(one => one !== undefined)
     expect(refused).toBeInstanceOf(TooManyRequestsResponseError)
     expect((refused as TooManyRequestsResponseError).headers.get('x-ratelimit-limit')).toBe('1')
     const { data } = await client.apiKeys.getCurrentKeyMetadata()
-    expect(data.freeModelDailyRequests).toMatchObject({ limit: 5, remaining: 5 - data.freeModelDailyRequests.used })
+    expect(data.freeModelDailyRequests).toMatchObject({
+      limit: 5,
+      remaining: 5 - data.freeModelDailyRequests.used,
+    })
     expect(data).toMatchObject({ isFreeTier: false, rateLimit: { requests: 1000, interval: '1m' } })
   })
 

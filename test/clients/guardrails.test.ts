@@ -20,7 +20,8 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
-const clientWith = (apiKey: string) => new OpenRouter({ apiKey, serverURL: stage.base, retryConfig: { strategy: 'none' } })
+const clientWith = (apiKey: string) =>
+  new OpenRouter({ apiKey, serverURL: stage.base, retryConfig: { strategy: 'none' } })
 
 /** The failure of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
@@ -60,17 +61,29 @@ describe('guardrails', () => {
       updatedAt: null,
     })
     expect((await management.guardrails.get({ id: made.id })).data).toEqual(made)
-    const updateGuardrailRequest = { limitUsd: null, resetInterval: null, allowedModels: null, contentFilterBuiltins: null }
+    const updateGuardrailRequest = {
+      limitUsd: null,
+      resetInterval: null,
+      allowedModels: null,
+      contentFilterBuiltins: null,
+    }
     const { data } = await management.guardrails.update({ id: made.id, updateGuardrailRequest })
     expect(data).toEqual({ ...made, ...updateGuardrailRequest, updatedAt: expect.any(String) })
     await create({ filterOutput: true })
     const pages = await Array.fromAsync(await management.guardrails.list({ limit: 1 }))
     const listed = pages.flatMap(page => page.result.data)
     expect([listed.length, listed[0]]).toEqual([2, data])
-    for (const { id } of listed) expect(await management.guardrails.delete({ id })).toEqual({ deleted: true })
-    expect(await failureOf(management.guardrails.get({ id: made.id }))).toBeInstanceOf(NotFoundResponseError)
-    expect(await failureOf(management.guardrails.delete({ id: made.id }))).toBeInstanceOf(NotFoundResponseError)
-    expect(await failureOf(management.guardrails.update({ id: made.id, updateGuardrailRequest }))).toBeInstanceOf(NotFoundResponseError)
+    for (const { id } of listed)
+      expect(await management.guardrails.delete({ id })).toEqual({ deleted: true })
+    expect(await failureOf(management.guardrails.get({ id: made.id }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
+    expect(await failureOf(management.guardrails.delete({ id: made.id }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
+    expect(
+      await failureOf(management.guardrails.update({ id: made.id, updateGuardrailRequest })),
+    ).toBeInstanceOf(NotFoundResponseError)
   })
 
   test('are assigned to keys and members, and taken', async () => {
@@ -78,24 +91,47 @@ describe('guardrails', () => {
     const { data: key } = await management.apiKeys.create({ requestBody: { name: 'held' } })
     const keys = { id, bulkAssignKeysRequest: { keyHashes: [key.hash] } }
     expect(await management.guardrails.bulkAssignKeys(keys)).toEqual({ assignedCount: 1 })
-    const expected = [{ guardrailId: id, keyHash: key.hash, keyName: 'held', keyLabel: key.label, assignedBy: key.creatorUserId }]
-    const own = await Array.fromAsync(await management.guardrails.listGuardrailKeyAssignments({ id }))
+    const expected = [
+      {
+        guardrailId: id,
+        keyHash: key.hash,
+        keyName: 'held',
+        keyLabel: key.label,
+        assignedBy: key.creatorUserId,
+      },
+    ]
+    const own = await Array.fromAsync(
+      await management.guardrails.listGuardrailKeyAssignments({ id }),
+    )
     expect(own.flatMap(page => page.result.data)).toMatchObject(expected)
     const all = await Array.fromAsync(await management.guardrails.listKeyAssignments({ limit: 1 }))
     expect(all.flatMap(page => page.result.data)).toMatchObject(expected)
-    const taken = await management.guardrails.bulkUnassignKeys({ id, bulkUnassignKeysRequest: { keyHashes: [key.hash] } })
+    const taken = await management.guardrails.bulkUnassignKeys({
+      id,
+      bulkUnassignKeysRequest: { keyHashes: [key.hash] },
+    })
     expect(taken).toEqual({ unassignedCount: 1 })
 
     const memberUserIds = [key.creatorUserId ?? '']
-    expect(await management.guardrails.bulkAssignMembers({ id, bulkAssignMembersRequest: { memberUserIds } })).toEqual({ assignedCount: 1 })
+    expect(
+      await management.guardrails.bulkAssignMembers({
+        id,
+        bulkAssignMembersRequest: { memberUserIds },
+      }),
+    ).toEqual({ assignedCount: 1 })
     for (const list of [
       () => management.guardrails.listGuardrailMemberAssignments({ id }),
       () => management.guardrails.listMemberAssignments({}),
     ]) {
       const pages = await Array.fromAsync(await list())
-      expect(pages.flatMap(page => page.result.data)).toMatchObject([{ guardrailId: id, userId: memberUserIds[0] }])
+      expect(pages.flatMap(page => page.result.data)).toMatchObject([
+        { guardrailId: id, userId: memberUserIds[0] },
+      ])
     }
-    const gone = await management.guardrails.bulkUnassignMembers({ id, bulkUnassignMembersRequest: { memberUserIds } })
+    const gone = await management.guardrails.bulkUnassignMembers({
+      id,
+      bulkUnassignMembersRequest: { memberUserIds },
+    })
     expect(gone).toEqual({ unassignedCount: 1 })
   })
 
@@ -109,14 +145,27 @@ describe('guardrails', () => {
       () => guardrails.update({ id, updateGuardrailRequest: { ignoredProviders: ['nobody'] } }),
       () => guardrails.list({ workspaceId: NOBODY }),
       () => guardrails.bulkAssignKeys({ id, bulkAssignKeysRequest: { keyHashes: ['nobody'] } }),
-      () => guardrails.bulkAssignMembers({ id, bulkAssignMembersRequest: { memberUserIds: ['nobody'] } }),
+      () =>
+        guardrails.bulkAssignMembers({
+          id,
+          bulkAssignMembersRequest: { memberUserIds: ['nobody'] },
+        }),
     ]
     for (const call of BAD) expect(await failureOf(call())).toBeInstanceOf(BadRequestResponseError)
     const GONE = [
       () => guardrails.bulkAssignKeys({ id: NOBODY, bulkAssignKeysRequest: { keyHashes: ['a'] } }),
-      () => guardrails.bulkUnassignKeys({ id: NOBODY, bulkUnassignKeysRequest: { keyHashes: ['a'] } }),
-      () => guardrails.bulkAssignMembers({ id: NOBODY, bulkAssignMembersRequest: { memberUserIds: ['a'] } }),
-      () => guardrails.bulkUnassignMembers({ id: NOBODY, bulkUnassignMembersRequest: { memberUserIds: ['a'] } }),
+      () =>
+        guardrails.bulkUnassignKeys({ id: NOBODY, bulkUnassignKeysRequest: { keyHashes: ['a'] } }),
+      () =>
+        guardrails.bulkAssignMembers({
+          id: NOBODY,
+          bulkAssignMembersRequest: { memberUserIds: ['a'] },
+        }),
+      () =>
+        guardrails.bulkUnassignMembers({
+          id: NOBODY,
+          bulkUnassignMembersRequest: { memberUserIds: ['a'] },
+        }),
       () => guardrails.listGuardrailKeyAssignments({ id: NOBODY }),
       () => guardrails.listGuardrailMemberAssignments({ id: NOBODY }),
     ]
@@ -128,31 +177,50 @@ describe('guardrails', () => {
       () => stranger.listKeyAssignments({}),
       () => stranger.listMemberAssignments({}),
     ]
-    for (const call of STRANGE) expect(await failureOf(call())).toBeInstanceOf(UnauthorizedResponseError)
+    for (const call of STRANGE)
+      expect(await failureOf(call())).toBeInstanceOf(UnauthorizedResponseError)
     const inference = clientWith(stage.server.inference_key).guardrails
-    expect(await failureOf(inference.create({ createGuardrailRequest: { name: 'x' } }))).toBeInstanceOf(ForbiddenResponseError)
-    expect(await failureOf(inference.update({ id, updateGuardrailRequest: {} }))).toBeInstanceOf(ForbiddenResponseError)
-    expect(await failureOf(inference.bulkAssignKeys({ id, bulkAssignKeysRequest: { keyHashes: ['a'] } }))).toBeInstanceOf(
+    expect(
+      await failureOf(inference.create({ createGuardrailRequest: { name: 'x' } })),
+    ).toBeInstanceOf(ForbiddenResponseError)
+    expect(await failureOf(inference.update({ id, updateGuardrailRequest: {} }))).toBeInstanceOf(
       ForbiddenResponseError,
     )
+    expect(
+      await failureOf(
+        inference.bulkAssignKeys({ id, bulkAssignKeysRequest: { keyHashes: ['a'] } }),
+      ),
+    ).toBeInstanceOf(ForbiddenResponseError)
   })
 })
 
-test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where the checker is not beside the repository)', async () => {
-  const { seen, violations } = await stage.report()
-  expect(violations).toEqual([])
-  expect(Object.keys(seen)).toEqual(
-    expect.arrayContaining([
-      ...[200, 400, 401].map(status => `listGuardrails ${status}`),
-      ...[201, 400, 403].map(status => `createGuardrail ${status}`),
-      ...[200, 401, 404].map(status => `getGuardrail ${status}`),
-      ...[200, 400, 403, 404].map(status => `updateGuardrail ${status}`),
-      ...[200, 404].map(status => `deleteGuardrail ${status}`),
-      ...[200, 400, 403, 404].map(status => `bulkAssignKeysToGuardrail ${status}`),
-      ...[200, 400, 404].map(status => `bulkAssignMembersToGuardrail ${status}`),
-      ...['bulkUnassignKeysFromGuardrail', 'bulkUnassignMembersFromGuardrail'].flatMap(id => [`${id} 200`, `${id} 404`]),
-      ...['listGuardrailKeyAssignments', 'listGuardrailMemberAssignments'].flatMap(id => [`${id} 200`, `${id} 404`]),
-      ...['listKeyAssignments', 'listMemberAssignments'].flatMap(id => [`${id} 200`, `${id} 401`]),
-    ]),
-  )
-})
+test.skipIf(!hasWirecheck)(
+  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  async () => {
+    const { seen, violations } = await stage.report()
+    expect(violations).toEqual([])
+    expect(Object.keys(seen)).toEqual(
+      expect.arrayContaining([
+        ...[200, 400, 401].map(status => `listGuardrails ${status}`),
+        ...[201, 400, 403].map(status => `createGuardrail ${status}`),
+        ...[200, 401, 404].map(status => `getGuardrail ${status}`),
+        ...[200, 400, 403, 404].map(status => `updateGuardrail ${status}`),
+        ...[200, 404].map(status => `deleteGuardrail ${status}`),
+        ...[200, 400, 403, 404].map(status => `bulkAssignKeysToGuardrail ${status}`),
+        ...[200, 400, 404].map(status => `bulkAssignMembersToGuardrail ${status}`),
+        ...['bulkUnassignKeysFromGuardrail', 'bulkUnassignMembersFromGuardrail'].flatMap(id => [
+          `${id} 200`,
+          `${id} 404`,
+        ]),
+        ...['listGuardrailKeyAssignments', 'listGuardrailMemberAssignments'].flatMap(id => [
+          `${id} 200`,
+          `${id} 404`,
+        ]),
+        ...['listKeyAssignments', 'listMemberAssignments'].flatMap(id => [
+          `${id} 200`,
+          `${id} 401`,
+        ]),
+      ]),
+    )
+  },
+)

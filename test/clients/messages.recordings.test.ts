@@ -11,7 +11,9 @@ import { json, startUpstream, type Upstream } from '../support/upstream.ts'
 
 const recordings = recordingsOf('anthropic-messages')
 /** Whole answers that say something: a turn without content is none. */
-const whole = recordings.filter(({ mode, lines }) => mode === 'whole' && JSON.parse(lines.join('')).content.length > 0)
+const whole = recordings.filter(
+  ({ mode, lines }) => mode === 'whole' && JSON.parse(lines.join('')).content.length > 0,
+)
 
 let replay: Replay
 let scripted: Upstream
@@ -21,11 +23,19 @@ beforeAll(async () => {
   if (recordings.length === 0) return
   replay = startReplay({ pieces: 1000 })
   scripted = await startUpstream()
-  const model = ({ name }: Recording) => ({ id: `anthropic/${name}`, endpoints: [{ provider: 'anthropic', model: name }] })
+  const model = ({ name }: Recording) => ({
+    id: `anthropic/${name}`,
+    endpoints: [{ provider: 'anthropic', model: name }],
+  })
   const anthropic = { base_url: replay.base('anthropic-messages'), api_key: 'mock' }
   const second = { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'mock' }
-  const claude = { id: 'anthropic/claude', endpoints: [{ provider: 'second', model: 'claude-sonnet-4-5' }] }
-  server = await startServer({ config: { providers: { anthropic, second }, models: [...modelsOf(recordings, model), claude] } })
+  const claude = {
+    id: 'anthropic/claude',
+    endpoints: [{ provider: 'second', model: 'claude-sonnet-4-5' }],
+  }
+  server = await startServer({
+    config: { providers: { anthropic, second }, models: [...modelsOf(recordings, model), claude] },
+  })
 })
 
 afterAll(async () => {
@@ -34,11 +44,26 @@ afterAll(async () => {
   await scripted?.close()
 })
 
-type Message = { content: Record<string, unknown>[]; stop_reason: unknown; stop_sequence: unknown } & Record<string, unknown>
-type Event = { type: string; index: number; message: Message; content_block: Record<string, unknown>; delta: Record<string, unknown> }
+type Message = {
+  content: Record<string, unknown>[]
+  stop_reason: unknown
+  stop_sequence: unknown
+} & Record<string, unknown>
+type Event = {
+  type: string
+  index: number
+  message: Message
+  content_block: Record<string, unknown>
+  delta: Record<string, unknown>
+}
 
 async function ask({ name, mode }: Recording): Promise<string> {
-  const json = { model: `anthropic/${name}`, max_tokens: 100, stream: mode === 'streamed', messages: [{ role: 'user', content: 'Hi' }] }
+  const json = {
+    model: `anthropic/${name}`,
+    max_tokens: 100,
+    stream: mode === 'streamed',
+    messages: [{ role: 'user', content: 'Hi' }],
+  }
   const response = await server.fetch('/messages', { json })
   expect(response.status).toBe(200)
   return response.text()
@@ -64,9 +89,15 @@ function assembled(events: Event[]): Message {
   return message
 }
 
-function gain(block: Record<string, unknown>, { type, ...delta }: Record<string, unknown>, inputs: string[], at: number): void {
+function gain(
+  block: Record<string, unknown>,
+  { type, ...delta }: Record<string, unknown>,
+  inputs: string[],
+  at: number,
+): void {
   if (type === 'input_json_delta') inputs[at] = (inputs[at] ?? '') + delta.partial_json
-  else if (type === 'citations_delta') block.citations = [...((block.citations as unknown[] | null) ?? []), delta.citation]
+  else if (type === 'citations_delta')
+    block.citations = [...((block.citations as unknown[] | null) ?? []), delta.citation]
   else for (const [name, more] of Object.entries(delta)) block[name] = `${block[name] ?? ''}${more}`
 }
 
@@ -75,9 +106,19 @@ function close(block: Record<string, unknown>, input: string | undefined): void 
 }
 
 /** What is compared: what the gateway adds where Claude said nothing is no difference. */
-const shown = ({ content, stop_reason, stop_sequence = null, container = null, context_management = null }: Message) => ({
+const shown = ({
+  content,
+  stop_reason,
+  stop_sequence = null,
+  container = null,
+  context_management = null,
+}: Message) => ({
   content: content.map(block =>
-    block.type === 'text' ? { citations: null, ...block } : block.type === 'tool_use' ? { caller: { type: 'direct' }, ...block } : block,
+    block.type === 'text'
+      ? { citations: null, ...block }
+      : block.type === 'tool_use'
+        ? { caller: { type: 'direct' }, ...block }
+        : block,
   ),
   stop_reason,
   stop_sequence,
@@ -85,29 +126,42 @@ const shown = ({ content, stop_reason, stop_sequence = null, container = null, c
   context_management,
 })
 
-describe.skipIf(!hasRecordings)('Claude through the Messages API (recordings from GATEWAY_SHARED)', () => {
-  test.each(recordings.map(one => [one.name, one.mode, one] as const))('%s, %s, loses nothing', async (_name, mode, recording) => {
-    const body = await ask(recording)
-    const given = mode === 'whole' ? (JSON.parse(body) as Message) : assembled(eventsIn(body))
-    const said =
-      mode === 'whole' ? (JSON.parse(recording.lines.join('')) as Message) : assembled(recording.lines.map(line => JSON.parse(line)))
-    expect(shown(given)).toEqual(shown(said))
-  })
+describe.skipIf(!hasRecordings)(
+  'Claude through the Messages API (recordings from GATEWAY_SHARED)',
+  () => {
+    test.each(recordings.map(one => [one.name, one.mode, one] as const))(
+      '%s, %s, loses nothing',
+      async (_name, mode, recording) => {
+        const body = await ask(recording)
+        const given = mode === 'whole' ? (JSON.parse(body) as Message) : assembled(eventsIn(body))
+        const said =
+          mode === 'whole'
+            ? (JSON.parse(recording.lines.join('')) as Message)
+            : assembled(recording.lines.map(line => JSON.parse(line)))
+        expect(shown(given)).toEqual(shown(said))
+      },
+    )
 
-  test.each(whole.map(one => [one.name, one] as const))('%s comes back to Claude as it was', async (_name, recording) => {
-    const { content } = JSON.parse(recording.lines.join('')) as Message
-    scripted.plan(json(ANSWER))
-    const messages = [
-      { role: 'user', content: 'Hi' },
-      { role: 'assistant', content },
-      { role: 'user', content: 'And then?' },
-    ]
-    const response = await server.fetch('/messages', { json: { model: 'anthropic/claude', max_tokens: 100, messages } })
-    expect(response.status).toBe(200)
-    const sent = scripted.hits.at(-1)?.json as { messages: Message[] } | undefined
-    expect(blocksOf(sent?.messages[1]?.content)).toEqual(content.map(withoutDirectCaller))
-  })
-})
+    test.each(whole.map(one => [one.name, one] as const))(
+      '%s comes back to Claude as it was',
+      async (_name, recording) => {
+        const { content } = JSON.parse(recording.lines.join('')) as Message
+        scripted.plan(json(ANSWER))
+        const messages = [
+          { role: 'user', content: 'Hi' },
+          { role: 'assistant', content },
+          { role: 'user', content: 'And then?' },
+        ]
+        const response = await server.fetch('/messages', {
+          json: { model: 'anthropic/claude', max_tokens: 100, messages },
+        })
+        expect(response.status).toBe(200)
+        const sent = scripted.hits.at(-1)?.json as { messages: Message[] } | undefined
+        expect(blocksOf(sent?.messages[1]?.content)).toEqual(content.map(withoutDirectCaller))
+      },
+    )
+  },
+)
 
 const ANSWER = {
   id: 'msg_1',
@@ -119,7 +173,8 @@ const ANSWER = {
 }
 
 /** A single text may travel without its block. */
-const blocksOf = (content: unknown) => (typeof content === 'string' ? [{ type: 'text', text: content }] : content)
+const blocksOf = (content: unknown) =>
+  typeof content === 'string' ? [{ type: 'text', text: content }] : content
 
 /** That the model called a tool itself is taken for granted. */
 const withoutDirectCaller = ({ caller, ...block }: Record<string, unknown>) => {

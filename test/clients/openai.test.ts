@@ -1,8 +1,18 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import OpenAI, { APIError, AuthenticationError, BadRequestError, InternalServerError, NotFoundError, RateLimitError } from 'openai'
+import OpenAI, {
+  APIError,
+  AuthenticationError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+  RateLimitError,
+} from 'openai'
 import { makeParseableResponseFormat } from 'openai/lib/parser'
 import type { RunnableToolFunctionWithParse } from 'openai/lib/RunnableFunction'
-import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources/chat/completions'
+import type {
+  ChatCompletionMessageParam,
+  ChatCompletionTool,
+} from 'openai/resources/chat/completions'
 import { COST, COUNTED, openStage, type Stage } from '../support/stage.ts'
 import { completion, delta, ending, sseHead } from '../support/upstream.ts'
 import { hasWirecheck } from '../support/wirecheck.ts'
@@ -36,12 +46,20 @@ const weather: ChatCompletionTool = {
   function: {
     name: 'get_weather',
     description: 'The weather of a city',
-    parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false },
+    parameters: {
+      type: 'object',
+      properties: { city: { type: 'string' } },
+      required: ['city'],
+      additionalProperties: false,
+    },
     strict: true,
   },
 }
 
-const WEATHER_CALL = { toolCalls: [{ id: 'call_1', name: 'get_weather', arguments: '{"city":"Zürich"}' }], ...COUNTED }
+const WEATHER_CALL = {
+  toolCalls: [{ id: 'call_1', name: 'get_weather', arguments: '{"city":"Zürich"}' }],
+  ...COUNTED,
+}
 
 test('a chat is answered, and the provider receives what was asked and no more', async () => {
   stage.mock.onMessage('Say hello', { content: 'Hello, you!', ...COUNTED })
@@ -54,11 +72,24 @@ test('a chat is answered, and the provider receives what was asked and no more',
     seed: 7,
   })
   expect(answer.choices).toMatchObject([
-    { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Hello, you!', refusal: null } },
+    {
+      index: 0,
+      finish_reason: 'stop',
+      message: { role: 'assistant', content: 'Hello, you!', refusal: null },
+    },
   ])
-  expect(answer).toMatchObject({ object: 'chat.completion', model: 'acme/small', system_fingerprint: null })
+  expect(answer).toMatchObject({
+    object: 'chat.completion',
+    model: 'acme/small',
+    system_fingerprint: null,
+  })
   expect(answer.id).toStartWith('gen-')
-  expect(answer.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, cost: COST })
+  expect(answer.usage).toMatchObject({
+    prompt_tokens: 10,
+    completion_tokens: 5,
+    total_tokens: 15,
+    cost: COST,
+  })
   expect(stage.last().path).toBe('/v1/chat/completions')
   expect(stage.last().body).toEqual({
     model: 'up-small',
@@ -82,14 +113,26 @@ test('what the client tells of itself stays with the gateway', async () => {
   })
   const { headers, body } = stage.last()
   expect(
-    Object.keys(headers).filter(name => name.startsWith('x-stainless') || name === 'openai-organization' || name === 'x-title'),
+    Object.keys(headers).filter(
+      name =>
+        name.startsWith('x-stainless') || name === 'openai-organization' || name === 'x-title',
+    ),
   ).toEqual([])
   expect(headers['user-agent']).not.toContain('OpenAI')
-  expect(body).toEqual({ model: 'up-small', messages: asked('Who am I'), store: true, user: expect.stringMatching(/^[0-9a-f]{64}$/) })
+  expect(body).toEqual({
+    model: 'up-small',
+    messages: asked('Who am I'),
+    store: true,
+    user: expect.stringMatching(/^[0-9a-f]{64}$/),
+  })
 })
 
 test('a streamed chat comes in pieces, with the finish reason and then the usage', async () => {
-  stage.mock.onMessage('Stream please', { content: 'One two three four five', ...COUNTED }, { chunkSize: 5, latency: 3 })
+  stage.mock.onMessage(
+    'Stream please',
+    { content: 'One two three four five', ...COUNTED },
+    { chunkSize: 5, latency: 3 },
+  )
   const stream = await client.chat.completions.create({
     model: 'acme/small',
     messages: asked('Stream please'),
@@ -97,11 +140,16 @@ test('a streamed chat comes in pieces, with the finish reason and then the usage
     stream_options: { include_usage: true },
   })
   const chunks = await Array.fromAsync(stream)
-  expect(chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join('')).toBe('One two three four five')
+  expect(chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join('')).toBe(
+    'One two three four five',
+  )
   expect(chunks.filter(chunk => chunk.choices[0]?.delta.content).length).toBeGreaterThan(1)
   expect(chunks[0]?.choices[0]?.delta).toEqual({ role: 'assistant', content: '' })
   expect(chunks.at(-2)?.choices[0]).toMatchObject({ delta: {}, finish_reason: 'stop' })
-  expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, cost: COST } })
+  expect(chunks.at(-1)).toMatchObject({
+    choices: [],
+    usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, cost: COST },
+  })
   expect(new Set(chunks.map(chunk => chunk.id)).size).toBe(1)
   expect(stage.last().body).toEqual({
     model: 'up-small',
@@ -112,19 +160,39 @@ test('a streamed chat comes in pieces, with the finish reason and then the usage
 })
 
 test('the stream helper puts the same answer together', async () => {
-  stage.mock.onMessage('Help me stream', { content: 'Put together again', ...COUNTED }, { chunkSize: 3 })
-  const answer = await client.chat.completions.stream({ model: 'acme/small', messages: asked('Help me stream') }).finalChatCompletion()
-  expect(answer.choices[0]).toMatchObject({ finish_reason: 'stop', message: { role: 'assistant', content: 'Put together again' } })
+  stage.mock.onMessage(
+    'Help me stream',
+    { content: 'Put together again', ...COUNTED },
+    { chunkSize: 3 },
+  )
+  const answer = await client.chat.completions
+    .stream({ model: 'acme/small', messages: asked('Help me stream') })
+    .finalChatCompletion()
+  expect(answer.choices[0]).toMatchObject({
+    finish_reason: 'stop',
+    message: { role: 'assistant', content: 'Put together again' },
+  })
   expect(answer.usage).toMatchObject({ total_tokens: 15 })
 })
 
 test('a stream that the client leaves does not disturb the next call', async () => {
-  stage.mock.onMessage('Leave early', { content: 'x'.repeat(200), ...COUNTED }, { chunkSize: 5, latency: 5 })
-  for await (const chunk of await client.chat.completions.create({ model: 'acme/small', messages: asked('Leave early'), stream: true })) {
+  stage.mock.onMessage(
+    'Leave early',
+    { content: 'x'.repeat(200), ...COUNTED },
+    { chunkSize: 5, latency: 5 },
+  )
+  for await (const chunk of await client.chat.completions.create({
+    model: 'acme/small',
+    messages: asked('Leave early'),
+    stream: true,
+  })) {
     if (chunk.choices[0]?.delta.content) break
   }
   stage.mock.onMessage('Still there', { content: 'Yes', ...COUNTED })
-  const answer = await client.chat.completions.create({ model: 'acme/small', messages: asked('Still there') })
+  const answer = await client.chat.completions.create({
+    model: 'acme/small',
+    messages: asked('Still there'),
+  })
   expect(answer.choices[0]?.message.content).toBe('Yes')
 })
 
@@ -132,18 +200,50 @@ test('a tool is called, its result sent back, and the answer given', async () =>
   stage.mock.on({ userMessage: 'Weather in Zürich', hasToolResult: false }, WEATHER_CALL)
   stage.mock.on({ toolCallId: 'call_1' }, { content: 'It is sunny', ...COUNTED })
   const messages = asked('Weather in Zürich')
-  const first = await client.chat.completions.create({ model: 'acme/small', messages, tools: [weather], tool_choice: 'auto' })
+  const first = await client.chat.completions.create({
+    model: 'acme/small',
+    messages,
+    tools: [weather],
+    tool_choice: 'auto',
+  })
   const [choice] = first.choices
   expect(choice?.finish_reason).toBe('tool_calls')
   expect(choice?.message).toMatchObject({
     content: null,
-    tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } }],
+    tool_calls: [
+      {
+        id: 'call_1',
+        type: 'function',
+        function: { name: 'get_weather', arguments: '{"city":"Zürich"}' },
+      },
+    ],
   })
-  expect(stage.last().body).toEqual({ model: 'up-small', messages: [...messages], tools: [weather], tool_choice: 'auto' })
-  if (choice) messages.push(choice.message, { role: 'tool', tool_call_id: 'call_1', content: '{"sky":"clear"}' })
-  const second = await client.chat.completions.create({ model: 'acme/small', messages, tools: [weather] })
-  expect(second.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'It is sunny' } })
-  expect(stage.last().body).toEqual({ model: 'up-small', messages: toolTurns('Weather in Zürich', '{"sky":"clear"}'), tools: [weather] })
+  expect(stage.last().body).toEqual({
+    model: 'up-small',
+    messages: [...messages],
+    tools: [weather],
+    tool_choice: 'auto',
+  })
+  if (choice)
+    messages.push(choice.message, {
+      role: 'tool',
+      tool_call_id: 'call_1',
+      content: '{"sky":"clear"}',
+    })
+  const second = await client.chat.completions.create({
+    model: 'acme/small',
+    messages,
+    tools: [weather],
+  })
+  expect(second.choices[0]).toMatchObject({
+    finish_reason: 'stop',
+    message: { content: 'It is sunny' },
+  })
+  expect(stage.last().body).toEqual({
+    model: 'up-small',
+    messages: toolTurns('Weather in Zürich', '{"sky":"clear"}'),
+    tools: [weather],
+  })
 })
 
 /** The conversation up to a tool's result, as the provider must see it. */
@@ -152,33 +252,49 @@ const toolTurns = (question: string, result: string, said: string | null = null)
   {
     role: 'assistant',
     content: said,
-    tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } }],
+    tool_calls: [
+      {
+        id: 'call_1',
+        type: 'function',
+        function: { name: 'get_weather', arguments: '{"city":"Zürich"}' },
+      },
+    ],
   },
   { role: 'tool', tool_call_id: 'call_1', content: result },
 ]
 
-test.each([false, true])('the tool runner goes the whole round by itself (streamed: %p)', async stream => {
-  const question = `Run the weather ${stream ? 'streamed' : 'whole'}`
-  stage.mock.on({ userMessage: question, hasToolResult: false }, WEATHER_CALL, { chunkSize: 4 })
-  stage.mock.on({ userMessage: question, hasToolResult: true }, { content: 'Sunny it is', ...COUNTED })
-  const cities: string[] = []
-  const tool: RunnableToolFunctionWithParse<{ city: string }> = {
-    type: 'function',
-    function: {
-      name: 'get_weather',
-      description: 'The weather of a city',
-      parameters: { type: 'object', properties: { city: { type: 'string' } } },
-      parse: text => JSON.parse(text),
-      function: ({ city }) => `${cities.push(city)} sunny city`,
-    },
-  }
-  const body = { model: 'acme/small', messages: asked(question), tools: [tool] }
-  const runner = stream ? client.chat.completions.runTools({ ...body, stream }) : client.chat.completions.runTools(body)
-  expect(await runner.finalContent()).toBe('Sunny it is')
-  expect(cities).toEqual(['Zürich'])
-  // A stream begins with an empty text, which the runner keeps.
-  expect(stage.last().body.messages).toEqual(toolTurns(question, '1 sunny city', stream ? '' : null))
-})
+test.each([false, true])(
+  'the tool runner goes the whole round by itself (streamed: %p)',
+  async stream => {
+    const question = `Run the weather ${stream ? 'streamed' : 'whole'}`
+    stage.mock.on({ userMessage: question, hasToolResult: false }, WEATHER_CALL, { chunkSize: 4 })
+    stage.mock.on(
+      { userMessage: question, hasToolResult: true },
+      { content: 'Sunny it is', ...COUNTED },
+    )
+    const cities: string[] = []
+    const tool: RunnableToolFunctionWithParse<{ city: string }> = {
+      type: 'function',
+      function: {
+        name: 'get_weather',
+        description: 'The weather of a city',
+        parameters: { type: 'object', properties: { city: { type: 'string' } } },
+        parse: text => JSON.parse(text),
+        function: ({ city }) => `${cities.push(city)} sunny city`,
+      },
+    }
+    const body = { model: 'acme/small', messages: asked(question), tools: [tool] }
+    const runner = stream
+      ? client.chat.completions.runTools({ ...body, stream })
+      : client.chat.completions.runTools(body)
+    expect(await runner.finalContent()).toBe('Sunny it is')
+    expect(cities).toEqual(['Zürich'])
+    // A stream begins with an empty text, which the runner keeps.
+    expect(stage.last().body.messages).toEqual(
+      toolTurns(question, '1 sunny city', stream ? '' : null),
+    )
+  },
+)
 
 test('streamed tool calls arrive in pieces, each call under its own index', async () => {
   const toolCalls = [
@@ -195,7 +311,11 @@ test('streamed tool calls arrive in pieces, each call under its own index', asyn
   const answer = await stream.finalChatCompletion()
   expect(answer.choices[0]?.finish_reason).toBe('tool_calls')
   expect(answer.choices[0]?.message.tool_calls).toMatchObject(
-    toolCalls.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } })),
+    toolCalls.map(({ id, name, arguments: text }) => ({
+      id,
+      type: 'function',
+      function: { name, arguments: text },
+    })),
   )
   expect(stage.last().body).toMatchObject({ tools: [weather], parallel_tool_calls: true })
 })
@@ -205,22 +325,49 @@ const cityFormat = {
   json_schema: {
     name: 'city',
     strict: true,
-    schema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false },
+    schema: {
+      type: 'object',
+      properties: { city: { type: 'string' } },
+      required: ['city'],
+      additionalProperties: false,
+    },
   },
 }
 
 test('a structured answer is parsed, and the provider receives the schema unchanged', async () => {
   stage.mock.onMessage('Name a city', { content: '{"city":"Bern"}', ...COUNTED })
-  const response_format = makeParseableResponseFormat(cityFormat, text => JSON.parse(text) as { city: string })
-  const answer = await client.chat.completions.parse({ model: 'acme/small', messages: asked('Name a city'), response_format })
+  const response_format = makeParseableResponseFormat(
+    cityFormat,
+    text => JSON.parse(text) as { city: string },
+  )
+  const answer = await client.chat.completions.parse({
+    model: 'acme/small',
+    messages: asked('Name a city'),
+    response_format,
+  })
   expect(answer.choices[0]?.message.parsed).toEqual({ city: 'Bern' })
-  expect(stage.last().body).toEqual({ model: 'up-small', messages: asked('Name a city'), response_format: cityFormat })
+  expect(stage.last().body).toEqual({
+    model: 'up-small',
+    messages: asked('Name a city'),
+    response_format: cityFormat,
+  })
 })
 
 test('a streamed structured answer is parsed too', async () => {
-  stage.mock.onMessage('Stream a city', { content: '{"city":"Basel"}', ...COUNTED }, { chunkSize: 3 })
-  const response_format = makeParseableResponseFormat(cityFormat, text => JSON.parse(text) as { city: string })
-  const stream = client.chat.completions.stream({ model: 'acme/small', messages: asked('Stream a city'), response_format })
+  stage.mock.onMessage(
+    'Stream a city',
+    { content: '{"city":"Basel"}', ...COUNTED },
+    { chunkSize: 3 },
+  )
+  const response_format = makeParseableResponseFormat(
+    cityFormat,
+    text => JSON.parse(text) as { city: string },
+  )
+  const stream = client.chat.completions.stream({
+    model: 'acme/small',
+    messages: asked('Stream a city'),
+    response_format,
+  })
   const answer = await stream.finalChatCompletion()
   expect(answer.choices[0]?.message.parsed).toEqual({ city: 'Basel' })
   expect(stage.last().body.response_format).toEqual(cityFormat)
@@ -230,47 +377,96 @@ test('pictures go to the provider as they came', async () => {
   stage.mock.onMessage('What is this', { content: 'A dot', ...COUNTED })
   const content = [
     { type: 'text' as const, text: 'What is this' },
-    { type: 'image_url' as const, image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' as const } },
+    {
+      type: 'image_url' as const,
+      image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' as const },
+    },
     { type: 'image_url' as const, image_url: { url: 'https://example.com/dot.png' } },
   ]
-  const answer = await client.chat.completions.create({ model: 'acme/small', messages: [{ role: 'user', content }] })
+  const answer = await client.chat.completions.create({
+    model: 'acme/small',
+    messages: [{ role: 'user', content }],
+  })
   expect(answer.choices[0]?.message.content).toBe('A dot')
   expect(stage.last().body).toEqual({ model: 'up-small', messages: [{ role: 'user', content }] })
 })
 
 test('a prompt is completed as text', async () => {
   stage.mock.onMessage('Once upon', { content: ' a time', ...COUNTED })
-  const answer = await client.completions.create({ model: 'acme/small', prompt: 'Once upon', max_tokens: 20 })
-  expect(answer).toMatchObject({ object: 'text_completion', choices: [{ index: 0, text: ' a time', finish_reason: 'stop' }] })
+  const answer = await client.completions.create({
+    model: 'acme/small',
+    prompt: 'Once upon',
+    max_tokens: 20,
+  })
+  expect(answer).toMatchObject({
+    object: 'text_completion',
+    choices: [{ index: 0, text: ' a time', finish_reason: 'stop' }],
+  })
   expect(answer.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 })
-  expect(stage.last().body).toEqual({ model: 'up-small', messages: asked('Once upon'), max_tokens: 20 })
+  expect(stage.last().body).toEqual({
+    model: 'up-small',
+    messages: asked('Once upon'),
+    max_tokens: 20,
+  })
 })
 
 test('a prompt is completed as streamed text', async () => {
   stage.mock.onMessage('There was', { content: ' a cat and a dog', ...COUNTED }, { chunkSize: 4 })
-  const chunks = await Array.fromAsync(await client.completions.create({ model: 'acme/small', prompt: 'There was', stream: true }))
+  const chunks = await Array.fromAsync(
+    await client.completions.create({ model: 'acme/small', prompt: 'There was', stream: true }),
+  )
   expect(chunks.map(chunk => chunk.choices[0]?.text ?? '').join('')).toBe(' a cat and a dog')
   expect(new Set(chunks.map(chunk => chunk.object))).toEqual(new Set(['text_completion']))
 })
 
 test('reasoning travels both ways: the effort out, the words and every detail back, and again byte for byte', async () => {
   const reasoning_details = [
-    { type: 'reasoning.text', text: 'Hm… "so"', signature: 'c2ln/+==', format: 'anthropic-claude-v1', index: 0, odd: { z: 1, a: [null] } },
-    { type: 'reasoning.encrypted', data: 'AAECAw==', id: 'rs_1', format: 'openai-responses-v1', index: 1 },
+    {
+      type: 'reasoning.text',
+      text: 'Hm… "so"',
+      signature: 'c2ln/+==',
+      format: 'anthropic-claude-v1',
+      index: 0,
+      odd: { z: 1, a: [null] },
+    },
+    {
+      type: 'reasoning.encrypted',
+      data: 'AAECAw==',
+      id: 'rs_1',
+      format: 'openai-responses-v1',
+      index: 1,
+    },
   ]
   stage.scripted.plan(
     completion('Eight', {
       choices: [
-        { index: 0, message: { role: 'assistant', content: 'Eight', reasoning: 'Hm… "so"', reasoning_details }, finish_reason: 'stop' },
+        {
+          index: 0,
+          message: {
+            role: 'assistant',
+            content: 'Eight',
+            reasoning: 'Hm… "so"',
+            reasoning_details,
+          },
+          finish_reason: 'stop',
+        },
       ],
     }),
   )
   const before = stage.scripted.hits.length
   const messages = asked('Five and three?')
-  const first = await client.chat.completions.create({ model: 'acme/thinker', messages, reasoning_effort: 'high' })
+  const first = await client.chat.completions.create({
+    model: 'acme/thinker',
+    messages,
+    reasoning_effort: 'high',
+  })
   const message = first.choices[0]?.message
   expect(message).toMatchObject({ content: 'Eight', reasoning: 'Hm… "so"', reasoning_details })
-  expect(stage.scripted.hits[before]?.json).toEqual({ model: 'up-thinker', messages: [...messages], reasoning_effort: 'high' })
+  expect(stage.scripted.hits[before]?.json).toEqual({
+    model: 'up-thinker',
+    messages: [...messages],
+    reasoning_effort: 'high',
+  })
   expect(stage.scripted.hits[before]?.headers.authorization).toBe('Bearer mock')
   if (message) messages.push(message, { role: 'user', content: 'Sure?' })
   await client.chat.completions.create({ model: 'acme/thinker', messages })
@@ -289,15 +485,25 @@ test('streamed reasoning_content arrives as reasoning, before the answer', async
     ending(),
   ])
   const chunks = await Array.fromAsync(
-    await client.chat.completions.create({ model: 'acme/thinker', messages: asked('Nine?'), stream: true }),
+    await client.chat.completions.create({
+      model: 'acme/thinker',
+      messages: asked('Nine?'),
+      stream: true,
+    }),
   )
-  const deltas = chunks.flatMap(chunk => chunk.choices[0]?.delta ?? []) as { reasoning?: string; content?: string }[]
+  const deltas = chunks.flatMap(chunk => chunk.choices[0]?.delta ?? []) as {
+    reasoning?: string
+    content?: string
+  }[]
   expect(deltas.map(one => one.reasoning ?? '').join('')).toBe('Let me see')
   expect(deltas.map(one => one.content ?? '').join('')).toBe('Nine')
 })
 
 test('an unknown key is an AuthenticationError', async () => {
-  const call = clientWith({ apiKey: 'gw-v1-nobody' }).chat.completions.create({ model: 'acme/small', messages: asked('Let me in') })
+  const call = clientWith({ apiKey: 'gw-v1-nobody' }).chat.completions.create({
+    model: 'acme/small',
+    messages: asked('Let me in'),
+  })
   const failure = await failureOf(call)
   expect(failure).toBeInstanceOf(AuthenticationError)
   expect(failure).toMatchObject({ status: 401, error: { code: 401 } })
@@ -305,18 +511,26 @@ test('an unknown key is an AuthenticationError', async () => {
 })
 
 test('a value out of range is a BadRequestError that names the field', async () => {
-  const failure = await failureOf(client.chat.completions.create({ model: 'acme/small', messages: asked('Hot'), temperature: 3 }))
+  const failure = await failureOf(
+    client.chat.completions.create({ model: 'acme/small', messages: asked('Hot'), temperature: 3 }),
+  )
   expect(failure).toBeInstanceOf(BadRequestError)
   expect(failure).toMatchObject({
     status: 400,
-    error: { code: 400, message: expect.stringContaining('temperature'), metadata: { field: 'temperature' } },
+    error: {
+      code: 400,
+      message: expect.stringContaining('temperature'),
+      metadata: { field: 'temperature' },
+    },
   })
   expect((failure as APIError).requestID).toStartWith('gen-')
   expect(stage.received()).toEqual([])
 })
 
 test('an unknown model is a BadRequestError that names it', async () => {
-  const failure = await failureOf(client.chat.completions.create({ model: 'acme/none', messages: asked('Anyone') }))
+  const failure = await failureOf(
+    client.chat.completions.create({ model: 'acme/none', messages: asked('Anyone') }),
+  )
   expect(failure).toBeInstanceOf(BadRequestError)
   expect((failure as APIError).message).toContain('acme/none')
 })
@@ -328,21 +542,33 @@ test.each([
   [429, RateLimitError, 429],
   [500, InternalServerError, 502],
   [503, InternalServerError, 502],
-])('a provider that fails with %p is a typed error, and its words stay inside', async (status, type, seen) => {
-  stage.mock.nextRequestError(status, { message: 'sk-secret of the provider', type: 'some_error', code: 'some_code' })
-  const failure = await failureOf(client.chat.completions.create({ model: 'acme/small', messages: asked('Fail') }))
-  expect(failure).toBeInstanceOf(type)
-  expect(failure).toMatchObject({
-    status: seen,
-    error: { code: seen, metadata: { provider_name: 'Together', provider_code: 'some_code' } },
-  })
-  expect(JSON.stringify((failure as APIError).error)).not.toContain('sk-secret')
-})
+])(
+  'a provider that fails with %p is a typed error, and its words stay inside',
+  async (status, type, seen) => {
+    stage.mock.nextRequestError(status, {
+      message: 'sk-secret of the provider',
+      type: 'some_error',
+      code: 'some_code',
+    })
+    const failure = await failureOf(
+      client.chat.completions.create({ model: 'acme/small', messages: asked('Fail') }),
+    )
+    expect(failure).toBeInstanceOf(type)
+    expect(failure).toMatchObject({
+      status: seen,
+      error: { code: seen, metadata: { provider_name: 'Together', provider_code: 'some_code' } },
+    })
+    expect(JSON.stringify((failure as APIError).error)).not.toContain('sk-secret')
+  },
+)
 
 test('the client’s own retry gets the answer after a failure that passes', async () => {
   stage.mock.onMessage('Try again', { content: 'Second time', ...COUNTED })
   stage.mock.nextRequestError(503)
-  const answer = await clientWith({ maxRetries: 1 }).chat.completions.create({ model: 'acme/small', messages: asked('Try again') })
+  const answer = await clientWith({ maxRetries: 1 }).chat.completions.create({
+    model: 'acme/small',
+    messages: asked('Try again'),
+  })
   expect(answer.choices[0]?.message.content).toBe('Second time')
   expect(stage.received()).toHaveLength(2)
 })
@@ -350,8 +576,13 @@ test('the client’s own retry gets the answer after a failure that passes', asy
 test('another endpoint answers when the first fails, and the client notices nothing', async () => {
   stage.mock.onMessage('Hold on', { content: 'Steady', ...COUNTED })
   stage.mock.nextRequestError(500)
-  const answer = await client.chat.completions.stream({ model: 'acme/steady', messages: asked('Hold on') }).finalChatCompletion()
-  expect(answer).toMatchObject({ model: 'acme/steady', choices: [{ message: { content: 'Steady' } }] })
+  const answer = await client.chat.completions
+    .stream({ model: 'acme/steady', messages: asked('Hold on') })
+    .finalChatCompletion()
+  expect(answer).toMatchObject({
+    model: 'acme/steady',
+    choices: [{ message: { content: 'Steady' } }],
+  })
   expect(stage.received().map(({ body }) => body.model)).toEqual(['up-steady', 'up-steady'])
 })
 
@@ -363,33 +594,44 @@ test('a stream that breaks off is an error after the pieces that came, not an en
   )
   const pieces: string[] = []
   const read = async () => {
-    const stream = await client.chat.completions.create({ model: 'acme/small', messages: asked('Break off'), stream: true })
+    const stream = await client.chat.completions.create({
+      model: 'acme/small',
+      messages: asked('Break off'),
+      stream: true,
+    })
     for await (const chunk of stream) pieces.push(chunk.choices[0]?.delta.content ?? '')
   }
   const failure = await failureOf(read())
   expect(failure).toBeInstanceOf(APIError)
-  expect(failure).toMatchObject({ error: { code: 502, metadata: { error_type: 'provider_unavailable' } } })
+  expect(failure).toMatchObject({
+    error: { code: 502, metadata: { error_type: 'provider_unavailable' } },
+  })
   expect(pieces.join('')).toStartWith('Not ')
   expect('Not all of this arrives').toStartWith(pieces.join(''))
 })
 
 test('the models are listed', async () => {
   const models = await Array.fromAsync(client.models.list())
-  expect(models.map(model => model.id)).toEqual(expect.arrayContaining(['sandbox/echo', 'acme/small', 'acme/thinker']))
+  expect(models.map(model => model.id)).toEqual(
+    expect.arrayContaining(['sandbox/echo', 'acme/small', 'acme/thinker']),
+  )
 })
 
 test('a model that is not there is a NotFoundError', async () => {
   expect(await failureOf(client.get('/model/acme/none'))).toBeInstanceOf(NotFoundError)
 })
 
-test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where the checker is not beside the repository)', async () => {
-  const { seen, violations } = await stage.report()
-  expect(violations).toEqual([])
-  expect(Object.keys(seen)).toEqual(
-    expect.arrayContaining([
-      ...[200, 400, 401, 429, 502].map(status => `sendChatCompletionRequest ${status}`),
-      'getModels 200',
-      'getModel 404',
-    ]),
-  )
-})
+test.skipIf(!hasWirecheck)(
+  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  async () => {
+    const { seen, violations } = await stage.report()
+    expect(violations).toEqual([])
+    expect(Object.keys(seen)).toEqual(
+      expect.arrayContaining([
+        ...[200, 400, 401, 429, 502].map(status => `sendChatCompletionRequest ${status}`),
+        'getModels 200',
+        'getModel 404',
+      ]),
+    )
+  },
+)

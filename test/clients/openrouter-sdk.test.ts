@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { OpenRouter } from '@openrouter/sdk'
-import type { ChatFunctionTool, ChatMessages, ChatRequest, ChatResult, ChatStreamChunk } from '@openrouter/sdk/models'
+import type {
+  ChatFunctionTool,
+  ChatMessages,
+  ChatRequest,
+  ChatResult,
+  ChatStreamChunk,
+} from '@openrouter/sdk/models'
 import {
   BadGatewayResponseError,
   BadRequestResponseError,
@@ -27,18 +33,23 @@ beforeEach(() => {
   stage.mock.clearFixtures().clearRequests()
 })
 
-const clientWith = (apiKey: string) => new OpenRouter({ apiKey, serverURL: stage.base, retryConfig: { strategy: 'none' } })
+const clientWith = (apiKey: string) =>
+  new OpenRouter({ apiKey, serverURL: stage.base, retryConfig: { strategy: 'none' } })
 
 const asked = (content: string): ChatMessages[] => [{ role: 'user', content }]
 
 async function send(chatRequest: ChatRequest): Promise<ChatResult> {
-  const answer = await client.chat.send({ chatRequest: { model: 'acme/small', ...chatRequest, stream: false } })
+  const answer = await client.chat.send({
+    chatRequest: { model: 'acme/small', ...chatRequest, stream: false },
+  })
   if ('choices' in answer) return answer
   throw new Error('A stream came where an answer was asked for')
 }
 
 async function stream(chatRequest: ChatRequest): Promise<ChatStreamChunk[]> {
-  const answer = await client.chat.send({ chatRequest: { model: 'acme/small', ...chatRequest, stream: true } })
+  const answer = await client.chat.send({
+    chatRequest: { model: 'acme/small', ...chatRequest, stream: true },
+  })
   if ('choices' in answer) throw new Error('An answer came where a stream was asked for')
   return Array.fromAsync(answer)
 }
@@ -52,10 +63,17 @@ const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
 
 const weather: ChatFunctionTool = {
   type: 'function',
-  function: { name: 'get_weather', description: 'The weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
+  function: {
+    name: 'get_weather',
+    description: 'The weather',
+    parameters: { type: 'object', properties: { city: { type: 'string' } } },
+  },
 }
 
-const WEATHER_CALL = { toolCalls: [{ id: 'call_1', name: 'get_weather', arguments: '{"city":"Zürich"}' }], ...COUNTED }
+const WEATHER_CALL = {
+  toolCalls: [{ id: 'call_1', name: 'get_weather', arguments: '{"city":"Zürich"}' }],
+  ...COUNTED,
+}
 
 describe('chat', () => {
   test('is answered, counted and priced, and the provider receives what was asked in its own spelling', async () => {
@@ -73,9 +91,17 @@ describe('chat', () => {
       metadata: { team: 'a' },
       provider: { order: ['local'], allowFallbacks: false },
     })
-    expect(answer).toMatchObject({ object: 'chat.completion', model: 'acme/small', systemFingerprint: null })
+    expect(answer).toMatchObject({
+      object: 'chat.completion',
+      model: 'acme/small',
+      systemFingerprint: null,
+    })
     expect(answer.choices).toMatchObject([
-      { index: 0, finishReason: 'stop', message: { role: 'assistant', content: 'Hello!', refusal: null } },
+      {
+        index: 0,
+        finishReason: 'stop',
+        message: { role: 'assistant', content: 'Hello!', refusal: null },
+      },
     ])
     expect(answer.usage).toMatchObject({
       promptTokens: 10,
@@ -83,7 +109,10 @@ describe('chat', () => {
       totalTokens: 15,
       cost: COST,
       isByok: false,
-      costDetails: { upstreamInferencePromptCost: 0.0000015, upstreamInferenceCompletionsCost: 0.000003 },
+      costDetails: {
+        upstreamInferencePromptCost: 0.0000015,
+        upstreamInferenceCompletionsCost: 0.000003,
+      },
     })
     expect(stage.last().body).toEqual({
       model: 'up-small',
@@ -99,12 +128,21 @@ describe('chat', () => {
   })
 
   test('is streamed in pieces, and ends with the usage', async () => {
-    stage.mock.onMessage('Stream please', { content: 'One two three four', ...COUNTED }, { chunkSize: 4, latency: 3 })
+    stage.mock.onMessage(
+      'Stream please',
+      { content: 'One two three four', ...COUNTED },
+      { chunkSize: 4, latency: 3 },
+    )
     const chunks = await stream({ messages: asked('Stream please') })
-    expect(chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join('')).toBe('One two three four')
+    expect(chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join('')).toBe(
+      'One two three four',
+    )
     expect(chunks.filter(chunk => chunk.choices[0]?.delta.content).length).toBeGreaterThan(1)
     expect(chunks.at(-2)?.choices[0]?.finishReason).toBe('stop')
-    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { promptTokens: 10, completionTokens: 5, totalTokens: 15, cost: COST } })
+    expect(chunks.at(-1)).toMatchObject({
+      choices: [],
+      usage: { promptTokens: 10, completionTokens: 5, totalTokens: 15, cost: COST },
+    })
     expect(stage.last().body).toEqual({
       model: 'up-small',
       messages: asked('Stream please'),
@@ -117,11 +155,20 @@ describe('chat', () => {
     stage.mock.on({ userMessage: 'Weather in Zürich', hasToolResult: false }, WEATHER_CALL)
     stage.mock.on({ toolCallId: 'call_1' }, { content: 'Sunny', ...COUNTED })
     const messages = asked('Weather in Zürich')
-    const first = await send({ messages, tools: [weather], toolChoice: 'auto', parallelToolCalls: false })
+    const first = await send({
+      messages,
+      tools: [weather],
+      toolChoice: 'auto',
+      parallelToolCalls: false,
+    })
     const message = first.choices[0]?.message
     expect(first.choices[0]?.finishReason).toBe('tool_calls')
     expect(message?.toolCalls).toEqual([
-      { id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } },
+      {
+        id: 'call_1',
+        type: 'function',
+        function: { name: 'get_weather', arguments: '{"city":"Zürich"}' },
+      },
     ])
     expect(stage.last().body).toEqual({
       model: 'up-small',
@@ -130,7 +177,8 @@ describe('chat', () => {
       tool_choice: 'auto',
       parallel_tool_calls: false,
     })
-    if (message) messages.push(message, { role: 'tool', toolCallId: 'call_1', content: 'clear sky' })
+    if (message)
+      messages.push(message, { role: 'tool', toolCallId: 'call_1', content: 'clear sky' })
     const second = await send({ messages, tools: [weather] })
     expect(second.choices[0]?.message.content).toBe('Sunny')
     expect(stage.last().body.messages).toEqual([
@@ -141,7 +189,11 @@ describe('chat', () => {
   })
 
   test('streams tool calls under their indices', async () => {
-    const toolCalls = ['Oslo', 'Rome'].map((city, i) => ({ id: `call_${i}`, name: 'get_weather', arguments: `{"city":"${city}"}` }))
+    const toolCalls = ['Oslo', 'Rome'].map((city, i) => ({
+      id: `call_${i}`,
+      name: 'get_weather',
+      arguments: `{"city":"${city}"}`,
+    }))
     stage.mock.onMessage('Two cities', { toolCalls, ...COUNTED }, { chunkSize: 4 })
     const chunks = await stream({ messages: asked('Two cities'), tools: [weather] })
     const pieces = chunks.flatMap(chunk => chunk.choices[0]?.delta.toolCalls ?? [])
@@ -150,12 +202,16 @@ describe('chat', () => {
         .filter(one => one.index === index)
         .map(one => one.function?.arguments ?? '')
         .join('')
-    expect(pieces.filter(one => one.id).map(one => [one.index, one.id, one.function?.name])).toEqual([
+    expect(
+      pieces.filter(one => one.id).map(one => [one.index, one.id, one.function?.name]),
+    ).toEqual([
       [0, 'call_0', 'get_weather'],
       [1, 'call_1', 'get_weather'],
     ])
     expect([input(0), input(1)]).toEqual(['{"city":"Oslo"}', '{"city":"Rome"}'])
-    expect(chunks.find(chunk => chunk.choices[0]?.finishReason)?.choices[0]?.finishReason).toBe('tool_calls')
+    expect(chunks.find(chunk => chunk.choices[0]?.finishReason)?.choices[0]?.finishReason).toBe(
+      'tool_calls',
+    )
   })
 
   test('answers in the form asked for', async () => {
@@ -165,9 +221,15 @@ describe('chat', () => {
       strict: true,
       schema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
     }
-    const answer = await send({ messages: asked('Name a city'), responseFormat: { type: 'json_schema', jsonSchema } })
+    const answer = await send({
+      messages: asked('Name a city'),
+      responseFormat: { type: 'json_schema', jsonSchema },
+    })
     expect(answer.choices[0]?.message.content).toBe('{"city":"Bern"}')
-    expect(stage.last().body.response_format).toEqual({ type: 'json_schema', json_schema: jsonSchema })
+    expect(stage.last().body.response_format).toEqual({
+      type: 'json_schema',
+      json_schema: jsonSchema,
+    })
   })
 
   test('takes pictures', async () => {
@@ -211,20 +273,48 @@ describe('chat', () => {
     const chunks = await stream({ messages: asked('Break off') })
     const failed = chunks.find(chunk => chunk.error)
     expect(chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join('')).toStartWith('Not ')
-    expect(failed?.error).toMatchObject({ code: 502, metadata: { errorType: 'provider_unavailable' } })
+    expect(failed?.error).toMatchObject({
+      code: 502,
+      metadata: { errorType: 'provider_unavailable' },
+    })
     expect(failed?.choices[0]?.finishReason).toBe('error')
   })
 })
 
 describe('reasoning', () => {
   const DETAILS = [
-    { type: 'reasoning.summary' as const, summary: 'In short', format: 'openai-responses-v1', index: 0 },
-    { type: 'reasoning.encrypted' as const, data: 'AAECAw==', id: 'rs_1', format: 'openai-responses-v1', index: 1 },
-    { type: 'reasoning.text' as const, text: 'Hm… "so"', signature: 'c2ln/+==', format: 'anthropic-claude-v1', index: 2 },
+    {
+      type: 'reasoning.summary' as const,
+      summary: 'In short',
+      format: 'openai-responses-v1',
+      index: 0,
+    },
+    {
+      type: 'reasoning.encrypted' as const,
+      data: 'AAECAw==',
+      id: 'rs_1',
+      format: 'openai-responses-v1',
+      index: 1,
+    },
+    {
+      type: 'reasoning.text' as const,
+      text: 'Hm… "so"',
+      signature: 'c2ln/+==',
+      format: 'anthropic-claude-v1',
+      index: 2,
+    },
   ]
 
   const thinking = (fields: Record<string, unknown>) =>
-    completion('', { choices: [{ index: 0, message: { role: 'assistant', content: 'Eight', ...fields }, finish_reason: 'stop' }] })
+    completion('', {
+      choices: [
+        {
+          index: 0,
+          message: { role: 'assistant', content: 'Eight', ...fields },
+          finish_reason: 'stop',
+        },
+      ],
+    })
 
   test('goes out as an effort, comes back in words and details, and the details go out again as they were', async () => {
     const before = stage.scripted.hits.length
@@ -235,16 +325,28 @@ describe('reasoning', () => {
     expect(message).toMatchObject({ content: 'Eight', reasoning: 'Hm', reasoningDetails: DETAILS })
     if (message) messages.push(message, ...asked('Sure?'))
     await send({ model: 'acme/thinker', messages })
-    expect(stage.scripted.hits[before]?.json).toEqual({ model: 'up-thinker', messages: asked('Five and three?'), reasoning_effort: 'high' })
+    expect(stage.scripted.hits[before]?.json).toEqual({
+      model: 'up-thinker',
+      messages: asked('Five and three?'),
+      reasoning_effort: 'high',
+    })
     expect(stage.scripted.hits[before + 1]?.json).toMatchObject({
-      messages: [{}, { role: 'assistant', content: 'Eight', reasoning: 'Hm', reasoning_details: DETAILS }, {}],
+      messages: [
+        {},
+        { role: 'assistant', content: 'Eight', reasoning: 'Hm', reasoning_details: DETAILS },
+        {},
+      ],
     })
   })
 
   test('goes as the whole object to a provider that takes it', async () => {
     const before = stage.scripted.hits.length
     stage.scripted.plan(thinking({ reasoning: 'Hm' }))
-    await send({ model: 'acme/muser', messages: asked('Muse'), reasoning: { effort: 'low', summary: 'concise' } })
+    await send({
+      model: 'acme/muser',
+      messages: asked('Muse'),
+      reasoning: { effort: 'low', summary: 'concise' },
+    })
     expect(stage.scripted.hits[before]?.json).toEqual({
       model: 'up-muser',
       messages: asked('Muse'),
@@ -275,13 +377,22 @@ describe('reasoning', () => {
     const deltas = chunks.flatMap(chunk => chunk.choices[0]?.delta ?? [])
     expect(deltas.flatMap(one => one.reasoningDetails ?? [])).toMatchObject(DETAILS)
     expect(deltas.map(one => one.reasoning ?? '').join('')).toBe('In shortHm… "so"')
-    expect(deltas.findLastIndex(one => one.reasoning)).toBeLessThan(deltas.findIndex(one => one.content === 'Eight'))
+    expect(deltas.findLastIndex(one => one.reasoning)).toBeLessThan(
+      deltas.findIndex(one => one.content === 'Eight'),
+    )
   })
 
   test('is done by the sandbox when an effort asks for it, and not otherwise', async () => {
-    const loud = await send({ model: 'sandbox/echo', messages: asked('Think'), reasoning: { effort: 'low' } })
+    const loud = await send({
+      model: 'sandbox/echo',
+      messages: asked('Think'),
+      reasoning: { effort: 'low' },
+    })
     const quiet = await send({ model: 'sandbox/echo', messages: asked('Think') })
-    expect(loud.choices[0]?.message).toMatchObject({ content: 'Think', reasoning: 'The user said: Think' })
+    expect(loud.choices[0]?.message).toMatchObject({
+      content: 'Think',
+      reasoning: 'The user said: Think',
+    })
     expect(loud.usage?.completionTokensDetails?.reasoningTokens).toBeGreaterThan(0)
     expect(loud.usage?.cost).toBe(0)
     expect(quiet.choices[0]?.message.reasoning).toBeNull()
@@ -290,7 +401,11 @@ describe('reasoning', () => {
 
 describe('errors', () => {
   test('an unknown key is an UnauthorizedResponseError', async () => {
-    const failure = await failureOf(clientWith('gw-v1-nobody').chat.send({ chatRequest: { model: 'acme/small', messages: asked('Hi') } }))
+    const failure = await failureOf(
+      clientWith('gw-v1-nobody').chat.send({
+        chatRequest: { model: 'acme/small', messages: asked('Hi') },
+      }),
+    )
     expect(failure).toBeInstanceOf(UnauthorizedResponseError)
     expect(failure).toMatchObject({ statusCode: 401, error: { code: 401 } })
   })
@@ -306,25 +421,38 @@ describe('errors', () => {
     [401, BadGatewayResponseError],
     [429, TooManyRequestsResponseError],
     [500, BadGatewayResponseError],
-  ])('a provider that fails with %p is a typed error before a whole and a streamed answer', async (status, type) => {
-    for (const ask of [send, stream]) {
-      stage.mock.nextRequestError(status, { message: 'sk-secret of the provider' })
-      const failure = await failureOf(ask({ messages: asked('Fail') }))
-      expect(failure).toBeInstanceOf(type)
-      expect(String((failure as BadRequestResponseError).body)).not.toContain('sk-secret')
-    }
-  })
+  ])(
+    'a provider that fails with %p is a typed error before a whole and a streamed answer',
+    async (status, type) => {
+      for (const ask of [send, stream]) {
+        stage.mock.nextRequestError(status, { message: 'sk-secret of the provider' })
+        const failure = await failureOf(ask({ messages: asked('Fail') }))
+        expect(failure).toBeInstanceOf(type)
+        expect(String((failure as BadRequestResponseError).body)).not.toContain('sk-secret')
+      }
+    },
+  )
 
   test('a model or a generation that is not there is a NotFoundResponseError', async () => {
-    expect(await failureOf(client.models.get({ author: 'acme', slug: 'none' }))).toBeInstanceOf(NotFoundResponseError)
-    expect(await failureOf(client.endpoints.list({ author: 'acme', slug: 'none' }))).toBeInstanceOf(NotFoundResponseError)
-    expect(await failureOf(client.generations.getGeneration({ id: 'gen-0-none' }))).toBeInstanceOf(NotFoundResponseError)
+    expect(await failureOf(client.models.get({ author: 'acme', slug: 'none' }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
+    expect(await failureOf(client.endpoints.list({ author: 'acme', slug: 'none' }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
+    expect(await failureOf(client.generations.getGeneration({ id: 'gen-0-none' }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
   })
 
   test('a key that may not is a ForbiddenResponseError: neither opens the other’s door', async () => {
     const chatRequest = { model: 'acme/small', messages: asked('Hi') }
-    expect(await failureOf(client.apiKeys.create({ requestBody: { name: 'Mine' } }))).toBeInstanceOf(ForbiddenResponseError)
-    expect(await failureOf(management.chat.send({ chatRequest }))).toBeInstanceOf(ForbiddenResponseError)
+    expect(
+      await failureOf(client.apiKeys.create({ requestBody: { name: 'Mine' } })),
+    ).toBeInstanceOf(ForbiddenResponseError)
+    expect(await failureOf(management.chat.send({ chatRequest }))).toBeInstanceOf(
+      ForbiddenResponseError,
+    )
   })
 })
 
@@ -332,32 +460,60 @@ describe('provider keys', () => {
   const key = 'sk-canary-0123456789'
 
   test('are added, read, changed, listed and deleted, and never shown', async () => {
-    const createBYOKKeyRequest = { provider: 'openai' as const, key, name: 'Mine', allowedModels: ['acme/small'], declaredZdr: true }
+    const createBYOKKeyRequest = {
+      provider: 'openai' as const,
+      key,
+      name: 'Mine',
+      allowedModels: ['acme/small'],
+      declaredZdr: true,
+    }
     const { data } = await management.byok.create({ createBYOKKeyRequest })
-    expect(data).toMatchObject({ provider: 'openai', name: 'Mine', label: 'sk-c...789', disabled: false, isFallback: false, sortOrder: 0 })
+    expect(data).toMatchObject({
+      provider: 'openai',
+      name: 'Mine',
+      label: 'sk-c...789',
+      disabled: false,
+      isFallback: false,
+      sortOrder: 0,
+    })
     expect((await management.byok.get({ id: data.id })).data).toEqual(data)
     const changed = await management.byok.update({
       id: data.id,
       updateBYOKKeyRequest: { isFallback: true, allowedModels: null, key: `${key}0` },
     })
-    expect(changed.data).toEqual({ ...data, isFallback: true, allowedModels: null, label: 'sk-c...890' })
+    expect(changed.data).toEqual({
+      ...data,
+      isFallback: true,
+      allowedModels: null,
+      label: 'sk-c...890',
+    })
     const pages = await Array.fromAsync(await management.byok.list({ provider: 'openai' }))
     expect(pages.flatMap(page => page.result.data)).toEqual([changed.data])
     expect(await management.byok.delete({ id: data.id })).toEqual({ deleted: true })
-    expect(await failureOf(management.byok.get({ id: data.id }))).toBeInstanceOf(NotFoundResponseError)
-    expect(await failureOf(management.byok.delete({ id: data.id }))).toBeInstanceOf(NotFoundResponseError)
+    expect(await failureOf(management.byok.get({ id: data.id }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
+    expect(await failureOf(management.byok.delete({ id: data.id }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
   })
 
   test('that are wrong, of nobody, or asked for with a key that infers are refused', async () => {
-    expect(await failureOf(management.byok.create({ createBYOKKeyRequest: { provider: 'openai', key: 'ключ' } }))).toBeInstanceOf(
-      BadRequestResponseError,
-    )
-    expect(await failureOf(client.byok.create({ createBYOKKeyRequest: { provider: 'openai', key } }))).toBeInstanceOf(
-      ForbiddenResponseError,
-    )
-    expect(await failureOf(clientWith('gw-v1-nobody').byok.create({ createBYOKKeyRequest: { provider: 'openai', key } }))).toBeInstanceOf(
-      UnauthorizedResponseError,
-    )
+    expect(
+      await failureOf(
+        management.byok.create({ createBYOKKeyRequest: { provider: 'openai', key: 'ключ' } }),
+      ),
+    ).toBeInstanceOf(BadRequestResponseError)
+    expect(
+      await failureOf(client.byok.create({ createBYOKKeyRequest: { provider: 'openai', key } })),
+    ).toBeInstanceOf(ForbiddenResponseError)
+    expect(
+      await failureOf(
+        clientWith('gw-v1-nobody').byok.create({
+          createBYOKKeyRequest: { provider: 'openai', key },
+        }),
+      ),
+    ).toBeInstanceOf(UnauthorizedResponseError)
   })
 
   test('serve a call, which then says so', async () => {
@@ -366,7 +522,11 @@ describe('provider keys', () => {
     const { data } = await management.byok.create({ createBYOKKeyRequest })
     const answer = await send({ model: 'acme/muser', messages: asked('Mine') })
     expect(stage.scripted.hits.at(-1)?.headers.authorization).toBe(`Bearer ${key}`)
-    expect(answer.usage).toMatchObject({ isByok: true, cost: 0, costDetails: { upstreamInferenceCost: COST } })
+    expect(answer.usage).toMatchObject({
+      isByok: true,
+      cost: 0,
+      costDetails: { upstreamInferenceCost: COST },
+    })
     await management.byok.delete({ id: data.id })
   })
 })
@@ -402,9 +562,17 @@ describe('keys', () => {
       hash,
       requestBody: { name: 'Robot 2', disabled: true, limit: null, limitReset: null },
     })
-    expect(changed.data).toMatchObject({ hash, name: 'Robot 2', disabled: true, limit: null, limitRemaining: null, limitReset: null })
+    expect(changed.data).toMatchObject({
+      hash,
+      name: 'Robot 2',
+      disabled: true,
+      limit: null,
+      limitRemaining: null,
+      limitReset: null,
+    })
     expect(changed.data.updatedAt).not.toBeNull()
-    const listed = async (includeDisabled: boolean) => (await management.apiKeys.list({ includeDisabled })).data.map(one => one.hash)
+    const listed = async (includeDisabled: boolean) =>
+      (await management.apiKeys.list({ includeDisabled })).data.map(one => one.hash)
     expect(await listed(false)).not.toContain(hash)
     expect(await listed(true)).toContain(hash)
 
@@ -414,9 +582,12 @@ describe('keys', () => {
 
   test('open the door from their creation until they are disabled, and count what they spend', async () => {
     stage.mock.onMessage('Spend', { content: 'Spent', ...COUNTED })
-    const { key, data } = await management.apiKeys.create({ requestBody: { name: 'Spender', limit: 1 } })
+    const { key, data } = await management.apiKeys.create({
+      requestBody: { name: 'Spender', limit: 1 },
+    })
     const spender = clientWith(key)
-    const spend = () => spender.chat.send({ chatRequest: { model: 'acme/small', messages: asked('Spend') } })
+    const spend = () =>
+      spender.chat.send({ chatRequest: { model: 'acme/small', messages: asked('Spend') } })
     await spend()
     const { data: current } = await spender.apiKeys.getCurrentKeyMetadata()
     expect(current).toMatchObject({
@@ -442,7 +613,9 @@ describe('keys', () => {
   })
 
   test('a key without a name is refused', async () => {
-    expect(await failureOf(management.apiKeys.create({ requestBody: { name: '' } }))).toBeInstanceOf(BadRequestResponseError)
+    expect(
+      await failureOf(management.apiKeys.create({ requestBody: { name: '' } })),
+    ).toBeInstanceOf(BadRequestResponseError)
   })
 })
 
@@ -478,7 +651,10 @@ describe('generations', () => {
     const chunks = await stream({ model: 'acme/steady', messages: asked('Fall back') })
     const { data } = await client.generations.getGeneration({ id: chunks[0]?.id ?? '' })
     expect(data).toMatchObject({ streamed: true, providerName: 'Groq', totalCost: COST })
-    expect(data.providerResponses?.map(one => `${one.providerName} ${one.status}`)).toEqual(['Together 500', 'Groq 200'])
+    expect(data.providerResponses?.map(one => `${one.providerName} ${one.status}`)).toEqual([
+      'Together 500',
+      'Groq 200',
+    ])
   })
 })
 
@@ -486,7 +662,13 @@ describe('models', () => {
   test('are listed with their prices, those of the config first', async () => {
     const pages = await Array.fromAsync(await client.models.list())
     const listed = pages.flatMap(page => page.result.data)
-    expect(listed.slice(0, 5).map(model => model.id)).toEqual(['sandbox/echo', 'acme/small', 'acme/steady', 'acme/thinker', 'acme/muser'])
+    expect(listed.slice(0, 5).map(model => model.id)).toEqual([
+      'sandbox/echo',
+      'acme/small',
+      'acme/steady',
+      'acme/thinker',
+      'acme/muser',
+    ])
     expect(listed[1]).toMatchObject({
       name: 'Acme small',
       contextLength: 128_000,
@@ -504,7 +686,9 @@ describe('models', () => {
     expect(listed.length).toBeGreaterThan(400)
     expect(listed.find(model => model.id === 'google/gemini-2.5-pro')).toMatchObject({
       reasoning: { mandatory: true },
-      pricing: { overrides: [{ minPromptTokens: 200_000, prompt: '0.0000025', completion: '0.000015' }] },
+      pricing: {
+        overrides: [{ minPromptTokens: 200_000, prompt: '0.0000025', completion: '0.000015' }],
+      },
     })
   })
 
@@ -522,15 +706,27 @@ describe('models', () => {
   test('can be counted, and those listed that a key can call', async () => {
     const { data } = await client.models.count({ outputModalities: 'all' })
     expect(data.count).toBeGreaterThan(400)
-    const callable = await Array.fromAsync(await client.models.listForUser({ bearer: stage.server.inference_key }))
+    const callable = await Array.fromAsync(
+      await client.models.listForUser({ bearer: stage.server.inference_key }),
+    )
     const ids = callable.flatMap(page => page.result.data.map(model => model.id))
     const routers = ['gateway/auto', 'gateway/auto-beta', 'gateway/free']
-    expect(ids).toEqual(['sandbox/echo', 'acme/small', 'acme/steady', 'acme/thinker', 'acme/muser', ...routers])
+    expect(ids).toEqual([
+      'sandbox/echo',
+      'acme/small',
+      'acme/steady',
+      'acme/thinker',
+      'acme/muser',
+      ...routers,
+    ])
   })
 
   test('can be had one by one, by an alias too', async () => {
     const { data } = await client.models.get({ author: 'acme', slug: 'small' })
-    expect(data).toMatchObject({ id: 'acme/small', architecture: { inputModalities: ['text', 'image'], outputModalities: ['text'] } })
+    expect(data).toMatchObject({
+      id: 'acme/small',
+      architecture: { inputModalities: ['text', 'image'], outputModalities: ['text'] },
+    })
     const alias = await client.models.get({ author: '~anthropic', slug: 'claude-haiku-latest' })
     expect(alias.data.aliasTarget?.slug).toStartWith('anthropic/claude-haiku-')
   })
@@ -553,7 +749,9 @@ describe('models', () => {
     const pages = await Array.fromAsync(await client.embeddings.listModels())
     const listed = pages.flatMap(page => page.result.data)
     expect(listed.map(model => model.id)).toContain('openai/text-embedding-3-small')
-    expect(listed.every(model => model.architecture.outputModalities.includes('embeddings'))).toBe(true)
+    expect(listed.every(model => model.architecture.outputModalities.includes('embeddings'))).toBe(
+      true,
+    )
     const { data } = await client.endpoints.listZdrEndpoints()
     expect(new Set(data.map(one => one.tag))).toContain('bedrock')
     expect(data.map(one => one.tag)).not.toContain('openai')
@@ -561,7 +759,10 @@ describe('models', () => {
 
   test('have providers with a name, a slug and what is sure of them', async () => {
     const { data } = await client.providers.list()
-    expect(data.find(one => one.slug === 'anthropic')).toMatchObject({ name: 'Anthropic', headquarters: 'US' })
+    expect(data.find(one => one.slug === 'anthropic')).toMatchObject({
+      name: 'Anthropic',
+      headquarters: 'US',
+    })
     expect(data.length).toBeGreaterThan(40)
   })
 })
@@ -578,32 +779,78 @@ describe('presets', () => {
         messages: [{ role: 'user', content: 'Hi' }],
       },
     })
-    expect(first).toMatchObject({ slug: 'writer', name: 'writer', status: 'active', statusUpdatedAt: null, description: null })
-    expect(first.designatedVersion).toMatchObject({ version: 1, systemPrompt: 'Be brief', presetId: first.id })
-    expect(first.designatedVersion?.config).toEqual({ model: 'acme/small', max_tokens: 50, stop: ['END'] })
+    expect(first).toMatchObject({
+      slug: 'writer',
+      name: 'writer',
+      status: 'active',
+      statusUpdatedAt: null,
+      description: null,
+    })
+    expect(first.designatedVersion).toMatchObject({
+      version: 1,
+      systemPrompt: 'Be brief',
+      presetId: first.id,
+    })
+    expect(first.designatedVersion?.config).toEqual({
+      model: 'acme/small',
+      max_tokens: 50,
+      stop: ['END'],
+    })
     const { data: second } = await client.presets.createPresetsChatCompletions({
       slug: 'writer',
-      chatRequest: { model: 'acme/small', temperature: 0.5, messages: [{ role: 'system', content: 'Two' }, ...asked('Hi')] },
+      chatRequest: {
+        model: 'acme/small',
+        temperature: 0.5,
+        messages: [{ role: 'system', content: 'Two' }, ...asked('Hi')],
+      },
     })
-    expect(second).toMatchObject({ id: first.id, designatedVersion: { version: 2, systemPrompt: 'Two' } })
+    expect(second).toMatchObject({
+      id: first.id,
+      designatedVersion: { version: 2, systemPrompt: 'Two' },
+    })
     const { data: other } = await client.presets.createPresetsResponses({
       slug: 'other',
-      responsesRequest: { model: 'acme/small', maxOutputTokens: 5, instructions: 'Three', input: 'Hi' },
+      responsesRequest: {
+        model: 'acme/small',
+        maxOutputTokens: 5,
+        instructions: 'Three',
+        input: 'Hi',
+      },
     })
-    expect(other.designatedVersion).toMatchObject({ config: { model: 'acme/small', max_tokens: 5 }, systemPrompt: 'Three' })
+    expect(other.designatedVersion).toMatchObject({
+      config: { model: 'acme/small', max_tokens: 5 },
+      systemPrompt: 'Three',
+    })
 
     const pages = await Array.fromAsync(await client.presets.list())
-    expect(pages.flatMap(page => page.result.data).map(one => one.slug)).toEqual(['other', 'writer'])
+    expect(pages.flatMap(page => page.result.data).map(one => one.slug)).toEqual([
+      'other',
+      'writer',
+    ])
     expect((await client.presets.get({ slug: 'writer' })).data).toEqual(second)
-    const versions = await Array.fromAsync(await client.presets.listVersions({ slug: 'writer', limit: 1 }))
-    expect(versions.flatMap(page => page.result.data)).toMatchObject([{ version: 1 }, { version: 2 }])
-    expect((await client.presets.getVersion({ slug: 'writer', version: '1' })).data).toEqual(first.designatedVersion)
+    const versions = await Array.fromAsync(
+      await client.presets.listVersions({ slug: 'writer', limit: 1 }),
+    )
+    expect(versions.flatMap(page => page.result.data)).toMatchObject([
+      { version: 1 },
+      { version: 2 },
+    ])
+    expect((await client.presets.getVersion({ slug: 'writer', version: '1' })).data).toEqual(
+      first.designatedVersion,
+    )
   })
 
   test('are laid under a call, and the record names them', async () => {
     stage.mock.onMessage('With a preset', { content: 'Done', ...COUNTED })
-    const chatRequest = { model: 'acme/small', temperature: 0.5, messages: [{ role: 'system' as const, content: 'Be brief' }] }
-    const { data } = await client.presets.createPresetsChatCompletions({ slug: 'used', chatRequest })
+    const chatRequest = {
+      model: 'acme/small',
+      temperature: 0.5,
+      messages: [{ role: 'system' as const, content: 'Be brief' }],
+    }
+    const { data } = await client.presets.createPresetsChatCompletions({
+      slug: 'used',
+      chatRequest,
+    })
     const { id } = await send({ model: '@preset/used', messages: asked('With a preset') })
     expect(stage.last().body).toMatchObject({
       temperature: 0.5,
@@ -616,38 +863,93 @@ describe('presets', () => {
     const chatRequest = { model: 'acme/small', messages: asked('Hi') }
     const { presets } = client
     expect(await failureOf(presets.get({ slug: 'none' }))).toBeInstanceOf(NotFoundResponseError)
-    expect(await failureOf(presets.listVersions({ slug: 'none' }))).toBeInstanceOf(NotFoundResponseError)
-    expect(await failureOf(presets.getVersion({ slug: 'none', version: '1' }))).toBeInstanceOf(NotFoundResponseError)
-    expect(await failureOf(presets.getVersion({ slug: 'none', version: 'x' }))).toBeInstanceOf(BadRequestResponseError)
-    expect(await failureOf(presets.createPresetsChatCompletions({ slug: 'a b', chatRequest }))).toBeInstanceOf(BadRequestResponseError)
-    expect(await failureOf(management.presets.createPresetsChatCompletions({ slug: 'x', chatRequest }))).toBeInstanceOf(
-      ForbiddenResponseError,
+    expect(await failureOf(presets.listVersions({ slug: 'none' }))).toBeInstanceOf(
+      NotFoundResponseError,
     )
-    expect(await failureOf(clientWith('gw-v1-nobody').presets.list())).toBeInstanceOf(UnauthorizedResponseError)
-    expect(await failureOf(send({ model: '@preset/none', messages: asked('Hi') }))).toBeInstanceOf(NotFoundResponseError)
+    expect(await failureOf(presets.getVersion({ slug: 'none', version: '1' }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
+    expect(await failureOf(presets.getVersion({ slug: 'none', version: 'x' }))).toBeInstanceOf(
+      BadRequestResponseError,
+    )
+    expect(
+      await failureOf(presets.createPresetsChatCompletions({ slug: 'a b', chatRequest })),
+    ).toBeInstanceOf(BadRequestResponseError)
+    expect(
+      await failureOf(management.presets.createPresetsChatCompletions({ slug: 'x', chatRequest })),
+    ).toBeInstanceOf(ForbiddenResponseError)
+    expect(await failureOf(clientWith('gw-v1-nobody').presets.list())).toBeInstanceOf(
+      UnauthorizedResponseError,
+    )
+    expect(await failureOf(send({ model: '@preset/none', messages: asked('Hi') }))).toBeInstanceOf(
+      NotFoundResponseError,
+    )
   })
 })
 
-test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where the checker is not beside the repository)', async () => {
-  const { seen, violations } = await stage.report()
-  expect(violations).toEqual([])
-  expect(Object.keys(seen)).toEqual(
-    expect.arrayContaining([
-      ...[200, 400, 401, 403, 429, 502].map(status => `sendChatCompletionRequest ${status}`),
-      ...['createKeys 201', 'createKeys 400', 'createKeys 403', 'getKey 200', 'getKey 404', 'updateKeys 200', 'list 200', 'deleteKeys 200'],
-      ...['createBYOKKey 201', 'createBYOKKey 400', 'createBYOKKey 401', 'createBYOKKey 403', 'listBYOKKeys 200', 'getBYOKKey 200'],
-      ...['getBYOKKey 404', 'updateBYOKKey 200', 'deleteBYOKKey 200', 'deleteBYOKKey 404'],
-      ...['getCurrentKey 200', 'getGeneration 200', 'getGeneration 404'],
-      ...['getModels 200', 'getModel 200', 'getModel 404', 'listEndpoints 200', 'listEndpoints 404', 'listModelsCount 200'],
-      ...[
-        'createPresetsMessages 200',
-        'createPresetsChatCompletions 200',
-        'createPresetsChatCompletions 400',
-        'createPresetsChatCompletions 403',
-      ],
-      ...['createPresetsResponses 200', 'listPresets 200', 'listPresets 401', 'getPreset 200', 'getPreset 404', 'listPresetVersions 200'],
-      ...['listPresetVersions 404', 'getPresetVersion 200', 'getPresetVersion 400', 'getPresetVersion 404'],
-      ...['listModelsUser 200', 'listEmbeddingsModels 200', 'listEndpointsZdr 200', 'listProviders 200'],
-    ]),
-  )
-})
+test.skipIf(!hasWirecheck)(
+  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  async () => {
+    const { seen, violations } = await stage.report()
+    expect(violations).toEqual([])
+    expect(Object.keys(seen)).toEqual(
+      expect.arrayContaining([
+        ...[200, 400, 401, 403, 429, 502].map(status => `sendChatCompletionRequest ${status}`),
+        ...[
+          'createKeys 201',
+          'createKeys 400',
+          'createKeys 403',
+          'getKey 200',
+          'getKey 404',
+          'updateKeys 200',
+          'list 200',
+          'deleteKeys 200',
+        ],
+        ...[
+          'createBYOKKey 201',
+          'createBYOKKey 400',
+          'createBYOKKey 401',
+          'createBYOKKey 403',
+          'listBYOKKeys 200',
+          'getBYOKKey 200',
+        ],
+        ...['getBYOKKey 404', 'updateBYOKKey 200', 'deleteBYOKKey 200', 'deleteBYOKKey 404'],
+        ...['getCurrentKey 200', 'getGeneration 200', 'getGeneration 404'],
+        ...[
+          'getModels 200',
+          'getModel 200',
+          'getModel 404',
+          'listEndpoints 200',
+          'listEndpoints 404',
+          'listModelsCount 200',
+        ],
+        ...[
+          'createPresetsMessages 200',
+          'createPresetsChatCompletions 200',
+          'createPresetsChatCompletions 400',
+          'createPresetsChatCompletions 403',
+        ],
+        ...[
+          'createPresetsResponses 200',
+          'listPresets 200',
+          'listPresets 401',
+          'getPreset 200',
+          'getPreset 404',
+          'listPresetVersions 200',
+        ],
+        ...[
+          'listPresetVersions 404',
+          'getPresetVersion 200',
+          'getPresetVersion 400',
+          'getPresetVersion 404',
+        ],
+        ...[
+          'listModelsUser 200',
+          'listEmbeddingsModels 200',
+          'listEndpointsZdr 200',
+          'listProviders 200',
+        ],
+      ]),
+    )
+  },
+)

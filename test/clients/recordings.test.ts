@@ -3,7 +3,14 @@ import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import { PROVIDERS } from '../../src/core/catalog/providers.data.ts'
 import { oracleOf } from '../support/oracles.ts'
 import { type Model, type Reading, read } from '../support/reading.ts'
-import { hasRecordings, type Mode, modelsOf, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../support/recordings.ts'
+import {
+  hasRecordings,
+  type Mode,
+  modelsOf,
+  type Recording,
+  recordingsOf,
+  TEXT_PROTOCOLS,
+} from '../support/recordings.ts'
 import { type Replay, startReplay } from '../support/replay.ts'
 import { type Server, startServer } from '../support/server.ts'
 
@@ -27,14 +34,23 @@ const EXCEPTIONS: Record<string, { mode?: Mode; without: Aspect[]; why: string }
     without: ['calls'],
     why: 'The client has other names for the arguments in a whole answer than in a streamed one',
   },
-  'openai__openai-shell-container.1': { without: ['calls'], why: 'Unless it has asked for a container, the client takes one for its own' },
-  'openai__programmatic-tool-calling.2': { without: ['input', 'output'], why: 'A count of nothing at all is estimated' },
+  'openai__openai-shell-container.1': {
+    without: ['calls'],
+    why: 'Unless it has asked for a container, the client takes one for its own',
+  },
+  'openai__programmatic-tool-calling.2': {
+    without: ['input', 'output'],
+    why: 'A count of nothing at all is estimated',
+  },
 }
 
 /** What a package's client never reads, though its provider says it. */
 const UNREAD: Record<string, { without: Aspect[]; why: string }> = {
   cohere: { without: ['cached'], why: 'The client has no place for cached_tokens' },
-  google: { without: ['ids'], why: 'The provider gives calls no ids, so each client makes up its own' },
+  google: {
+    without: ['ids'],
+    why: 'The provider gives calls no ids, so each client makes up its own',
+  },
 }
 
 const played = recordingsOf(...TEXT_PROTOCOLS)
@@ -46,8 +62,14 @@ let client: ReturnType<typeof createOpenRouter>
 beforeAll(async () => {
   if (played.length === 0) return
   replay = startReplay({ pieces: 1000 })
-  server = await startServer({ config: { providers: providersOf(played), models: modelsOf(played, modelOf) } })
-  client = createOpenRouter({ baseURL: server.base, apiKey: server.inference_key, compatibility: 'strict' })
+  server = await startServer({
+    config: { providers: providersOf(played), models: modelsOf(played, modelOf) },
+  })
+  client = createOpenRouter({
+    baseURL: server.base,
+    apiKey: server.inference_key,
+    compatibility: 'strict',
+  })
 })
 
 afterAll(async () => {
@@ -60,15 +82,22 @@ const named = (recording: Recording) => [recording.name, recording.mode, recordi
 
 for (const protocol of TEXT_PROTOCOLS) {
   describe(`${protocol} recordings`, () => {
-    if (!hasRecordings) test.skip(`${protocol} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
-    else test.each(recordingsOf(protocol).map(named))('%s, %s, are read as the provider’s own client reads them', agree)
+    if (!hasRecordings)
+      test.skip(`${protocol} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+    else
+      test.each(recordingsOf(protocol).map(named))(
+        '%s, %s, are read as the provider’s own client reads them',
+        agree,
+      )
   })
 }
 
 test.skipIf(!hasRecordings)('every exception is for a recording that is there', () => {
   const all = recordingsOf(...TEXT_PROTOCOLS)
   const names = new Set(all.flatMap(one => [one.name, one.package]))
-  expect([...Object.keys(EXCEPTIONS), ...Object.keys(UNREAD)].filter(name => !names.has(name))).toEqual([])
+  expect(
+    [...Object.keys(EXCEPTIONS), ...Object.keys(UNREAD)].filter(name => !names.has(name)),
+  ).toEqual([])
 })
 
 async function agree(_name: string, _mode: string, recording: Recording): Promise<void> {
@@ -81,7 +110,8 @@ async function agree(_name: string, _mode: string, recording: Recording): Promis
 
 /** Both readings, as far as they can be compared. */
 function compared(recording: Recording, own: Reading, ours: Reading): [Comparable, Comparable] {
-  const joint = JOINTS.find(between => own.reasoning.join(between) === ours.reasoning.join('')) ?? ''
+  const joint =
+    JOINTS.find(between => own.reasoning.join(between) === ours.reasoning.join('')) ?? ''
   const sides: [Comparable, Comparable] = [flat(own, joint), flat(ours, '')]
   for (const aspect of leftOut(recording, own)) for (const side of sides) delete side[aspect]
   return sides
@@ -118,14 +148,21 @@ const leftOut = (recording: Recording, own: Reading): Aspect[] => [
   ...(own.tokens === null ? COUNTS : []),
 ]
 
-const withIds = (aspects: Aspect[]): Aspect[] => (aspects.includes('calls') ? [...aspects, 'ids'] : aspects)
+const withIds = (aspects: Aspect[]): Aspect[] =>
+  aspects.includes('calls') ? [...aspects, 'ids'] : aspects
 
 const idOf = ({ protocol, name }: Recording) => `${protocol}/${name}`
 
 const modelOf = (recording: Recording) => ({
   id: idOf(recording),
   context_length: 1_000_000,
-  endpoints: [{ provider: providerOf(recording), model: recording.name, usd_per_million_tokens: { prompt: 1, completion: 1 } }],
+  endpoints: [
+    {
+      provider: providerOf(recording),
+      model: recording.name,
+      usd_per_million_tokens: { prompt: 1, completion: 1 },
+    },
+  ],
 })
 
 /** What the gateway's own list calls the provider of a package. */
@@ -141,7 +178,10 @@ const PROVIDERS_BY_NAME: Record<string, { protocol: string }> = PROVIDERS
 
 const providersOf = (recordings: Recording[]) =>
   Object.fromEntries(
-    recordings.map(one => [providerOf(one), { protocol: one.protocol, base_url: replay.base(one.protocol), api_key: 'mock' }]),
+    recordings.map(one => [
+      providerOf(one),
+      { protocol: one.protocol, base_url: replay.base(one.protocol), api_key: 'mock' },
+    ]),
   )
 
 const counts = new Map<string, { agreed: number; inPart: number; asked: number }>()
@@ -150,7 +190,11 @@ function count(recording: Recording, agrees: boolean): void {
   const { protocol } = recording
   const { agreed, inPart, asked } = counts.get(protocol) ?? { agreed: 0, inPart: 0, asked: 0 }
   const excepted = exceptionOf(recording) !== undefined
-  counts.set(protocol, { agreed: agreed + Number(agrees), inPart: inPart + Number(agrees && excepted), asked: asked + 1 })
+  counts.set(protocol, {
+    agreed: agreed + Number(agrees),
+    inPart: inPart + Number(agrees && excepted),
+    asked: asked + 1,
+  })
 }
 
 const report = () =>

@@ -18,7 +18,15 @@ beforeAll(async () => {
   server = await startServer()
   checker = hasWirecheck ? await startWirecheck(server.url) : null
   client = clientWith(server.management_key)
-  const { stdout } = await terminal(['members', 'create', '--email', 'ada@acme.example', '--json', '--data', server.data])
+  const { stdout } = await terminal([
+    'members',
+    'create',
+    '--email',
+    'ada@acme.example',
+    '--json',
+    '--data',
+    server.data,
+  ])
   member = JSON.parse(stdout).data.id
 })
 
@@ -28,7 +36,11 @@ afterAll(async () => {
 })
 
 const clientWith = (apiKey: string) =>
-  new OpenRouter({ apiKey, serverURL: `${checker?.url ?? server.url}/api/v1`, retryConfig: { strategy: 'none' } })
+  new OpenRouter({
+    apiKey,
+    serverURL: `${checker?.url ?? server.url}/api/v1`,
+    retryConfig: { strategy: 'none' },
+  })
 
 /** The failure of a call that must fail. */
 const failureOf = (call: PromiseLike<unknown>): Promise<unknown> =>
@@ -44,35 +56,74 @@ const create = async (slug: string, more: object = {}) =>
 
 test('workspaces are created, listed, read, changed and deleted', async () => {
   const made = await create('team', {
-    ...{ description: 'Ours', defaultTextModel: 'sandbox/echo', defaultImageModel: 'openai/dall-e-3', defaultProviderSort: 'price' },
-    ...{ ioLoggingSamplingRate: 0.5, ioLoggingApiKeyIds: [1], isObservabilityBroadcastEnabled: true },
+    ...{
+      description: 'Ours',
+      defaultTextModel: 'sandbox/echo',
+      defaultImageModel: 'openai/dall-e-3',
+      defaultProviderSort: 'price',
+    },
+    ...{
+      ioLoggingSamplingRate: 0.5,
+      ioLoggingApiKeyIds: [1],
+      isObservabilityBroadcastEnabled: true,
+    },
     disabledServerTools: ['openrouter:web_search'],
   })
-  expect(made).toMatchObject({ slug: 'team', description: 'Ours', defaultTextModel: 'sandbox/echo', ioLoggingApiKeyIds: [1] })
+  expect(made).toMatchObject({
+    slug: 'team',
+    description: 'Ours',
+    defaultTextModel: 'sandbox/echo',
+    ioLoggingApiKeyIds: [1],
+  })
   const pages = await Array.fromAsync(await client.workspaces.list({ limit: 1 }))
   expect(pages.flatMap(page => page.result.data).map(one => one.slug)).toEqual(['default', 'team'])
   expect((await client.workspaces.get({ id: made.id })).data).toEqual(made)
   const { data: changed } = await client.workspaces.update({
     id: 'team',
-    updateWorkspaceRequest: { name: 'Crew', slug: 'crew', defaultTextModel: null, disabledServerTools: null },
+    updateWorkspaceRequest: {
+      name: 'Crew',
+      slug: 'crew',
+      defaultTextModel: null,
+      disabledServerTools: null,
+    },
   })
-  expect(changed).toMatchObject({ id: made.id, name: 'Crew', slug: 'crew', defaultTextModel: null, disabledServerTools: null })
+  expect(changed).toMatchObject({
+    id: made.id,
+    name: 'Crew',
+    slug: 'crew',
+    defaultTextModel: null,
+    disabledServerTools: null,
+  })
   expect(await client.workspaces.delete({ id: 'crew' })).toEqual({ deleted: true })
-  expect(await failureOf(client.workspaces.get({ id: made.id }))).toBeInstanceOf(NotFoundResponseError)
+  expect(await failureOf(client.workspaces.get({ id: made.id }))).toBeInstanceOf(
+    NotFoundResponseError,
+  )
 })
 
 test('members are put into a workspace and let go', async () => {
   const team = await create('members')
-  const people = (await Array.fromAsync(await client.organization.listMembers())).flatMap(page => page.result.data)
+  const people = (await Array.fromAsync(await client.organization.listMembers())).flatMap(
+    page => page.result.data,
+  )
   expect(people.map(one => [one.email, one.role])).toEqual([
     ['owner@localhost', 'org:admin'],
     ['ada@acme.example', 'org:member'],
   ])
-  const added = await client.workspaces.bulkAddMembers({ id: 'members', bulkAddWorkspaceMembersRequest: { userIds: [member] } })
-  expect(added).toMatchObject({ addedCount: 1, data: [{ userId: member, role: 'member', workspaceId: team.id }] })
-  const listed = (await Array.fromAsync(await client.workspaces.listMembers({ id: team.id }))).flatMap(page => page.result.data)
+  const added = await client.workspaces.bulkAddMembers({
+    id: 'members',
+    bulkAddWorkspaceMembersRequest: { userIds: [member] },
+  })
+  expect(added).toMatchObject({
+    addedCount: 1,
+    data: [{ userId: member, role: 'member', workspaceId: team.id }],
+  })
+  const listed = (
+    await Array.fromAsync(await client.workspaces.listMembers({ id: team.id }))
+  ).flatMap(page => page.result.data)
   expect(listed).toEqual(added.data)
-  const everybody = (await Array.fromAsync(await client.workspaces.listMembers({ id: 'default' }))).flatMap(page => page.result.data)
+  const everybody = (
+    await Array.fromAsync(await client.workspaces.listMembers({ id: 'default' }))
+  ).flatMap(page => page.result.data)
   expect(everybody.map(one => one.userId)).toEqual(people.map(one => one.id))
   const removing = { id: 'members', bulkRemoveWorkspaceMembersRequest: { userIds: [member] } }
   expect(await client.workspaces.bulkRemoveMembers(removing)).toEqual({ removedCount: 1 })
@@ -89,7 +140,11 @@ test('budgets are set, listed, read and deleted', async () => {
     data: { limitUsd: 500, resetInterval: 'monthly', workspaceId: workspaceRef },
     includeByokInBudgets: true,
   })
-  await client.workspaces.setBudget({ workspaceRef, interval: 'lifetime', upsertWorkspaceBudgetRequest: { limitUsd: 5000 } })
+  await client.workspaces.setBudget({
+    workspaceRef,
+    interval: 'lifetime',
+    upsertWorkspaceBudgetRequest: { limitUsd: 5000 },
+  })
   const listed = await client.workspaces.listBudgets({ workspaceRef: 'spender' })
   expect(listed.data.map(one => [one.resetInterval, one.limitUsd])).toEqual([
     [null, 5000],
@@ -97,29 +152,48 @@ test('budgets are set, listed, read and deleted', async () => {
   ])
   expect(await client.workspaces.getBudget({ workspaceRef, interval: 'monthly' })).toEqual(monthly)
   const refused = await failureOf(
-    client.workspaces.setBudget({ workspaceRef, interval: 'weekly', upsertWorkspaceBudgetRequest: { limitUsd: 600 } }),
+    client.workspaces.setBudget({
+      workspaceRef,
+      interval: 'weekly',
+      upsertWorkspaceBudgetRequest: { limitUsd: 600 },
+    }),
   )
   expect(refused).toBeInstanceOf(BadRequestResponseError)
   expect((refused as BadRequestResponseError).error.message).toBe(
     'Budget limits must be strictly decreasing as scope narrows: the monthly limit ($500) must be greater than the weekly limit ($600).',
   )
-  expect(await client.workspaces.deleteBudget({ workspaceRef, interval: 'monthly' })).toEqual({ deleted: true })
-  expect(await failureOf(client.workspaces.getBudget({ workspaceRef, interval: 'monthly' }))).toBeInstanceOf(NotFoundResponseError)
+  expect(await client.workspaces.deleteBudget({ workspaceRef, interval: 'monthly' })).toEqual({
+    deleted: true,
+  })
+  expect(
+    await failureOf(client.workspaces.getBudget({ workspaceRef, interval: 'monthly' })),
+  ).toBeInstanceOf(NotFoundResponseError)
 })
 
 /** Every operation with this client on this workspace. */
-const operationsOf = ({ workspaces, organization }: OpenRouter, id: string): Record<string, () => PromiseLike<unknown>> => ({
+const operationsOf = (
+  { workspaces, organization }: OpenRouter,
+  id: string,
+): Record<string, () => PromiseLike<unknown>> => ({
   listWorkspaces: () => workspaces.list(),
-  createWorkspace: () => workspaces.create({ createWorkspaceRequest: { name: 'x', slug: `new-${id}` } }),
+  createWorkspace: () =>
+    workspaces.create({ createWorkspaceRequest: { name: 'x', slug: `new-${id}` } }),
   getWorkspace: () => workspaces.get({ id }),
   updateWorkspace: () => workspaces.update({ id, updateWorkspaceRequest: { name: 'x' } }),
   deleteWorkspace: () => workspaces.delete({ id }),
   listWorkspaceMembers: () => workspaces.listMembers({ id }),
-  bulkAddWorkspaceMembers: () => workspaces.bulkAddMembers({ id, bulkAddWorkspaceMembersRequest: { userIds: [member] } }),
-  bulkRemoveWorkspaceMembers: () => workspaces.bulkRemoveMembers({ id, bulkRemoveWorkspaceMembersRequest: { userIds: [member] } }),
+  bulkAddWorkspaceMembers: () =>
+    workspaces.bulkAddMembers({ id, bulkAddWorkspaceMembersRequest: { userIds: [member] } }),
+  bulkRemoveWorkspaceMembers: () =>
+    workspaces.bulkRemoveMembers({ id, bulkRemoveWorkspaceMembersRequest: { userIds: [member] } }),
   listWorkspaceBudgets: () => workspaces.listBudgets({ workspaceRef: id }),
   getWorkspaceBudget: () => workspaces.getBudget({ workspaceRef: id, interval: 'daily' }),
-  upsertWorkspaceBudget: () => workspaces.setBudget({ workspaceRef: id, interval: 'daily', upsertWorkspaceBudgetRequest: { limitUsd: 1 } }),
+  upsertWorkspaceBudget: () =>
+    workspaces.setBudget({
+      workspaceRef: id,
+      interval: 'daily',
+      upsertWorkspaceBudgetRequest: { limitUsd: 1 },
+    }),
   deleteWorkspaceBudget: () => workspaces.deleteBudget({ workspaceRef: id, interval: 'daily' }),
   listOrganizationMembers: () => organization.listMembers(),
 })
@@ -128,12 +202,18 @@ const OF_ALL = ['listWorkspaces', 'createWorkspace', 'listOrganizationMembers']
 
 test('refusals arrive as typed errors, from every operation', async () => {
   const failures = async (of: OpenRouter, id: string, names?: string[]) => {
-    const operations = Object.entries(operationsOf(of, id)).filter(([name]) => names?.includes(name) ?? true)
-    return Promise.all(operations.map(async ([name, call]) => [name, nameOf(await failureOf(call()))]))
+    const operations = Object.entries(operationsOf(of, id)).filter(
+      ([name]) => names?.includes(name) ?? true,
+    )
+    return Promise.all(
+      operations.map(async ([name, call]) => [name, nameOf(await failureOf(call()))]),
+    )
   }
   const all = Object.keys(operationsOf(client, ''))
   const alike = (names: string[], error: { name: string }) => names.map(name => [name, error.name])
-  expect(await failures(clientWith('gw-v1-nobody'), 'default')).toEqual(alike(all, UnauthorizedResponseError))
+  expect(await failures(clientWith('gw-v1-nobody'), 'default')).toEqual(
+    alike(all, UnauthorizedResponseError),
+  )
   // The client knows 403 of those operations only that the public list has it of; it is the same answer everywhere.
   const forbidden = [
     'createWorkspace',
@@ -143,7 +223,9 @@ test('refusals arrive as typed errors, from every operation', async () => {
     'bulkAddWorkspaceMembers',
     'bulkRemoveWorkspaceMembers',
   ]
-  expect(await failures(clientWith(server.inference_key), 'default', forbidden)).toEqual(alike(forbidden, ForbiddenResponseError))
+  expect(await failures(clientWith(server.inference_key), 'default', forbidden)).toEqual(
+    alike(forbidden, ForbiddenResponseError),
+  )
   const ofOne = all.filter(name => !OF_ALL.includes(name))
   expect(await failures(client, 'none', ofOne)).toEqual(alike(ofOne, NotFoundResponseError))
 })
@@ -158,11 +240,21 @@ test('what cannot be done is 400, from every operation that the public list has 
     client.workspaces.update({ id: 'full', updateWorkspaceRequest: { slug: 'default' } }),
     client.workspaces.delete({ id: 'full' }),
     client.workspaces.delete({ id: 'default' }),
-    client.workspaces.bulkAddMembers({ id: 'full', bulkAddWorkspaceMembersRequest: { userIds: ['nobody'] } }),
-    client.workspaces.bulkRemoveMembers({ id: 'full', bulkRemoveWorkspaceMembersRequest: { userIds: ['nobody'] } }),
+    client.workspaces.bulkAddMembers({
+      id: 'full',
+      bulkAddWorkspaceMembersRequest: { userIds: ['nobody'] },
+    }),
+    client.workspaces.bulkRemoveMembers({
+      id: 'full',
+      bulkRemoveWorkspaceMembersRequest: { userIds: ['nobody'] },
+    }),
     client.workspaces.getBudget({ workspaceRef: 'full', interval: 'yearly' as 'daily' }),
     client.workspaces.deleteBudget({ workspaceRef: 'full', interval: 'yearly' as 'daily' }),
-    client.workspaces.setBudget({ workspaceRef: 'full', interval: 'daily', upsertWorkspaceBudgetRequest: { limitUsd: 0 } }),
+    client.workspaces.setBudget({
+      workspaceRef: 'full',
+      interval: 'daily',
+      upsertWorkspaceBudgetRequest: { limitUsd: 0 },
+    }),
   ]
   expect(await Promise.all(attempts.map(async one => nameOf(await failureOf(one))))).toEqual(
     attempts.map(() => BadRequestResponseError.name),
@@ -171,13 +263,29 @@ test('what cannot be done is 400, from every operation that the public list has 
   expect(await client.workspaces.delete({ id: 'full' })).toEqual({ deleted: true })
 })
 
-test.skipIf(!hasWirecheck)('every answer fitted the public schema (skipped where the checker is not beside the repository)', async () => {
-  const { seen, violations } = (await checker?.report()) ?? { seen: {}, violations: [] }
-  expect(violations).toEqual([])
-  const expected = Object.keys(operationsOf(client, '')).flatMap(name => [
-    `${name} ${name === 'createWorkspace' ? 201 : 200}`,
-    `${name} 401`,
-  ])
-  const refused = ['createWorkspace 400', 'createWorkspace 403', 'updateWorkspace 400', 'updateWorkspace 403', 'updateWorkspace 404']
-  expect(Object.keys(seen)).toEqual(expect.arrayContaining([...expected, ...refused, 'deleteWorkspace 400', 'deleteWorkspace 404']))
-})
+test.skipIf(!hasWirecheck)(
+  'every answer fitted the public schema (skipped where the checker is not beside the repository)',
+  async () => {
+    const { seen, violations } = (await checker?.report()) ?? { seen: {}, violations: [] }
+    expect(violations).toEqual([])
+    const expected = Object.keys(operationsOf(client, '')).flatMap(name => [
+      `${name} ${name === 'createWorkspace' ? 201 : 200}`,
+      `${name} 401`,
+    ])
+    const refused = [
+      'createWorkspace 400',
+      'createWorkspace 403',
+      'updateWorkspace 400',
+      'updateWorkspace 403',
+      'updateWorkspace 404',
+    ]
+    expect(Object.keys(seen)).toEqual(
+      expect.arrayContaining([
+        ...expected,
+        ...refused,
+        'deleteWorkspace 400',
+        'deleteWorkspace 404',
+      ]),
+    )
+  },
+)

@@ -42,7 +42,11 @@ test('whoever comes with a key that was made a moment ago is let in, whoever els
   const polling = [poll(), poll()]
   for (let round = 0; round < 100; round++) {
     const { key } = await createKey(terminal, operator(terminal), { name: `k${round}` })
-    expect(await Promise.all([knows(key), knows('gw-v1-nobody'), knows(key)])).toEqual([true, false, true])
+    expect(await Promise.all([knows(key), knows('gw-v1-nobody'), knows(key)])).toEqual([
+      true,
+      false,
+      true,
+    ])
   }
   isOver = true
   await Promise.all(polling)

@@ -52,13 +52,20 @@ describe('a config file', () => {
     expect(config.providers.openai).toEqual({ api_key: 'sk-1' })
     expect(config.regions).toEqual({ europe: ['eu.example.com'], us: ['us.example.com'] })
     const model = openCatalog(config, protocolNames, new Date()).models.get('acme/small')
-    expect(model?.endpoints[0]).toMatchObject({ upstreamModel: 'gpt-4o-mini', max_completion_tokens: 16_384, region: 'us' })
+    expect(model?.endpoints[0]).toMatchObject({
+      upstreamModel: 'gpt-4o-mini',
+      max_completion_tokens: 16_384,
+      region: 'us',
+    })
     expect(model?.endpoints[0]?.provider.base_url).toBe('http://127.0.0.1:4010/v1')
   })
 
-  test.each([[''], ['# nothing\n'], ['{}'], ['server:\nproviders:\nmodels:\n']])('that says nothing (%j) is the defaults', text => {
-    expect(parse(text)).toEqual(defaultConfig())
-  })
+  test.each([[''], ['# nothing\n'], ['{}'], ['server:\nproviders:\nmodels:\n']])(
+    'that says nothing (%j) is the defaults',
+    text => {
+      expect(parse(text)).toEqual(defaultConfig())
+    },
+  )
 
   test('of the defaults opens a catalogue with the sandbox', () => {
     expect(defaultConfig()).toMatchObject({
@@ -71,7 +78,10 @@ describe('a config file', () => {
 
   test('keeps the defaults of what it leaves out within a section', () => {
     expect(parse('server: { port: 9 }').server).toEqual({ host: '127.0.0.1', port: 9 })
-    expect(parse('timeouts: { idle_seconds: 1 }').timeouts).toMatchObject({ idle_seconds: 1, total_seconds: 1800 })
+    expect(parse('timeouts: { idle_seconds: 1 }').timeouts).toMatchObject({
+      idle_seconds: 1,
+      total_seconds: 1800,
+    })
   })
 
   test('leaves the defaults of the next one alone', () => {
@@ -83,7 +93,10 @@ describe('a config file', () => {
 describe('a variable', () => {
   test('is put in wherever it stands in a text', () => {
     const env = { HOST: '127.0.0.1', PORT: '4010', KEY: 'sk-1' }
-    const { local } = parse(`providers: { local: { base_url: "http://\${HOST}:\${PORT}/v1", api_key: "\${KEY}" } }`, env).providers
+    const { local } = parse(
+      `providers: { local: { base_url: "http://\${HOST}:\${PORT}/v1", api_key: "\${KEY}" } }`,
+      env,
+    ).providers
     expect(local).toEqual({ base_url: 'http://127.0.0.1:4010/v1', api_key: 'sk-1' })
   })
 
@@ -92,7 +105,9 @@ describe('a variable', () => {
   })
 
   test('may be a credential that looks like a number', () => {
-    expect(parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY: '00123456' }).providers.openai).toEqual({ api_key: '00123456' })
+    expect(
+      parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY: '00123456' }).providers.openai,
+    ).toEqual({ api_key: '00123456' })
   })
 
   test('that looks like a number is a text wherever a text is expected', () => {
@@ -107,17 +122,22 @@ describe('a variable', () => {
 
   test('cannot add settings, whatever it holds', () => {
     const KEY = 'x", base_url: "http://evil.example'
-    expect(parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY }).providers.openai).toEqual({ api_key: KEY })
+    expect(
+      parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY }).providers.openai,
+    ).toEqual({ api_key: KEY })
   })
 
   test('in a variable’s value stays as it is', () => {
-    expect(parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY: `\${HOME}` }).providers.openai).toEqual({ api_key: `\${HOME}` })
+    expect(
+      parse(`providers: { openai: { api_key: "\${KEY}" } }`, { KEY: `\${HOME}` }).providers.openai,
+    ).toEqual({ api_key: `\${HOME}` })
   })
 
   test('that is not set is named, with the place that wants it', () => {
     expect(refusal(`providers: { openai: { api_key: "\${NO_SUCH_KEY}" } }`)).toMatchObject({
       type: 'invalid_request',
-      message: 'providers.openai.api_key: expected the environment variable NO_SUCH_KEY, found nothing',
+      message:
+        'providers.openai.api_key: expected the environment variable NO_SUCH_KEY, found nothing',
       metadata: { field: 'providers.openai.api_key' },
     })
   })
@@ -131,8 +151,14 @@ describe('a wrong setting is named with what was expected and found', () => {
     ['server: { prot: 80 }', 'server.prot: expected no such field, found a number'],
     ['provider: {}', 'provider: expected no such field, found an object'],
     ['service_name: Gateway!', 'service_name: expected string, found a string'],
-    ['default_model: ""', 'default_model: expected string of at least 1 character, found an empty string'],
-    ['providers: { local: { base_url: example.com } }', 'providers.local.base_url: expected string in the form url, found a string'],
+    [
+      'default_model: ""',
+      'default_model: expected string of at least 1 character, found an empty string',
+    ],
+    [
+      'providers: { local: { base_url: example.com } }',
+      'providers.local.base_url: expected string in the form url, found a string',
+    ],
     [
       'providers: { local: { base_url: "file:///etc/passwd" } }',
       'providers.local.base_url: expected string in the form url, found a string',
@@ -141,12 +167,24 @@ describe('a wrong setting is named with what was expected and found', () => {
       'providers: { local: { quirks: { output_bound: x } } }',
       'providers.local.quirks.output_bound: expected "max_tokens" or "max_completion_tokens", found a string',
     ],
-    ['providers: { local: { headers: { a: 1 } } }', 'providers.local.headers.a: expected string in the form visible-ascii, found a number'],
-    ['providers: { local: { key: x } }', 'providers.local.key: expected no such field, found a string'],
+    [
+      'providers: { local: { headers: { a: 1 } } }',
+      'providers.local.headers.a: expected string in the form visible-ascii, found a number',
+    ],
+    [
+      'providers: { local: { key: x } }',
+      'providers.local.key: expected no such field, found a string',
+    ],
     ['models: {}', 'models: expected array, found an object'],
     ['models: [{ id: small, endpoints: [] }]', 'models.0.id: expected string, found a string'],
-    ['models: [{ id: a/b, endpoints: [] }]', 'models.0.endpoints: expected array of at least 1 item, found an empty array'],
-    ['models: [{ id: a/b }]', 'models.0.endpoints: expected array of at least 1 item, found nothing'],
+    [
+      'models: [{ id: a/b, endpoints: [] }]',
+      'models.0.endpoints: expected array of at least 1 item, found an empty array',
+    ],
+    [
+      'models: [{ id: a/b }]',
+      'models.0.endpoints: expected array of at least 1 item, found nothing',
+    ],
     [
       'models: [{ id: a/b, endpoints: [{ provider: x }] }]',
       'models.0.endpoints.0.model: expected string of at least 1 character, found nothing',
@@ -183,17 +221,36 @@ describe('a wrong setting is named with what was expected and found', () => {
       'models: [{ id: a/b, output_modalities: [], endpoints: [{ provider: x, model: y }] }]',
       'models.0.output_modalities: expected array of at least 1 item, found an empty array',
     ],
-    ['timeouts: { idle_seconds: 0 }', 'timeouts.idle_seconds: expected number above 0 to 86400, found 0'],
-    ['storage: { durability: some }', 'storage.durability: expected "normal" or "full", found a string'],
+    [
+      'timeouts: { idle_seconds: 0 }',
+      'timeouts.idle_seconds: expected number above 0 to 86400, found 0',
+    ],
+    [
+      'storage: { durability: some }',
+      'storage.durability: expected "normal" or "full", found a string',
+    ],
   ])('%s', (text, message) => {
     const error = refusal(text)
-    expect(error).toMatchObject({ type: 'invalid_request', message, metadata: { field: message.slice(0, message.indexOf(':')) } })
+    expect(error).toMatchObject({
+      type: 'invalid_request',
+      message,
+      metadata: { field: message.slice(0, message.indexOf(':')) },
+    })
   })
 
   test.each([
-    ['providers: { openai: { sk-1234 } }', 'providers.openai: expected only fields that there are, found null'],
-    ['providers: { openai: { sk-12.ab.cd: x } }', 'providers.openai: expected only fields that there are, found a string'],
-    ['providers: { openai: { gsk_1234: 5678 } }', 'providers.openai: expected only fields that there are, found a number'],
+    [
+      'providers: { openai: { sk-1234 } }',
+      'providers.openai: expected only fields that there are, found null',
+    ],
+    [
+      'providers: { openai: { sk-12.ab.cd: x } }',
+      'providers.openai: expected only fields that there are, found a string',
+    ],
+    [
+      'providers: { openai: { gsk_1234: 5678 } }',
+      'providers.openai: expected only fields that there are, found a number',
+    ],
     ['sk-12.ab.cd: x', 'The config file: expected only fields that there are, found a string'],
     ['{ sk-1234 }', 'The config file: expected only fields that there are, found null'],
   ])('%s, unless the name itself may be a secret', (text, message) => {
@@ -220,7 +277,9 @@ describe('a wrong setting is named with what was expected and found', () => {
     ])
       expect(refusal(text, env).message).not.toContain('sk-secret')
     for (const field of ['api_key', 'apikey'])
-      expect(refusal(`providers: { openai: { ${field}: 73577357 } }`).message).toEndWith('found a number')
+      expect(refusal(`providers: { openai: { ${field}: 73577357 } }`).message).toEndWith(
+        'found a number',
+      )
   })
 })
 
@@ -234,17 +293,27 @@ describe('the catalogue of a config', () => {
   })
 
   test('a provider must speak what this version speaks', () => {
-    expect(refused('providers: { local: { protocol: smoke-signals, base_url: "http://127.0.0.1:1" } }')).toContain('smoke-signals')
+    expect(
+      refused('providers: { local: { protocol: smoke-signals, base_url: "http://127.0.0.1:1" } }'),
+    ).toContain('smoke-signals')
   })
 
   test('a provider needs an address and a credential where it has none by itself', () => {
-    expect(refused('providers: { azure: { api_key: x } }')).toStartWith('providers.azure.base_url: expected')
-    expect(refused('providers: { openai: {} }')).toBe('providers.openai.api_key: expected the credential')
-    expect(open('providers: { ollama: {} }').providers.get('ollama')?.base_url).toBe('http://127.0.0.1:11434/v1')
+    expect(refused('providers: { azure: { api_key: x } }')).toStartWith(
+      'providers.azure.base_url: expected',
+    )
+    expect(refused('providers: { openai: {} }')).toBe(
+      'providers.openai.api_key: expected the credential',
+    )
+    expect(open('providers: { ollama: {} }').providers.get('ollama')?.base_url).toBe(
+      'http://127.0.0.1:11434/v1',
+    )
   })
 
   test('a known provider may be overridden field by field', () => {
-    const { providers } = open('providers: { openai: { api_key: x, base_url: "https://proxy.example/v1//", name: Mine } }')
+    const { providers } = open(
+      'providers: { openai: { api_key: x, base_url: "https://proxy.example/v1//", name: Mine } }',
+    )
     expect(providers.get('openai')).toMatchObject({
       name: 'Mine',
       base_url: 'https://proxy.example/v1',
@@ -252,25 +321,37 @@ describe('the catalogue of a config', () => {
     })
   })
 
-  test.each([['"bad name"'], ['"a: b"'], ['Host'], ['content-length'], ['"a\\r\\nb"']])('a header named %s cannot be sent along', name => {
-    expect(refused(`providers: { openai: { api_key: x, headers: { ${name}: y } } }`)).toBe(
-      'providers.openai.headers: expected names of headers, other than those of the connection',
-    )
-  })
+  test.each([['"bad name"'], ['"a: b"'], ['Host'], ['content-length'], ['"a\\r\\nb"']])(
+    'a header named %s cannot be sent along',
+    name => {
+      expect(refused(`providers: { openai: { api_key: x, headers: { ${name}: y } } }`)).toBe(
+        'providers.openai.headers: expected names of headers, other than those of the connection',
+      )
+    },
+  )
 
   test('two models of one id are one too many', () => {
     const model = '{ id: a/b, endpoints: [{ provider: sandbox, model: x }] }'
-    expect(refused(`models: [${model}, ${model}]`)).toBe('models.1.id: expected one that no other model has, found a/b')
+    expect(refused(`models: [${model}, ${model}]`)).toBe(
+      'models.1.id: expected one that no other model has, found a/b',
+    )
   })
 
   test('a word that the public API does not have for a quantization or a parameter is refused', () => {
-    const endpoint = (more: string) => `models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x, ${more} }] }]`
-    expect(refusal(endpoint('quantization: tiny')).metadata.field).toBe('models.0.endpoints.0.quantization')
-    expect(refusal(endpoint('supported_parameters: [tools, mood]')).metadata.field).toBe('models.0.endpoints.0.supported_parameters.1')
+    const endpoint = (more: string) =>
+      `models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x, ${more} }] }]`
+    expect(refusal(endpoint('quantization: tiny')).metadata.field).toBe(
+      'models.0.endpoints.0.quantization',
+    )
+    expect(refusal(endpoint('supported_parameters: [tools, mood]')).metadata.field).toBe(
+      'models.0.endpoints.0.supported_parameters.1',
+    )
   })
 
   test('a model’s provider must be one of those that there are', () => {
-    const message = refused('models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x }, { provider: nobody, model: y }] }]')
+    const message = refused(
+      'models: [{ id: a/b, endpoints: [{ provider: sandbox, model: x }, { provider: nobody, model: y }] }]',
+    )
     expect(message).toBe('models.0.endpoints.1.provider: expected one of sandbox, found nobody')
   })
 
@@ -281,25 +362,35 @@ describe('the catalogue of a config', () => {
 
   test('the default model may be a built-in one, by an alias too', () => {
     expect(open('default_model: openai/gpt-4o').models.has('openai/gpt-4o')).toBe(true)
-    expect(open('default_model: anthropic/claude-haiku-4-5').models.get('anthropic/claude-haiku-4-5')?.id).toBe(
-      'anthropic/claude-haiku-4.5',
-    )
+    expect(
+      open('default_model: anthropic/claude-haiku-4-5').models.get('anthropic/claude-haiku-4-5')
+        ?.id,
+    ).toBe('anthropic/claude-haiku-4.5')
   })
 
   test('a provider that the config does not name is known and not configured', () => {
     const { providers } = open('providers: { openai: { api_key: x } }')
     expect(providers.get('openai')?.configured).toBe(true)
     expect(providers.get('sandbox')?.configured).toBe(true)
-    expect(providers.get('azure')).toMatchObject({ configured: false, name: 'Azure', base_url: '', api_key: null })
+    expect(providers.get('azure')).toMatchObject({
+      configured: false,
+      name: 'Azure',
+      base_url: '',
+      api_key: null,
+    })
     expect(providers.get('ollama')?.configured).toBe(false)
   })
 
   test('the default model must be in it', () => {
-    expect(refused('default_model: a/none')).toBe('default_model: expected a model of the catalogue, found a/none')
+    expect(refused('default_model: a/none')).toBe(
+      'default_model: expected a model of the catalogue, found a/none',
+    )
   })
 
   test('a model of the config is laid over a built-in one of the same name', () => {
-    const { models } = open('models: [{ id: sandbox/echo, name: Mine, endpoints: [{ provider: sandbox, model: echo }] }]')
+    const { models } = open(
+      'models: [{ id: sandbox/echo, name: Mine, endpoints: [{ provider: sandbox, model: echo }] }]',
+    )
     expect(models.get('sandbox/echo')?.name).toBe('Mine')
     expect(models.size).toBe(open('').models.size)
   })
@@ -307,7 +398,9 @@ describe('the catalogue of a config', () => {
   test('a credential shows itself to nobody who prints it', () => {
     const { providers } = open('providers: { openai: { api_key: sk-secret } }')
     const provider = providers.get('openai')
-    expect(`${JSON.stringify(provider)} ${Bun.inspect(provider)} ${provider?.api_key}`).not.toContain('sk-secret')
+    expect(
+      `${JSON.stringify(provider)} ${Bun.inspect(provider)} ${provider?.api_key}`,
+    ).not.toContain('sk-secret')
     expect(provider?.api_key?.reveal()).toBe('sk-secret')
   })
 })

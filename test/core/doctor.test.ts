@@ -26,7 +26,12 @@ async function charged(): Promise<string> {
     const nanos = BigInt(1000 + i)
     await gateway.store.generations.record([
       {
-        generation: generationWith({ id: `gen-${i}`, settled_at: settled.toISOString(), upstream_inference_cost: nanos, is_byok: byok }),
+        generation: generationWith({
+          id: `gen-${i}`,
+          settled_at: settled.toISOString(),
+          upstream_inference_cost: nanos,
+          is_byok: byok,
+        }),
         charge: chargeWith({
           id: `gen-${i}`,
           key_hash: `k${i % 2}`,
@@ -67,12 +72,32 @@ describe('gateway doctor', () => {
   })
 
   const TAMPERINGS: [what: string, sql: string, checks: string[]][] = [
-    ['an amount that was changed', 'update ledger set nanos = nanos + 1 where seq = 12', ['chain', 'counters', 'calls']],
-    ['an amount and its counter', "update spend set nanos = nanos + 1 where key_hash = 'k1'", ['counters']],
-    ['a counter that is gone', "delete from spend where key_hash = 'k1' and day = 20517", ['counters']],
-    ['a counter that nobody wrote', "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)", ['counters']],
+    [
+      'an amount that was changed',
+      'update ledger set nanos = nanos + 1 where seq = 12',
+      ['chain', 'counters', 'calls'],
+    ],
+    [
+      'an amount and its counter',
+      "update spend set nanos = nanos + 1 where key_hash = 'k1'",
+      ['counters'],
+    ],
+    [
+      'a counter that is gone',
+      "delete from spend where key_hash = 'k1' and day = 20517",
+      ['counters'],
+    ],
+    [
+      'a counter that nobody wrote',
+      "insert into spend values ('k9', 'u', 'w', 20517, 0, 5)",
+      ['counters'],
+    ],
     ['whose money it was', "update ledger set user_id = 'somebody' where seq = 3", ['chain']],
-    ['a row that was taken out', 'delete from ledger where seq = 12', ['chain', 'counters', 'calls']],
+    [
+      'a row that was taken out',
+      'delete from ledger where seq = 12',
+      ['chain', 'counters', 'calls'],
+    ],
     ['the last row', 'delete from ledger where seq = 30', ['end', 'counters', 'calls']],
     ['a hash that was left out', 'update ledger set hash = null where seq = 12', ['chain']],
     ['another step', 'update ledger set step = 2 where seq = 3', ['chain']],
@@ -82,7 +107,11 @@ describe('gateway doctor', () => {
       ['chain', 'counters', 'calls'],
     ],
     ['a call whose record is gone', "delete from generations where id = 'gen-5'", ['calls']],
-    ['a call that costs another sum', "update generations set upstream_inference_cost = 1 where id = 'gen-5'", ['calls']],
+    [
+      'a call that costs another sum',
+      "update generations set upstream_inference_cost = 1 where id = 'gen-5'",
+      ['calls'],
+    ],
   ]
   for (const [what, sql, checks] of TAMPERINGS) {
     test(`finds ${what}`, async () => {
@@ -93,7 +122,9 @@ describe('gateway doctor', () => {
   test('finds one bit that was turned over in any amount', async () => {
     for (let bit = 0; bit < 40; bit += 13) {
       expect(
-        await wrongAfter(`update ledger set nanos = (nanos | ${2 ** bit}) - (nanos & ${2 ** bit}) where seq = ${1 + (bit % 30)}`),
+        await wrongAfter(
+          `update ledger set nanos = (nanos | ${2 ** bit}) - (nanos & ${2 ** bit}) where seq = ${1 + (bit % 30)}`,
+        ),
       ).toContain('chain')
     }
   })
@@ -116,7 +147,9 @@ describe('gateway doctor', () => {
     }
     await one.journal.holds.open({ ...PAYER, byok: false, ...call }).written
     expect((await examine(other)).data.filter(({ ok }) => !ok)).toEqual([])
-    expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain('1 calls run')
+    expect((await examine(other)).data.find(({ check }) => check === 'holds')?.found).toContain(
+      '1 calls run',
+    )
     await Promise.all([one.close(), other.close()])
   })
 
@@ -160,14 +193,19 @@ describe('spending of a time before the chain', () => {
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     const settled_at = '2026-03-04T13:00:00.000Z'
     await gateway.store.generations.record([
-      { generation: generationWith({ id: 'gen-new', settled_at }), charge: chargeWith({ id: 'gen-new', settled_at }) },
+      {
+        generation: generationWith({ id: 'gen-new', settled_at }),
+        charge: chargeWith({ id: 'gen-new', settled_at }),
+      },
     ])
     await gateway.close()
     const tampered = new Database(join(data, 'gateway.db'))
     tampered.run("update ledger set user_id = 'somebody' where seq = 2")
     tampered.close()
     const after = await opened(data)
-    expect((await examine(after)).data.filter(({ ok }) => !ok).map(({ check }) => check)).toContain('chain')
+    expect((await examine(after)).data.filter(({ ok }) => !ok).map(({ check }) => check)).toContain(
+      'chain',
+    )
     await after.close()
   })
 })

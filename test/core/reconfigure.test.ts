@@ -10,7 +10,16 @@ import { openMetrics } from '../../src/core/telemetry/metrics.ts'
 import { checkUntrustedUrl } from '../../src/core/upstream/untrusted-url.ts'
 import { createApp } from '../../src/server/app.ts'
 import { TestClock, testGateway, testKeys } from '../support/gateway.ts'
-import { completion, delta, type Script, sseHead, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  type Script,
+  sseHead,
+  startUpstream,
+  status,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 let first: Upstream
 let second: Upstream
@@ -22,17 +31,30 @@ beforeEach(async () => {
 })
 afterEach(() => Promise.all([first.close(), second.close()]))
 
-const provider = (base_url: string, more: object = {}) => ({ protocol: 'openai-chat', base_url, api_key: 'sk-own', ...more })
+const provider = (base_url: string, more: object = {}) => ({
+  protocol: 'openai-chat',
+  base_url,
+  api_key: 'sk-own',
+  ...more,
+})
 const model = (id: string, ...providers: string[]) => ({
   id,
   context_length: 8_000_000,
-  endpoints: providers.map((provider, i) => ({ provider, model: 'up', usd_per_million_tokens: { prompt: 1, completion: 4 - i } })),
+  endpoints: providers.map((provider, i) => ({
+    provider,
+    model: 'up',
+    usd_per_million_tokens: { prompt: 1, completion: 4 - i },
+  })),
 })
 
 /** Two providers, and a model that both serve: the one that is listed second is the cheaper one. */
 const base = () => ({
   providers: { one: provider(first.url), two: provider(second.url) },
-  models: [model('acme/small', 'one', 'two'), model('acme/single', 'one'), model('acme/free:free', 'one')],
+  models: [
+    model('acme/small', 'one', 'two'),
+    model('acme/single', 'one'),
+    model('acme/free:free', 'one'),
+  ],
   routing: { choice: 'listed', failures: 0 },
 })
 
@@ -42,10 +64,12 @@ const parsed = (config: Json): Config => parseConfig(JSON.stringify(config), {})
 /** A config laid over another, a section at a time. */
 function over(config: Json, change: Json): Json {
   const merged = { ...config }
-  for (const [name, value] of Object.entries(change)) merged[name] = isMap(value) ? { ...(merged[name] as Json), ...value } : value
+  for (const [name, value] of Object.entries(change))
+    merged[name] = isMap(value) ? { ...(merged[name] as Json), ...value } : value
   return merged
 }
-const isMap = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isMap = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 interface House {
   gateway: Gateway
@@ -54,7 +78,10 @@ interface House {
   limited: string
   keys: { inference: string; management: string }
   /** Asks `acme/single`, or what the body says. */
-  ask(body?: object, more?: { key?: string; headers?: Record<string, string>; signal?: AbortSignal }): Promise<Response>
+  ask(
+    body?: object,
+    more?: { key?: string; headers?: Record<string, string>; signal?: AbortSignal },
+  ): Promise<Response>
   get(path: string): Promise<Json>
 }
 
@@ -72,11 +99,22 @@ async function house(change: Json = {}): Promise<House> {
     ask(body = {}, { key = keys.inference, headers = {}, signal } = {}) {
       const json = { model: 'acme/single', messages: [{ role: 'user', content: 'Hi' }], ...body }
       const all = { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers }
-      const init = { method: 'POST', headers: all, body: JSON.stringify(json), ...(signal ? { signal } : {}) }
+      const init = {
+        method: 'POST',
+        headers: all,
+        body: JSON.stringify(json),
+        ...(signal ? { signal } : {}),
+      }
       return app.handle(new Request('http://localhost/api/v1/chat/completions', init))
     },
     async get(path) {
-      return (await app.handle(new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${keys.inference}` } }))).json()
+      return (
+        await app.handle(
+          new Request(`http://localhost${path}`, {
+            headers: { authorization: `Bearer ${keys.inference}` },
+          }),
+        )
+      ).json()
     },
   }
 }
@@ -87,12 +125,16 @@ const statusOf = async (answer: Promise<Response>): Promise<number> => {
   return response.status
 }
 const textOf = async (answer: Promise<Response>) => {
-  const { choices } = (await (await answer).json()) as { choices: { message: { content: string } }[] }
+  const { choices } = (await (await answer).json()) as {
+    choices: { message: { content: string } }[]
+  }
   return choices[0]?.message.content
 }
 
 /** What a call comes to, unless it goes on waiting, which is ended then. */
-async function unlessWaiting<Outcome>(call: (signal: AbortSignal) => Promise<Outcome>): Promise<Outcome | 'waits'> {
+async function unlessWaiting<Outcome>(
+  call: (signal: AbortSignal) => Promise<Outcome>,
+): Promise<Outcome | 'waits'> {
   const leaving = new AbortController()
   const outcome = call(leaving.signal).catch(() => 'waits' as const)
   const waits = Bun.sleep(500).then(() => 'waits' as const)
@@ -110,9 +152,21 @@ async function guard({ gateway }: House, rules: Json): Promise<void> {
   const { key } = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
   const post = async (path: string, body: object) =>
-    (await app.handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))).json()
-  const { data } = (await post('/guardrails', { name: 'here', ...rules })) as { data: { id: string } }
-  const key_hashes = [...gateway.memory.keys.values()].filter(({ name }) => name === 'inference').map(({ hash }) => hash)
+    (
+      await app.handle(
+        new Request(`http://localhost/api/v1${path}`, {
+          method: 'POST',
+          headers,
+          body: JSON.stringify(body),
+        }),
+      )
+    ).json()
+  const { data } = (await post('/guardrails', { name: 'here', ...rules })) as {
+    data: { id: string }
+  }
+  const key_hashes = [...gateway.memory.keys.values()]
+    .filter(({ name }) => name === 'inference')
+    .map(({ hash }) => hash)
   await post(`/guardrails/${data.id}/assignments/keys`, { key_hashes })
 }
 
@@ -135,7 +189,8 @@ async function rest({ gateway, clock, ask }: House): Promise<number> {
 /** Of the first endpoint as much is known as a hedge needs, and now it is silent. */
 function measure({ gateway, clock }: House): void {
   const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
-  for (let i = 0; i < 20 && endpoint; i++) gateway.traffic.health.answered(endpoint, clock.ticks() - 20, true)
+  for (let i = 0; i < 20 && endpoint; i++)
+    gateway.traffic.health.answered(endpoint, clock.ticks() - 20, true)
   first.answer(() => never)
   second.answer(() => stream(['quick']))
 }
@@ -150,7 +205,11 @@ interface Row {
   is: unknown
 }
 
-const row = (setting: string, after: Json | (() => Json), more: Omit<Row, 'setting' | 'after'>): Row => ({
+const row = (
+  setting: string,
+  after: Json | (() => Json),
+  more: Omit<Row, 'setting' | 'after'>,
+): Row => ({
   setting,
   after: typeof after === 'function' ? after : () => after,
   ...more,
@@ -227,14 +286,22 @@ const ROWS: Row[] = [
       is: 'second',
     },
   ),
-  row('routing.failures', { routing: { failures: 0 } }, { before: { routing: { failures: 1 } }, seen: rest, was: 5_000, is: 0 }),
+  row(
+    'routing.failures',
+    { routing: { failures: 0 } },
+    { before: { routing: { failures: 1 } }, seen: rest, was: 5_000, is: 0 },
+  ),
   row(
     'routing.hedge',
     { routing: { hedge: true } },
     {
       prepare: async house => measure(house),
       seen: ({ ask }) =>
-        unlessWaiting(async signal => (await (await ask({ model: 'acme/small', stream: true }, { signal })).text()).includes('quick')),
+        unlessWaiting(async signal =>
+          (await (await ask({ model: 'acme/small', stream: true }, { signal })).text()).includes(
+            'quick',
+          ),
+        ),
       was: 'waits',
       is: true,
     },
@@ -281,7 +348,11 @@ const ROWS: Row[] = [
       is: 200,
     },
   ),
-  row('limits.credits', { limits: { credits: true } }, { seen: ({ ask }) => statusOf(ask()), was: 200, is: 402 }),
+  row(
+    'limits.credits',
+    { limits: { credits: true } },
+    { seen: ({ ask }) => statusOf(ask()), was: 200, is: 402 },
+  ),
   row(
     'limits.requests_per_minute',
     { limits: { requests_per_minute: 2 } },
@@ -349,7 +420,10 @@ const ROWS: Row[] = [
     { timeouts: { idle_seconds: 0.05 } },
     {
       prepare: answers([sseHead(), delta('Hel'), never]),
-      seen: ({ ask }) => unlessWaiting(async signal => (await (await ask({ stream: true }, { signal })).text()).includes('"code":524')),
+      seen: ({ ask }) =>
+        unlessWaiting(async signal =>
+          (await (await ask({ stream: true }, { signal })).text()).includes('"code":524'),
+        ),
       was: 'waits',
       is: true,
     },
@@ -383,19 +457,27 @@ const ROWS: Row[] = [
 const AT_START = ['server.host', 'server.port', 'server.site_url', 'storage.durability']
 
 describe('a setting that is changed alone is in effect for the next call:', () => {
-  test.each(ROWS.map(one => [one.setting, one] as const))('%s', async (setting, { before = {}, after, prepare, seen, was, is }) => {
-    const silent = { providers: { silent: provider(first.url.replace('http:', 'https:')) } }
-    const all = over(over(base(), silent), before)
-    const one = await house(over(silent, before))
-    await prepare?.(one)
-    expect(await seen(one)).toEqual(was)
-    expect(await reconfigure(one.gateway, parsed(over(all, after())))).toEqual({ changed: [setting], needsRestart: [] })
-    expect(await seen(one)).toEqual(is)
-  })
+  test.each(ROWS.map(one => [one.setting, one] as const))(
+    '%s',
+    async (setting, { before = {}, after, prepare, seen, was, is }) => {
+      const silent = { providers: { silent: provider(first.url.replace('http:', 'https:')) } }
+      const all = over(over(base(), silent), before)
+      const one = await house(over(silent, before))
+      await prepare?.(one)
+      expect(await seen(one)).toEqual(was)
+      expect(await reconfigure(one.gateway, parsed(over(all, after())))).toEqual({
+        changed: [setting],
+        needsRestart: [],
+      })
+      expect(await seen(one)).toEqual(is)
+    },
+  )
 
   test('and every setting there is stands in that table, or is only read at the start', () => {
     const names = Object.entries(Config.properties).flatMap(([section, schema]) =>
-      'properties' in schema ? Object.keys(schema.properties as object).map(name => `${section}.${name}`) : [section],
+      'properties' in schema
+        ? Object.keys(schema.properties as object).map(name => `${section}.${name}`)
+        : [section],
     )
     const shown = ROWS.map(({ setting }) => setting.replace(/^providers\..*/, 'providers'))
     expect([...shown, ...AT_START].sort()).toEqual(names.sort())
@@ -410,7 +492,10 @@ test('what is only read at the start is named, stays as it was, and keeps nothin
     storage: { durability: 'full' },
     service_name: 'acme',
   })
-  expect(await reconfigure(gateway, parsed(wanted))).toEqual({ changed: ['service_name'], needsRestart: AT_START })
+  expect(await reconfigure(gateway, parsed(wanted))).toEqual({
+    changed: ['service_name'],
+    needsRestart: AT_START,
+  })
   expect(gateway.config).toMatchObject({ service_name: 'acme', server, storage })
   expect((await reconfigure(gateway, parsed(wanted))).needsRestart).toEqual(AT_START)
 })
@@ -419,20 +504,45 @@ describe('a config whose catalogue cannot be opened', () => {
   const BAD: [what: string, change: () => Json][] = [
     ['a provider that nobody knows', () => ({ providers: { nobody: { api_key: 'sk-new' } } })],
     ['a provider without its credential', () => ({ providers: { openai: {} } })],
-    ['a protocol that is not spoken', () => ({ providers: { one: provider(first.url, { protocol: 'latin' }) } })],
-    ['a model at a provider that is not there', () => ({ models: [model('acme/single', 'three')] })],
-    ['two models of one name', () => ({ models: [model('acme/single', 'one'), model('acme/single', 'two')] })],
+    [
+      'a protocol that is not spoken',
+      () => ({ providers: { one: provider(first.url, { protocol: 'latin' }) } }),
+    ],
+    [
+      'a model at a provider that is not there',
+      () => ({ models: [model('acme/single', 'three')] }),
+    ],
+    [
+      'two models of one name',
+      () => ({ models: [model('acme/single', 'one'), model('acme/single', 'two')] }),
+    ],
     ['a default model that is not there', () => ({ default_model: 'acme/gone' })],
   ]
   // All of these are in the config that is refused, so that one that is half taken shows.
-  const MORE = { service_name: 'other', limits: { requests_per_minute: 1 }, routing: { failures: 1 } }
+  const MORE = {
+    service_name: 'other',
+    limits: { requests_per_minute: 1 },
+    routing: { failures: 1 },
+  }
 
   test.each(BAD)('%s, changes nothing at all', async (_, change) => {
     const { gateway, ask, get } = await house()
-    const fields = () => [gateway.config, gateway.catalog, gateway.memory.byok, gateway.instance.configStatus]
-    const shown = async () => JSON.stringify(await Promise.all(['/api/v1/models', '/api/v1/providers', '/openapi.json'].map(get)))
+    const fields = () => [
+      gateway.config,
+      gateway.catalog,
+      gateway.memory.byok,
+      gateway.instance.configStatus,
+    ]
+    const shown = async () =>
+      JSON.stringify(
+        await Promise.all(['/api/v1/models', '/api/v1/providers', '/openapi.json'].map(get)),
+      )
     await textOf(ask())
-    const before = { fields: fields(), policies: [...gateway.memory.policies.values()], shown: await shown() }
+    const before = {
+      fields: fields(),
+      policies: [...gateway.memory.policies.values()],
+      shown: await shown(),
+    }
     expect(before.policies).toHaveLength(1)
     const refused = reconfigure(gateway, parsed(over(over(base(), MORE), change())))
     expect(await refused.catch(thrown => (thrown as GatewayError).type)).toBe('invalid_request')
@@ -461,13 +571,19 @@ describe('the alarm', () => {
     expect(await one.get('/health')).toEqual({ status: 'ok' })
     one.clock.pass(1_000)
     rejectConfig(one.gateway, new GatewayError('invalid_request', 'no'))
-    const rejected = ['gateway_config_rejected 1', `gateway_config_applied_timestamp_seconds ${AT / 1000}`]
+    const rejected = [
+      'gateway_config_rejected 1',
+      `gateway_config_applied_timestamp_seconds ${AT / 1000}`,
+    ]
     expect(told(one)).toEqual([{ applied: new Date(AT), rejected: true }, rejected])
     expect(await one.get('/health')).toEqual({ status: 'ok', config: 'rejected' })
     expect(await one.get('/ready')).toEqual({ status: 'ready' })
     expect(await textOf(one.ask())).toBe('first')
     await reconfigure(one.gateway, one.gateway.config)
-    const applied = ['gateway_config_rejected 0', `gateway_config_applied_timestamp_seconds ${AT / 1000 + 1}`]
+    const applied = [
+      'gateway_config_rejected 0',
+      `gateway_config_applied_timestamp_seconds ${AT / 1000 + 1}`,
+    ]
     expect(told(one)).toEqual([{ applied: new Date(AT + 1_000), rejected: false }, applied])
     expect(await one.get('/health')).toEqual({ status: 'ok' })
     expect(events).toEqual(['no', ''])
@@ -515,7 +631,9 @@ describe('what is kept', () => {
     const { gateway, ask, clock, get } = await house({ routing: { failures: 1 } })
     clock.pass(60_000)
     const statuses = async () => {
-      const { data } = (await get('/api/v1/models/acme/small/endpoints')) as { data: { endpoints: { status: number }[] } }
+      const { data } = (await get('/api/v1/models/acme/small/endpoints')) as {
+        data: { endpoints: { status: number }[] }
+      }
       return data.endpoints.map(one => one.status)
     }
     for (const upstream of [first, second]) upstream.answer(() => status(500))
@@ -525,7 +643,15 @@ describe('what is kept', () => {
     const change = { models: base().models.toReversed(), routing: { failures: 1 } }
     await reconfigure(gateway, parsed(over(base(), change)))
     expect(await statuses()).toEqual([-1, -1])
-    await reconfigure(gateway, parsed(over(base(), { ...change, providers: { two: provider(second.url, { api_key: 'sk-mended' }) } })))
+    await reconfigure(
+      gateway,
+      parsed(
+        over(base(), {
+          ...change,
+          providers: { two: provider(second.url, { api_key: 'sk-mended' }) },
+        }),
+      ),
+    )
     expect(await statuses()).toEqual([-1, 0])
   })
 
@@ -539,24 +665,40 @@ describe('what is kept', () => {
       await statusOf(ask())
       return first.hits.map(({ headers }) => headers.authorization)
     }
-    first.answer(({ headers }) => (headers.authorization === 'Bearer sk-theirs' ? status(500) : completion('first')))
+    first.answer(({ headers }) =>
+      headers.authorization === 'Bearer sk-theirs' ? status(500) : completion('first'),
+    )
     expect(await asked()).toEqual(['Bearer sk-theirs', 'Bearer sk-own'])
     expect(await asked()).toEqual(['Bearer sk-own'])
     const change = { routing: { failures: 1 } }
-    await reconfigure(gateway, parsed(over(base(), { ...change, providers: { two: provider(first.url) } })))
+    await reconfigure(
+      gateway,
+      parsed(over(base(), { ...change, providers: { two: provider(first.url) } })),
+    )
     expect(await asked()).toEqual(['Bearer sk-own'])
-    await reconfigure(gateway, parsed(over(base(), { ...change, providers: { one: provider(first.url, { name: 'One' }) } })))
+    await reconfigure(
+      gateway,
+      parsed(over(base(), { ...change, providers: { one: provider(first.url, { name: 'One' }) } })),
+    )
     expect(await asked()).toEqual(['Bearer sk-theirs', 'Bearer sk-own'])
   })
 
   test('that a key of a caller has another credential by now', async () => {
     const { gateway, ask, clock } = await house({ routing: { failures: 1 } })
     clock.pass(60_000)
-    const { data } = await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-bad' })
-    first.answer(({ headers }) => (headers.authorization === 'Bearer sk-bad' ? status(500) : completion('first')))
+    const { data } = await createByokKey(gateway, operator(gateway), {
+      provider: 'one',
+      key: 'sk-bad',
+    })
+    first.answer(({ headers }) =>
+      headers.authorization === 'Bearer sk-bad' ? status(500) : completion('first'),
+    )
     await statusOf(ask())
     await updateByokKey(gateway, operator(gateway), data.id, { key: 'sk-mended' })
-    await reconfigure(gateway, parsed(over(base(), { routing: { failures: 1 }, providers: { two: provider(first.url) } })))
+    await reconfigure(
+      gateway,
+      parsed(over(base(), { routing: { failures: 1 }, providers: { two: provider(first.url) } })),
+    )
     await statusOf(ask())
     expect(first.hits.at(-1)?.headers.authorization).toBe('Bearer sk-mended')
   })
@@ -573,9 +715,17 @@ describe('what is kept', () => {
     expect(await named()).toBe('second')
     first.answer(() => completion('first'))
     expect(await named()).toBe('second')
-    await reconfigure(gateway, parsed(over(base(), { models, service_name: 'acme', default_model: 'acme/small' })))
+    await reconfigure(
+      gateway,
+      parsed(over(base(), { models, service_name: 'acme', default_model: 'acme/small' })),
+    )
     expect(await named()).toBe('second')
-    await reconfigure(gateway, parsed(over(base(), { models, providers: { two: provider(second.url, { api_key: 'sk-new' }) } })))
+    await reconfigure(
+      gateway,
+      parsed(
+        over(base(), { models, providers: { two: provider(second.url, { api_key: 'sk-new' }) } }),
+      ),
+    )
     expect(await named()).toBe('first')
   })
 
@@ -602,7 +752,10 @@ describe('what names something that is gone', () => {
     expect([await textOf(ask()), keyOf(first)]).toEqual(['first', 'Bearer sk-theirs'])
     await reconfigure(gateway, parsed(over(base(), { providers: { one: provider(second.url) } })))
     expect([await textOf(ask()), keyOf(second)]).toEqual(['second', 'Bearer sk-theirs'])
-    await reconfigure(gateway, parsed({ providers: { two: provider(first.url) }, models: [model('acme/single', 'two')] }))
+    await reconfigure(
+      gateway,
+      parsed({ providers: { two: provider(first.url) }, models: [model('acme/single', 'two')] }),
+    )
     expect([await textOf(ask()), keyOf(first)]).toEqual(['first', 'Bearer sk-own'])
     await reconfigure(gateway, parsed(base()))
     expect([await textOf(ask()), keyOf(first)]).toEqual(['first', 'Bearer sk-theirs'])
@@ -618,9 +771,17 @@ describe('what names something that is gone', () => {
     const url = 'http://localhost/api/v1/presets/mine/chat/completions'
     const init = { method: 'POST', headers, body: JSON.stringify(preset) }
     expect(await statusOf(createApp(gateway).handle(new Request(url, init)))).toBe(200)
-    const asked = () => Promise.all([statusOf(ask({ model: '@preset/mine' })), statusOf(ask()), statusOf(ask({ model: 'acme/free:free' }))])
+    const asked = () =>
+      Promise.all([
+        statusOf(ask({ model: '@preset/mine' })),
+        statusOf(ask()),
+        statusOf(ask({ model: 'acme/free:free' })),
+      ])
     expect(await asked()).toEqual([200, 200, 404])
-    await reconfigure(gateway, parsed(over(base(), { models: base().models.filter(({ id }) => id !== 'acme/small') })))
+    await reconfigure(
+      gateway,
+      parsed(over(base(), { models: base().models.filter(({ id }) => id !== 'acme/small') })),
+    )
     expect(await asked()).toEqual([400, 200, 404])
     await reconfigure(gateway, parsed(base()))
     expect(await asked()).toEqual([200, 200, 404])
@@ -630,7 +791,10 @@ describe('what names something that is gone', () => {
     const one = await house()
     await guard(one, { ignored_providers: ['one'] })
     expect(await statusOf(one.ask())).toBe(404)
-    const variant = { providers: { 'one/eu': provider(second.url) }, models: [model('acme/single', 'one/eu', 'two')] }
+    const variant = {
+      providers: { 'one/eu': provider(second.url) },
+      models: [model('acme/single', 'one/eu', 'two')],
+    }
     await reconfigure(one.gateway, parsed(over(base(), variant)))
     expect(await statusOf(one.ask({ provider: { only: ['one/eu'] } }))).toBe(404)
     expect(await statusOf(one.ask())).toBe(200)

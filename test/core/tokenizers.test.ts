@@ -5,7 +5,11 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { estimateTokenCount } from 'tokenx'
 import { startWorker } from '../../src/core/tokenizers/encoder.ts'
 import { FAMILIES } from '../../src/core/tokenizers/families.ts'
-import { openTokenizers, type Tokenizers, type TokenizersOptions } from '../../src/core/tokenizers.ts'
+import {
+  openTokenizers,
+  type Tokenizers,
+  type TokenizersOptions,
+} from '../../src/core/tokenizers.ts'
 
 /** Long enough for a machine that is busy. */
 const PATIENT = 25_000
@@ -33,7 +37,8 @@ function counted() {
 }
 
 /** A Worker that does this with what it is asked. */
-const doing = (code: string) => () => new Worker(URL.createObjectURL(new Blob([code], { type: 'application/javascript' })))
+const doing = (code: string) => () =>
+  new Worker(URL.createObjectURL(new Blob([code], { type: 'application/javascript' })))
 
 const SAMPLES: [script: string, text: string][] = [
   ['Latin', 'The quick brown fox jumps over the lazy dog, 1234567 times; naïve café façade.'],
@@ -46,8 +51,14 @@ const SAMPLES: [script: string, text: string][] = [
   ['Hindi', 'ऋषियों को सताने वाले दुष्ट राक्षसों के राजा रावण का सर्वनाश'],
   ['Thai', 'เป็นมนุษย์สุดประเสริฐเลิศคุณค่า'],
   ['emoji', '👩‍👩‍👧‍👦 🏳️‍🌈 🤷🏽‍♀️ done'],
-  ['code', 'const add = (a: number, b: number): number => {\n  return a + b // {} [] <T>\n}\n\n\tif (x !== null) y?.z()'],
-  ['commands', 'say <|endoftext|> and <|im_start|>system <META> <EOT> constructor __proto__ toString'],
+  [
+    'code',
+    'const add = (a: number, b: number): number => {\n  return a + b // {} [] <T>\n}\n\n\tif (x !== null) y?.z()',
+  ],
+  [
+    'commands',
+    'say <|endoftext|> and <|im_start|>system <META> <EOT> constructor __proto__ toString',
+  ],
   ['half a character', 'a \ud83d b'],
 ]
 
@@ -60,17 +71,33 @@ describe('a count', () => {
     expect(await open().count('openai', [text, text])).toBe(2 * o200k(text))
   })
 
-  test.each(SAMPLES)('of %s for Anthropic’s models is ai-tokenizer’s own, times what later models need', async (_, text) => {
-    expect(await open().count('anthropic', [text])).toBe(Math.round(1.1 * claudes(text)))
-  })
+  test.each(SAMPLES)(
+    'of %s for Anthropic’s models is ai-tokenizer’s own, times what later models need',
+    async (_, text) => {
+      expect(await open().count('anthropic', [text])).toBe(Math.round(1.1 * claudes(text)))
+    },
+  )
 
-  test.each(SAMPLES)('of %s for other models is tokenx’s, times what their family needs, and starts no Worker', async (_, text) => {
-    const { workers, start } = counted()
-    const tokenizers = open({ startWorker: start })
-    for (const family of ['gemini', 'llama', 'mistral', 'qwen', 'deepseek', 'cohere', 'unknown'] as const)
-      expect(await tokenizers.count(family, [text])).toBe(Math.round(estimateTokenCount(text) * FAMILIES[family].multiplier))
-    expect(workers).toEqual([])
-  })
+  test.each(SAMPLES)(
+    'of %s for other models is tokenx’s, times what their family needs, and starts no Worker',
+    async (_, text) => {
+      const { workers, start } = counted()
+      const tokenizers = open({ startWorker: start })
+      for (const family of [
+        'gemini',
+        'llama',
+        'mistral',
+        'qwen',
+        'deepseek',
+        'cohere',
+        'unknown',
+      ] as const)
+        expect(await tokenizers.count(family, [text])).toBe(
+          Math.round(estimateTokenCount(text) * FAMILIES[family].multiplier),
+        )
+      expect(workers).toEqual([])
+    },
+  )
 
   test('of nothing is 0 and starts no Worker', async () => {
     const { workers, start } = counted()
@@ -91,7 +118,9 @@ describe('the Worker', () => {
   test('is one, whoever asks at once and for whatever', async () => {
     const { workers, start } = counted()
     const tokenizers = open({ startWorker: start })
-    const asked = Array.from({ length: 100 }, (_, i) => tokenizers.count(i % 2 ? 'openai' : 'anthropic', ['Hello there']))
+    const asked = Array.from({ length: 100 }, (_, i) =>
+      tokenizers.count(i % 2 ? 'openai' : 'anthropic', ['Hello there']),
+    )
     expect(new Set(await Promise.all(asked))).toEqual(new Set([2]))
     expect(workers).toHaveLength(1)
   })
@@ -121,17 +150,30 @@ describe('the rule of thumb answers instead of a Worker that', () => {
     ],
     ['is not there', { startWorker: () => new Worker('file:///nowhere/worker.ts') }],
     ['fails at its start', { startWorker: doing('throw new Error("broken")') }],
-    ['fails at its work', { startWorker: doing('onmessage = () => { throw new Error("broken") }') }],
+    [
+      'fails at its work',
+      { startWorker: doing('onmessage = () => { throw new Error("broken") }') },
+    ],
     ['ends at its work', { startWorker: doing('onmessage = () => process.exit(1)') }],
-    ['cannot encode', { startWorker: doing('onmessage = ({ data }) => postMessage({ id: data.id, tokens: null })') }],
+    [
+      'cannot encode',
+      {
+        startWorker: doing('onmessage = ({ data }) => postMessage({ id: data.id, tokens: null })'),
+      },
+    ],
     ['never answers', { startWorker: doing('onmessage = () => {}'), patience: 20 }],
-    ['never comes to itself again', { startWorker: doing('onmessage = () => { for (;;); }'), patience: 20 }],
+    [
+      'never comes to itself again',
+      { startWorker: doing('onmessage = () => { for (;;); }'), patience: 20 },
+    ],
   ])('%s, for everyone who waits', async (_, replace) => {
     const tokenizers = open(replace)
-    expect(await Promise.all([tokenizers.count('openai', [TEXT]), tokenizers.count('anthropic', [TEXT])])).toEqual([
-      thumb,
-      Math.round(1.2 * thumb),
-    ])
+    expect(
+      await Promise.all([
+        tokenizers.count('openai', [TEXT]),
+        tokenizers.count('anthropic', [TEXT]),
+      ]),
+    ).toEqual([thumb, Math.round(1.2 * thumb)])
   })
 
   test('has failed, and the next count has a new Worker', async () => {

@@ -54,16 +54,22 @@ test('every operation has a good request here, and no request is of another', ()
 })
 
 test('every path has the guard that its kind of path has', () => {
-  const wanted = ({ path }: DescribedRoute) => GUARDED.find(([paths]) => paths.test(path))?.[1] ?? null
+  const wanted = ({ path }: DescribedRoute) =>
+    GUARDED.find(([paths]) => paths.test(path))?.[1] ?? null
   const isListed = ({ path }: DescribedRoute) => GUARDED.some(([paths]) => paths.test(path))
   expect(routes.filter(route => !isListed(route)).map(({ path }) => path)).toEqual([])
-  expect(routes.map(route => [route.operation.id, route.opens ?? null])).toEqual(routes.map(route => [route.operation.id, wanted(route)]))
+  expect(routes.map(route => [route.operation.id, route.opens ?? null])).toEqual(
+    routes.map(route => [route.operation.id, wanted(route)]),
+  )
 })
 
 test('every status that refuses somebody is one that the operation says it has', () => {
   for (const route of routes)
     for (const who of [...LIVE, null])
-      expect([route.operation.id, route.operation.statuses]).toEqual([route.operation.id, expect.arrayContaining([expected(route, who)])])
+      expect([route.operation.id, route.operation.statuses]).toEqual([
+        route.operation.id,
+        expect.arrayContaining([expected(route, who)]),
+      ])
 })
 
 describe.each(named)('%s', (id, route) => {
@@ -75,10 +81,16 @@ describe.each(named)('%s', (id, route) => {
     const asked = await requestOf(id, world)
     const before = trace(world)
     const answers: Record<string, number> = {}
-    for (const [name, credential] of Object.entries(world.dead)) answers[name] = (await world.ask(route, credential, asked)).status
-    expect(answers).toEqual(Object.fromEntries(Object.keys(world.dead).map(name => [name, expected(route, null)])))
+    for (const [name, credential] of Object.entries(world.dead))
+      answers[name] = (await world.ask(route, credential, asked)).status
+    expect(answers).toEqual(
+      Object.fromEntries(Object.keys(world.dead).map(name => [name, expected(route, null)])),
+    )
     for (const who of LIVE.filter(who => !isGood(who)))
-      expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([who, expected(route, who)])
+      expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([
+        who,
+        expected(route, who),
+      ])
     expect(trace(world)).toEqual(before)
   })
 
@@ -87,7 +99,11 @@ describe.each(named)('%s', (id, route) => {
       await using world = await openWorld(upstream.url)
       const asked = await requestOf(id, world)
       const before = world.kept()
-      for (const who of some) expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([who, expected(route, who)])
+      for (const who of some)
+        expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([
+          who,
+          expected(route, who),
+        ])
       if (!changes) expect(world.kept()).toEqual(before)
     }
   })
@@ -96,10 +112,13 @@ describe.each(named)('%s', (id, route) => {
 /** Routes that are about things of a workspace, by who asks for them from another one. */
 const foreign = routes
   .filter(namesThing)
-  .flatMap(route => askersOf(route).map(([who, whose]) => [route.operation.id, who, whose, route] as const))
+  .flatMap(route =>
+    askersOf(route).map(([who, whose]) => [route.operation.id, who, whose, route] as const),
+  )
 
 function askersOf({ opens, method }: DescribedRoute): [who: Live, whose: keyof World['actors']][] {
-  if (opens === 'management') return (['operator', 'third'] as const).map(whose => ['neighbour’s management key', whose])
+  if (opens === 'management')
+    return (['operator', 'third'] as const).map(whose => ['neighbour’s management key', whose])
   if (opens !== 'key' || method !== 'get') return []
   const strangers = ['stranger’s inference key', 'neighbour’s management key'] as const
   const ofDefault = ['inference key', 'management key'] as const
@@ -120,7 +139,9 @@ describe('what is in another workspace is answered for, byte by byte, as what is
     expect(trace(world)).toEqual(before)
   })
 
-  const bySlug = routes.filter(({ path }) => path.startsWith('/api/v1/workspaces/:id')).map(route => [route.operation.id, route] as const)
+  const bySlug = routes
+    .filter(({ path }) => path.startsWith('/api/v1/workspaces/:id'))
+    .map(route => [route.operation.id, route] as const)
 
   test.each(bySlug)('%s, by the slug', async (id, route) => {
     await using world = await openWorld(upstream.url)
@@ -130,7 +151,9 @@ describe('what is in another workspace is answered for, byte by byte, as what is
       const named = { ...asked, params: { ...asked.params, id: slug } }
       const answer = await world.ask(route, world.live['neighbour’s management key'], named)
       expect(answer.status).toBe(404)
-      expect(answer).toEqual(await world.ask(route, world.live['neighbour’s management key'], nowhere(named)))
+      expect(answer).toEqual(
+        await world.ask(route, world.live['neighbour’s management key'], nowhere(named)),
+      )
     }
     expect(trace(world)).toEqual(before)
   })
@@ -138,13 +161,16 @@ describe('what is in another workspace is answered for, byte by byte, as what is
   test.each(NAMED)('%s, with the %s in its body or its query', async (id, thing, say, status) => {
     await using world = await openWorld(upstream.url)
     const route = routeOf(id)
-    const who = route.opens === 'management' ? 'neighbour’s management key' : 'stranger’s inference key'
+    const who =
+      route.opens === 'management' ? 'neighbour’s management key' : 'stranger’s inference key'
     const asked = await requestOf(id, world, 'neighbour')
     const theirs = (await thingsOf(world))[thing]
     const before = trace(world)
     const answer = await world.ask(route, world.live[who], { ...asked, ...say(theirs) })
     expect([answer.status, answer.body]).toEqual([status, expect.not.stringContaining(theirs)])
-    expect(answer).toEqual(await world.ask(route, world.live[who], { ...asked, ...say(otherThan(theirs)) }))
+    expect(answer).toEqual(
+      await world.ask(route, world.live[who], { ...asked, ...say(otherThan(theirs)) }),
+    )
     expect(trace(world)).toEqual(before)
   })
 
@@ -152,11 +178,21 @@ describe('what is in another workspace is answered for, byte by byte, as what is
     await using world = await openWorld(upstream.url)
     const id = defaultGuardrailId(world.actors.third.workspace_id)
     const before = trace(world)
-    for (const one of ['getGuardrail', 'updateGuardrail', 'deleteGuardrail', 'listGuardrailKeyAssignments']) {
-      const asked = { params: { id }, ...(one === 'updateGuardrail' ? { body: { enforce_zdr: true } } : {}) }
+    for (const one of [
+      'getGuardrail',
+      'updateGuardrail',
+      'deleteGuardrail',
+      'listGuardrailKeyAssignments',
+    ]) {
+      const asked = {
+        params: { id },
+        ...(one === 'updateGuardrail' ? { body: { enforce_zdr: true } } : {}),
+      }
       const answer = await world.ask(routeOf(one), world.live['neighbour’s management key'], asked)
       expect([one, answer.status]).toEqual([one, 404])
-      expect(answer).toEqual(await world.ask(routeOf(one), world.live['neighbour’s management key'], nowhere(asked)))
+      expect(answer).toEqual(
+        await world.ask(routeOf(one), world.live['neighbour’s management key'], nowhere(asked)),
+      )
     }
     expect(trace(world)).toEqual(before)
   })
@@ -168,10 +204,18 @@ describe('what is in another workspace is answered for, byte by byte, as what is
     await addWorkspaceMembers(gateway, actors.third, 'third', { user_ids: [member] })
     const asked = { params: { id: 'next' }, body: { user_ids: [member] } }
     const before = trace(world)
-    const removed = await world.ask(routeOf('bulkRemoveWorkspaceMembers'), live['neighbour’s management key'], asked)
+    const removed = await world.ask(
+      routeOf('bulkRemoveWorkspaceMembers'),
+      live['neighbour’s management key'],
+      asked,
+    )
     expect([removed.status, removed.body]).toEqual([200, '{"removed_count":0}'])
     expect(trace(world)).toEqual(before)
-    const added = await world.ask(routeOf('bulkAddWorkspaceMembers'), live['neighbour’s management key'], asked)
+    const added = await world.ask(
+      routeOf('bulkAddWorkspaceMembers'),
+      live['neighbour’s management key'],
+      asked,
+    )
     expect(JSON.parse(added.body)).toMatchObject({
       added_count: 1,
       data: [{ user_id: member, workspace_id: actors.neighbour.workspace_id }],
@@ -185,12 +229,16 @@ describe('what is in another workspace is answered for, byte by byte, as what is
     const [{ member }, left] = [await thingsOf(world), (await memberOf(gateway)).id]
     await deactivateMember(gateway, actors.operator, left)
     const make = (creator_user_id: string | null) =>
-      world.ask(routeOf('createKeys'), live['neighbour’s management key'], { body: { name: 'ci', creator_user_id } })
+      world.ask(routeOf('createKeys'), live['neighbour’s management key'], {
+        body: { name: 'ci', creator_user_id },
+      })
     const refused = await make('nobody')
     expect(refused.status).toBe(400)
-    for (const other of [member, left, gateway.memory.owner.user_id]) expect(await make(other)).toEqual(refused)
+    for (const other of [member, left, gateway.memory.owner.user_id])
+      expect(await make(other)).toEqual(refused)
     await addWorkspaceMembers(gateway, actors.neighbour, 'next', { user_ids: [member] })
-    for (const one of [member, actors.neighbour.user_id, null]) expect((await make(one)).status).toBe(201)
+    for (const one of [member, actors.neighbour.user_id, null])
+      expect((await make(one)).status).toBe(201)
   })
 
   test('which guardrail a member had there before he was given this one', async () => {
@@ -201,18 +249,26 @@ describe('what is in another workspace is answered for, byte by byte, as what is
       (await createGuardrail(gateway, actors.neighbour, { name: 'Own' })).data.id,
     ]
     const before = await world.ask(routeOf('listAudit'), live['neighbour’s management key'])
-    for (const id of [guardrail, own]) await assignMembers(gateway, actors.operator, id, { member_user_ids: [member] })
-    expect(await world.ask(routeOf('listAudit'), live['neighbour’s management key'])).toEqual(before)
-    expect((await world.ask(routeOf('listAudit'), live['management key'])).body).toContain(`"before":{"${member}":"${guardrail}"}`)
+    for (const id of [guardrail, own])
+      await assignMembers(gateway, actors.operator, id, { member_user_ids: [member] })
+    expect(await world.ask(routeOf('listAudit'), live['neighbour’s management key'])).toEqual(
+      before,
+    )
+    expect((await world.ask(routeOf('listAudit'), live['management key'])).body).toContain(
+      `"before":{"${member}":"${guardrail}"}`,
+    )
   })
 
   test('lists and counts are as before it was made', async () => {
     await using world = await openWorld(upstream.url)
-    const lists = routes.filter(route => route.method === 'get' && route.opens && !namesThing(route))
+    const lists = routes.filter(
+      route => route.method === 'get' && route.opens && !namesThing(route),
+    )
     const read = async () => {
       const answers: Record<string, unknown> = {}
       for (const who of ['stranger’s inference key', 'neighbour’s management key'] as const)
-        for (const route of lists) answers[`${route.path}, ${who}`] = await world.ask(route, world.live[who])
+        for (const route of lists)
+          answers[`${route.path}, ${who}`] = await world.ask(route, world.live[who])
       return answers
     }
     const before = await read()
@@ -223,8 +279,14 @@ describe('what is in another workspace is answered for, byte by byte, as what is
 
 describe('who manages one workspace', () => {
   /** What he may not do in his own: its members are the organization's to rule, and he has a key in it himself. */
-  const NOT_HIS: Record<string, number> = { bulkAssignMembersToGuardrail: 403, bulkUnassignMembersFromGuardrail: 403, deleteWorkspace: 400 }
-  const his = named.filter(([, route]) => route.opens === 'management' && !isOrganizations(route) && namesThing(route))
+  const NOT_HIS: Record<string, number> = {
+    bulkAssignMembersToGuardrail: 403,
+    bulkUnassignMembersFromGuardrail: 403,
+    deleteWorkspace: 400,
+  }
+  const his = named.filter(
+    ([, route]) => route.opens === 'management' && !isOrganizations(route) && namesThing(route),
+  )
 
   test.each(his)('%s, of his own', async (id, route) => {
     await using world = await openWorld(upstream.url)
@@ -235,7 +297,11 @@ describe('who manages one workspace', () => {
 
   test.each(his)('%s, by who manages all', async (id, route) => {
     await using world = await openWorld(upstream.url)
-    const { status } = await world.ask(route, world.live['management key'], await requestOf(id, world, 'third'))
+    const { status } = await world.ask(
+      route,
+      world.live['management key'],
+      await requestOf(id, world, 'third'),
+    )
     expect(status).toBe(expected(route, 'management key'))
   })
 })
@@ -243,29 +309,47 @@ describe('who manages one workspace', () => {
 describe('a management key', () => {
   const calls = named.filter(([, { operation }]) => operation.statuses.includes(402))
 
-  test.each(calls)('does not infer: %s, whole or streamed, whatever it names', async (id, route) => {
-    await using world = await openWorld(upstream.url)
-    const { body } = await requestOf(id, world)
-    const before = trace(world)
-    for (const more of [{}, { stream: true }, { model: 'sandbox/echo' }, { model: 'acme/unknown' }, { models: ['acme/small'] }])
-      for (const who of ['management key', 'neighbour’s management key'] as const)
-        expect((await world.ask(route, world.live[who], { body: { ...body, ...more } })).status).toBe(403)
-    expect(trace(world)).toEqual(before)
-  })
+  test.each(calls)(
+    'does not infer: %s, whole or streamed, whatever it names',
+    async (id, route) => {
+      await using world = await openWorld(upstream.url)
+      const { body } = await requestOf(id, world)
+      const before = trace(world)
+      for (const more of [
+        {},
+        { stream: true },
+        { model: 'sandbox/echo' },
+        { model: 'acme/unknown' },
+        { models: ['acme/small'] },
+      ])
+        for (const who of ['management key', 'neighbour’s management key'] as const)
+          expect(
+            (await world.ask(route, world.live[who], { body: { ...body, ...more } })).status,
+          ).toBe(403)
+      expect(trace(world)).toEqual(before)
+    },
+  )
 
-  test.each(calls)('may ask what would become of it, and nobody else may: %s', async (id, route) => {
-    await using world = await openWorld(upstream.url)
-    const { body } = await requestOf(id, world)
-    const asked = { body: { ...body, debug: { dry_run: true } } }
-    const before = trace(world)
-    for (const credential of Object.values(world.dead)) expect((await world.ask(route, credential, asked)).status).toBe(401)
-    for (const who of LIVE) {
-      // Where a call would be refused for what the key is, a dry run is not, and the other way round.
-      const status = { 200: 403, 403: 200 }[expected(route, who)] ?? 401
-      expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([who, status])
-    }
-    expect(trace(world)).toEqual(before)
-  })
+  test.each(calls)(
+    'may ask what would become of it, and nobody else may: %s',
+    async (id, route) => {
+      await using world = await openWorld(upstream.url)
+      const { body } = await requestOf(id, world)
+      const asked = { body: { ...body, debug: { dry_run: true } } }
+      const before = trace(world)
+      for (const credential of Object.values(world.dead))
+        expect((await world.ask(route, credential, asked)).status).toBe(401)
+      for (const who of LIVE) {
+        // Where a call would be refused for what the key is, a dry run is not, and the other way round.
+        const status = { 200: 403, 403: 200 }[expected(route, who)] ?? 401
+        expect([who, (await world.ask(route, world.live[who], asked)).status]).toEqual([
+          who,
+          status,
+        ])
+      }
+      expect(trace(world)).toEqual(before)
+    },
+  )
 
   test('there are calls to look at', () => {
     expect(calls.map(([id]) => id)).toContain('sendChatCompletionRequest')
@@ -284,28 +368,42 @@ describe('a guarded path', () => {
   afterAll(() => world[Symbol.asyncDispose]())
 
   // Which methods a path has stands in the description, which everybody may read.
-  test.each(paths)('%s tells by another method which ones it has, and no more, whoever asks', async path => {
-    const own = routes.filter(route => isAt(route.path, path)).map(({ method }) => method.toUpperCase())
-    const before = trace(world)
-    for (const method of METHODS.filter(method => !own.includes(method) && !(method === 'HEAD' && own.includes('GET')))) {
-      const answers = await Promise.all([{}, world.live['management key']].map(who => world.ask({ method, path }, who)))
-      expect([method, ...answers.map(({ status }) => status)]).toEqual([method, 405, 405])
-      expect(answers[0]).toEqual(answers[1])
-      expect(answers[0]?.headers.allow?.split(', ').toSorted()).toEqual([...new Set(own)].toSorted())
-    }
-    expect(trace(world)).toEqual(before)
-  })
-
-  test.each(guarded.filter(({ method }) => method === 'get').map(route => [route.path, route] as const))(
-    '%s answers HEAD as GET, without a body',
-    async (_, route) => {
-      for (const who of [{}, ...Object.values(world.live)]) {
-        const { status, headers } = await world.ask(route, who)
-        const head = await world.ask({ ...route, method: 'HEAD' }, who)
-        expect([head.status, head.body, head.headers['content-type']]).toEqual([status, '', headers['content-type']])
+  test.each(paths)(
+    '%s tells by another method which ones it has, and no more, whoever asks',
+    async path => {
+      const own = routes
+        .filter(route => isAt(route.path, path))
+        .map(({ method }) => method.toUpperCase())
+      const before = trace(world)
+      for (const method of METHODS.filter(
+        method => !own.includes(method) && !(method === 'HEAD' && own.includes('GET')),
+      )) {
+        const answers = await Promise.all(
+          [{}, world.live['management key']].map(who => world.ask({ method, path }, who)),
+        )
+        expect([method, ...answers.map(({ status }) => status)]).toEqual([method, 405, 405])
+        expect(answers[0]).toEqual(answers[1])
+        expect(answers[0]?.headers.allow?.split(', ').toSorted()).toEqual(
+          [...new Set(own)].toSorted(),
+        )
       }
+      expect(trace(world)).toEqual(before)
     },
   )
+
+  test.each(
+    guarded.filter(({ method }) => method === 'get').map(route => [route.path, route] as const),
+  )('%s answers HEAD as GET, without a body', async (_, route) => {
+    for (const who of [{}, ...Object.values(world.live)]) {
+      const { status, headers } = await world.ask(route, who)
+      const head = await world.ask({ ...route, method: 'HEAD' }, who)
+      expect([head.status, head.body, head.headers['content-type']]).toEqual([
+        status,
+        '',
+        headers['content-type'],
+      ])
+    }
+  })
 
   /** Other ways to write a path that somebody might take for the same. */
   const WAYS: [name: string, way: (path: string) => string][] = [
@@ -313,7 +411,10 @@ describe('a guarded path', () => {
     ['two slashes at its end', path => `${path}//`],
     ['two slashes in it', path => path.replace('/v1/', '/v1//')],
     ['two slashes before it', path => `/${path}`],
-    ['a letter in hexadecimal', path => path.replace(/(?<=\/v1\/).*?(?=\/|$)/, part => hexadecimal(part[0]) + part.slice(1))],
+    [
+      'a letter in hexadecimal',
+      path => path.replace(/(?<=\/v1\/).*?(?=\/|$)/, part => hexadecimal(part[0]) + part.slice(1)),
+    ],
     ['the last letter in hexadecimal', path => path.slice(0, -1) + hexadecimal(path.at(-1))],
     ['a slash in hexadecimal', path => path.replace('/v1/', '/v1%2f')],
     ['the last slash in hexadecimal', path => path.replace(/\/(?=[^/]*$)/, '%2F')],
@@ -333,11 +434,18 @@ describe('a guarded path', () => {
   test.each(WAYS)('with %s opens to nobody else', async (_, way) => {
     const before = trace(world)
     for (const { path, ...route } of guarded) {
-      const [wrong, refused] = route.opens === 'management' ? (['inference key', 403] as const) : (['SCIM token', 401] as const)
-      const ask = async (who: Credential) => (await world.ask({ ...route, path: way(path) }, who)).status
+      const [wrong, refused] =
+        route.opens === 'management'
+          ? (['inference key', 403] as const)
+          : (['SCIM token', 401] as const)
+      const ask = async (who: Credential) =>
+        (await world.ask({ ...route, path: way(path) }, who)).status
       expect([path, [401, 404, 405]]).toEqual([path, expect.arrayContaining([await ask({})])])
       if (route.opens !== 'scim')
-        expect([path, [401, refused, 404, 405]]).toEqual([path, expect.arrayContaining([await ask(world.live[wrong])])])
+        expect([path, [401, refused, 404, 405]]).toEqual([
+          path,
+          expect.arrayContaining([await ask(world.live[wrong])]),
+        ])
     }
     expect(trace(world)).toEqual(before)
   })
@@ -348,5 +456,8 @@ const hexadecimal = (letter = '') => `%${letter.charCodeAt(0).toString(16)}`
 /** Whether a route's path is this one, which may be another's pattern: what its members are named does not matter. */
 const isAt = (pattern: string, path: string): boolean => {
   const [wanted, given] = [pattern.split('/'), path.split('/')]
-  return wanted.length === given.length && wanted.every((part, i) => part.startsWith(':') || part === given[i])
+  return (
+    wanted.length === given.length &&
+    wanted.every((part, i) => part.startsWith(':') || part === given[i])
+  )
 }

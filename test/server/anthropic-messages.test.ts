@@ -14,7 +14,11 @@ let scripted: Upstream
 let server: Server
 
 const PRICES = { prompt: 3, completion: 15, cache_read: 0.3, cache_write: 3.75 }
-const endpoint = (provider: string, model: string) => ({ provider, model, usd_per_million_tokens: PRICES })
+const endpoint = (provider: string, model: string) => ({
+  provider,
+  model,
+  usd_per_million_tokens: PRICES,
+})
 
 beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
@@ -28,9 +32,21 @@ beforeAll(async () => {
         second: { protocol: 'anthropic-messages', base_url: scripted.url, api_key: 'sk-2' },
       },
       models: [
-        { id: 'anthropic/claude', context_length: 200_000, endpoints: [endpoint('anthropic', 'claude-sonnet-4-5')] },
-        { id: 'google/claude', context_length: 200_000, endpoints: [endpoint('vertex-anthropic', 'claude-sonnet-4-5@20250929')] },
-        { id: 'second/claude', context_length: 200_000, endpoints: [endpoint('second', 'claude-sonnet-4-5')] },
+        {
+          id: 'anthropic/claude',
+          context_length: 200_000,
+          endpoints: [endpoint('anthropic', 'claude-sonnet-4-5')],
+        },
+        {
+          id: 'google/claude',
+          context_length: 200_000,
+          endpoints: [endpoint('vertex-anthropic', 'claude-sonnet-4-5@20250929')],
+        },
+        {
+          id: 'second/claude',
+          context_length: 200_000,
+          endpoints: [endpoint('second', 'claude-sonnet-4-5')],
+        },
       ],
     },
   })
@@ -48,7 +64,8 @@ beforeEach(() => {
 const COUNTED = { usage: { input_tokens: 10, output_tokens: 5 } }
 const asked = (content: string) => [{ role: 'user', content }]
 
-const ask = (body: object, asking: Asking = {}) => chat(server, { model: 'anthropic/claude', ...body }, asking).outcome()
+const ask = (body: object, asking: Asking = {}) =>
+  chat(server, { model: 'anthropic/claude', ...body }, asking).outcome()
 const answered = async (body: object) => JSON.parse((await ask(body)).body)
 const received = () => {
   const entry = mock.getLastRequest()
@@ -56,7 +73,13 @@ const received = () => {
 }
 
 const TOOLS = [
-  { type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } } },
+  {
+    type: 'function',
+    function: {
+      name: 'get_weather',
+      parameters: { type: 'object', properties: { city: { type: 'string' } } },
+    },
+  },
 ]
 
 describe('Claude through the chat API', () => {
@@ -71,7 +94,13 @@ describe('Claude through the chat API', () => {
       object: 'chat.completion',
       model: 'anthropic/claude',
       provider: 'Anthropic',
-      choices: [{ finish_reason: 'stop', native_finish_reason: 'end_turn', message: { role: 'assistant', content: 'Hello, you!' } }],
+      choices: [
+        {
+          finish_reason: 'stop',
+          native_finish_reason: 'end_turn',
+          message: { role: 'assistant', content: 'Hello, you!' },
+        },
+      ],
       usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
     })
     expect(received()).toMatchObject({
@@ -91,12 +120,25 @@ describe('Claude through the chat API', () => {
   })
 
   test('a streamed answer with thinking, whose signature the next turn brings back', async () => {
-    mock.onMessage('Think', { content: 'Thought.', reasoning: 'Let me think', reasoningSignature: 'EpAE+/==', ...COUNTED })
-    const { body } = await ask({ messages: asked('Think'), stream: true, reasoning: { max_tokens: 2_000 } })
+    mock.onMessage('Think', {
+      content: 'Thought.',
+      reasoning: 'Let me think',
+      reasoningSignature: 'EpAE+/==',
+      ...COUNTED,
+    })
+    const { body } = await ask({
+      messages: asked('Think'),
+      stream: true,
+      reasoning: { max_tokens: 2_000 },
+    })
     const { text, events, dones, usages } = heard(body)
-    const deltas = events.flatMap(event => (event === '[DONE]' ? [] : (event.choices[0]?.delta ?? [])))
+    const deltas = events.flatMap(event =>
+      event === '[DONE]' ? [] : (event.choices[0]?.delta ?? []),
+    )
     expect(text).toBe('Thought.')
-    expect(deltas.map(delta => (delta as { reasoning?: string }).reasoning ?? '').join('')).toBe('Let me think')
+    expect(deltas.map(delta => (delta as { reasoning?: string }).reasoning ?? '').join('')).toBe(
+      'Let me think',
+    )
     expect(JSON.stringify(deltas)).toContain(
       '{"type":"reasoning.text","text":"","signature":"EpAE+/==","format":"anthropic-claude-v1","index":0}',
     )
@@ -116,19 +158,33 @@ describe('Claude through the chat API', () => {
     const { message } = first.choices[0]
     expect(first.choices[0].finish_reason).toBe('tool_calls')
     expect(message.tool_calls).toEqual([
-      { id: 'toolu_1', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } },
+      {
+        id: 'toolu_1',
+        type: 'function',
+        function: { name: 'get_weather', arguments: '{"city":"Zürich"}' },
+      },
     ])
 
     mock.clearFixtures().on({ toolCallId: 'toolu_1' }, { content: 'Sunny.', ...COUNTED })
-    const messages = [...asked('Weather?'), message, { role: 'tool', tool_call_id: 'toolu_1', content: '24 degrees' }]
+    const messages = [
+      ...asked('Weather?'),
+      message,
+      { role: 'tool', tool_call_id: 'toolu_1', content: '24 degrees' },
+    ]
     const second = await ask({ messages, stream, ...wish })
     expect(second.status).toBe(200)
-    expect(stream ? heard(second.body).text : JSON.parse(second.body).choices[0].message.content).toBe('Sunny.')
+    expect(
+      stream ? heard(second.body).text : JSON.parse(second.body).choices[0].message.content,
+    ).toBe('Sunny.')
   })
 
   test('trap 93: a tool loop that lost its thinking goes round too', async () => {
     mock.on({ toolCallId: 'toolu_1' }, { content: 'Sunny.', ...COUNTED })
-    const call = { id: 'toolu_1', type: 'function', function: { name: 'get_weather', arguments: '{}' } }
+    const call = {
+      id: 'toolu_1',
+      type: 'function',
+      function: { name: 'get_weather', arguments: '{}' },
+    }
     const messages = [
       ...asked('Weather?'),
       { role: 'assistant', tool_calls: [call] },
@@ -147,7 +203,10 @@ describe('Claude through the chat API', () => {
     mock.onMessage('Fail', { error: { message: 'It says so', type }, status: given })
     const { status, body } = await ask({ messages: asked('Fail') })
     expect(status).toBe(expected)
-    expect(JSON.parse(body).error.metadata).toMatchObject({ error_type, provider_name: 'Anthropic' })
+    expect(JSON.parse(body).error.metadata).toMatchObject({
+      error_type,
+      provider_name: 'Anthropic',
+    })
     expect(body).not.toContain('It says so')
   })
 })
@@ -165,12 +224,22 @@ const MESSAGE = {
 describe('the bytes that a provider gets', () => {
   test('field by field, beside the address and the key', async () => {
     scripted.plan(json(MESSAGE))
-    const marked = { type: 'text', text: 'Be brief', cache_control: { type: 'ephemeral', ttl: '1h' } }
+    const marked = {
+      type: 'text',
+      text: 'Be brief',
+      cache_control: { type: 'ephemeral', ttl: '1h' },
+    }
     const given = await answered({
       model: 'second/claude',
       messages: [
         { role: 'system', content: [marked] },
-        { role: 'user', name: 'Ann', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }] },
+        {
+          role: 'user',
+          name: 'Ann',
+          content: [
+            { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
+          ],
+        },
       ],
       tools: TOOLS,
       parallel_tool_calls: false,
@@ -182,7 +251,10 @@ describe('the bytes that a provider gets', () => {
     })
     expect(given.choices[0].message.content).toBe('Hi')
     const hit = scripted.hits.at(-1)
-    expect(hit).toMatchObject({ path: '/v1/messages', headers: { 'x-api-key': 'sk-2', 'anthropic-version': '2023-06-01' } })
+    expect(hit).toMatchObject({
+      path: '/v1/messages',
+      headers: { 'x-api-key': 'sk-2', 'anthropic-version': '2023-06-01' },
+    })
     expect(hit?.json).toEqual({
       model: 'claude-sonnet-4-5',
       max_tokens: 10_000,
@@ -193,11 +265,19 @@ describe('the bytes that a provider gets', () => {
           role: 'user',
           content: [
             { type: 'text', text: 'Ann:' },
-            { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } },
+            {
+              type: 'image',
+              source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' },
+            },
           ],
         },
       ],
-      tools: [{ name: 'get_weather', input_schema: { type: 'object', properties: { city: { type: 'string' } } } }],
+      tools: [
+        {
+          name: 'get_weather',
+          input_schema: { type: 'object', properties: { city: { type: 'string' } } },
+        },
+      ],
       tool_choice: { type: 'auto', disable_parallel_tool_use: true },
       stop_sequences: ['END'],
       metadata: { user_id: expect.stringMatching(/^[0-9a-f]{64}$/) },
@@ -210,7 +290,11 @@ describe('the bytes that a provider gets', () => {
     const hit = scripted.hits.at(-1)
     expect(hit?.path).toBe('/v1/publishers/anthropic/models/claude-sonnet-4-5@20250929:rawPredict')
     expect(hit?.headers.authorization).toBe('Bearer token')
-    expect(hit?.json).toEqual({ anthropic_version: 'vertex-2023-10-16', max_tokens: 64_000, messages: [{ role: 'user', content: 'Hi' }] })
+    expect(hit?.json).toEqual({
+      anthropic_version: 'vertex-2023-10-16',
+      max_tokens: 64_000,
+      messages: [{ role: 'user', content: 'Hi' }],
+    })
   })
 
   test('trap 46: a form that a tool stands for is unwrapped, and its failure is none of the caller’s', async () => {
@@ -221,7 +305,10 @@ describe('the bytes that a provider gets', () => {
     )
     const wish = { model: 'second/claude', response_format: { type: 'json_object' } }
     const { choices } = await answered(wish)
-    expect(choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: '{"city":"Bern"}' } })
+    expect(choices[0]).toMatchObject({
+      finish_reason: 'stop',
+      message: { content: '{"city":"Bern"}' },
+    })
     expect(choices[0].message).not.toHaveProperty('tool_calls')
     expect((await ask(wish)).status).toBe(529)
   })

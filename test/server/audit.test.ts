@@ -10,7 +10,8 @@ import { EXAMPLES } from '../support/operations.ts'
 // What may answer 402 is a call, which leaves a generation instead. What an identity provider changes leaves an entry for each thing that
 // it moves: test/server/scim/scenarios.test.ts.
 const changing = describedRoutes(createApp(await testGateway())).filter(
-  ({ method, operation: { open, statuses, tag } }) => method !== 'get' && !open && !statuses.includes(402) && tag !== 'SCIM provisioning',
+  ({ method, operation: { open, statuses, tag } }) =>
+    method !== 'get' && !open && !statuses.includes(402) && tag !== 'SCIM provisioning',
 )
 
 let gateway: Gateway
@@ -23,12 +24,17 @@ beforeEach(async () => {
   app = createApp(gateway)
 })
 
-const entries = async (): Promise<AuditEntry[]> => (await listAudit(gateway, operator(gateway), { limit: 100 })).data
+const entries = async (): Promise<AuditEntry[]> =>
+  (await listAudit(gateway, operator(gateway), { limit: 100 })).data
 
 /** Everything else that the store keeps of every noun. */
 const kept = async () => {
-  const nouns = Object.entries(gateway.store).filter(([, noun]) => typeof noun === 'object' && 'all' in noun)
-  return Object.fromEntries(await Promise.all(nouns.map(async ([name, noun]) => [name, await noun.all()])))
+  const nouns = Object.entries(gateway.store).filter(
+    ([, noun]) => typeof noun === 'object' && 'all' in noun,
+  )
+  return Object.fromEntries(
+    await Promise.all(nouns.map(async ([name, noun]) => [name, await noun.all()])),
+  )
 }
 
 interface Asking {
@@ -38,10 +44,20 @@ interface Asking {
   key?: string | null
 }
 
-async function ask({ method, path }: DescribedRoute, { params = {}, query = '', body, key = keys.management }: Asking): Promise<number> {
+async function ask(
+  { method, path }: DescribedRoute,
+  { params = {}, query = '', body, key = keys.management }: Asking,
+): Promise<number> {
   const at = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? 'unknown')
-  const headers = { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
-  const init = { method: method.toUpperCase(), headers, ...(body === undefined ? {} : { body: textOf(body) }) }
+  const headers = {
+    'content-type': 'application/json',
+    ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+  }
+  const init = {
+    method: method.toUpperCase(),
+    headers,
+    ...(body === undefined ? {} : { body: textOf(body) }),
+  }
   return (await app.handle(new Request(`http://localhost${at}?${query}`, init))).status
 }
 
@@ -49,7 +65,9 @@ const textOf = (body: object | string) => (typeof body === 'string' ? body : JSO
 
 /** The operation's example as it is asked, and the action that it leaves. */
 async function exampleOf({ operation: { id } }: DescribedRoute) {
-  const { key, ...example } = (await EXAMPLES[id]?.(gateway, operator(gateway))) ?? { action: 'none' }
+  const { key, ...example } = (await EXAMPLES[id]?.(gateway, operator(gateway))) ?? {
+    action: 'none',
+  }
   const wrongKey = key === 'inference' ? keys.management : keys.inference
   return { ...example, key: key === 'inference' ? keys.inference : keys.management, wrongKey }
 }
@@ -70,7 +88,9 @@ describe.each(changing.map(route => [route.operation.id, route] as const))('%s',
       actor: key === keys.inference ? 'inference' : 'management',
       user_id: gateway.memory.owner.user_id,
     })
-    expect(entry?.key_hash).toBe(key === keys.inference ? keys.hash : new Bun.CryptoHasher('sha256').update(key).digest('hex'))
+    expect(entry?.key_hash).toBe(
+      key === keys.inference ? keys.hash : new Bun.CryptoHasher('sha256').update(key).digest('hex'),
+    )
     if (action.endsWith('.create')) expect(entry?.before).toBeNull()
     if (action.endsWith('.delete')) expect(entry?.after).toBeNull()
     expect(entry?.before).not.toEqual(entry?.after ?? null)
@@ -84,14 +104,21 @@ describe.each(changing.map(route => [route.operation.id, route] as const))('%s',
     expect(await ask(route, { ...asking, key: wrongKey })).toBe(403)
     if (route.operation.body) expect(await ask(route, { ...asking, key, body: '{"' })).toBe(400)
     if (route.operation.params && key === keys.management)
-      expect(await ask(route, { ...asking, key, params: Object.fromEntries(Object.keys(asking.params ?? {}).map(isUnknown)) })).toBe(404)
+      expect(
+        await ask(route, {
+          ...asking,
+          key,
+          params: Object.fromEntries(Object.keys(asking.params ?? {}).map(isUnknown)),
+        }),
+      ).toBe(404)
     expect(await entries()).toEqual(before)
   })
 
   test('leaves none when the store fails: 500', async () => {
     const { action: _, wrongKey: __, ...asking } = await exampleOf(route)
     const before = await entries()
-    for (const [name, noun] of Object.entries(gateway.store)) if (name !== 'audit' && typeof noun === 'object') breakDown(noun)
+    for (const [name, noun] of Object.entries(gateway.store))
+      if (name !== 'audit' && typeof noun === 'object') breakDown(noun)
     expect(await ask(route, asking)).toBe(500)
     expect(await entries()).toEqual(before)
   })
@@ -109,5 +136,6 @@ describe.each(changing.map(route => [route.operation.id, route] as const))('%s',
 const isUnknown = (name: string) => [name, '00000000-0000-7000-8000-0000000000ff']
 
 function breakDown(noun: object): void {
-  for (const name of Object.keys(noun)) Object.assign(noun, { [name]: () => Promise.reject(new Error('The disk is gone')) })
+  for (const name of Object.keys(noun))
+    Object.assign(noun, { [name]: () => Promise.reject(new Error('The disk is gone')) })
 }

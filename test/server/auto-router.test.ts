@@ -2,7 +2,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { chat, generationOf, heard, idOf, keyState, limitedKey } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
-import { completion, type Hit, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  type Hit,
+  startUpstream,
+  status,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 /** Three priced models, the dearer the more able, of which each is called by its own name upstream; and one that costs nothing. */
 const MODELS = {
@@ -39,14 +46,16 @@ afterAll(async () => {
   await upstream.close()
 })
 
-const answer = ({ json }: Hit) => ((json as { stream?: boolean }).stream ? stream(['Hello']) : completion('Hello'))
+const answer = ({ json }: Hit) =>
+  (json as { stream?: boolean }).stream ? stream(['Hello']) : completion('Hello')
 beforeEach(() => {
   upstream.hits.length = 0
   upstream.answer(answer)
 })
 
 const plugin = (more: object) => ({ plugins: [{ id: 'auto-router', ...more }] })
-const ask = (body: object = {}, path?: string): Promise<Outcome> => chat(server, { model: AUTO, ...body }, path ? { path } : {}).outcome()
+const ask = (body: object = {}, path?: string): Promise<Outcome> =>
+  chat(server, { model: AUTO, ...body }, path ? { path } : {}).outcome()
 const asked = () => upstream.hits.map(hit => (hit.json as { model: string }).model)
 
 async function modelOf(body: object = {}): Promise<string> {
@@ -61,21 +70,49 @@ describe('a call for the auto router', () => {
     ['by its public name', { model: 'openrouter/auto' }, 'acme/small'],
     ['in a tier', plugin({ cost_tier: 'xhigh' }), 'acme/large'],
     ['in a tier that has none', plugin({ cost_tier: 'max' }), 'acme/large'],
-    ['by the deprecated number', plugin({ cost_quality_tradeoff: 10, excluded_models: ['*small'] }), 'acme/middle'],
+    [
+      'by the deprecated number',
+      plugin({ cost_quality_tradeoff: 10, excluded_models: ['*small'] }),
+      'acme/middle',
+    ],
     ['among some', plugin({ allowed_models: ['ACME/L*'] }), 'acme/large'],
-    ['without a plugin that is off', plugin({ enabled: false, allowed_models: ['acme/l*'] }), 'acme/small'],
-    ['with another router’s plugin', { plugins: [{ id: 'auto-beta-router', allowed_models: ['acme/large'] }] }, 'acme/small'],
+    [
+      'without a plugin that is off',
+      plugin({ enabled: false, allowed_models: ['acme/l*'] }),
+      'acme/small',
+    ],
+    [
+      'with another router’s plugin',
+      { plugins: [{ id: 'auto-beta-router', allowed_models: ['acme/large'] }] },
+      'acme/small',
+    ],
     [
       'of the beta, with its plugin',
-      { model: 'gateway/auto-beta', plugins: [{ id: 'auto-beta-router', allowed_models: ['acme/large'] }] },
+      {
+        model: 'gateway/auto-beta',
+        plugins: [{ id: 'auto-beta-router', allowed_models: ['acme/large'] }],
+      },
       'acme/large',
     ],
     [
       'with a picture',
-      { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }] }] },
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
+            ],
+          },
+        ],
+      },
       'acme/large',
     ],
-    ['under a price', { ...plugin({ excluded_models: ['acme/small'] }), provider: { max_price: { prompt: 10 } } }, 'acme/middle'],
+    [
+      'under a price',
+      { ...plugin({ excluded_models: ['acme/small'] }), provider: { max_price: { prompt: 10 } } },
+      'acme/middle',
+    ],
   ])('%s', async (_, body, model) => {
     expect(await modelOf(body)).toBe(model)
     expect(asked()).toEqual([model.slice(5)])
@@ -83,35 +120,61 @@ describe('a call for the auto router', () => {
 
   test('is recorded with the model that was chosen', async () => {
     const outcome = await ask(plugin({ allowed_models: ['acme/middle'] }))
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({ model: 'acme/middle', router: AUTO })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+      model: 'acme/middle',
+      router: AUTO,
+    })
     const named = await ask({ model: 'acme/large', models: ['acme/large', 'openrouter/auto'] })
-    expect(await generationOf(server, idOf(named))).toMatchObject({ model: 'acme/large', router: null })
-    upstream.answer(hit => ((hit.json as { model: string }).model === 'large' ? status(500) : answer(hit)))
+    expect(await generationOf(server, idOf(named))).toMatchObject({
+      model: 'acme/large',
+      router: null,
+    })
+    upstream.answer(hit =>
+      (hit.json as { model: string }).model === 'large' ? status(500) : answer(hit),
+    )
     const second = await ask({ model: 'acme/large', models: ['acme/large', 'openrouter/auto'] })
-    expect(await generationOf(server, idOf(second))).toMatchObject({ model: 'acme/small', router: 'openrouter/auto' })
+    expect(await generationOf(server, idOf(second))).toMatchObject({
+      model: 'acme/small',
+      router: 'openrouter/auto',
+    })
   })
 
   test('streams, speaks Anthropic’s dialect, and tells why', async () => {
     const streamed = await ask({ stream: true, ...plugin({ allowed_models: ['acme/middle'] }) })
     expect(heard(streamed.body).events[0]).toMatchObject({ model: 'acme/middle' })
-    const spoken = await ask({ max_tokens: 9, ...plugin({ allowed_models: ['acme/large'] }) }, '/messages')
+    const spoken = await ask(
+      { max_tokens: 9, ...plugin({ allowed_models: ['acme/large'] }) },
+      '/messages',
+    )
     expect(JSON.parse(spoken.body)).toMatchObject({ type: 'message', model: 'acme/large' })
     const headers = { 'x-gateway-metadata': 'enabled' }
-    const told = await chat(server, { model: AUTO, messages: [{ role: 'user', content: 'Löse die Gleichung' }] }, { headers }).outcome()
+    const told = await chat(
+      server,
+      { model: AUTO, messages: [{ role: 'user', content: 'Löse die Gleichung' }] },
+      { headers },
+    ).outcome()
     expect(JSON.parse(told.body).gateway_metadata).toMatchObject({
       requested: AUTO,
       strategy: 'auto',
       pipeline: [
-        { type: 'plugin', name: 'auto-router', data: { task_type: 'math', cost_ceiling: 18, candidates: 3, chosen: 'acme/small' } },
+        {
+          type: 'plugin',
+          name: 'auto-router',
+          data: { task_type: 'math', cost_ceiling: 18, candidates: 3, chosen: 'acme/small' },
+        },
       ],
     })
   })
 
   test('goes to the next choice, and then to the next name, where the first fails', async () => {
-    upstream.answer(hit => ((hit.json as { model: string }).model === 'large' ? status(500) : answer(hit)))
+    upstream.answer(hit =>
+      (hit.json as { model: string }).model === 'large' ? status(500) : answer(hit),
+    )
     expect(await modelOf(plugin({ cost_tier: 'xhigh' }))).toBe('acme/middle')
     upstream.hits.length = 0
-    expect(await modelOf({ models: ['acme/middle'], ...plugin({ allowed_models: ['acme/large'] }) })).toBe('acme/middle')
+    expect(
+      await modelOf({ models: ['acme/middle'], ...plugin({ allowed_models: ['acme/large'] }) }),
+    ).toBe('acme/middle')
     expect(asked()).toEqual(['large', 'middle'])
   })
 
@@ -123,27 +186,41 @@ describe('a call for the auto router', () => {
     ]
     expect(await modelOf({ messages, ...plugin({ pin_model: true }) })).toBe('acme/large')
     const [hit] = upstream.hits
-    expect(hit?.json).toMatchObject({ messages: [messages[0], { role: 'assistant', content: 'Hello' }, messages[2]] })
+    expect(hit?.json).toMatchObject({
+      messages: [messages[0], { role: 'assistant', content: 'Hello' }, messages[2]],
+    })
     expect(hit?.body).not.toContain('acme/large')
     expect(await modelOf({ messages })).toBe('acme/small')
     // The beta's plugin has no such member.
-    const beta = { model: 'gateway/auto-beta', plugins: [{ id: 'auto-beta-router', pin_model: true }] }
+    const beta = {
+      model: 'gateway/auto-beta',
+      plugins: [{ id: 'auto-beta-router', pin_model: true }],
+    }
     expect(await modelOf({ messages, ...beta })).toBe('acme/small')
-    const spoken = await ask({ messages, max_tokens: 9, ...plugin({ pin_model: true }) }, '/messages')
+    const spoken = await ask(
+      { messages, max_tokens: 9, ...plugin({ pin_model: true }) },
+      '/messages',
+    )
     expect(JSON.parse(spoken.body)).toMatchObject({ model: 'acme/large' })
   })
 
   test('keeps the model of its session', async () => {
     const session_id = 'a-session'
-    expect(await modelOf({ session_id, ...plugin({ allowed_models: ['acme/middle'] }) })).toBe('acme/middle')
+    expect(await modelOf({ session_id, ...plugin({ allowed_models: ['acme/middle'] }) })).toBe(
+      'acme/middle',
+    )
     expect(await modelOf({ session_id })).toBe('acme/middle')
-    expect(await modelOf({ session_id, ...plugin({ excluded_models: ['acme/middle'] }) })).toBe('acme/small')
+    expect(await modelOf({ session_id, ...plugin({ excluded_models: ['acme/middle'] }) })).toBe(
+      'acme/small',
+    )
     expect(await modelOf({ session_id: 'another' })).toBe('acme/small')
   })
 
   test('keeps no model that was named beside it, and that it has not chosen', async () => {
     const session_id = 'one-with-a-name'
-    expect(await modelOf({ session_id, model: 'acme/large', models: ['acme/large', AUTO] })).toBe('acme/large')
+    expect(await modelOf({ session_id, model: 'acme/large', models: ['acme/large', AUTO] })).toBe(
+      'acme/large',
+    )
     expect(await modelOf({ session_id })).toBe('acme/small')
   })
 })
@@ -152,7 +229,10 @@ describe('a call for the auto router is refused', () => {
   test('where nothing is left', async () => {
     const { status: code, body } = await ask(plugin({ allowed_models: ['nobody/*'] }))
     const { error } = JSON.parse(body)
-    expect([code, error.message]).toEqual([404, 'No models match your request and model restrictions'])
+    expect([code, error.message]).toEqual([
+      404,
+      'No models match your request and model restrictions',
+    ])
     expect(error.metadata).toMatchObject({
       error_type: 'not_found',
       excluded_by: expect.arrayContaining(['allowed_models']),
@@ -173,14 +253,19 @@ describe('a call for the auto router is refused', () => {
     ['pin_model', { pin_model: 'yes' }],
     ['enabled', { enabled: 'no' }],
   ])('for a plugin whose %s does not fit', async (field, said) => {
-    const { status: code, body } = await ask({ plugins: [{ id: 'other' }, { id: 'auto-router', ...said }] })
+    const { status: code, body } = await ask({
+      plugins: [{ id: 'other' }, { id: 'auto-router', ...said }],
+    })
     expect([code, JSON.parse(body).error.metadata.field]).toEqual([400, `plugins.1.${field}`])
     expect(upstream.hits).toEqual([])
   })
 
   test('at /embeddings', async () => {
     const response = await server.fetch('/embeddings', { json: { model: AUTO, input: 'Hi' } })
-    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('wrong_endpoint')])
+    expect([response.status, await response.text()]).toEqual([
+      400,
+      expect.stringContaining('wrong_endpoint'),
+    ])
   })
 })
 
@@ -194,62 +279,104 @@ test('a preset’s plugin counts, and the request’s own rules over it', async 
   for (const preset of ['tall', 'tall-messages']) {
     expect(await modelOf({ model: `@preset/${preset}` })).toBe('acme/large')
     expect(await modelOf({ preset, provider: { allow_fallbacks: true } })).toBe('acme/large')
-    expect(await modelOf({ preset, ...plugin({ allowed_models: ['acme/middle'] }) })).toBe('acme/middle')
+    expect(await modelOf({ preset, ...plugin({ allowed_models: ['acme/middle'] }) })).toBe(
+      'acme/middle',
+    )
     expect(await modelOf({ preset, ...plugin({ enabled: false }) })).toBe('acme/small')
   }
 })
 
 test('a guardrail holds, whatever the router would choose', async () => {
-  const manage = async (path: string, json: object) => (await server.fetch(path, { key: server.management_key, json })).json()
-  const { key, data } = (await manage('/keys', { name: 'ruled' })) as { key: string; data: { hash: string } }
+  const manage = async (path: string, json: object) =>
+    (await server.fetch(path, { key: server.management_key, json })).json()
+  const { key, data } = (await manage('/keys', { name: 'ruled' })) as {
+    key: string
+    data: { hash: string }
+  }
   const rules = { name: 'only the large', allowed_models: ['acme/large'] }
   const { data: guardrail } = (await manage('/guardrails', rules)) as { data: { id: string } }
   await manage(`/guardrails/${guardrail.id}/assignments/keys`, { key_hashes: [data.hash] })
-  const of = async (body: object) => (await chat(server, { model: AUTO, ...body }, { key }).outcome()).body
+  const of = async (body: object) =>
+    (await chat(server, { model: AUTO, ...body }, { key }).outcome()).body
   expect(JSON.parse(await of({})).model).toBe('acme/large')
   expect(JSON.parse(await of({ model: 'gateway/auto:floor' })).model).toBe('acme/large')
   const { error } = JSON.parse(await of(plugin({ allowed_models: ['acme/small'] })))
-  expect(error).toMatchObject({ code: 404, metadata: { guardrails: [{ guardrail_id: guardrail.id, field: 'allowed_models' }] } })
+  expect(error).toMatchObject({
+    code: 404,
+    metadata: { guardrails: [{ guardrail_id: guardrail.id, field: 'allowed_models' }] },
+  })
   expect(asked()).toEqual(['large', 'large'])
-  const unknown = await server.fetch('/guardrails', { key: server.management_key, json: { name: 'x', allowed_models: [AUTO] } })
+  const unknown = await server.fetch('/guardrails', {
+    key: server.management_key,
+    json: { name: 'x', allowed_models: [AUTO] },
+  })
   expect(unknown.status).toBe(400)
 })
 
 test('a key of a cent spends no more than that, however much it asks for', async () => {
   const key = await limitedKey(server, 0.01)
-  const call = () => chat(server, { model: AUTO, ...plugin({ cost_tier: 'xhigh', allowed_models: ['acme/*'] }) }, { key }).outcome()
-  upstream.answer(() => completion('Hello', { usage: { prompt_tokens: 10, completion_tokens: 50 } }))
-  expect(new Set((await Promise.all(Array.from({ length: 12 }, call))).map(({ status: code }) => code))).toEqual(new Set([402]))
+  const call = () =>
+    chat(
+      server,
+      { model: AUTO, ...plugin({ cost_tier: 'xhigh', allowed_models: ['acme/*'] }) },
+      { key },
+    ).outcome()
+  upstream.answer(() =>
+    completion('Hello', { usage: { prompt_tokens: 10, completion_tokens: 50 } }),
+  )
+  expect(
+    new Set((await Promise.all(Array.from({ length: 12 }, call))).map(({ status: code }) => code)),
+  ).toEqual(new Set([402]))
   const cheap = () => chat(server, { model: AUTO }, { key }).outcome()
-  upstream.answer(() => completion('Hello', { usage: { prompt_tokens: 10, completion_tokens: 990 } }))
-  const statuses = (await Promise.all(Array.from({ length: 30 }, cheap))).map(({ status: code }) => code)
+  upstream.answer(() =>
+    completion('Hello', { usage: { prompt_tokens: 10, completion_tokens: 990 } }),
+  )
+  const statuses = (await Promise.all(Array.from({ length: 30 }, cheap))).map(
+    ({ status: code }) => code,
+  )
   expect(new Set(statuses)).toEqual(new Set([200, 402]))
   expect((await keyState(server, key)).usage).toBeWithin(0.001, 0.0101)
 })
 
 test('the routers are listed, and each is found by both of its names', async () => {
-  const list = (await (await server.fetch('/models', { key: null })).json()) as { data: { id: string; pricing: object }[] }
+  const list = (await (await server.fetch('/models', { key: null })).json()) as {
+    data: { id: string; pricing: object }[]
+  }
   const found = (id: string) => list.data.find(model => model.id === id)
-  expect(found(AUTO)).toMatchObject({ pricing: { prompt: '-1', completion: '-1' }, architecture: { tokenizer: 'Router' } })
+  expect(found(AUTO)).toMatchObject({
+    pricing: { prompt: '-1', completion: '-1' },
+    architecture: { tokenizer: 'Router' },
+  })
   expect(found('gateway/free')?.pricing).toEqual({ prompt: '0', completion: '0' })
   const one = async (slug: string) => (await server.fetch(`/model/${slug}`, { key: null })).json()
   expect(await one(AUTO)).toMatchObject({ data: { id: AUTO, name: 'Auto Router' } })
-  expect(await one('openrouter/auto')).toMatchObject({ data: { id: 'openrouter/auto', alias_target: { slug: AUTO } } })
+  expect(await one('openrouter/auto')).toMatchObject({
+    data: { id: 'openrouter/auto', alias_target: { slug: AUTO } },
+  })
   expect(await one('gateway/free:zzz')).toMatchObject({ error: { code: 404 } })
-  const endpoints = (await (await server.fetch(`/models/${AUTO}/endpoints`, { key: null })).json()) as { data: { endpoints: unknown[] } }
+  const endpoints = (await (
+    await server.fetch(`/models/${AUTO}/endpoints`, { key: null })
+  ).json()) as { data: { endpoints: unknown[] } }
   expect(endpoints.data.endpoints).toEqual([])
 })
 
 test('a workspace’s default model may be a router', async () => {
   const set = (default_text_model: string) =>
-    server.fetch('/workspaces/default', { method: 'PATCH', key: server.management_key, json: { default_text_model } })
+    server.fetch('/workspaces/default', {
+      method: 'PATCH',
+      key: server.management_key,
+      json: { default_text_model },
+    })
   expect((await set('gateway/nobody')).status).toBe(400)
   expect((await set('openrouter/auto')).status).toBe(200)
   expect(await modelOf({ model: undefined })).toBe('acme/small')
 })
 
 test('the free router’s calls are counted as such, whatever it chooses', async () => {
-  for (let i = 0; i < 3; i++) expect(await modelOf({ model: i === 0 ? 'openrouter/free' : 'gateway/free' })).toBe('acme/gift:free')
+  for (let i = 0; i < 3; i++)
+    expect(await modelOf({ model: i === 0 ? 'openrouter/free' : 'gateway/free' })).toBe(
+      'acme/gift:free',
+    )
   expect(await modelOf({ model: 'gateway/free' })).toBe('429')
   expect(await modelOf(plugin({ allowed_models: ['acme/gift:free'] }))).toBe('404')
   expect(await modelOf()).toBe('acme/small')

@@ -35,18 +35,30 @@ interface Sending extends RawRequest {
 }
 
 /** Sends a request to the API with the inference key, another `authorization`, or none. */
-function send({ at = '/chat/completions', authorization = `Bearer ${server.inference_key}`, ...options }: Sending): Promise<Outcome> {
+function send({
+  at = '/chat/completions',
+  authorization = `Bearer ${server.inference_key}`,
+  ...options
+}: Sending): Promise<Outcome> {
   const headers = { ...(authorization === null ? {} : { authorization }), ...options.headers }
   return request(server.base + at, { method: 'POST', ...options, headers }).outcome()
 }
 
 /** Expects a refusal in the envelope that reached no provider, cost nothing and repeats nothing of the body. */
-async function expectRefused(outcome: Outcome, code: number, message: string | RegExp = ''): Promise<void> {
+async function expectRefused(
+  outcome: Outcome,
+  code: number,
+  message: string | RegExp = '',
+): Promise<void> {
   expect(outcome).toMatchObject({ status: code, complete: true })
   expect(outcome.headers['content-type']).toStartWith('application/json')
   const answer = JSON.parse(outcome.body)
   expect(Object.keys(answer)).toEqual(['error'])
-  expect(answer.error).toMatchObject({ code, message: expect.stringMatching(message), metadata: { error_type: expect.any(String) } })
+  expect(answer.error).toMatchObject({
+    code,
+    message: expect.stringMatching(message),
+    metadata: { error_type: expect.any(String) },
+  })
   expect(answer.error.metadata.request_id).toBe(outcome.headers['x-request-id'])
   expect(outcome.body + JSON.stringify(outcome.headers)).not.toContain(CANARY)
   expect(outcome.body).not.toMatch(/\/src\/|\.ts\b|node_modules| at \w+ \(/)
@@ -71,12 +83,28 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
   ...each('max_completion_tokens', 0, -1, 1.5, CANARY),
   ...each('top_logprobs', -1, 21, 1.5, CANARY),
   ...each('seed', 1.5, 1e300, '7', CANARY, {}),
-  ...each('logit_bias', { 1: 101 }, { 1: -101 }, { 1: CANARY }, { [CANARY]: 1 }, { '-1': 1 }, [1], 5, CANARY),
+  ...each(
+    'logit_bias',
+    { 1: 101 },
+    { 1: -101 },
+    { 1: CANARY },
+    { [CANARY]: 1 },
+    { '-1': 1 },
+    [1],
+    5,
+    CANARY,
+  ),
   ...each('stop', ['a', 'b', 'c', 'd', CANARY], 5, [5], { a: CANARY }),
   ...each('stream', 'true', 1, CANARY),
   ...each('stream_options', true, { include_usage: CANARY }),
   ...each('model', 5, '', ['acme/small'], { id: CANARY }),
-  ...each('models', 'acme/small', [5], [''], ['a/1', 'a/2', 'a/3', 'a/4', 'a/5', 'a/6', 'a/7', 'a/8']),
+  ...each(
+    'models',
+    'acme/small',
+    [5],
+    [''],
+    ['a/1', 'a/2', 'a/3', 'a/4', 'a/5', 'a/6', 'a/7', 'a/8'],
+  ),
   ...each('route', CANARY, 5),
   ...each(
     'provider',
@@ -87,52 +115,128 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
     { max_price: { prompt: -1 } },
     { only: [] },
   ),
-  ...each('response_format', CANARY, { type: CANARY }, { type: 'json_schema' }, { type: 'json_schema', json_schema: { name: '' } }),
-  ...each('tools', {}, [CANARY], [{ type: 'function' }], [{ type: 'function', function: { name: CANARY.repeat(10) } }]),
+  ...each(
+    'response_format',
+    CANARY,
+    { type: CANARY },
+    { type: 'json_schema' },
+    { type: 'json_schema', json_schema: { name: '' } },
+  ),
+  ...each(
+    'tools',
+    {},
+    [CANARY],
+    [{ type: 'function' }],
+    [{ type: 'function', function: { name: CANARY.repeat(10) } }],
+  ),
   ...each('tool_choice', CANARY, 5, { type: 'function' }),
   ...each('parallel_tool_calls', CANARY, 1),
   ...each('plugins', CANARY, [CANARY], [{}]),
-  ...each('reasoning', CANARY, { effort: CANARY }, { max_tokens: 0 }, { effort: 'low', max_tokens: 100 }),
+  ...each(
+    'reasoning',
+    CANARY,
+    { effort: CANARY },
+    { max_tokens: 0 },
+    { effort: 'low', max_tokens: 100 },
+  ),
   ...each('prediction', CANARY, { type: CANARY }),
   ...each('user', 5, CANARY.repeat(30)),
   ...each('session_id', 5, CANARY.repeat(30)),
   ...each('metadata', CANARY, { a: 5 }),
   ...each('debug', CANARY, { echo_upstream_body: CANARY }),
-  ...each('messages', [], null, CANARY, {}, [CANARY], [null], [{}], [{ role: 'user' }], [{ content: CANARY }]),
-  ...each('messages', [{ role: CANARY, content: CANARY }], [{ role: 'User', content: CANARY }], [{ role: 5, content: CANARY }]),
-  ...each('messages', [{ role: 'user', content: 5 }], [{ role: 'user', content: null }], [{ role: 'user', content: [CANARY] }]),
-  ...each('messages', [{ role: 'user', content: [{ type: CANARY, text: CANARY }] }], [{ role: 'user', content: [{ type: 'text' }] }]),
-  ...each('messages', [{ role: 'user', content: [{ type: 'image_url', image_url: CANARY }] }], [{ role: 'tool', content: CANARY }]),
-  ...each('messages', [{ role: 'assistant', tool_calls: [{ id: 'a', function: { name: CANARY } }] }]),
+  ...each(
+    'messages',
+    [],
+    null,
+    CANARY,
+    {},
+    [CANARY],
+    [null],
+    [{}],
+    [{ role: 'user' }],
+    [{ content: CANARY }],
+  ),
+  ...each(
+    'messages',
+    [{ role: CANARY, content: CANARY }],
+    [{ role: 'User', content: CANARY }],
+    [{ role: 5, content: CANARY }],
+  ),
+  ...each(
+    'messages',
+    [{ role: 'user', content: 5 }],
+    [{ role: 'user', content: null }],
+    [{ role: 'user', content: [CANARY] }],
+  ),
+  ...each(
+    'messages',
+    [{ role: 'user', content: [{ type: CANARY, text: CANARY }] }],
+    [{ role: 'user', content: [{ type: 'text' }] }],
+  ),
+  ...each(
+    'messages',
+    [{ role: 'user', content: [{ type: 'image_url', image_url: CANARY }] }],
+    [{ role: 'tool', content: CANARY }],
+  ),
+  ...each('messages', [
+    { role: 'assistant', tool_calls: [{ id: 'a', function: { name: CANARY } }] },
+  ]),
 ]
 
 describe('a request is refused with the field that does not fit when', () => {
-  test.each(WRONG.map(([field, value]) => [field, shown(value), value] as const))('%s is %s', async (field, _, value) => {
-    await expectRefused(await chat(server, { messages, [field]: value }).outcome(), 400, field)
-  })
+  test.each(WRONG.map(([field, value]) => [field, shown(value), value] as const))(
+    '%s is %s',
+    async (field, _, value) => {
+      await expectRefused(await chat(server, { messages, [field]: value }).outcome(), 400, field)
+    },
+  )
 
   test('E9 neither messages nor prompt is there', async () => {
-    await expectRefused(await chat(server, { messages: undefined }).outcome(), 400, /messages.*prompt/)
+    await expectRefused(
+      await chat(server, { messages: undefined }).outcome(),
+      400,
+      /messages.*prompt/,
+    )
   })
 
   test('E9 messages and prompt are both there', async () => {
-    await expectRefused(await chat(server, { messages, prompt: CANARY }).outcome(), 400, /messages.*prompt/)
+    await expectRefused(
+      await chat(server, { messages, prompt: CANARY }).outcome(),
+      400,
+      /messages.*prompt/,
+    )
   })
 
   test('E9 the model is unknown', async () => {
-    await expectRefused(await chat(server, { messages, model: 'acme/unknown' }).outcome(), 400, 'acme/unknown')
+    await expectRefused(
+      await chat(server, { messages, model: 'acme/unknown' }).outcome(),
+      400,
+      'acme/unknown',
+    )
   })
 
   test('E9 one of the fallback models is unknown', async () => {
-    await expectRefused(await chat(server, { messages, models: ['acme/unknown'] }).outcome(), 400, 'acme/unknown')
+    await expectRefused(
+      await chat(server, { messages, models: ['acme/unknown'] }).outcome(),
+      400,
+      'acme/unknown',
+    )
   })
 
   test('E9 a stream was asked for', async () => {
-    await expectRefused(await chat(server, { messages, stream: true, temperature: 3 }).outcome(), 400, 'temperature')
+    await expectRefused(
+      await chat(server, { messages, stream: true, temperature: 3 }).outcome(),
+      400,
+      'temperature',
+    )
   })
 
   test('E9 the old path has no prompt', async () => {
-    await expectRefused(await chat(server, { messages }, { path: '/completions' }).outcome(), 400, 'prompt')
+    await expectRefused(
+      await chat(server, { messages }, { path: '/completions' }).outcome(),
+      400,
+      'prompt',
+    )
   })
 })
 
@@ -150,7 +254,11 @@ describe('a number is refused as', () => {
 
   test('C-09 a limit of 1e999, which would be none', async () => {
     const authorization = `Bearer ${server.management_key}`
-    await expectRefused(await send({ at: '/keys', authorization, body: `{"name":"${CANARY}","limit":1e999}` }), 400, 'limit')
+    await expectRefused(
+      await send({ at: '/keys', authorization, body: `{"name":"${CANARY}","limit":1e999}` }),
+      400,
+      'limit',
+    )
   })
 })
 
@@ -171,7 +279,10 @@ describe('a body is refused that', () => {
     ['is a list', JSON.stringify([CANARY])],
     ['is null', 'null'],
     ['is a number', '5'],
-    ['C-09 has NaN in it', `{"model":"acme/small","temperature":NaN,"messages":${JSON.stringify(messages)}}`],
+    [
+      'C-09 has NaN in it',
+      `{"model":"acme/small","temperature":NaN,"messages":${JSON.stringify(messages)}}`,
+    ],
     ['has single quotes', `{'model':'${CANARY}'}`],
     ['C-08 is not UTF-8', inMessage([0xc3, 0x28])],
     ['C-08 has a stray byte', inMessage([0xff])],
@@ -185,18 +296,39 @@ describe('a body is refused that', () => {
     ['C-06 nests 5 MB deep in objects', '{"a":'.repeat(1_000_000)],
     ['C-06 nests one too deep', `{"a":${'['.repeat(128)}${']'.repeat(128)}}`],
     ['C-06 has 500,001 tokens', `[${'1,'.repeat(500_000)}1]`],
-    ['C-06 has a million keys', `{${Array.from({ length: 1_000_000 }, (_, i) => `"${i}":1`).join()}}`],
-    ['X-30 has its messages in its prototype', `{"model":"acme/small","__proto__":{"messages":${JSON.stringify(messages)}}}`],
-    ['X-30 has a prototype for a bias', `{"logit_bias":{"__proto__":{"1":1}},"messages":${JSON.stringify(messages)}}`],
-    ['X-30 has a constructor for a bias', `{"logit_bias":{"constructor":1},"messages":${JSON.stringify(messages)}}`],
-  ])('%s', async (_, body) => expectRefused(await send({ body, headers: { 'content-length': String(Buffer.byteLength(body)) } }), 400))
+    [
+      'C-06 has a million keys',
+      `{${Array.from({ length: 1_000_000 }, (_, i) => `"${i}":1`).join()}}`,
+    ],
+    [
+      'X-30 has its messages in its prototype',
+      `{"model":"acme/small","__proto__":{"messages":${JSON.stringify(messages)}}}`,
+    ],
+    [
+      'X-30 has a prototype for a bias',
+      `{"logit_bias":{"__proto__":{"1":1}},"messages":${JSON.stringify(messages)}}`,
+    ],
+    [
+      'X-30 has a constructor for a bias',
+      `{"logit_bias":{"constructor":1},"messages":${JSON.stringify(messages)}}`,
+    ],
+  ])('%s', async (_, body) =>
+    expectRefused(
+      await send({ body, headers: { 'content-length': String(Buffer.byteLength(body)) } }),
+      400,
+    ),
+  )
 })
 
 describe('C-04 a body past 32 MiB is refused', () => {
   const piece = Buffer.alloc(MIB, ' ')
 
   test('by its length, before any of it has come', async () => {
-    await expectRefused(await send({ headers: { 'content-length': String(32 * MIB + 1) } }), 413, 'Request payload too large')
+    await expectRefused(
+      await send({ headers: { 'content-length': String(32 * MIB + 1) } }),
+      413,
+      'Request payload too large',
+    )
   })
 
   test('by its length, when all of it comes', async () => {
@@ -208,30 +340,43 @@ describe('C-04 a body past 32 MiB is refused', () => {
   })
 
   test('by its count, when it comes in chunks', async () => {
-    const call = request(`${server.base}/chat/completions`, { raw: chunkedHead(`Bearer ${server.inference_key}`) })
+    const call = request(`${server.base}/chat/completions`, {
+      raw: chunkedHead(`Bearer ${server.inference_key}`),
+    })
     for (let i = 0; i < 32; i++) call.send(chunked(piece))
     call.send(chunked(Buffer.from('  ')))
     await expectRefused(await call.outcome(), 413, 'Request payload too large')
   })
 
   test('but a caller without a key learns only that', async () => {
-    await expectRefused(await send({ authorization: null, headers: { 'content-length': String(33 * MIB) } }), 401)
+    await expectRefused(
+      await send({ authorization: null, headers: { 'content-length': String(33 * MIB) } }),
+      401,
+    )
   })
 
   test('and a path that does not exist is still not found', async () => {
-    await expectRefused(await send({ at: '/nowhere', headers: { 'content-length': String(33 * MIB) } }), 404)
+    await expectRefused(
+      await send({ at: '/nowhere', headers: { 'content-length': String(33 * MIB) } }),
+      404,
+    )
   })
 
   const chunkedHead = (authorization: string) =>
     `POST /api/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: ${authorization}\r\ntransfer-encoding: chunked\r\n\r\n`
-  const chunked = (bytes: Buffer) => Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
+  const chunked = (bytes: Buffer) =>
+    Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
 })
 
 describe('X-06 X-07 nobody is let in', () => {
   const json = { model: 'acme/small', messages }
 
   test('without a key', async () => {
-    await expectRefused(await send({ json, authorization: null }), 401, 'Missing Authentication header')
+    await expectRefused(
+      await send({ json, authorization: null }),
+      401,
+      'Missing Authentication header',
+    )
   })
 
   test.each<[name: string, authorization: (key: string) => string]>([
@@ -239,7 +384,10 @@ describe('X-06 X-07 nobody is let in', () => {
     ['with a key that is cut', key => `Bearer ${key.slice(0, -1)}`],
     ['with a key and more', key => `Bearer ${key}0`],
     ['with a key in capitals', key => `Bearer ${key.toUpperCase()}`],
-    ['with the key’s hash', key => `Bearer ${new Bun.CryptoHasher('sha256').update(key).digest('hex')}`],
+    [
+      'with the key’s hash',
+      key => `Bearer ${new Bun.CryptoHasher('sha256').update(key).digest('hex')}`,
+    ],
     ['with the key’s label', key => `Bearer ${key.slice(0, 9)}...${key.slice(-3)}`],
     ['with the key as JSON', key => `Bearer "${key}"`],
     ['with the bare key', key => key],
@@ -250,7 +398,9 @@ describe('X-06 X-07 nobody is let in', () => {
     ['with a quote in it', () => `Bearer ' or 1=1 --${CANARY}`],
     ['with a prototype for a key', () => 'Bearer __proto__'],
     ['with 8 KiB of key', () => `Bearer ${'x'.repeat(8192)}`],
-  ])('%s', async (_, authorization) => expectRefused(await send({ json, authorization: authorization(server.inference_key) }), 401))
+  ])('%s', async (_, authorization) =>
+    expectRefused(await send({ json, authorization: authorization(server.inference_key) }), 401),
+  )
 
   test('with a good key and another in a second header', async () => {
     for (const second of ['Bearer wrong', `Bearer ${server.inference_key}`]) {
@@ -261,13 +411,34 @@ describe('X-06 X-07 nobody is let in', () => {
     }
   })
 
-  test.each(['api_key', 'key', 'token', 'access_token', 'authorization'])('with the key as %s in the query', async name => {
-    await expectRefused(await send({ at: `/chat/completions?${name}=${server.inference_key}`, json, authorization: null }), 401)
-  })
+  test.each(['api_key', 'key', 'token', 'access_token', 'authorization'])(
+    'with the key as %s in the query',
+    async name => {
+      await expectRefused(
+        await send({
+          at: `/chat/completions?${name}=${server.inference_key}`,
+          json,
+          authorization: null,
+        }),
+        401,
+      )
+    },
+  )
 
   test('with the key in another header or in the body', async () => {
-    const headers = { 'x-api-key': server.inference_key, 'api-key': server.inference_key, cookie: `key=${server.inference_key}` }
-    await expectRefused(await send({ json: { ...json, api_key: server.inference_key }, authorization: null, headers }), 401)
+    const headers = {
+      'x-api-key': server.inference_key,
+      'api-key': server.inference_key,
+      cookie: `key=${server.inference_key}`,
+    }
+    await expectRefused(
+      await send({
+        json: { ...json, api_key: server.inference_key },
+        authorization: null,
+        headers,
+      }),
+      401,
+    )
   })
 
   test('with a management key, to infer', async () => {
@@ -284,7 +455,9 @@ describe('who asks is looked at before what is asked', () => {
     ['POST', '/keys'],
     ['PATCH', '/keys/none'],
     ['GET', '/generation'],
-  ])('%s %s without a key', async (method, at) => expectRefused(await send({ ...bad, method, at, authorization: null }), 401))
+  ])('%s %s without a key', async (method, at) =>
+    expectRefused(await send({ ...bad, method, at, authorization: null }), 401),
+  )
 
   test.each([
     '/keys/../chat/completions',
@@ -303,11 +476,18 @@ describe('who asks is looked at before what is asked', () => {
     ['DELETE', '/keys/none'],
     ['GET', '/keys?offset=-1'],
   ])('%s %s with an inference key', async (method, at) => {
-    await expectRefused(await send({ ...bad, method, at }), 403, 'Only management keys can perform this operation')
+    await expectRefused(
+      await send({ ...bad, method, at }),
+      403,
+      'Only management keys can perform this operation',
+    )
   })
 
   test('POST /keys with a management key and the same body', async () => {
-    await expectRefused(await send({ ...bad, at: '/keys', authorization: `Bearer ${server.management_key}` }), 400)
+    await expectRefused(
+      await send({ ...bad, at: '/keys', authorization: `Bearer ${server.management_key}` }),
+      400,
+    )
   })
 })
 
@@ -335,7 +515,9 @@ describe('what does not exist is not found:', () => {
 
   test('and the methods that do exist are in the header Allow', async () => {
     expect((await send({ method: 'PUT', json: { messages } })).headers.allow).toBe('POST')
-    expect((await send({ method: 'PUT', at: '/keys', json: { messages } })).headers.allow).toBe('GET, POST')
+    expect((await send({ method: 'PUT', at: '/keys', json: { messages } })).headers.allow).toBe(
+      'GET, POST',
+    )
   })
 
   test('C-13 a host that is none, or two of them', async () => {
@@ -352,17 +534,45 @@ describe('what looks odd and is right is answered:', () => {
 
   test.each<[name: string, sending: (key: string) => Sending]>([
     ['X-06 bearer in lower case', key => ({ json, authorization: `bearer ${key}` })],
-    ['X-06 bearer in capitals with spaces around the key', key => ({ json, authorization: `BEARER   ${key}  ` })],
+    [
+      'X-06 bearer in capitals with spaces around the key',
+      key => ({ json, authorization: `BEARER   ${key}  ` }),
+    ],
     ['C-08 a byte order mark', () => ({ body: `\uFEFF${body}` })],
     ['another content type', () => ({ body, headers: { 'content-type': 'text/plain' } })],
-    ['C-06 128 levels', () => ({ json: { ...json, extra: JSON.parse('['.repeat(127) + ']'.repeat(127)) } })],
+    [
+      'C-06 128 levels',
+      () => ({ json: { ...json, extra: JSON.parse('['.repeat(127) + ']'.repeat(127)) } }),
+    ],
     [
       'the edges of every range',
-      () => ({ json: { ...json, temperature: 2, top_p: 1, frequency_penalty: -2, presence_penalty: 2, ...EDGES } }),
+      () => ({
+        json: {
+          ...json,
+          temperature: 2,
+          top_p: 1,
+          frequency_penalty: -2,
+          presence_penalty: 2,
+          ...EDGES,
+        },
+      }),
     ],
-    ['null for every parameter', () => ({ json: { ...json, temperature: null, top_p: null, stop: null, seed: null, max_tokens: null } })],
-    ['X-30 a prototype', () => ({ body: `{"__proto__":{"temperature":5},"constructor":{"prototype":{"stream":true}},${body.slice(1)}` })],
-    ['X-30 a prototype in a message', () => ({ body: body.replace('"role"', '"__proto__":{"polluted":1},"role"') })],
+    [
+      'null for every parameter',
+      () => ({
+        json: { ...json, temperature: null, top_p: null, stop: null, seed: null, max_tokens: null },
+      }),
+    ],
+    [
+      'X-30 a prototype',
+      () => ({
+        body: `{"__proto__":{"temperature":5},"constructor":{"prototype":{"stream":true}},${body.slice(1)}`,
+      }),
+    ],
+    [
+      'X-30 a prototype in a message',
+      () => ({ body: body.replace('"role"', '"__proto__":{"polluted":1},"role"') }),
+    ],
   ])('%s', async (_, sending) => {
     const outcome = await send(sending(server.inference_key))
     expect(outcome).toMatchObject({ status: 200, complete: true })

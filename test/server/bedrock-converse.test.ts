@@ -3,7 +3,15 @@ import { LLMock } from '@copilotkit/aimock'
 import { awsEvent, awsException } from '../support/aws-event-stream.ts'
 import { type Asking, chat, heard } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { chunk, chunkedEnd, head, json, startUpstream, status, type Upstream } from '../support/upstream.ts'
+import {
+  chunk,
+  chunkedEnd,
+  head,
+  json,
+  startUpstream,
+  status,
+  type Upstream,
+} from '../support/upstream.ts'
 
 /*
  * Bedrock behind the gateway: a mock of Converse that nobody here wrote, and a provider that plays scripts, to see the bytes.
@@ -15,7 +23,11 @@ let server: Server
 
 const MODEL = 'us.anthropic.claude-sonnet-4-20250514-v1:0'
 const PRICES = { prompt: 3, completion: 15, cache_read: 0.3, cache_write: 3.75 }
-const endpoint = (provider: string, model = MODEL) => ({ provider, model, usd_per_million_tokens: PRICES })
+const endpoint = (provider: string, model = MODEL) => ({
+  provider,
+  model,
+  usd_per_million_tokens: PRICES,
+})
 
 beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
@@ -47,11 +59,18 @@ beforeEach(() => {
 
 const COUNTED = { usage: { input_tokens: 10, output_tokens: 5 } }
 const asked = (content: string) => [{ role: 'user', content }]
-const ask = (body: object, asking: Asking = {}) => chat(server, { model: 'acme/claude', ...body }, asking).outcome()
+const ask = (body: object, asking: Asking = {}) =>
+  chat(server, { model: 'acme/claude', ...body }, asking).outcome()
 const answered = async (body: object) => JSON.parse((await ask(body)).body)
 
 const TOOLS = [
-  { type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } } },
+  {
+    type: 'function',
+    function: {
+      name: 'get_weather',
+      parameters: { type: 'object', properties: { city: { type: 'string' } } },
+    },
+  },
 ]
 
 describe('Converse through the chat API', () => {
@@ -66,7 +85,13 @@ describe('Converse through the chat API', () => {
       object: 'chat.completion',
       model: 'acme/claude',
       provider: 'Amazon Bedrock',
-      choices: [{ finish_reason: 'stop', native_finish_reason: 'end_turn', message: { role: 'assistant', content: 'Hello, you!' } }],
+      choices: [
+        {
+          finish_reason: 'stop',
+          native_finish_reason: 'end_turn',
+          message: { role: 'assistant', content: 'Hello, you!' },
+        },
+      ],
       usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
     })
     expect(mock.getLastRequest()).toMatchObject({
@@ -85,11 +110,19 @@ describe('Converse through the chat API', () => {
 
   test('a streamed answer with thinking', async () => {
     mock.onMessage('Think', { content: 'Thought.', reasoning: 'Let me think', ...COUNTED })
-    const { body } = await ask({ messages: asked('Think'), stream: true, reasoning: { max_tokens: 2_000 } })
+    const { body } = await ask({
+      messages: asked('Think'),
+      stream: true,
+      reasoning: { max_tokens: 2_000 },
+    })
     const { text, events, dones, usages } = heard(body)
-    const deltas = events.flatMap(event => (event === '[DONE]' ? [] : (event.choices[0]?.delta ?? [])))
+    const deltas = events.flatMap(event =>
+      event === '[DONE]' ? [] : (event.choices[0]?.delta ?? []),
+    )
     expect(text).toBe('Thought.')
-    expect(deltas.map(delta => (delta as { reasoning?: string }).reasoning ?? '').join('')).toBe('Let me think')
+    expect(deltas.map(delta => (delta as { reasoning?: string }).reasoning ?? '').join('')).toBe(
+      'Let me think',
+    )
     expect(dones).toBe(1)
     expect(usages[0]?.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 5 })
     expect(mock.getLastRequest()?.path).toEndWith('/converse-stream')
@@ -103,13 +136,23 @@ describe('Converse through the chat API', () => {
     const first = await answered({ messages: asked('Weather?'), tools: TOOLS })
     const { message } = first.choices[0]
     expect(first.choices[0].finish_reason).toBe('tool_calls')
-    expect(message.tool_calls).toMatchObject([{ type: 'function', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } }])
+    expect(message.tool_calls).toMatchObject([
+      { type: 'function', function: { name: 'get_weather', arguments: '{"city":"Zürich"}' } },
+    ])
 
-    mock.clearFixtures().on({ toolCallId: message.tool_calls[0].id }, { content: 'Sunny.', ...COUNTED })
-    const messages = [...asked('Weather?'), message, { role: 'tool', tool_call_id: message.tool_calls[0].id, content: '24 degrees' }]
+    mock
+      .clearFixtures()
+      .on({ toolCallId: message.tool_calls[0].id }, { content: 'Sunny.', ...COUNTED })
+    const messages = [
+      ...asked('Weather?'),
+      message,
+      { role: 'tool', tool_call_id: message.tool_calls[0].id, content: '24 degrees' },
+    ]
     const second = await ask({ messages, stream, tools: TOOLS })
     expect(second.status).toBe(200)
-    expect(stream ? heard(second.body).text : JSON.parse(second.body).choices[0].message.content).toBe('Sunny.')
+    expect(
+      stream ? heard(second.body).text : JSON.parse(second.body).choices[0].message.content,
+    ).toBe('Sunny.')
   })
 })
 
@@ -120,7 +163,10 @@ const ANSWER = {
 }
 
 const streamOf = (...messages: Uint8Array[]) => [
-  head(200, { 'content-type': 'application/vnd.amazon.eventstream', 'transfer-encoding': 'chunked' }),
+  head(200, {
+    'content-type': 'application/vnd.amazon.eventstream',
+    'transfer-encoding': 'chunked',
+  }),
   ...messages.map(chunk),
   chunkedEnd(),
 ]
@@ -133,8 +179,17 @@ describe('the bytes that a provider gets', () => {
     const given = await answered({
       model: 'signed/claude',
       messages: [
-        { role: 'system', content: [{ type: 'text', text: 'Be brief', cache_control: { type: 'ephemeral' } }] },
-        { role: 'user', name: 'Ann', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }] },
+        {
+          role: 'system',
+          content: [{ type: 'text', text: 'Be brief', cache_control: { type: 'ephemeral' } }],
+        },
+        {
+          role: 'user',
+          name: 'Ann',
+          content: [
+            { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
+          ],
+        },
       ],
       tools: TOOLS,
       tool_choice: 'required',
@@ -151,9 +206,24 @@ describe('the bytes that a provider gets', () => {
     expect(hit?.json).toEqual({
       guardrailConfig: { guardrailIdentifier: 'g', guardrailVersion: '1' },
       system: [{ text: 'Be brief' }, { cachePoint: { type: 'default' } }],
-      messages: [{ role: 'user', content: [{ text: 'Ann:' }, { image: { format: 'png', source: { bytes: 'iVBORw0KGgo=' } } }] }],
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { text: 'Ann:' },
+            { image: { format: 'png', source: { bytes: 'iVBORw0KGgo=' } } },
+          ],
+        },
+      ],
       toolConfig: {
-        tools: [{ toolSpec: { name: 'get_weather', inputSchema: { json: { type: 'object', properties: { city: { type: 'string' } } } } } }],
+        tools: [
+          {
+            toolSpec: {
+              name: 'get_weather',
+              inputSchema: { json: { type: 'object', properties: { city: { type: 'string' } } } },
+            },
+          },
+        ],
         toolChoice: { any: {} },
       },
       inferenceConfig: { maxTokens: 10_000, stopSequences: ['END'] },
@@ -173,21 +243,43 @@ describe('the bytes that a provider gets', () => {
     const words = event('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'Hi' } })
     scripted.plan(streamOf(words, ...order.map(name => event(name, told[name] ?? {}))))
     const { text, usages } = heard((await ask({ model: 'signed/claude', stream: true })).body)
-    expect([text, usages[0]?.usage?.prompt_tokens, usages[0]?.usage?.completion_tokens]).toEqual(['Hi', 7, 3])
+    expect([text, usages[0]?.usage?.prompt_tokens, usages[0]?.usage?.completion_tokens]).toEqual([
+      'Hi',
+      7,
+      3,
+    ])
   })
 
   test('trap 46: a form that a tool stands for is unwrapped', async () => {
     const content = [{ toolUse: { toolUseId: 't', name: 'json', input: { city: 'Bern' } } }]
-    scripted.plan(json({ ...ANSWER, output: { message: { role: 'assistant', content } }, stopReason: 'tool_use' }))
-    const { choices } = await answered({ model: 'signed/claude', response_format: { type: 'json_object' } })
-    expect(choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: '{"city":"Bern"}' } })
+    scripted.plan(
+      json({
+        ...ANSWER,
+        output: { message: { role: 'assistant', content } },
+        stopReason: 'tool_use',
+      }),
+    )
+    const { choices } = await answered({
+      model: 'signed/claude',
+      response_format: { type: 'json_object' },
+    })
+    expect(choices[0]).toMatchObject({
+      finish_reason: 'stop',
+      message: { content: '{"city":"Bern"}' },
+    })
     expect(choices[0].message).not.toHaveProperty('tool_calls')
   })
 })
 
 describe('failures', () => {
   test('are named by a header', async () => {
-    scripted.plan(status(400, { message: 'Too many' }, { 'x-amzn-ErrorType': 'ServiceQuotaExceededException:http://internal.amazon.com/' }))
+    scripted.plan(
+      status(
+        400,
+        { message: 'Too many' },
+        { 'x-amzn-ErrorType': 'ServiceQuotaExceededException:http://internal.amazon.com/' },
+      ),
+    )
     const { status: given, body } = await ask({ model: 'signed/claude' })
     expect(given).toBe(429)
     expect(JSON.parse(body).error.metadata).toMatchObject({
@@ -198,7 +290,10 @@ describe('failures', () => {
 
   test('trap 75: in the first event they are failures of the call, later they end the stream', async () => {
     const slow = awsException('throttlingException', '{"message":"Too many tokens"}')
-    scripted.plan(streamOf(slow), streamOf(event('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'Hi' } }), slow))
+    scripted.plan(
+      streamOf(slow),
+      streamOf(event('contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'Hi' } }), slow),
+    )
     expect((await ask({ model: 'signed/claude', stream: true })).status).toBe(429)
     const late = await ask({ model: 'signed/claude', stream: true })
     expect(late.status).toBe(200)

@@ -10,7 +10,8 @@ const Schema = Type.Object({
 })
 
 const LONG = '12345678901234567890'
-const read = (body: string) => readBody(new Request('http://localhost', { method: 'POST', body }), Schema)
+const read = (body: string) =>
+  readBody(new Request('http://localhost', { method: 'POST', body }), Schema)
 const failure = (body: string) => read(body).then(() => undefined, GatewayError.from)
 
 describe('an integer that JavaScript would round', () => {
@@ -20,19 +21,37 @@ describe('an integer that JavaScript would round', () => {
   })
 
   test('is no number that can be counted with', async () => {
-    expect(await failure(`{"count":${LONG}}`)).toMatchObject({ status: 400, metadata: { field: 'count' } })
-    expect((await failure(`{"count":${LONG}}`))?.message).toBe('count: expected integer from 1, found a number too long to be kept exactly')
+    expect(await failure(`{"count":${LONG}}`)).toMatchObject({
+      status: 400,
+      metadata: { field: 'count' },
+    })
+    expect((await failure(`{"count":${LONG}}`))?.message).toBe(
+      'count: expected integer from 1, found a number too long to be kept exactly',
+    )
   })
 
   test('is no object either', async () => {
-    expect(await failure(`{"settings":${LONG}}`)).toMatchObject({ status: 400, metadata: { field: 'settings' } })
-    expect((await failure(`{"settings":${LONG}}`))?.message).toStartWith('settings: expected object, found 123456789')
+    expect(await failure(`{"settings":${LONG}}`)).toMatchObject({
+      status: 400,
+      metadata: { field: 'settings' },
+    })
+    expect((await failure(`{"settings":${LONG}}`))?.message).toStartWith(
+      'settings: expected object, found 123456789',
+    )
     expect(await failure(LONG)).toMatchObject({ status: 400, metadata: { field: 'body' } })
   })
 
   test('does not stand in the way of the others', async () => {
-    expect(await read(`{"count":9007199254740991,"input":"${LONG}"}`)).toEqual({ count: Number.MAX_SAFE_INTEGER, input: LONG })
-    expect(await failure(`{"count":"x","input":${LONG}}`)).toMatchObject({ metadata: { field: 'count' } })
-    expect(await failure(`{"input":${LONG}`)).toMatchObject({ status: 400, message: 'body: expected valid JSON in UTF-8' })
+    expect(await read(`{"count":9007199254740991,"input":"${LONG}"}`)).toEqual({
+      count: Number.MAX_SAFE_INTEGER,
+      input: LONG,
+    })
+    expect(await failure(`{"count":"x","input":${LONG}}`)).toMatchObject({
+      metadata: { field: 'count' },
+    })
+    expect(await failure(`{"input":${LONG}`)).toMatchObject({
+      status: 400,
+      message: 'body: expected valid JSON in UTF-8',
+    })
   })
 })

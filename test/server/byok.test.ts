@@ -2,10 +2,29 @@ import { Database } from 'bun:sqlite'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { COST, chat, eventually, generationOf, idOf, limitedKey, routesConfig, textOf, usageOf } from '../support/chat.ts'
+import {
+  COST,
+  chat,
+  eventually,
+  generationOf,
+  idOf,
+  limitedKey,
+  routesConfig,
+  textOf,
+  usageOf,
+} from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { completion, errorBody, resetAtOnce, type Script, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  errorBody,
+  resetAtOnce,
+  type Script,
+  startUpstream,
+  status,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 const OTHER = '019aa000-0000-7000-8000-0000000000aa'
 /** Stands in every caller's key, and may come back nowhere. */
@@ -29,14 +48,20 @@ beforeAll(async () => {
     [OTHER],
   )
   db.close()
-  const made = async () => server.fetch('/keys', { key: server.management_key, json: { name: 'other', workspace_id: OTHER } })
+  const made = async () =>
+    server.fetch('/keys', {
+      key: server.management_key,
+      json: { name: 'other', workspace_id: OTHER },
+    })
   await eventually(async () => (await made()).status === 201)
   otherKey = ((await (await made()).json()) as { key: string }).key
 })
 
 afterAll(async () => {
   const { stderr } = await server.stop()
-  const files = readdirSync(server.data).map(file => readFileSync(join(server.data, file)).toString('latin1'))
+  const files = readdirSync(server.data).map(file =>
+    readFileSync(join(server.data, file)).toString('latin1'),
+  )
   await server[Symbol.asyncDispose]()
   await upstream.close()
   // All that the log and the data directory hold, of every test above.
@@ -65,7 +90,8 @@ async function manage(method: string, path: string, json?: object) {
   return JSON.parse(text)
 }
 
-const add = async (more: object = {}): Promise<string> => (await manage('POST', '/byok', { provider: 'local', key: MINE, ...more })).data.id
+const add = async (more: object = {}): Promise<string> =>
+  (await manage('POST', '/byok', { provider: 'local', key: MINE, ...more })).data.id
 
 async function ask(body: object = {}, key?: string): Promise<Outcome> {
   const outcome = await chat(server, body, key ? { key } : {}).outcome()
@@ -77,10 +103,17 @@ async function ask(body: object = {}, key?: string): Promise<Outcome> {
 const arrived = () => upstream.hits.map(hit => hit.headers.authorization?.replace('Bearer ', ''))
 
 /** Answers the gateway's own credential, and plays the script for any other. */
-const failing = (script: Script) => upstream.answer(hit => (hit.headers.authorization === 'Bearer mock' ? completion('Hello') : script))
+const failing = (script: Script) =>
+  upstream.answer(hit =>
+    hit.headers.authorization === 'Bearer mock' ? completion('Hello') : script,
+  )
 
 describe('a call', () => {
-  beforeEach(() => upstream.answer(({ json }) => ((json as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello'))))
+  beforeEach(() =>
+    upstream.answer(({ json }) =>
+      (json as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello'),
+    ),
+  )
 
   test('goes with the key of its own workspace, and with the gateway’s where the workspace has none', async () => {
     await ask()
@@ -93,32 +126,51 @@ describe('a call', () => {
     expect(arrived()).toEqual(['mock', MINE, 'mock', THEIRS, MINE])
   })
 
-  test.each([false, true])('costs nothing here and its price there, counted apart (streamed: %p)', async streamed => {
-    await add()
-    const key = await limitedKey(server)
-    const answer = await ask({ stream: streamed }, key)
-    expect(textOf(answer)).toBe('Hello')
-    const usage = usageOf(answer)
-    expect(usage).toMatchObject({ cost: 0, is_byok: true, cost_details: { upstream_inference_cost: COST } })
-    expect(await generationOf(server, idOf(answer), key)).toMatchObject({
-      ...{ is_byok: true, total_cost: 0, usage: 0, upstream_inference_cost: COST },
-      provider_responses: [{ provider_name: 'local', is_byok: true, status: 200 }],
-    })
-    const { data } = (await (await server.fetch('/key', { key })).json()) as { data: object }
-    expect(data).toMatchObject({ usage: 0, usage_daily: 0, byok_usage: COST, byok_usage_monthly: COST, limit_remaining: 1 })
-  })
+  test.each([false, true])(
+    'costs nothing here and its price there, counted apart (streamed: %p)',
+    async streamed => {
+      await add()
+      const key = await limitedKey(server)
+      const answer = await ask({ stream: streamed }, key)
+      expect(textOf(answer)).toBe('Hello')
+      const usage = usageOf(answer)
+      expect(usage).toMatchObject({
+        cost: 0,
+        is_byok: true,
+        cost_details: { upstream_inference_cost: COST },
+      })
+      expect(await generationOf(server, idOf(answer), key)).toMatchObject({
+        ...{ is_byok: true, total_cost: 0, usage: 0, upstream_inference_cost: COST },
+        provider_responses: [{ provider_name: 'local', is_byok: true, status: 200 }],
+      })
+      const { data } = (await (await server.fetch('/key', { key })).json()) as { data: object }
+      expect(data).toMatchObject({
+        usage: 0,
+        usage_daily: 0,
+        byok_usage: COST,
+        byok_usage_monthly: COST,
+        limit_remaining: 1,
+      })
+    },
+  )
 
   test('is signed with a caller’s credentials of AWS, where those are the key', async () => {
     const aws = { access_key_id: 'AKID', secret_access_key: MINE, region: 'eu-west-1' }
     await add({ key: JSON.stringify(aws) })
     await ask()
-    expect(arrived()).toEqual([expect.stringMatching(/^AWS4-HMAC-SHA256 Credential=AKID\/\d{8}\/eu-west-1\/bedrock\/aws4_request/)])
+    expect(arrived()).toEqual([
+      expect.stringMatching(
+        /^AWS4-HMAC-SHA256 Credential=AKID\/\d{8}\/eu-west-1\/bedrock\/aws4_request/,
+      ),
+    ])
   })
 
   test('counts against a limit that says so', async () => {
     await add()
     const json = { name: 'strict', limit: 1, include_byok_in_limit: true }
-    const { key } = (await (await server.fetch('/keys', { key: server.management_key, json })).json()) as { key: string }
+    const { key } = (await (
+      await server.fetch('/keys', { key: server.management_key, json })
+    ).json()) as { key: string }
     await ask({}, key)
     const { data } = (await (await server.fetch('/key', { key })).json()) as { data: object }
     expect(data).toMatchObject({ usage: 0, byok_usage: COST, limit_remaining: 1 - COST })
@@ -146,15 +198,20 @@ describe('a key that its provider does not serve', () => {
     ['500', status(500, errorBody(500, `${MINE} is no good`))],
     ['529', status(529, errorBody(529, `${MINE} is no good`))],
     ['a broken connection', resetAtOnce()],
-  ] as [string, Script][])('(%s) is followed by the gateway’s own, and the record tells of both', async (_, script) => {
-    failing(script)
-    await add()
-    const answer = await ask()
-    expect([answer.status, textOf(answer), arrived()]).toEqual([200, 'Hello', [MINE, 'mock']])
-    expect(usageOf(answer)).toMatchObject({ cost: COST, is_byok: false })
-    const { provider_responses } = (await generationOf(server, idOf(answer))) as { provider_responses: { is_byok?: boolean }[] }
-    expect(provider_responses.map(one => one.is_byok)).toEqual([true, false])
-  })
+  ] as [string, Script][])(
+    '(%s) is followed by the gateway’s own, and the record tells of both',
+    async (_, script) => {
+      failing(script)
+      await add()
+      const answer = await ask()
+      expect([answer.status, textOf(answer), arrived()]).toEqual([200, 'Hello', [MINE, 'mock']])
+      expect(usageOf(answer)).toMatchObject({ cost: COST, is_byok: false })
+      const { provider_responses } = (await generationOf(server, idOf(answer))) as {
+        provider_responses: { is_byok?: boolean }[]
+      }
+      expect(provider_responses.map(one => one.is_byok)).toEqual([true, false])
+    },
+  )
 
   test('because the request is invalid is followed by nobody', async () => {
     failing(status(400, errorBody(400, `${MINE} is no good`)))
@@ -167,7 +224,10 @@ describe('a key that its provider does not serve', () => {
     await add({ is_required: true })
     const answer = await ask()
     expect([answer.status, arrived()]).toEqual([502, [MINE]])
-    expect(JSON.parse(answer.body).error.metadata).toMatchObject({ provider_name: 'local', is_byok: true })
+    expect(JSON.parse(answer.body).error.metadata).toMatchObject({
+      provider_name: 'local',
+      is_byok: true,
+    })
   })
 
   test('is followed by the next one, and a fallback by nobody', async () => {
@@ -185,14 +245,20 @@ test('what comes with a key and is wrong is refused without a word of it', async
     { key: { [CANARY]: 1 } },
     { key: `{"${CANARY}":1}` },
   ]) {
-    const response = await server.fetch('/byok', { key: server.management_key, json: { provider: 'local', ...more } })
+    const response = await server.fetch('/byok', {
+      key: server.management_key,
+      json: { provider: 'local', ...more },
+    })
     expect(response.status).toBe(400)
     heard.push(await response.text())
   }
 })
 
 test('a server that has another secret says so, does not use the key, and answers', async () => {
-  await using first = await startServer({ config: routesConfig({ 'acme/small': { local: upstream.url } }), env: { GATEWAY_SECRET: 'one' } })
+  await using first = await startServer({
+    config: routesConfig({ 'acme/small': { local: upstream.url } }),
+    env: { GATEWAY_SECRET: 'one' },
+  })
   const json = { provider: 'local', key: MINE }
   expect((await first.fetch('/byok', { key: first.management_key, json })).status).toBe(201)
   const { stderr: quiet } = await first.stop()
@@ -205,6 +271,9 @@ test('a server that has another secret says so, does not use the key, and answer
   const answer = await chat(second, {}, { key: first.inference_key }).outcome()
   expect([answer.status, arrived()]).toEqual([200, ['mock']])
   const { stderr } = await second.stop()
-  expect([quiet.includes('byok.unreadable'), stderr.match(/"event":"byok.unreadable"/g)?.length]).toEqual([false, 1])
+  expect([
+    quiet.includes('byok.unreadable'),
+    stderr.match(/"event":"byok.unreadable"/g)?.length,
+  ]).toEqual([false, 1])
   expect(quiet + stderr).not.toContain(CANARY)
 })

@@ -39,7 +39,9 @@ let key: string
 beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { keep_alive_seconds: KEEP_ALIVE }
-  server = await startServer({ config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }) })
+  server = await startServer({
+    config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+  })
 })
 
 afterAll(async () => {
@@ -60,11 +62,23 @@ const half = (): Script => completion('Hello').slice(0, -40)
 const words = (): Script => [sseHead(), delta('Hel'), delta('lo')]
 
 /** How far an answer has come when the client leaves: what the provider has said, and what of it the client has seen. */
-const MOMENTS: [name: string, fields: object, said: () => Script, seen: string | null, charged: boolean][] = [
+const MOMENTS: [
+  name: string,
+  fields: object,
+  said: () => Script,
+  seen: string | null,
+  charged: boolean,
+][] = [
   ['before the first byte of a whole answer', {}, () => [], null, false],
   ['in the middle of a whole answer', {}, half, null, false],
   ['before the first byte of a stream', { stream: true }, () => [], null, false],
-  ['before the first word of a stream', { stream: true }, () => [sseHead(), delta({ role: 'assistant', content: '' })], null, false],
+  [
+    'before the first word of a stream',
+    { stream: true },
+    () => [sseHead(), delta({ role: 'assistant', content: '' })],
+    null,
+    false,
+  ],
   ['while comments are sent', { stream: true }, () => [], ': GATEWAY PROCESSING', false],
   ['in the middle of a stream', { stream: true }, words, '"lo"', true],
 ]
@@ -77,11 +91,15 @@ for (const how of ['fin', 'rst'] as const) {
         let round = 0
         upstream.answer(() => [said(), { wait: `${key} ${++round}` }])
         const cancelled = await cancelledCalls()
-        const calls = rounds().map(i => chat(server, fields, { key, headers: { 'x-request-id': `round-${i}` } }))
+        const calls = rounds().map(i =>
+          chat(server, fields, { key, headers: { 'x-request-id': `round-${i}` } }),
+        )
         await Promise.all(rounds().map(i => upstream.reached(`${key} ${i}`)))
         if (seen) await Promise.all(calls.map(call => call.sees(seen)))
         for (const call of calls) call.hangUp(how)
-        expect(await Promise.all(upstream.hits.map(withinSecond))).toEqual(rounds().map(() => 'closed'))
+        expect(await Promise.all(upstream.hits.map(withinSecond))).toEqual(
+          rounds().map(() => 'closed'),
+        )
         await eventually(async () => (await cancelledCalls()) === cancelled + ROUNDS)
         await expectRecorded(charged)
       },
@@ -107,7 +125,10 @@ test('C-01 a client that leaves does not send its call on to another attempt', a
   call.hangUp('rst')
   expect(await withinSecond(hit)).toBe('closed')
   const [generation] = await newest(1)
-  expect(generation).toMatchObject({ cancelled: true, provider_responses: [{ provider_name: 'local' }] })
+  expect(generation).toMatchObject({
+    cancelled: true,
+    provider_responses: [{ provider_name: 'local' }],
+  })
   expect(generation?.provider_responses).toHaveLength(1)
 })
 
@@ -137,7 +158,9 @@ describe('a stream that has to wait', () => {
 
   test('has no comments when its answer is quick', async () => {
     upstream.plan([words(), ending()])
-    expect(heard((await chat(server, { stream: true }, { key }).outcome()).body).comments).toEqual([])
+    expect(heard((await chat(server, { stream: true }, { key }).outcome()).body).comments).toEqual(
+      [],
+    )
   })
 
   test.each<[name: string, failure: Script, code: number, type: string]>([
@@ -145,21 +168,32 @@ describe('a stream that has to wait', () => {
     ['429', status(429, 'canary-90aa', { 'retry-after': '2' }), 429, 'rate_limit_exceeded'],
     ['400', status(400, 'canary-90aa'), 400, 'invalid_request'],
     ['an empty stream', [sseHead(), done(), chunkedEnd()], 502, 'provider_unavailable'],
-  ])('and then fails with %s gets an error, a count of nothing and [DONE]', async (name, failure, code, error_type) => {
-    upstream.plan([{ wait: name }, failure])
-    const call = chat(server, { stream: true }, { key })
-    await call.sees('GATEWAY PROCESSING')
-    upstream.open(name)
-    const outcome = await call.outcome()
-    expect(outcome).toMatchObject({ status: 200, complete: true })
-    expect(outcome.body).not.toContain('canary-90aa')
-    const { text, errors, usages, dones } = heard(outcome.body)
-    expect({ text, dones }).toEqual({ text: '', dones: 1 })
-    expect(errors).toMatchObject([{ choices: [{ finish_reason: 'error' }], error: { code, metadata: { error_type } } }])
-    expect(await generationOf(server, idOf(outcome), key)).toMatchObject({ finish_reason: 'error', error_type, total_cost: 0 })
-    expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
-    expect(usages).toMatchObject([{ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, cost: 0 } }])
-  })
+  ])(
+    'and then fails with %s gets an error, a count of nothing and [DONE]',
+    async (name, failure, code, error_type) => {
+      upstream.plan([{ wait: name }, failure])
+      const call = chat(server, { stream: true }, { key })
+      await call.sees('GATEWAY PROCESSING')
+      upstream.open(name)
+      const outcome = await call.outcome()
+      expect(outcome).toMatchObject({ status: 200, complete: true })
+      expect(outcome.body).not.toContain('canary-90aa')
+      const { text, errors, usages, dones } = heard(outcome.body)
+      expect({ text, dones }).toEqual({ text: '', dones: 1 })
+      expect(errors).toMatchObject([
+        { choices: [{ finish_reason: 'error' }], error: { code, metadata: { error_type } } },
+      ])
+      expect(await generationOf(server, idOf(outcome), key)).toMatchObject({
+        finish_reason: 'error',
+        error_type,
+        total_cost: 0,
+      })
+      expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
+      expect(usages).toMatchObject([
+        { choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, cost: 0 } },
+      ])
+    },
+  )
 })
 
 test('C-16 a client that has read its whole stream may leave as it likes: the call is not cancelled', async () => {
@@ -168,16 +202,27 @@ test('C-16 a client that has read its whole stream may leave as it likes: the ca
   await call.sees('[DONE]')
   call.hangUp('rst')
   const id = /"id":"(gen-[^"]+)"/.exec(call.text)?.[1] ?? ''
-  expect(await generationOf(server, id, key)).toMatchObject({ cancelled: false, finish_reason: 'stop', usageSource: 'exact' })
+  expect(await generationOf(server, id, key)).toMatchObject({
+    cancelled: false,
+    finish_reason: 'stop',
+    usageSource: 'exact',
+  })
 })
 
 test('A-10 a client that stops reading holds nothing up but its own stream', async () => {
-  const flood: Script = [sseHead(), Array.from({ length: 200 }, () => delta('x'.repeat(64 * 1024))), ending()]
+  const flood: Script = [
+    sseHead(),
+    Array.from({ length: 200 }, () => delta('x'.repeat(64 * 1024))),
+    ending(),
+  ]
   upstream.plan(flood, [words(), ending()])
   const stalled = chat(server, { stream: true }, { key })
   await stalled.sees('xxx')
   stalled.stopReading()
-  expect(heard((await chat(server, { stream: true }, { key }).outcome()).body)).toMatchObject({ text: 'Hello', dones: 1 })
+  expect(heard((await chat(server, { stream: true }, { key }).outcome()).body)).toMatchObject({
+    text: 'Hello',
+    dones: 1,
+  })
   stalled.readOn()
   expect(heard((await stalled.outcome()).body).text).toHaveLength(200 * 64 * 1024)
 })
@@ -189,23 +234,38 @@ const cancelledCalls = async () =>
 function withinSecond({ clientLeft }: Hit): Promise<'closed' | 'open'> {
   const { promise, resolve } = Promise.withResolvers<'open'>()
   const late = setTimeout(() => resolve('open'), 1000)
-  return Promise.race([clientLeft.then(() => 'closed' as const), promise]).finally(() => clearTimeout(late))
+  return Promise.race([clientLeft.then(() => 'closed' as const), promise]).finally(() =>
+    clearTimeout(late),
+  )
 }
 
 /** The newest calls, which the terminal lists: a client that leaves before the first byte never learns its id. */
 async function newest(limit: number): Promise<Generation[]> {
-  const { stdout } = await gateway(['generations', 'list', '--limit', String(limit), '--json', '--data', server.data])
+  const { stdout } = await gateway([
+    'generations',
+    'list',
+    '--limit',
+    String(limit),
+    '--json',
+    '--data',
+    server.data,
+  ])
   return JSON.parse(stdout).data
 }
 
 async function expectRecorded(charged: boolean) {
-  const generations = await Promise.all((await newest(ROUNDS)).map(({ id }) => generationOf(server, id, key)))
+  const generations = await Promise.all(
+    (await newest(ROUNDS)).map(({ id }) => generationOf(server, id, key)),
+  )
   expect(new Set(generations.map(one => one.request_id)).size).toBe(ROUNDS)
   for (const one of generations) {
     expect(one).toMatchObject({ cancelled: true, usageSource: charged ? 'estimated' : 'none' })
     expect(one.total_cost > 0).toBe(charged)
   }
   const nanos = generations.reduce((sum, one) => sum + Math.round(one.total_cost * 1e9), 0)
-  expect(await keyState(server, key)).toMatchObject({ usage: nanos / 1e9, limit_remaining: (1e9 - nanos) / 1e9 })
+  expect(await keyState(server, key)).toMatchObject({
+    usage: nanos / 1e9,
+    limit_remaining: (1e9 - nanos) / 1e9,
+  })
   expect(await metric(server, 'gateway_running_calls')).toBe(0)
 }

@@ -4,7 +4,15 @@ import { booksOf, faultsIn, nanosOf } from '../support/books.ts'
 import { chat, eventually, generationOf, heard, idOf, metric } from '../support/chat.ts'
 import type { RawCall } from '../support/raw-client.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
-import { delta, done, finish, sseHead, startUpstream, type Upstream, usage } from '../support/upstream.ts'
+import {
+  delta,
+  done,
+  finish,
+  sseHead,
+  startUpstream,
+  type Upstream,
+  usage,
+} from '../support/upstream.ts'
 
 /** A dollar for a million tokens of output: a call of this bound costs ten cents, and holds as much. */
 const BOUND = 100_000
@@ -15,7 +23,11 @@ let upstream: Upstream
 
 beforeAll(async () => {
   upstream = await startUpstream()
-  const endpoint = { provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 1 } }
+  const endpoint = {
+    provider: 'local',
+    model: 'm',
+    usd_per_million_tokens: { prompt: 0, completion: 1 },
+  }
   server = await startServer({
     config: {
       providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
@@ -40,8 +52,16 @@ interface Shown {
   limit_remaining: number | null
 }
 
-async function manage<Data = { id: string }>(method: string, path: string, json?: object): Promise<Data> {
-  const response = await server.fetch(path, { key: server.management_key, method, ...(json ? { json } : {}) })
+async function manage<Data = { id: string }>(
+  method: string,
+  path: string,
+  json?: object,
+): Promise<Data> {
+  const response = await server.fetch(path, {
+    key: server.management_key,
+    method,
+    ...(json ? { json } : {}),
+  })
   const answer = (await response.json()) as { data: Data; key?: string }
   if (response.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`)
   return answer.key === undefined ? answer.data : { ...answer.data, key: answer.key }
@@ -58,10 +78,23 @@ interface Caller {
 let made = 0
 async function newCaller(limits: object = { limit: 1 }): Promise<Caller> {
   const name = `w${++made}`
-  const { stdout } = await gateway(['members', 'create', '--email', `${name}@acme.example`, '--json', '--data', server.data])
+  const { stdout } = await gateway([
+    'members',
+    'create',
+    '--email',
+    `${name}@acme.example`,
+    '--json',
+    '--data',
+    server.data,
+  ])
   const member = JSON.parse(stdout).data.id as string
   const { id: workspace_id } = await manage('POST', '/workspaces', { name, slug: name })
-  const { key } = await manage<{ key: string }>('POST', '/keys', { name, workspace_id, creator_user_id: member, ...limits })
+  const { key } = await manage<{ key: string }>('POST', '/keys', {
+    name,
+    workspace_id,
+    creator_user_id: member,
+    ...limits,
+  })
   return { key, hash: hashOf(key), workspace_id, member }
 }
 
@@ -73,7 +106,15 @@ const spentBy = async (caller: Caller) => {
 
 /** A call that has begun to answer, and waits for its gate to end. */
 async function begun(caller: Caller, gate: string): Promise<RawCall> {
-  upstream.plan([sseHead(), delta('Hel'), { wait: gate }, delta('lo'), finish('stop', usage(1, BOUND)), done(), '0\r\n\r\n'])
+  upstream.plan([
+    sseHead(),
+    delta('Hel'),
+    { wait: gate },
+    delta('lo'),
+    finish('stop', usage(1, BOUND)),
+    done(),
+    '0\r\n\r\n',
+  ])
   const call = chat(server, { stream: true, max_tokens: BOUND }, { key: caller.key })
   await call.sees('Hel')
   return call
@@ -83,14 +124,24 @@ const ask = (caller: Caller) => chat(server, { max_tokens: BOUND }, { key: calle
 const reasonOf = ({ body }: { body: string }): string => JSON.parse(body).error.message
 
 /** What happens while a call runs, and what the next one hears. */
-const CHANGES: [name: string, change: (caller: Caller) => Promise<unknown>, status: number, reason: string][] = [
+const CHANGES: [
+  name: string,
+  change: (caller: Caller) => Promise<unknown>,
+  status: number,
+  reason: string,
+][] = [
   [
     'its limit falls below what it holds',
     c => manage('PATCH', `/keys/${c.hash}`, { limit: 0.05 }),
     402,
     'Key limit exceeded (total limit)',
   ],
-  ['its limit falls to nothing', c => manage('PATCH', `/keys/${c.hash}`, { limit: 0 }), 402, 'Key limit exceeded (total limit)'],
+  [
+    'its limit falls to nothing',
+    c => manage('PATCH', `/keys/${c.hash}`, { limit: 0 }),
+    402,
+    'Key limit exceeded (total limit)',
+  ],
   [
     'its limit gets a window',
     c => manage('PATCH', `/keys/${c.hash}`, { limit: 0.1, limit_reset: 'daily' }),
@@ -98,20 +149,45 @@ const CHANGES: [name: string, change: (caller: Caller) => Promise<unknown>, stat
     'Key limit exceeded (daily limit)',
   ],
   ['its key is disabled', c => manage('PATCH', `/keys/${c.hash}`, { disabled: true }), 401, ''],
-  ['its key is deleted', c => server.fetch(`/keys/${c.hash}`, { key: server.management_key, method: 'DELETE' }), 401, ''],
-  ['its member leaves', c => gateway(['members', 'deactivate', c.member, '--data', server.data]), 401, ''],
+  [
+    'its key is deleted',
+    c => server.fetch(`/keys/${c.hash}`, { key: server.management_key, method: 'DELETE' }),
+    401,
+    '',
+  ],
+  [
+    'its member leaves',
+    c => gateway(['members', 'deactivate', c.member, '--data', server.data]),
+    401,
+    '',
+  ],
   [
     'its workspace gets a budget',
     c => manage('PUT', `/workspaces/${c.workspace_id}/budgets/weekly`, { limit_usd: 0.15 }),
     402,
     'Workspace weekly budget of $0.15 exceeded. Contact your org admin.',
   ],
-  ['a guardrail is assigned to its key', assignKey, 402, 'Guardrail daily budget of $0.15 exceeded. Contact your org admin.'],
-  ['a guardrail is assigned to its member', assignMember, 402, 'Guardrail daily budget of $0.15 exceeded. Contact your org admin.'],
+  [
+    'a guardrail is assigned to its key',
+    assignKey,
+    402,
+    'Guardrail daily budget of $0.15 exceeded. Contact your org admin.',
+  ],
+  [
+    'a guardrail is assigned to its member',
+    assignMember,
+    402,
+    'Guardrail daily budget of $0.15 exceeded. Contact your org admin.',
+  ],
 ]
 
 const guardrail = (c: Caller) =>
-  manage('POST', '/guardrails', { name: 'Little', workspace_id: c.workspace_id, limit_usd: 0.15, reset_interval: 'daily' })
+  manage('POST', '/guardrails', {
+    name: 'Little',
+    workspace_id: c.workspace_id,
+    limit_usd: 0.15,
+    reset_interval: 'daily',
+  })
 
 async function assignKey(caller: Caller): Promise<string> {
   const { id } = await guardrail(caller)
@@ -121,7 +197,9 @@ async function assignKey(caller: Caller): Promise<string> {
 
 async function assignMember(caller: Caller): Promise<string> {
   const { id } = await guardrail(caller)
-  await manage('POST', `/guardrails/${id}/assignments/members`, { member_user_ids: [caller.member] })
+  await manage('POST', `/guardrails/${id}/assignments/members`, {
+    member_user_ids: [caller.member],
+  })
   return id
 }
 
@@ -133,7 +211,10 @@ describe('A-16 while a call runs', () => {
       const call = await begun(caller, name)
       await change(caller)
       // What the terminal has changed is heard of a moment later.
-      if (status === 401) await eventually(async () => (await server.fetch('/key', { key: caller.key })).status === 401)
+      if (status === 401)
+        await eventually(
+          async () => (await server.fetch('/key', { key: caller.key })).status === 401,
+        )
       const refused = await ask(caller)
       expect(refused.status).toBe(status)
       if (reason) expect(reasonOf(refused)).toBe(reason)
@@ -142,13 +223,27 @@ describe('A-16 while a call runs', () => {
       expect(heard(outcome.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1 })
       expect(heard(outcome.body).usages[0]?.usage?.cost).toBe(COST)
       await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
-      expect(booksOf(server.data, caller.key)).toEqual({ ledger: 1e8, counted: 1e8, recorded: 1e8, calls: 1, held: 0 })
+      expect(booksOf(server.data, caller.key)).toEqual({
+        ledger: 1e8,
+        counted: 1e8,
+        recorded: 1e8,
+        calls: 1,
+        held: 0,
+      })
     },
   )
 
   test.each<[name: string, release: (caller: Caller, id: string) => Promise<unknown>]>([
-    ['is taken away', (c, id) => manage('POST', `/guardrails/${id}/assignments/keys/remove`, { key_hashes: [c.hash] })],
-    ['is deleted', (_, id) => server.fetch(`/guardrails/${id}`, { key: server.management_key, method: 'DELETE' })],
+    [
+      'is taken away',
+      (c, id) =>
+        manage('POST', `/guardrails/${id}/assignments/keys/remove`, { key_hashes: [c.hash] }),
+    ],
+    [
+      'is deleted',
+      (_, id) =>
+        server.fetch(`/guardrails/${id}`, { key: server.management_key, method: 'DELETE' }),
+    ],
   ])('a guardrail that %s has counted it all the same', async (name, release) => {
     const caller = await newCaller({})
     const id = await assignKey(caller)
@@ -179,7 +274,12 @@ test('A-16 nothing that is managed changes what was spent', async () => {
     { disabled: false },
   ]
   for (const change of changes) {
-    await manage('PATCH', `/keys/${caller.hash}`, { ...change, usage: 0, limit_remaining: 99, usage_daily: -5 })
+    await manage('PATCH', `/keys/${caller.hash}`, {
+      ...change,
+      usage: 0,
+      limit_remaining: 99,
+      usage_daily: -5,
+    })
     expect(await spentBy(caller)).toEqual([COST, COST, COST, COST])
   }
   await manage('PATCH', `/keys/${caller.hash}`, { limit: COST })
@@ -190,16 +290,25 @@ test('A-16 nothing that is managed changes what was spent', async () => {
 test('a key that is made again under the same name begins at nothing, and its member does not', async () => {
   const caller = await newCaller({ limit: 0.1 })
   const { id } = await guardrail(caller)
-  await manage('POST', `/guardrails/${id}/assignments/members`, { member_user_ids: [caller.member] })
+  await manage('POST', `/guardrails/${id}/assignments/members`, {
+    member_user_ids: [caller.member],
+  })
   const call = await begun(caller, 'again')
   await server.fetch(`/keys/${caller.hash}`, { key: server.management_key, method: 'DELETE' })
   upstream.open('again')
   await call.outcome()
   const { workspace_id, member } = caller
-  const { key } = await manage<{ key: string }>('POST', '/keys', { name: 'again', workspace_id, creator_user_id: member, limit: 0.1 })
+  const { key } = await manage<{ key: string }>('POST', '/keys', {
+    name: 'again',
+    workspace_id,
+    creator_user_id: member,
+    limit: 0.1,
+  })
   const again = { ...caller, key, hash: hashOf(key) }
   expect(await spentBy(again)).toEqual([0, 0, 0, 0])
-  expect(reasonOf(await ask(again))).toBe('Guardrail daily budget of $0.15 exceeded. Contact your org admin.')
+  expect(reasonOf(await ask(again))).toBe(
+    'Guardrail daily budget of $0.15 exceeded. Contact your org admin.',
+  )
 })
 
 test('A-22 everything that tells of money tells the same', async () => {
@@ -207,29 +316,59 @@ test('A-22 everything that tells of money tells the same', async () => {
   upstream.answer(({ json }) => {
     const tokens = 1 + Math.floor(Math.random() * BOUND)
     const end = [delta('Hello'), finish('stop', usage(1, tokens)), done(), '0\r\n\r\n']
-    return (json as { user?: string }).user ? [sseHead(), delta('Hello'), { end: 'rst' }] : [sseHead(), ...end]
+    return (json as { user?: string }).user
+      ? [sseHead(), delta('Hello'), { end: 'rst' }]
+      : [sseHead(), ...end]
   })
   const asked = Array.from({ length: 30 }, (_, i) =>
-    chat(server, { stream: true, max_tokens: BOUND, ...(i % 3 === 0 ? { user: 'cut' } : {}) }, { key: caller.key }).outcome(),
+    chat(
+      server,
+      { stream: true, max_tokens: BOUND, ...(i % 3 === 0 ? { user: 'cut' } : {}) },
+      { key: caller.key },
+    ).outcome(),
   )
   const ids = (await Promise.all(asked)).map(idOf)
   await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
   const { ledger, ...books } = booksOf(server.data, caller.key)
   expect(ledger).toBeGreaterThan(0)
   expect(books).toEqual({ counted: ledger, recorded: ledger, calls: 30, held: 0 })
-  const costs = await Promise.all(ids.map(async id => nanosOf((await generationOf(server, id, caller.key)).total_cost)))
-  const listed = await manage<(Shown & { hash: string })[]>('GET', `/keys?workspace_id=${caller.workspace_id}`)
-  const own = ((await (await server.fetch('/key', { key: caller.key })).json()) as { data: Shown }).data
-  const printed = JSON.parse((await gateway(['keys', 'list', '--workspace', caller.workspace_id, '--json', '--data', server.data])).stdout)
+  const costs = await Promise.all(
+    ids.map(async id => nanosOf((await generationOf(server, id, caller.key)).total_cost)),
+  )
+  const listed = await manage<(Shown & { hash: string })[]>(
+    'GET',
+    `/keys?workspace_id=${caller.workspace_id}`,
+  )
+  const own = ((await (await server.fetch('/key', { key: caller.key })).json()) as { data: Shown })
+    .data
+  const printed = JSON.parse(
+    (
+      await gateway([
+        'keys',
+        'list',
+        '--workspace',
+        caller.workspace_id,
+        '--json',
+        '--data',
+        server.data,
+      ])
+    ).stdout,
+  )
   const all = [own, await shown(caller), listed[0], printed.data[0]] as Shown[]
   expect(costs.reduce((sum, nanos) => sum + nanos, 0)).toBe(ledger)
   for (const one of all) {
-    expect([one.usage, one.usage_daily, one.usage_weekly, one.usage_monthly].map(nanosOf)).toEqual(Array(4).fill(ledger))
+    expect([one.usage, one.usage_daily, one.usage_weekly, one.usage_monthly].map(nanosOf)).toEqual(
+      Array(4).fill(ledger),
+    )
     expect(nanosOf(one.limit_remaining ?? Number.NaN)).toBe(5e9 - ledger)
   }
   const before = await manage<{ total_usage: number }>('GET', '/credits')
   const call = await begun(caller, 'credits')
   upstream.open('credits')
   await call.outcome()
-  expect(nanosOf((await manage<{ total_usage: number }>('GET', '/credits')).total_usage - before.total_usage)).toBe(1e8)
+  expect(
+    nanosOf(
+      (await manage<{ total_usage: number }>('GET', '/credits')).total_usage - before.total_usage,
+    ),
+  ).toBe(1e8)
 })

@@ -9,7 +9,9 @@ let second: Upstream
 
 beforeAll(async () => {
   ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
-  server = await startServer({ config: routesConfig({ 'acme/small': { first: first.url, second: second.url } }) })
+  server = await startServer({
+    config: routesConfig({ 'acme/small': { first: first.url, second: second.url } }),
+  })
 })
 
 afterAll(async () => {
@@ -17,7 +19,8 @@ afterAll(async () => {
   await Promise.all([first.close(), second.close()])
 })
 
-const whole = async (body: object, path?: string) => JSON.parse((await chat(server, body, path ? { path } : {}).outcome()).body)
+const whole = async (body: object, path?: string) =>
+  JSON.parse((await chat(server, body, path ? { path } : {}).outcome()).body)
 const sent = () => first.hits.at(-1)?.json as Record<string, unknown>
 
 describe('E9 a whole answer', () => {
@@ -30,7 +33,10 @@ describe('E9 a whole answer', () => {
   })
 
   test('is of the default model when the call names none', async () => {
-    const { model, choices } = await whole({ model: undefined, messages: [{ role: 'user', content: 'Hi', name: 'Ana' }] })
+    const { model, choices } = await whole({
+      model: undefined,
+      messages: [{ role: 'user', content: 'Hi', name: 'Ana' }],
+    })
     expect(model).toBe('sandbox/echo')
     // The sandbox stands for the protocols that have no field for names.
     expect(choices[0].message.content).toBe('Ana: Hi')
@@ -85,13 +91,18 @@ describe('E9 what the provider gets', () => {
 describe('E9 debug.echo_upstream_body', () => {
   const echoed = (body: string) =>
     heard(body).events.flatMap(event =>
-      event !== '[DONE]' && 'debug' in event ? [(event.debug as { echo_upstream_body: unknown }).echo_upstream_body] : [],
+      event !== '[DONE]' && 'debug' in event
+        ? [(event.debug as { echo_upstream_body: unknown }).echo_upstream_body]
+        : [],
     )
 
   test('shows a stream’s body once for each provider that was tried, before the answer', async () => {
     first.plan(status(500))
     second.plan(stream(['Hello']))
-    const picture = { type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(500)}` } }
+    const picture = {
+      type: 'image_url',
+      image_url: { url: `data:image/png;base64,${'A'.repeat(500)}` },
+    }
     const { body } = await chat(server, {
       stream: true,
       debug: { echo_upstream_body: true },
@@ -128,7 +139,9 @@ describe('the site', () => {
     const { text } = await site('/metrics')
     expect(text).toMatch(/^gateway_generations_total\{provider="first",outcome="ok"\} [1-9]/m)
     expect(text).toMatch(/^gateway_tokens_total\{direction="output"\} [1-9]/m)
-    expect(text).toMatch(/^gateway_attempts_failed_total\{provider="first",error_type="provider_unavailable"\} [1-9]/m)
+    expect(text).toMatch(
+      /^gateway_attempts_failed_total\{provider="first",error_type="provider_unavailable"\} [1-9]/m,
+    )
     expect(text).not.toMatch(/gw-v1|ana@|Hello/)
   })
 })

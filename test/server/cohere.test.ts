@@ -12,9 +12,18 @@ let server: Server
 beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
   await mock.start()
-  const endpoints = [{ provider: 'cohere', model: 'command-a-03-2025', usd_per_million_tokens: { prompt: 2.5, completion: 10 } }]
+  const endpoints = [
+    {
+      provider: 'cohere',
+      model: 'command-a-03-2025',
+      usd_per_million_tokens: { prompt: 2.5, completion: 10 },
+    },
+  ]
   server = await startServer({
-    config: { providers: { cohere: { base_url: `${mock.url}/v2`, api_key: 'mock' } }, models: [{ id: 'cohere/command-a', endpoints }] },
+    config: {
+      providers: { cohere: { base_url: `${mock.url}/v2`, api_key: 'mock' } },
+      models: [{ id: 'cohere/command-a', endpoints }],
+    },
   })
 })
 
@@ -27,12 +36,19 @@ afterAll(async () => {
 
 const weather = {
   type: 'function',
-  function: { name: 'weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
+  function: {
+    name: 'weather',
+    parameters: { type: 'object', properties: { city: { type: 'string' } } },
+  },
 }
 
 async function chat(body: object): Promise<Response> {
   const response = await server.fetch('/chat/completions', {
-    json: { model: 'cohere/command-a', messages: [{ role: 'user', content: 'Weather in Rome?' }], ...body },
+    json: {
+      model: 'cohere/command-a',
+      messages: [{ role: 'user', content: 'Weather in Rome?' }],
+      ...body,
+    },
   })
   expect(response.status).toBe(200)
   return response
@@ -47,14 +63,22 @@ describe.each([false, true])('streamed: %p', stream => {
     const { path, headers, body } = mock.getLastRequest() ?? {}
     expect(path).toBe('/v2/chat')
     expect(headers?.authorization).toBeDefined()
-    expect(body).toMatchObject({ model: 'command-a-03-2025', messages: [{ role: 'user', content: 'Weather in Rome?' }] })
+    expect(body).toMatchObject({
+      model: 'command-a-03-2025',
+      messages: [{ role: 'user', content: 'Weather in Rome?' }],
+    })
   })
 
   test('a tool is called', async () => {
-    mock.on({ userMessage: 'Rome' }, { toolCalls: [{ name: 'weather', arguments: '{"city":"Rome"}' }] })
+    mock.on(
+      { userMessage: 'Rome' },
+      { toolCalls: [{ name: 'weather', arguments: '{"city":"Rome"}' }] },
+    )
     const text = await (await chat({ stream, tools: [weather], tool_choice: 'required' })).text()
     expect(text).toContain('"finish_reason":"tool_calls"')
     expect(text).toContain('weather')
-    expect(mock.getLastRequest()?.body).toMatchObject({ tools: [{ type: 'function', function: { name: 'weather' } }] })
+    expect(mock.getLastRequest()?.body).toMatchObject({
+      tools: [{ type: 'function', function: { name: 'weather' } }],
+    })
   })
 })

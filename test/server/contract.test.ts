@@ -41,18 +41,31 @@ describe.skipIf(!contract)('the public contract (from GATEWAY_SHARED)', () => {
   const paths = Object.entries((contract?.paths ?? {}) as Record<string, Record<string, Operation>>)
   const operations = paths
     .filter(([path]) => NOUNS.test(path))
-    .flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => [`${method} ${path}`, operation] as const))
+    .flatMap(([path, methods]) =>
+      Object.entries(methods).map(
+        ([method, operation]) => [`${method} ${path}`, operation] as const,
+      ),
+    )
     .filter(([, { operationId }]) => operationId)
 
-  test.each(operations)('%s is described by the same name, tag and query', (at, { operationId, tags, parameters = [] }) => {
-    const { id, tag, query } = described.get(at) ?? {}
-    const names = parameters.filter(one => one.in === 'query').map(one => one.name)
-    expect([id, tag, Object.keys(query?.properties ?? {}).sort()]).toEqual([operationId, tags[0], names.sort()])
-  })
+  test.each(operations)(
+    '%s is described by the same name, tag and query',
+    (at, { operationId, tags, parameters = [] }) => {
+      const { id, tag, query } = described.get(at) ?? {}
+      const names = parameters.filter(one => one.in === 'query').map(one => one.name)
+      expect([id, tag, Object.keys(query?.properties ?? {}).sort()]).toEqual([
+        operationId,
+        tags[0],
+        names.sort(),
+      ])
+    },
+  )
 
   test('no status is left out without a reason, and no reason is given for nothing', () => {
     const left = operations.flatMap(([at, { operationId, responses }]) =>
-      Object.keys(responses).flatMap(status => (described.get(at)?.statuses.includes(Number(status)) ? [] : `${operationId} ${status}`)),
+      Object.keys(responses).flatMap(status =>
+        described.get(at)?.statuses.includes(Number(status)) ? [] : `${operationId} ${status}`,
+      ),
     )
     expect(left.sort()).toEqual(Object.keys(NEVER).sort())
   })

@@ -4,9 +4,22 @@ import { Secret } from '../../src/core/kernel/secret.ts'
 import { signV4 } from '../../src/core/upstream/authorize/sigv4.ts'
 import { chat, generationOf, idOf, routesConfig, textOf } from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { completion, type Hit, json, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  type Hit,
+  json,
+  startUpstream,
+  status,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
 
-const AWS = { access_key_id: 'AKID', secret_access_key: 'aws-secret', session_token: 'lent', region: 'eu-west-1' }
+const AWS = {
+  access_key_id: 'AKID',
+  secret_access_key: 'aws-secret',
+  session_token: 'lent',
+  region: 'eu-west-1',
+}
 
 let server: Server
 let upstream: Upstream
@@ -44,7 +57,9 @@ afterAll(async () => {
 beforeEach(() => {
   upstream.hits.length = 0
   seller.hits.length = 0
-  upstream.answer(({ json: asked }) => ((asked as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello')))
+  upstream.answer(({ json: asked }) =>
+    (asked as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello'),
+  )
 })
 
 const ask = (model: string, streamed = false) => chat(server, { model, stream: streamed }).outcome()
@@ -61,21 +76,34 @@ describe('a provider', () => {
     expect(credentialsIn(await upstream.hit())).toEqual({ 'x-api-key': 'k' })
   })
 
-  test.each([false, true])('that wants requests signed gets a signature of what has arrived (streamed: %p)', async streamed => {
-    expect(textOf(await ask('acme/signed', streamed))).toBe('Hello')
-    const { headers, body, path } = await upstream.hit()
-    const { authorization, 'x-amz-date': date = '', 'x-amz-security-token': token, host, ...rest } = headers
-    const { 'content-length': _, ...signable } = rest
-    const now = new Date(date.replace(/^(....)(..)(..T..)(..)(..Z)$/, '$1-$2-$3:$4:$5'))
-    const credentials = { access_key_id: 'AKID', secret_access_key: new Secret('aws-secret'), session_token: new Secret('lent') }
-    const request = { method: 'POST', url: `http://${host}${path}`, headers: signable, body }
-    expect(Math.abs(now.getTime() - Date.now())).toBeLessThan(60_000)
-    expect(signV4(request, credentials, 'eu-west-1', 'bedrock', now)).toEqual({
-      'x-amz-date': date,
-      'x-amz-security-token': token ?? '',
-      authorization: authorization ?? '',
-    })
-  })
+  test.each([false, true])(
+    'that wants requests signed gets a signature of what has arrived (streamed: %p)',
+    async streamed => {
+      expect(textOf(await ask('acme/signed', streamed))).toBe('Hello')
+      const { headers, body, path } = await upstream.hit()
+      const {
+        authorization,
+        'x-amz-date': date = '',
+        'x-amz-security-token': token,
+        host,
+        ...rest
+      } = headers
+      const { 'content-length': _, ...signable } = rest
+      const now = new Date(date.replace(/^(....)(..)(..T..)(..)(..Z)$/, '$1-$2-$3:$4:$5'))
+      const credentials = {
+        access_key_id: 'AKID',
+        secret_access_key: new Secret('aws-secret'),
+        session_token: new Secret('lent'),
+      }
+      const request = { method: 'POST', url: `http://${host}${path}`, headers: signable, body }
+      expect(Math.abs(now.getTime() - Date.now())).toBeLessThan(60_000)
+      expect(signV4(request, credentials, 'eu-west-1', 'bedrock', now)).toEqual({
+        'x-amz-date': date,
+        'x-amz-security-token': token ?? '',
+        authorization: authorization ?? '',
+      })
+    },
+  )
 })
 
 describe('a provider whose tokens are bought', () => {
@@ -100,6 +128,8 @@ describe('a provider whose tokens are bought', () => {
     seller.open('sold')
     for (const outcome of await Promise.all(calls)) expect(textOf(outcome)).toBe('Hello')
     expect(seller.hits).toHaveLength(1)
-    expect(new Set(upstream.hits.map(hit => hit.headers.authorization))).toEqual(new Set(['Bearer token-1']))
+    expect(new Set(upstream.hits.map(hit => hit.headers.authorization))).toEqual(
+      new Set(['Bearer token-1']),
+    )
   })
 })

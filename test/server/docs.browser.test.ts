@@ -31,7 +31,9 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
 
   test('shows every operation, asks nobody else, and nothing goes wrong', async () => {
     const { page, requests, errors } = await openDocs()
-    const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: Record<string, object> }
+    const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
+      paths: Record<string, object>
+    }
     const described = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
     )
@@ -48,21 +50,25 @@ describe.skipIf(!found)('/docs in a browser (needs chromium)', () => {
     expect(shown.sort()).toEqual(described.sort())
     expect(elsewhere(requests)).toEqual([])
     expect(errors).toEqual([])
-    if (process.env.GATEWAY_TEST_SCREENSHOT) await page.screenshot({ path: process.env.GATEWAY_TEST_SCREENSHOT })
+    if (process.env.GATEWAY_TEST_SCREENSHOT)
+      await page.screenshot({ path: process.env.GATEWAY_TEST_SCREENSHOT })
   })
 
-  test.each(['127.0.0.1', 'localhost'])('tries an operation out, under the name of %s', async host => {
-    const url = server.url.replace('127.0.0.1', host)
-    const { page, requests, errors } = await openDocs(url)
-    const health = page.locator('.opblock', { has: page.locator('[data-path="/health"]') })
-    await health.locator('.opblock-summary').click()
-    await health.getByRole('button', { name: 'Try it out' }).click()
-    await health.getByRole('button', { name: 'Execute' }).click()
-    const answer = health.locator('.live-responses-table .response').first()
-    await answer.waitFor()
-    expect(await answer.textContent()).toMatch(/^200.*"status": "ok"/s)
-    expect(requests).toContain(`${url}/health`)
-    expect(elsewhere(requests, url)).toEqual([])
-    expect(errors).toEqual([])
-  })
+  test.each(['127.0.0.1', 'localhost'])(
+    'tries an operation out, under the name of %s',
+    async host => {
+      const url = server.url.replace('127.0.0.1', host)
+      const { page, requests, errors } = await openDocs(url)
+      const health = page.locator('.opblock', { has: page.locator('[data-path="/health"]') })
+      await health.locator('.opblock-summary').click()
+      await health.getByRole('button', { name: 'Try it out' }).click()
+      await health.getByRole('button', { name: 'Execute' }).click()
+      const answer = health.locator('.live-responses-table .response').first()
+      await answer.waitFor()
+      expect(await answer.textContent()).toMatch(/^200.*"status": "ok"/s)
+      expect(requests).toContain(`${url}/health`)
+      expect(elsewhere(requests, url)).toEqual([])
+      expect(errors).toEqual([])
+    },
+  )
 })

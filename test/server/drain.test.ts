@@ -1,8 +1,26 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { COST, chat, eventually, type Generation, generationOf, heard, idOf, keyState, metric, routesConfig } from '../support/chat.ts'
+import {
+  COST,
+  chat,
+  eventually,
+  type Generation,
+  generationOf,
+  heard,
+  idOf,
+  keyState,
+  metric,
+  routesConfig,
+} from '../support/chat.ts'
 import { request } from '../support/raw-client.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
-import { completion, delta, ending, sseHead, startUpstream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  ending,
+  sseHead,
+  startUpstream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 let upstream: Upstream
 let server: Server
@@ -22,7 +40,10 @@ afterEach(async () => {
 })
 
 const start = async (...args: string[]) => {
-  server = await startServer({ config: routesConfig({ 'acme/small': { local: upstream.url } }), args })
+  server = await startServer({
+    config: routesConfig({ 'acme/small': { local: upstream.url } }),
+    args,
+  })
 }
 
 /** Streams that run, seen to do so. */
@@ -54,7 +75,12 @@ describe('O-07 SIGTERM', () => {
     upstream.open('end')
     for (const outcome of await Promise.all(calls.map(call => call.outcome()))) {
       expect(outcome).toMatchObject({ status: 200, complete: true })
-      expect(heard(outcome.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1, usages: [{ usage: { cost: COST } }] })
+      expect(heard(outcome.body)).toMatchObject({
+        text: 'Hello',
+        errors: [],
+        dones: 1,
+        usages: [{ usage: { cost: COST } }],
+      })
     }
     expect(await server.process.exited).toBe(0)
   })
@@ -88,7 +114,11 @@ describe('O-07 SIGTERM', () => {
 
     const { inference_key: key, data } = server
     server = await startServer({ data, config: routesConfig({}) })
-    for (const id of ids) expect(await generationOf(server, id, key)).toMatchObject({ finish_reason: 'stop', total_cost: COST })
+    for (const id of ids)
+      expect(await generationOf(server, id, key)).toMatchObject({
+        finish_reason: 'stop',
+        total_cost: COST,
+      })
     expect((await keyState(server, key)).usage).toBeCloseTo(20 * COST, 9)
   })
 })
@@ -105,7 +135,9 @@ describe('O-07 --drain 1', () => {
       expect(outcome).toMatchObject({ status: 200, complete: true, ended: 'clean' })
       const { events, text, errors, usages, dones } = heard(outcome.body)
       expect({ text, dones }).toEqual({ text: 'Hello', dones: 1 })
-      expect(errors).toMatchObject([{ choices: [{ finish_reason: 'error' }], error: { code: 503 } }])
+      expect(errors).toMatchObject([
+        { choices: [{ finish_reason: 'error' }], error: { code: 503 } },
+      ])
       expect(usages).toMatchObject([{ choices: [], usage: { completion_tokens: 1 } }])
       expect(events.slice(-3)).toEqual([...errors, ...usages, '[DONE]'])
     }
@@ -117,7 +149,13 @@ describe('O-07 --drain 1', () => {
     for (const outcome of outcomes) {
       const cost = heard(outcome.body).usages[0]?.usage?.cost ?? 0
       expect(cost).toBeGreaterThan(0)
-      const record = { finish_reason: 'error', cancelled: false, usageSource: 'estimated', total_cost: cost, error_type: 'unavailable' }
+      const record = {
+        finish_reason: 'error',
+        cancelled: false,
+        usageSource: 'estimated',
+        total_cost: cost,
+        error_type: 'unavailable',
+      }
       expect(await generationOf(server, idOf(outcome), key)).toMatchObject(record)
     }
   })
@@ -129,7 +167,10 @@ describe('O-07 --drain 1', () => {
     await terminate()
     const outcome = await call.outcome()
     expect(outcome).toMatchObject({ status: 503, complete: true })
-    expect(JSON.parse(outcome.body).error).toMatchObject({ code: 503, message: 'The gateway is shutting down' })
+    expect(JSON.parse(outcome.body).error).toMatchObject({
+      code: 503,
+      message: 'The gateway is shutting down',
+    })
     expect(await server.process.exited).toBe(0)
   })
 
@@ -161,7 +202,12 @@ test('O-08 a second SIGTERM ends it at once, and the records before it are whole
   expect(await generationOf(server, id, key)).toMatchObject({ finish_reason: 'stop' })
   const { stdout } = await gateway(['generations', 'list', '--json', '--data', data])
   const cut = (JSON.parse(stdout).data as Generation[]).filter(one => one.id !== id)
-  expect(cut.map(one => [one.finish_reason, one.usageSource, one.streamed])).toEqual(Array(3).fill(['error', 'estimated', true]))
-  const nanos = cut.reduce((sum, one) => sum + Math.round(one.total_cost * 1e9), Math.round(COST * 1e9))
+  expect(cut.map(one => [one.finish_reason, one.usageSource, one.streamed])).toEqual(
+    Array(3).fill(['error', 'estimated', true]),
+  )
+  const nanos = cut.reduce(
+    (sum, one) => sum + Math.round(one.total_cost * 1e9),
+    Math.round(COST * 1e9),
+  )
   expect(Math.round((await keyState(server, key)).usage * 1e9)).toBe(nanos)
 })

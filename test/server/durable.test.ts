@@ -3,10 +3,30 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { chat, type Generation, generationOf, heard, idOf, keyState, limitedKey, routesConfig, usageOf } from '../support/chat.ts'
+import {
+  chat,
+  type Generation,
+  generationOf,
+  heard,
+  idOf,
+  keyState,
+  limitedKey,
+  routesConfig,
+  usageOf,
+} from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
-import { completion, delta, done, finish, type Script, sseHead, startUpstream, stream, usage } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  done,
+  finish,
+  type Script,
+  sseHead,
+  startUpstream,
+  stream,
+  usage,
+} from '../support/upstream.ts'
 
 const ROUNDS = 10
 const CLIENTS = 8
@@ -18,8 +38,11 @@ afterAll(() => rmSync(data, { recursive: true, force: true }))
 
 test(`S-01 kill -9 under load loses nothing that was answered and charges nothing twice (seed ${SEED})`, async () => {
   await using upstream = await startUpstream()
-  upstream.answer(({ json }) => ((json as { stream?: boolean }).stream ? stream() : completion('Hello')))
-  const start = () => startServer({ data, config: routesConfig({ 'acme/small': { local: upstream.url } }) })
+  upstream.answer(({ json }) =>
+    (json as { stream?: boolean }).stream ? stream() : completion('Hello'),
+  )
+  const start = () =>
+    startServer({ data, config: routesConfig({ 'acme/small': { local: upstream.url } }) })
   const answered = new Set<string>()
   let server = await start()
   const { inference_key: key } = server
@@ -29,7 +52,12 @@ test(`S-01 kill -9 under load loses nothing that was answered and charges nothin
       expect(ids.length).toBeGreaterThanOrEqual(enough)
       for (const id of ids) answered.add(id)
       server = await start()
-      for (const id of ids) expect(await generationOf(server, id, key)).toMatchObject({ id, finish_reason: 'stop', usageSource: 'exact' })
+      for (const id of ids)
+        expect(await generationOf(server, id, key)).toMatchObject({
+          id,
+          finish_reason: 'stop',
+          usageSource: 'exact',
+        })
       await expectBalanced(server, key, answered)
     }
     expect((await server.stop()).code).toBe(0)
@@ -75,12 +103,22 @@ async function answersUntilKilled(server: Server, key: string, enough: number): 
 
 function isWhole({ status, complete, headers, body }: Outcome): boolean {
   if (status !== 200 || !complete) return false
-  return headers['content-type']?.startsWith('text/event-stream') ? heard(body).dones === 1 : JSON.parse(body).usage !== undefined
+  return headers['content-type']?.startsWith('text/event-stream')
+    ? heard(body).dones === 1
+    : JSON.parse(body).usage !== undefined
 }
 
 /** Expects what the key has used to be the sum of what is on record, to the nano-dollar, and every answer on record once. */
 async function expectBalanced(server: Server, key: string, answered: Set<string>) {
-  const { stdout } = await gateway(['generations', 'list', '--limit', '1000', '--json', '--data', data])
+  const { stdout } = await gateway([
+    'generations',
+    'list',
+    '--limit',
+    '1000',
+    '--json',
+    '--data',
+    data,
+  ])
   const generations: Generation[] = JSON.parse(stdout).data
   expect(generations.length).toBeLessThan(1000)
   const ids = generations.map(one => one.id)
@@ -101,12 +139,18 @@ test(`A-06 killed at random points ${KILLS} times, a limit of one dollar stays o
   // In every other round some are not answered at all: the server is killed with them, however quick it or slow the machine is.
   let [keepsSome, asked] = [false, 0]
   upstream.answer(({ json }) =>
-    keepsSome && ++asked % 3 === 0 ? [{ wait: 'for good' }] : answerOf(json as { stream?: boolean }, BOUND / 2 + random(BOUND / 2)),
+    keepsSome && ++asked % 3 === 0
+      ? [{ wait: 'for good' }]
+      : answerOf(json as { stream?: boolean }, BOUND / 2 + random(BOUND / 2)),
   )
   const config = {
     providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
     models: [
-      { id: 'acme/small', context_length: 1_000_000, endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: PRICED }] },
+      {
+        id: 'acme/small',
+        context_length: 1_000_000,
+        endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: PRICED }],
+      },
     ],
   }
   const directory = mkdtempSync(join(tmpdir(), 'gateway-killed-'))
@@ -138,11 +182,24 @@ test(`A-06 killed at random points ${KILLS} times, a limit of one dollar stays o
 
 const answerOf = ({ stream: streamed }: { stream?: boolean }, tokens: number): Script =>
   streamed
-    ? [sseHead(), delta('Hel'), { ms: 3 }, delta('lo'), finish('stop', usage(1, tokens)), done(), '0\r\n\r\n']
+    ? [
+        sseHead(),
+        delta('Hel'),
+        { ms: 3 },
+        delta('lo'),
+        finish('stop', usage(1, tokens)),
+        done(),
+        '0\r\n\r\n',
+      ]
     : [{ ms: 2 }, completion('Hello', { usage: usage(1, tokens) })]
 
 /** Has thirty clients ask at once, kills the server so many milliseconds after so many whole answers, and gives what came whole: the cost by id. */
-async function answersUntil(server: Server, key: string, enough: number, milliseconds: number): Promise<Map<string, number>> {
+async function answersUntil(
+  server: Server,
+  key: string,
+  enough: number,
+  milliseconds: number,
+): Promise<Map<string, number>> {
   const reached = Promise.withResolvers<void>()
   let count = 0
   const ask = async (streamed: boolean) => {
@@ -160,17 +217,26 @@ async function answersUntil(server: Server, key: string, enough: number, millise
 
 const nanosOf = (usd: number) => Math.round(usd * 1e9)
 
-async function expectWithinLimit(server: Server, management: string, key: string, answered: Map<string, number>): Promise<void> {
+async function expectWithinLimit(
+  server: Server,
+  management: string,
+  key: string,
+  answered: Map<string, number>,
+): Promise<void> {
   const { usage: spent, limit_remaining } = await keyState(server, key)
   expect(spent).toBeLessThanOrEqual(1)
   // Nothing is held any more: what the limit has left is what was not spent.
   expect(nanosOf(limit_remaining ?? Number.NaN)).toBe(1e9 - nanosOf(spent))
-  expect(nanosOf(spent)).toBeGreaterThanOrEqual([...answered.values()].reduce((sum, nanos) => sum + nanos, 0))
+  expect(nanosOf(spent)).toBeGreaterThanOrEqual(
+    [...answered.values()].reduce((sum, nanos) => sum + nanos, 0),
+  )
   for (const [id, nanos] of answered) {
     const { total_cost, finish_reason } = await generationOf(server, id, key)
     expect([finish_reason, nanosOf(total_cost)]).toEqual(['stop', nanos])
   }
-  expect((await server.fetch(`/keys/${hashOf(key)}`, { key: management, method: 'DELETE' })).status).toBe(200)
+  expect(
+    (await server.fetch(`/keys/${hashOf(key)}`, { key: management, method: 'DELETE' })).status,
+  ).toBe(200)
 }
 
 async function expectSound(directory: string): Promise<void> {

@@ -19,17 +19,28 @@ beforeAll(async () => {
   const model = (provider: string, upstream = 'm') => ({
     id: `${provider}/embed`,
     output_modalities: ['embeddings'],
-    endpoints: [{ provider, model: upstream, usd_per_million_tokens: { prompt: 0.1, completion: 0 } }],
+    endpoints: [
+      { provider, model: upstream, usd_per_million_tokens: { prompt: 0.1, completion: 0 } },
+    ],
   })
   server = await startServer({
     config: {
       providers: {
         openai: { api_key: 'mock', base_url: `${mock.url}/v1` },
-        azure: { api_key: 'mock', base_url: `${mock.url}/openai`, quirks: { api_version: '2024-10-21' } },
+        azure: {
+          api_key: 'mock',
+          base_url: `${mock.url}/openai`,
+          quirks: { api_version: '2024-10-21' },
+        },
         cohere: { api_key: 'mock', base_url: `${mock.url}/v2` },
         google: { api_key: 'mock', base_url: `${mock.url}/v1beta` },
       },
-      models: [model('openai'), model('azure', 'my-deployment'), model('cohere'), model('google', 'gemini-embedding-001')],
+      models: [
+        model('openai'),
+        model('azure', 'my-deployment'),
+        model('cohere'),
+        model('google', 'gemini-embedding-001'),
+      ],
     },
   })
 })
@@ -42,8 +53,12 @@ afterAll(async () => {
 })
 
 /** What the gateway gives for this text. */
-async function given(model: string): Promise<{ data: { embedding: number[] }[]; usage: { prompt_tokens: number } }> {
-  const response = await server.fetch('/embeddings', { json: { model, input: 'Hello there', input_type: 'search_query' } })
+async function given(
+  model: string,
+): Promise<{ data: { embedding: number[] }[]; usage: { prompt_tokens: number } }> {
+  const response = await server.fetch('/embeddings', {
+    json: { model, input: 'Hello there', input_type: 'search_query' },
+  })
   expect(response.status).toBe(200)
   return response.json() as never
 }
@@ -64,6 +79,9 @@ test.each([
 test('google/embed gives what Google’s own client reads', async () => {
   mock.onEmbedding('Hello there', { embedding: VECTOR })
   const google = createGoogle({ apiKey: 'mock', baseURL: `${mock.url}/v1beta` })
-  const { embedding } = await embed({ model: google.embedding('gemini-embedding-001'), value: 'Hello there' })
+  const { embedding } = await embed({
+    model: google.embedding('gemini-embedding-001'),
+    value: 'Hello there',
+  })
   expect((await given('google/embed')).data[0]?.embedding).toEqual(embedding)
 })

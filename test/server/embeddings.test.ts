@@ -13,17 +13,29 @@ let second: Upstream
 
 beforeAll(async () => {
   ;[first, second] = await Promise.all([startUpstream(), startUpstream()])
-  const provider = (base_url: string, protocol = 'openai-chat') => ({ protocol, base_url, api_key: 'mock' })
+  const provider = (base_url: string, protocol = 'openai-chat') => ({
+    protocol,
+    base_url,
+    api_key: 'mock',
+  })
   const model = (id: string, providers: string[], more: object = {}) => ({
     id,
     output_modalities: ['embeddings'],
-    endpoints: providers.map(slug => ({ provider: slug, model: 'up-embed', usd_per_million_tokens: { prompt: 0.02, completion: 0 } })),
+    endpoints: providers.map(slug => ({
+      provider: slug,
+      model: 'up-embed',
+      usd_per_million_tokens: { prompt: 0.02, completion: 0 },
+    })),
     ...more,
   })
   server = await startServer({
     config: {
       routing: { choice: 'listed', failures: 0 },
-      providers: { first: provider(first.url), second: provider(second.url), google: { base_url: first.url, api_key: 'mock' } },
+      providers: {
+        first: provider(first.url),
+        second: provider(second.url),
+        google: { base_url: first.url, api_key: 'mock' },
+      },
       models: [
         model('acme/embed', ['first', 'second']),
         model('google/embed', ['google']),
@@ -48,7 +60,11 @@ beforeEach(() => {
 const USAGE = { prompt_tokens: 1000, total_tokens: 1000 }
 const COST = 0.00002
 const vectors = (given: unknown[], usage: object | null = USAGE) =>
-  json({ object: 'list', data: given.map((embedding, index) => ({ object: 'embedding', index, embedding })), ...(usage ? { usage } : {}) })
+  json({
+    object: 'list',
+    data: given.map((embedding, index) => ({ object: 'embedding', index, embedding })),
+    ...(usage ? { usage } : {}),
+  })
 
 const embed = (body: object, headers: Record<string, string> = {}): RawCall =>
   request(`${server.base}/embeddings`, {
@@ -70,8 +86,16 @@ async function answerOf(body: object): Promise<Answer> {
 
 describe('POST /embeddings', () => {
   test('answers from the sandbox, without any provider, the same each time', async () => {
-    const one = await answerOf({ model: 'sandbox/embed', input: ['The sky is blue', 'The sky is blue'] })
-    expect(one).toMatchObject({ object: 'list', model: 'sandbox/embed', provider: 'Sandbox', data: [{ index: 0 }, { index: 1 }] })
+    const one = await answerOf({
+      model: 'sandbox/embed',
+      input: ['The sky is blue', 'The sky is blue'],
+    })
+    expect(one).toMatchObject({
+      object: 'list',
+      model: 'sandbox/embed',
+      provider: 'Sandbox',
+      data: [{ index: 0 }, { index: 1 }],
+    })
     expect(one.data[0]?.embedding).toHaveLength(8)
     expect(one.data[0]?.embedding).toEqual(one.data[1]?.embedding as never)
     expect(one.usage.cost).toBe(0)
@@ -79,9 +103,19 @@ describe('POST /embeddings', () => {
 
   test('answers, counts, prices and records', async () => {
     const before = (await keyState(server)).usage
-    const { id, data, usage } = await answerOf({ user: 'ann', dimensions: 2, truncate: 'END', session_id: 's-1' })
+    const { id, data, usage } = await answerOf({
+      user: 'ann',
+      dimensions: 2,
+      truncate: 'END',
+      session_id: 's-1',
+    })
     expect(data).toEqual([{ object: 'embedding', index: 0, embedding: [0.5, -0.25] }] as never)
-    expect(usage).toMatchObject({ ...USAGE, cost: COST, is_byok: false, cost_details: { upstream_inference_cost: COST } })
+    expect(usage).toMatchObject({
+      ...USAGE,
+      cost: COST,
+      is_byok: false,
+      cost_details: { upstream_inference_cost: COST },
+    })
     expect((await keyState(server)).usage - before).toBeCloseTo(COST)
     expect(await generationOf(server, id)).toMatchObject({
       api_type: 'embeddings',
@@ -173,8 +207,19 @@ describe('bad input', () => {
       [1, CANARY],
       [[1], 'a'],
     ),
-    ...each('input', [{}], [{ content: [] }], [{ content: CANARY }], [{ content: [{ type: CANARY }] }], [{ content: [{ type: 'text' }] }]),
-    ...each('input', [{ content: [{ type: 'image_url', image_url: CANARY }] }], [{ content: [{ type: 'input_audio', input_audio: {} }] }]),
+    ...each(
+      'input',
+      [{}],
+      [{ content: [] }],
+      [{ content: CANARY }],
+      [{ content: [{ type: CANARY }] }],
+      [{ content: [{ type: 'text' }] }],
+    ),
+    ...each(
+      'input',
+      [{ content: [{ type: 'image_url', image_url: CANARY }] }],
+      [{ content: [{ type: 'input_audio', input_audio: {} }] }],
+    ),
     ...each('model', undefined, null, '', 5, [CANARY]),
     ...each('dimensions', 0, -1, 1.5, '8', CANARY, 1e9),
     ...each('encoding_format', CANARY, 5, 'float32'),
@@ -189,7 +234,11 @@ describe('bad input', () => {
   function expectRefused(outcome: Outcome, code: number, message: string | RegExp): void {
     expect(outcome).toMatchObject({ status: code, complete: true })
     const { error } = JSON.parse(outcome.body)
-    expect(error).toMatchObject({ code, message: expect.stringMatching(message), metadata: { error_type: expect.any(String) } })
+    expect(error).toMatchObject({
+      code,
+      message: expect.stringMatching(message),
+      metadata: { error_type: expect.any(String) },
+    })
     expect(outcome.headers['x-generation-id']).toStartWith('gen-')
     expect(outcome.body).not.toContain(CANARY)
     expect(first.hits.length + second.hits.length).toBe(0)
@@ -215,12 +264,21 @@ describe('bad input', () => {
   })
 
   test('more than a provider takes at once is refused with the number', async () => {
-    const outcome = await embed({ model: 'google/embed', input: Array.from({ length: 101 }, () => 'a') }).outcome()
-    expectRefused(outcome, 400, 'input: expected at most 100 at a time for this model’s provider, found 101')
+    const outcome = await embed({
+      model: 'google/embed',
+      input: Array.from({ length: 101 }, () => 'a'),
+    }).outcome()
+    expectRefused(
+      outcome,
+      400,
+      'input: expected at most 100 at a time for this model’s provider, found 101',
+    )
   })
 
   test('a key is needed, and not a management key', async () => {
     expect((await embed({}, { authorization: 'Bearer nobody' }).outcome()).status).toBe(401)
-    expect((await embed({}, { authorization: `Bearer ${server.management_key}` }).outcome()).status).toBe(403)
+    expect(
+      (await embed({}, { authorization: `Bearer ${server.management_key}` }).outcome()).status,
+    ).toBe(403)
   })
 })

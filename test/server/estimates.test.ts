@@ -3,7 +3,15 @@ import { Tokenizer } from 'ai-tokenizer'
 import * as claude from 'ai-tokenizer/encoding/claude'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { estimateTokenCount } from 'tokenx'
-import { chat, eventually, type Generation, generationOf, idOf, routesConfig, usageOf } from '../support/chat.ts'
+import {
+  chat,
+  eventually,
+  type Generation,
+  generationOf,
+  idOf,
+  routesConfig,
+  usageOf,
+} from '../support/chat.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
   chunkedEnd,
@@ -19,7 +27,15 @@ import {
   usageChunk,
 } from '../support/upstream.ts'
 
-const WORDS = ['Antidisestablishmentarianism ', 'und Donau', 'dampfschiffahrts', 'gesellschaft ', '今天天气很好 ', 'ภาษาไทย ', '👩‍👩‍👧‍👦']
+const WORDS = [
+  'Antidisestablishmentarianism ',
+  'und Donau',
+  'dampfschiffahrts',
+  'gesellschaft ',
+  '今天天气很好 ',
+  'ภาษาไทย ',
+  '👩‍👩‍👧‍👦',
+]
 const TEXT = WORDS.join('')
 
 const claudes = new Tokenizer(claude)
@@ -51,7 +67,8 @@ afterAll(async () => {
 
 afterEach(() => upstream.emptied())
 
-const configFor = ({ url }: Upstream) => routesConfig(Object.fromEntries(MODELS.map(([model]) => [model, { local: url }])))
+const configFor = ({ url }: Upstream) =>
+  routesConfig(Object.fromEntries(MODELS.map(([model]) => [model, { local: url }])))
 
 const words = (): Script => [sseHead(), WORDS.map(word => delta(word))]
 
@@ -75,41 +92,49 @@ test('the three ways of counting tell the text apart', () => {
   expect(new Set([openai, anthropic, other]).size).toBe(3)
 })
 
-describe.each(MODELS)('what %s delivered is estimated with its family’s tokenizer', (model, tokens) => {
-  test('when the client leaves', async () => {
-    upstream.answer(() => [words(), { wait: 'never' }])
-    for (const id of await abandon(model, 10)) {
-      await eventually(async () => (await server.fetch(`/generation?id=${id}`)).status === 200)
-      expect(await generationOf(server, id)).toMatchObject(record(tokens, { cancelled: true }))
-    }
-  })
+describe.each(MODELS)(
+  'what %s delivered is estimated with its family’s tokenizer',
+  (model, tokens) => {
+    test('when the client leaves', async () => {
+      upstream.answer(() => [words(), { wait: 'never' }])
+      for (const id of await abandon(model, 10)) {
+        await eventually(async () => (await server.fetch(`/generation?id=${id}`)).status === 200)
+        expect(await generationOf(server, id)).toMatchObject(record(tokens, { cancelled: true }))
+      }
+    })
 
-  test.each<[name: string, ends: () => Script]>([
-    ['does not count', () => [finish(), done(), chunkedEnd()]],
-    ['counts 0 and 0', () => [finish(), usageChunk(usage(0, 0)), done(), chunkedEnd()]],
-  ])('when the provider of a stream %s', async (_, ends) => {
-    upstream.plan([words(), ends()])
-    const outcome = await chat(server, { model, stream: true }).outcome()
-    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
-    expect(await generationOf(server, idOf(outcome))).toMatchObject(record(tokens, { cancelled: false, finish_reason: 'stop' }))
-  })
+    test.each<[name: string, ends: () => Script]>([
+      ['does not count', () => [finish(), done(), chunkedEnd()]],
+      ['counts 0 and 0', () => [finish(), usageChunk(usage(0, 0)), done(), chunkedEnd()]],
+    ])('when the provider of a stream %s', async (_, ends) => {
+      upstream.plan([words(), ends()])
+      const outcome = await chat(server, { model, stream: true }).outcome()
+      expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
+      expect(await generationOf(server, idOf(outcome))).toMatchObject(
+        record(tokens, { cancelled: false, finish_reason: 'stop' }),
+      )
+    })
 
-  test.each<[name: string, counts: object | undefined]>([
-    ['does not count', undefined],
-    ['counts 0 and 0', usage(0, 0)],
-  ])('when the provider of a whole answer %s', async (_, counts) => {
-    upstream.plan(completion(TEXT, { usage: counts }))
-    const outcome = await chat(server, { model }).outcome()
-    expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
-    expect(await generationOf(server, idOf(outcome))).toMatchObject(record(tokens))
-  })
+    test.each<[name: string, counts: object | undefined]>([
+      ['does not count', undefined],
+      ['counts 0 and 0', usage(0, 0)],
+    ])('when the provider of a whole answer %s', async (_, counts) => {
+      upstream.plan(completion(TEXT, { usage: counts }))
+      const outcome = await chat(server, { model }).outcome()
+      expect(usageOf(outcome)).toMatchObject({ prompt_tokens: PROMPT, completion_tokens: tokens })
+      expect(await generationOf(server, idOf(outcome))).toMatchObject(record(tokens))
+    })
 
-  test('and not when it was counted', async () => {
-    upstream.plan(completion(TEXT))
-    const outcome = await chat(server, { model }).outcome()
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({ usageSource: 'exact', native_tokens_completion: 5 })
-  })
-})
+    test('and not when it was counted', async () => {
+      upstream.plan(completion(TEXT))
+      const outcome = await chat(server, { model }).outcome()
+      expect(await generationOf(server, idOf(outcome))).toMatchObject({
+        usageSource: 'exact',
+        native_tokens_completion: 5,
+      })
+    })
+  },
+)
 
 test('a server that stops while it estimates records every call', async () => {
   await server[Symbol.asyncDispose]()
@@ -121,6 +146,10 @@ test('a server that stops while it estimates records every call', async () => {
   expect(await server.process.exited).toBe(0)
   server = await startServer({ data, config: configFor(upstream) })
   // By the tokenizer, or by the rule of thumb where it was not ready in time.
-  for (const id of ids) expect(await generationOf(server, id, key)).toMatchObject({ cancelled: true, usageSource: 'estimated' })
+  for (const id of ids)
+    expect(await generationOf(server, id, key)).toMatchObject({
+      cancelled: true,
+      usageSource: 'estimated',
+    })
   Object.assign(server, { inference_key: key })
 })

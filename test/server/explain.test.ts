@@ -2,33 +2,70 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { Explanation } from '../../src/core/inference/explain.ts'
 import { misfit } from '../../src/core/kernel/schema.ts'
 import { generationOf } from '../support/chat.ts'
-import { KEYS, type KeyName, NAMES, type Name, SAMPLES, type Sample } from '../support/explain/samples.ts'
+import {
+  KEYS,
+  type KeyName,
+  NAMES,
+  type Name,
+  SAMPLES,
+  type Sample,
+} from '../support/explain/samples.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
-import { completion, type Hit, json, type Script, startUpstream, status, stream, type Upstream, usage } from '../support/upstream.ts'
+import {
+  completion,
+  type Hit,
+  json,
+  type Script,
+  startUpstream,
+  status,
+  stream,
+  type Upstream,
+  usage,
+} from '../support/upstream.ts'
 
 /** What no explanation may hold: credentials, and what filters find. */
 const SECRETS = ['operators-secret', 'callers-secret', 'ada@acme.example']
 
 const FACTS: Record<Name, object> = {
-  first: { usd_per_million_tokens: { prompt: 3, completion: 6 }, supported_parameters: ['temperature', 'max_tokens'] },
-  second: { usd_per_million_tokens: { prompt: 2, completion: 4 }, data_policy: { training: false, retention_days: 0 } },
+  first: {
+    usd_per_million_tokens: { prompt: 3, completion: 6 },
+    supported_parameters: ['temperature', 'max_tokens'],
+  },
+  second: {
+    usd_per_million_tokens: { prompt: 2, completion: 4 },
+    data_policy: { training: false, retention_days: 0 },
+  },
   third: { usd_per_million_tokens: { prompt: 1, completion: 2 }, quantization: 'fp8' },
 }
 const endpoint = (provider: Name) => ({ provider, model: 'up', ...FACTS[provider] })
-const model = (id: string, ...names: Name[]) => ({ id, context_length: 200_000, endpoints: names.map(endpoint) })
+const model = (id: string, ...names: Name[]) => ({
+  id,
+  context_length: 200_000,
+  endpoints: names.map(endpoint),
+})
 
 let upstreams: Record<Name, Upstream>
 let server: Server
 let keys: Record<KeyName, { key: string; hash: string }>
 
 beforeAll(async () => {
-  const [first, second, third] = await Promise.all([startUpstream(), startUpstream(), startUpstream()])
+  const [first, second, third] = await Promise.all([
+    startUpstream(),
+    startUpstream(),
+    startUpstream(),
+  ])
   upstreams = { first, second, third }
   server = await startServer({ config: config() })
   keys = await preparedKeys()
   const preset = { model: 'acme/small', max_tokens: 20, provider: { order: ['second'] } }
-  await made(server.fetch('/presets/careful/chat/completions', { key: keys.plain.key, json: preset }))
-  await manage('/byok', { provider: 'second', key: 'callers-secret', allowed_models: ['acme/owned'] })
+  await made(
+    server.fetch('/presets/careful/chat/completions', { key: keys.plain.key, json: preset }),
+  )
+  await manage('/byok', {
+    provider: 'second',
+    key: 'callers-secret',
+    allowed_models: ['acme/owned'],
+  })
 })
 
 afterAll(async () => {
@@ -39,7 +76,11 @@ afterAll(async () => {
 beforeEach(() => down())
 
 function config() {
-  const provider = (name: Name) => ({ protocol: 'openai-chat', base_url: upstreams[name].url, api_key: 'operators-secret' })
+  const provider = (name: Name) => ({
+    protocol: 'openai-chat',
+    base_url: upstreams[name].url,
+    api_key: 'operators-secret',
+  })
   const [first, ...others] = NAMES
   return {
     providers: Object.fromEntries(NAMES.map(name => [name, provider(name)])),
@@ -70,15 +111,22 @@ async function preparedKeys(): Promise<typeof keys> {
 
 async function preparedKey(name: KeyName) {
   const limit = LIMITS[name]
-  const { key, data } = await manage<{ key: string; data: { hash: string } }>('/keys', { name, ...(limit ? { limit } : {}) })
+  const { key, data } = await manage<{ key: string; data: { hash: string } }>('/keys', {
+    name,
+    ...(limit ? { limit } : {}),
+  })
   if (RULES[name]) {
-    const guardrail = await manage<{ data: { id: string } }>('/guardrails', { name, ...RULES[name] })
+    const guardrail = await manage<{ data: { id: string } }>('/guardrails', {
+      name,
+      ...RULES[name],
+    })
     await manage(`/guardrails/${guardrail.data.id}/assignments/keys`, { key_hashes: [data.hash] })
   }
   return { key, hash: data.hash }
 }
 
-const manage = <T>(path: string, body: object) => made<T>(server.fetch(path, { key: server.management_key, json: body }))
+const manage = <T>(path: string, body: object) =>
+  made<T>(server.fetch(path, { key: server.management_key, json: body }))
 
 async function made<T>(answer: Promise<Response>): Promise<T> {
   const response = await answer
@@ -94,7 +142,8 @@ function down(...names: Name[]): void {
 }
 
 function answered({ path, json: body }: Hit): Script {
-  if (path.endsWith('/embeddings')) return json({ data: [{ index: 0, embedding: [0.5] }], usage: usage(1, 0) })
+  if (path.endsWith('/embeddings'))
+    return json({ data: [{ index: 0, embedding: [0.5] }], usage: usage(1, 0) })
   return (body as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello')
 }
 
@@ -107,7 +156,9 @@ const keyOf = ({ key = 'plain' }: Sample) => keys[key]
 /** What the API tells of a sample, which asks nobody. */
 async function explained(sample: Sample): Promise<Explanation> {
   const body = { ...sample.body, debug: { dry_run: true, key: keyOf(sample).hash } }
-  const told = await made<Explanation>(server.fetch(pathOf(sample), { key: server.management_key, json: body }))
+  const told = await made<Explanation>(
+    server.fetch(pathOf(sample), { key: server.management_key, json: body }),
+  )
   expect(hits()).toEqual([0, 0, 0])
   expect(misfit(Explanation, told)).toBeUndefined()
   for (const secret of SECRETS) expect(JSON.stringify(told)).not.toContain(secret)
@@ -116,8 +167,21 @@ async function explained(sample: Sample): Promise<Explanation> {
 
 /** What the terminal tells of it. */
 async function explainedAtTerminal(sample: Sample): Promise<Explanation> {
-  const args = ['explain', '-', '--json', '--data', server.data, '--key', keyOf(sample).hash, '--dialect', sample.dialect ?? 'chat']
-  const { stdout, stderr, code } = await gateway(args, { cwd: server.data, stdin: JSON.stringify(sample.body) })
+  const args = [
+    'explain',
+    '-',
+    '--json',
+    '--data',
+    server.data,
+    '--key',
+    keyOf(sample).hash,
+    '--dialect',
+    sample.dialect ?? 'chat',
+  ]
+  const { stdout, stderr, code } = await gateway(args, {
+    cwd: server.data,
+    stdin: JSON.stringify(sample.body),
+  })
   expect([code, stderr]).toEqual([0, ''])
   return JSON.parse(stdout)
 }
@@ -130,7 +194,11 @@ const unmeasured = (told: Explanation) => ({
 
 async function send(sample: Sample) {
   const response = await server.fetch(pathOf(sample), { key: keyOf(sample).key, json: sample.body })
-  return { status: response.status, id: response.headers.get('x-generation-id') ?? '', text: await response.text() }
+  return {
+    status: response.status,
+    id: response.headers.get('x-generation-id') ?? '',
+    text: await response.text(),
+  }
 }
 
 /** Who is asked of those that are told of, while some are down. */
@@ -142,7 +210,8 @@ function expectedTries({ endpoints }: Explanation, ill: Name[]): string[] {
 
 describe('what is told of a call is what comes of it:', () => {
   beforeAll(async () => {
-    for (const name of [...NAMES, ...NAMES]) await send({ body: { ...SAMPLES['nothing peculiar']?.body, provider: { only: [name] } } })
+    for (const name of [...NAMES, ...NAMES])
+      await send({ body: { ...SAMPLES['nothing peculiar']?.body, provider: { only: [name] } } })
   })
 
   test('there are ten and more', () => {
@@ -152,7 +221,8 @@ describe('what is told of a call is what comes of it:', () => {
   test.each(Object.entries(SAMPLES))('%s', async (_, sample) => {
     down(...(sample.down ?? []))
     const told = await explained(sample)
-    if (!sample.isMeasured) expect(unmeasured(await explainedAtTerminal(sample))).toEqual(unmeasured(told))
+    if (!sample.isMeasured)
+      expect(unmeasured(await explainedAtTerminal(sample))).toEqual(unmeasured(told))
     const sent = await send(sample)
     if (sample.refused) return expectRefused(sample.refused, told, sent)
     expect(told.error).toBeNull()
@@ -164,14 +234,23 @@ describe('what is told of a call is what comes of it:', () => {
     expect(sent.status).toBe(serving ? 200 : 502)
     for (const { provider } of told.dropped) expect(tried).not.toContain(provider)
     if (!serving) return
-    expect([serving.model, serving.is_byok]).toEqual([generation.model, tried.length === 1 && sample.body.model === 'acme/owned'])
+    expect([serving.model, serving.is_byok]).toEqual([
+      generation.model,
+      tried.length === 1 && sample.body.model === 'acme/owned',
+    ])
     expect(serving.most ?? 0).toBeGreaterThanOrEqual(generation.total_cost)
     expect(serving.estimated_cost?.usd ?? 0).toBeGreaterThanOrEqual(generation.total_cost)
-    expect(told.set_aside?.credits ?? told.set_aside?.byok ?? 0).toBeGreaterThanOrEqual(serving.is_byok ? 0 : generation.total_cost)
+    expect(told.set_aside?.credits ?? told.set_aside?.byok ?? 0).toBeGreaterThanOrEqual(
+      serving.is_byok ? 0 : generation.total_cost,
+    )
   })
 })
 
-function expectRefused(code: number, told: Explanation, sent: { status: number; text: string }): void {
+function expectRefused(
+  code: number,
+  told: Explanation,
+  sent: { status: number; text: string },
+): void {
   const { error } = JSON.parse(sent.text) as { error: { metadata: { request_id?: string } } }
   delete error.metadata.request_id
   expect(told.error).toEqual(error as never)
@@ -181,7 +260,10 @@ function expectRefused(code: number, told: Explanation, sent: { status: number; 
 
 describe('it tells', () => {
   test('why the others are left out, and what of which guardrail does so', async () => {
-    const { dropped, policy } = await explained({ body: { ...SAMPLES['a highest price']?.body }, key: 'zdr' })
+    const { dropped, policy } = await explained({
+      body: { ...SAMPLES['a highest price']?.body },
+      key: 'zdr',
+    })
     const [guardrail] = policy.guardrails
     expect(guardrail).toMatchObject({ name: 'zdr', scope: 'key' })
     expect(dropped).toEqual([
@@ -196,7 +278,9 @@ describe('it tells', () => {
   })
 
   test('who is passed over where there are no fallbacks', async () => {
-    const { endpoints, dropped } = await explained({ body: { ...SAMPLES['the first and no other']?.body } })
+    const { endpoints, dropped } = await explained({
+      body: { ...SAMPLES['the first and no other']?.body },
+    })
     expect(endpoints.map(one => one.provider)).toEqual(['first'])
     expect(dropped.map(one => [one.provider, one.excluded_by])).toEqual([
       ['second', 'allow_fallbacks'],
@@ -206,9 +290,14 @@ describe('it tells', () => {
 
   test('what was found and not the words, also where they block', async () => {
     for (const key of ['filtered', 'redacted'] as const) {
-      const { policy } = await explained({ body: { ...SAMPLES['a text that is blocked']?.body }, key })
+      const { policy } = await explained({
+        body: { ...SAMPLES['a text that is blocked']?.body },
+        key,
+      })
       const action = key === 'filtered' ? 'block' : 'redact'
-      expect(policy.filters).toEqual([expect.objectContaining({ filter: 'email', action, looks_at: ['prompt'], found: 1 })])
+      expect(policy.filters).toEqual([
+        expect.objectContaining({ filter: 'email', action, looks_at: ['prompt'], found: 1 }),
+      ])
     }
   })
 
@@ -224,8 +313,16 @@ describe('it tells', () => {
   })
 
   test('which limit pays for how much', async () => {
-    const scarce = await explained({ ...SAMPLES['a limit that pays for a shorter answer'] } as Sample)
-    expect(scarce.policy.limits).toEqual([expect.objectContaining({ account: `key ${keys.scarce.hash}`, limit_usd: 0.01, pays: 'less' })])
+    const scarce = await explained({
+      ...SAMPLES['a limit that pays for a shorter answer'],
+    } as Sample)
+    expect(scarce.policy.limits).toEqual([
+      expect.objectContaining({
+        account: `key ${keys.scarce.hash}`,
+        limit_usd: 0.01,
+        pays: 'less',
+      }),
+    ])
     expect(scarce.endpoints[0]?.estimated_cost?.bounded_by).toBe('limit')
     expect(scarce.set_aside?.credits).toBe(scarce.policy.limits[0]?.remaining_usd as number)
     const poor = await explained({ ...SAMPLES['a limit that is reached'] } as Sample)
@@ -243,7 +340,11 @@ describe('endpoints that are drawn', () => {
     upstream.answer(() => completion('Hello', {}, { headers: { connection: 'keep-alive' } }))
     const providers = Object.keys(PRICES).map(name => [
       name,
-      { protocol: 'openai-chat', base_url: upstream.url.replace('/v1', `/${name}`), api_key: 'mock' },
+      {
+        protocol: 'openai-chat',
+        base_url: upstream.url.replace('/v1', `/${name}`),
+        api_key: 'mock',
+      },
     ])
     const endpoints = Object.entries(PRICES).map(([provider, usd]) => ({
       provider,
@@ -251,15 +352,22 @@ describe('endpoints that are drawn', () => {
       usd_per_million_tokens: { prompt: usd, completion: usd },
     }))
     await using drawing = await startServer({
-      config: { providers: Object.fromEntries(providers), models: [{ id: 'acme/small', endpoints }] },
+      config: {
+        providers: Object.fromEntries(providers),
+        models: [{ id: 'acme/small', endpoints }],
+      },
     })
     const body = SAMPLES['nothing peculiar']?.body ?? {}
     const told = await made<Explanation>(
-      drawing.fetch('/chat/completions', { key: drawing.management_key, json: { ...body, debug: { dry_run: true } } }),
+      drawing.fetch('/chat/completions', {
+        key: drawing.management_key,
+        json: { ...body, debug: { dry_run: true } },
+      }),
     )
     let left = TIMES
     const ask = async () => {
-      while (left-- > 0) expect((await drawing.fetch('/chat/completions', { json: body })).status).toBe(200)
+      while (left-- > 0)
+        expect((await drawing.fetch('/chat/completions', { json: body })).status).toBe(200)
     }
     await Promise.all(Array.from({ length: 12 }, ask))
     expect(upstream.hits).toHaveLength(TIMES)
@@ -267,7 +375,10 @@ describe('endpoints that are drawn', () => {
     for (const { provider, chance } of told.endpoints) {
       const asked = upstream.hits.filter(({ path }) => path.startsWith(`/${provider}/`)).length
       const sigma = Math.sqrt(TIMES * (chance ?? 0) * (1 - (chance ?? 0)))
-      expect([provider, Math.abs(asked - TIMES * (chance ?? 0)) < 5 * sigma]).toEqual([provider, true])
+      expect([provider, Math.abs(asked - TIMES * (chance ?? 0)) < 5 * sigma]).toEqual([
+        provider,
+        true,
+      ])
     }
   })
 })

@@ -1,5 +1,16 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { COST, chat, generationOf, heard, idOf, keyState, limitedKey, routesConfig, textOf, usageOf } from '../support/chat.ts'
+import {
+  COST,
+  chat,
+  generationOf,
+  heard,
+  idOf,
+  keyState,
+  limitedKey,
+  routesConfig,
+  textOf,
+  usageOf,
+} from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import {
@@ -31,7 +42,12 @@ import {
 
 /** What a provider says and no client may read. */
 const CANARY = 'canary-1f7e'
-const TIMEOUTS = { first_byte_seconds: 0.3, first_byte_stream_seconds: 0.3, idle_seconds: 0.3, total_seconds: 20 }
+const TIMEOUTS = {
+  first_byte_seconds: 0.3,
+  first_byte_stream_seconds: 0.3,
+  idle_seconds: 0.3,
+  total_seconds: 20,
+}
 
 let server: Server
 let first: Upstream
@@ -41,7 +57,12 @@ let fourth: Upstream
 let key: string
 
 beforeAll(async () => {
-  ;[first, second, third, fourth] = await Promise.all([startUpstream(), startUpstream(), startUpstream(), startUpstream()])
+  ;[first, second, third, fourth] = await Promise.all([
+    startUpstream(),
+    startUpstream(),
+    startUpstream(),
+    startUpstream(),
+  ])
   const refused = `http://127.0.0.1:${await refusedPort()}/v1`
   const routes = {
     'acme/small': { first: first.url, second: second.url },
@@ -69,14 +90,16 @@ beforeEach(async () => {
 const answering = ({ json }: Hit): Script =>
   (json as { stream?: boolean }).stream ? stream(['from ', 'another']) : completion('from another')
 
-const ask = (fields: object, streamed: boolean): Promise<Outcome> => chat(server, { ...fields, stream: streamed }, { key }).outcome()
+const ask = (fields: object, streamed: boolean): Promise<Outcome> =>
+  chat(server, { ...fields, stream: streamed }, { key }).outcome()
 
 const hits = () => [first, second, third, fourth].map(upstream => upstream.hits.length)
 
 /** Says who speaks, as streams begin, and nothing that a caller could use. */
 const roleOnly = () => [sseHead(), delta({ role: 'assistant', content: '' })]
 
-const toThird = () => head(307, { location: `${third.url}/chat/completions`, 'content-length': '0' })
+const toThird = () =>
+  head(307, { location: `${third.url}/chat/completions`, 'content-length': '0' })
 
 /** Ways to fail before the first meaningful part, with the status that is remembered of each. */
 const FAILURES: [name: string, script: () => Script, status: number | null][] = [
@@ -85,7 +108,11 @@ const FAILURES: [name: string, script: () => Script, status: number | null][] = 
   ['U-01 503', () => status(503, CANARY), 503],
   ['U-03 429 with Retry-After', () => status(429, CANARY, { 'retry-after': '2' }), 429],
   ['U-05 529', () => status(529, CANARY), 529],
-  ['U-05 400 whose body says overloaded', () => status(400, errorBody('overloaded_error', 'Overloaded')), 400],
+  [
+    'U-05 400 whose body says overloaded',
+    () => status(400, errorBody('overloaded_error', 'Overloaded')),
+    400,
+  ],
   ['U-05 200 with an error body', () => errorInside200(529, `Overloaded ${CANARY}`), 200],
   ['U-06 401', () => status(401, CANARY), 401],
   ['U-06 403', () => status(403, CANARY), 403],
@@ -96,10 +123,22 @@ const FAILURES: [name: string, script: () => Script, status: number | null][] = 
   ['U-13 a reset after the role', () => [roleOnly(), { ms: 20 }, { end: 'rst' }], 200],
   ['U-13 a close after the role', () => [roleOnly(), { end: 'fin' }], 200],
   ['U-13 a clean end after the role', () => [roleOnly(), chunkedEnd()], 200],
-  ['U-13 a close inside the first words', () => [sseHead(), delta('lost').subarray(0, -10), { end: 'fin' }], 200],
+  [
+    'U-13 a close inside the first words',
+    () => [sseHead(), delta('lost').subarray(0, -10), { end: 'fin' }],
+    200,
+  ],
   ['U-13 a body shorter than its length', shortContentLength, 200],
-  ['U-18 an error as the first event', () => [sseHead(), event(errorBody(500, CANARY)), chunkedEnd()], 200],
-  ['U-18 an error after the role', () => [roleOnly(), event(errorBody(500, CANARY)), done(), chunkedEnd()], 200],
+  [
+    'U-18 an error as the first event',
+    () => [sseHead(), event(errorBody(500, CANARY)), chunkedEnd()],
+    200,
+  ],
+  [
+    'U-18 an error after the role',
+    () => [roleOnly(), event(errorBody(500, CANARY)), done(), chunkedEnd()],
+    200,
+  ],
   ['U-20 a page', () => body('text/html', `<h1>${CANARY}</h1>`), 200],
   ['U-20 a redirect', toThird, 307],
   ['U-20 invalid JSON', () => body('application/json', '{"choices": ['), 200],
@@ -121,10 +160,19 @@ for (const streamed of [false, true]) {
 
       expect(outcome).toMatchObject({ status: 200, complete: true })
       expect(textOf(outcome)).toBe('from another')
-      expect(usageOf(outcome)).toMatchObject({ prompt_tokens: 10, completion_tokens: 5, cost: COST })
+      expect(usageOf(outcome)).toMatchObject({
+        prompt_tokens: 10,
+        completion_tokens: 5,
+        cost: COST,
+      })
       expect(outcome.body + JSON.stringify(outcome.headers)).not.toContain(CANARY)
       expect(outcome.body).not.toContain('first')
-      if (streamed) expect(heard(outcome.body)).toMatchObject({ errors: [], dones: 1, usages: [{ choices: [] }] })
+      if (streamed)
+        expect(heard(outcome.body)).toMatchObject({
+          errors: [],
+          dones: 1,
+          usages: [{ choices: [] }],
+        })
       expect(hits()).toEqual([1, 1, 0, 0])
       await expectAttempts(outcome, [
         { provider_name: 'first', status: code },
@@ -149,10 +197,20 @@ for (const streamed of [false, true]) {
       ['U-02 502 for 500', () => status(500, CANARY), 502, 'provider_unavailable'],
       ['U-02 502 for 503', () => status(503, CANARY), 502, 'provider_unavailable'],
       ['U-05 529 for 529', () => status(529, CANARY), 529, 'provider_overloaded'],
-      ['U-05 529 for a 200 that says overloaded', () => errorInside200(529, `Overloaded ${CANARY}`), 529, 'provider_overloaded'],
+      [
+        'U-05 529 for a 200 that says overloaded',
+        () => errorInside200(529, `Overloaded ${CANARY}`),
+        529,
+        'provider_overloaded',
+      ],
       ['U-06 502 for 401', () => status(401, CANARY), 502, 'provider_unavailable'],
       ['U-11 524 for silence', silence, 524, 'timeout'],
-      ['U-13 502 for a stream that is cut before its first token', () => [roleOnly(), { end: 'fin' }], 502, 'provider_unavailable'],
+      [
+        'U-13 502 for a stream that is cut before its first token',
+        () => [roleOnly(), { end: 'fin' }],
+        502,
+        'provider_unavailable',
+      ],
       [
         'U-18 502 for an error as the first event',
         () => [sseHead(), event(errorBody(500, CANARY)), chunkedEnd()],
@@ -250,7 +308,11 @@ describe('nobody else is asked once the client has been told a first meaningful 
     ['is cut inside the next words', 'Hello', [delta('lost').subarray(0, -10), { end: 'fin' }]],
     ['ends without [DONE]', 'Hello', chunkedEnd()],
     ['tells an error', 'Hello', [event(errorBody(500, CANARY)), chunkedEnd()]],
-    ['has only called a tool', { tool_calls: [{ index: 0, id: 'Hello', function: { name: 'f' } }] }, { end: 'rst' }],
+    [
+      'has only called a tool',
+      { tool_calls: [{ index: 0, id: 'Hello', function: { name: 'f' } }] },
+      { end: 'rst' },
+    ],
     ['has only thought', { reasoning: 'Hello' }, { end: 'rst' }],
   ])('%s', async (name, part, end) => {
     first.plan([sseHead(), delta(part), { wait: name }, end])
@@ -285,9 +347,13 @@ describe('U-04 Retry-After', () => {
     [529, 529],
     [500, 502],
   ])('of %d is told where its status asks to wait', async (code, told) => {
-    for (const upstream of [first, second]) upstream.plan(status(code, CANARY, { 'retry-after': '99999' }))
+    for (const upstream of [first, second])
+      upstream.plan(status(code, CANARY, { 'retry-after': '99999' }))
     const outcome = await ask({}, false)
-    expect([outcome.status, outcome.headers['retry-after']]).toEqual([told, code === 500 ? undefined : '300'])
+    expect([outcome.status, outcome.headers['retry-after']]).toEqual([
+      told,
+      code === 500 ? undefined : '300',
+    ])
   })
 
   test('is the finer one where a provider gives both', async () => {
@@ -364,7 +430,12 @@ test('a finish reason alone is an answer', async () => {
 async function expectAttempts(outcome: Outcome, attempts: object[]) {
   const generation = await generationOf(server, idOf(outcome))
   expect(generation.provider_responses).toHaveLength(attempts.length)
-  expect(generation).toMatchObject({ provider_responses: attempts, total_cost: COST, usageSource: 'exact', finish_reason: 'stop' })
+  expect(generation).toMatchObject({
+    provider_responses: attempts,
+    total_cost: COST,
+    usageSource: 'exact',
+    finish_reason: 'stop',
+  })
 }
 
 function expectEnvelope(outcome: Outcome, code: number, error_type: string) {
@@ -372,12 +443,21 @@ function expectEnvelope(outcome: Outcome, code: number, error_type: string) {
   expect(outcome.headers['content-type']).toStartWith('application/json')
   const answer = JSON.parse(outcome.body)
   expect(Object.keys(answer)).toEqual(['error'])
-  expect(answer.error).toMatchObject({ code, message: expect.any(String), metadata: { error_type } })
+  expect(answer.error).toMatchObject({
+    code,
+    message: expect.any(String),
+    metadata: { error_type },
+  })
   expect(answer.error.metadata.request_id).toBe(outcome.headers['x-request-id'])
   expect(outcome.body + JSON.stringify(outcome.headers)).not.toContain(CANARY)
 }
 
 async function expectFree(outcome: Outcome, error_type: string) {
-  expect(await generationOf(server, idOf(outcome))).toMatchObject({ total_cost: 0, error_type, finish_reason: 'error', cancelled: false })
+  expect(await generationOf(server, idOf(outcome))).toMatchObject({
+    total_cost: 0,
+    error_type,
+    finish_reason: 'error',
+    cancelled: false,
+  })
   expect(await keyState(server, key)).toMatchObject({ usage: 0, limit_remaining: 1 })
 }

@@ -11,15 +11,26 @@ let server: Server
 beforeAll(async () => {
   mock = new LLMock({ port: 0, strict: true })
   await mock.start()
-  const endpoint = { provider: 'google', model: 'gemini-2.0-flash', usd_per_million_tokens: { prompt: 1, completion: 1 } }
+  const endpoint = {
+    provider: 'google',
+    model: 'gemini-2.0-flash',
+    usd_per_million_tokens: { prompt: 1, completion: 1 },
+  }
   server = await startServer({
     config: {
       providers: { google: { base_url: `${mock.url}/v1beta`, api_key: 'mock' } },
       models: [{ id: 'acme/small', context_length: 1_000_000, endpoints: [endpoint] }],
     },
   })
-  mock.onMessage('Say hello', { content: 'Hello, you!', reasoning: 'How?', usage: { prompt_tokens: 10, completion_tokens: 5 } })
-  mock.onMessage('Weather', { toolCalls: [{ name: 'get_weather', arguments: '{"city":"Zürich","days":[1,2]}' }], finishReason: 'stop' })
+  mock.onMessage('Say hello', {
+    content: 'Hello, you!',
+    reasoning: 'How?',
+    usage: { prompt_tokens: 10, completion_tokens: 5 },
+  })
+  mock.onMessage('Weather', {
+    toolCalls: [{ name: 'get_weather', arguments: '{"city":"Zürich","days":[1,2]}' }],
+    finishReason: 'stop',
+  })
 })
 
 afterAll(async () => {
@@ -34,7 +45,11 @@ const last = () => {
 
 const TOOL = {
   type: 'function',
-  function: { name: 'get_weather', description: 'W', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
+  function: {
+    name: 'get_weather',
+    description: 'W',
+    parameters: { type: 'object', properties: { city: { type: 'string' } } },
+  },
 }
 const user = (content: string) => ({ role: 'user', content })
 
@@ -55,17 +70,38 @@ describe.each([false, true])('a server of Google’s speech (streamed: %p)', str
     expect(path).toBe(`/v1beta/models/gemini-2.0-flash:${action}`)
     expect(Object.keys(headers ?? {})).toContain('x-goog-api-key')
     expect(headers).not.toHaveProperty('authorization')
-    expect(body).toMatchObject({ stream, max_tokens: 50, top_k: 3, messages: [{ role: 'system', content: 'Be kind.' }, user('Say hello')] })
+    expect(body).toMatchObject({
+      stream,
+      max_tokens: 50,
+      top_k: 3,
+      messages: [{ role: 'system', content: 'Be kind.' }, user('Say hello')],
+    })
   })
 
   test('calls a tool, and is told what it gave', async () => {
-    const outcome = await chat(server, { stream, messages: [user('Weather')], tools: [TOOL] }).outcome()
+    const outcome = await chat(server, {
+      stream,
+      messages: [user('Weather')],
+      tools: [TOOL],
+    }).outcome()
     const { id, name, input, finish } = callIn(outcome.body)
-    expect([name, JSON.parse(input), finish]).toEqual(['get_weather', { city: 'Zürich', days: [1, 2] }, 'tool_calls'])
+    expect([name, JSON.parse(input), finish]).toEqual([
+      'get_weather',
+      { city: 'Zürich', days: [1, 2] },
+      'tool_calls',
+    ])
     expect(last().body.tools).toEqual([TOOL])
-    const said = { role: 'assistant', content: null, tool_calls: [{ id, type: 'function', function: { name, arguments: input } }] }
+    const said = {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id, type: 'function', function: { name, arguments: input } }],
+    }
     const answered = { role: 'tool', tool_call_id: id, content: 'Sunny' }
-    await chat(server, { stream, messages: [user('Weather'), said, answered, user('Say hello')], tools: [TOOL] }).outcome()
+    await chat(server, {
+      stream,
+      messages: [user('Weather'), said, answered, user('Say hello')],
+      tools: [TOOL],
+    }).outcome()
     expect(last().body.messages).toEqual([
       user('Weather'),
       said,
@@ -88,13 +124,17 @@ interface Choice {
 /** The one call of an answer, whole or streamed, and why it ended. */
 function callIn(body: string) {
   const choices = (
-    body.startsWith('data:') ? heard(body).events.flatMap(event => (event === '[DONE]' ? [] : event.choices)) : JSON.parse(body).choices
+    body.startsWith('data:')
+      ? heard(body).events.flatMap(event => (event === '[DONE]' ? [] : event.choices))
+      : JSON.parse(body).choices
   ) as Choice[]
   const pieces = choices.flatMap(choice => (choice.delta ?? choice.message)?.tool_calls ?? [])
   return {
     id: pieces[0]?.id,
     name: pieces[0]?.function.name,
     input: pieces.map(piece => piece.function.arguments).join(''),
-    finish: choices.at(-1)?.finish_reason ?? choices.findLast(choice => choice.finish_reason)?.finish_reason,
+    finish:
+      choices.at(-1)?.finish_reason ??
+      choices.findLast(choice => choice.finish_reason)?.finish_reason,
   }
 }

@@ -20,9 +20,15 @@ beforeAll(async () => {
     'acme/plain': { second: second.url },
   })
   server = await startServer({
-    config: { ...config, regions: { europe: ['eu.example.com'], us: ['us.example.com'] }, default_model: 'acme/plain' },
+    config: {
+      ...config,
+      regions: { europe: ['eu.example.com'], us: ['us.example.com'] },
+      default_model: 'acme/plain',
+    },
   })
-  const made = (await (await server.fetch('/keys', { key: server.management_key, json: { name: 'held' } })).json()) as Created
+  const made = (await (
+    await server.fetch('/keys', { key: server.management_key, json: { name: 'held' } })
+  ).json()) as Created
   key = made.key
   hash = made.data.hash
   owner = made.data.creator_user_id
@@ -38,7 +44,9 @@ afterAll(async () => {
 beforeEach(() => {
   for (const upstream of [first, second]) {
     upstream.hits.length = 0
-    upstream.answer(({ json }) => ((json as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello')))
+    upstream.answer(({ json }) =>
+      (json as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello'),
+    )
   }
 })
 
@@ -48,7 +56,11 @@ interface Created {
 }
 
 async function manage(method: string, path: string, json?: object) {
-  const response = await server.fetch(path, { method, key: server.management_key, ...(json ? { json } : {}) })
+  const response = await server.fetch(path, {
+    method,
+    key: server.management_key,
+    ...(json ? { json } : {}),
+  })
   return (await response.json()) as { data: { id: string } }
 }
 
@@ -63,7 +75,8 @@ const CLEAR = {
 }
 
 /** Lets the guardrail of the key say this and nothing else. */
-const rule = (change: object) => manage('PATCH', `/guardrails/${guardrail}`, { ...CLEAR, ...change })
+const rule = (change: object) =>
+  manage('PATCH', `/guardrails/${guardrail}`, { ...CLEAR, ...change })
 
 const ask = (body: object = {}, headers: Record<string, string> = {}, path = '/chat/completions') =>
   chat(server, body, { key, headers, path }).outcome()
@@ -71,7 +84,11 @@ const ask = (body: object = {}, headers: Record<string, string> = {}, path = '/c
 const hits = () => [first.hits.length, second.hits.length]
 
 describe('a rule about models', () => {
-  const NAMES = ['anthropic/claude-opus-4.5', 'anthropic/claude-opus-4-5', 'anthropic/claude-opus-4-5-20251101']
+  const NAMES = [
+    'anthropic/claude-opus-4.5',
+    'anthropic/claude-opus-4-5',
+    'anthropic/claude-opus-4-5-20251101',
+  ]
   const messages = [{ role: 'user', content: 'Hi' }]
   /** Every way of asking, by the path, with a body that asks for this model. */
   const WAYS: [path: string, body: (model: string) => object][] = [
@@ -87,7 +104,10 @@ describe('a rule about models', () => {
     await rule({ ignored_models: ['anthropic/claude-opus-4.5'] })
     for (const name of NAMES) {
       const { status, body: text } = await ask(body(name), {}, path)
-      expect([status, text]).toEqual([404, expect.stringContaining('excluded by ignored_models of a guardrail')])
+      expect([status, text]).toEqual([
+        404,
+        expect.stringContaining('excluded by ignored_models of a guardrail'),
+      ])
     }
     expect(hits()).toEqual([0, 0])
     await rule({ allowed_models: ['anthropic/claude-opus-4-5'] })
@@ -97,8 +117,15 @@ describe('a rule about models', () => {
 
   test('holds for fallbacks, for presets and for the default model', async () => {
     await rule({ ignored_models: ['acme/small', 'acme/plain'] })
-    const fallback = await ask({ model: 'acme/small', models: ['anthropic/claude-opus-4.5', 'acme/plain'] })
-    expect([textOf(fallback), JSON.parse(fallback.body).model, hits()]).toEqual(['Hello', 'anthropic/claude-opus-4.5', [1, 0]])
+    const fallback = await ask({
+      model: 'acme/small',
+      models: ['anthropic/claude-opus-4.5', 'acme/plain'],
+    })
+    expect([textOf(fallback), JSON.parse(fallback.body).model, hits()]).toEqual([
+      'Hello',
+      'anthropic/claude-opus-4.5',
+      [1, 0],
+    ])
     await ask({ model: 'acme/small' }, {}, '/presets/held/chat/completions')
     expect((await ask({ model: '@preset/held' })).status).toBe(404)
     expect((await ask({ model: 'anthropic/claude-opus-4.5@preset/held' })).status).toBe(200)
@@ -106,7 +133,8 @@ describe('a rule about models', () => {
   })
 
   test('holds for vectors', async () => {
-    const embed = () => ask({ model: 'sandbox/embed', messages: undefined, input: 'Hi' }, {}, '/embeddings')
+    const embed = () =>
+      ask({ model: 'sandbox/embed', messages: undefined, input: 'Hi' }, {}, '/embeddings')
     await rule({ ignored_models: ['sandbox/embed'] })
     expect((await embed()).status).toBe(404)
     await rule({})
@@ -115,7 +143,9 @@ describe('a rule about models', () => {
 
   test('keeps the others out of GET /models/user, and leaves the routers, which choose among what it allows', async () => {
     await rule({ allowed_models: ['acme/small'] })
-    const { data } = (await (await server.fetch('/models/user', { key })).json()) as { data: { id: string }[] }
+    const { data } = (await (await server.fetch('/models/user', { key })).json()) as {
+      data: { id: string }[]
+    }
     expect(data.map(model => model.id)).toEqual(['acme/small', 'gateway/auto', 'gateway/auto-beta'])
   })
 
@@ -151,7 +181,8 @@ describe('a rule about providers', () => {
 })
 
 describe('a rule about regions', () => {
-  const from = (host: string, more: Record<string, string> = {}, path?: string, body = {}) => ask(body, { host, ...more }, path)
+  const from = (host: string, more: Record<string, string> = {}, path?: string, body = {}) =>
+    ask(body, { host, ...more }, path)
 
   test('refuses with 403 what comes in another way, and no header but Host says which', async () => {
     await rule({ allowed_data_regions: ['europe'] })
@@ -159,7 +190,11 @@ describe('a rule about regions', () => {
     expect((await from('EU.example.com:8443')).status).toBe(200)
     for (const forwarded of ['x-forwarded-host', 'forwarded', 'x-host', 'x-original-host'])
       expect(
-        (await from('gateway.example.com', { [forwarded]: forwarded === 'forwarded' ? 'host=eu.example.com' : 'eu.example.com' })).status,
+        (
+          await from('gateway.example.com', {
+            [forwarded]: forwarded === 'forwarded' ? 'host=eu.example.com' : 'eu.example.com',
+          })
+        ).status,
       ).toBe(403)
     const { status, body } = await from('us.example.com')
     expect([status, JSON.parse(body).error]).toEqual([
@@ -180,14 +215,30 @@ describe('a rule about regions', () => {
   test('refuses in Anthropic’s form, streams and vectors too', async () => {
     await rule({ allowed_data_regions: ['us'] })
     const messages = await from('gateway.example.com', {}, '/messages', { max_tokens: 9 })
-    expect([messages.status, JSON.parse(messages.body).error.type]).toEqual([403, 'permission_error'])
+    expect([messages.status, JSON.parse(messages.body).error.type]).toEqual([
+      403,
+      'permission_error',
+    ])
     expect((await from('gateway.example.com', {}, undefined, { stream: true })).status).toBe(403)
-    expect((await from('gateway.example.com', {}, '/embeddings', { model: 'sandbox/embed', input: 'Hi' })).status).toBe(403)
+    expect(
+      (
+        await from('gateway.example.com', {}, '/embeddings', {
+          model: 'sandbox/embed',
+          input: 'Hi',
+        })
+      ).status,
+    ).toBe(403)
   })
 
   test('is told by GET /key, wherever it is asked from', async () => {
     const regions = async () => {
-      const { data } = JSON.parse((await request(`${server.base}/key`, { headers: { authorization: `Bearer ${key}` } }).outcome()).body)
+      const { data } = JSON.parse(
+        (
+          await request(`${server.base}/key`, {
+            headers: { authorization: `Bearer ${key}` },
+          }).outcome()
+        ).body,
+      )
       return data.allowed_data_regions
     }
     await rule({ allowed_data_regions: ['us', 'europe'] })
@@ -211,7 +262,11 @@ describe('a budget', () => {
 
   test('of a member’s guardrail counts every key that he made', async () => {
     await rule({})
-    const { data } = await manage('POST', '/guardrails', { name: 'small', limit_usd: 0.000001, reset_interval: 'daily' })
+    const { data } = await manage('POST', '/guardrails', {
+      name: 'small',
+      limit_usd: 0.000001,
+      reset_interval: 'daily',
+    })
     const member_user_ids = [owner]
     await manage('POST', `/guardrails/${data.id}/assignments/members`, { member_user_ids })
     for (const outcome of [await ask(), await chat(server).outcome()])

@@ -15,7 +15,17 @@ import {
 } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { completion, delta, type Hit, type Script, sseHead, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  type Hit,
+  type Script,
+  sseHead,
+  startUpstream,
+  status,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 const NAMES = ['first', 'second', 'third'] as const
 /** Dollars for a million tokens, read or written, of each of them. */
@@ -71,7 +81,8 @@ beforeEach(() => {
 
 afterEach(() => server[Symbol.asyncDispose]())
 
-const send = (body: object = {}) => chat(server, { stream: true, max_tokens: 50, provider: SOON, ...body }, { key })
+const send = (body: object = {}) =>
+  chat(server, { stream: true, max_tokens: 50, provider: SOON, ...body }, { key })
 const ask = (body: object = {}): Promise<Outcome> => send(body).outcome()
 const hits = () => upstreams.map(upstream => upstream.hits.length)
 const never: Script = { wait: 'never' }
@@ -86,13 +97,26 @@ async function left({ hits }: Upstream): Promise<void> {
 }
 
 /** The call was answered by one alone, its record names these tries in order, and it is charged what its client was told. */
-async function expectAnswer(outcome: Outcome, name: keyof typeof PRICE, tries: [name: string, status: number | null][]): Promise<void> {
+async function expectAnswer(
+  outcome: Outcome,
+  name: keyof typeof PRICE,
+  tries: [name: string, status: number | null][],
+): Promise<void> {
   expect(outcome).toMatchObject({ status: 200, complete: true })
   expect(textOf(outcome)).toBe(name)
   expect(heard(outcome.body)).toMatchObject({ errors: [], dones: 1 })
-  expect(usageOf(outcome)).toMatchObject({ prompt_tokens: 10, completion_tokens: 5, cost: costAt(name) })
+  expect(usageOf(outcome)).toMatchObject({
+    prompt_tokens: 10,
+    completion_tokens: 5,
+    cost: costAt(name),
+  })
   const generation = await generationOf(server, idOf(outcome), key)
-  expect(generation).toMatchObject({ provider_name: name, total_cost: costAt(name), usageSource: 'exact', cancelled: false })
+  expect(generation).toMatchObject({
+    provider_name: name,
+    total_cost: costAt(name),
+    usageSource: 'exact',
+    cancelled: false,
+  })
   expect(generation.provider_responses.map(one => [one.provider_name, one.status])).toEqual(tries)
   expect(await keyState(server, key)).toMatchObject({ usage: costAt(name) })
 }
@@ -284,7 +308,11 @@ describe('two endpoints at once', () => {
       ['first', null],
       ['second', 200],
     ])
-    expect(booksOf(server.data, key)).toMatchObject({ ledger: nanosOf(costAt('second')), calls: 1, held: 0 })
+    expect(booksOf(server.data, key)).toMatchObject({
+      ledger: nanosOf(costAt('second')),
+      calls: 1,
+      held: 0,
+    })
   })
 
   test('what was sent to both is shown to a caller who asks for it', async () => {
@@ -296,7 +324,13 @@ describe('two endpoints at once', () => {
 
   test('in Anthropic’s dialect as well', async () => {
     upstreams[0].answer(() => never)
-    const json = { model: 'acme/small', max_tokens: 50, stream: true, provider: SOON, messages: [{ role: 'user', content: 'Hi' }] }
+    const json = {
+      model: 'acme/small',
+      max_tokens: 50,
+      stream: true,
+      provider: SOON,
+      messages: [{ role: 'user', content: 'Hi' }],
+    }
     const response = await server.fetch('/messages', { key, json })
     expect(await response.text()).toContain('"text":"second"')
     await left(upstreams[0])
@@ -305,7 +339,9 @@ describe('two endpoints at once', () => {
 
 describe('both of them', () => {
   const manage = async (path: string, json: object) =>
-    (await (await server.fetch(path, { key: server.management_key, json })).json()) as { data: { id: string } }
+    (await (await server.fetch(path, { key: server.management_key, json })).json()) as {
+      data: { id: string }
+    }
 
   beforeEach(() => start())
 
@@ -315,13 +351,18 @@ describe('both of them', () => {
       content_filter_builtins: [{ slug: 'email', action: 'redact' }],
       filterOutput: true,
     })
-    await manage(`/guardrails/${data.id}/assignments/keys`, { key_hashes: [new Bun.CryptoHasher('sha256').update(key).digest('hex')] })
+    await manage(`/guardrails/${data.id}/assignments/keys`, {
+      key_hashes: [new Bun.CryptoHasher('sha256').update(key).digest('hex')],
+    })
     upstreams[0].answer(() => never)
     upstreams[1].answer(() => stream(['Ask eve@', 'acme.example']))
     const outcome = await ask({ messages: [{ role: 'user', content: 'I am bob@acme.example' }] })
     expect(textOf(outcome)).toBe('Ask [EMAIL]')
     const redacted = { messages: [{ role: 'user', content: 'I am [EMAIL]' }] }
-    expect(upstreams.slice(0, 2).map(({ hits }) => hits[0]?.json)).toMatchObject([redacted, redacted])
+    expect(upstreams.slice(0, 2).map(({ hits }) => hits[0]?.json)).toMatchObject([
+      redacted,
+      redacted,
+    ])
   })
 
   test('may be of one provider with different credentials: whose answers is who pays', async () => {
@@ -362,13 +403,16 @@ const REFUSED = 'gateway_attempts_failed_total{provider="third",error_type="inva
 describe('who is no hedge', () => {
   test('anybody, while too many calls are on their second tries', async () => {
     await start()
-    for (const upstream of upstreams) upstream.answer(hit => [{ wait: 'budget' }, from('one of them')(hit)])
+    for (const upstream of upstreams)
+      upstream.answer(hit => [{ wait: 'budget' }, from('one of them')(hit)])
     const calls = Array.from({ length: 6 }, () => send())
     await Promise.all([upstreams[0].hit(6), upstreams[1].hit(3)])
     await Bun.sleep(100)
     expect(hits()).toEqual([6, 3, 0])
     for (const upstream of upstreams) upstream.open('budget')
-    expect(new Set((await Promise.all(calls.map(call => call.outcome()))).map(textOf))).toEqual(new Set(['one of them']))
+    expect(new Set((await Promise.all(calls.map(call => call.outcome()))).map(textOf))).toEqual(
+      new Set(['one of them']),
+    )
     upstreams[0].answer(() => never)
     upstreams[1].answer(from('second'))
     expect(textOf(await ask())).toBe('second')
@@ -456,7 +500,8 @@ test('who was given up has not failed, and counts as slow as he was', async () =
   upstreams[0].answer(() => never)
   for (let i = 0; i < 3; i++) expect(textOf(await ask())).toBe('second')
   const response = await server.fetch('/models/acme/small/endpoints')
-  const [first, second] = ((await response.json()) as { data: { endpoints: Shown[] } }).data.endpoints
+  const [first, second] = ((await response.json()) as { data: { endpoints: Shown[] } }).data
+    .endpoints
   expect(first).toMatchObject({ status: 0, uptime_last_5m: null })
   expect(first?.latency_last_30m?.p50).toBeGreaterThanOrEqual(40)
   expect(second).toMatchObject({ status: 0, uptime_last_5m: 100 })
@@ -485,5 +530,11 @@ test('two hundred at once leave no running call, nothing held and no connection'
   await Promise.all(upstreams.map(upstream => upstream.emptied()))
   expect(await metric(server, 'gateway_running_calls')).toBe(0)
   const nanos = nanosOf(won * costAt('second') + (200 - won) * costAt('first'))
-  expect(booksOf(server.data, key)).toEqual({ ledger: nanos, counted: nanos, recorded: nanos, calls: 200, held: 0 })
+  expect(booksOf(server.data, key)).toEqual({
+    ledger: nanos,
+    counted: nanos,
+    recorded: nanos,
+    calls: 200,
+    held: 0,
+  })
 }, 20_000)

@@ -5,7 +5,18 @@ import { join } from 'node:path'
 import { booksOf, countIn, faultsIn, heldIn, nanosOf } from '../support/books.ts'
 import { chat, eventually, keyState, limitedKey } from '../support/chat.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
-import { completion, delta, done, finish, type Script, sseHead, startUpstream, status, type Upstream, usage } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  done,
+  finish,
+  type Script,
+  sseHead,
+  startUpstream,
+  status,
+  type Upstream,
+  usage,
+} from '../support/upstream.ts'
 
 /** A dollar for a thousand tokens of the first provider, two of the second. */
 const PRICE = 1_000_000
@@ -45,12 +56,19 @@ const started = () => {
     config: {
       routing: { choice: 'listed', failures: 0 },
       providers: { first: provider(first.url), second: provider(second.url) },
-      models: [{ id: 'acme/small', context_length: 128_000, endpoints: [endpoint('first', 1_000), endpoint('second', 2_000)] }],
+      models: [
+        {
+          id: 'acme/small',
+          context_length: 128_000,
+          endpoints: [endpoint('first', 1_000), endpoint('second', 2_000)],
+        },
+      ],
     },
   })
 }
 
-const ask = (fields: object = { stream: true }) => chat(server, { max_tokens: 50, ...fields }, { key })
+const ask = (fields: object = { stream: true }) =>
+  chat(server, { max_tokens: 50, ...fields }, { key })
 
 /** Kills the server, starts it twice, and expects that the first start settles the call at so much and the second finds nothing. */
 async function expectRecovered(nanos: number): Promise<void> {
@@ -59,27 +77,56 @@ async function expectRecovered(nanos: number): Promise<void> {
   for (let start = 1; start <= 2; start++) {
     server = await started()
     await eventually(async () => heldIn(data).length === 0)
-    expect(booksOf(data, key)).toEqual({ ledger: nanos, counted: nanos, recorded: nanos, calls: 1, held: 0 })
+    expect(booksOf(data, key)).toEqual({
+      ledger: nanos,
+      counted: nanos,
+      recorded: nanos,
+      calls: 1,
+      held: 0,
+    })
     const { usage: spent, limit_remaining } = await keyState(server, key)
     expect([nanosOf(spent), nanosOf(limit_remaining ?? Number.NaN)]).toEqual([nanos, 1e9 - nanos])
     await server.kill()
   }
-  expect(countIn(data, "generations where usageSource = 'estimated' and finish_reason = 'error'")).toBe(1)
+  expect(
+    countIn(data, "generations where usageSource = 'estimated' and finish_reason = 'error'"),
+  ).toBe(1)
   expect(await faultsIn(data)).toBeNull()
 }
 
 /** When the last checkpoint has seen what was delivered. */
-const checkpointed = () => eventually(async () => heldIn(data).filter(({ spent }) => spent > PROMPT * PRICE * 2).length === 1)
+const checkpointed = () =>
+  eventually(
+    async () => heldIn(data).filter(({ spent }) => spent > PROMPT * PRICE * 2).length === 1,
+  )
 
 const gate = { wait: 'never' }
-const BARRIERS: [name: string, fields: object, script: () => Script, seen: string | null, tokens: number][] = [
+const BARRIERS: [
+  name: string,
+  fields: object,
+  script: () => Script,
+  seen: string | null,
+  tokens: number,
+][] = [
   ['before its provider has answered', { stream: true }, () => gate, null, 0],
   ['a whole answer, before its provider has answered', {}, () => gate, null, 0],
   ['a whole answer, in the middle', {}, () => [completion(WORDS).slice(0, -40), gate], null, 0],
   ['after the head', { stream: true }, () => [sseHead(), gate], null, 0],
   ['after the first word', { stream: true }, () => [sseHead(), delta(WORDS), gate], 'word', 10],
-  ['in the middle', { stream: true }, () => [sseHead(), delta(WORDS), delta(WORDS), gate], 'word', 20],
-  ['before [DONE]', { stream: true }, () => [sseHead(), delta(WORDS), finish('stop', usage(10, 5)), gate], '"stop"', 10],
+  [
+    'in the middle',
+    { stream: true },
+    () => [sseHead(), delta(WORDS), delta(WORDS), gate],
+    'word',
+    20,
+  ],
+  [
+    'before [DONE]',
+    { stream: true },
+    () => [sseHead(), delta(WORDS), finish('stop', usage(10, 5)), gate],
+    '"stop"',
+    10,
+  ],
 ]
 
 describe('A-06 kill -9', () => {
@@ -115,7 +162,12 @@ describe('A-06 kill -9', () => {
 
   test.each<[name: string, script: () => Script, seen: string | null, nanos: number]>([
     ['gives nothing yet: the prompt is paid once', () => gate, null, PROMPT * PRICE],
-    ['answers: at its own price, and it alone', () => [sseHead(), delta(WORDS), gate], 'word', (PROMPT + 10) * 2 * PRICE],
+    [
+      'answers: at its own price, and it alone',
+      () => [sseHead(), delta(WORDS), gate],
+      'word',
+      (PROMPT + 10) * 2 * PRICE,
+    ],
   ])(
     'while a second endpoint is asked beside the first, and %s',
     async (_, script, seen, nanos) => {
@@ -136,7 +188,13 @@ describe('A-06 kill -9', () => {
     await server.kill()
     expect(outcome.complete).toBe(true)
     server = await started()
-    expect(booksOf(data, key)).toEqual({ ledger: 15 * PRICE, counted: 15 * PRICE, recorded: 15 * PRICE, calls: 1, held: 0 })
+    expect(booksOf(data, key)).toEqual({
+      ledger: 15 * PRICE,
+      counted: 15 * PRICE,
+      recorded: 15 * PRICE,
+      calls: 1,
+      held: 0,
+    })
     expect(await faultsIn(data)).toBeNull()
   }, 30_000)
 
@@ -169,12 +227,24 @@ test('S-05 a second server on the same directory does not start, and settles not
 
 test('a terminal that writes while calls hold and settle loses nothing, and neither do they', async () => {
   first.answer(() => [sseHead(), delta('Hello'), finish('stop', usage(1, 1)), done(), '0\r\n\r\n'])
-  const writing = Array.from({ length: 4 }, (_, i) => gateway(['keys', 'create', '--name', `k${i}`, '--json', '--data', data]))
-  const asked = Array.from({ length: 100 }, () => chat(server, { stream: true, max_tokens: 1 }, { key: server.inference_key }))
+  const writing = Array.from({ length: 4 }, (_, i) =>
+    gateway(['keys', 'create', '--name', `k${i}`, '--json', '--data', data]),
+  )
+  const asked = Array.from({ length: 100 }, () =>
+    chat(server, { stream: true, max_tokens: 1 }, { key: server.inference_key }),
+  )
   const outcomes = await Promise.all(asked.map(call => call.outcome()))
   expect((await Promise.all(writing)).map(({ code }) => code)).toEqual([0, 0, 0, 0])
-  expect(new Set(outcomes.map(({ status, complete }) => `${status} ${complete}`))).toEqual(new Set(['200 true']))
+  expect(new Set(outcomes.map(({ status, complete }) => `${status} ${complete}`))).toEqual(
+    new Set(['200 true']),
+  )
   const nanos = 100 * 2 * PRICE
-  expect(booksOf(data, server.inference_key)).toEqual({ ledger: nanos, counted: nanos, recorded: nanos, calls: 100, held: 0 })
+  expect(booksOf(data, server.inference_key)).toEqual({
+    ledger: nanos,
+    counted: nanos,
+    recorded: nanos,
+    calls: 100,
+    held: 0,
+  })
   expect(await faultsIn(data)).toBeNull()
 }, 30_000)

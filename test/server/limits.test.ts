@@ -2,10 +2,28 @@ import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { defaultGuardrailId } from '../../src/core/identity/default-guardrail.ts'
-import { chat, eventually, keyState, limitedKey, metric, routesConfig, usageOf } from '../support/chat.ts'
+import {
+  chat,
+  eventually,
+  keyState,
+  limitedKey,
+  metric,
+  routesConfig,
+  usageOf,
+} from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { gateway, type Server, startServer } from '../support/server.ts'
-import { completion, delta, done, finish, type Script, sseHead, startUpstream, type Upstream, usage } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  done,
+  finish,
+  type Script,
+  sseHead,
+  startUpstream,
+  type Upstream,
+  usage,
+} from '../support/upstream.ts'
 
 /** A dollar for a million tokens of output, and nothing for input: a call of this bound costs at most ten cents. */
 const BOUND = 100_000
@@ -30,9 +48,22 @@ const config = (more: Record<string, unknown> = {}) => ({
   ...routesConfig({}),
   providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
   models: [
-    { id: 'acme/small', context_length: 1_000_000, endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: PRICED }] },
-    { id: 'acme/reader', context_length: 1_000_000, endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: READS }] },
-    { id: 'acme/free', endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 0 } }] },
+    {
+      id: 'acme/small',
+      context_length: 1_000_000,
+      endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: PRICED }],
+    },
+    {
+      id: 'acme/reader',
+      context_length: 1_000_000,
+      endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: READS }],
+    },
+    {
+      id: 'acme/free',
+      endpoints: [
+        { provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 0 } },
+      ],
+    },
   ],
   ...more,
 })
@@ -42,15 +73,34 @@ const tokens = () => BOUND / 2 + Math.floor((Math.random() * BOUND) / 2)
 
 const answer = (streamed: boolean): Script =>
   streamed
-    ? [sseHead(), delta('Hel'), delta('lo'), finish('stop', usage(1, tokens())), done(), '0\r\n\r\n']
+    ? [
+        sseHead(),
+        delta('Hel'),
+        delta('lo'),
+        finish('stop', usage(1, tokens())),
+        done(),
+        '0\r\n\r\n',
+      ]
     : completion('Hello', { usage: usage(1, tokens()) })
 
 /** So many calls at once, every other one streamed. */
-const atOnce = (count: number, key: string, body: object = { max_tokens: BOUND }): Promise<Outcome[]> =>
-  Promise.all(Array.from({ length: count }, (_, i) => chat(server, { stream: i % 2 === 0, ...body }, { key }).outcome()))
+const atOnce = (
+  count: number,
+  key: string,
+  body: object = { max_tokens: BOUND },
+): Promise<Outcome[]> =>
+  Promise.all(
+    Array.from({ length: count }, (_, i) =>
+      chat(server, { stream: i % 2 === 0, ...body }, { key }).outcome(),
+    ),
+  )
 
 const nanosOf = (usd: number) => Math.round(usd * 1e9)
-const spentBy = (outcomes: Outcome[]) => outcomes.reduce((sum, one) => sum + (one.status === 200 ? nanosOf(usageOf(one)?.cost ?? 0) : 0), 0)
+const spentBy = (outcomes: Outcome[]) =>
+  outcomes.reduce(
+    (sum, one) => sum + (one.status === 200 ? nanosOf(usageOf(one)?.cost ?? 0) : 0),
+    0,
+  )
 
 describe('A-01 a limit of one dollar', () => {
   for (const count of [1, 10, 100, 1_000]) {
@@ -74,7 +124,8 @@ describe('A-01 a limit of one dollar', () => {
   test('is used up to less than the price of one call by calls that come one after another', async () => {
     const key = await limitedKey(server, 1)
     let last = 200
-    for (let i = 0; last === 200 && i < 25; i++) last = (await chat(server, { max_tokens: BOUND }, { key }).outcome()).status
+    for (let i = 0; last === 200 && i < 25; i++)
+      last = (await chat(server, { max_tokens: BOUND }, { key }).outcome()).status
     expect(last).toBe(402)
     const { usage: spent } = await keyState(server, key)
     expect(spent).toBeLessThanOrEqual(1)
@@ -102,7 +153,9 @@ describe('A-01 a limit of one dollar', () => {
   test('is given back in full by calls that fail, that are cut, and whose clients leave', async () => {
     const key = await limitedKey(server, 1)
     upstream.plan([sseHead(), delta('Hel'), { wait: 'never' }])
-    const left = Array.from({ length: 5 }, () => chat(server, { stream: true, max_tokens: BOUND }, { key }))
+    const left = Array.from({ length: 5 }, () =>
+      chat(server, { stream: true, max_tokens: BOUND }, { key }),
+    )
     await Promise.all(left.map(call => call.sees('Hel')))
     for (const call of left) call.hangUp('rst')
     await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
@@ -115,7 +168,11 @@ describe('A-01 a limit of one dollar', () => {
 })
 
 describe('A-03 limits within limits', () => {
-  const management = async (method: string, path: string, json: object): Promise<{ id: string; hash: string }> => {
+  const management = async (
+    method: string,
+    path: string,
+    json: object,
+  ): Promise<{ id: string; hash: string }> => {
     const response = await server.fetch(path, { key: server.management_key, method, json })
     const answer = (await response.json()) as { data: { id: string; hash: string }; key?: string }
     if (response.status >= 300) throw new Error(JSON.stringify(answer))
@@ -123,22 +180,57 @@ describe('A-03 limits within limits', () => {
   }
 
   const guardrail = (workspace_id: string, limit_usd: number) =>
-    management('POST', '/guardrails', { name: 'Rules', workspace_id, limit_usd, reset_interval: 'daily' })
+    management('POST', '/guardrails', {
+      name: 'Rules',
+      workspace_id,
+      limit_usd,
+      reset_interval: 'daily',
+    })
 
   /** Two keys of one member in one workspace, with all of these limits on the first. */
-  async function nested(limits: Record<'key' | 'guardrail' | 'member' | 'default' | 'workspace', number>) {
-    const member = JSON.parse((await gateway(['members', 'create', '--email', 'ada@acme.example', '--json', '--data', server.data])).stdout)
-      .data.id
-    const { id: workspace_id } = await management('POST', '/workspaces', { name: 'Team', slug: 'team' })
+  async function nested(
+    limits: Record<'key' | 'guardrail' | 'member' | 'default' | 'workspace', number>,
+  ) {
+    const member = JSON.parse(
+      (
+        await gateway([
+          'members',
+          'create',
+          '--email',
+          'ada@acme.example',
+          '--json',
+          '--data',
+          server.data,
+        ])
+      ).stdout,
+    ).data.id
+    const { id: workspace_id } = await management('POST', '/workspaces', {
+      name: 'Team',
+      slug: 'team',
+    })
     const of = { workspace_id, creator_user_id: member }
-    const { hash: key } = await management('POST', '/keys', { name: 'first', limit: limits.key, ...of })
+    const { hash: key } = await management('POST', '/keys', {
+      name: 'first',
+      limit: limits.key,
+      ...of,
+    })
     const { hash: other } = await management('POST', '/keys', { name: 'second', ...of })
     const hash = Bun.CryptoHasher.hash('sha256', key, 'hex')
-    const [onKey, onMember] = [await guardrail(workspace_id, limits.guardrail), await guardrail(workspace_id, limits.member)]
+    const [onKey, onMember] = [
+      await guardrail(workspace_id, limits.guardrail),
+      await guardrail(workspace_id, limits.member),
+    ]
     await management('POST', `/guardrails/${onKey.id}/assignments/keys`, { key_hashes: [hash] })
-    await management('POST', `/guardrails/${onMember.id}/assignments/members`, { member_user_ids: [member] })
-    await management('PATCH', `/guardrails/${defaultGuardrailId(workspace_id)}`, { limit_usd: limits.default, reset_interval: 'weekly' })
-    await management('PUT', `/workspaces/${workspace_id}/budgets/monthly`, { limit_usd: limits.workspace })
+    await management('POST', `/guardrails/${onMember.id}/assignments/members`, {
+      member_user_ids: [member],
+    })
+    await management('PATCH', `/guardrails/${defaultGuardrailId(workspace_id)}`, {
+      limit_usd: limits.default,
+      reset_interval: 'weekly',
+    })
+    await management('PUT', `/workspaces/${workspace_id}/budgets/monthly`, {
+      limit_usd: limits.workspace,
+    })
     return { key, other }
   }
 
@@ -165,7 +257,9 @@ describe('A-03 limits within limits', () => {
       const spent = spentBy([...before, ...answered])
       expect(spent).toBeLessThanOrEqual(0.6e9)
       expect(spent).toBeGreaterThanOrEqual(0.3e9)
-      expect(new Set(refused.map(({ body }) => JSON.parse(body).error.message))).toEqual(new Set([SAID[scope]]))
+      expect(new Set(refused.map(({ body }) => JSON.parse(body).error.message))).toEqual(
+        new Set([SAID[scope]]),
+      )
       await eventually(async () => (await metric(server, 'gateway_running_calls')) === 0)
       const { code } = await gateway(['doctor', '--data', server.data])
       expect(code).toBe(0)
@@ -224,21 +318,31 @@ describe('A-18 what a call brings along', () => {
     ['in a parameter that nobody here knows', { documents: [{ text: LONG }] }],
     ['in a member of a message', { messages: [{ role: 'user', content: 'Hi', context: LONG }] }],
     ['in a name', { messages: [{ role: 'user', content: 'Hi', name: LONG }] }],
-    ['in a file', said([{ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } }])],
+    [
+      'in a file',
+      said([{ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } }]),
+    ],
     ['in a tool', { tools: [{ type: 'function', function: { name: 'f', description: LONG } }] }],
     ['in the form of its answer', { response_format: { type: 'grammar', grammar: LONG } }],
   ]
 
-  test.each(WAYS)('%s is set aside for: together they spend no more than the limit', async (_, body) => {
-    // Ordinary text has four bytes to a token.
-    upstream.answer(hit => completion('Hello', { usage: usage(Math.ceil(hit.body.length / 4), 1) }))
-    const key = await limitedKey(server, 0.2)
-    const outcomes = await Promise.all(
-      Array.from({ length: 20 }, () => chat(server, { model: 'acme/reader', max_tokens: 16, ...body }, { key }).outcome()),
-    )
-    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set([200, 402]))
-    expect((await keyState(server, key)).usage).toBeLessThanOrEqual(0.2)
-  })
+  test.each(WAYS)(
+    '%s is set aside for: together they spend no more than the limit',
+    async (_, body) => {
+      // Ordinary text has four bytes to a token.
+      upstream.answer(hit =>
+        completion('Hello', { usage: usage(Math.ceil(hit.body.length / 4), 1) }),
+      )
+      const key = await limitedKey(server, 0.2)
+      const outcomes = await Promise.all(
+        Array.from({ length: 20 }, () =>
+          chat(server, { model: 'acme/reader', max_tokens: 16, ...body }, { key }).outcome(),
+        ),
+      )
+      expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set([200, 402]))
+      expect((await keyState(server, key)).usage).toBeLessThanOrEqual(0.2)
+    },
+  )
 
   test('under the name of a preset is set aside for: its instructions, and its bound', async () => {
     const preset = (slug: string, body: object) =>
@@ -248,13 +352,18 @@ describe('A-18 what a call brings along', () => {
     await preset('long', { messages: [{ role: 'system', content: LONG }] })
     await preset('wide', { model: 'acme/small', max_tokens: BOUND })
     const key = await limitedKey(server, 0.05)
-    for (const model of ['@preset/long', '@preset/wide']) expect((await chat(server, { model }, { key }).outcome()).status).toBe(402)
+    for (const model of ['@preset/long', '@preset/wide'])
+      expect((await chat(server, { model }, { key }).outcome()).status).toBe(402)
     expect(upstream.hits.length).toBe(0)
   })
 
   test('as a fallback is set aside for at the dearest price', async () => {
     const key = await limitedKey(server, 0.01)
-    const call = chat(server, { model: undefined, models: ['acme/free', 'acme/small'], max_tokens: BOUND }, { key })
+    const call = chat(
+      server,
+      { model: undefined, models: ['acme/free', 'acme/small'], max_tokens: BOUND },
+      { key },
+    )
     expect((await call.outcome()).status).toBe(402)
     expect(upstream.hits.length).toBe(0)
   })
@@ -276,7 +385,9 @@ describe('while another process holds the store', () => {
       const unlock = lock()
       const call = chat(server, { model, max_tokens: 10 }).outcome()
       await upstream.hit()
-      expect(await Promise.race([call.then(() => 'ends'), Bun.sleep(300).then(() => 'waits')])).toBe('waits')
+      expect(
+        await Promise.race([call.then(() => 'ends'), Bun.sleep(300).then(() => 'waits')]),
+      ).toBe('waits')
       unlock()
       expect((await call).status).toBe(200)
     })

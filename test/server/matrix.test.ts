@@ -25,8 +25,14 @@ const HOLES: Record<string, string> = {
 
 const INPUT = '{"city":"Paris","id":12345678901234567890}'
 const call = (id: string, name: string) => ({ id, name, input: INPUT })
-const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-const SCHEMA = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false }
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const SCHEMA = {
+  type: 'object',
+  properties: { city: { type: 'string' } },
+  required: ['city'],
+  additionalProperties: false,
+}
 const ANSWER = '{"city":"Paris"}'
 const THOUGHT = { text: 'Which city is it?', signature: 'c2lnbmVkIGJ5IHRoZSBwcm92aWRlcg==' }
 
@@ -36,7 +42,13 @@ const SCENES: Record<string, Scene> = {
   parallel: heard =>
     heard.results.length > 0
       ? { says: { text: 'Sunny', finish: 'stop' } }
-      : { says: { text: 'Let me see.', calls: [call('call_1', 'get_weather'), call('call_2', 'get_time')], finish: 'tool_calls' } },
+      : {
+          says: {
+            text: 'Let me see.',
+            calls: [call('call_1', 'get_weather'), call('call_2', 'get_time')],
+            finish: 'tool_calls',
+          },
+        },
   schema: heard =>
     heard.tools.includes('json')
       ? { says: { calls: [{ id: 'call_1', name: 'json', input: ANSWER }], finish: 'tool_calls' } }
@@ -44,7 +56,9 @@ const SCENES: Record<string, Scene> = {
   thinker: heard =>
     heard.results.length > 0
       ? { says: { text: 'Sunny', finish: 'stop' } }
-      : { says: { thought: THOUGHT, calls: [call('call_1', 'get_weather')], finish: 'tool_calls' } },
+      : {
+          says: { thought: THOUGHT, calls: [call('call_1', 'get_weather')], finish: 'tool_calls' },
+        },
   refusal: () => ({ says: { finish: 'refusal' } }),
   length: () => ({ says: { text: 'Hello th', finish: 'length' } }),
   busy: () => 'is overloaded',
@@ -60,14 +74,23 @@ interface Cell {
   heard(): Heard
 }
 
-const read = (given: Partial<Reading>) => ({ thought: '', calls: [], failure: null, tokens: TOKENS, ...given })
+const read = (given: Partial<Reading>) => ({
+  thought: '',
+  calls: [],
+  failure: null,
+  tokens: TOKENS,
+  ...given,
+})
 const TOOLS = ['get_weather', 'get_time']
-const inputOf = (calls: { name: string; input: unknown }[]) => calls.map(({ name, input }) => [name, input])
+const inputOf = (calls: { name: string; input: unknown }[]) =>
+  calls.map(({ name, input }) => [name, input])
 const heardInputs = ({ calls }: Heard) => calls.map(({ name, input }) => [name, JSON.parse(input)])
 
 const CASES: Record<string, (cell: Cell) => Promise<void>> = {
   async text({ ask, heard }) {
-    expect(await ask('text', { system: 'Be kind.' })).toMatchObject(read({ text: 'Hello there', finish: 'stop' }))
+    expect(await ask('text', { system: 'Be kind.' })).toMatchObject(
+      read({ text: 'Hello there', finish: 'stop' }),
+    )
     expect(heard()).toMatchObject({ system: 'Be kind.', lines: ['user: Hi'], tools: [] })
   },
   async tools({ ask, heard }) {
@@ -86,7 +109,10 @@ const CASES: Record<string, (cell: Cell) => Promise<void>> = {
   },
   async 'tool result round trip'({ ask, heard }) {
     const answer = await ask('parallel', { tools: TOOLS })
-    const again = await ask('parallel', { tools: TOOLS, after: { answer, results: ['21 degrees', 'noon'] } })
+    const again = await ask('parallel', {
+      tools: TOOLS,
+      after: { answer, results: ['21 degrees', 'noon'] },
+    })
     expect(again).toMatchObject(read({ text: 'Sunny', finish: 'stop' }))
     expect(heardInputs(heard())).toEqual(TOOLS.map(name => [name, JSON.parse(INPUT)]))
     expect(heard().results.map(({ text }) => text)).toEqual(['21 degrees', 'noon'])
@@ -112,7 +138,11 @@ const CASES: Record<string, (cell: Cell) => Promise<void>> = {
   async reasoning({ ask, heard }) {
     const answer = await ask('thinker', { tools: TOOLS, thinks: true })
     expect(answer).toMatchObject({ thought: THOUGHT.text, finish: 'tool_calls' })
-    const again = await ask('thinker', { tools: TOOLS, thinks: true, after: { answer, results: ['21 degrees'] } })
+    const again = await ask('thinker', {
+      tools: TOOLS,
+      thinks: true,
+      after: { answer, results: ['21 degrees'] },
+    })
     expect(again).toMatchObject({ text: 'Sunny', finish: 'stop' })
     expect(heard().thoughts.map(({ signature }) => signature)).toEqual([THOUGHT.signature])
     expect(['', THOUGHT.text]).toContain(heard().thoughts[0]?.text ?? 'none')
@@ -133,7 +163,10 @@ const CASES: Record<string, (cell: Cell) => Promise<void>> = {
 /** What only a stream can do. */
 const STREAMED_CASES: typeof CASES = {
   async 'an error within the answer'({ ask }) {
-    expect(await ask('broken')).toMatchObject({ text: 'Hello th', failure: { type: 'provider_unavailable' } })
+    expect(await ask('broken')).toMatchObject({
+      text: 'Hello th',
+      failure: { type: 'provider_unavailable' },
+    })
   },
 }
 
@@ -150,18 +183,30 @@ afterAll(async () => {
 function configOf(voices: VoiceServer) {
   return {
     security: { allow_private_urls: [new URL(voices.base('x')).host] },
-    providers: Object.fromEntries(PROTOCOLS.map(name => [name, { protocol: name, base_url: voices.base(name), api_key: 'mock' }])),
+    providers: Object.fromEntries(
+      PROTOCOLS.map(name => [
+        name,
+        { protocol: name, base_url: voices.base(name), api_key: 'mock' },
+      ]),
+    ),
     models: PROTOCOLS.flatMap(name => Object.keys(SCENES).map(scene => modelOf(name, scene))),
   }
 }
 
 const modelOf = (protocol: string, scene: string) => ({
   id: `${protocol}/${scene}`,
-  endpoints: [{ provider: protocol, model: scene, usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+  endpoints: [
+    { provider: protocol, model: scene, usd_per_million_tokens: { prompt: 1, completion: 2 } },
+  ],
 })
 
 const cellOf = (dialect: Dialect, protocol: string, stream: boolean): Cell => ({
-  ask: (scene, asking = {}) => dialect.ask(server.url, server.inference_key, { model: `${protocol}/${scene}`, stream, ...asking }),
+  ask: (scene, asking = {}) =>
+    dialect.ask(server.url, server.inference_key, {
+      model: `${protocol}/${scene}`,
+      stream,
+      ...asking,
+    }),
   heard: () => upstream.heardBy(protocol),
 })
 
@@ -173,7 +218,9 @@ for (const [dialect, client] of Object.entries(DIALECTS))
   for (const protocol of PROTOCOLS)
     describe(`${dialect} over ${protocol}`, () => {
       for (const mode of ['whole', 'streamed'])
-        for (const [name, play] of Object.entries(mode === 'streamed' ? { ...CASES, ...STREAMED_CASES } : CASES)) {
+        for (const [name, play] of Object.entries(
+          mode === 'streamed' ? { ...CASES, ...STREAMED_CASES } : CASES,
+        )) {
           const hole = HOLES[`${dialect} ${protocol} ${name}`]
           test.skipIf(hole !== undefined)(`${name}, ${mode}${hole ? ` (${hole})` : ''}`, () =>
             play(cellOf(client, protocol, mode === 'streamed')),

@@ -11,7 +11,9 @@ import { identityProvider } from '../support/scim.ts'
 const MODEL = {
   id: 'acme/small',
   context_length: 128_000,
-  endpoints: [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: { prompt: 1, completion: 2 } }],
+  endpoints: [
+    { provider: 'sandbox', model: 'echo', usd_per_million_tokens: { prompt: 1, completion: 2 } },
+  ],
 }
 
 /** One answer of the API, as a client has it. */
@@ -24,7 +26,11 @@ interface Answer {
 
 /** A gateway's API over a store, and all that it has answered. */
 async function serve(parts: Partial<Omit<Parts, 'config'>> = {}) {
-  const gateway = await testGateway({ secret: 's'.repeat(32), ...parts, config: { models: [MODEL] } })
+  const gateway = await testGateway({
+    secret: 's'.repeat(32),
+    ...parts,
+    config: { models: [MODEL] },
+  })
   const app = createApp(gateway)
   const keys = await testKeys(gateway)
   const answers: Answer[] = []
@@ -36,7 +42,11 @@ async function serve(parts: Partial<Omit<Parts, 'config'>> = {}) {
     const response = await app.handle(request)
     const text = await response.text()
     const isJson = response.headers.get('content-type')?.includes('json')
-    answers.push({ asked: `${method} ${path}`, status: response.status, body: isJson ? JSON.parse(text) : text })
+    answers.push({
+      asked: `${method} ${path}`,
+      status: response.status,
+      body: isJson ? JSON.parse(text) : text,
+    })
     return answers.at(-1) as Answer
   }
 
@@ -47,7 +57,8 @@ async function serve(parts: Partial<Omit<Parts, 'config'>> = {}) {
 async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): Promise<void> {
   const made = async (path: string, json: object) => (await ask('POST', path, json)).body
   const messages = [{ role: 'user', content: 'Hello “𝄞”' }]
-  const chat = (key: string, json: object = {}) => ask('POST', '/chat/completions', { model: 'acme/small', messages, ...json }, key)
+  const chat = (key: string, json: object = {}) =>
+    ask('POST', '/chat/completions', { model: 'acme/small', messages, ...json }, key)
 
   const { key, data } = await made('/keys', { name: 'ci', limit: 1, limit_reset: 'daily' })
   await ask('GET', '/keys')
@@ -72,29 +83,54 @@ async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): 
 
   await ask('PUT', '/workspaces/team/budgets/daily', { limit_usd: 5 })
   await ask('PUT', '/workspaces/team/budgets/monthly', { limit_usd: 5 })
-  await ask('PUT', '/workspaces/team/budgets/monthly', { limit_usd: 9, include_byok_in_budgets: true })
+  await ask('PUT', '/workspaces/team/budgets/monthly', {
+    limit_usd: 9,
+    include_byok_in_budgets: true,
+  })
   await ask('GET', '/workspaces/team/budgets')
   await ask('DELETE', '/workspaces/team/budgets/daily')
 
-  const { id } = (await made('/guardrails', { name: 'Rules', ignored_models: ['acme/small'], workspace_id: workspace.id })).data
+  const { id } = (
+    await made('/guardrails', {
+      name: 'Rules',
+      ignored_models: ['acme/small'],
+      workspace_id: workspace.id,
+    })
+  ).data
   await made(`/guardrails/${id}/assignments/keys`, { key_hashes: [team.data.hash] })
   await made(`/guardrails/${id}/assignments/keys`, { key_hashes: [data.hash] })
   await chat(team.key)
-  await ask('PATCH', `/guardrails/${id}`, { ignored_models: null, limit_usd: 3, reset_interval: 'daily' })
+  await ask('PATCH', `/guardrails/${id}`, {
+    ignored_models: null,
+    limit_usd: 3,
+    reset_interval: 'daily',
+  })
   await chat(team.key)
   await ask('GET', `/guardrails/${id}/assignments/keys`)
   await made(`/guardrails/${id}/assignments/keys/remove`, { key_hashes: [team.data.hash] })
   await ask('DELETE', `/guardrails/${id}`)
   await ask('GET', '/guardrails')
 
-  await ask('POST', '/presets/brief/chat/completions', { messages: [{ role: 'system', content: 'Be brief' }], temperature: 0 }, team.key)
-  await ask('POST', '/presets/brief/chat/completions', { messages: [{ role: 'system', content: 'Be long' }] }, team.key)
+  await ask(
+    'POST',
+    '/presets/brief/chat/completions',
+    { messages: [{ role: 'system', content: 'Be brief' }], temperature: 0 },
+    team.key,
+  )
+  await ask(
+    'POST',
+    '/presets/brief/chat/completions',
+    { messages: [{ role: 'system', content: 'Be long' }] },
+    team.key,
+  )
   await ask('GET', '/presets', undefined, team.key)
   await ask('GET', '/presets/brief/versions', undefined, team.key)
   await ask('GET', '/presets/brief/versions/1', undefined, team.key)
   await chat(team.key, { preset: 'brief' })
 
-  const byok = (await made('/byok', { provider: 'openai', key: 'sk-canary-canary', workspace_id: workspace.id })).data
+  const byok = (
+    await made('/byok', { provider: 'openai', key: 'sk-canary-canary', workspace_id: workspace.id })
+  ).data
   await ask('PATCH', `/byok/${byok.id}`, { name: 'mine', disabled: true })
   await ask('GET', '/byok')
   await ask('DELETE', `/byok/${byok.id}`)
@@ -109,7 +145,11 @@ async function walk({ gateway, keys, ask }: Awaited<ReturnType<typeof serve>>): 
 
   const idp = await identityProvider(gateway)
   const group = await idp.group('Engineers', await idp.user('bob'))
-  const mapping = await made('/scim/group-mappings', { scim_group_id: group, workspace_id: workspace.id, role: 'admin' })
+  const mapping = await made('/scim/group-mappings', {
+    scim_group_id: group,
+    workspace_id: workspace.id,
+    role: 'admin',
+  })
   await ask('GET', '/workspaces/team/members')
   await ask('DELETE', `/scim/group-mappings/${mapping.data.id}?keep_members=true`)
   await ask('GET', '/workspaces/team/members')
@@ -128,7 +168,8 @@ test('every flow of the API goes over a store that is not SQLite, and answers th
   await walk(sqlite)
   await walk(memory)
   expect(memory.answers).toEqual(sqlite.answers)
-  const statuses = (path: string) => memory.answers.filter(({ asked }) => asked.includes(path)).map(({ status }) => status)
+  const statuses = (path: string) =>
+    memory.answers.filter(({ asked }) => asked.includes(path)).map(({ status }) => status)
   expect(statuses('/chat/completions')).toEqual([200, 200, 402, 401, 200, 404, 200, 200, 200, 200])
   expect(statuses('GET /generation')).toEqual([200])
   expect(statuses('/byok')).toEqual([201, 200, 200, 200, 404])
@@ -142,11 +183,17 @@ test('a call is on record when its answer has ended, with its charge, in a store
   const store = openMemoryStore({ seed: 3 })
   const { gateway, keys, ask } = await serve({ store })
   const messages = [{ role: 'user', content: 'Hi' }]
-  const calls = Array.from({ length: 20 }, () => ask('POST', '/chat/completions', { model: 'acme/small', messages }, keys.inference))
+  const calls = Array.from({ length: 20 }, () =>
+    ask('POST', '/chat/completions', { model: 'acme/small', messages }, keys.inference),
+  )
   const answers = await Promise.all(calls)
   for (const { body } of answers) {
     const { body: found } = await ask('GET', `/generation?id=${body.id}`, undefined, keys.inference)
-    expect(found.data).toMatchObject({ id: body.id, total_cost: body.usage.cost, finish_reason: 'stop' })
+    expect(found.data).toMatchObject({
+      id: body.id,
+      total_cost: body.usage.cost,
+      finish_reason: 'stop',
+    })
     expect((await store.ledger.charges(body.id)).map(({ step }) => step)).toEqual([1])
   }
   expect((await store.ledger.inspect(() => undefined)).unmatched).toEqual([])

@@ -2,7 +2,15 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { eventually, generationOf, idOf, keyState, metric, routesConfig } from '../support/chat.ts'
 import { type Outcome, type RawCall, type RawRequest, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { completion, delta, ending, sseHead, startUpstream, status, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  ending,
+  sseHead,
+  startUpstream,
+  status,
+  type Upstream,
+} from '../support/upstream.ts'
 
 /** Stands in every body, and may come back in no answer. */
 const CANARY = 'canary-77c1'
@@ -15,7 +23,9 @@ let upstream: Upstream
 beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { keep_alive_seconds: KEEP_ALIVE }
-  server = await startServer({ config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }) })
+  server = await startServer({
+    config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+  })
 })
 
 afterAll(async () => {
@@ -51,7 +61,12 @@ function eventsOf({ body }: Outcome): Event[] {
 }
 
 /** Expects a refusal in Anthropic's envelope that cost nothing and repeats nothing of the body. */
-async function expectRefused(outcome: Outcome, code: number, type: string, message: string | RegExp = ''): Promise<void> {
+async function expectRefused(
+  outcome: Outcome,
+  code: number,
+  type: string,
+  message: string | RegExp = '',
+): Promise<void> {
   expect(outcome).toMatchObject({ status: code, complete: true })
   const answer = JSON.parse(outcome.body)
   expect(answer.type).toBe('error')
@@ -67,10 +82,15 @@ describe('the key', () => {
   test.each<[name: string, headersOf: (key: string) => Record<string, string>]>([
     ['in x-api-key', key => ({ 'x-api-key': key })],
     ['as a bearer', key => ({ authorization: `Bearer ${key}` })],
-    ['as a bearer, with an empty x-api-key', key => ({ authorization: `Bearer ${key}`, 'x-api-key': '' })],
+    [
+      'as a bearer, with an empty x-api-key',
+      key => ({ authorization: `Bearer ${key}`, 'x-api-key': '' }),
+    ],
     ['in x-api-key, with an empty authorization', key => ({ authorization: '', 'x-api-key': key })],
   ])('is taken %s', async (_, headersOf) => {
-    expect(await messages(asked, { headers: headersOf(server.inference_key) }).outcome()).toMatchObject({ status: 200 })
+    expect(
+      await messages(asked, { headers: headersOf(server.inference_key) }).outcome(),
+    ).toMatchObject({ status: 200 })
   })
 
   test.each<[name: string, headersOf: (key: string) => Record<string, string>]>([
@@ -83,16 +103,27 @@ describe('the key', () => {
   ])('is refused %s, before the body is looked at', async (_, headersOf) => {
     const headers = headersOf(server.inference_key)
     await expectRefused(await messages(asked, { headers }).outcome(), 401, 'authentication_error')
-    const call = request(`${server.base}/messages`, { method: 'POST', body: `{"${CANARY}`, headers })
+    const call = request(`${server.base}/messages`, {
+      method: 'POST',
+      body: `{"${CANARY}`,
+      headers,
+    })
     await expectRefused(await call.outcome(), 401, 'authentication_error')
   })
 
   test('of a manager may not ask', async () => {
-    await expectRefused(await messages(asked, { headers: { 'x-api-key': server.management_key } }).outcome(), 403, 'permission_error')
+    await expectRefused(
+      await messages(asked, { headers: { 'x-api-key': server.management_key } }).outcome(),
+      403,
+      'permission_error',
+    )
   })
 
   test('in x-api-key is for this route alone', async () => {
-    const outcome = await request(`${server.base}/chat/completions`, { json: asked, headers: keyed() }).outcome()
+    const outcome = await request(`${server.base}/chat/completions`, {
+      json: asked,
+      headers: keyed(),
+    }).outcome()
     expect(outcome.status).toBe(401)
     expect(JSON.parse(outcome.body)).toMatchObject({ error: { code: 401 } })
   })
@@ -122,7 +153,13 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
     { type: 'enabled', budget_tokens: 1023 },
     { type: 'adaptive', display: CANARY },
   ),
-  ...each('output_config', CANARY, { effort: CANARY }, { format: { type: CANARY } }, { format: { type: 'json_schema' } }),
+  ...each(
+    'output_config',
+    CANARY,
+    { effort: CANARY },
+    { format: { type: CANARY } },
+    { format: { type: 'json_schema' } },
+  ),
   ...each(
     'tools',
     {},
@@ -132,7 +169,13 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
     [{ name: CANARY.repeat(20), input_schema: {} }],
     [{ type: 5 }],
   ),
-  ...each('tool_choice', CANARY, { type: CANARY }, { type: 'tool' }, { type: 'any', disable_parallel_tool_use: CANARY }),
+  ...each(
+    'tool_choice',
+    CANARY,
+    { type: CANARY },
+    { type: 'tool' },
+    { type: 'any', disable_parallel_tool_use: CANARY },
+  ),
   ...each('metadata', CANARY, { user_id: 5 }, { user_id: CANARY.repeat(30) }),
   ...each('user', 5, CANARY.repeat(30)),
   ...each('session_id', 5, CANARY.repeat(30)),
@@ -153,7 +196,14 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
     [{ role: CANARY, content: CANARY }],
     [{ role: 'user', content: 5 }],
   ),
-  ...each('messages', content(CANARY), content({}), content({ type: 5 }), content({ type: 'text' }), content({ type: '' })),
+  ...each(
+    'messages',
+    content(CANARY),
+    content({}),
+    content({ type: 5 }),
+    content({ type: 'text' }),
+    content({ type: '' }),
+  ),
   ...each(
     'messages',
     image(CANARY),
@@ -162,14 +212,25 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
     image({ type: 'url', url: 5 }),
     image({ type: 'file' }),
   ),
-  ...each('messages', content({ type: 'document', source: { type: 'text' } }), content({ type: 'document', source: { type: CANARY } })),
+  ...each(
+    'messages',
+    content({ type: 'document', source: { type: 'text' } }),
+    content({ type: 'document', source: { type: CANARY } }),
+  ),
   ...each(
     'messages',
     content({ type: 'tool_use', id: CANARY }),
     content({ type: 'tool_use', name: CANARY }),
     content({ type: 'tool_result' }),
   ),
-  ...each('messages', content({ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'tool_result', tool_use_id: 'b' }] })),
+  ...each(
+    'messages',
+    content({
+      type: 'tool_result',
+      tool_use_id: 'a',
+      content: [{ type: 'tool_result', tool_use_id: 'b' }],
+    }),
+  ),
   ...each(
     'messages',
     content({ type: 'tool_result', tool_use_id: 'a', is_error: CANARY }),
@@ -179,12 +240,19 @@ const WRONG: (readonly [field: string, value: unknown])[] = [
 ]
 
 describe('a request is refused with the field that does not fit when', () => {
-  test.each(WRONG.map(([field, value]) => [field, (JSON.stringify(value) ?? 'missing').slice(0, 80), value] as const))(
-    '%s is %s',
-    async (field, _, value) => {
-      await expectRefused(await messages({ ...asked, [field]: value }).outcome(), 400, 'invalid_request_error', field)
-    },
-  )
+  test.each(
+    WRONG.map(
+      ([field, value]) =>
+        [field, (JSON.stringify(value) ?? 'missing').slice(0, 80), value] as const,
+    ),
+  )('%s is %s', async (field, _, value) => {
+    await expectRefused(
+      await messages({ ...asked, [field]: value }).outcome(),
+      400,
+      'invalid_request_error',
+      field,
+    )
+  })
 
   test('it is too large, or no JSON', async () => {
     await expectRefused(
@@ -195,7 +263,11 @@ describe('a request is refused with the field that does not fit when', () => {
     )
     const head = { ...keyed(), 'content-length': String(40 * 1024 * 1024) }
     await expectRefused(
-      await request(`${server.base}/messages`, { method: 'POST', headers: head, body: '{}' }).outcome(),
+      await request(`${server.base}/messages`, {
+        method: 'POST',
+        headers: head,
+        body: '{}',
+      }).outcome(),
       413,
       'invalid_request_error',
     )
@@ -205,7 +277,11 @@ describe('a request is refused with the field that does not fit when', () => {
     for (const field of ['max_tokens', 'top_k', 'thinking', 'metadata', 'provider']) {
       const body = JSON.stringify(asked).replace('{', `{"${field}":12345678901234567890,`)
       await expectRefused(
-        await request(`${server.base}/messages`, { method: 'POST', body, headers: keyed() }).outcome(),
+        await request(`${server.base}/messages`, {
+          method: 'POST',
+          body,
+          headers: keyed(),
+        }).outcome(),
         400,
         'invalid_request_error',
         field,
@@ -214,9 +290,19 @@ describe('a request is refused with the field that does not fit when', () => {
   })
 
   test('the method or the path is another', async () => {
-    const get = await request(`${server.base}/messages`, { method: 'GET', headers: keyed() }).outcome()
-    expect([get.status, JSON.parse(get.body).error.code, get.headers.allow]).toEqual([405, 405, 'POST'])
-    const deeper = await request(`${server.base}/messages/none`, { json: asked, headers: keyed() }).outcome()
+    const get = await request(`${server.base}/messages`, {
+      method: 'GET',
+      headers: keyed(),
+    }).outcome()
+    expect([get.status, JSON.parse(get.body).error.code, get.headers.allow]).toEqual([
+      405,
+      405,
+      'POST',
+    ])
+    const deeper = await request(`${server.base}/messages/none`, {
+      json: asked,
+      headers: keyed(),
+    }).outcome()
     expect([deeper.status, JSON.parse(deeper.body).error.code]).toEqual([404, 404])
   })
 })
@@ -227,7 +313,8 @@ describe('trap 26: integers that JavaScript would round', () => {
   test('reach the provider as they were written, in arguments and in schemas', async () => {
     const tool = `{"name":"get","input_schema":{"type":"object","properties":{"id":{"type":"integer","maximum":${LONG}}}}}`
     const use = `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"get","input":{"id":${LONG}}}]}`
-    const result = '{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"ok"}]}'
+    const result =
+      '{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"ok"}]}'
     const body = `{"model":"acme/small","messages":[{"role":"user","content":"Hi"},${use},${result}],"tools":[${tool}]}`
     expect(await messages(undefined, { body }).outcome()).toMatchObject({ status: 200 })
     expect(upstream.hits[0]?.body).toContain(`"maximum":${LONG}`)
@@ -235,12 +322,19 @@ describe('trap 26: integers that JavaScript would round', () => {
   })
 
   test('reach the client as they were written, whole and streamed', async () => {
-    const call = { index: 0, id: 'a', type: 'function', function: { name: 'get', arguments: `{"id":${LONG}}` } }
+    const call = {
+      index: 0,
+      id: 'a',
+      type: 'function',
+      function: { name: 'get', arguments: `{"id":${LONG}}` },
+    }
     const message = { role: 'assistant', content: null, tool_calls: [call] }
     upstream.plan(completion('', { choices: [{ index: 0, message, finish_reason: 'tool_calls' }] }))
     expect((await messages(asked).outcome()).body).toContain(`"input":{"id":${LONG}}`)
     upstream.plan([sseHead(), delta({ tool_calls: [call] }), ending()])
-    const pieces = eventsOf(await messages({ ...asked, stream: true }).outcome()).map(event => event.delta)
+    const pieces = eventsOf(await messages({ ...asked, stream: true }).outcome()).map(
+      event => event.delta,
+    )
     expect(pieces).toContainEqual({ type: 'input_json_delta', partial_json: `{"id":${LONG}}` })
   })
 })
@@ -249,7 +343,14 @@ describe('a stream that has to wait', () => {
   const PING = 'event: ping\ndata: {"type":"ping"}\n\n'
 
   test('is kept alive with pings until its answer comes, and between its words', async () => {
-    upstream.plan([{ wait: 'begun' }, sseHead(), delta('Hel'), { wait: 'thought' }, delta('lo'), ending()])
+    upstream.plan([
+      { wait: 'begun' },
+      sseHead(),
+      delta('Hel'),
+      { wait: 'thought' },
+      delta('lo'),
+      ending(),
+    ])
     const call = messages({ ...asked, stream: true })
     await call.sees(PING)
     upstream.open('begun')
@@ -287,28 +388,42 @@ describe('a stream that has to wait', () => {
     })
     expect(more).toEqual([])
     expect(outcome.body).not.toContain(CANARY)
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({ error_type: 'provider_unavailable', total_cost: 0 })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+      error_type: 'provider_unavailable',
+      total_cost: 0,
+    })
   })
 
   test('and fails at once has a plain error and its status', async () => {
     upstream.plan(status(429, CANARY, { 'retry-after': '2' }))
     const outcome = await messages({ ...asked, stream: true }).outcome()
     expect(outcome).toMatchObject({ status: 429, headers: { 'retry-after': '2' } })
-    expect(JSON.parse(outcome.body)).toMatchObject({ type: 'error', error: { type: 'rate_limit_error' }, request_id: idOf(outcome) })
+    expect(JSON.parse(outcome.body)).toMatchObject({
+      type: 'error',
+      error: { type: 'rate_limit_error' },
+      request_id: idOf(outcome),
+    })
   })
 })
 
 describe('a finished call', () => {
-  test.each([false, true])('is recorded under the id in its header, and charged (streamed: %p)', async stream => {
-    if (stream) upstream.plan([sseHead(), delta('Hello'), ending()])
-    const before = (await keyState(server)).usage
-    const outcome = await messages({ ...asked, stream }).outcome()
-    expect(outcome.body).toContain(idOf(outcome))
-    const { total_cost } = await generationOf(server, idOf(outcome))
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({ model: 'acme/small', streamed: stream, finish_reason: 'stop' })
-    expect(total_cost).toBeGreaterThan(0)
-    expect((await keyState(server)).usage).toBeCloseTo(before + total_cost, 12)
-  })
+  test.each([false, true])(
+    'is recorded under the id in its header, and charged (streamed: %p)',
+    async stream => {
+      if (stream) upstream.plan([sseHead(), delta('Hello'), ending()])
+      const before = (await keyState(server)).usage
+      const outcome = await messages({ ...asked, stream }).outcome()
+      expect(outcome.body).toContain(idOf(outcome))
+      const { total_cost } = await generationOf(server, idOf(outcome))
+      expect(await generationOf(server, idOf(outcome))).toMatchObject({
+        model: 'acme/small',
+        streamed: stream,
+        finish_reason: 'stop',
+      })
+      expect(total_cost).toBeGreaterThan(0)
+      expect((await keyState(server)).usage).toBeCloseTo(before + total_cost, 12)
+    },
+  )
 
   test('whose client has left is over for its provider too', async () => {
     upstream.plan([sseHead(), delta('Hello'), { wait: 'never' }])

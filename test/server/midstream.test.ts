@@ -1,5 +1,15 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { COST, chat, generationOf, heard, idOf, keyState, limitedKey, routesConfig, textOf } from '../support/chat.ts'
+import {
+  COST,
+  chat,
+  generationOf,
+  heard,
+  idOf,
+  keyState,
+  limitedKey,
+  routesConfig,
+  textOf,
+} from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
 import { bytesOf } from '../support/upstream/steps.ts'
@@ -43,7 +53,9 @@ let key: string
 beforeAll(async () => {
   upstream = await startUpstream()
   const timeouts = { idle_seconds: 0.3, first_byte_stream_seconds: 5, total_seconds: 20 }
-  server = await startServer({ config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }) })
+  server = await startServer({
+    config: routesConfig({ 'acme/small': { local: upstream.url } }, { timeouts }),
+  })
 })
 
 afterAll(async () => {
@@ -64,7 +76,10 @@ const said = () => [finish(), usageChunk(), done()]
 let gates = 0
 
 /** Has the provider say "Hello", sees it at the client, and only then lets the script go on. */
-async function afterHello(then: Script, start: Script = [sseHead(), delta('Hel'), delta('lo')]): Promise<Outcome> {
+async function afterHello(
+  then: Script,
+  start: Script = [sseHead(), delta('Hel'), delta('lo')],
+): Promise<Outcome> {
   const gate = `hello ${++gates}`
   upstream.plan([start, { wait: gate }, then])
   const call = chat(server, { stream: true }, { key })
@@ -76,28 +91,76 @@ async function afterHello(then: Script, start: Script = [sseHead(), delta('Hel')
 describe('an answer that breaks off ends in one error, one count and [DONE], when the stream', () => {
   test.each<[name: string, then: Script, code: number, type: string]>([
     ['U-13 is closed between two chunks', { end: 'fin' }, 502, 'provider_unavailable'],
-    ['U-13 is closed inside a chunk', [delta('lost').subarray(0, -10), { end: 'fin' }], 502, 'provider_unavailable'],
+    [
+      'U-13 is closed inside a chunk',
+      [delta('lost').subarray(0, -10), { end: 'fin' }],
+      502,
+      'provider_unavailable',
+    ],
     ['U-13 is reset', { end: 'rst' }, 502, 'provider_unavailable'],
     ['U-13 is closed inside the trailer', ['0\r\n', { end: 'fin' }], 502, 'provider_unavailable'],
     ['U-13 ends cleanly without [DONE]', chunkedEnd(), 502, 'provider_unavailable'],
-    ['U-13 gives its finish reason and ends without [DONE]', [finish(), chunkedEnd()], 502, 'provider_unavailable'],
+    [
+      'U-13 gives its finish reason and ends without [DONE]',
+      [finish(), chunkedEnd()],
+      502,
+      'provider_unavailable',
+    ],
     ['U-12 is silent', { wait: 'never' }, 524, 'timeout'],
-    ['U-18 tells an error', [event(errorBody(503, CANARY)), chunkedEnd()], 502, 'provider_unavailable'],
-    ['U-18 tells an error and then [DONE]', [event(errorBody(500, CANARY)), done(), chunkedEnd()], 502, 'provider_unavailable'],
-    ['U-18 tells an error and is silent', [event(errorBody(500, CANARY)), { wait: 'never' }], 502, 'provider_unavailable'],
-    ['U-18 tells of too many requests', [event(errorBody(429, CANARY)), chunkedEnd()], 429, 'rate_limit_exceeded'],
-    ['U-18 tells of an overload', [event(errorBody(529, CANARY)), chunkedEnd()], 529, 'provider_overloaded'],
-    ['U-14 turns to garbage', [Array.from({ length: 21 }, () => event('{not json')), ending()], 502, 'provider_unavailable'],
+    [
+      'U-18 tells an error',
+      [event(errorBody(503, CANARY)), chunkedEnd()],
+      502,
+      'provider_unavailable',
+    ],
+    [
+      'U-18 tells an error and then [DONE]',
+      [event(errorBody(500, CANARY)), done(), chunkedEnd()],
+      502,
+      'provider_unavailable',
+    ],
+    [
+      'U-18 tells an error and is silent',
+      [event(errorBody(500, CANARY)), { wait: 'never' }],
+      502,
+      'provider_unavailable',
+    ],
+    [
+      'U-18 tells of too many requests',
+      [event(errorBody(429, CANARY)), chunkedEnd()],
+      429,
+      'rate_limit_exceeded',
+    ],
+    [
+      'U-18 tells of an overload',
+      [event(errorBody(529, CANARY)), chunkedEnd()],
+      529,
+      'provider_overloaded',
+    ],
+    [
+      'U-14 turns to garbage',
+      [Array.from({ length: 21 }, () => event('{not json')), ending()],
+      502,
+      'provider_unavailable',
+    ],
   ])('%s', async (_, then, code, type) => expectBroken(await afterHello(then), code, type))
 
   test('U-13 has no framing and is closed', async () => {
     const [start, hel, lo, end] = closeDelimited() as Script[]
-    await expectBroken(await afterHello(end ?? '', [start ?? '', hel ?? '', lo ?? '']), 502, 'provider_unavailable')
+    await expectBroken(
+      await afterHello(end ?? '', [start ?? '', hel ?? '', lo ?? '']),
+      502,
+      'provider_unavailable',
+    )
   })
 
   test('U-15 has a line of 64 MiB, of which no more is taken than the gateway can stand', async () => {
     upstream.plan(hugeLine(64 * 1024 * 1024))
-    await expectBroken(await chat(server, { stream: true }, { key }).outcome(), 502, 'provider_unavailable')
+    await expectBroken(
+      await chat(server, { stream: true }, { key }).outcome(),
+      502,
+      'provider_unavailable',
+    )
     await upstream.emptied()
     expect(upstream.hits[0]?.sent).toBeLessThan(32 * 1024 * 1024)
   })
@@ -107,8 +170,15 @@ describe('an answer that breaks off ends in one error, one count and [DONE], whe
     const { events, text, errors, usages, dones } = heard(outcome.body)
     expect(text).toBe('Hello')
     expect([errors.length, usages.length, dones]).toEqual([1, 1, 1])
-    expect(events.slice(-3)).toEqual([errors[0] as (typeof events)[0], usages[0] as (typeof events)[0], '[DONE]'])
-    expect(errors[0]).toMatchObject({ choices: [{ finish_reason: 'error' }], error: { code, metadata: { error_type } } })
+    expect(events.slice(-3)).toEqual([
+      errors[0] as (typeof events)[0],
+      usages[0] as (typeof events)[0],
+      '[DONE]',
+    ])
+    expect(errors[0]).toMatchObject({
+      choices: [{ finish_reason: 'error' }],
+      error: { code, metadata: { error_type } },
+    })
     expect(usages[0]?.choices).toEqual([])
     expect(outcome.body).not.toContain(CANARY)
     const cost = usages[0]?.usage?.cost ?? 0
@@ -138,19 +208,38 @@ describe('a stream is as good as any other when it', () => {
     upstream.plan(script())
     const outcome = await chat(server, { stream: true }, { key }).outcome()
     expectWhole(outcome, text)
-    expect(heard(outcome.body).usages[0]?.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 5, cost: COST })
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({ usageSource: 'exact', finish_reason: 'stop', total_cost: COST })
+    expect(heard(outcome.body).usages[0]?.usage).toMatchObject({
+      prompt_tokens: 10,
+      completion_tokens: 5,
+      cost: COST,
+    })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+      usageSource: 'exact',
+      finish_reason: 'stop',
+      total_cost: COST,
+    })
   })
 
   test('U-16 is cut at any byte', async () => {
-    const events = [deltaObject('Hé'), deltaObject('l🌍'), deltaObject('lo')].map(eventText).join('').replaceAll('\n', '\r\n')
+    const events = [deltaObject('Hé'), deltaObject('l🌍'), deltaObject('lo')]
+      .map(eventText)
+      .join('')
+      .replaceAll('\n', '\r\n')
     const bytes = Buffer.from(events)
     const cuts = Array.from({ length: bytes.length - 1 }, (_, i) => i + 1)
     upstream.answer(() => {
       const at = cuts.shift()
-      return [sseHead(), chunk(bytes.subarray(0, at)), { ms: 0 }, chunk(bytes.subarray(at)), ending()]
+      return [
+        sseHead(),
+        chunk(bytes.subarray(0, at)),
+        { ms: 0 },
+        chunk(bytes.subarray(at)),
+        ending(),
+      ]
     })
-    for (const outcome of await inTens(cuts.length, () => chat(server, { stream: true }, { key }).outcome()))
+    for (const outcome of await inTens(cuts.length, () =>
+      chat(server, { stream: true }, { key }).outcome(),
+    ))
       expectWhole(outcome, 'Hél🌍lo')
   })
 
@@ -158,7 +247,10 @@ describe('a stream is as good as any other when it', () => {
     upstream.plan(usageTwice())
     const outcome = await chat(server, { stream: true }, { key }).outcome()
     expectWhole(outcome, 'Hello')
-    expect(heard(outcome.body).usages[0]?.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 6 })
+    expect(heard(outcome.body).usages[0]?.usage).toMatchObject({
+      prompt_tokens: 10,
+      completion_tokens: 6,
+    })
   })
 
   test('U-19 A-11 never counts: what was delivered is estimated', async () => {
@@ -174,12 +266,26 @@ describe('a stream is as good as any other when it', () => {
     ['a text', { prompt_tokens: '10', completion_tokens: '5' }],
     ['nothing', {}],
   ])('U-19 A-15 counts %s: what was delivered is estimated', async (_, counts) => {
-    upstream.plan([sseHead(), delta('Hel'), delta('lo'), finish(), usageChunk(counts as Record<string, unknown>), done(), chunkedEnd()])
+    upstream.plan([
+      sseHead(),
+      delta('Hel'),
+      delta('lo'),
+      finish(),
+      usageChunk(counts as Record<string, unknown>),
+      done(),
+      chunkedEnd(),
+    ])
     await expectEstimate()
   })
 
   test('U-29 sends headers that are nobody else’s business', async () => {
-    const headers = { 'set-cookie': `a=${CANARY}`, authorization: CANARY, location: `/${CANARY}`, server: CANARY, 'x-request-id': CANARY }
+    const headers = {
+      'set-cookie': `a=${CANARY}`,
+      authorization: CANARY,
+      location: `/${CANARY}`,
+      server: CANARY,
+      'x-request-id': CANARY,
+    }
     upstream.plan(stream(['Hel', 'lo'], headers))
     const outcome = await chat(server, { stream: true }, { key }).outcome()
     expectWhole(outcome, 'Hello')
@@ -191,10 +297,15 @@ describe('a stream is as good as any other when it', () => {
     expectWhole(outcome, 'Hello')
     const counted = heard(outcome.body).usages[0]?.usage
     expect(counted?.cost).toBe(
-      ((counted?.prompt_tokens ?? 0) * PRICES.prompt + (counted?.completion_tokens ?? 0) * PRICES.completion) / 1e9,
+      ((counted?.prompt_tokens ?? 0) * PRICES.prompt +
+        (counted?.completion_tokens ?? 0) * PRICES.completion) /
+        1e9,
     )
     expect(counted?.cost).toBeGreaterThan(0)
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({ usageSource: 'estimated', total_cost: counted?.cost })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+      usageSource: 'estimated',
+      total_cost: counted?.cost,
+    })
   }
 
   function expectWhole(outcome: Outcome, text: string) {
@@ -208,15 +319,25 @@ describe('a stream is as good as any other when it', () => {
 })
 
 test('words that come in one piece with the error after them still reach the client', async () => {
-  const outcome = await afterHello([bytesOf([delta(' world'), event(errorBody(500, CANARY))]), chunkedEnd()])
-  expect(heard(outcome.body)).toMatchObject({ text: 'Hello world', errors: [{ error: { code: 502 } }], dones: 1 })
+  const outcome = await afterHello([
+    bytesOf([delta(' world'), event(errorBody(500, CANARY))]),
+    chunkedEnd(),
+  ])
+  expect(heard(outcome.body)).toMatchObject({
+    text: 'Hello world',
+    errors: [{ error: { code: 502 } }],
+    dones: 1,
+  })
 })
 
 test('U-12 silence in one stream does not end another', async () => {
   upstream.plan([sseHead(), delta('Hel'), { wait: 'never' }], slowDrip(1))
   const silent = chat(server, { stream: true }, { key })
   await silent.sees('"Hel"')
-  const [broken, whole] = await Promise.all([silent.outcome(), chat(server, { stream: true }, { key }).outcome()])
+  const [broken, whole] = await Promise.all([
+    silent.outcome(),
+    chat(server, { stream: true }, { key }).outcome(),
+  ])
   expect(heard(broken.body).errors).toHaveLength(1)
   expect(heard(whole.body)).toMatchObject({ text: 'Hello', errors: [], dones: 1 })
 })
@@ -224,6 +345,9 @@ test('U-12 silence in one stream does not end another', async () => {
 /** Runs a thing so many times, ten at once. */
 async function inTens<T>(count: number, run: () => Promise<T>): Promise<T[]> {
   const results: T[] = []
-  while (results.length < count) results.push(...(await Promise.all(Array.from({ length: Math.min(10, count - results.length) }, run))))
+  while (results.length < count)
+    results.push(
+      ...(await Promise.all(Array.from({ length: Math.min(10, count - results.length) }, run))),
+    )
   return results
 }

@@ -14,7 +14,8 @@ test('a feed is well-formed, whatever a model is called', async () => {
 
 test('an item has the day of its release, where that is known', async () => {
   const echo = shownModel(getModel(await testGateway(), 'sandbox/echo'))
-  const feed = (created: number) => modelsFeed([{ ...echo, created }], 'gateway', new URL('http://127.0.0.1')).text()
+  const feed = (created: number) =>
+    modelsFeed([{ ...echo, created }], 'gateway', new URL('http://127.0.0.1')).text()
   expect(await feed(1_760_486_400)).toContain('<pubDate>Wed, 15 Oct 2025 00:00:00 GMT</pubDate>')
   expect(await feed(0)).not.toContain('pubDate')
 })

@@ -24,12 +24,16 @@ interface Listed {
 }
 
 const get = (path: string, key: string | null = null) => server.fetch(path, { key })
-const list = async (path: string, key: string | null = null) => (await (await get(path, key)).json()) as Listed
-const ids = async (path: string, key: string | null = null) => (await list(path, key)).data.map(model => model.id)
+const list = async (path: string, key: string | null = null) =>
+  (await (await get(path, key)).json()) as Listed
+const ids = async (path: string, key: string | null = null) =>
+  (await list(path, key)).data.map(model => model.id)
 
 describe('/models', () => {
   test('is filtered, sorted and paged by its query, and its next link leads on', async () => {
-    const first = await list('/models?q=claude&min_price=0.5&max_price=5.5&sort=pricing-low-to-high&limit=3')
+    const first = await list(
+      '/models?q=claude&min_price=0.5&max_price=5.5&sort=pricing-low-to-high&limit=3',
+    )
     expect(first.data).toHaveLength(3)
     expect(first.links.next).toStartWith('/api/v1/models?')
     const second = await list(first.links.next?.replace('/api/v1', '') ?? '')
@@ -51,7 +55,9 @@ describe('/models', () => {
     ['context=many', 'context'],
   ])('with %s is a 400 that names it', async (query, field) => {
     const response = await get(`/models?${query}`)
-    const { error } = (await response.json()) as { error: { message: string; metadata: { field: string } } }
+    const { error } = (await response.json()) as {
+      error: { message: string; metadata: { field: string } }
+    }
     expect([response.status, error.metadata.field]).toEqual([400, field])
     expect(error.message).toStartWith(`${field}: expected`)
   })
@@ -69,7 +75,9 @@ describe('/models', () => {
     expect(xml).toStartWith('<?xml version="1.0" encoding="UTF-8"?>\n<rss version="2.0">')
     expect(xml.match(/<item>/g)).toHaveLength((await ids('/models?q=claude')).length)
     expect(xml).toContain('<guid isPermaLink="false">anthropic/claude-haiku-4.5</guid>')
-    expect(xml).toContain(`<link>${server.url}/api/v1/models/anthropic/claude-haiku-4.5/endpoints</link>`)
+    expect(xml).toContain(
+      `<link>${server.url}/api/v1/models/anthropic/claude-haiku-4.5/endpoints</link>`,
+    )
     expect(xml).toContain('<pubDate>Wed, 15 Oct 2025 00:00:00 GMT</pubDate>')
   })
 })
@@ -87,7 +95,9 @@ describe('/models/user', () => {
 describe('one model', () => {
   test('is found with a variant and by an alias, and not by another name', async () => {
     expect((await get('/model/openai/gpt-4o:nitro')).status).toBe(200)
-    const { data } = (await (await get('/model/~anthropic/claude-opus-latest')).json()) as { data: { alias_target: { slug: string } } }
+    const { data } = (await (await get('/model/~anthropic/claude-opus-latest')).json()) as {
+      data: { alias_target: { slug: string } }
+    }
     expect((await get(`/models/${data.alias_target.slug}/endpoints`)).status).toBe(200)
     expect((await get('/model/openai/gpt-none')).status).toBe(404)
     expect((await get('/models/openai/gpt-none/endpoints')).status).toBe(404)
@@ -108,12 +118,19 @@ test('a call whose cost nobody knows says so in the answer, and once in the log'
   const json = { model: 'acme/unpriced', messages: [{ role: 'user', content: 'Hi' }] }
   for (const _ of [1, 2]) {
     upstream.plan(completion())
-    const { usage } = (await (await server.fetch('/chat/completions', { json })).json()) as { usage: { cost?: number | null } }
+    const { usage } = (await (await server.fetch('/chat/completions', { json })).json()) as {
+      usage: { cost?: number | null }
+    }
     expect(usage.cost ?? null).toBeNull()
   }
   const { stderr } = await server.stop()
   const said = stderr.split('\n').filter(line => line.includes('price.missing'))
   expect(said.map(line => JSON.parse(line))).toEqual([
-    { event: 'price.missing', provider: 'local', model: 'acme/unpriced', consequence: 'what its calls cost is not known and not charged' },
+    {
+      event: 'price.missing',
+      provider: 'local',
+      model: 'acme/unpriced',
+      consequence: 'what its calls cost is not known and not charged',
+    },
   ])
 })

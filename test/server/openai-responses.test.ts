@@ -26,32 +26,54 @@ afterAll(async () => {
 })
 
 const configOf = () => ({
-  providers: { openai: { base_url: `${mock.url}/v1`, api_key: 'mock' }, azure: { base_url: scripted.url, api_key: 'mock' } },
+  providers: {
+    openai: { base_url: `${mock.url}/v1`, api_key: 'mock' },
+    azure: { base_url: scripted.url, api_key: 'mock' },
+  },
   models: [
     ['acme/small', 'openai'],
     ['acme/kept', 'azure'],
   ].map(([id, provider]) => ({
     id,
     context_length: 128_000,
-    endpoints: [{ provider, model: 'gpt-5', protocol: 'openai-responses', usd_per_million_tokens: { prompt: 1, completion: 1 } }],
+    endpoints: [
+      {
+        provider,
+        model: 'gpt-5',
+        protocol: 'openai-responses',
+        usd_per_million_tokens: { prompt: 1, completion: 1 },
+      },
+    ],
   })),
 })
 
 const COUNTED = { usage: { input_tokens: 10, output_tokens: 5 } }
 const weather = {
   type: 'function',
-  function: { name: 'weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
+  function: {
+    name: 'weather',
+    parameters: { type: 'object', properties: { city: { type: 'string' } } },
+  },
 }
-const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Paris"}' } }
+const call = {
+  id: 'call_1',
+  type: 'function',
+  function: { name: 'weather', arguments: '{"city":"Paris"}' },
+}
 const asked = { role: 'user', content: 'What is the weather?' }
 
 const whole = async (body: object) => JSON.parse((await chat(server, body).outcome()).body)
 
 /** The deltas of a streamed answer, and its last chunk. */
 async function streamed(body: object) {
-  const events = (await chat(server, { ...body, stream: true }).outcome()).body.split('\n\n').filter(event => event.startsWith('data: {'))
+  const events = (await chat(server, { ...body, stream: true }).outcome()).body
+    .split('\n\n')
+    .filter(event => event.startsWith('data: {'))
   const chunks = events.map(event => JSON.parse(event.slice(6)))
-  return { deltas: chunks.flatMap(chunk => chunk.choices.map((choice: { delta: object }) => choice.delta)), last: chunks.at(-1) }
+  return {
+    deltas: chunks.flatMap(chunk => chunk.choices.map((choice: { delta: object }) => choice.delta)),
+    last: chunks.at(-1),
+  }
 }
 
 describe('a provider that nobody here wrote', () => {
@@ -80,16 +102,30 @@ describe('a provider that nobody here wrote', () => {
 
   test('calls a tool, and understands its result', async () => {
     mock.onToolResult('call_1', { content: 'Sunny', ...COUNTED })
-    mock.onMessage('What is the weather?', { toolCalls: [{ id: 'call_1', name: 'weather', arguments: '{"city":"Paris"}' }], ...COUNTED })
+    mock.onMessage('What is the weather?', {
+      toolCalls: [{ id: 'call_1', name: 'weather', arguments: '{"city":"Paris"}' }],
+      ...COUNTED,
+    })
     const first = await whole({ messages: [asked], tools: [weather] })
-    expect(first.choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { tool_calls: [call] } })
-    const messages = [asked, first.choices[0].message, { role: 'tool', tool_call_id: 'call_1', content: '21 degrees' }]
+    expect(first.choices[0]).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: { tool_calls: [call] },
+    })
+    const messages = [
+      asked,
+      first.choices[0].message,
+      { role: 'tool', tool_call_id: 'call_1', content: '21 degrees' },
+    ]
     expect((await whole({ messages, tools: [weather] })).choices[0].message.content).toBe('Sunny')
     expect(mock.getLastRequest()).toMatchObject({
       path: '/v1/responses',
       body: {
         model: 'gpt-5',
-        messages: [asked, { role: 'assistant', tool_calls: [call] }, { role: 'tool', tool_call_id: 'call_1', content: '21 degrees' }],
+        messages: [
+          asked,
+          { role: 'assistant', tool_calls: [call] },
+          { role: 'tool', tool_call_id: 'call_1', content: '21 degrees' },
+        ],
         tools: [{ type: 'function', function: { name: 'weather' } }],
       },
     })
@@ -102,25 +138,66 @@ describe('a provider that nobody here wrote', () => {
 
 describe('a provider that keeps what it is sent', () => {
   test('gets its reasoning back between the question and the call', async () => {
-    const reasoning = { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'Paris it is' }], encrypted_content: 'gAAA' }
-    const functionCall = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'weather', arguments: '{"city":"Paris"}' }
+    const reasoning = {
+      type: 'reasoning',
+      id: 'rs_1',
+      summary: [{ type: 'summary_text', text: 'Paris it is' }],
+      encrypted_content: 'gAAA',
+    }
+    const functionCall = {
+      type: 'function_call',
+      id: 'fc_1',
+      call_id: 'call_1',
+      name: 'weather',
+      arguments: '{"city":"Paris"}',
+    }
     const usage = { input_tokens: 10, output_tokens: 5 }
-    scripted.plan(json({ id: 'resp_1', status: 'completed', output: [reasoning, functionCall], usage }))
-    const { choices } = await whole({ model: 'acme/kept', messages: [asked], tools: [weather], reasoning: { effort: 'low' } })
+    scripted.plan(
+      json({ id: 'resp_1', status: 'completed', output: [reasoning, functionCall], usage }),
+    )
+    const { choices } = await whole({
+      model: 'acme/kept',
+      messages: [asked],
+      tools: [weather],
+      reasoning: { effort: 'low' },
+    })
     const result = { role: 'tool', tool_call_id: 'call_1', content: '21 degrees' }
-    await whole({ model: 'acme/kept', messages: [asked, choices[0].message, result], tools: [weather] })
+    await whole({
+      model: 'acme/kept',
+      messages: [asked, choices[0].message, result],
+      tools: [weather],
+    })
     expect(scripted.hits.map(hit => hit.path)).toEqual(['/v1/responses', '/v1/responses'])
-    expect(scripted.hits.at(0)?.json).toMatchObject({ reasoning: { effort: 'low', summary: 'auto' }, store: false })
+    expect(scripted.hits.at(0)?.json).toMatchObject({
+      reasoning: { effort: 'low', summary: 'auto' },
+      store: false,
+    })
     expect(scripted.hits.at(1)?.json).toEqual({
       model: 'gpt-5',
       input: [
-        { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'What is the weather?' }] },
+        {
+          type: 'message',
+          role: 'user',
+          content: [{ type: 'input_text', text: 'What is the weather?' }],
+        },
         reasoning,
-        { type: 'function_call', call_id: 'call_1', name: 'weather', arguments: '{"city":"Paris"}' },
+        {
+          type: 'function_call',
+          call_id: 'call_1',
+          name: 'weather',
+          arguments: '{"city":"Paris"}',
+        },
         { type: 'function_call_output', call_id: 'call_1', output: '21 degrees' },
       ],
       store: false,
-      tools: [{ type: 'function', name: 'weather', parameters: weather.function.parameters, strict: false }],
+      tools: [
+        {
+          type: 'function',
+          name: 'weather',
+          parameters: weather.function.parameters,
+          strict: false,
+        },
+      ],
       include: ['reasoning.encrypted_content'],
     })
   })

@@ -56,7 +56,9 @@ describe('/openapi.json', () => {
     const heeding = operations().filter(({ parameters }) =>
       parameters.some(one => one.in === 'header' && one.name === 'X-Gateway-Metadata'),
     )
-    const told = dialects.flatMap(({ showsRouting, operation: { id } }) => (showsRouting ? [id] : []))
+    const told = dialects.flatMap(({ showsRouting, operation: { id } }) =>
+      showsRouting ? [id] : [],
+    )
     expect(heeding.map(({ operationId }) => operationId).sort()).toEqual(told.toSorted())
     const texts = ['createMessages', 'sendChatCompletionRequest', 'sendCompletionRequest']
     expect(told).toEqual(expect.arrayContaining(texts))
@@ -68,7 +70,8 @@ describe('/openapi.json', () => {
       Object.keys(methods).map(method => `${method} ${path}`),
     )
     const routes = app.routes.map(
-      ({ method, path }) => `${method.toLowerCase()} ${path.replace(/(?<=.)\/$/, '').replace(/:(\w+)/g, '{$1}')}`,
+      ({ method, path }) =>
+        `${method.toLowerCase()} ${path.replace(/(?<=.)\/$/, '').replace(/:(\w+)/g, '{$1}')}`,
     )
     expect(described.sort()).toEqual([...new Set(routes)].sort())
   })
@@ -80,7 +83,9 @@ describe('/openapi.json', () => {
       expect(summary).not.toBe('')
       expect(tags).toHaveLength(1)
       // A door that is closed for good has no good answer.
-      expect(Object.keys(responses).some(status => status.startsWith('2') || status === '410')).toBe(true)
+      expect(
+        Object.keys(responses).some(status => status.startsWith('2') || status === '410'),
+      ).toBe(true)
       for (const { description: meaning } of Object.values(responses)) expect(meaning).not.toBe('')
     }
   })
@@ -88,7 +93,9 @@ describe('/openapi.json', () => {
   test('describes every parameter of a path, and every path has those it describes', () => {
     for (const [path, methods] of Object.entries(description.paths))
       for (const { parameters } of Object.values(methods))
-        expect(parameters.filter(one => one.in === 'path').map(one => `{${one.name}}`)).toEqual(path.match(/\{\w+\}/g) ?? [])
+        expect(parameters.filter(one => one.in === 'path').map(one => `{${one.name}}`)).toEqual(
+          path.match(/\{\w+\}/g) ?? [],
+        )
   })
 
   test('says of each operation whether it needs a key, as it does', async () => {
@@ -96,7 +103,11 @@ describe('/openapi.json', () => {
       const shown = description.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method]
       const either = described.eitherHeader ? [{ apiKey: [] }, { apiKeyHeader: [] }] : undefined
       expect([path, shown?.security]).toEqual([path, described.open ? [] : either])
-      const { status } = await app.handle(new Request(`http://localhost${path.replace(/:\w+/g, 'x')}`, { method: method.toUpperCase() }))
+      const { status } = await app.handle(
+        new Request(`http://localhost${path.replace(/:\w+/g, 'x')}`, {
+          method: method.toUpperCase(),
+        }),
+      )
       expect([method, path, status === 401]).toEqual([method, path, !described.open])
     }
     expect(description.security).toEqual([{ apiKey: [] }])
@@ -104,11 +115,16 @@ describe('/openapi.json', () => {
 
   test('names 401 wherever a key is needed, and 403 wherever a management key is', async () => {
     const { inference } = await testKeys(gateway)
-    for (const { method, path, operation: described } of describedRoutes(app).filter(route => !route.operation.open)) {
+    for (const { method, path, operation: described } of describedRoutes(app).filter(
+      route => !route.operation.open,
+    )) {
       expect(described.statuses).toContain(401)
       const headers = { authorization: `Bearer ${inference}` }
       const { status } = await app.handle(
-        new Request(`http://localhost${path.replace(/:\w+/g, 'x')}`, { method: method.toUpperCase(), headers }),
+        new Request(`http://localhost${path.replace(/:\w+/g, 'x')}`, {
+          method: method.toUpperCase(),
+          headers,
+        }),
       )
       if (status === 403) expect([path, described.statuses.includes(403)]).toEqual([path, true])
     }
@@ -116,9 +132,20 @@ describe('/openapi.json', () => {
 
   test('has the explanation as another answer of every call', () => {
     const other = { $ref: '#/components/schemas/Explanation', description: expect.any(String) }
-    for (const path of ['/api/v1/chat/completions', '/api/v1/completions', '/api/v1/messages', '/api/v1/embeddings']) {
-      const content = description.paths[path]?.post?.responses['200']?.content as Record<string, unknown>
-      expect([path, content['application/json']]).toEqual([path, { schema: { anyOf: [{}, other] } }])
+    for (const path of [
+      '/api/v1/chat/completions',
+      '/api/v1/completions',
+      '/api/v1/messages',
+      '/api/v1/embeddings',
+    ]) {
+      const content = description.paths[path]?.post?.responses['200']?.content as Record<
+        string,
+        unknown
+      >
+      expect([path, content['application/json']]).toEqual([
+        path,
+        { schema: { anyOf: [{}, other] } },
+      ])
     }
   })
 
@@ -138,7 +165,8 @@ describe('/openapi.yaml', () => {
 })
 
 describe('a route that does not declare who may use it', () => {
-  const described = (open: boolean) => operation({ id: 'x', tag: 'X', summary: 'X', statuses: [200], ...(open ? { open } : {}) })
+  const described = (open: boolean) =>
+    operation({ id: 'x', tag: 'X', summary: 'X', statuses: [200], ...(open ? { open } : {}) })
 
   /** The app as it would be with this group of routes beside its own. */
   function appWith(group: (gateway: Gateway) => unknown) {
@@ -155,19 +183,35 @@ describe('a route that does not declare who may use it', () => {
   }
 
   test('does not start: without a description, without a guard, or with a guard and yet open', () => {
-    expect(() => appWith(() => new Elysia().get('/planted', () => 'x'))).toThrow('GET /planted does not declare who may use it')
-    expect(() => appWith(() => new Elysia().use(nobody()).get('/planted', () => 'x', described(false)))).toThrow('/planted')
-    expect(() => appWith(one => new Elysia().use(anyKey(one)).get('/planted', () => 'x', described(true)))).toThrow('/planted')
-    expect(() => appWith(one => new Elysia().get('/planted', () => 'x', described(false)).use(managementKey(one)))).toThrow('/planted')
+    expect(() => appWith(() => new Elysia().get('/planted', () => 'x'))).toThrow(
+      'GET /planted does not declare who may use it',
+    )
+    expect(() =>
+      appWith(() => new Elysia().use(nobody()).get('/planted', () => 'x', described(false))),
+    ).toThrow('/planted')
+    expect(() =>
+      appWith(one => new Elysia().use(anyKey(one)).get('/planted', () => 'x', described(true))),
+    ).toThrow('/planted')
+    expect(() =>
+      appWith(one =>
+        new Elysia().get('/planted', () => 'x', described(false)).use(managementKey(one)),
+      ),
+    ).toThrow('/planted')
   })
 
   test('starts when it does declare it', () => {
-    expect(() => appWith(one => new Elysia().use(anyKey(one)).get('/planted', () => 'x', described(false)))).not.toThrow()
-    expect(() => appWith(() => new Elysia().use(nobody()).get('/planted', () => 'x', described(true)))).not.toThrow()
+    expect(() =>
+      appWith(one => new Elysia().use(anyKey(one)).get('/planted', () => 'x', described(false))),
+    ).not.toThrow()
+    expect(() =>
+      appWith(() => new Elysia().use(nobody()).get('/planted', () => 'x', described(true))),
+    ).not.toThrow()
   })
 
   test('the guard of one group does not reach another', () => {
-    const two = new Elysia().use(new Elysia().use(anyKey(gateway)).get('/a', () => 'a')).use(new Elysia().get('/b', () => 'b'))
+    const two = new Elysia()
+      .use(new Elysia().use(anyKey(gateway)).get('/a', () => 'a'))
+      .use(new Elysia().get('/b', () => 'b'))
     expect(two.routes.map(({ path, hooks }) => [path, guardOf(hooks)])).toEqual([
       ['/a', 'key'],
       ['/b', undefined],

@@ -9,48 +9,168 @@ const rather = { cheap: order('able', 'private'), private: order('able', 'cheap'
 const WISHES: [name: string, body: Body, down: Name[], answers: Name][] = [
   ['an order', { provider: order('able', 'private') }, [], 'able'],
   ['an order whose first is down', { provider: order('able', 'private') }, ['able'], 'private'],
-  ['an order of which all are down', { provider: order('able', 'private') }, ['able', 'private'], 'cheap'],
+  [
+    'an order of which all are down',
+    { provider: order('able', 'private') },
+    ['able', 'private'],
+    'cheap',
+  ],
   ['an order by region', { provider: order('nobody', 'able/europe') }, [], 'able'],
-  ['an order, and no others', { provider: { ...order('private'), allow_fallbacks: false } }, [], 'private'],
+  [
+    'an order, and no others',
+    { provider: { ...order('private'), allow_fallbacks: false } },
+    [],
+    'private',
+  ],
   ['only one', { provider: { ...rather.private, only: ['private'] } }, [], 'private'],
-  ['only a quantization of somebody', { provider: { ...rather.cheap, only: ['cheap/fp8', 'able/fp8'] } }, [], 'cheap'],
+  [
+    'only a quantization of somebody',
+    { provider: { ...rather.cheap, only: ['cheap/fp8', 'able/fp8'] } },
+    [],
+    'cheap',
+  ],
   ['to ignore two', { provider: { ...rather.private, ignore: ['cheap', 'able'] } }, [], 'private'],
-  ['to ignore regions', { provider: { ...rather.private, ignore: ['cheap/us', 'able/europe'] } }, [], 'private'],
+  [
+    'to ignore regions',
+    { provider: { ...rather.private, ignore: ['cheap/us', 'able/europe'] } },
+    [],
+    'private',
+  ],
   ['a quantization', { provider: { ...rather.cheap, quantizations: ['fp8'] } }, [], 'cheap'],
   ['the cheapest', { provider: { sort: 'price' } }, [], 'cheap'],
   ['the cheapest, which is down', { provider: { sort: 'price' } }, ['cheap'], 'private'],
-  ['the cheapest, said as an object', { provider: { sort: { by: 'price', partition: 'model' } } }, ['cheap'], 'private'],
+  [
+    'the cheapest, said as an object',
+    { provider: { sort: { by: 'price', partition: 'model' } } },
+    ['cheap'],
+    'private',
+  ],
   ['the cheapest, in its model’s name', { model: 'acme/small:floor' }, [], 'cheap'],
-  ['who calls tools best, where nobody knows the cheapest', { provider: { sort: 'exacto' } }, [], 'cheap'],
+  [
+    'who calls tools best, where nobody knows the cheapest',
+    { provider: { sort: 'exacto' } },
+    [],
+    'cheap',
+  ],
   ['the same in its model’s name', { model: 'acme/small:exacto' }, ['cheap'], 'private'],
   ['who does not train', { provider: { data_collection: 'deny', sort: 'price' } }, [], 'private'],
   ['who may train', { provider: { data_collection: 'allow', sort: 'price' } }, [], 'cheap'],
   ['who keeps nothing', { provider: { ...rather.private, zdr: true } }, [], 'private'],
-  ['texts that may teach', { model: 'acme/taught', provider: { enforce_distillable_text: true } }, [], 'able'],
-  ['a price of what is read', { provider: { ...rather.cheap, max_price: { prompt: 1 } } }, [], 'cheap'],
-  ['the same as a text', { provider: { ...rather.cheap, max_price: { prompt: '1.5' } } }, [], 'cheap'],
-  ['a price of what is written', { provider: { ...rather.cheap, max_price: { completion: 1 } } }, [], 'cheap'],
-  ['the same as a text', { provider: { ...rather.cheap, max_price: { completion: '1' } } }, [], 'cheap'],
-  ['no price for a request', { provider: { max_price: { request: 0 }, sort: 'price' } }, [], 'private'],
-  ['the same as a text', { provider: { max_price: { request: '0.009' }, sort: 'price' } }, [], 'private'],
-  ['a price of a picture', { model: 'acme/seeing', provider: { ...rather.cheap, max_price: { image: 0.005 } } }, [], 'cheap'],
-  ['the same as a text', { model: 'acme/seeing', provider: { ...rather.cheap, max_price: { image: '0.0048' } } }, [], 'cheap'],
-  ['a price of sound', { provider: { ...rather.cheap, max_price: { audio: 0.000001 } } }, [], 'cheap'],
-  ['the same as a text', { provider: { ...rather.cheap, max_price: { audio: '0.0000015' } } }, [], 'cheap'],
+  [
+    'texts that may teach',
+    { model: 'acme/taught', provider: { enforce_distillable_text: true } },
+    [],
+    'able',
+  ],
+  [
+    'a price of what is read',
+    { provider: { ...rather.cheap, max_price: { prompt: 1 } } },
+    [],
+    'cheap',
+  ],
+  [
+    'the same as a text',
+    { provider: { ...rather.cheap, max_price: { prompt: '1.5' } } },
+    [],
+    'cheap',
+  ],
+  [
+    'a price of what is written',
+    { provider: { ...rather.cheap, max_price: { completion: 1 } } },
+    [],
+    'cheap',
+  ],
+  [
+    'the same as a text',
+    { provider: { ...rather.cheap, max_price: { completion: '1' } } },
+    [],
+    'cheap',
+  ],
+  [
+    'no price for a request',
+    { provider: { max_price: { request: 0 }, sort: 'price' } },
+    [],
+    'private',
+  ],
+  [
+    'the same as a text',
+    { provider: { max_price: { request: '0.009' }, sort: 'price' } },
+    [],
+    'private',
+  ],
+  [
+    'a price of a picture',
+    { model: 'acme/seeing', provider: { ...rather.cheap, max_price: { image: 0.005 } } },
+    [],
+    'cheap',
+  ],
+  [
+    'the same as a text',
+    { model: 'acme/seeing', provider: { ...rather.cheap, max_price: { image: '0.0048' } } },
+    [],
+    'cheap',
+  ],
+  [
+    'a price of sound',
+    { provider: { ...rather.cheap, max_price: { audio: 0.000001 } } },
+    [],
+    'cheap',
+  ],
+  [
+    'the same as a text',
+    { provider: { ...rather.cheap, max_price: { audio: '0.0000015' } } },
+    [],
+    'cheap',
+  ],
   // What contradicts nothing, together.
-  ['an order of some only', { provider: { ...order('able', 'cheap'), only: ['cheap', 'private'] } }, [], 'cheap'],
-  ['the cheapest of those that are not ignored', { provider: { sort: 'price', ignore: ['cheap'] } }, [], 'private'],
-  ['who keeps nothing, at a price', { provider: { zdr: true, max_price: { prompt: 2, completion: '2' } } }, [], 'private'],
+  [
+    'an order of some only',
+    { provider: { ...order('able', 'cheap'), only: ['cheap', 'private'] } },
+    [],
+    'cheap',
+  ],
+  [
+    'the cheapest of those that are not ignored',
+    { provider: { sort: 'price', ignore: ['cheap'] } },
+    [],
+    'private',
+  ],
+  [
+    'who keeps nothing, at a price',
+    { provider: { zdr: true, max_price: { prompt: 2, completion: '2' } } },
+    [],
+    'private',
+  ],
   [
     'an order without others, its first ignored',
     { provider: { ...order('able', 'private'), ignore: ['able'], allow_fallbacks: false } },
     [],
     'private',
   ],
-  ['an order, though a sort says otherwise', { provider: { ...order('able'), sort: 'price' } }, [], 'able'],
-  ['a sort, though its model’s variant says otherwise', { model: 'acme/small:nitro', provider: { sort: 'price' } }, [], 'cheap'],
-  ['an order, though its model’s variant says otherwise', { model: 'acme/small:floor', provider: order('able') }, [], 'able'],
-  ['a quantization of who does not cost more', { provider: { quantizations: ['unknown'], max_price: { prompt: 2 } } }, [], 'private'],
+  [
+    'an order, though a sort says otherwise',
+    { provider: { ...order('able'), sort: 'price' } },
+    [],
+    'able',
+  ],
+  [
+    'a sort, though its model’s variant says otherwise',
+    { model: 'acme/small:nitro', provider: { sort: 'price' } },
+    [],
+    'cheap',
+  ],
+  [
+    'an order, though its model’s variant says otherwise',
+    { model: 'acme/small:floor', provider: order('able') },
+    [],
+    'able',
+  ],
+  [
+    'a quantization of who does not cost more',
+    { provider: { quantizations: ['unknown'], max_price: { prompt: 2 } } },
+    [],
+    'private',
+  ],
   [
     'the cheapest of those that do not train, one of them down',
     { provider: { sort: 'price', data_collection: 'deny' } },
@@ -63,14 +183,28 @@ const WISHES: [name: string, body: Body, down: Name[], answers: Name][] = [
 const WISHES_OF_TEXT: [name: string, body: Body, down: Name[], answers: Name][] = [
   [
     'the cheapest over all models',
-    { models: ['acme/small'], model: 'acme/taught', provider: { sort: { by: 'price', partition: 'none' } } },
+    {
+      models: ['acme/small'],
+      model: 'acme/taught',
+      provider: { sort: { by: 'price', partition: 'none' } },
+    },
     [],
     'cheap',
   ],
-  ['the same by its old name', { models: ['acme/small'], model: 'acme/taught', route: 'sort', provider: { sort: 'price' } }, [], 'cheap'],
+  [
+    'the same by its old name',
+    { models: ['acme/small'], model: 'acme/taught', route: 'sort', provider: { sort: 'price' } },
+    [],
+    'cheap',
+  ],
   [
     'one model after the other',
-    { models: ['acme/small'], model: 'acme/taught', route: 'fallback', provider: { sort: 'price' } },
+    {
+      models: ['acme/small'],
+      model: 'acme/taught',
+      route: 'fallback',
+      provider: { sort: 'price' },
+    },
     [],
     'able',
   ],
@@ -80,15 +214,30 @@ const WISHES_OF_TEXT: [name: string, body: Body, down: Name[], answers: Name][] 
     ['able'],
     'cheap',
   ],
-  ['parameters that must be heeded', { top_k: 5, provider: { require_parameters: true } }, [], 'able'],
-  ['parameters that must be heeded, whatever they cost', { top_k: 5, provider: { require_parameters: true, sort: 'price' } }, [], 'able'],
+  [
+    'parameters that must be heeded',
+    { top_k: 5, provider: { require_parameters: true } },
+    [],
+    'able',
+  ],
+  [
+    'parameters that must be heeded, whatever they cost',
+    { top_k: 5, provider: { require_parameters: true, sort: 'price' } },
+    [],
+    'able',
+  ],
   ['nothing, but brings a tool', { tool: true }, [], 'able'],
   ['the cheapest, and brings a tool', { tool: true, provider: { sort: 'price' } }, [], 'cheap'],
   ['an order, and is in a session', { session_id: 's', provider: order('private') }, [], 'private'],
   ['a model that thinks', { model: `${REASONER}:thinking` }, [], 'able'],
   ['an answer from the web', { model: 'acme/small:online' }, [], 'able'],
   ['the same by the plugin', { plugins: [{ id: 'web', engine: 'native' }] }, [], 'able'],
-  ['none from the web', { plugins: [{ id: 'web', enabled: false }], provider: { sort: 'price' } }, [], 'cheap'],
+  [
+    'none from the web',
+    { plugins: [{ id: 'web', enabled: false }], provider: { sort: 'price' } },
+    [],
+    'cheap',
+  ],
 ]
 
 /** What cannot be, and what is said of it: which preference has removed the last endpoint. */
@@ -98,18 +247,62 @@ const IMPOSSIBLE: [name: string, body: Body, named: string][] = [
     { provider: { only: ['nobody'] } },
     'provider.only, provider.ignore and provider.order leave no provider that serves it; here it is served by cheap, private, able',
   ],
-  ['only one who is ignored', { provider: { only: ['cheap'], ignore: ['cheap'] } }, 'provider.only, provider.ignore and provider.order'],
-  ['nobody of all', { provider: { ignore: ['cheap', 'private', 'able'] } }, 'provider.only, provider.ignore and provider.order'],
-  ['an order without others, all ignored', { provider: { ...order('able'), ignore: ['able'], allow_fallbacks: false } }, 'provider.order'],
-  ['an order of nobody, without others', { provider: { ...order('nobody'), allow_fallbacks: false } }, 'provider.order'],
-  ['a price below all', { provider: { max_price: { prompt: 0.5 } } }, 'provider.max_price is below every price'],
-  ['a price below that of one', { provider: { zdr: true, max_price: { prompt: 1 } } }, 'provider.max_price'],
-  ['no price for pictures', { model: 'acme/seeing', provider: { max_price: { image: 0 } } }, 'provider.max_price'],
-  ['a quantization that nobody has', { provider: { quantizations: ['int4'] } }, 'provider.quantizations names none that is served'],
+  [
+    'only one who is ignored',
+    { provider: { only: ['cheap'], ignore: ['cheap'] } },
+    'provider.only, provider.ignore and provider.order',
+  ],
+  [
+    'nobody of all',
+    { provider: { ignore: ['cheap', 'private', 'able'] } },
+    'provider.only, provider.ignore and provider.order',
+  ],
+  [
+    'an order without others, all ignored',
+    { provider: { ...order('able'), ignore: ['able'], allow_fallbacks: false } },
+    'provider.order',
+  ],
+  [
+    'an order of nobody, without others',
+    { provider: { ...order('nobody'), allow_fallbacks: false } },
+    'provider.order',
+  ],
+  [
+    'a price below all',
+    { provider: { max_price: { prompt: 0.5 } } },
+    'provider.max_price is below every price',
+  ],
+  [
+    'a price below that of one',
+    { provider: { zdr: true, max_price: { prompt: 1 } } },
+    'provider.max_price',
+  ],
+  [
+    'no price for pictures',
+    { model: 'acme/seeing', provider: { max_price: { image: 0 } } },
+    'provider.max_price',
+  ],
+  [
+    'a quantization that nobody has',
+    { provider: { quantizations: ['int4'] } },
+    'provider.quantizations names none that is served',
+  ],
   ['no quantization', { provider: { quantizations: [] } }, 'provider.quantizations'],
-  ['one who trains, and none who trains', { provider: { only: ['cheap'], data_collection: 'deny' } }, 'provider.data_collection'],
-  ['one who keeps, and none who keeps', { provider: { only: ['able'], zdr: true } }, 'provider.zdr'],
-  ['texts that may teach, of a model that may not', { provider: { enforce_distillable_text: true } }, 'provider.enforce_distillable_text'],
+  [
+    'one who trains, and none who trains',
+    { provider: { only: ['cheap'], data_collection: 'deny' } },
+    'provider.data_collection',
+  ],
+  [
+    'one who keeps, and none who keeps',
+    { provider: { only: ['able'], zdr: true } },
+    'provider.zdr',
+  ],
+  [
+    'texts that may teach, of a model that may not',
+    { provider: { enforce_distillable_text: true } },
+    'provider.enforce_distillable_text',
+  ],
 ]
 
 const IMPOSSIBLE_FOR_TEXT: [name: string, body: Body, named: string][] = [
@@ -118,8 +311,16 @@ const IMPOSSIBLE_FOR_TEXT: [name: string, body: Body, named: string][] = [
     { top_k: 5, provider: { only: ['cheap'], require_parameters: true } },
     'provider.require_parameters',
   ],
-  ['a search by who does not search', { model: 'acme/small:online', provider: { only: ['cheap'] } }, ':online and the web plugin ask for'],
-  ['thoughts of who cannot be told to', { model: `${REASONER}:thinking`, provider: { only: ['cheap'] } }, ':thinking asks for'],
+  [
+    'a search by who does not search',
+    { model: 'acme/small:online', provider: { only: ['cheap'] } },
+    ':online and the web plugin ask for',
+  ],
+  [
+    'thoughts of who cannot be told to',
+    { model: `${REASONER}:thinking`, provider: { only: ['cheap'] } },
+    ':thinking asks for',
+  ],
 ]
 
 /** What is not understood, and the field that is named for it. */
@@ -127,17 +328,37 @@ const WRONG: [name: string, body: Body, named: string][] = [
   ['an empty list', { provider: { only: [] } }, 'provider.only: expected at least one provider'],
   ['a text for a list', { provider: { order: 'able' } }, 'provider.order'],
   ['a number in a list', { provider: { ignore: [7] } }, 'provider.ignore'],
-  ['too long a list', { provider: { only: Array.from({ length: 300 }, () => 'able') } }, 'provider.only'],
+  [
+    'too long a list',
+    { provider: { only: Array.from({ length: 300 }, () => 'able') } },
+    'provider.only',
+  ],
   ['a text for a switch', { provider: { zdr: 'yes' } }, 'provider.zdr'],
   ['a number for a switch', { provider: { allow_fallbacks: 0 } }, 'provider.allow_fallbacks'],
-  ['a text for another switch', { provider: { require_parameters: 'true' } }, 'provider.require_parameters'],
+  [
+    'a text for another switch',
+    { provider: { require_parameters: 'true' } },
+    'provider.require_parameters',
+  ],
   ['an unknown collection', { provider: { data_collection: 'maybe' } }, 'provider.data_collection'],
   ['an unknown sort', { provider: { sort: 'beauty' } }, 'provider.sort'],
-  ['an unknown partition', { provider: { sort: { by: 'price', partition: 'all' } } }, 'provider.sort'],
+  [
+    'an unknown partition',
+    { provider: { sort: { by: 'price', partition: 'all' } } },
+    'provider.sort',
+  ],
   ['a price that is none', { provider: { max_price: { prompt: 'cheap' } } }, 'provider.max_price'],
   ['a price below nothing', { provider: { max_price: { prompt: -1 } } }, 'provider.max_price'],
-  ['a speed that is none', { provider: { preferred_min_throughput: 'fast' } }, 'provider.preferred_min_throughput'],
-  ['a percentile that is none', { provider: { preferred_max_latency: { p50: 'fast' } } }, 'provider.preferred_max_latency'],
+  [
+    'a speed that is none',
+    { provider: { preferred_min_throughput: 'fast' } },
+    'provider.preferred_min_throughput',
+  ],
+  [
+    'a percentile that is none',
+    { provider: { preferred_max_latency: { p50: 'fast' } } },
+    'provider.preferred_max_latency',
+  ],
   ['a text for all of it', { provider: 'able' }, 'provider'],
   ['a variant that there is not', { model: 'acme/small:zzz' }, 'has no variant :zzz here'],
   ['two variants', { model: 'acme/small:nitro:floor' }, 'takes one variant, found :nitro:floor'],
@@ -148,7 +369,11 @@ const WRONG_IN_TEXT: [name: string, body: Body, named: string][] = [
   ['an unknown route', { route: 'around' }, 'route'],
   ['a search that is not ours', { plugins: [{ id: 'web', engine: 'exa' }] }, 'plugins.0.engine'],
   ['results of a search', { plugins: [{ id: 'web', max_results: 3 }] }, 'plugins.0.max_results'],
-  ['thoughts of a model that has none', { model: 'acme/small:thinking' }, 'has no variant :thinking here, since it is not known to reason'],
+  [
+    'thoughts of a model that has none',
+    { model: 'acme/small:thinking' },
+    'has no variant :thinking here, since it is not known to reason',
+  ],
 ]
 
 describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy) => {
@@ -163,30 +388,41 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
   describe.each(Object.entries(WAYS))('%s: a call', (_, way) => {
     const besides = <T>(all: T[], ofText: T[]) => (way.isOfVectors ? all : [...all, ...ofText])
 
-    test.each(besides(WISHES, WISHES_OF_TEXT))('that prefers %s', async (_, body, down, answers) => {
-      cast.play(down)
-      const { status, said, asked } = await cast.ask(way, body)
-      expect([status, said]).toEqual([200, way.isOfVectors ? null : answers])
-      expect(asked).toContain(answers)
-      expect(asked.filter(name => name !== answers && !down.includes(name))).toEqual([])
-    })
+    test.each(besides(WISHES, WISHES_OF_TEXT))(
+      'that prefers %s',
+      async (_, body, down, answers) => {
+        cast.play(down)
+        const { status, said, asked } = await cast.ask(way, body)
+        expect([status, said]).toEqual([200, way.isOfVectors ? null : answers])
+        expect(asked).toContain(answers)
+        expect(asked.filter(name => name !== answers && !down.includes(name))).toEqual([])
+      },
+    )
 
-    test.each(besides(IMPOSSIBLE, IMPOSSIBLE_FOR_TEXT))('that wants %s hears what is in the way', async (_, body, named) => {
-      const { status, error, asked } = await cast.ask(way, body)
-      expect([status, asked]).toEqual([404, []])
-      expect(error).toContain(named)
-    })
+    test.each(besides(IMPOSSIBLE, IMPOSSIBLE_FOR_TEXT))(
+      'that wants %s hears what is in the way',
+      async (_, body, named) => {
+        const { status, error, asked } = await cast.ask(way, body)
+        expect([status, asked]).toEqual([404, []])
+        expect(error).toContain(named)
+      },
+    )
 
-    test.each(besides(WRONG, WRONG_IN_TEXT))('that says %s is a 400 which names it', async (_, body, named) => {
-      const { status, error, asked } = await cast.ask(way, body)
-      expect([status, asked]).toEqual([400, []])
-      expect(error).toContain(named)
-    })
+    test.each(besides(WRONG, WRONG_IN_TEXT))(
+      'that says %s is a 400 which names it',
+      async (_, body, named) => {
+        const { status, error, asked } = await cast.ask(way, body)
+        expect([status, asked]).toEqual([400, []])
+        expect(error).toContain(named)
+      },
+    )
 
     test('with no fallbacks hears of the first that fails', async () => {
       cast.play(['cheap'])
       for (const provider of [{ sort: 'price' }, order('cheap')]) {
-        const { status, asked } = await cast.ask(way, { provider: { ...provider, allow_fallbacks: false } })
+        const { status, asked } = await cast.ask(way, {
+          provider: { ...provider, allow_fallbacks: false },
+        })
         expect([status, asked]).toEqual([502, ['cheap']])
       }
     })
@@ -199,26 +435,45 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       ['throughput', { preferred_min_throughput: { p90: 1e12 } }],
       ['latency', { preferred_max_latency: 1e-12 }],
       ['latency', { preferred_max_latency: { p50: null, p75: 1e-12 } }],
-    ])('has who misses a preferred %s behind, wherever that is measured: %j', async (what, wish) => {
-      const model = cast.unmeasured()
-      const askCheap = () => cast.ask(way, { model, provider: { ...wish, only: ['cheap'] } })
-      expect((await askCheap()).status).toBe(200)
-      const { asked } = await cast.ask(way, { model, provider: { ...wish, sort: 'price' } })
-      expect(asked).toEqual(measured[what] ? ['able'] : ['cheap'])
-      expect((await askCheap()).status).toBe(200)
-    })
+    ])(
+      'has who misses a preferred %s behind, wherever that is measured: %j',
+      async (what, wish) => {
+        const model = cast.unmeasured()
+        const askCheap = () => cast.ask(way, { model, provider: { ...wish, only: ['cheap'] } })
+        expect((await askCheap()).status).toBe(200)
+        const { asked } = await cast.ask(way, { model, provider: { ...wish, sort: 'price' } })
+        expect(asked).toEqual(measured[what] ? ['able'] : ['cheap'])
+        expect((await askCheap()).status).toBe(200)
+      },
+    )
 
-    test.each(['throughput', 'latency'] as const)('that sorts by %s goes first to whom it would measure', async sort => {
-      const model = cast.unmeasured()
-      await cast.ask(way, { model, provider: { only: ['cheap'] } })
-      expect((await cast.ask(way, { model, provider: { sort } })).asked).toEqual(measured[sort] ? ['able'] : ['cheap'])
-    })
+    test.each(['throughput', 'latency'] as const)(
+      'that sorts by %s goes first to whom it would measure',
+      async sort => {
+        const model = cast.unmeasured()
+        await cast.ask(way, { model, provider: { only: ['cheap'] } })
+        expect((await cast.ask(way, { model, provider: { sort } })).asked).toEqual(
+          measured[sort] ? ['able'] : ['cheap'],
+        )
+      },
+    )
 
     test('sends its provider nothing of its wishes', async () => {
-      await cast.ask(way, { provider: { only: ['able'], sort: 'price', zdr: false, max_price: { prompt: 9 } }, session_id: 's' })
+      await cast.ask(way, {
+        provider: { only: ['able'], sort: 'price', zdr: false, max_price: { prompt: 9 } },
+        session_id: 's',
+      })
       const received = Object.keys(cast.lastAt('able'))
       expect(received).toContain('model')
-      for (const ours of ['provider', 'models', 'route', 'plugins', 'session_id', 'webSearch', 'needs'])
+      for (const ours of [
+        'provider',
+        'models',
+        'route',
+        'plugins',
+        'session_id',
+        'webSearch',
+        'needs',
+      ])
         expect(received).not.toContain(ours)
     })
   })

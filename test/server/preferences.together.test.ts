@@ -52,15 +52,24 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
     test('has its guardrail in the way of what it prefers, and hears so', async () => {
       await rule(cast, guarded.guardrail, { allowed_providers: null, ignored_providers: ['able'] })
       expect(await said({ provider: { order: ['able', 'private'] } }, guarded.key)).toBe('private')
-      expect(await said({ provider: { sort: 'price', ignore: ['cheap'] } }, guarded.key)).toBe('private')
+      expect(await said({ provider: { sort: 'price', ignore: ['cheap'] } }, guarded.key)).toBe(
+        'private',
+      )
       const only = await cast.ask(way, { provider: { only: ['able'] } }, guarded.key)
-      expect([only.status, only.error, only.asked]).toEqual([404, expect.stringContaining('ignored_providers of a guardrail'), []])
+      expect([only.status, only.error, only.asked]).toEqual([
+        404,
+        expect.stringContaining('ignored_providers of a guardrail'),
+        [],
+      ])
       const online = await cast.ask(way, { model: 'acme/small:online' }, guarded.key)
       expect([online.status, online.asked]).toEqual([404, []])
     })
 
     test('has its guardrail’s list and its own at once', async () => {
-      await rule(cast, guarded.guardrail, { allowed_providers: ['cheap', 'private'], ignored_providers: null })
+      await rule(cast, guarded.guardrail, {
+        allowed_providers: ['cheap', 'private'],
+        ignored_providers: null,
+      })
       expect(await said({ provider: { only: ['private', 'able'] } }, guarded.key)).toBe('private')
       expect(await said({ provider: { sort: 'price', zdr: true } }, guarded.key)).toBe('private')
       expect((await cast.ask(way, { provider: { only: ['able'] } }, guarded.key)).status).toBe(404)
@@ -75,7 +84,13 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
 
     test('that goes on to its stand-in asks that as itself is named', async () => {
       cast.play(['able'])
-      expect(await said({ model: `${REASONER}:thinking`, models: ['acme/small'], provider: { sort: 'price' } })).toBe('cheap')
+      expect(
+        await said({
+          model: `${REASONER}:thinking`,
+          models: ['acme/small'],
+          provider: { sort: 'price' },
+        }),
+      ).toBe('cheap')
       expect(cast.lastAt('able').reasoning_effort).toBeDefined()
       expect(cast.lastAt('cheap').reasoning_effort).toBeUndefined()
     })
@@ -84,21 +99,34 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
       const place = { type: 'approximate', city: 'Bern' }
       expect(await said({ plugins: [{ id: 'web', user_location: place }] })).toBe('able')
       expect(cast.lastAt('able').web_search_options).toEqual({ user_location: place })
-      const { status, asked } = await cast.ask(way, { plugins: [{ id: 'web', include_domains: ['example.com'] }] })
+      const { status, asked } = await cast.ask(way, {
+        plugins: [{ id: 'web', include_domains: ['example.com'] }],
+      })
       expect([status, asked]).toEqual([404, []])
     })
   })
 
-  test.each(Object.entries(WAYS))('%s: a workspace’s sort is for calls that say nothing', async (_, way) => {
-    const { server } = cast
-    await server.fetch('/workspaces/default', { method: 'PATCH', key: server.management_key, json: { default_provider_sort: 'price' } })
-    const first = async (body: Body) => (await cast.ask(way, body)).asked
-    expect(await first({})).toEqual(['cheap'])
-    expect(await first({ provider: { order: ['able'] } })).toEqual(['able'])
-    expect(await first({ provider: { zdr: true } })).toEqual(['private'])
-    await server.fetch('/workspaces/default', { method: 'PATCH', key: server.management_key, json: { default_provider_sort: 'exacto' } })
-    expect(await first({})).toEqual(['cheap'])
-  })
+  test.each(Object.entries(WAYS))(
+    '%s: a workspace’s sort is for calls that say nothing',
+    async (_, way) => {
+      const { server } = cast
+      await server.fetch('/workspaces/default', {
+        method: 'PATCH',
+        key: server.management_key,
+        json: { default_provider_sort: 'price' },
+      })
+      const first = async (body: Body) => (await cast.ask(way, body)).asked
+      expect(await first({})).toEqual(['cheap'])
+      expect(await first({ provider: { order: ['able'] } })).toEqual(['able'])
+      expect(await first({ provider: { zdr: true } })).toEqual(['private'])
+      await server.fetch('/workspaces/default', {
+        method: 'PATCH',
+        key: server.management_key,
+        json: { default_provider_sort: 'exacto' },
+      })
+      expect(await first({})).toEqual(['cheap'])
+    },
+  )
 })
 
 async function preset({ server }: Cast, slug: string, json: object): Promise<void> {
@@ -111,9 +139,16 @@ async function preset({ server }: Cast, slug: string, json: object): Promise<voi
 /** A key that a guardrail is for. */
 async function guardedKey({ server }: Cast): Promise<{ key: string; guardrail: string }> {
   const management = { key: server.management_key }
-  const made = (await (await server.fetch('/keys', { ...management, json: { name: 'guarded' } })).json()) as Created & { key: string }
-  const guardrail = (await (await server.fetch('/guardrails', { ...management, json: { name: 'rules' } })).json()) as Created
-  await server.fetch(`/guardrails/${guardrail.data.id}/assignments/keys`, { ...management, json: { key_hashes: [made.data.hash] } })
+  const made = (await (
+    await server.fetch('/keys', { ...management, json: { name: 'guarded' } })
+  ).json()) as Created & { key: string }
+  const guardrail = (await (
+    await server.fetch('/guardrails', { ...management, json: { name: 'rules' } })
+  ).json()) as Created
+  await server.fetch(`/guardrails/${guardrail.data.id}/assignments/keys`, {
+    ...management,
+    json: { key_hashes: [made.data.hash] },
+  })
   return { key: made.key, guardrail: guardrail.data.id }
 }
 
@@ -122,6 +157,10 @@ interface Created {
 }
 
 async function rule({ server }: Cast, id: string, json: object): Promise<void> {
-  const response = await server.fetch(`/guardrails/${id}`, { method: 'PATCH', key: server.management_key, json })
+  const response = await server.fetch(`/guardrails/${id}`, {
+    method: 'PATCH',
+    key: server.management_key,
+    json,
+  })
   expect(response.status).toBe(200)
 }

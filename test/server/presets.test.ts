@@ -31,7 +31,10 @@ beforeEach(() => {
 
 /** Makes the next version of a preset, as its only one that is used. Throws when it is refused. */
 async function preset(slug: string, body: object, dialect = 'chat/completions'): Promise<string> {
-  const response = await server.fetch(`/presets/${slug}/${dialect}`, { key: server.inference_key, json: body })
+  const response = await server.fetch(`/presets/${slug}/${dialect}`, {
+    key: server.inference_key,
+    json: body,
+  })
   if (response.status !== 200) throw new Error(await response.text())
   return ((await response.json()) as { data: { id: string } }).data.id
 }
@@ -44,7 +47,10 @@ async function sent(body: object, path = '/chat/completions'): Promise<Record<st
 }
 
 const user = { role: 'user', content: 'Hi' }
-const weather = (description: string) => ({ type: 'function', function: { name: 'get_weather', description } })
+const weather = (description: string) => ({
+  type: 'function',
+  function: { name: 'get_weather', description },
+})
 const time = { type: 'function', function: { name: 'get_time' } }
 
 describe('a preset is used', () => {
@@ -58,25 +64,42 @@ describe('a preset is used', () => {
     const id = await preset('named', { model: 'acme/small', temperature: 0.5 })
     const outcome = await chat(server, naming).outcome()
     const model = naming.model?.startsWith('acme/large') ? 'acme/large' : 'acme/small'
-    expect(upstream.hits.map(hit => hit.json)).toEqual([{ model: 'test-model', messages: [user], temperature: 0.5 }])
+    expect(upstream.hits.map(hit => hit.json)).toEqual([
+      { model: 'test-model', messages: [user], temperature: 0.5 },
+    ])
     expect(await generationOf(server, idOf(outcome))).toMatchObject({ model, preset_id: id })
   })
 
   test('by its newest version, streamed too', async () => {
     await preset('newest', { model: 'acme/small', temperature: 0.5, seed: 1 })
     await preset('newest', { model: 'acme/small', top_p: 0.5 })
-    expect(await sent({ model: '@preset/newest' })).toEqual({ model: 'test-model', messages: [user], top_p: 0.5 })
+    expect(await sent({ model: '@preset/newest' })).toEqual({
+      model: 'test-model',
+      messages: [user],
+      top_p: 0.5,
+    })
     upstream.hits.length = 0
-    expect(await sent({ model: '@preset/newest', stream: true })).toMatchObject({ stream: true, top_p: 0.5 })
+    expect(await sent({ model: '@preset/newest', stream: true })).toMatchObject({
+      stream: true,
+      top_p: 0.5,
+    })
   })
 
   test('and a call without one has none on its record', async () => {
-    expect(await generationOf(server, idOf(await chat(server).outcome()))).toMatchObject({ preset_id: null })
+    expect(await generationOf(server, idOf(await chat(server).outcome()))).toMatchObject({
+      preset_id: null,
+    })
   })
 
   test('on /completions', async () => {
-    await preset('old', { model: 'acme/small', max_tokens: 7, messages: [{ role: 'system', content: 'Go on' }] })
-    expect(await sent({ model: '@preset/old', messages: undefined, prompt: 'Once' }, '/completions')).toEqual({
+    await preset('old', {
+      model: 'acme/small',
+      max_tokens: 7,
+      messages: [{ role: 'system', content: 'Go on' }],
+    })
+    expect(
+      await sent({ model: '@preset/old', messages: undefined, prompt: 'Once' }, '/completions'),
+    ).toEqual({
       model: 'test-model',
       messages: [
         { role: 'system', content: 'Go on' },
@@ -95,7 +118,10 @@ describe('a preset is used', () => {
   test('as soon as the terminal has made it', async () => {
     const file = `${server.data}/body.json`
     await Bun.write(file, JSON.stringify({ model: 'acme/small', temperature: 0.25 }))
-    expect((await gateway(['presets', 'create', 'terminal', '--body', file, '--data', server.data])).code).toBe(0)
+    expect(
+      (await gateway(['presets', 'create', 'terminal', '--body', file, '--data', server.data]))
+        .code,
+    ).toBe(0)
     let outcome = await chat(server, { model: '@preset/terminal' }).outcome()
     for (let tries = 0; outcome.status === 404 && tries < 100; tries++) {
       await Bun.sleep(50)
@@ -107,21 +133,46 @@ describe('a preset is used', () => {
 
 describe('field by field', () => {
   test('the call rules, whatever the name that it uses, and null is no wish', async () => {
-    await preset('ruled', { model: 'acme/small', max_completion_tokens: 100, temperature: 0.5, top_p: 0.5, stop: 'END' })
-    expect(await sent({ model: '@preset/ruled', max_tokens: 50, temperature: 0, top_p: null })).toEqual({
-      ...{ model: 'test-model', messages: [user], max_tokens: 50, temperature: 0, top_p: 0.5, stop: ['END'] },
+    await preset('ruled', {
+      model: 'acme/small',
+      max_completion_tokens: 100,
+      temperature: 0.5,
+      top_p: 0.5,
+      stop: 'END',
+    })
+    expect(
+      await sent({ model: '@preset/ruled', max_tokens: 50, temperature: 0, top_p: null }),
+    ).toEqual({
+      ...{
+        model: 'test-model',
+        messages: [user],
+        max_tokens: 50,
+        temperature: 0,
+        top_p: 0.5,
+        stop: ['END'],
+      },
     })
   })
 
   test('an object is one field: the call’s is taken whole', async () => {
-    await preset('whole', { model: 'acme/large', provider: { order: ['other'], allow_fallbacks: false } })
-    const providerOf = async (more: object) => JSON.parse((await chat(server, { model: '@preset/whole', ...more }).outcome()).body).provider
-    expect([await providerOf({}), await providerOf({ provider: { allow_fallbacks: true } })]).toEqual(['other', 'local'])
+    await preset('whole', {
+      model: 'acme/large',
+      provider: { order: ['other'], allow_fallbacks: false },
+    })
+    const providerOf = async (more: object) =>
+      JSON.parse((await chat(server, { model: '@preset/whole', ...more }).outcome()).body).provider
+    expect([
+      await providerOf({}),
+      await providerOf({ provider: { allow_fallbacks: true } }),
+    ]).toEqual(['other', 'local'])
   })
 
   test('the preset’s other models are tried after the call’s own', async () => {
     await preset('models', { model: 'acme/none', models: ['acme/small'] })
-    const { status, body } = await chat(server, { model: 'acme/claude@preset/models', provider: { only: ['local'] } }).outcome()
+    const { status, body } = await chat(server, {
+      model: 'acme/claude@preset/models',
+      provider: { only: ['local'] },
+    }).outcome()
     expect([status, JSON.parse(body).model]).toEqual([200, 'acme/small'])
     const named = await chat(server, {
       model: 'acme/claude@preset/models',
@@ -132,7 +183,11 @@ describe('field by field', () => {
   })
 
   test('tools are united: the preset’s first, each replaced by the call’s own of its name, then the others', async () => {
-    await preset('tools', { model: 'acme/small', tools: [weather('preset'), time], tool_choice: 'required' })
+    await preset('tools', {
+      model: 'acme/small',
+      tools: [weather('preset'), time],
+      tool_choice: 'required',
+    })
     const own = { type: 'function', function: { name: 'own' } }
     expect(await sent({ model: '@preset/tools', tools: [own, weather('call')] })).toMatchObject({
       tools: [weather('call'), time, own],
@@ -141,7 +196,10 @@ describe('field by field', () => {
   })
 
   test('the system prompt comes before the call’s own', async () => {
-    await preset('system', { model: 'acme/small', messages: [{ role: 'system', content: 'Preset' }, user] })
+    await preset('system', {
+      model: 'acme/small',
+      messages: [{ role: 'system', content: 'Preset' }, user],
+    })
     const system = { role: 'system', content: 'Call' }
     expect(await sent({ model: '@preset/system', messages: [system, user] })).toMatchObject({
       messages: [{ role: 'system', content: 'Preset' }, system, user],
@@ -149,14 +207,28 @@ describe('field by field', () => {
   })
 
   test('what only a cache would heed reaches no provider', async () => {
-    await preset('cached', { model: 'acme/small', cache_enabled: true, cache_ttl_seconds: 60, plugins: [{ id: 'moderation' }] })
-    expect(await sent({ model: '@preset/cached' })).toEqual({ model: 'test-model', messages: [user] })
+    await preset('cached', {
+      model: 'acme/small',
+      cache_enabled: true,
+      cache_ttl_seconds: 60,
+      plugins: [{ id: 'moderation' }],
+    })
+    expect(await sent({ model: '@preset/cached' })).toEqual({
+      model: 'test-model',
+      messages: [user],
+    })
   })
 })
 
 describe('it does not matter in which dialect', () => {
   const inAnthropics = {
-    ...{ model: 'acme/small', max_tokens: 9, messages: [user], system: 'Be brief', stop_sequences: ['END'] },
+    ...{
+      model: 'acme/small',
+      max_tokens: 9,
+      messages: [user],
+      system: 'Be brief',
+      stop_sequences: ['END'],
+    },
     tools: [{ name: 'get_time', input_schema: { type: 'object' } }],
     output_config: { effort: 'low' },
   }
@@ -166,7 +238,13 @@ describe('it does not matter in which dialect', () => {
     tools: [{ type: 'function', function: { name: 'get_time', parameters: { type: 'object' } } }],
   }
   const inResponses = {
-    ...{ model: 'acme/small', max_output_tokens: 9, instructions: 'Be brief', input: 'Hi', reasoning: { effort: 'low' } },
+    ...{
+      model: 'acme/small',
+      max_output_tokens: 9,
+      instructions: 'Be brief',
+      input: 'Hi',
+      reasoning: { effort: 'low' },
+    },
     tools: [{ type: 'function', name: 'get_time', parameters: { type: 'object' } }],
   }
 
@@ -190,12 +268,25 @@ describe('it does not matter in which dialect', () => {
     const search = { type: 'web_search_20250305', name: 'web_search' }
     await preset(
       'search',
-      { model: 'acme/claude', max_tokens: 9, messages: [user], tools: [search], thinking: { type: 'disabled' } },
+      {
+        model: 'acme/claude',
+        max_tokens: 9,
+        messages: [user],
+        tools: [search],
+        thinking: { type: 'disabled' },
+      },
       'messages',
     )
     claude.plan(completion('no answer of Anthropic’s'))
-    await chat(server, { model: '@preset/search', tools: [{ ...search, max_uses: 1 }] }, { path: '/messages' }).outcome()
-    expect(claude.hits.at(-1)?.json).toMatchObject({ tools: [{ ...search, max_uses: 1 }], max_tokens: 9 })
+    await chat(
+      server,
+      { model: '@preset/search', tools: [{ ...search, max_uses: 1 }] },
+      { path: '/messages' },
+    ).outcome()
+    expect(claude.hits.at(-1)?.json).toMatchObject({
+      tools: [{ ...search, max_uses: 1 }],
+      max_tokens: 9,
+    })
     claude.hits.length = 0
     await chat(server, { model: '@preset/search' }, { path: '/messages' }).outcome()
     expect(claude.hits.at(-1)?.json).toMatchObject({ tools: [search] })
@@ -211,23 +302,44 @@ describe('a call is refused', () => {
   test.each([
     ['a preset that is not there', { model: '@preset/none' }, [404, 'Preset not found', undefined]],
     ['one that is no slug', { model: '@preset/' }, [404, 'Preset not found', undefined]],
-    ['one that is not there beside a model', { preset: 'none' }, [404, 'Preset not found', undefined]],
+    [
+      'one that is not there beside a model',
+      { preset: 'none' },
+      [404, 'Preset not found', undefined],
+    ],
     ['a name of every object’s', { preset: '__proto__' }, [404, 'Preset not found', undefined]],
-    ['two', { model: '@preset/a', preset: 'b' }, [400, 'preset: expected the one that model names, or none', 'preset']],
+    [
+      'two',
+      { model: '@preset/a', preset: 'b' },
+      [400, 'preset: expected the one that model names, or none', 'preset'],
+    ],
     ['an empty name', { preset: '' }, [400, expect.stringContaining('preset: expected'), 'preset']],
     ['a number', { preset: 5 }, [400, expect.stringContaining('preset: expected'), 'preset']],
-    ['one among the other models', { models: ['@preset/a'] }, [400, '"@preset/a" is not a valid model ID', 'model']],
+    [
+      'one among the other models',
+      { models: ['@preset/a'] },
+      [400, '"@preset/a" is not a valid model ID', 'model'],
+    ],
   ])('that names %s', async (_, naming, expected) => {
     for (const path of ['/chat/completions', '/completions'])
       expect(
-        refusal(await chat(server, path === '/completions' ? { ...naming, messages: undefined, prompt: 'x' } : naming, { path }).outcome()),
+        refusal(
+          await chat(
+            server,
+            path === '/completions' ? { ...naming, messages: undefined, prompt: 'x' } : naming,
+            { path },
+          ).outcome(),
+        ),
       ).toEqual(expected)
     expect(upstream.hits).toHaveLength(0)
   })
 
   test.each(['disabled', 'archived'])('that names one that is %s', async status => {
     await preset(status, { model: 'acme/small' })
-    expect((await gateway(['presets', 'update', status, '--status', status, '--data', server.data])).code).toBe(0)
+    expect(
+      (await gateway(['presets', 'update', status, '--status', status, '--data', server.data]))
+        .code,
+    ).toBe(0)
     let outcome = await chat(server, { model: `@preset/${status}` }).outcome()
     for (let tries = 0; outcome.status === 200 && tries < 100; tries++) {
       await Bun.sleep(50)
@@ -237,7 +349,11 @@ describe('a call is refused', () => {
   })
 
   test('in Anthropic’s form where it came in that', async () => {
-    const { status, body } = await chat(server, { model: '@preset/none' }, { path: '/messages' }).outcome()
+    const { status, body } = await chat(
+      server,
+      { model: '@preset/none' },
+      { path: '/messages' },
+    ).outcome()
     expect([status, JSON.parse(body)]).toMatchObject([
       404,
       { type: 'error', error: { type: 'not_found_error', message: 'Preset not found' } },
@@ -251,6 +367,9 @@ describe('a call is refused', () => {
       { model: '@preset/vectors', input: 'x', messages: undefined },
       { path: '/embeddings' },
     ).outcome()
-    expect([status, JSON.parse(body).error.message]).toEqual([400, '"@preset/vectors" is not a valid model ID'])
+    expect([status, JSON.parse(body).error.message]).toEqual([
+      400,
+      '"@preset/vectors" is not a valid model ID',
+    ])
   })
 })

@@ -21,7 +21,15 @@ const NAMES = ['able', 'broken'] as const
 type Name = (typeof NAMES)[number]
 
 const ENOUGH = 20
-const TOOLS = [{ type: 'function', function: { name: 'add', parameters: { type: 'object', required: ['a'], properties: { a: {} } } } }]
+const TOOLS = [
+  {
+    type: 'function',
+    function: {
+      name: 'add',
+      parameters: { type: 'object', required: ['a'], properties: { a: {} } },
+    },
+  },
+]
 
 let upstreams: Record<Name, Upstream>
 let server: Server
@@ -38,14 +46,29 @@ const answering =
   ({ json }: Hit): Script => {
     const { tools, stream: streamed } = json as { tools?: unknown; stream?: boolean }
     if (!tools) return streamed ? stream([name]) : completion(name)
-    const tool_calls = [{ index: 0, id: 'call_1', type: 'function', function: { name: 'add', arguments: input } }]
-    if (streamed) return [sseHead(), delta({ role: 'assistant', tool_calls }), finish('tool_calls', usage()), done(), chunkedEnd()]
-    return completion('', { choices: [{ index: 0, message: { role: 'assistant', tool_calls }, finish_reason: 'tool_calls' }] })
+    const tool_calls = [
+      { index: 0, id: 'call_1', type: 'function', function: { name: 'add', arguments: input } },
+    ]
+    if (streamed)
+      return [
+        sseHead(),
+        delta({ role: 'assistant', tool_calls }),
+        finish('tool_calls', usage()),
+        done(),
+        chunkedEnd(),
+      ]
+    return completion('', {
+      choices: [
+        { index: 0, message: { role: 'assistant', tool_calls }, finish_reason: 'tool_calls' },
+      ],
+    })
   }
 
 beforeEach(async () => {
   const urls = Object.fromEntries(NAMES.map(name => [name, upstreams[name].url]))
-  server = await startServer({ config: routesConfig({ 'acme/small': urls }, { routing: { failures: 0 } }) })
+  server = await startServer({
+    config: routesConfig({ 'acme/small': urls }, { routing: { failures: 0 } }),
+  })
   upstreams.able.answer(answering('able', '{"a":1}'))
   upstreams.broken.answer(answering('broken', '{"a":'))
   forget()
@@ -60,30 +83,43 @@ const hits = () => NAMES.map(name => upstreams[name].hits.length)
 async function ask(times: number, body: object): Promise<void> {
   for (let i = 0; i < times; i++) expect((await chat(server, body).outcome()).status).toBe(200)
 }
-const askOnly = (name: Name, body: object = {}, times = ENOUGH) => ask(times, { tools: TOOLS, ...body, provider: { only: [name] } })
+const askOnly = (name: Name, body: object = {}, times = ENOUGH) =>
+  ask(times, { tools: TOOLS, ...body, provider: { only: [name] } })
 
-describe.each([false, true])('of two endpoints one calls tools wrongly (streamed: %p)', streamed => {
-  test('calls with tools go to the other as soon as enough tell of it, and plain calls go to both', async () => {
-    await askOnly('able', { stream: streamed })
-    await askOnly('broken', { stream: streamed })
-    forget()
-    await ask(20, { tools: TOOLS, stream: streamed })
-    expect(hits()).toEqual([20, 0])
-    await ask(40, { stream: streamed })
-    const [able = 0, broken = 0] = hits()
-    expect([able > 20, broken > 0, able + broken]).toEqual([true, true, 60])
-  })
-})
+describe.each([false, true])(
+  'of two endpoints one calls tools wrongly (streamed: %p)',
+  streamed => {
+    test('calls with tools go to the other as soon as enough tell of it, and plain calls go to both', async () => {
+      await askOnly('able', { stream: streamed })
+      await askOnly('broken', { stream: streamed })
+      forget()
+      await ask(20, { tools: TOOLS, stream: streamed })
+      expect(hits()).toEqual([20, 0])
+      await ask(40, { stream: streamed })
+      const [able = 0, broken = 0] = hits()
+      expect([able > 20, broken > 0, able + broken]).toEqual([true, true, 60])
+    })
+  },
+)
 
 test('a dry run tells how well they call them, and who is asked first for it', async () => {
   await askOnly('able')
   await askOnly('broken')
   const response = await server.fetch('/chat/completions', {
     key: server.management_key,
-    json: { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], tools: TOOLS, debug: { dry_run: true } },
+    json: {
+      model: 'acme/small',
+      messages: [{ role: 'user', content: 'Hi' }],
+      tools: TOOLS,
+      debug: { dry_run: true },
+    },
   })
-  const { endpoints } = (await response.json()) as { endpoints: { provider: string; chance: number; sound_tool_calls: object }[] }
-  expect(endpoints.map(({ provider, chance, sound_tool_calls }) => [provider, chance, sound_tool_calls])).toEqual([
+  const { endpoints } = (await response.json()) as {
+    endpoints: { provider: string; chance: number; sound_tool_calls: object }[]
+  }
+  expect(
+    endpoints.map(({ provider, chance, sound_tool_calls }) => [provider, chance, sound_tool_calls]),
+  ).toEqual([
     ['able', 1, boundsOf({ ok: ENOUGH, failed: 0 }) ?? {}],
     ['broken', 0, boundsOf({ ok: 0, failed: ENOUGH }) ?? {}],
   ])
@@ -111,6 +147,16 @@ test('how tools are called is a number that whoever watches can read', async () 
   await askOnly('able', {}, 2)
   await askOnly('broken', {}, 1)
   const of = (provider: Name, isSound: boolean) =>
-    metric(server, `gateway_tool_answers_total{provider="${provider}",model="acme/small",sound="${isSound}"}`)
-  expect(await Promise.all([of('able', true), of('able', false), of('broken', true), of('broken', false)])).toEqual([2, 0, 0, 1])
+    metric(
+      server,
+      `gateway_tool_answers_total{provider="${provider}",model="acme/small",sound="${isSound}"}`,
+    )
+  expect(
+    await Promise.all([
+      of('able', true),
+      of('able', false),
+      of('broken', true),
+      of('broken', false),
+    ]),
+  ).toEqual([2, 0, 0, 1])
 })

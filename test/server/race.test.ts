@@ -35,7 +35,8 @@ const random = (below: number) => {
 const soon = () => Bun.sleep(random(8))
 
 /** The body of a scripted answer, without its head and its framing. */
-const said = (...events: Buffer[]) => events.map(one => one.toString().replace(/^[0-9a-f]+\r\n|\r\n$/g, ''))
+const said = (...events: Buffer[]) =>
+  events.map(one => one.toString().replace(/^[0-9a-f]+\r\n|\r\n$/g, ''))
 
 /** A provider that answers, fails, breaks off or falls silent for a while, by chance. */
 const provider: Send = async ({ body }) => {
@@ -44,12 +45,19 @@ const provider: Send = async ({ body }) => {
   if (fate === 0) throw new Error('The connection was refused')
   if (fate === 1) return incomingOf(new Response('{}', { status: 500 }))
   const counts = usage(1, random(BOUND) + 1)
-  if (!(JSON.parse(body) as { stream?: boolean }).stream) return incomingOf(Response.json(wholeWith(counts)))
-  const events = fate === 2 ? said(delta('Hel')) : said(delta('Hel'), delta('lo'), finish('stop', counts), done())
-  return incomingOf(new Response(spoken(events, fate === 2), { headers: { 'content-type': 'text/event-stream' } }))
+  if (!(JSON.parse(body) as { stream?: boolean }).stream)
+    return incomingOf(Response.json(wholeWith(counts)))
+  const events =
+    fate === 2
+      ? said(delta('Hel'))
+      : said(delta('Hel'), delta('lo'), finish('stop', counts), done())
+  return incomingOf(
+    new Response(spoken(events, fate === 2), { headers: { 'content-type': 'text/event-stream' } }),
+  )
 }
 
-const wholeWith = (counts: object) => JSON.parse(completion('Hello', { usage: counts }).split('\r\n\r\n')[1] ?? '')
+const wholeWith = (counts: object) =>
+  JSON.parse(completion('Hello', { usage: counts }).split('\r\n\r\n')[1] ?? '')
 
 const spoken = (events: string[], isCut: boolean) =>
   new ReadableStream({
@@ -63,12 +71,16 @@ const spoken = (events: string[], isCut: boolean) =>
   })
 
 const config = {
-  providers: { local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:1/v1', api_key: 'mock' } },
+  providers: {
+    local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:1/v1', api_key: 'mock' },
+  },
   models: [
     {
       id: 'acme/small',
       context_length: 1_000_000,
-      endpoints: [{ provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 1 } }],
+      endpoints: [
+        { provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 1 } },
+      ],
     },
   ],
   limits: { credits: true },
@@ -77,14 +89,33 @@ const config = {
 /** Ten keys of three members in two workspaces, with a limit wherever there can be one. */
 async function tenKeys(gateway: Gateway): Promise<string[]> {
   const boss = operator(gateway)
-  const members = await Promise.all(['ada', 'bob', 'cy'].map(name => addMember(gateway, boss, { email: `${name}@acme.example` })))
-  const spaces = await Promise.all(['red', 'blue'].map(name => createWorkspace(gateway, boss, { name, slug: name })))
+  const members = await Promise.all(
+    ['ada', 'bob', 'cy'].map(name => addMember(gateway, boss, { email: `${name}@acme.example` })),
+  )
+  const spaces = await Promise.all(
+    ['red', 'blue'].map(name => createWorkspace(gateway, boss, { name, slug: name })),
+  )
   await addCredit(gateway, boss, { amount: 10 })
   const keys: string[] = []
   for (let i = 0; i < 10; i++) {
     const [member, space] = [members[i % 3]?.id, spaces[i % 2]?.data.id]
-    const limit = i < 8 ? { limit: 1 + i / 2, limit_reset: (['daily', 'weekly', 'monthly', null] as const)[i % 4] ?? null } : {}
-    keys.push((await createKey(gateway, boss, { name: `k${i}`, creator_user_id: member ?? '', workspace_id: space ?? '', ...limit })).key)
+    const limit =
+      i < 8
+        ? {
+            limit: 1 + i / 2,
+            limit_reset: (['daily', 'weekly', 'monthly', null] as const)[i % 4] ?? null,
+          }
+        : {}
+    keys.push(
+      (
+        await createKey(gateway, boss, {
+          name: `k${i}`,
+          creator_user_id: member ?? '',
+          workspace_id: space ?? '',
+          ...limit,
+        })
+      ).key,
+    )
   }
   await setBudget(gateway, boss, 'red', 'daily', { limit_usd: 4 })
   await setBudget(gateway, boss, 'blue', 'lifetime', { limit_usd: 7 })
@@ -98,16 +129,26 @@ async function tenKeys(gateway: Gateway): Promise<string[]> {
       })
     ).data.id
   await assignKeys(gateway, boss, await guardrail(0, 0.7), { key_hashes: [hashOf(keys[8] ?? '')] })
-  await assignMembers(gateway, boss, await guardrail(1, 3), { member_user_ids: [members[0]?.id ?? ''] })
+  await assignMembers(gateway, boss, await guardrail(1, 3), {
+    member_user_ids: [members[0]?.id ?? ''],
+  })
   return keys
 }
 
 /** Asks, and reads on, leaves at once or leaves in between, by chance. Gives the status; 0 for who left. */
-async function ask(handle: (request: Request) => Response | Promise<Response>, key: string): Promise<number> {
+async function ask(
+  handle: (request: Request) => Response | Promise<Response>,
+  key: string,
+): Promise<number> {
   await soon()
   const client = new AbortController()
   const fate = random(8)
-  const json = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], max_tokens: BOUND, stream: random(2) === 0 }
+  const json = {
+    model: 'acme/small',
+    messages: [{ role: 'user', content: 'Hi' }],
+    max_tokens: BOUND,
+    stream: random(2) === 0,
+  }
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const request = new Request('http://localhost/api/v1/chat/completions', {
     method: 'POST',
@@ -135,7 +176,11 @@ test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of 
     } = gateway.memory.keys.get(hashOf(key)) ?? { hash: '', creator_user_id: '', workspace_id: '' }
     return { kind: 'inference' as const, key_hash, user_id: creator_user_id ?? '', workspace_id }
   })
-  const bounds = new Map(actors.flatMap(actor => policyFor(gateway, actor).bounds).map(bound => [JSON.stringify(bound, texts), bound]))
+  const bounds = new Map(
+    actors
+      .flatMap(actor => policyFor(gateway, actor).bounds)
+      .map(bound => [JSON.stringify(bound, texts), bound]),
+  )
   const left = ({ account, period, limit }: Bound) =>
     limit - gateway.ledger.spent(account, period, false) - gateway.ledger.held(account, false)
   const broken = new Set<string>()
@@ -147,7 +192,8 @@ test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of 
   const app = createApp(gateway)
   const statuses: number[] = []
   const client = async (key: string) => {
-    for (let i = 0; i < CALLS / CLIENTS; i++) statuses.push(await ask(request => app.handle(request), key))
+    for (let i = 0; i < CALLS / CLIENTS; i++)
+      statuses.push(await ask(request => app.handle(request), key))
   }
   const quiet = async () => {
     while (gateway.traffic.calls.size > 0) await Bun.sleep(5)
@@ -162,14 +208,23 @@ test(`A-03 A-05 ${CALLS} calls of ten keys, ${CLIENTS} at once, under limits of 
   expect([...broken]).toEqual([])
   const accounts = [
     ...new Set<Account>(
-      actors.flatMap(one => [`key ${one.key_hash}`, `member ${one.user_id}`, `workspace ${one.workspace_id}`, 'all'] as const),
+      actors.flatMap(
+        one =>
+          [
+            `key ${one.key_hash}`,
+            `member ${one.user_id}`,
+            `workspace ${one.workspace_id}`,
+            'all',
+          ] as const,
+      ),
     ),
   ]
   expect(accounts.filter(account => gateway.ledger.held(account, true) !== 0n)).toEqual([])
   expect(await deadCalls(gateway)).toEqual([])
   expect((await examine(gateway)).data.filter(one => !one.ok)).toEqual([])
   const anew = await openLedger(gateway.store.ledger, gateway.clock)
-  const seen = (ledger: typeof anew) => accounts.map(account => PERIODS.map(period => ledger.spent(account, period, false)))
+  const seen = (ledger: typeof anew) =>
+    accounts.map(account => PERIODS.map(period => ledger.spent(account, period, false)))
   expect(seen(gateway.ledger)).toEqual(seen(anew))
   // All of it happened, or nothing has been proven: answers, failures, leavers, refusals, and limits that were used up to less than a call.
   expect(new Set(statuses)).toEqual(new Set([0, 200, 402, 502]))

@@ -47,7 +47,9 @@ const ask = (method: string, path: string, body?: string, key: string = keys.man
 
 test('statuses follow from who may ask, what is named and what is taken', () => {
   const statuses = Object.fromEntries(
-    [boats, harbour].flatMap(noun => describedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses])),
+    [boats, harbour].flatMap(noun =>
+      describedRoutes(noun(gateway)).map(({ operation }) => [operation.id, operation.statuses]),
+    ),
   )
   expect(statuses).toEqual({
     listBoats: [200, 400, 401, 403, 500],
@@ -85,6 +87,8 @@ test('where everybody may ask there is no actor', async () => {
 })
 
 test('a name in a path that nobody explains is refused when the app is made', () => {
-  const unnamed = defineResource({ tag: 'Boats', access: 'open' }, [route('GET /boats/:name', 'getBoat', 'Get a boat', echo)])
+  const unnamed = defineResource({ tag: 'Boats', access: 'open' }, [
+    route('GET /boats/:name', 'getBoat', 'Get a boat', echo),
+  ])
   expect(() => unnamed(gateway)).toThrow('Nothing says what :name means')
 })

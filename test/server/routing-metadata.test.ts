@@ -32,9 +32,17 @@ const OWN = `sk-${CANARY}-own`
 const OPUS = 'anthropic/claude-opus-4.5'
 /** A name that moves on to the newest of a family, and who that is by now. */
 const LATEST = '~anthropic/claude-opus-latest'
-const NEWEST: string = JSON.parse(readFileSync(join(import.meta.dir, '../../src/core/catalog/models.data.json'), 'utf8')).aliases[LATEST]
+const NEWEST: string = JSON.parse(
+  readFileSync(join(import.meta.dir, '../../src/core/catalog/models.data.json'), 'utf8'),
+).aliases[LATEST]
 const ENABLED = { 'x-gateway-metadata': 'enabled' }
-const TIMEOUTS = { first_byte_seconds: 0.3, first_byte_stream_seconds: 0.3, idle_seconds: 0.3, total_seconds: 20, keep_alive_seconds: 0.1 }
+const TIMEOUTS = {
+  first_byte_seconds: 0.3,
+  first_byte_stream_seconds: 0.3,
+  idle_seconds: 0.3,
+  total_seconds: 20,
+  keep_alive_seconds: 0.1,
+}
 
 let server: Server
 let first: Upstream
@@ -55,8 +63,15 @@ beforeAll(async () => {
   server = await startServer({
     config: {
       ...config,
-      providers: Object.fromEntries(Object.entries(config.providers).map(([name, one]) => [name, { ...one, api_key: `sk-${CANARY}` }])),
-      models: config.models.map(one => (one.id === 'acme/vectors' ? { ...one, output_modalities: ['embeddings'] } : one)),
+      providers: Object.fromEntries(
+        Object.entries(config.providers).map(([name, one]) => [
+          name,
+          { ...one, api_key: `sk-${CANARY}` },
+        ]),
+      ),
+      models: config.models.map(one =>
+        one.id === 'acme/vectors' ? { ...one, output_modalities: ['embeddings'] } : one,
+      ),
       regions: { europe: ['eu.example.com'] },
       service_name: 'acme_ai',
       default_model: 'acme/other',
@@ -74,7 +89,8 @@ beforeEach(() => {
   for (const upstream of [first, second, third]) upstream.answer(answering)
 })
 
-const answering = ({ json }: Hit): Script => ((json as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello'))
+const answering = ({ json }: Hit): Script =>
+  (json as { stream?: boolean }).stream ? stream(['Hel', 'lo']) : completion('Hello')
 
 interface Asked {
   headers?: Record<string, string>
@@ -82,7 +98,10 @@ interface Asked {
   path?: string
 }
 
-async function ask(body: object = {}, { headers = ENABLED, ...more }: Asked = {}): Promise<Outcome> {
+async function ask(
+  body: object = {},
+  { headers = ENABLED, ...more }: Asked = {},
+): Promise<Outcome> {
   const outcome = await chat(server, { max_tokens: 9, ...body }, { headers, ...more }).outcome()
   expect(outcome.body).not.toContain(CANARY)
   return outcome
@@ -90,12 +109,15 @@ async function ask(body: object = {}, { headers = ENABLED, ...more }: Asked = {}
 
 type Members = Record<string, unknown> & { type?: string }
 
-const isStream = ({ headers }: Outcome) => headers['content-type']?.startsWith('text/event-stream') ?? false
+const isStream = ({ headers }: Outcome) =>
+  headers['content-type']?.startsWith('text/event-stream') ?? false
 
 /** What a client reads: the events of a stream, without `[DONE]`; else the one body. */
 function read(outcome: Outcome): Members[] {
   if (!isStream(outcome)) return [JSON.parse(outcome.body)]
-  const lines = outcome.body.split('\n').filter(line => line.startsWith('data: ') && line !== 'data: [DONE]')
+  const lines = outcome.body
+    .split('\n')
+    .filter(line => line.startsWith('data: ') && line !== 'data: [DONE]')
   return lines.map(line => JSON.parse(line.slice(6)))
 }
 
@@ -110,7 +132,8 @@ function metadataOf(outcome: Outcome, name = 'gateway_metadata'): RoutingMetadat
   return holding[0]?.[name] as RoutingMetadata
 }
 
-const hasNone = (outcome: Outcome) => !read(outcome).some(one => Object.keys(one).some(key => METADATA.test(key)))
+const hasNone = (outcome: Outcome) =>
+  !read(outcome).some(one => Object.keys(one).some(key => METADATA.test(key)))
 
 const messages = [{ role: 'user', content: 'Hi' }]
 /** Both dialects, whole and streamed. */
@@ -127,7 +150,8 @@ const available = (first: boolean, second: boolean) => [
 ]
 
 describe.each(WAYS)('%s', (_, body, path) => {
-  const send = (more: object = {}, asked: Asked = {}) => ask({ ...body, ...more }, { path, ...asked })
+  const send = (more: object = {}, asked: Asked = {}) =>
+    ask({ ...body, ...more }, { path, ...asked })
   const isStreamed = 'stream' in body
 
   test('an answer tells how it was routed', async () => {
@@ -170,7 +194,12 @@ describe.each(WAYS)('%s', (_, body, path) => {
   })
 
   test('so is a later model of the list', async () => {
-    const models = { model: 'acme/gone', ...(path === '/messages' ? { fallbacks: [{ model: 'acme/other' }] } : { models: ['acme/other'] }) }
+    const models = {
+      model: 'acme/gone',
+      ...(path === '/messages'
+        ? { fallbacks: [{ model: 'acme/other' }] }
+        : { models: ['acme/other'] }),
+    }
     expect(metadataOf(await send(models))).toMatchObject({
       requested: 'acme/gone',
       strategy: 'fallback',
@@ -209,7 +238,10 @@ describe.each(WAYS)('%s', (_, body, path) => {
     first.answer(() => status(400))
     const outcome = await send()
     expect(outcome.status).toBe(400)
-    expect(metadataOf(outcome)).toMatchObject({ attempt: 1, attempts: [{ provider: 'first', status: 400 }] })
+    expect(metadataOf(outcome)).toMatchObject({
+      attempt: 1,
+      attempts: [{ provider: 'first', status: 400 }],
+    })
   })
 
   test('where nobody may serve it, nothing was submitted, and nobody is named', async () => {
@@ -242,23 +274,38 @@ describe.each(WAYS)('%s', (_, body, path) => {
     ['a body that is not valid', { temperature: 'hot' }, {}, 400],
     ['a model that is not there', { model: 'acme/nowhere' }, {}, 400],
     ['a preset that is not there', { model: '@preset/nowhere' }, {}, 404],
-  ])('what is refused before anything was routed says nothing of it: %s', async (_, more, asked, code) => {
-    const key = asked.key === 'management' ? { key: server.management_key } : asked
-    const outcome = await send(more, key)
-    expect([outcome.status, hasNone(outcome)]).toEqual([code, true])
-  })
+  ])(
+    'what is refused before anything was routed says nothing of it: %s',
+    async (_, more, asked, code) => {
+      const key = asked.key === 'management' ? { key: server.management_key } : asked
+      const outcome = await send(more, key)
+      expect([outcome.status, hasNone(outcome)]).toEqual([code, true])
+    },
+  )
 
   test('wishes are told that endpoints were put in order by', async () => {
-    const provider = { sort: { by: 'price', partition: 'none' }, preferred_min_throughput: { p50: 5 }, preferred_max_latency: 3 }
+    const provider = {
+      sort: { by: 'price', partition: 'none' },
+      preferred_min_throughput: { p50: 5 },
+      preferred_max_latency: 3,
+    }
     const { params } = metadataOf(await send({ provider }))
-    expect(params).toEqual({ throughput_floor: 5, latencyCeiling: 3, sort: 'price', partition: 'none' })
+    expect(params).toEqual({
+      throughput_floor: 5,
+      latencyCeiling: 3,
+      sort: 'price',
+      partition: 'none',
+    })
   })
 
   test('who was dropped is counted and not named', async () => {
     const { summary, endpoints } = metadataOf(await send({ provider: { only: ['second'] } }))
     expect({ summary, endpoints }).toEqual({
       summary: 'available=1, selected=second',
-      endpoints: { total: 2, available: [{ provider: 'second', model: 'acme/small', selected: true }] },
+      endpoints: {
+        total: 2,
+        available: [{ provider: 'second', model: 'acme/small', selected: true }],
+      },
     })
   })
 
@@ -267,30 +314,51 @@ describe.each(WAYS)('%s', (_, body, path) => {
       const { strategy, requested, endpoints } = metadataOf(await send({ model }))
       return [strategy, requested, endpoints.available[0]?.model]
     }
-    expect(await found('anthropic/claude-opus-4-5')).toEqual(['alias', 'anthropic/claude-opus-4-5', OPUS])
+    expect(await found('anthropic/claude-opus-4-5')).toEqual([
+      'alias',
+      'anthropic/claude-opus-4-5',
+      OPUS,
+    ])
     expect(await found(LATEST)).toEqual(['latest', LATEST, NEWEST])
     expect(metadataOf(await send({ model: 'acme/small:floor' })).requested).toBe('acme/small:floor')
   })
 
   test('a preset’s is its own name', async () => {
-    await server.fetch('/presets/quick/chat/completions', { json: { model: 'acme/other', messages } })
+    await server.fetch('/presets/quick/chat/completions', {
+      json: { model: 'acme/other', messages },
+    })
     const requested = async (more: object) => {
       const { requested, summary } = metadataOf(await send(more))
       return [requested, summary]
     }
-    expect(await requested({ model: '@preset/quick' })).toEqual(['@preset/quick', 'available=1, selected=third'])
-    expect(await requested({ model: 'acme/small@preset/quick' })).toEqual(['acme/small@preset/quick', 'available=2, selected=first'])
-    expect(await requested({ model: 'acme/small', preset: 'quick' })).toEqual(['acme/small', 'available=2, selected=first'])
+    expect(await requested({ model: '@preset/quick' })).toEqual([
+      '@preset/quick',
+      'available=1, selected=third',
+    ])
+    expect(await requested({ model: 'acme/small@preset/quick' })).toEqual([
+      'acme/small@preset/quick',
+      'available=2, selected=first',
+    ])
+    expect(await requested({ model: 'acme/small', preset: 'quick' })).toEqual([
+      'acme/small',
+      'available=2, selected=first',
+    ])
   })
 
   test('the region is the way in', async () => {
     const outcome = await send({}, { headers: { ...ENABLED, host: 'eu.example.com' } })
     expect(metadataOf(outcome).region).toBe('europe')
-    expect(await generationOf(server, idOf(outcome))).toMatchObject({ data_region: 'europe', router: null })
+    expect(await generationOf(server, idOf(outcome))).toMatchObject({
+      data_region: 'europe',
+      router: null,
+    })
   })
 
   test('a caller’s own provider key shows', async () => {
-    const made = await server.fetch('/byok', { key: server.management_key, json: { provider: 'third', key: OWN } })
+    const made = await server.fetch('/byok', {
+      key: server.management_key,
+      json: { provider: 'third', key: OWN },
+    })
     const { id } = ((await made.json()) as { data: { id: string } }).data
     try {
       const outcome = await send({ model: 'acme/other' })
@@ -320,40 +388,71 @@ describe('headers', () => {
     ['x-openrouter-experimental-metadata', 'enabled', 'openrouter_metadata'],
     ['x-acme_ai-experimental-metadata', 'enabled', 'acme_ai_metadata'],
   ])('%s: %s', async (header, value, name) => {
-    for (const [, body, path] of WAYS) expect(metadataOf(await ask(body, { path, headers: { [header]: value } }), name).attempt).toBe(1)
+    for (const [, body, path] of WAYS)
+      expect(
+        metadataOf(await ask(body, { path, headers: { [header]: value } }), name).attempt,
+      ).toBe(1)
   })
 
-  test.each(['disabled', 'true', '1', 'yes', 'enable', 'enabled,enabled', ''])('any other value asks for nothing: %p', async value => {
-    for (const header of ['x-gateway-metadata', 'x-openrouter-experimental-metadata'])
-      expect(hasNone(await ask({}, { headers: { [header]: value } }))).toBe(true)
-  })
+  test.each(['disabled', 'true', '1', 'yes', 'enable', 'enabled,enabled', ''])(
+    'any other value asks for nothing: %p',
+    async value => {
+      for (const header of ['x-gateway-metadata', 'x-openrouter-experimental-metadata'])
+        expect(hasNone(await ask({}, { headers: { [header]: value } }))).toBe(true)
+    },
+  )
 
   test('of several one is answered: the service’s own name before others’, a header before its legacy form', async () => {
     const both = { ...ENABLED, 'x-openrouter-metadata': 'enabled' }
     expect(metadataOf(await ask({}, { headers: both })).attempt).toBe(1)
-    expect(metadataOf(await ask({}, { headers: { ...both, 'x-acme_ai-metadata': 'enabled' } }), 'acme_ai_metadata').attempt).toBe(1)
-    expect(hasNone(await ask({}, { headers: { 'x-gateway-metadata': 'disabled', 'x-gateway-experimental-metadata': 'enabled' } }))).toBe(
-      true,
-    )
+    expect(
+      metadataOf(
+        await ask({}, { headers: { ...both, 'x-acme_ai-metadata': 'enabled' } }),
+        'acme_ai_metadata',
+      ).attempt,
+    ).toBe(1)
+    expect(
+      hasNone(
+        await ask(
+          {},
+          {
+            headers: {
+              'x-gateway-metadata': 'disabled',
+              'x-gateway-experimental-metadata': 'enabled',
+            },
+          },
+        ),
+      ),
+    ).toBe(true)
   })
 })
 
 test('where no model was asked for, the default one was', async () => {
-  expect(metadataOf(await ask({ model: undefined }))).toMatchObject({ requested: 'acme/other', strategy: 'direct' })
+  expect(metadataOf(await ask({ model: undefined }))).toMatchObject({
+    requested: 'acme/other',
+    strategy: 'direct',
+  })
 })
 
 test('text completions tell it as well', async () => {
   for (const more of [{}, { stream: true }]) {
-    const outcome = await ask({ messages: undefined, prompt: 'Hi', ...more }, { path: '/completions' })
+    const outcome = await ask(
+      { messages: undefined, prompt: 'Hi', ...more },
+      { path: '/completions' },
+    )
     expect(metadataOf(outcome)).toMatchObject({ attempt: 1, requested: 'acme/small' })
   }
 })
 
 test('vectors do not, and neither do their failures', async () => {
-  const send = (model: string) => ask({ model, messages: undefined, max_tokens: undefined, input: 'Hi' }, { path: '/embeddings' })
+  const send = (model: string) =>
+    ask({ model, messages: undefined, max_tokens: undefined, input: 'Hi' }, { path: '/embeddings' })
   third.answer(() => completion('no vectors'))
   expect(hasNone(await send('acme/vectors'))).toBe(true)
-  const failed = await ask({ model: 'acme/vectors', input: 'Hi', provider: { only: ['first'] } }, { path: '/embeddings' })
+  const failed = await ask(
+    { model: 'acme/vectors', input: 'Hi', provider: { only: ['first'] } },
+    { path: '/embeddings' },
+  )
   expect([failed.status, hasNone(failed)]).toEqual([404, true])
 })
 
@@ -368,17 +467,27 @@ describe('a stream that fails when it has begun', () => {
       const outcome = await ask({ stream: true }, { path })
       const { attempts, ...metadata } = metadataOf(outcome)
       expect(outcome.status).toBe(200)
-      expect(metadata).toMatchObject({ attempt: 1, summary: 'available=2', endpoints: { available: available(false, false) } })
-      expect(attempts).toEqual([{ provider: 'first', model: 'acme/small', status: expect.any(Number) }])
+      expect(metadata).toMatchObject({
+        attempt: 1,
+        summary: 'available=2',
+        endpoints: { available: available(false, false) },
+      })
+      expect(attempts).toEqual([
+        { provider: 'first', model: 'acme/small', status: expect.any(Number) },
+      ])
       expect(attempts?.[0]?.status).toBeGreaterThanOrEqual(500)
-      expect(read(outcome).at(-1)).toMatchObject(path === '/messages' ? { type: 'error' } : { choices: [], usage: {} })
+      expect(read(outcome).at(-1)).toMatchObject(
+        path === '/messages' ? { type: 'error' } : { choices: [], usage: {} },
+      )
     }
   })
 
   test('and so has one that ends in an error of the provider’s own', async () => {
     first.answer(() => [sseHead(), delta('Hello'), finish('error'), usageChunk(), done()])
     for (const path of ['/chat/completions', '/messages']) {
-      expect(metadataOf(await ask({ stream: true }, { path })).endpoints.available).toEqual(available(false, false))
+      expect(metadataOf(await ask({ stream: true }, { path })).endpoints.available).toEqual(
+        available(false, false),
+      )
     }
   })
 
@@ -387,7 +496,11 @@ describe('a stream that fails when it has begun', () => {
     for (const path of ['/chat/completions', '/messages']) {
       const outcome = await ask({ stream: true, provider: { only: ['first'] } }, { path })
       expect([outcome.status, isStream(outcome)]).toEqual([200, true])
-      expect(metadataOf(outcome)).toMatchObject({ attempt: 1, summary: 'available=1', attempts: [{ provider: 'first', status: 524 }] })
+      expect(metadataOf(outcome)).toMatchObject({
+        attempt: 1,
+        summary: 'available=1',
+        attempts: [{ provider: 'first', status: 524 }],
+      })
     }
   })
 })
@@ -398,14 +511,33 @@ describe('L.1 a 500 says nothing of it', () => {
     const broken = () => {
       throw new Error(CANARY)
     }
-    const endpoint = (provider: string) => ({ provider, model: 'm', usd_per_million_tokens: { prompt: 1, completion: 1 } })
+    const endpoint = (provider: string) => ({
+      provider,
+      model: 'm',
+      usd_per_million_tokens: { prompt: 1, completion: 1 },
+    })
     const local = { protocol: 'openai-chat', base_url: first.url, api_key: 'mock' }
-    const models = [{ id: 'acme/small', context_length: 128_000, endpoints: [endpoint('local'), endpoint('spare')] }]
-    const gateway = await testGateway({ random: broken, config: { providers: { local, spare: local }, models } })
+    const models = [
+      {
+        id: 'acme/small',
+        context_length: 128_000,
+        endpoints: [endpoint('local'), endpoint('spare')],
+      },
+    ]
+    const gateway = await testGateway({
+      random: broken,
+      config: { providers: { local, spare: local }, models },
+    })
     const { inference } = await testKeys(gateway)
-    const headers = { ...ENABLED, 'content-type': 'application/json', authorization: `Bearer ${inference}` }
+    const headers = {
+      ...ENABLED,
+      'content-type': 'application/json',
+      authorization: `Bearer ${inference}`,
+    }
     const said = JSON.stringify({ model: 'acme/small', max_tokens: 9, messages, ...body })
-    const response = await createApp(gateway).handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: said }))
+    const response = await createApp(gateway).handle(
+      new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: said }),
+    )
     const text = await response.text()
     expect(response.status).toBe(500)
     expect(text).toContain('Internal Server Error')
@@ -424,7 +556,12 @@ describe('H.6 content filters', () => {
     return (await response.json()) as { data: { id: string; hash: string }; key: string }
   }
   const rule = (change: object) =>
-    manage('PATCH', `/guardrails/${guardrail}`, { content_filter_builtins: null, content_filters: null, filterOutput: false, ...change })
+    manage('PATCH', `/guardrails/${guardrail}`, {
+      content_filter_builtins: null,
+      content_filters: null,
+      filterOutput: false,
+      ...change,
+    })
   const say = (content: string, more: object = {}, path = '/chat/completions') =>
     ask({ messages: [{ role: 'user', content }], ...more }, { key, path })
 
@@ -432,7 +569,9 @@ describe('H.6 content filters', () => {
     const made = await manage('POST', '/keys', { name: 'guarded' })
     key = made.key
     guardrail = (await manage('POST', '/guardrails', { name: 'filters' })).data.id
-    await manage('POST', `/guardrails/${guardrail}/assignments/keys`, { key_hashes: [made.data.hash] })
+    await manage('POST', `/guardrails/${guardrail}/assignments/keys`, {
+      key_hashes: [made.data.hash],
+    })
     await rule({ content_filter_builtins: [{ slug: 'regex-prompt-injection', action: 'block' }] })
     await eventually(async () => (await say(INJECTION)).status === 403)
   })
@@ -479,7 +618,11 @@ describe('H.6 content filters', () => {
     expect(metadataOf(outcome)).toMatchObject({
       attempt: 1,
       pipeline: [
-        { name: 'content-filter', guardrail_scope: 'api-key', data: { action: 'redacted', patterns: ['email'], where: 'input', count: 1 } },
+        {
+          name: 'content-filter',
+          guardrail_scope: 'api-key',
+          data: { action: 'redacted', patterns: ['email'], where: 'input', count: 1 },
+        },
         { name: 'content-filter', data: { action: 'flagged', patterns: ['Project name'] } },
       ],
     })
@@ -487,16 +630,26 @@ describe('H.6 content filters', () => {
   })
 
   test.each(WAYS)('that block an answer have selected nobody: %s', async (_, body, path) => {
-    await rule({ content_filter_builtins: [{ slug: 'email', action: 'block' }], filterOutput: true })
+    await rule({
+      content_filter_builtins: [{ slug: 'email', action: 'block' }],
+      filterOutput: true,
+    })
     const said = ['Write to ', 'bob@example.com', ' today, and to nobody else']
-    first.answer(({ json }) => ((json as { stream?: boolean }).stream ? stream(said) : completion(said.join(''))))
+    first.answer(({ json }) =>
+      (json as { stream?: boolean }).stream ? stream(said) : completion(said.join('')),
+    )
     const outcome = await say('Whom?', body, path)
     expect(outcome.status).toBe('stream' in body ? 200 : 403)
     expect(metadataOf(outcome)).toMatchObject({
       attempt: 1,
       endpoints: { available: available(false, false) },
       attempts: [{ provider: 'first', status: 200 }],
-      pipeline: [{ name: 'content-filter', data: { action: 'blocked', patterns: ['email'], where: 'output' } }],
+      pipeline: [
+        {
+          name: 'content-filter',
+          data: { action: 'blocked', patterns: ['email'], where: 'output' },
+        },
+      ],
     })
     expect(outcome.body).not.toContain('bob')
   })

@@ -2,7 +2,17 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { chat, routesConfig, textOf } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { completion, delta, type Hit, type Script, sseHead, startUpstream, status, stream, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  type Hit,
+  type Script,
+  sseHead,
+  startUpstream,
+  status,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 const NAMES = ['first', 'second', 'third'] as const
 
@@ -22,7 +32,9 @@ const from =
 
 const start = async (routing: object = {}, more: object = {}) => {
   const urls = Object.fromEntries(NAMES.map((name, i) => [name, upstreams[i]?.url ?? '']))
-  server = await startServer({ config: routesConfig({ 'acme/small': urls, 'acme/other': urls }, { routing, ...more }) })
+  server = await startServer({
+    config: routesConfig({ 'acme/small': urls, 'acme/other': urls }, { routing, ...more }),
+  })
 }
 
 beforeEach(() => {
@@ -59,15 +71,18 @@ describe('U-26 one of three endpoints, half of whose answers are 500', () => {
     upstreams[0]?.answer(hit => (count++ % 2 === 0 ? status(500) : from('first')(hit)))
   }
 
-  test.each([false, true])('costs callers at most one call of fifty, and none once it rests (streamed: %p)', async streamed => {
-    await start({ pause_seconds: 600 })
-    flap()
-    expect(broken(await statuses(100, 8, { stream: streamed }))).toBeLessThanOrEqual(2)
-    const before = hits()
-    expect(broken(await statuses(100, 8, { stream: streamed }))).toBe(0)
-    expect((hits()[0] ?? 0) - (before[0] ?? 0)).toBe(0)
-    expect((await endpoints(server.inference_key)).map(one => one.status)).toEqual([-1, 0, 0])
-  })
+  test.each([false, true])(
+    'costs callers at most one call of fifty, and none once it rests (streamed: %p)',
+    async streamed => {
+      await start({ pause_seconds: 600 })
+      flap()
+      expect(broken(await statuses(100, 8, { stream: streamed }))).toBeLessThanOrEqual(2)
+      const before = hits()
+      expect(broken(await statuses(100, 8, { stream: streamed }))).toBe(0)
+      expect((hits()[0] ?? 0) - (before[0] ?? 0)).toBe(0)
+      expect((await endpoints(server.inference_key)).map(one => one.status)).toEqual([-1, 0, 0])
+    },
+  )
 })
 
 describe('when a pause is over', () => {
@@ -109,10 +124,13 @@ describe('U-27 all three endpoints down', () => {
     for (const upstream of upstreams) upstream.answer(() => status(503))
   })
 
-  test.each([1, 16])('get at most 1.2 attempts for each call, of which %d run at once', async atOnce => {
-    expect(broken(await statuses(150, atOnce))).toBe(150)
-    expect(total()).toBeWithin(150, 150 * 1.2 + 1)
-  })
+  test.each([1, 16])(
+    'get at most 1.2 attempts for each call, of which %d run at once',
+    async atOnce => {
+      expect(broken(await statuses(150, atOnce))).toBe(150)
+      expect(total()).toBeWithin(150, 150 * 1.2 + 1)
+    },
+  )
 
   test('are asked in turns, so that the first that is well again is found', async () => {
     await statuses(30, 1)
@@ -137,15 +155,14 @@ describe('an endpoint that asks to wait', () => {
     ['1e9', false],
   ]
 
-  test.each([503, 529].flatMap(code => WAITS.map(([given, rests]) => [code, given, rests] as const)))(
-    'U-04 with %d and Retry-After %j is left alone: %p',
-    async (code, given, rests) => {
-      await start({ choice: 'listed' })
-      upstreams[0]?.answer(() => status(code, 'busy', { 'retry-after': given }))
-      expect(broken(await statuses(3, 1))).toBe(0)
-      expect(hits()).toEqual(rests ? [1, 3, 0] : [3, 3, 0])
-    },
-  )
+  test.each(
+    [503, 529].flatMap(code => WAITS.map(([given, rests]) => [code, given, rests] as const)),
+  )('U-04 with %d and Retry-After %j is left alone: %p', async (code, given, rests) => {
+    await start({ choice: 'listed' })
+    upstreams[0]?.answer(() => status(code, 'busy', { 'retry-after': given }))
+    expect(broken(await statuses(3, 1))).toBe(0)
+    expect(hits()).toEqual(rests ? [1, 3, 0] : [3, 3, 0])
+  })
 
   test('with 500 is not believed', async () => {
     await start({ choice: 'listed' })
@@ -188,7 +205,11 @@ test('no wish and no rest sends a call where it may not go', async () => {
 
 describe('a session', () => {
   const CACHED = { prompt: 0.15, completion: 0.6, cache_read: 0.01 }
-  const endpoints = NAMES.map(provider => ({ provider, model: 'm', usd_per_million_tokens: CACHED }))
+  const endpoints = NAMES.map(provider => ({
+    provider,
+    model: 'm',
+    usd_per_million_tokens: CACHED,
+  }))
   const models = [{ id: 'acme/small', context_length: 128_000, endpoints }]
   const texts = async (times: number, ask: () => Promise<Outcome>) => {
     const all: string[] = []
@@ -199,7 +220,9 @@ describe('a session', () => {
   test('stays at the endpoint that answered it first, and moves when that one fails', async () => {
     await start({}, { models })
     expect(await texts(12, () => ask({ session_id: 'body' }))).toBe(1)
-    expect(await texts(12, () => chat(server, {}, { headers: { 'x-session-id': 'header' } }).outcome())).toBe(1)
+    expect(
+      await texts(12, () => chat(server, {}, { headers: { 'x-session-id': 'header' } }).outcome()),
+    ).toBe(1)
     const at = textOf(await ask({ session_id: 'body' }))
     upstreams[NAMES.indexOf(at as 'first')]?.answer(() => status(500))
     const moved = textOf(await ask({ session_id: 'body' }))
@@ -232,13 +255,29 @@ test('A.13 what was measured is shown, and how quick they are to those only who 
   await statuses(4, 1, { stream: true })
   await statuses(1, 1, { provider: { only: ['second'] } })
   const [first, second, third] = await endpoints(server.inference_key)
-  expect(first).toMatchObject({ status: 0, uptime_last_5m: 100, latency_last_30m: { p50: expect.any(Number) } })
+  expect(first).toMatchObject({
+    status: 0,
+    uptime_last_5m: 100,
+    latency_last_30m: { p50: expect.any(Number) },
+  })
   expect(first?.throughput_last_30m?.p50).toBeGreaterThan(0)
-  expect(second).toMatchObject({ uptime_last_5m: 100, latency_last_30m: null, throughput_last_30m: { p50: expect.any(Number) } })
-  expect(third).toMatchObject({ uptime_last_5m: null, latency_last_30m: null, throughput_last_30m: null })
+  expect(second).toMatchObject({
+    uptime_last_5m: 100,
+    latency_last_30m: null,
+    throughput_last_30m: { p50: expect.any(Number) },
+  })
+  expect(third).toMatchObject({
+    uptime_last_5m: null,
+    latency_last_30m: null,
+    throughput_last_30m: null,
+  })
   for (const key of [null, 'sk-nobody']) {
     const shown = await endpoints(key)
-    expect(shown[0]).toMatchObject({ uptime_last_5m: 100, latency_last_30m: null, throughput_last_30m: null })
+    expect(shown[0]).toMatchObject({
+      uptime_last_5m: 100,
+      latency_last_30m: null,
+      throughput_last_30m: null,
+    })
   }
 })
 

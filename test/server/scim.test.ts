@@ -24,25 +24,39 @@ beforeEach(async () => {
   app = createApp(gateway)
   idp = await identityProvider(gateway)
   keys = await testKeys(gateway)
-  workspace_id = (await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })).data.id
+  workspace_id = (
+    await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })
+  ).data.id
 })
 
-async function ask(method: string, path: string, json?: unknown, key: string | null = keys.management) {
+async function ask(
+  method: string,
+  path: string,
+  json?: unknown,
+  key: string | null = keys.management,
+) {
   const headers: Record<string, string> = key === null ? {} : { authorization: `Bearer ${key}` }
   const body = json === undefined ? {} : { body: JSON.stringify(json) }
-  const response = await app.handle(new Request(`http://gateway.test/api/v1/scim${path}`, { method, headers, ...body }))
+  const response = await app.handle(
+    new Request(`http://gateway.test/api/v1/scim${path}`, { method, headers, ...body }),
+  )
   // biome-ignore lint/suspicious/noExplicitAny: what a client reads, it reads without a type.
   return { status: response.status, body: (await response.json()) as any }
 }
 
 const map = async (scim_group_id: string, role = 'member') =>
   (await ask('POST', '/group-mappings', { scim_group_id, workspace_id, role })).body.data
-const inWorkspace = async () => (await gateway.store.members.inWorkspace(workspace_id)).map(one => `${one.role} ${one.source}`)
+const inWorkspace = async () =>
+  (await gateway.store.members.inWorkspace(workspace_id)).map(one => `${one.role} ${one.source}`)
 
 describe('a group mapping', () => {
   test('E1 is created with every field, and is applied: 201', async () => {
     const group = await idp.group('E', await idp.user('ada'))
-    const { status, body } = await ask('POST', '/group-mappings', { scim_group_id: group, workspace_id, role: 'admin' })
+    const { status, body } = await ask('POST', '/group-mappings', {
+      scim_group_id: group,
+      workspace_id,
+      role: 'admin',
+    })
     const time = '2026-03-04T05:06:07.000Z'
     const organization_id = gateway.memory.owner.user_id.replace('user_', 'org_')
     const mapping = {
@@ -63,18 +77,33 @@ describe('a group mapping', () => {
     const group = await idp.group('E')
     const { id } = await map(group)
     expect(await map(group)).toMatchObject({ id, role: 'member' })
-    const { status, body } = await ask('POST', '/group-mappings', { scim_group_id: group, workspace_id, role: 'admin' })
-    expect([status, body.error.message]).toEqual([409, 'This group already has another role in this workspace'])
+    const { status, body } = await ask('POST', '/group-mappings', {
+      scim_group_id: group,
+      workspace_id,
+      role: 'admin',
+    })
+    expect([status, body.error.message]).toEqual([
+      409,
+      'This group already has another role in this workspace',
+    ])
   })
 
   test('changes its role, and is deleted with or without its members', async () => {
     const group = await idp.group('E', await idp.user('ada'))
     const { id } = await map(group)
     clock.pass(1_000)
-    const { status, body } = await ask('PATCH', `/group-mappings/${id}`, { role: 'admin', workspace_id: UNKNOWN })
-    expect([status, body.data]).toMatchObject([200, { id, role: 'admin', workspace_id, updated_at: '2026-03-04T05:06:08.000Z' }])
+    const { status, body } = await ask('PATCH', `/group-mappings/${id}`, {
+      role: 'admin',
+      workspace_id: UNKNOWN,
+    })
+    expect([status, body.data]).toMatchObject([
+      200,
+      { id, role: 'admin', workspace_id, updated_at: '2026-03-04T05:06:08.000Z' },
+    ])
     expect(await inWorkspace()).toEqual(['admin scim'])
-    expect((await ask('DELETE', `/group-mappings/${id}?keep_members=true`)).body).toEqual({ deleted: true })
+    expect((await ask('DELETE', `/group-mappings/${id}?keep_members=true`)).body).toEqual({
+      deleted: true,
+    })
     expect(await inWorkspace()).toEqual(['admin manual'])
   })
 
@@ -82,12 +111,22 @@ describe('a group mapping', () => {
     const groups = [await idp.group('1'), await idp.group('2'), await idp.group('3')]
     for (const group of groups) await map(group)
     const page = (await ask('GET', '/group-mappings?offset=1&limit=1')).body
-    expect([page.total_count, page.data.map((one: { scim_group_id: string }) => one.scim_group_id)]).toEqual([3, [groups[1]]])
+    expect([
+      page.total_count,
+      page.data.map((one: { scim_group_id: string }) => one.scim_group_id),
+    ]).toEqual([3, [groups[1]]])
     const { data, total_count } = (await ask('GET', '/groups?limit=2')).body
     expect([total_count, data.length]).toEqual([3, 2])
     const time = '2026-03-04T05:06:07.000Z'
     const organization_id = gateway.memory.owner.user_id.replace('user_', 'org_')
-    expect(data[0]).toEqual({ id: groups[0], display_name: '1', external_id: null, organization_id, created_at: time, updated_at: time })
+    expect(data[0]).toEqual({
+      id: groups[0],
+      display_name: '1',
+      external_id: null,
+      organization_id,
+      created_at: time,
+      updated_at: time,
+    })
   })
 })
 
@@ -102,27 +141,42 @@ describe('what is refused', () => {
       ['role', { ...good, role: 'owner' }],
       ['role', { scim_group_id: group, workspace_id }],
     ] as const)
-      expect((await ask('POST', '/group-mappings', json)).body.error).toMatchObject({ code: 400, metadata: { field } })
-    expect((await ask('PATCH', `/group-mappings/${id}`, {})).body.error).toMatchObject({ code: 400, metadata: { field: 'role' } })
+      expect((await ask('POST', '/group-mappings', json)).body.error).toMatchObject({
+        code: 400,
+        metadata: { field },
+      })
+    expect((await ask('PATCH', `/group-mappings/${id}`, {})).body.error).toMatchObject({
+      code: 400,
+      metadata: { field: 'role' },
+    })
     for (const query of ['', '?keep_members=', '?keep_members=yes', '?keep_members=1'])
       expect((await ask('DELETE', `/group-mappings/${id}${query}`)).body.error).toMatchObject({
         code: 400,
         metadata: { field: 'keep_members' },
       })
     for (const query of ['limit=0', 'limit=101', 'offset=-1', 'offset=x'])
-      for (const path of ['/groups', '/group-mappings']) expect((await ask('GET', `${path}?${query}`)).status).toBe(400)
+      for (const path of ['/groups', '/group-mappings'])
+        expect((await ask('GET', `${path}?${query}`)).status).toBe(400)
     expect(await gateway.store.scim.mappings.count()).toBe(1)
   })
 
   test('404: a group, a workspace, a mapping and a job that do not exist', async () => {
     const group = await idp.group('E')
     const good = { scim_group_id: group, workspace_id, role: 'member' }
-    expect((await ask('POST', '/group-mappings', { ...good, scim_group_id: UNKNOWN })).status).toBe(404)
-    expect((await ask('POST', '/group-mappings', { ...good, workspace_id: UNKNOWN })).status).toBe(404)
+    expect((await ask('POST', '/group-mappings', { ...good, scim_group_id: UNKNOWN })).status).toBe(
+      404,
+    )
+    expect((await ask('POST', '/group-mappings', { ...good, workspace_id: UNKNOWN })).status).toBe(
+      404,
+    )
     for (const id of [UNKNOWN, 'x', "'; drop table scim_groups; --"]) {
       expect((await ask('GET', `/group-mappings/${encodeURIComponent(id)}`)).status).toBe(404)
-      expect((await ask('PATCH', `/group-mappings/${encodeURIComponent(id)}`, { role: 'admin' })).status).toBe(404)
-      expect((await ask('DELETE', `/group-mappings/${encodeURIComponent(id)}?keep_members=true`)).status).toBe(404)
+      expect(
+        (await ask('PATCH', `/group-mappings/${encodeURIComponent(id)}`, { role: 'admin' })).status,
+      ).toBe(404)
+      expect(
+        (await ask('DELETE', `/group-mappings/${encodeURIComponent(id)}?keep_members=true`)).status,
+      ).toBe(404)
       expect((await ask('GET', `/sync-jobs/${encodeURIComponent(id)}`)).status).toBe(404)
     }
   })
@@ -141,19 +195,29 @@ describe('what is refused', () => {
   test.each(DOORS)(
     '401 and 403: %s %s, for nobody, for an inference key, and for who manages one workspace',
     async (method, path, json) => {
-      const foreign = (await createKey(gateway, operator(gateway), { name: 'other', workspace_id }, 'management')).key
+      const foreign = (
+        await createKey(gateway, operator(gateway), { name: 'other', workspace_id }, 'management')
+      ).key
       expect((await ask(method, path, json, null)).status).toBe(401)
       expect((await ask(method, path, json, idp.token)).status).toBe(401)
-      for (const key of [keys.inference, foreign]) expect((await ask(method, path, json, key)).status).toBe(403)
+      for (const key of [keys.inference, foreign])
+        expect((await ask(method, path, json, key)).status).toBe(403)
     },
   )
 
-  test.each(DOORS)('500: %s %s, where the store fails, and nothing is said of why', async (method, path, json) => {
-    const fails = () => Promise.reject(new Error('canary'))
-    const { mappings, groups, jobs } = gateway.store.scim
-    for (const store of [mappings, groups, jobs]) for (const name of Object.keys(store)) Object.assign(store, { [name]: fails })
-    expect(await ask(method, path, json)).toMatchObject({ status: 500, body: { error: { code: 500, message: 'Internal Server Error' } } })
-  })
+  test.each(DOORS)(
+    '500: %s %s, where the store fails, and nothing is said of why',
+    async (method, path, json) => {
+      const fails = () => Promise.reject(new Error('canary'))
+      const { mappings, groups, jobs } = gateway.store.scim
+      for (const store of [mappings, groups, jobs])
+        for (const name of Object.keys(store)) Object.assign(store, { [name]: fails })
+      expect(await ask(method, path, json)).toMatchObject({
+        status: 500,
+        body: { error: { code: 500, message: 'Internal Server Error' } },
+      })
+    },
+  )
 })
 
 describe('a sync job', () => {
@@ -173,12 +237,28 @@ describe('a sync job', () => {
     await removeWorkspaceMember(gateway, operator(gateway), workspace_id, gone?.user_id ?? '')
     expect(await inWorkspace()).toEqual(['member scim'])
     const { status, body } = await ask('POST', '/sync-jobs')
-    const nothing = { synced_groups: null, deleted_groups: null, error_message: null, started_at: null, finished_at: null }
+    const nothing = {
+      synced_groups: null,
+      deleted_groups: null,
+      error_message: null,
+      started_at: null,
+      finished_at: null,
+    }
     expect([status, body.data]).toEqual([
       202,
-      { id: expect.any(String), status: 'queued', created_at: '2026-03-04T05:06:07.000Z', ...nothing },
+      {
+        id: expect.any(String),
+        status: 'queued',
+        created_at: '2026-03-04T05:06:07.000Z',
+        ...nothing,
+      },
     ])
-    expect(await ended(body.data.id)).toMatchObject({ status: 'succeeded', synced_groups: 2, deleted_groups: 0, error_message: null })
+    expect(await ended(body.data.id)).toMatchObject({
+      status: 'succeeded',
+      synced_groups: 2,
+      deleted_groups: 0,
+      error_message: null,
+    })
     expect(await inWorkspace()).toEqual(['member scim', 'member scim'])
   })
 
@@ -186,7 +266,11 @@ describe('a sync job', () => {
     await map(await idp.group('E'))
     gateway.store.scim.jobs.apply = () => Promise.reject(new Error('canary'))
     const { body } = await ask('POST', '/sync-jobs')
-    expect(await ended(body.data.id)).toMatchObject({ status: 'failed', error_message: 'Internal Server Error', synced_groups: null })
+    expect(await ended(body.data.id)).toMatchObject({
+      status: 'failed',
+      error_message: 'Internal Server Error',
+      synced_groups: null,
+    })
   })
 
   test('whose process has ended has failed once nothing was heard of it for a minute, and stays so', async () => {
@@ -198,9 +282,15 @@ describe('a sync job', () => {
     clock.pass(60_000)
     expect((await ask('GET', `/sync-jobs/${data.id}`)).body.data.status).toBe('queued')
     clock.pass(1)
-    const said = { status: 'failed', error_message: 'The gateway was stopped before the sync ended. Please start another.' }
+    const said = {
+      status: 'failed',
+      error_message: 'The gateway was stopped before the sync ended. Please start another.',
+    }
     expect((await ask('GET', `/sync-jobs/${data.id}`)).body.data).toMatchObject(said)
     await jobs.update(data.id, { status: 'succeeded' })
-    expect(await jobs.byId(data.id)).toMatchObject({ ...said, finished_at: '2026-03-04T05:07:07.001Z' })
+    expect(await jobs.byId(data.id)).toMatchObject({
+      ...said,
+      finished_at: '2026-03-04T05:07:07.001Z',
+    })
   })
 })

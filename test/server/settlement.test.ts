@@ -3,7 +3,18 @@ import { booksOf, faultsIn, locked, nanosOf } from '../support/books.ts'
 import { eventually, keyState, limitedKey, metric } from '../support/chat.ts'
 import { type RawCall, request } from '../support/raw-client.ts'
 import { type Server, startServer } from '../support/server.ts'
-import { completion, delta, done, finish, json, type Script, sseHead, startUpstream, type Upstream, usage } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  done,
+  finish,
+  json,
+  type Script,
+  sseHead,
+  startUpstream,
+  type Upstream,
+  usage,
+} from '../support/upstream.ts'
 
 /** A dollar for a thousand tokens in or out, so that a single one shows. */
 const PRICES = { prompt: 1_000, completion: 1_000 }
@@ -57,36 +68,61 @@ interface Way {
 const MESSAGES = [{ role: 'user', content: 'Hi' }]
 const ways = (model: string, path: string, more: object): [name: string, way: Way][] => [
   [`${path}, whole`, { path, body: { model, max_tokens: 50, ...more }, kind: 'whole' }],
-  [`${path}, streamed`, { path, body: { model, max_tokens: 50, stream: true, ...more }, kind: 'stream' }],
+  [
+    `${path}, streamed`,
+    { path, body: { model, max_tokens: 50, stream: true, ...more }, kind: 'stream' },
+  ],
 ]
 
 const WAYS: [name: string, way: Way][] = [
   ...ways('acme/text', '/chat/completions', { messages: MESSAGES }),
   ...ways('acme/text', '/completions', { prompt: 'Hi' }),
   ...ways('acme/text', '/messages', { messages: MESSAGES }),
-  ['/embeddings', { path: '/embeddings', body: { model: 'acme/vectors', input: 'Hi' }, kind: 'vectors' }],
+  [
+    '/embeddings',
+    { path: '/embeddings', body: { model: 'acme/vectors', input: 'Hi' }, kind: 'vectors' },
+  ],
 ]
 
 const ask = ({ path, body }: Way, key: string, more: object = {}): RawCall =>
-  request(server.base + path, { json: { ...body, ...more }, headers: { authorization: `Bearer ${key}` } })
+  request(server.base + path, {
+    json: { ...body, ...more },
+    headers: { authorization: `Bearer ${key}` },
+  })
 
 const ANSWERS: Record<Way['kind'], () => Script> = {
-  stream: () => [sseHead(), delta('Hel'), delta('lo'), finish('stop', usage()), done(), '0\r\n\r\n'],
+  stream: () => [
+    sseHead(),
+    delta('Hel'),
+    delta('lo'),
+    finish('stop', usage()),
+    done(),
+    '0\r\n\r\n',
+  ],
   whole: () => completion('Hello'),
   vectors: () =>
-    json({ object: 'list', data: [{ object: 'embedding', index: 0, embedding: [1] }], usage: { prompt_tokens: 10, total_tokens: 10 } }),
+    json({
+      object: 'list',
+      data: [{ object: 'embedding', index: 0, embedding: [1] }],
+      usage: { prompt_tokens: 10, total_tokens: 10 },
+    }),
 }
 
 const costOf = ({ kind }: Way) => (kind === 'vectors' ? VECTORS : WHOLE)
 
 /** What a provider says until it breaks off, and what that costs: nothing, something, or all. */
-const BREAKS: [name: string, said: (kind: Way['kind']) => Script, cost: (way: Way) => 'nothing' | 'something' | number][] = [
+const BREAKS: [
+  name: string,
+  said: (kind: Way['kind']) => Script,
+  cost: (way: Way) => 'nothing' | 'something' | number,
+][] = [
   ['with its connection, before it answers', () => [], () => 'nothing'],
   ['within its head', () => 'HTTP/1.1 200 OK\r\ncontent-', () => 'nothing'],
   ['after its head', kind => (kind === 'stream' ? sseHead() : headOf(kind)), () => 'nothing'],
   [
     'after an empty word',
-    kind => (kind === 'stream' ? [sseHead(), delta({ role: 'assistant', content: '' })] : headOf(kind)),
+    kind =>
+      kind === 'stream' ? [sseHead(), delta({ role: 'assistant', content: '' })] : headOf(kind),
     () => 'nothing',
   ],
   [
@@ -94,10 +130,17 @@ const BREAKS: [name: string, said: (kind: Way['kind']) => Script, cost: (way: Wa
     kind => (kind === 'stream' ? [sseHead(), delta('Hel')] : halfOf(kind)),
     ({ kind }) => (kind === 'stream' ? 'something' : 'nothing'),
   ],
-  ['with an error for a status', () => 'HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n', () => 'nothing'],
+  [
+    'with an error for a status',
+    () => 'HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n',
+    () => 'nothing',
+  ],
   [
     'when all is said and nothing has ended',
-    kind => (kind === 'stream' ? [sseHead(), delta('Hello'), finish('stop', usage()), done()] : ANSWERS[kind]()),
+    kind =>
+      kind === 'stream'
+        ? [sseHead(), delta('Hello'), finish('stop', usage()), done()]
+        : ANSWERS[kind](),
     costOf,
   ],
 ]
@@ -112,7 +155,12 @@ async function expectSettled(key: string, cost: 'nothing' | 'something' | number
   await eventually(async () => booksOf(server.data, key).held === 0)
   const { ledger, counted, recorded } = booksOf(server.data, key)
   const { usage: spent, limit_remaining } = await keyState(server, key)
-  expect([counted, recorded, nanosOf(spent), 1e9 * LIMIT - nanosOf(limit_remaining ?? Number.NaN)]).toEqual(Array(4).fill(ledger))
+  expect([
+    counted,
+    recorded,
+    nanosOf(spent),
+    1e9 * LIMIT - nanosOf(limit_remaining ?? Number.NaN),
+  ]).toEqual(Array(4).fill(ledger))
   if (cost === 'something') expect(ledger).toBeWithin(1, WHOLE + 1)
   else expect(ledger).toBe(cost === 'nothing' ? 0 : cost)
 }
@@ -137,11 +185,20 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
     const poor = await limitedKey(server, 0)
     const asked = upstream.hits.length
     expect((await ask(way, key, { model: 'acme/nothing' }).outcome()).status).toBe(400)
-    expect((await ask(way, key, { provider: { only: ['nobody'] } }).outcome()).status).toBeWithin(400, 405)
+    expect((await ask(way, key, { provider: { only: ['nobody'] } }).outcome()).status).toBeWithin(
+      400,
+      405,
+    )
     expect((await ask(way, poor).outcome()).status).toBe(402)
     expect(upstream.hits.length).toBe(asked)
     await expectSettled(key, 'nothing')
-    expect(booksOf(server.data, poor)).toEqual({ ledger: 0, counted: 0, recorded: 0, calls: 0, held: 0 })
+    expect(booksOf(server.data, poor)).toEqual({
+      ledger: 0,
+      counted: 0,
+      recorded: 0,
+      calls: 0,
+      held: 0,
+    })
   })
 
   for (const how of ['fin', 'rst'] as const)
@@ -153,7 +210,10 @@ describe.each(WAYS)('A-04 %s:', (_, way) => {
       await upstream.hit(before + 1)
       waiting.hangUp(how)
       await expectSettled(key, 'nothing')
-      upstream.plan([way.kind === 'stream' ? [sseHead(), delta('Hel')] : halfOf(way.kind), { wait: 'never' }])
+      upstream.plan([
+        way.kind === 'stream' ? [sseHead(), delta('Hel')] : halfOf(way.kind),
+        { wait: 'never' },
+      ])
       const reading = ask(way, key)
       await upstream.hit(before + 2)
       if (way.kind === 'stream') await reading.sees('Hel')
@@ -183,12 +243,20 @@ describe('A-04 while another process holds the store', () => {
     upstream.open('locked')
     const outcomes = await Promise.all(calls.map(call => call.outcome()))
     // Whoever is answered with an error all the same pays for what his provider gave.
-    expect(outcomes.map(({ status }) => status).every(status => status === 200 || status === 503)).toBe(true)
+    expect(
+      outcomes.map(({ status }) => status).every(status => status === 200 || status === 503),
+    ).toBe(true)
     unlock()
-    await eventually(async () => (await ask(WAYS[0]?.[1] as Way, server.inference_key).outcome()).status === 200)
+    await eventually(
+      async () => (await ask(WAYS[0]?.[1] as Way, server.inference_key).outcome()).status === 200,
+    )
     for (const [i, [, way]] of WAYS.entries()) await expectSettled(all[i] ?? '', costOf(way))
   }, 30_000)
 })
 
 const kindOf = (path: string, body: unknown): Way['kind'] =>
-  path.endsWith('/embeddings') ? 'vectors' : (body as { stream?: boolean }).stream ? 'stream' : 'whole'
+  path.endsWith('/embeddings')
+    ? 'vectors'
+    : (body as { stream?: boolean }).stream
+      ? 'stream'
+      : 'whole'

@@ -2,7 +2,10 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/core/gateway.ts'
 import { operator } from '../../src/core/identity/actor.ts'
 import type { AuditEntry } from '../../src/core/identity/audit.ts'
-import { createGroupMapping, type NewGroupMapping } from '../../src/core/identity/scim/group-mappings.ts'
+import {
+  createGroupMapping,
+  type NewGroupMapping,
+} from '../../src/core/identity/scim/group-mappings.ts'
 import { finishSyncJob } from '../../src/core/identity/scim/sync-jobs.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, describedRoutes } from '../../src/server/openapi.ts'
@@ -12,8 +15,12 @@ import { EXAMPLES } from '../support/operations.ts'
 // Every operation of these nouns, and one case for each status that it is described with. A status that is described and that nothing here
 // produces is a failing test.
 const TAGS = ['API Keys', 'Guardrails', 'Workspaces', 'Credits', 'Organization', 'SCIM']
-const routes = describedRoutes(createApp(await testGateway())).filter(({ operation }) => TAGS.includes(operation.tag))
-const cases = routes.flatMap(route => route.operation.statuses.map(status => [route.operation.id, status, route] as const))
+const routes = describedRoutes(createApp(await testGateway())).filter(({ operation }) =>
+  TAGS.includes(operation.tag),
+)
+const cases = routes.flatMap(route =>
+  route.operation.statuses.map(status => [route.operation.id, status, route] as const),
+)
 
 let gateway: Gateway
 let keys: Awaited<ReturnType<typeof testKeys>>
@@ -32,11 +39,21 @@ interface Asking {
   key?: string | null
 }
 
-async function ask({ method, path }: DescribedRoute, { params = {}, query = '', body, key = keys.management }: Asking) {
+async function ask(
+  { method, path }: DescribedRoute,
+  { params = {}, query = '', body, key = keys.management }: Asking,
+) {
   const at = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? UNKNOWN)
-  const headers = { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
+  const headers = {
+    'content-type': 'application/json',
+    ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+  }
   const text = typeof body === 'object' ? JSON.stringify(body) : body
-  const init = { method: method.toUpperCase(), headers, ...(text === undefined ? {} : { body: text }) }
+  const init = {
+    method: method.toUpperCase(),
+    headers,
+    ...(text === undefined ? {} : { body: text }),
+  }
   const response = await app.handle(new Request(`http://localhost${at}?${query}`, init))
   return { status: response.status, answer: await response.json() }
 }
@@ -58,7 +75,8 @@ const LIKE: Record<string, string> = {
 
 /** A good request of this operation, made possible first. */
 async function goodRequest({ method, operation: { id } }: DescribedRoute): Promise<Asking> {
-  if (id === 'getScimSyncJob') return { params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id } }
+  if (id === 'getScimSyncJob')
+    return { params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id } }
   const example = await EXAMPLES[LIKE[id] ?? id]?.(gateway, operator(gateway))
   if (method !== 'get') return { ...example, key: keys.management }
   return example?.params ? { params: example.params } : {}
@@ -68,7 +86,8 @@ async function goodRequest({ method, operation: { id } }: DescribedRoute): Promi
 function badRequest({ operation: { id, body, query } }: DescribedRoute, good: Asking): Asking {
   if (id === 'deleteWorkspace') return { params: { id: 'default' } }
   if (id === 'deleteScimGroupMapping') return { ...good, query: 'keep_members=perhaps' }
-  if (id.endsWith('WorkspaceBudget')) return { ...good, params: { ...good.params, interval: 'yearly' } }
+  if (id.endsWith('WorkspaceBudget'))
+    return { ...good, params: { ...good.params, interval: 'yearly' } }
   if (body) return { ...good, body: '{"' }
   return query ? { ...good, query: 'offset=-1' } : good
 }
@@ -77,19 +96,26 @@ function badRequest({ operation: { id, body, query } }: DescribedRoute, good: As
 const RIVALS: Record<string, (good: Asking) => unknown> = {
   updateGuardrail({ params }) {
     const { replace } = gateway.store.guardrails
-    gateway.store.guardrails.replace = (one, entry) => isGone(params?.id, entry).then(() => replace(one, entry))
+    gateway.store.guardrails.replace = (one, entry) =>
+      isGone(params?.id, entry).then(() => replace(one, entry))
   },
   bulkAssignKeysToGuardrail: losesItsGuardrail,
   bulkAssignMembersToGuardrail: losesItsGuardrail,
-  createScimGroupMapping: ({ body }) => createGroupMapping(gateway, operator(gateway), { ...(body as NewGroupMapping), role: 'member' }),
+  createScimGroupMapping: ({ body }) =>
+    createGroupMapping(gateway, operator(gateway), {
+      ...(body as NewGroupMapping),
+      role: 'member',
+    }),
 }
 
 function losesItsGuardrail({ params }: Asking): void {
   const { assign } = gateway.store.assignments
-  gateway.store.assignments.assign = (all, entry) => isGone(params?.id, entry).then(() => assign(all, entry))
+  gateway.store.assignments.assign = (all, entry) =>
+    isGone(params?.id, entry).then(() => assign(all, entry))
 }
 
-const isGone = (id = '', entry: AuditEntry) => gateway.store.guardrails.remove(id, { ...entry, id: UNKNOWN })
+const isGone = (id = '', entry: AuditEntry) =>
+  gateway.store.guardrails.remove(id, { ...entry, id: UNKNOWN })
 
 /** Nothing that is remembered can be had any more, on disk or in memory; who asks is still known. */
 function breakDown(): void {
@@ -98,15 +124,24 @@ function breakDown(): void {
   }
   const nouns = Object.values(gateway.store).filter(noun => typeof noun === 'object')
   for (const noun of [...nouns, ...Object.values(gateway.store.scim)])
-    for (const name of Object.keys(noun)) if (typeof noun[name] === 'function') Object.assign(noun, { [name]: async () => isBroken() })
-  for (const memory of [gateway.memory.workspaces, gateway.memory.budgets, gateway.memory.guardrails, gateway.memory.assignments])
+    for (const name of Object.keys(noun))
+      if (typeof noun[name] === 'function') Object.assign(noun, { [name]: async () => isBroken() })
+  for (const memory of [
+    gateway.memory.workspaces,
+    gateway.memory.budgets,
+    gateway.memory.guardrails,
+    gateway.memory.assignments,
+  ])
     Object.assign(memory, { get: isBroken, values: isBroken })
   Object.assign(gateway.memory.keys, { values: isBroken })
   Object.assign(gateway.ledger, { spent: isBroken })
 }
 
 /** Makes the operation answer so, where it can. */
-async function produce(route: DescribedRoute, status: number): Promise<{ status: number; answer: unknown }> {
+async function produce(
+  route: DescribedRoute,
+  status: number,
+): Promise<{ status: number; answer: unknown }> {
   const good = await goodRequest(route)
   if (status === 400) return ask(route, badRequest(route, good))
   if (status === 401) return ask(route, { ...good, key: null })
@@ -119,8 +154,12 @@ async function produce(route: DescribedRoute, status: number): Promise<{ status:
 
 /** The same request for what there is not. */
 function ofNothing({ operation: { id } }: DescribedRoute, good: Asking): Asking {
-  if (id === 'createScimGroupMapping') return { ...good, body: { ...(good.body as NewGroupMapping), scim_group_id: UNKNOWN } }
-  return { ...good, params: { ...good.params, ...(good.params?.hash ? { hash: UNKNOWN } : { id: UNKNOWN }) } }
+  if (id === 'createScimGroupMapping')
+    return { ...good, body: { ...(good.body as NewGroupMapping), scim_group_id: UNKNOWN } }
+  return {
+    ...good,
+    params: { ...good.params, ...(good.params?.hash ? { hash: UNKNOWN } : { id: UNKNOWN }) },
+  }
 }
 
 test('the operations of these nouns are described', () => {
@@ -132,7 +171,8 @@ describe('each status that is described is produced', () => {
   test.each(cases)('%s %d', async (_, status, route) => {
     const { status: produced, answer } = await produce(route, status)
     expect(produced).toBe(status)
-    if (status >= 400) expect(answer).toMatchObject({ error: { code: status, message: expect.any(String) } })
+    if (status >= 400)
+      expect(answer).toMatchObject({ error: { code: status, message: expect.any(String) } })
     expect(JSON.stringify(answer)).not.toContain('The disk is gone')
   })
 })

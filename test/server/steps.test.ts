@@ -65,20 +65,40 @@ async function limitedKey(limit: number) {
 }
 
 const whole = (text: string): Script => [completion(text, { usage: usage(100, 10) })]
-const streamed = (text: string): Script => [sseHead(), delta(text), finish(), usageChunk(usage(100, 10)), done(), '0\r\n\r\n']
+const streamed = (text: string): Script => [
+  sseHead(),
+  delta(text),
+  finish(),
+  usageChunk(usage(100, 10)),
+  done(),
+  '0\r\n\r\n',
+]
 
 const PATHS = { chat: '/chat/completions', messages: '/messages' } as const
 type Dialect = keyof typeof PATHS
 
 function ask(dialect: Dialect, body: object = {}, from: Gateway = gateway, signal?: AbortSignal) {
-  const json = { model: 'acme/small', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }], plugins: [{ id: 'again' }], ...body }
+  const json = {
+    model: 'acme/small',
+    max_tokens: 100,
+    messages: [{ role: 'user', content: 'Hi' }],
+    plugins: [{ id: 'again' }],
+    ...body,
+  }
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${key.secret}` }
-  const init = { method: 'POST', headers, body: JSON.stringify(json), ...(signal ? { signal } : {}) }
+  const init = {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(json),
+    ...(signal ? { signal } : {}),
+  }
   return createApp(from).handle(new Request(`http://localhost/api/v1${PATHS[dialect]}`, init))
 }
 
 const contentsOf = (hit: Hit | undefined) =>
-  (hit?.json as { messages: { content: string }[] } | undefined)?.messages.map(({ content }) => content)
+  (hit?.json as { messages: { content: string }[] } | undefined)?.messages.map(
+    ({ content }) => content,
+  )
 const modelOf = (hit: Hit | undefined) => (hit?.json as { model?: string } | undefined)?.model
 const userOf = (hit: Hit | undefined) => (hit?.json as { user?: string } | undefined)?.user
 
@@ -94,8 +114,16 @@ async function read(dialect: Dialect, stream: boolean, response: Response) {
   if (!stream) {
     const json = JSON.parse(text)
     return dialect === 'chat'
-      ? { text: json.choices[0].message.content, ends: json.choices.length, output: json.usage.completion_tokens }
-      : { text: json.content.map((block: { text: string }) => block.text).join(''), ends: 1, output: json.usage.output_tokens }
+      ? {
+          text: json.choices[0].message.content,
+          ends: json.choices.length,
+          output: json.usage.completion_tokens,
+        }
+      : {
+          text: json.content.map((block: { text: string }) => block.text).join(''),
+          ends: 1,
+          output: json.usage.output_tokens,
+        }
   }
   const all = events(text)
   if (dialect === 'messages')
@@ -121,33 +149,52 @@ function listening(): void {
 }
 
 describe('a call of two steps', () => {
-  const cases = (['chat', 'messages'] as const).flatMap(dialect => [false, true].map(stream => [dialect, stream] as const))
+  const cases = (['chat', 'messages'] as const).flatMap(dialect =>
+    [false, true].map(stream => [dialect, stream] as const),
+  )
 
-  test.each(cases)('%s, streamed %p: one record, two charges, one ending, and it counts once', async (dialect, stream) => {
-    listening()
-    const config = localConfig(upstream.url, { limits: { requests_per_minute: 1 } })
-    await gateway.close()
-    gateway = await opened({ config })
-    listening()
-    upstream.plan(stream ? streamed('One, ') : whole('One, '), stream ? streamed('two.') : whole('two.'))
-    const response = await ask(dialect, { stream })
-    expect(response.status).toBe(200)
-    expect(await read(dialect, stream, response)).toEqual({ text: 'One, two.', ends: 1, output: 20 })
+  test.each(cases)(
+    '%s, streamed %p: one record, two charges, one ending, and it counts once',
+    async (dialect, stream) => {
+      listening()
+      const config = localConfig(upstream.url, { limits: { requests_per_minute: 1 } })
+      await gateway.close()
+      gateway = await opened({ config })
+      listening()
+      upstream.plan(
+        stream ? streamed('One, ') : whole('One, '),
+        stream ? streamed('two.') : whole('two.'),
+      )
+      const response = await ask(dialect, { stream })
+      expect(response.status).toBe(200)
+      expect(await read(dialect, stream, response)).toEqual({
+        text: 'One, two.',
+        ends: 1,
+        output: 20,
+      })
 
-    expect(upstream.hits.map(contentsOf)).toEqual([['Hi'], ['Hi', SECOND]])
-    expect(generations).toMatchObject([
-      { total_cost: STEP * 2n, native_tokens_prompt: 200, native_tokens_completion: 20, usageSource: 'exact' },
-    ])
-    expect(generations[0]?.provider_responses).toHaveLength(2)
-    expect(await charges()).toEqual([
-      { step: 1, byok: false, nanos: STEP },
-      { step: 2, byok: false, nanos: STEP },
-    ])
-    expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
-    expect(gateway.ledger.held(`key ${key.hash}`, false)).toBe(0n)
-    expect([gateway.traffic.calls.size, (await ask(dialect, { stream })).status]).toEqual([0, 429])
-    expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
-  })
+      expect(upstream.hits.map(contentsOf)).toEqual([['Hi'], ['Hi', SECOND]])
+      expect(generations).toMatchObject([
+        {
+          total_cost: STEP * 2n,
+          native_tokens_prompt: 200,
+          native_tokens_completion: 20,
+          usageSource: 'exact',
+        },
+      ])
+      expect(generations[0]?.provider_responses).toHaveLength(2)
+      expect(await charges()).toEqual([
+        { step: 1, byok: false, nanos: STEP },
+        { step: 2, byok: false, nanos: STEP },
+      ])
+      expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
+      expect(gateway.ledger.held(`key ${key.hash}`, false)).toBe(0n)
+      expect([gateway.traffic.calls.size, (await ask(dialect, { stream })).status]).toEqual([
+        0, 429,
+      ])
+      expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
+    },
+  )
 
   test('whose second nobody answers ends with an error, and costs the first', async () => {
     listening()
@@ -156,16 +203,29 @@ describe('a call of two steps', () => {
     expect(events(text).find(({ error }) => error)).toMatchObject({ error: { code: 502 } })
     expect(generations).toMatchObject([{ finish_reason: 'error', total_cost: STEP }])
     expect(await charges()).toMatchObject([{ step: 1, nanos: STEP }])
-    expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([0n, 0])
+    expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
+      0n,
+      0,
+    ])
   })
 
   test('whose key goes in between is not asked again', async () => {
     listening()
-    upstream.plan([sseHead(), delta('One, '), { wait: 'gone' }, finish(), usageChunk(usage(100, 10)), done(), '0\r\n\r\n'])
+    upstream.plan([
+      sseHead(),
+      delta('One, '),
+      { wait: 'gone' },
+      finish(),
+      usageChunk(usage(100, 10)),
+      done(),
+      '0\r\n\r\n',
+    ])
     const response = await ask('chat', { stream: true })
     await updateKey(gateway, operator(gateway), key.hash, { disabled: true })
     upstream.open('gone')
-    expect(events(await response.text()).find(({ error }) => error)).toMatchObject({ error: { code: 401 } })
+    expect(events(await response.text()).find(({ error }) => error)).toMatchObject({
+      error: { code: 401 },
+    })
     expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
   })
 
@@ -176,7 +236,9 @@ describe('a call of two steps', () => {
     const response = await ask('chat')
     // What was given before stays given: it stands beside the failure.
     const { choices } = (await response.json()) as { choices: object[] }
-    expect(choices).toMatchObject([{ finish_reason: 'error', error: { code: 402 }, message: { content: 'One, ' } }])
+    expect(choices).toMatchObject([
+      { finish_reason: 'error', error: { code: 402 }, message: { content: 'One, ' } },
+    ])
     expect([upstream.hits.length, generations[0]?.total_cost]).toEqual([1, STEP])
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
   })
@@ -196,7 +258,10 @@ describe('a call of two steps', () => {
     await Promise.allSettled([reading, clientLeft])
     await gateway.recorder.flush()
     expect(generations).toMatchObject([{ cancelled: true, total_cost: STEP }])
-    expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([0n, 0])
+    expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
+      0n,
+      0,
+    ])
   })
 
   test('whose client leaves while its plugin thinks is not asked for again, and costs the first', async () => {
@@ -227,7 +292,11 @@ describe('a call of two steps', () => {
     await (await ask('chat', { plugins: [] })).text()
     await gateway.recorder.flush()
     expect(generations).toMatchObject([{ total_cost: STEP }, { total_cost: STEP }])
-    expect([upstream.hits.length, gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([2, 0n, 0])
+    expect([
+      upstream.hits.length,
+      gateway.ledger.held(`key ${key.hash}`, false),
+      gateway.traffic.calls.size,
+    ]).toEqual([2, 0n, 0])
     expect(gateway.ledger.spent(`key ${key.hash}`, null, false)).toBe(STEP * 2n)
     expect(await charges()).toEqual([{ step: 1, byok: false, nanos: STEP }])
   })
@@ -235,12 +304,22 @@ describe('a call of two steps', () => {
   test('whose second has no price is on record with what its first cost, and known of until then', async () => {
     const thenFree: typeof again = {
       ...again,
-      around: (_, step) => (step.number === 1 && step.call.kind === 'text' ? { ...step.call, models: ['acme/free'] } : null),
+      around: (_, step) =>
+        step.number === 1 && step.call.kind === 'text'
+          ? { ...step.call, models: ['acme/free'] }
+          : null,
     }
     const config = localConfig(upstream.url)
-    const free = { id: 'acme/free', context_length: 128_000, endpoints: [{ provider: 'local', model: 'free' }] }
+    const free = {
+      id: 'acme/free',
+      context_length: 128_000,
+      endpoints: [{ provider: 'local', model: 'free' }],
+    }
     await gateway.close()
-    gateway = await opened({ plugins: [thenFree as Plugin], config: { ...config, models: [...config.models, free] } })
+    gateway = await opened({
+      plugins: [thenFree as Plugin],
+      config: { ...config, models: [...config.models, free] },
+    })
     listening()
     const [head, ...counted] = streamed('two.') as [Step, ...Step[]]
     upstream.plan(streamed('One, '), [head, delta('and '), { wait: 'counted' }, ...counted])
@@ -254,7 +333,10 @@ describe('a call of two steps', () => {
     upstream.open('counted')
     while (!(await reader?.read())?.done);
     expect([modelOf(upstream.hits[1]), left]).toMatchObject(['free', [{ step: 1 }]])
-    expect([generations[0]?.total_cost, await charges()]).toMatchObject([STEP, [{ step: 1, nanos: STEP }]])
+    expect([generations[0]?.total_cost, await charges()]).toMatchObject([
+      STEP,
+      [{ step: 1, nanos: STEP }],
+    ])
     expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
     gateway.journal.holds.clear()
     expect(gateway.journal.holds.left()).toEqual([])
@@ -275,7 +357,14 @@ describe('a call of two steps', () => {
     upstream.plan(whole('One, '), whole('two.'))
     await ask('chat')
     const step = ['step.planned', 'attempt.started']
-    expect(told).toEqual(['call.opened', ...step, 'first.token', ...step, 'generation.finished', 'call.closed'])
+    expect(told).toEqual([
+      'call.opened',
+      ...step,
+      'first.token',
+      ...step,
+      'generation.finished',
+      'call.closed',
+    ])
     // Of a dry run nobody hears, and who has stopped listening hears of nothing.
     const management = await createKey(gateway, operator(gateway), { name: 'm' }, 'management')
     key = { hash: management.data.hash, secret: management.key }
@@ -291,10 +380,24 @@ describe('a call of two steps', () => {
 test('a call that runs has come to the price of its request once', async () => {
   const config = localConfig(upstream.url)
   const [model] = config.models
-  const endpoints = [{ provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 0, request: 0.01 } }]
+  const endpoints = [
+    {
+      provider: 'local',
+      model: 'm',
+      usd_per_million_tokens: { prompt: 0, completion: 0, request: 0.01 },
+    },
+  ]
   await gateway.close()
   gateway = await opened({ config: { ...config, models: [{ ...model, endpoints }] } })
-  upstream.plan([sseHead(), delta('One'), { wait: 'seen' }, finish(), usageChunk(usage(100, 10)), done(), '0\r\n\r\n'])
+  upstream.plan([
+    sseHead(),
+    delta('One'),
+    { wait: 'seen' },
+    finish(),
+    usageChunk(usage(100, 10)),
+    done(),
+    '0\r\n\r\n',
+  ])
   const reader = (await ask('chat', { stream: true, plugins: [] })).body?.getReader()
   await reader?.read()
   const soFar = gateway.traffic.calls.progress().map(({ spent }) => spent)
@@ -322,16 +425,31 @@ describe('content filters', () => {
     gateway = await opened({ plugins: [plugin as Plugin], data: mkdtempSync(join(data, 'other-')) })
     key = await limitedKey(1)
     listening()
-    const made = await createGuardrail(gateway, operator(gateway), { name: 'g', content_filter_builtins: [builtin] } as never)
+    const made = await createGuardrail(gateway, operator(gateway), {
+      name: 'g',
+      content_filter_builtins: [builtin],
+    } as never)
     await assignKeys(gateway, operator(gateway), made.data.id, { key_hashes: [key.hash] })
   }
 
   test('see what a step adds once, and nothing a second time', async () => {
-    await guarded({ slug: 'email', action: 'redact' }, saying('Write to eve@example.com', 'Go on', 'And on'))
+    await guarded(
+      { slug: 'email', action: 'redact' },
+      saying('Write to eve@example.com', 'Go on', 'And on'),
+    )
     upstream.plan(whole('One'))
-    expect((await ask('chat', { messages: [{ role: 'user', content: 'I am ada@example.com' }] })).status).toBe(200)
-    expect(contentsOf(upstream.hits[3])).toEqual(['I am [EMAIL]', 'Write to [EMAIL]', 'Go on', 'And on'])
-    expect(generations[0]?.contentFilters).toMatchObject([{ filter: 'email', where: 'input', count: 2 }])
+    expect(
+      (await ask('chat', { messages: [{ role: 'user', content: 'I am ada@example.com' }] })).status,
+    ).toBe(200)
+    expect(contentsOf(upstream.hits[3])).toEqual([
+      'I am [EMAIL]',
+      'Write to [EMAIL]',
+      'Go on',
+      'And on',
+    ])
+    expect(generations[0]?.contentFilters).toMatchObject([
+      { filter: 'email', where: 'input', count: 2 },
+    ])
   })
 
   test('end a call whose next step they block, before anybody is asked', async () => {
@@ -348,7 +466,10 @@ describe.each(['settled', 'asked'])('a gateway that is killed between two steps:
     await gateway.close()
     upstream.plan(streamed('One, '), [{ wait: 'never' }])
     const program = join(import.meta.dir, '../support/steps/serve.ts')
-    const child = Bun.spawn([process.execPath, program, data, JSON.stringify(localConfig(upstream.url)), at], { stdout: 'pipe' })
+    const child = Bun.spawn(
+      [process.execPath, program, data, JSON.stringify(localConfig(upstream.url)), at],
+      { stdout: 'pipe' },
+    )
     const output = child.stdout.getReader()
     const line = async () => new TextDecoder().decode((await output.read()).value)
     const url = (await line()).trim()
@@ -360,19 +481,31 @@ describe.each(['settled', 'asked'])('a gateway that is killed between two steps:
       messages: [{ role: 'user', content: 'Hi' }],
       plugins: [{ id: 'again' }],
     }
-    const answer = fetch(`${url}/api/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
+    const answer = fetch(`${url}/api/v1/chat/completions`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    })
       .then(response => response.text())
       .catch(() => '')
     if (at === 'settled') expect(await line()).toContain('stopped')
     else await upstream.hit(2)
     child.kill('SIGKILL')
     await Promise.all([child.exited, answer])
-    expect(booksOf(data, key.secret)).toMatchObject({ ledger: Number(STEP), recorded: 0, calls: 0, held: 1 })
+    expect(booksOf(data, key.secret)).toMatchObject({
+      ledger: Number(STEP),
+      recorded: 0,
+      calls: 0,
+      held: 1,
+    })
 
     // The second step costs its prompt where it was asked for: two turns and the question.
     const second = at === 'asked' ? expect.any(Number) : 0
     for (const found of [1, 0]) {
-      gateway = await openGateway({ data, config: parseConfig(JSON.stringify(localConfig(upstream.url)), {}) })
+      gateway = await openGateway({
+        data,
+        config: parseConfig(JSON.stringify(localConfig(upstream.url)), {}),
+      })
       expect(await recover(gateway)).toBe(found)
       expect((await examine(gateway)).data.filter(({ ok }) => !ok)).toEqual([])
       const books = booksOf(data, key.secret)
@@ -394,17 +527,28 @@ test('a stage that is another is another for calls, dry runs and explanations al
             ...stage,
             run: (...[world, step]: Parameters<typeof stage.run>) => {
               stage.run(world, step)
-              if (step.plan) step.plan = { ...step.plan, endpoints: step.plan.endpoints.toReversed() }
+              if (step.plan)
+                step.plan = { ...step.plan, endpoints: step.plan.endpoints.toReversed() }
             },
           },
     ),
   }
   const provider = { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' }
-  const endpoint = (name: string) => ({ provider: name, model: name, usd_per_million_tokens: { prompt: 1, completion: 1 } })
+  const endpoint = (name: string) => ({
+    provider: name,
+    model: name,
+    usd_per_million_tokens: { prompt: 1, completion: 1 },
+  })
   const config = {
     routing: { choice: 'listed' },
     providers: { first: provider, second: provider },
-    models: [{ id: 'acme/small', context_length: 128_000, endpoints: [endpoint('first'), endpoint('second')] }],
+    models: [
+      {
+        id: 'acme/small',
+        context_length: 128_000,
+        endpoints: [endpoint('first'), endpoint('second')],
+      },
+    ],
   }
   for (const [stages, order] of [
     [STAGES, ['first', 'second']],
@@ -417,10 +561,19 @@ test('a stage that is another is another for calls, dry runs and explanations al
     upstream.plan(whole('Hello'))
     await ask('chat', { plugins: [] })
     expect(modelOf(upstream.hits.at(-1))).toBe(order[0])
-    const dry = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], debug: { dry_run: true } }
-    const headers = { 'content-type': 'application/json', authorization: `Bearer ${management.key}` }
+    const dry = {
+      model: 'acme/small',
+      messages: [{ role: 'user', content: 'Hi' }],
+      debug: { dry_run: true },
+    }
+    const headers = {
+      'content-type': 'application/json',
+      authorization: `Bearer ${management.key}`,
+    }
     const init = { method: 'POST', headers, body: JSON.stringify(dry) }
-    const response = await createApp(gateway).handle(new Request('http://localhost/api/v1/chat/completions', init))
+    const response = await createApp(gateway).handle(
+      new Request('http://localhost/api/v1/chat/completions', init),
+    )
     const { endpoints } = (await response.json()) as { endpoints: { provider: string }[] }
     expect(endpoints.map(one => one.provider)).toEqual([...order])
   }
@@ -434,26 +587,42 @@ describe('a plugin that changes the answer', () => {
     after: () => ({
       blocked: null,
       read: async parts =>
-        parts.map(part => ('text' in part && typeof part.text === 'string' ? { ...part, text: part.text.toUpperCase() } : part)),
+        parts.map(part =>
+          'text' in part && typeof part.text === 'string'
+            ? { ...part, text: part.text.toUpperCase() }
+            : part,
+        ),
       end: async () => [],
     }),
   }
 
-  test.each([false, true])('and the call, streamed %p: the client sees both, and pays for what the provider gave', async stream => {
-    await gateway.close()
-    gateway = await opened({ plugins: [loud as Plugin, again as Plugin] })
-    upstream.plan(stream ? streamed('One, ') : whole('One, '), stream ? streamed('two.') : whole('two.'))
-    const plugins = [{ id: 'again' }, { id: 'loud' }]
-    expect(await read('chat', stream, await ask('chat', { stream, plugins }))).toMatchObject({ text: 'ONE, TWO.', ends: 1, output: 20 })
-    expect(userOf(upstream.hits[0])).toBe('loud')
-  })
+  test.each([false, true])(
+    'and the call, streamed %p: the client sees both, and pays for what the provider gave',
+    async stream => {
+      await gateway.close()
+      gateway = await opened({ plugins: [loud as Plugin, again as Plugin] })
+      upstream.plan(
+        stream ? streamed('One, ') : whole('One, '),
+        stream ? streamed('two.') : whole('two.'),
+      )
+      const plugins = [{ id: 'again' }, { id: 'loud' }]
+      expect(await read('chat', stream, await ask('chat', { stream, plugins }))).toMatchObject({
+        text: 'ONE, TWO.',
+        ends: 1,
+        output: 20,
+      })
+      expect(userOf(upstream.hits[0])).toBe('loud')
+    },
+  )
 
   test('does nothing where it is switched off, or nobody asks for it', async () => {
     await gateway.close()
     gateway = await opened({ plugins: [loud as Plugin] })
     upstream.plan(whole('One'))
     for (const plugins of [[{ id: 'loud', enabled: false }], []])
-      expect(await read('chat', false, await ask('chat', { plugins }))).toMatchObject({ text: 'One' })
+      expect(await read('chat', false, await ask('chat', { plugins }))).toMatchObject({
+        text: 'One',
+      })
   })
 })
 
@@ -468,7 +637,14 @@ test('a plugin that throws ends the call as our own bug, with what was set aside
   await gateway.close()
   gateway = await opened({ plugins: [broken as Plugin] })
   upstream.plan(whole('One'))
-  const { choices } = (await (await ask('chat', { plugins: [{ id: 'broken' }] })).json()) as { choices: object[] }
-  expect(choices).toMatchObject([{ finish_reason: 'error', error: { code: 500 }, message: { content: 'One' } }])
-  expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([0n, 0])
+  const { choices } = (await (await ask('chat', { plugins: [{ id: 'broken' }] })).json()) as {
+    choices: object[]
+  }
+  expect(choices).toMatchObject([
+    { finish_reason: 'error', error: { code: 500 }, message: { content: 'One' } },
+  ])
+  expect([gateway.ledger.held(`key ${key.hash}`, false), gateway.traffic.calls.size]).toEqual([
+    0n,
+    0,
+  ])
 })

@@ -2,7 +2,15 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { chat, eventually, heard, metric } from '../support/chat.ts'
 import type { RawCall } from '../support/raw-client.ts'
 import { localConfig, type Server, startServer } from '../support/server.ts'
-import { delta, ending, type Script, sseHead, startUpstream, stream, type Upstream } from '../support/upstream.ts'
+import {
+  delta,
+  ending,
+  type Script,
+  sseHead,
+  startUpstream,
+  stream,
+  type Upstream,
+} from '../support/upstream.ts'
 
 let server: Server
 let upstream: Upstream
@@ -25,7 +33,15 @@ beforeEach(() => {
 const PAST_THE_LIMIT = 300
 
 test('O-04 three hundred streams that are open at once all go on', async () => {
-  const said: Script = [delta('one'), { wait: 'two' }, delta('two'), { wait: 'three' }, delta('three'), { wait: 'end' }, ending()]
+  const said: Script = [
+    delta('one'),
+    { wait: 'two' },
+    delta('two'),
+    { wait: 'three' },
+    delta('three'),
+    { wait: 'end' },
+    ending(),
+  ]
   upstream.plan([sseHead(), said])
   const calls = Array.from({ length: PAST_THE_LIMIT }, () => chat(server, { stream: true }))
   for (const [word, gate] of [
@@ -40,7 +56,12 @@ test('O-04 three hundred streams that are open at once all go on', async () => {
   }
   for (const outcome of await outcomes(calls)) {
     expect(outcome.complete).toBe(true)
-    expect(heard(outcome.body)).toMatchObject({ text: 'onetwothree', errors: [], dones: 1, usages: [{}] })
+    expect(heard(outcome.body)).toMatchObject({
+      text: 'onetwothree',
+      errors: [],
+      dones: 1,
+      usages: [{}],
+    })
   }
   await upstream.emptied()
 })
@@ -51,7 +72,9 @@ test('O-04 three hundred whole answers that are waited for at once all come', as
   await upstream.hit(PAST_THE_LIMIT)
   expect(upstream.live).toBe(PAST_THE_LIMIT)
   upstream.open('whole')
-  expect(new Set((await outcomes(calls)).map(({ status, complete }) => `${status} ${complete}`))).toEqual(new Set(['200 true']))
+  expect(
+    new Set((await outcomes(calls)).map(({ status, complete }) => `${status} ${complete}`)),
+  ).toEqual(new Set(['200 true']))
 })
 
 const MIB = 1024 * 1024
@@ -70,7 +93,9 @@ test('I4 a thousand streams that have come and gone leave no memory, no call and
 
 async function streamAway(count: number): Promise<void> {
   for (let gone = 0; gone < count; gone += AT_ONCE) {
-    const answers = await outcomes(Array.from({ length: AT_ONCE }, () => chat(server, { stream: true })))
+    const answers = await outcomes(
+      Array.from({ length: AT_ONCE }, () => chat(server, { stream: true })),
+    )
     expect(new Set(answers.map(({ body }) => heard(body).dones))).toEqual(new Set([1]))
   }
 }

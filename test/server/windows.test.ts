@@ -8,7 +8,15 @@ import { operator } from '../../src/core/identity/actor.ts'
 import { createKey } from '../../src/core/identity/keys.ts'
 import { createApp } from '../../src/server/app.ts'
 import { TestClock, testGateway } from '../support/gateway.ts'
-import { delta, done, finish, sseHead, startUpstream, type Upstream, usage } from '../support/upstream.ts'
+import {
+  delta,
+  done,
+  finish,
+  sseHead,
+  startUpstream,
+  type Upstream,
+  usage,
+} from '../support/upstream.ts'
 
 /** A dollar for a million tokens: a call of this bound holds ten cents and costs as much. */
 const BOUND = 100_000
@@ -36,7 +44,11 @@ afterEach(async () => {
 })
 
 const opened = () => {
-  const endpoint = { provider: 'local', model: 'm', usd_per_million_tokens: { prompt: 0, completion: 1 } }
+  const endpoint = {
+    provider: 'local',
+    model: 'm',
+    usd_per_million_tokens: { prompt: 0, completion: 1 },
+  }
   const config = {
     providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
     models: [{ id: 'acme/small', context_length: 1_000_000, endpoints: [endpoint] }],
@@ -55,24 +67,45 @@ const ids = () => {
   }
 }
 
-const newKey = async (limit: number, limit_reset: 'daily' | 'weekly' | 'monthly' | null = 'daily') =>
-  (await createKey(gateway, operator(gateway), { name: 'windows', limit, limit_reset })).key
+const newKey = async (
+  limit: number,
+  limit_reset: 'daily' | 'weekly' | 'monthly' | null = 'daily',
+) => (await createKey(gateway, operator(gateway), { name: 'windows', limit, limit_reset })).key
 
 function ask(key: string, path = '/chat/completions', json?: object): Promise<Response> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const init = json ? { method: 'POST', body: JSON.stringify(json) } : {}
-  return Promise.resolve(createApp(gateway).handle(new Request(`http://localhost/api/v1${path}`, { ...init, headers })))
+  return Promise.resolve(
+    createApp(gateway).handle(new Request(`http://localhost/api/v1${path}`, { ...init, headers })),
+  )
 }
 
 const call = (key: string) =>
-  ask(key, '/chat/completions', { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], stream: true, max_tokens: BOUND })
+  ask(key, '/chat/completions', {
+    model: 'acme/small',
+    messages: [{ role: 'user', content: 'Hi' }],
+    stream: true,
+    max_tokens: BOUND,
+  })
 
 async function spent(key: string): Promise<number[]> {
-  const { data: shown } = (await (await ask(key, '/key')).json()) as { data: Record<string, number> }
-  return ['usage', 'usage_daily', 'usage_weekly', 'usage_monthly', 'limit_remaining'].map(name => shown[name] ?? Number.NaN)
+  const { data: shown } = (await (await ask(key, '/key')).json()) as {
+    data: Record<string, number>
+  }
+  return ['usage', 'usage_daily', 'usage_weekly', 'usage_monthly', 'limit_remaining'].map(
+    name => shown[name] ?? Number.NaN,
+  )
 }
 
-const answered = () => upstream.plan([sseHead(), delta('Hel'), { wait: 'midnight' }, finish('stop', usage(1, BOUND)), done(), '0\r\n\r\n'])
+const answered = () =>
+  upstream.plan([
+    sseHead(),
+    delta('Hel'),
+    { wait: 'midnight' },
+    finish('stop', usage(1, BOUND)),
+    done(),
+    '0\r\n\r\n',
+  ])
 
 test('A-12 a call that began before midnight and ends after it counts in the day, the week and the month in which it ends', async () => {
   answered()
@@ -96,7 +129,9 @@ test('A-12 a hundred calls across the edge: no window is spent beyond its limit,
   clock.pass(200)
   const after = await Promise.all(Array.from({ length: 50 }, () => call(key)))
   // Those of the day before hold what the new day may spend, until they have ended.
-  expect([before, after].map(all => all.filter(({ status }) => status === 200).length)).toEqual([10, 0])
+  expect([before, after].map(all => all.filter(({ status }) => status === 200).length)).toEqual([
+    10, 0,
+  ])
   upstream.open('midnight')
   await Promise.all([...before, ...after].map(response => response.text()))
   expect(await spent(key)).toEqual([1, 1, 1, 1, 0])

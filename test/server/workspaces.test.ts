@@ -4,7 +4,16 @@ import { join } from 'node:path'
 import { chat, eventually, idOf, textOf } from '../support/chat.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type Server, startServer, gateway as terminal } from '../support/server.ts'
-import { completion, delta, done, finish, sseHead, startUpstream, type Upstream, usage } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  done,
+  finish,
+  sseHead,
+  startUpstream,
+  type Upstream,
+  usage,
+} from '../support/upstream.ts'
 
 /** A dollar for a million tokens of output: every call costs ten cents. */
 const TOKENS = 100_000
@@ -24,16 +33,28 @@ afterEach(async () => {
 })
 
 function config() {
-  const endpoint = (model: string) => ({ provider: 'local', model, usd_per_million_tokens: { prompt: 0, completion: 1 } })
+  const endpoint = (model: string) => ({
+    provider: 'local',
+    model,
+    usd_per_million_tokens: { prompt: 0, completion: 1 },
+  })
   return {
     providers: { local: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'mock' } },
-    models: ['acme/small', 'acme/other'].map(id => ({ id, context_length: 1_000_000, endpoints: [endpoint(id)] })),
+    models: ['acme/small', 'acme/other'].map(id => ({
+      id,
+      context_length: 1_000_000,
+      endpoints: [endpoint(id)],
+    })),
   }
 }
 
 /** Asks the API with the management key. */
 async function manage(method: string, path: string, json?: object) {
-  const response = await server.fetch(path, { method, key: server.management_key, ...(json ? { json } : {}) })
+  const response = await server.fetch(path, {
+    method,
+    key: server.management_key,
+    ...(json ? { json } : {}),
+  })
   if (!response.ok) throw new Error(`${method} ${path}: ${await response.text()}`)
   return (await response.json()) as { key: string; data: { id: string } }
 }
@@ -46,9 +67,11 @@ async function workspaceWithKey(slug: string, more: object = {}): Promise<string
   return (await manage('POST', '/keys', { name: slug, workspace_id: data.id })).key
 }
 
-const ask = (key = server.inference_key, body: object = { max_tokens: TOKENS }) => chat(server, body, { key }).outcome()
+const ask = (key = server.inference_key, body: object = { max_tokens: TOKENS }) =>
+  chat(server, body, { key }).outcome()
 const told = ({ status, body }: Outcome) => [status, JSON.parse(body).error?.message]
-const run = async (...args: string[]) => expect((await terminal([...args, '--data', server.data])).stderr).toBe('')
+const run = async (...args: string[]) =>
+  expect((await terminal([...args, '--data', server.data])).stderr).toBe('')
 
 describe('a workspace’s budget', () => {
   test('is spent by all of its keys together, and the next call is 402 and asks nobody', async () => {
@@ -56,24 +79,41 @@ describe('a workspace’s budget', () => {
     const { key } = await manage('POST', '/keys', { name: 'second' })
     expect([(await ask()).status, (await ask(key)).status]).toEqual([200, 200])
     for (const of of [server.inference_key, key])
-      expect(told(await ask(of))).toEqual([402, 'Workspace daily budget of $0.20 exceeded. Contact your org admin.'])
+      expect(told(await ask(of))).toEqual([
+        402,
+        'Workspace daily budget of $0.20 exceeded. Contact your org admin.',
+      ])
     expect(upstream.hits).toHaveLength(2)
   })
 
   test('holds for many calls at once', async () => {
     await budget('monthly', 0.5)
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => ask()))
-    expect(outcomes.map(({ status }) => status).toSorted()).toEqual([...Array(5).fill(200), ...Array(15).fill(402)])
+    expect(outcomes.map(({ status }) => status).toSorted()).toEqual([
+      ...Array(5).fill(200),
+      ...Array(15).fill(402),
+    ])
     expect(upstream.hits).toHaveLength(5)
   })
 
   test('of several that are exceeded is the broadest that is named', async () => {
-    for (const [interval, limit] of Object.entries({ daily: 0.1, weekly: 0.101, monthly: 0.102, lifetime: 0.103 }))
+    for (const [interval, limit] of Object.entries({
+      daily: 0.1,
+      weekly: 0.101,
+      monthly: 0.102,
+      lifetime: 0.103,
+    }))
       await budget(interval, limit)
     expect((await ask()).status).toBe(200)
-    expect(told(await ask())).toEqual([402, 'Workspace lifetime budget of $0.103 exceeded. Contact your org admin.'])
+    expect(told(await ask())).toEqual([
+      402,
+      'Workspace lifetime budget of $0.103 exceeded. Contact your org admin.',
+    ])
     await manage('DELETE', '/workspaces/default/budgets/lifetime')
-    expect(told(await ask())).toEqual([402, 'Workspace monthly budget of $0.102 exceeded. Contact your org admin.'])
+    expect(told(await ask())).toEqual([
+      402,
+      'Workspace monthly budget of $0.102 exceeded. Contact your org admin.',
+    ])
   })
 
   test('stops nobody in another workspace, and counts what was spent before it was set', async () => {
@@ -96,9 +136,13 @@ describe('a workspace’s budget', () => {
     await server.stop()
     const { management_key, inference_key, data } = server
     const again = await startServer({ config: config(), data })
-    expect((await chat(again, { max_tokens: TOKENS }, { key: inference_key }).outcome()).status).toBe(402)
+    expect(
+      (await chat(again, { max_tokens: TOKENS }, { key: inference_key }).outcome()).status,
+    ).toBe(402)
     const listed = await again.fetch('/workspaces/default/budgets', { key: management_key })
-    expect(((await listed.json()) as { data: object[] }).data).toMatchObject([{ limit_usd: 0.1, reset_interval: 'daily' }])
+    expect(((await listed.json()) as { data: object[] }).data).toMatchObject([
+      { limit_usd: 0.1, reset_interval: 'daily' },
+    ])
     await again.stop()
   })
 })
@@ -111,7 +155,8 @@ describe('a workspace', () => {
   })
 
   test('that the terminal makes and deletes is there and gone for the server', async () => {
-    const status = async () => (await server.fetch('/workspaces/crew', { key: server.management_key })).status
+    const status = async () =>
+      (await server.fetch('/workspaces/crew', { key: server.management_key })).status
     await run('workspaces', 'create', '--name', 'Crew', '--slug', 'crew')
     await eventually(async () => (await status()) === 200)
     await run('workspaces', 'delete', 'crew')
@@ -119,7 +164,15 @@ describe('a workspace', () => {
   })
 
   test('E13 that is deleted ends no call that runs: it is answered, settled and recorded; the next one is 401', async () => {
-    upstream.plan([sseHead(), delta('Hel'), { wait: 'more' }, delta('lo'), finish('stop', usage(1, TOKENS)), done(), '0\r\n\r\n'])
+    upstream.plan([
+      sseHead(),
+      delta('Hel'),
+      { wait: 'more' },
+      delta('lo'),
+      finish('stop', usage(1, TOKENS)),
+      done(),
+      '0\r\n\r\n',
+    ])
     const running = chat(server, { stream: true, max_tokens: TOKENS })
     await running.sees('Hel')
     await run('workspaces', 'delete', 'default', '--confirm-default')
@@ -129,18 +182,31 @@ describe('a workspace', () => {
     expect([outcome.status, outcome.complete, textOf(outcome)]).toEqual([200, true, 'Hello'])
     await server.stop()
     const db = new Database(join(server.data, 'gateway.db'), { readonly: true })
-    expect(db.query('select total_cost from generations where id = ?').get(idOf(outcome))).toEqual({ total_cost: 100_000_000 })
+    expect(db.query('select total_cost from generations where id = ?').get(idOf(outcome))).toEqual({
+      total_cost: 100_000_000,
+    })
     db.close()
   })
 
   test('who leaves loses his keys beside the server too', async () => {
-    const { stdout } = await terminal(['members', 'create', '--email', 'ada@acme.example', '--json', '--data', server.data])
+    const { stdout } = await terminal([
+      'members',
+      'create',
+      '--email',
+      'ada@acme.example',
+      '--json',
+      '--data',
+      server.data,
+    ])
     const { id } = JSON.parse(stdout).data
     const { key } = await manage('POST', '/keys', { name: 'hers', creator_user_id: id })
     expect((await ask(key)).status).toBe(200)
     await run('members', 'deactivate', id)
     await eventually(async () => (await ask(key)).status === 401)
-    const refused = await server.fetch('/keys', { key: server.management_key, json: { name: 'again', creator_user_id: id } })
+    const refused = await server.fetch('/keys', {
+      key: server.management_key,
+      json: { name: 'again', creator_user_id: id },
+    })
     expect(refused.status).toBe(400)
     expect((await ask()).status).toBe(200)
   })

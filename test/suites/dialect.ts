@@ -1,5 +1,10 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import type { CallContext, Dialect, DialectBody, Streaming } from '../../src/core/dialects/dialect.ts'
+import type {
+  CallContext,
+  Dialect,
+  DialectBody,
+  Streaming,
+} from '../../src/core/dialects/dialect.ts'
 import { makeDraft } from '../../src/core/dialects/presets.ts'
 import { GatewayError } from '../../src/core/errors.ts'
 import type { Gateway } from '../../src/core/gateway.ts'
@@ -178,7 +183,8 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
 
   describe(`${name}: a refusal`, () => {
     const envelope = (error: GatewayError) => dialect.refusal?.envelope(error, 'gen-1')
-    const refused = (error: unknown) => errorResponse(error, 'req-1', {}, dialect.refusal && envelope)
+    const refused = (error: unknown) =>
+      errorResponse(error, 'req-1', {}, dialect.refusal && envelope)
     const refusalOf = async (error: unknown) => (await refused(error).json()) as Json
 
     test('carries its type, its message and an id', async () => {
@@ -241,7 +247,8 @@ export function dialectSuite(dialect: Dialect, sample: Sample): void {
   const { preset } = dialect
   if (preset)
     describe(`${name}: a preset`, () => {
-      const draft = (more: Json = {}) => makeDraft(gateway, operator(gateway), preset, frozen({ ...body, ...more }))
+      const draft = (more: Json = {}) =>
+        makeDraft(gateway, operator(gateway), preset, frozen({ ...body, ...more }))
 
       test('is made of a request, and keeps how to answer', () => {
         const { config } = draft({ temperature: 0.5, user: 'ada', hologram: {} })
@@ -278,7 +285,8 @@ function streamSuite({ name, showsRouting }: Dialect, streamed: Streamed): void 
   const batches = answers.slice(0, -1)
   const call = () => understand({ stream: true })
   const opened = (answer: Answer<Kind>) => streaming.events(answer, call(), body)
-  const written = (...given: AnswerPart<Kind>[][]) => Array.fromAsync(texts(opened(answerOf<Kind>(...given))))
+  const written = (...given: AnswerPart<Kind>[][]) =>
+    Array.fromAsync(texts(opened(answerOf<Kind>(...given))))
   const keepAlive = streaming.keepAlive('gateway')
   const readTexts = (pieces: string[]) => readEvents(framesIn(pieces.join('')))
 
@@ -375,6 +383,7 @@ function errorOf(act: () => unknown): unknown {
 
 /** The value, in which nothing can be changed any more. */
 function frozen<T extends object>(value: T): T {
-  for (const inner of Object.values(value)) if (typeof inner === 'object' && inner !== null) frozen(inner)
+  for (const inner of Object.values(value))
+    if (typeof inner === 'object' && inner !== null) frozen(inner)
   return Object.freeze(value)
 }

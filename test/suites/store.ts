@@ -38,7 +38,11 @@ const presetOf = (id = 'p1', slug = id, version = 1): DesignatedPreset => ({
     version,
     creator_id: 'user_1',
     system_prompt: 'Be “brief” 𝄞',
-    config: { model: 'acme/small', stop: ['a'], tools: [{ type: 'function', function: { name: 'f' } }] },
+    config: {
+      model: 'acme/small',
+      stop: ['a'],
+      tools: [{ type: 'function', function: { name: 'f' } }],
+    },
     created_at: CREATED,
     updated_at: CREATED,
   },
@@ -109,14 +113,20 @@ const assignmentOf = (more: Partial<Assignment> = {}): Assignment => ({
  * What every store must satisfy. `open` gives an empty one; `openTwo`, where a store can be opened
  * twice, gives two ways to the same empty one, as two processes would have them.
  */
-export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: () => Promise<[Store, Store]>): void {
+export function storeSuite(
+  name: string,
+  open: () => Promise<Store>,
+  openTwo?: () => Promise<[Store, Store]>,
+): void {
   if (openTwo) connectionCases(name, openTwo)
   describe(`store: ${name}`, () => {
     let store: Store
 
     beforeEach(async () => {
       store = await open()
-      await store.workspaces.first(firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')))
+      await store.workspaces.first(
+        firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')),
+      )
     })
 
     afterEach(() => store.close())
@@ -129,21 +139,37 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
 
     test('a workspace is what was inserted, and the first of a name stays', async () => {
       await store.workspaces.first(firstWorkspace('another', 'user_2', new Date()))
-      expect(await store.workspaces.all()).toEqual([firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z'))])
+      expect(await store.workspaces.all()).toEqual([
+        firstWorkspace(WORKSPACE, 'user_1', new Date('2026-03-04T05:06:07Z')),
+      ])
     })
 
     test('a key is what was inserted, to the last field', async () => {
-      const keys = [keyOf(), keyOf({ hash: 'h2', limit: null, limit_reset: null, expires_at: null, disabled: true, external_user: 'ada' })]
+      const keys = [
+        keyOf(),
+        keyOf({
+          hash: 'h2',
+          limit: null,
+          limit_reset: null,
+          expires_at: null,
+          disabled: true,
+          external_user: 'ada',
+        }),
+      ]
       for (const key of keys) await store.keys.insert(key, told())
       expect((await store.keys.all()).sort((a, b) => (a.hash < b.hash ? -1 : 1))).toEqual(keys)
     })
 
     test('money of more than 64 bits is refused, instead of becoming less than nothing', async () => {
       for (const nanos of [LARGEST + 1n, 2n ** 64n + 1n, -(2n ** 63n) - 1n])
-        expect(await typeOf(store.generations.record([entryOf('gen-1', { nanos })]))).toBe('conflict')
+        expect(await typeOf(store.generations.record([entryOf('gen-1', { nanos })]))).toBe(
+          'conflict',
+        )
       // Also where only the sum is too much.
       await store.generations.record([entryOf('gen-1', { nanos: LARGEST })])
-      expect(await typeOf(store.generations.record([entryOf('gen-2', { nanos: 1n })]))).toBe('conflict')
+      expect(await typeOf(store.generations.record([entryOf('gen-2', { nanos: 1n })]))).toBe(
+        'conflict',
+      )
       expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([LARGEST])
       expect(await store.generations.byId('gen-2')).toBeUndefined()
     })
@@ -152,11 +178,21 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
       await store.keys.insert(keyOf({ limit: LARGEST }), told())
       await store.generations.record([entryOf('gen-1', { nanos: LARGEST - 1n })])
       await store.generations.record([
-        { generation: generationWith({ id: 'gen-2', total_cost: LARGEST, upstream_inference_cost: null }), charge: null },
+        {
+          generation: generationWith({
+            id: 'gen-2',
+            total_cost: LARGEST,
+            upstream_inference_cost: null,
+          }),
+          charge: null,
+        },
       ])
       expect((await store.keys.all())[0]?.limit).toBe(LARGEST)
       expect((await store.ledger.totals())[0]?.nanos).toBe(LARGEST - 1n)
-      expect(await store.generations.byId('gen-2')).toMatchObject({ total_cost: LARGEST, upstream_inference_cost: null })
+      expect(await store.generations.byId('gen-2')).toMatchObject({
+        total_cost: LARGEST,
+        upstream_inference_cost: null,
+      })
     })
 
     test('a hash is unique', async () => {
@@ -165,8 +201,17 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
     })
 
     test('a provider key is what was inserted, to the last field, and its id is unique', async () => {
-      const nulls = { name: null, declared_zdr: null, allowed_models: null, allowed_api_key_hashes: null, allowed_user_ids: null }
-      const keys = [byokKeyOf(), byokKeyOf({ id: 'b2', ...nulls, disabled: true, is_fallback: false, is_byok_only: true })]
+      const nulls = {
+        name: null,
+        declared_zdr: null,
+        allowed_models: null,
+        allowed_api_key_hashes: null,
+        allowed_user_ids: null,
+      }
+      const keys = [
+        byokKeyOf(),
+        byokKeyOf({ id: 'b2', ...nulls, disabled: true, is_fallback: false, is_byok_only: true }),
+      ]
       for (const key of keys) await store.byok.insert(key, told())
       expect((await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(keys)
       expect(store.byok.insert(byokKeyOf(), told())).rejects.toThrow()
@@ -175,10 +220,20 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
     test('a guardrail is what was inserted, to the last field, and its id is unique', async () => {
       const nothing = Object.fromEntries(Object.keys(guardrailOf()).map(name => [name, null]))
       const { id, workspace_id, name, revision, created_at } = guardrailOf({ id: 'g2' })
-      const known = { id, workspace_id, name, revision, created_at, filterOutput: false, include_byok_in_budgets: false }
+      const known = {
+        id,
+        workspace_id,
+        name,
+        revision,
+        created_at,
+        filterOutput: false,
+        include_byok_in_budgets: false,
+      }
       const guardrails = [guardrailOf(), { ...(nothing as unknown as Guardrail), ...known }]
       for (const guardrail of guardrails) await store.guardrails.insert(guardrail, told())
-      expect((await store.guardrails.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(guardrails)
+      expect((await store.guardrails.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual(
+        guardrails,
+      )
       expect(await typeOf(store.guardrails.insert(guardrailOf(), told()))).toBe('conflict')
     })
 
@@ -194,10 +249,19 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
         enforce_zdr: null,
       })
       await store.guardrails.replace(next, told())
-      expect(await typeOf(store.guardrails.replace({ ...next, name: 'late' }, told()))).toBe('conflict')
-      expect(await typeOf(store.guardrails.replace({ ...next, revision: 4 }, told()))).toBe('conflict')
-      expect(await typeOf(store.guardrails.replace({ ...next, id: 'none', revision: 3 }, told()))).toBe('conflict')
-      expect((await store.guardrails.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual([next, guardrailOf({ id: 'g2' })])
+      expect(await typeOf(store.guardrails.replace({ ...next, name: 'late' }, told()))).toBe(
+        'conflict',
+      )
+      expect(await typeOf(store.guardrails.replace({ ...next, revision: 4 }, told()))).toBe(
+        'conflict',
+      )
+      expect(
+        await typeOf(store.guardrails.replace({ ...next, id: 'none', revision: 3 }, told())),
+      ).toBe('conflict')
+      expect((await store.guardrails.all()).sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual([
+        next,
+        guardrailOf({ id: 'g2' }),
+      ])
     })
 
     test('a key and a member have one guardrail each, which goes with it and with the key', async () => {
@@ -222,7 +286,14 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
 
     test('a change and a removal touch one provider key', async () => {
       for (const id of ['b1', 'b2', 'b3']) await store.byok.insert(byokKeyOf({ id }), told())
-      const change = { name: null, disabled: true, declared_zdr: true, allowed_models: null, allowed_user_ids: ['u'], sealed: 'anew' }
+      const change = {
+        name: null,
+        disabled: true,
+        declared_zdr: true,
+        allowed_models: null,
+        allowed_user_ids: ['u'],
+        sealed: 'anew',
+      }
       await store.byok.update('b1', change, told())
       await store.byok.remove('b2', '2026-03-05T00:00:00.000Z', told())
       await store.byok.remove('b2', '2026-03-06T00:00:00.000Z', told())
@@ -245,11 +316,18 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
     })
 
     test('another version of a preset is the one that is used, and the older ones stay', async () => {
-      const [first, second] = [presetOf('p1', 'a', 1).designated_version, presetOf('p1', 'a', 2).designated_version]
+      const [first, second] = [
+        presetOf('p1', 'a', 1).designated_version,
+        presetOf('p1', 'a', 2).designated_version,
+      ]
       await store.presets.insert(presetOf('p1', 'a'), told())
       await store.presets.insert(presetOf('p2', 'b'), told())
       await store.presets.designate({ ...second, config: {}, system_prompt: null }, 'later', told())
-      const later = { ...presetOf('p1', 'a', 2), updated_at: 'later', designated_version: { ...second, config: {}, system_prompt: null } }
+      const later = {
+        ...presetOf('p1', 'a', 2),
+        updated_at: 'later',
+        designated_version: { ...second, config: {}, system_prompt: null },
+      }
       expect((await store.presets.all()).find(one => one.id === 'p1')).toEqual(later)
       expect(await store.presets.versions('p1', 0, 10)).toEqual([first, later.designated_version])
       expect(await store.presets.versions('p1', 1, 1)).toEqual([later.designated_version])
@@ -275,16 +353,22 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
       for (const id of ['p1', 'p2']) await store.presets.insert(presetOf(id), told())
       await store.presets.update('p2', { status: 'archived', status_updated_at: 'later' }, told())
       const changed = { ...presetOf('p2'), status: 'archived', status_updated_at: 'later' }
-      expect((await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1)) as unknown[]).toEqual([presetOf('p1'), changed])
+      expect(
+        (await store.presets.all()).sort((a, b) => (a.id < b.id ? -1 : 1)) as unknown[],
+      ).toEqual([presetOf('p1'), changed])
     })
 
     test('an integer of a preset that JavaScript would round is kept', async () => {
       const preset = presetOf()
       preset.designated_version.config = {
-        audio: { id: (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON('900719925474099312') },
+        audio: {
+          id: (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON('900719925474099312'),
+        },
       }
       await store.presets.insert(preset, told())
-      expect(JSON.stringify((await store.presets.all())[0]?.designated_version.config)).toBe('{"audio":{"id":900719925474099312}}')
+      expect(JSON.stringify((await store.presets.all())[0]?.designated_version.config)).toBe(
+        '{"audio":{"id":900719925474099312}}',
+      )
     })
 
     test('a user, a group and a mapping of an identity provider are what was inserted, to the last field', async () => {
@@ -294,7 +378,12 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
         ...{ role: 'org:member', active: true, created_at: CREATED, updated_at: null },
       }
       const times = { version: 1, created_at: CREATED, updated_at: CREATED }
-      const resource = { userName: 'Ada “𝄞”', externalId: 'x', active: true, name: { givenName: `'; drop table scim_users; --` } }
+      const resource = {
+        userName: 'Ada “𝄞”',
+        externalId: 'x',
+        active: true,
+        name: { givenName: `'; drop table scim_users; --` },
+      }
       const user = { id: 'u1', user_id: 'user_2', resource, ...times }
       await users.insert(member.email, found => {
         expect(found).toEqual([])
@@ -310,9 +399,17 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
       expect(await users.find({ by: 'name', value: 'Ada “𝄞”' })).toEqual([])
       const group = { id: 'g1', display_name: 'E', external_id: null, ...times }
       await groups.insert(group, ['u1'], told())
-      expect([await groups.byId('g1'), await groups.page(0, 1), await groups.count()]).toEqual([group, [group], 1])
-      expect(await groups.membersOf(['g1', 'g2'])).toEqual([{ group_id: 'g1', scim_user_id: 'u1', resource }])
-      expect(await users.groupsOf(['u1'])).toEqual([{ scim_user_id: 'u1', group_id: 'g1', display_name: 'E' }])
+      expect([await groups.byId('g1'), await groups.page(0, 1), await groups.count()]).toEqual([
+        group,
+        [group],
+        1,
+      ])
+      expect(await groups.membersOf(['g1', 'g2'])).toEqual([
+        { group_id: 'g1', scim_user_id: 'u1', resource },
+      ])
+      expect(await users.groupsOf(['u1'])).toEqual([
+        { scim_user_id: 'u1', group_id: 'g1', display_name: 'E' },
+      ])
       const mapping = {
         id: 'm1',
         scim_group_id: 'g1',
@@ -330,20 +427,52 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
         source: 'scim',
       }
       const move = (difference: Difference) => {
-        expect(difference).toEqual({ workspace_id: WORKSPACE, user_id: 'user_2', granted: 'admin', current: null })
+        expect(difference).toEqual({
+          workspace_id: WORKSPACE,
+          user_id: 'user_2',
+          granted: 'admin',
+          current: null,
+        })
         return { after: place, entry: told() }
       }
       await mappings.insert(mapping, () => ({ mapping, entry: told() }), move)
-      expect([await mappings.byId('m1'), await mappings.page(0, 9), await mappings.count()]).toEqual([mapping, [mapping], 1])
+      expect([
+        await mappings.byId('m1'),
+        await mappings.page(0, 9),
+        await mappings.count(),
+      ]).toEqual([mapping, [mapping], 1])
       expect(await store.members.workspaceMember(WORKSPACE, 'user_2')).toEqual(place)
-      const token = { id: 't1', name: 'a', label: 'b', hash: 'c', created_by: 'd', created_at: CREATED }
+      const token = {
+        id: 't1',
+        name: 'a',
+        label: 'b',
+        hash: 'c',
+        created_by: 'd',
+        created_at: CREATED,
+      }
       await tokens.insert(token, told())
-      expect([await tokens.byHash('c'), await tokens.byHash('C'), await tokens.all()]).toEqual([token, undefined, [token]])
-      const counts = { synced_groups: null, deleted_groups: 0, error_message: null, started_at: null, finished_at: null }
+      expect([await tokens.byHash('c'), await tokens.byHash('C'), await tokens.all()]).toEqual([
+        token,
+        undefined,
+        [token],
+      ])
+      const counts = {
+        synced_groups: null,
+        deleted_groups: 0,
+        error_message: null,
+        started_at: null,
+        finished_at: null,
+      }
       await jobs.insert({ id: 'j1', status: 'queued', created_at: CREATED, ...counts }, told())
       await jobs.update('j1', { status: 'succeeded', synced_groups: 3 })
       await jobs.update('j1', { status: 'failed' })
-      expect(await jobs.byId('j1')).toEqual({ id: 'j1', status: 'succeeded', created_at: CREATED, ...counts, synced_groups: 3 })
+      expect(await jobs.byId('j1')).toEqual({
+        id: 'j1',
+        status: 'succeeded',
+        created_at: CREATED,
+        ...counts,
+        synced_groups: 3,
+      })
       expect(await jobs.workspaces()).toEqual([WORKSPACE])
     })
 
@@ -369,12 +498,20 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
 
     test('the newest generations come first', async () => {
       for (let i = 0; i < 5; i++) await store.generations.record([entryOf(`gen-${i}`)])
-      expect((await store.generations.recent(3)).map(one => one.id)).toEqual(['gen-4', 'gen-3', 'gen-2'])
+      expect((await store.generations.recent(3)).map(one => one.id)).toEqual([
+        'gen-4',
+        'gen-3',
+        'gen-2',
+      ])
     })
 
     test('calls of free models are counted from the moment on at which they began, whenever they were settled', async () => {
       const midnight = new Date('2026-03-04T00:00:00.000Z')
-      const [late, early, noon] = ['2026-03-03T23:59:59.999Z', '2026-03-04T00:00:00.000Z', '2026-03-04T12:00:00.000Z']
+      const [late, early, noon] = [
+        '2026-03-03T23:59:59.999Z',
+        '2026-03-04T00:00:00.000Z',
+        '2026-03-04T12:00:00.000Z',
+      ]
       const model = 'acme/tiny:free'
       const calls = [
         { id: 'yesterday', model, created_at: late, settled_at: late },
@@ -382,24 +519,42 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
         { id: 'over midnight', model, created_at: late, settled_at: noon },
         { id: 'paid', model: 'acme/tiny:freed', created_at: noon, settled_at: noon },
         { id: 'second', model, created_at: noon, settled_at: noon },
-        { id: 'chosen', model: 'acme/tiny', router: 'gateway/free:floor', created_at: noon, settled_at: noon },
-        { id: 'chosen otherwise', model: 'acme/tiny', router: 'gateway/auto', created_at: noon, settled_at: noon },
+        {
+          id: 'chosen',
+          model: 'acme/tiny',
+          router: 'gateway/free:floor',
+          created_at: noon,
+          settled_at: noon,
+        },
+        {
+          id: 'chosen otherwise',
+          model: 'acme/tiny',
+          router: 'gateway/auto',
+          created_at: noon,
+          settled_at: noon,
+        },
       ]
       expect(await store.generations.freeSince(midnight)).toBe(0)
-      for (const call of calls) await store.generations.record([{ generation: generationWith(call), charge: null }])
+      for (const call of calls)
+        await store.generations.record([{ generation: generationWith(call), charge: null }])
       expect(await store.generations.freeSince(midnight)).toBe(3)
       expect(await store.generations.freeSince(new Date('2026-03-03T00:00:00.000Z'))).toBe(5)
       expect(await store.generations.freeSince(new Date('2026-03-05T00:00:00.000Z'))).toBe(0)
     })
 
     test('charges add up by key, day and whose provider key it was', async () => {
-      await store.generations.record([entryOf('a', { nanos: 1n }), entryOf('b', { nanos: 2n }), entryOf('c', { nanos: 4n, day: 20_517 })])
+      await store.generations.record([
+        entryOf('a', { nanos: 1n }),
+        entryOf('b', { nanos: 2n }),
+        entryOf('c', { nanos: 4n, day: 20_517 }),
+      ])
       await store.generations.record([
         entryOf('d', { nanos: 8n }),
         entryOf('e', { nanos: 16n, byok: true }),
         entryOf('f', { nanos: 32n, key_hash: 'x' }),
       ])
-      const sorted = <T extends { nanos: bigint }>(rows: T[]) => rows.sort((a, b) => Number(a.nanos - b.nanos))
+      const sorted = <T extends { nanos: bigint }>(rows: T[]) =>
+        rows.sort((a, b) => Number(a.nanos - b.nanos))
       expect(sorted(await store.ledger.days(0))).toEqual([
         { ...PAYER, day: 20_517, byok: false, nanos: 4n },
         { ...PAYER, day: 20_516, byok: false, nanos: 11n },
@@ -411,7 +566,9 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
         { ...PAYER, byok: true, nanos: 16n },
         { ...PAYER, key_hash: 'x', byok: false, nanos: 32n },
       ])
-      expect(sorted(await store.ledger.days(20_517))).toEqual([{ ...PAYER, day: 20_517, byok: false, nanos: 4n }])
+      expect(sorted(await store.ledger.days(20_517))).toEqual([
+        { ...PAYER, day: 20_517, byok: false, nanos: 4n },
+      ])
     })
 
     test('a batch is recorded whole or not at all', async () => {
@@ -422,7 +579,8 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
       expect((await store.ledger.totals()).map(one => one.nanos)).toEqual([1n])
     })
 
-    const refusalOf = (generation: Generation) => typeOf(store.generations.record([{ generation, charge: null }]))
+    const refusalOf = (generation: Generation) =>
+      typeOf(store.generations.record([{ generation, charge: null }]))
 
     test('a generation that is recorded already is a conflict, so that nobody waits for it', async () => {
       expect(await refusalOf(generationWith({ id: 'a' }))).toBeUndefined()
@@ -440,14 +598,24 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
         workspace_id: WORKSPACE,
         key_hash: 'h',
       })
-      const second = told({ created_at: '2026-03-04T05:06:06.000Z', before: { a: null }, after: null })
+      const second = told({
+        created_at: '2026-03-04T05:06:06.000Z',
+        before: { a: null },
+        after: null,
+      })
       await store.keys.insert(keyOf(), first)
       await store.keys.remove('h1', second)
       const shown = { ...first, after: { limit: 1.5, list: ['“𝄞”'], is: true } }
       expect(await store.audit.page({}, 0, 10)).toEqual({ entries: [second, shown], total: 2 })
       expect(await store.audit.page({}, 1, 1)).toEqual({ entries: [shown], total: 2 })
-      expect(await store.audit.page({ workspace_id: WORKSPACE, key_hash: 'h' }, 0, 10)).toEqual({ entries: [shown], total: 1 })
-      expect(await store.audit.page({ workspace_id: WORKSPACE, key_hash: 'x' }, 0, 10)).toEqual({ entries: [], total: 0 })
+      expect(await store.audit.page({ workspace_id: WORKSPACE, key_hash: 'h' }, 0, 10)).toEqual({
+        entries: [shown],
+        total: 1,
+      })
+      expect(await store.audit.page({ workspace_id: WORKSPACE, key_hash: 'x' }, 0, 10)).toEqual({
+        entries: [],
+        total: 0,
+      })
       const between = { since: '2026-03-04T05:06:06.000Z', until: '2026-03-04T05:06:07.000Z' }
       expect(await store.audit.page(between, 0, 10)).toEqual({ entries: [second], total: 1 })
     })
@@ -461,9 +629,18 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
 
     test('credits are what was paid in, the newest first, and add up to the last nano-dollar', async () => {
       const created_at = '2026-03-04T05:06:07.000Z'
-      const paid = { id: 'c1', created_at, amount: 1_000_000_000_000_000_001n, note: 'it’s “𝄞”', user_id: 'user_1' }
+      const paid = {
+        id: 'c1',
+        created_at,
+        amount: 1_000_000_000_000_000_001n,
+        note: 'it’s “𝄞”',
+        user_id: 'user_1',
+      }
       const taken = { id: 'c2', created_at, amount: -2n, note: null, user_id: 'user_1' }
-      expect([await store.credits.total(), await store.credits.page(0, 10)]).toEqual([0n, { credits: [], count: 0 }])
+      expect([await store.credits.total(), await store.credits.page(0, 10)]).toEqual([
+        0n,
+        { credits: [], count: 0 },
+      ])
       for (const credit of [paid, taken]) await store.credits.insert(credit, told())
       expect(await store.credits.total()).toBe(999_999_999_999_999_999n)
       expect(await store.credits.page(0, 10)).toEqual({ credits: [taken, paid], count: 2 })
@@ -487,7 +664,12 @@ export function storeSuite(name: string, open: () => Promise<Store>, openTwo?: (
     test('a store that is closed answers nobody, and can be closed again', async () => {
       const other = await open()
       await other.close()
-      const asked = [other.keys.all(), other.version(), other.generations.record([]), other.ledger.head()]
+      const asked = [
+        other.keys.all(),
+        other.version(),
+        other.generations.record([]),
+        other.ledger.head(),
+      ]
       const answers = await Promise.allSettled(asked)
       expect(answers.map(({ status }) => status)).toEqual(Array(4).fill('rejected'))
       await other.close()

@@ -20,7 +20,12 @@ import { type Asked, type Asking, EXAMPLES } from './operations.ts'
 import { localConfig } from './server.ts'
 
 /** One good request of every operation, by its id. */
-export const REQUESTS: Record<string, Asking> = { ...READINGS, ...CALLS, ...PROVISIONING, ...EXAMPLES }
+export const REQUESTS: Record<string, Asking> = {
+  ...READINGS,
+  ...CALLS,
+  ...PROVISIONING,
+  ...EXAMPLES,
+}
 
 /** How a request says who asks. */
 export interface Credential {
@@ -30,12 +35,20 @@ export interface Credential {
 
 /** Whom a credential that is good stands for. A stranger's and a neighbour's are of another workspace than the default one. */
 export const LIVE = [
-  ...['inference key', 'stranger’s inference key', 'management key', 'neighbour’s management key', 'SCIM token'],
+  ...[
+    'inference key',
+    'stranger’s inference key',
+    'management key',
+    'neighbour’s management key',
+    'SCIM token',
+  ],
   ...['inference key in x-api-key', 'management key in x-api-key'],
 ] as const
 export type Live = (typeof LIVE)[number]
 
-const bearer = (secret: string): Credential => ({ headers: [['authorization', `Bearer ${secret}`]] })
+const bearer = (secret: string): Credential => ({
+  headers: [['authorization', `Bearer ${secret}`]],
+})
 const inHeader = (secret: string): Credential => ({ headers: [['x-api-key', secret]] })
 
 /** A gateway over a data directory of its own, with three workspaces and every kind of credential. */
@@ -58,26 +71,47 @@ export class World {
   }
 
   /** The answer of a route. Two to the same request differ in no byte: it brings its own id, and a call's, which is new, is left out. */
-  async ask({ method, path }: Pick<DescribedRoute, 'method' | 'path'>, credential: Credential, { params = {}, query, body }: Asked = {}) {
-    const at = path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? 'unknown'))
+  async ask(
+    { method, path }: Pick<DescribedRoute, 'method' | 'path'>,
+    credential: Credential,
+    { params = {}, query, body }: Asked = {},
+  ) {
+    const at = path.replace(/:(\w+)/g, (_, name: string) =>
+      encodeURIComponent(params[name] ?? 'unknown'),
+    )
     const headers = new Headers({ 'content-type': 'application/json', 'x-request-id': 'asked' })
     for (const [name, value] of credential.headers ?? []) headers.append(name, value)
     const asked = [query, credential.query].filter(Boolean).join('&')
-    const init = { method: method.toUpperCase(), headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
-    const response = await this.#app.handle(new Request(`http://localhost${at}${asked && `?${asked}`}`, init))
+    const init = {
+      method: method.toUpperCase(),
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    }
+    const response = await this.#app.handle(
+      new Request(`http://localhost${at}${asked && `?${asked}`}`, init),
+    )
     const { 'x-generation-id': call, ...rest } = Object.fromEntries(response.headers)
     const text = await response.text()
-    return { status: response.status, headers: rest, body: call === undefined ? text : text.replaceAll(call, 'this call') }
+    return {
+      status: response.status,
+      headers: rest,
+      body: call === undefined ? text : text.replaceAll(call, 'this call'),
+    }
   }
 
   /** Everything that is kept in the data directory: of every noun, the trail of what was changed, and the files beside the store. */
   kept(): Record<string, unknown> {
     const db = new Database(join(this.#data, 'gateway.db'), { readonly: true })
-    const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as { name: string }[]
+    const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as {
+      name: string
+    }[]
     const rows = tables.map(({ name }) => [name, db.query(`select * from "${name}"`).values()])
     db.close()
     const beside = readdirSync(this.#data).filter(name => !name.startsWith('gateway.db'))
-    return Object.fromEntries([...rows, ...beside.map(name => [name, readFileSync(join(this.#data, name), 'latin1')])])
+    return Object.fromEntries([
+      ...rows,
+      ...beside.map(name => [name, readFileSync(join(this.#data, name), 'latin1')]),
+    ])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -92,17 +126,28 @@ type Made = Pick<World, 'live' | 'dead' | 'actors'>
 export async function openWorld(upstream: string): Promise<World> {
   const data = mkdtempSync(join(tmpdir(), 'gateway-access-'))
   const clock = new TestClock()
-  const gateway = await testGateway({ data, clock, ids: countedIds(), config: localConfig(upstream) })
+  const gateway = await testGateway({
+    data,
+    clock,
+    ids: countedIds(),
+    config: localConfig(upstream),
+  })
   return new World(data, gateway, await credentialsOf(gateway, clock))
 }
 
 async function credentialsOf(gateway: Gateway, clock: TestClock): Promise<Made> {
   const owner = operator(gateway)
-  const make = async (kind: Key['kind'], more: Partial<NewKey> = {}) => createKey(gateway, owner, { name: kind, ...more }, kind)
-  const workspace = async (slug: string) => (await createWorkspace(gateway, owner, { name: slug, slug })).data.id
+  const make = async (kind: Key['kind'], more: Partial<NewKey> = {}) =>
+    createKey(gateway, owner, { name: kind, ...more }, kind)
+  const workspace = async (slug: string) =>
+    (await createWorkspace(gateway, owner, { name: slug, slug })).data.id
   const [next, third] = [await workspace('next'), await workspace('third')]
   const theirs = { workspace_id: next, creator_user_id: 'user_neighbour' }
-  const [inference, management, manager] = [await make('inference'), await make('management'), await make('management', theirs)]
+  const [inference, management, manager] = [
+    await make('inference'),
+    await make('management'),
+    await make('management', theirs),
+  ]
   const live: World['live'] = {
     'inference key': bearer(inference.key),
     'stranger’s inference key': bearer((await make('inference', theirs)).key),
@@ -114,7 +159,11 @@ async function credentialsOf(gateway: Gateway, clock: TestClock): Promise<Made> 
   }
   const dead = { ...badly(management.key), ...(await gone(gateway, clock, make)) }
   const neighbour = authenticate(gateway, `Bearer ${manager.key}`)
-  return { live, dead, actors: { operator: owner, neighbour, third: { ...neighbour, workspace_id: third } } }
+  return {
+    live,
+    dead,
+    actors: { operator: owner, neighbour, third: { ...neighbour, workspace_id: third } },
+  }
 }
 
 /** Ways in which a good key is none. */
@@ -126,9 +175,15 @@ const badly = (key: string): Record<string, Credential> => ({
   'the key as Basic': { headers: [['authorization', `Basic ${btoa(`key:${key}`)}`]] },
   'the key’s hash': bearer(new Bun.CryptoHasher('sha256').update(key).digest('hex')),
   'the key twice': { headers: [...(bearer(key).headers ?? []), ...(bearer(key).headers ?? [])] },
-  'another header before the key’s': { headers: [['authorization', 'Bearer x'], ...(bearer(key).headers ?? [])] },
-  'another header after the key’s': { headers: [...(bearer(key).headers ?? []), ['authorization', 'Bearer x']] },
-  'another header beside x-api-key': { headers: [['authorization', 'Bearer x'], ...(inHeader(key).headers ?? [])] },
+  'another header before the key’s': {
+    headers: [['authorization', 'Bearer x'], ...(bearer(key).headers ?? [])],
+  },
+  'another header after the key’s': {
+    headers: [...(bearer(key).headers ?? []), ['authorization', 'Bearer x']],
+  },
+  'another header beside x-api-key': {
+    headers: [['authorization', 'Bearer x'], ...(inHeader(key).headers ?? [])],
+  },
   'the key in the query': { query: `api_key=${key}&key=${key}&access_token=${key}` },
   'the key in a cookie': { headers: [['cookie', `authorization=Bearer ${key}; api_key=${key}`]] },
 })
@@ -136,7 +191,11 @@ const badly = (key: string): Record<string, Credential> => ({
 type Make = (kind: Key['kind'], more?: Partial<NewKey>) => ReturnType<typeof createKey>
 
 /** Credentials that were good once. */
-async function gone(gateway: Gateway, clock: TestClock, make: Make): Promise<Record<string, Credential>> {
+async function gone(
+  gateway: Gateway,
+  clock: TestClock,
+  make: Make,
+): Promise<Record<string, Credential>> {
   const owner = operator(gateway)
   const leaver = await addMember(gateway, owner, { email: 'leaver@acme.example' })
   const keys: Record<string, Credential> = {}
@@ -145,9 +204,12 @@ async function gone(gateway: Gateway, clock: TestClock, make: Make): Promise<Rec
     await updateKey(gateway, owner, disabled.data.hash, { disabled: true })
     const deleted = await make(kind)
     await deleteKey(gateway, owner, deleted.data.hash)
-    const expired = await make(kind, { expires_at: new Date(clock.now().getTime() + 1).toISOString() })
+    const expired = await make(kind, {
+      expires_at: new Date(clock.now().getTime() + 1).toISOString(),
+    })
     const left = await make(kind, { creator_user_id: leaver.id })
-    for (const [how, { key }] of Object.entries({ disabled, deleted, expired, left })) keys[`${how}, ${kind}`] = bearer(key)
+    for (const [how, { key }] of Object.entries({ disabled, deleted, expired, left }))
+      keys[`${how}, ${kind}`] = bearer(key)
   }
   clock.pass(1)
   await deactivateMember(gateway, owner, leaver.id)
@@ -160,11 +222,17 @@ async function gone(gateway: Gateway, clock: TestClock, make: Make): Promise<Rec
 export const GUARDED: [paths: RegExp, opens: DescribedRoute['opens']][] = [
   [/^\/(health|ready|metrics|docs(\/:part)?|openapi\.(json|yaml))$/, undefined],
   [/^\/api\/v1\/models\/user$/, 'key'],
-  [/^\/api\/v1\/(models|model|embeddings\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/, undefined],
+  [
+    /^\/api\/v1\/(models|model|embeddings\/models|endpoints\/zdr|providers|credits\/coinbase)(\/|$)/,
+    undefined,
+  ],
   [/^\/api\/v1\/(chat\/completions|completions|embeddings|generation|key|presets)(\/|$)/, 'key'],
   [/^\/api\/v1\/messages$/, 'key-in-either-header'],
   [/^\/api\/v1\/scim\/v2\//, 'scim'],
-  [/^\/api\/v1\/(audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/, 'management'],
+  [
+    /^\/api\/v1\/(audit|byok|credits|guardrails|keys|organization|scim|workspaces)(\/|$)/,
+    'management',
+  ],
 ]
 
 type Rule = (route: DescribedRoute) => number
@@ -233,5 +301,9 @@ export const namesThing = ({ path, operation: { query } }: DescribedRoute): bool
   path.includes(':') || ((query?.required as string[] | undefined) ?? []).includes('id')
 
 /** Whether what a route is about belongs to the organization, and to no workspace. */
-export const isOrganizations = ({ method, path }: Pick<DescribedRoute, 'method' | 'path'>): boolean =>
-  /^\/api\/v1\/(organization|scim|credits)\b/.test(path) || (method === 'post' && path === '/api/v1/workspaces')
+export const isOrganizations = ({
+  method,
+  path,
+}: Pick<DescribedRoute, 'method' | 'path'>): boolean =>
+  /^\/api\/v1\/(organization|scim|credits)\b/.test(path) ||
+  (method === 'post' && path === '/api/v1/workspaces')

@@ -8,18 +8,35 @@ import type { AnswerPart, Kind } from '../../src/core/language/work.ts'
 /** Answers made of given parts, for the dialects. */
 
 const choice = 0
-const RECEIPT: Receipt = { usage: textUsage(10, 5), usageSource: 'exact', cost: 0n, cost_details: null, is_byok: false }
+const RECEIPT: Receipt = {
+  usage: textUsage(10, 5),
+  usageSource: 'exact',
+  cost: 0n,
+  cost_details: null,
+  is_byok: false,
+}
 export const receipt: TextPart = { type: 'receipt', receipt: RECEIPT }
 export const text = (said: string): TextPart => ({ type: 'text-delta', choice, text: said })
 export const finish: TextPart = { type: 'finish', choice, reason: 'stop', native: 'stop' }
-export const start: TextPart = { type: 'start', upstream_id: 'up', system_fingerprint: null, service_tier: 'standard' }
-export const failed: TextPart = { type: 'error', error: new GatewayError('provider_unavailable', 'Provider returned error') }
+export const start: TextPart = {
+  type: 'start',
+  upstream_id: 'up',
+  system_fingerprint: null,
+  service_tier: 'standard',
+}
+export const failed: TextPart = {
+  type: 'error',
+  error: new GatewayError('provider_unavailable', 'Provider returned error'),
+}
 
 /** An answer of these batches. */
 export function answerOf<K extends Kind = 'text'>(...batches: AnswerPart<K>[][]): Answer<K> {
   const [first = [], ...rest] = batches
   const watcher = { each() {}, ended: async () => undefined }
-  const parts = watch<AnswerPart<K>[]>({ first, rest: rest.length > 0 ? iterate(rest) : null }, watcher)
+  const parts = watch<AnswerPart<K>[]>(
+    { first, rest: rest.length > 0 ? iterate(rest) : null },
+    watcher,
+  )
   return { id: 'gen-1', model: 'acme/small', provider: 'Local', created: 0, parts }
 }
 

@@ -17,7 +17,13 @@ export function apiOf(gateway: Gateway, usual: string) {
   return async (method: string, path: string, { body, key = usual }: Asked = {}) => {
     const headers: Record<string, string> = { 'content-type': 'application/json' }
     if (key !== null) headers.authorization = `Bearer ${key}`
-    const init = { method, headers, ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }) }
+    const init = {
+      method,
+      headers,
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    }
     const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
     return { status: response.status, json: await response.json() }
   }
@@ -33,7 +39,10 @@ export const refusal = (promise: Promise<unknown>): Promise<number | undefined> 
 /** The trail of every change in a data directory, oldest first: what was done to what. */
 export function trailOf(data: string): string[] {
   const db = new Database(join(data, 'gateway.db'), { readonly: true })
-  const rows = db.query('select action, resource_id from audit order by rowid').all() as { action: string; resource_id: string }[]
+  const rows = db.query('select action, resource_id from audit order by rowid').all() as {
+    action: string
+    resource_id: string
+  }[]
   db.close()
   return rows.map(row => `${row.action} ${row.resource_id}`)
 }

@@ -7,7 +7,11 @@ const TEXT = 7
 const SIZED = [6, TEXT]
 
 /** A header that is a text. */
-export const textHeader = (name: string, value: string): HeaderBytes => [name, TEXT, Buffer.from(value)]
+export const textHeader = (name: string, value: string): HeaderBytes => [
+  name,
+  TEXT,
+  Buffer.from(value),
+]
 
 /** One message of `application/vnd.amazon.eventstream`, with both checksums. */
 export function awsMessage(headers: HeaderBytes[], payload: string | Uint8Array): Uint8Array {
@@ -22,24 +26,44 @@ export function awsMessage(headers: HeaderBytes[], payload: string | Uint8Array)
 /** An event as Bedrock sends it. */
 export const awsEvent = (event: string, payload: string): Uint8Array =>
   awsMessage(
-    [textHeader(':event-type', event), textHeader(':content-type', 'application/json'), textHeader(':message-type', 'event')],
+    [
+      textHeader(':event-type', event),
+      textHeader(':content-type', 'application/json'),
+      textHeader(':message-type', 'event'),
+    ],
     payload,
   )
 
 /** A failure that the service models: its name, and what it says. */
 export const awsException = (exception: string, payload: string): Uint8Array =>
   awsMessage(
-    [textHeader(':exception-type', exception), textHeader(':content-type', 'application/json'), textHeader(':message-type', 'exception')],
+    [
+      textHeader(':exception-type', exception),
+      textHeader(':content-type', 'application/json'),
+      textHeader(':message-type', 'exception'),
+    ],
     payload,
   )
 
 /** A failure that the service does not model. */
 export const awsError = (code: string, message: string): Uint8Array =>
-  awsMessage([textHeader(':message-type', 'error'), textHeader(':error-code', code), textHeader(':error-message', message)], '')
+  awsMessage(
+    [
+      textHeader(':message-type', 'error'),
+      textHeader(':error-code', code),
+      textHeader(':error-message', message),
+    ],
+    '',
+  )
 
 function headerBytes([name, type, value]: HeaderBytes): Buffer {
   const length = SIZED.includes(type) ? [value.length >> 8, value.length & 0xff] : []
-  return Buffer.concat([Uint8Array.of(Buffer.byteLength(name)), Buffer.from(name), Uint8Array.of(type, ...length), value])
+  return Buffer.concat([
+    Uint8Array.of(Buffer.byteLength(name)),
+    Buffer.from(name),
+    Uint8Array.of(type, ...length),
+    value,
+  ])
 }
 
 function uint32(...numbers: number[]): Buffer {

@@ -37,7 +37,10 @@ export const heldIn = (data: string): HeldCall[] =>
 
 /** How many rows there are, of which a condition may say more. */
 export const countIn = (data: string, rows: string): number =>
-  reading(data, db => (db.query(`select count(*) as count from ${rows}`).get() as { count: number }).count)
+  reading(
+    data,
+    db => (db.query(`select count(*) as count from ${rows}`).get() as { count: number }).count,
+  )
 
 function reading<T>(data: string, read: (db: Database) => T): T {
   const db = new Database(join(data, 'gateway.db'), { readonly: true, strict: true })

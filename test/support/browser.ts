@@ -11,7 +11,14 @@ export async function hasBrowser(): Promise<boolean> {
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return false
   const apt = async (...args: string[]) => {
     const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-    return (await Bun.spawn(['apt-get', ...args], { env, stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' }).exited) === 0
+    return (
+      (await Bun.spawn(['apt-get', ...args], {
+        env,
+        stdin: 'ignore',
+        stdout: 'ignore',
+        stderr: 'ignore',
+      }).exited) === 0
+    )
   }
   if (await apt('update')) await apt('install', '-y', '--no-install-recommends', 'chromium')
   return existsSync(CHROMIUM)
@@ -51,7 +58,9 @@ export class Browser {
     const page = await this.#context.newPage()
     const watched: Watched = { page, requests: [], errors: [] }
     page.on('request', request => watched.requests.push(request.url()))
-    page.on('requestfailed', request => watched.errors.push(`${request.url()} failed: ${request.failure()?.errorText}`))
+    page.on('requestfailed', request =>
+      watched.errors.push(`${request.url()} failed: ${request.failure()?.errorText}`),
+    )
     page.on('pageerror', error => watched.errors.push(error.message))
     page.on('console', message => {
       if (message.type() === 'error') watched.errors.push(message.text())

@@ -24,7 +24,13 @@ export const textCall = (more: Partial<TextCall> = {}): TextCall => ({
   trace: null,
   preset_id: null,
   echoUpstreamBody: false,
-  origin: { request_id: 'req-1', http_referer: null, title: null, user_agent: null, region: 'global' },
+  origin: {
+    request_id: 'req-1',
+    http_referer: null,
+    title: null,
+    user_agent: null,
+    region: 'global',
+  },
   ...more,
 })
 
@@ -43,7 +49,13 @@ export const embeddingCall = (more: Partial<EmbeddingCall> = {}): EmbeddingCall 
   trace: null,
   preset_id: null,
   echoUpstreamBody: false,
-  origin: { request_id: 'req-1', http_referer: null, title: null, user_agent: null, region: 'global' },
+  origin: {
+    request_id: 'req-1',
+    http_referer: null,
+    title: null,
+    user_agent: null,
+    region: 'global',
+  },
   ...more,
 })
 

@@ -6,7 +6,11 @@ export interface Chunk {
   id: string
   model: string
   provider: string
-  choices: { index: number; delta: { role?: string; content?: string | null }; finish_reason: string | null }[]
+  choices: {
+    index: number
+    delta: { role?: string; content?: string | null }
+    finish_reason: string | null
+  }[]
   usage?: Usage
   error?: { code: number; message: string; metadata: { error_type: string } }
 }
@@ -57,7 +61,10 @@ export function chat(
   { key = server.inference_key, path = '/chat/completions', headers }: Asking = {},
 ): RawCall {
   const json = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }], ...body }
-  return request(server.base + path, { json, headers: { authorization: `Bearer ${key}`, ...headers } })
+  return request(server.base + path, {
+    json,
+    headers: { authorization: `Bearer ${key}`, ...headers },
+  })
 }
 
 /** What a client makes of a streamed answer. */
@@ -90,19 +97,27 @@ const eventOf = (data: string): Chunk | '[DONE]' => (data === '[DONE]' ? data : 
 
 /** The text of an answer, whole or streamed. */
 export function textOf({ headers, body }: Outcome): string {
-  return headers['content-type']?.startsWith('text/event-stream') ? heard(body).text : JSON.parse(body).choices[0].message.content
+  return headers['content-type']?.startsWith('text/event-stream')
+    ? heard(body).text
+    : JSON.parse(body).choices[0].message.content
 }
 
 /** The usage of an answer, whole or streamed. */
 export function usageOf({ headers, body }: Outcome): Usage | undefined {
-  return headers['content-type']?.startsWith('text/event-stream') ? heard(body).usages[0]?.usage : JSON.parse(body).usage
+  return headers['content-type']?.startsWith('text/event-stream')
+    ? heard(body).usages[0]?.usage
+    : JSON.parse(body).usage
 }
 
 /** The id that an answer's headers give to its generation. */
 export const idOf = ({ headers }: Outcome): string => headers['x-generation-id'] ?? ''
 
 /** The record of a finished call. Throws when there is none. */
-export async function generationOf(server: Server, id: string, key = server.inference_key): Promise<Generation> {
+export async function generationOf(
+  server: Server,
+  id: string,
+  key = server.inference_key,
+): Promise<Generation> {
   const response = await server.fetch(`/generation?id=${id}`, { key })
   if (response.status !== 200) throw new Error(`No generation ${id}: ${await response.text()}`)
   return ((await response.json()) as { data: Generation }).data
@@ -114,7 +129,11 @@ export async function keyState(server: Server, key = server.inference_key): Prom
 }
 
 /** A new key that may spend so many dollars. */
-export async function limitedKey(server: Server, limit = 1, management = server.management_key): Promise<string> {
+export async function limitedKey(
+  server: Server,
+  limit = 1,
+  management = server.management_key,
+): Promise<string> {
   const created = await server.fetch('/keys', { key: management, json: { name: 'limited', limit } })
   return ((await created.json()) as { key: string }).key
 }
@@ -141,21 +160,35 @@ const PRICES = { prompt: 0.15, completion: 0.6 }
  * A config with models whose endpoints are providers at base URLs: `{ 'acme/small': { first: url, second: url } }`. All priced alike, tried
  * as they are listed, and never at rest, so that each test finds them as the first did.
  */
-export function routesConfig(routes: Record<string, Record<string, string>>, more: Record<string, unknown> = {}) {
+export function routesConfig(
+  routes: Record<string, Record<string, string>>,
+  more: Record<string, unknown> = {},
+) {
   const providers = Object.assign({}, ...Object.values(routes))
   return {
-    providers: mapValues<string, object>(providers, base_url => ({ protocol: 'openai-chat', base_url, api_key: 'mock' })),
+    providers: mapValues<string, object>(providers, base_url => ({
+      protocol: 'openai-chat',
+      base_url,
+      api_key: 'mock',
+    })),
     models: Object.entries(routes).map(([id, endpoints]) => ({
       id,
       context_length: 128_000,
-      endpoints: Object.keys(endpoints).map(provider => ({ provider, model: 'test-model', usd_per_million_tokens: PRICES })),
+      endpoints: Object.keys(endpoints).map(provider => ({
+        provider,
+        model: 'test-model',
+        usd_per_million_tokens: PRICES,
+      })),
     })),
     routing: { choice: 'listed', failures: 0 },
     ...more,
   }
 }
 
-const mapValues = <From, To>(object: Record<string, From>, change: (value: From) => To): Record<string, To> =>
+const mapValues = <From, To>(
+  object: Record<string, From>,
+  change: (value: From) => To,
+): Record<string, To> =>
   Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]))
 
 /** What 10 tokens in and 5 out cost at those prices. */

@@ -5,4 +5,6 @@ import { SHARED } from './shared.ts'
 const FILE = join(SHARED, 'contract/openapi.json')
 
 /** The public API as its authors describe it, which is not kept in this repository; undefined where it is not on this machine. */
-export const contract: { paths: unknown } | undefined = existsSync(FILE) ? await Bun.file(FILE).json() : undefined
+export const contract: { paths: unknown } | undefined = existsSync(FILE)
+  ? await Bun.file(FILE).json()
+  : undefined

@@ -29,28 +29,52 @@ export function countedIds() {
   const next = () => (++count).toString()
   return {
     uuid: () => `00000000-0000-7000-8000-${next().padStart(12, '0')}`,
-    generation: (now: Date) => `gen-${Math.floor(now.getTime() / 1000)}-${next().padStart(20, '0')}`,
+    generation: (now: Date) =>
+      `gen-${Math.floor(now.getTime() / 1000)}-${next().padStart(20, '0')}`,
     secret: () => next().padStart(64, '0'),
   }
 }
 
 /** A gateway in memory with a clock that stands still, counted ids, no luck (endpoints are tried as they are listed) and the sandbox. Anything may be replaced. */
-export async function testGateway(replace: Partial<Omit<Parts, 'config'>> & { config?: Record<string, unknown> } = {}): Promise<Gateway> {
+export async function testGateway(
+  replace: Partial<Omit<Parts, 'config'>> & { config?: Record<string, unknown> } = {},
+): Promise<Gateway> {
   const { config, ...rest } = replace
-  const parsed: { config?: Config } = config ? { config: parseConfig(JSON.stringify(config), {}) } : {}
-  return openGateway({ clock: new TestClock(), ids: countedIds(), random: () => 0, ...rest, ...parsed })
+  const parsed: { config?: Config } = config
+    ? { config: parseConfig(JSON.stringify(config), {}) }
+    : {}
+  return openGateway({
+    clock: new TestClock(),
+    ids: countedIds(),
+    random: () => 0,
+    ...rest,
+    ...parsed,
+  })
 }
 
 /** A fresh key of each kind, as plaintext. */
 export async function testKeys(gateway: Gateway) {
-  const management = await createKey(gateway, operator(gateway), { name: 'management' }, 'management')
+  const management = await createKey(
+    gateway,
+    operator(gateway),
+    { name: 'management' },
+    'management',
+  )
   const inference = await createKey(gateway, operator(gateway), { name: 'inference' })
   return { management: management.key, inference: inference.key, hash: inference.data.hash }
 }
 
 /** A second workspace, `other`, which is nobody's default, and a key of its own. */
-export async function otherWorkspace(gateway: Gateway, id: string, kind: 'management' | 'inference' = 'management') {
-  const workspace = { ...firstWorkspace(id, 'user_2', gateway.clock.now()), slug: 'other', is_default: false }
+export async function otherWorkspace(
+  gateway: Gateway,
+  id: string,
+  kind: 'management' | 'inference' = 'management',
+) {
+  const workspace = {
+    ...firstWorkspace(id, 'user_2', gateway.clock.now()),
+    slug: 'other',
+    is_default: false,
+  }
   await gateway.store.workspaces.first(workspace)
   gateway.memory.workspaces.set(workspace)
   return createKey(gateway, operator(gateway), { name: 'other', workspace_id: id }, kind)

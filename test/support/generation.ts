@@ -14,7 +14,14 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
   model: 'acme/small',
   provider_name: 'Local',
   provider_responses: [
-    { provider_name: 'Local', model_permaslug: 'acme/small', endpoint_id: 'local/up', is_byok: false, latency: 12, status: 200 },
+    {
+      provider_name: 'Local',
+      model_permaslug: 'acme/small',
+      endpoint_id: 'local/up',
+      is_byok: false,
+      latency: 12,
+      status: 200,
+    },
   ],
   upstream_id: 'chatcmpl-1',
   streamed: true,
@@ -48,7 +55,11 @@ export const generationWith = (more: Partial<Generation> = {}): Generation => ({
 })
 
 /** Who paid for it. */
-export const PAYER = { key_hash: 'k', user_id: 'user_1', workspace_id: '00000000-0000-7000-8000-000000000001' }
+export const PAYER = {
+  key_hash: 'k',
+  user_id: 'user_1',
+  workspace_id: '00000000-0000-7000-8000-000000000001',
+}
 
 /** What that call cost a key, with `more` laid over it. */
 export const chargeWith = (more: Partial<StepCharge> = {}): StepCharge => ({

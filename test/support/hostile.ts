@@ -3,15 +3,39 @@ import type { Frame } from '../../src/core/protocols/protocol.ts'
 
 /** JSON that no provider should send, and some does or will. */
 export const hostileValue: fc.Arbitrary<unknown> = fc.oneof(
-  { weight: 6, arbitrary: fc.constantFrom<unknown>(null, true, false, '', 'x', [], {}, [[]], [null], [{}], { type: 'x' }) },
-  { weight: 4, arbitrary: fc.constantFrom<unknown>(0, 1, -1, 1.5, 127, 128, 1e9, 2 ** 53, 1e21, 1e308, -1e308) },
-  { weight: 2, arbitrary: fc.constantFrom('__proto__', 'constructor', 'toString', 'hasOwnProperty', '\u0000', '\ud800', '{', '[DONE]') },
+  {
+    weight: 6,
+    arbitrary: fc.constantFrom<unknown>(null, true, false, '', 'x', [], {}, [[]], [null], [{}], {
+      type: 'x',
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.constantFrom<unknown>(0, 1, -1, 1.5, 127, 128, 1e9, 2 ** 53, 1e21, 1e308, -1e308),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom(
+      '__proto__',
+      'constructor',
+      'toString',
+      'hasOwnProperty',
+      '\u0000',
+      '\ud800',
+      '{',
+      '[DONE]',
+    ),
+  },
   { weight: 1, arbitrary: fc.constant('y'.repeat(20_000)) },
   { weight: 1, arbitrary: fc.constantFrom(1, 50, 2_000).map(nested) },
   {
     weight: 2,
     arbitrary: fc
-      .constantFrom('{"__proto__":{"type":"text","index":0}}', '{"constructor":{"prototype":1}}', '{"toString":1,"valueOf":1}')
+      .constantFrom(
+        '{"__proto__":{"type":"text","index":0}}',
+        '{"constructor":{"prototype":1}}',
+        '{"toString":1,"valueOf":1}',
+      )
       .map(text => JSON.parse(text)),
   },
   { weight: 2, arbitrary: fc.jsonValue({ maxDepth: 3 }) },
@@ -32,7 +56,16 @@ interface Change {
 
 const change: fc.Arbitrary<Change> = fc.record({
   at: fc.nat(),
-  how: fc.constantFrom('replace', 'replace', 'remove', 'repeat', 'wrap', 'retype', 'rename', 'borrow'),
+  how: fc.constantFrom(
+    'replace',
+    'replace',
+    'remove',
+    'repeat',
+    'wrap',
+    'retype',
+    'rename',
+    'borrow',
+  ),
   value: hostileValue,
 })
 
@@ -99,7 +132,8 @@ function make({ at, how, value }: Change, member: Member, members: Member[]): vo
   }
 }
 
-const held = ({ holder, key }: Member): unknown => (Array.isArray(holder) ? holder[Number(key)] : holder[key])
+const held = ({ holder, key }: Member): unknown =>
+  Array.isArray(holder) ? holder[Number(key)] : holder[key]
 
 function remove({ holder, key }: Member): void {
   if (Array.isArray(holder)) holder.splice(Number(key), 1)
@@ -114,7 +148,13 @@ function repeated(value: unknown): unknown {
 // Also under the name `__proto__`, which an assignment would not make a member of.
 function put({ holder, key }: Member, value: unknown): void {
   if (Array.isArray(holder)) holder[Math.min(Number(key) || 0, holder.length)] = value
-  else Object.defineProperty(holder, key, { value, enumerable: true, writable: true, configurable: true })
+  else
+    Object.defineProperty(holder, key, {
+      value,
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    })
 }
 
 function retyped(value: unknown): unknown {
@@ -132,13 +172,37 @@ interface FrameChange {
   text: string
 }
 
-const GARBAGE = ['', ' ', 'x', '{', '[1', '"s"', '123', 'null', '[]', '{}', '[{}]', '[DONE]', '{"__proto__":{}}', '{"type":"error"}']
+const GARBAGE = [
+  '',
+  ' ',
+  'x',
+  '{',
+  '[1',
+  '"s"',
+  '123',
+  'null',
+  '[]',
+  '{}',
+  '[{}]',
+  '[DONE]',
+  '{"__proto__":{}}',
+  '{"type":"error"}',
+]
 
 /** Some changes, to be made to the frames of any stream. */
 export const frameChanges: fc.Arbitrary<FrameChange[]> = fc.array(
   fc.record({
     at: fc.nat(),
-    how: fc.constantFrom('change', 'change', 'change', 'garble', 'repeat', 'drop', 'move', 'rename'),
+    how: fc.constantFrom(
+      'change',
+      'change',
+      'change',
+      'garble',
+      'repeat',
+      'drop',
+      'move',
+      'rename',
+    ),
     changes,
     text: fc.constantFrom(...GARBAGE, '__proto__', 'constructor'),
   }),

@@ -28,7 +28,9 @@ export class Grammar {
         return faultOfStart(part)
       case 'text-delta':
       case 'refusal-delta':
-        return isText(part.text) && isLogprobs(part.logprobs) && isOptional(part, 'block', isWhole) ? undefined : 'This is no text'
+        return isText(part.text) && isLogprobs(part.logprobs) && isOptional(part, 'block', isWhole)
+          ? undefined
+          : 'This is no text'
       case 'reasoning-delta':
         return isText(part.text) && isDetails(part.details) ? undefined : 'This is no thought'
       case 'tool-call-start':
@@ -53,7 +55,13 @@ export class Grammar {
     }
   }
 
-  #faultOfStart({ choice, index, id, name, extra }: Extract<TextPart, { type: 'tool-call-start' }>): string | undefined {
+  #faultOfStart({
+    choice,
+    index,
+    id,
+    name,
+    extra,
+  }: Extract<TextPart, { type: 'tool-call-start' }>): string | undefined {
     if (!isIndex(index)) return 'The index is none'
     if (!isText(id) || !isText(name)) return 'The call has no name or id'
     if (extra !== undefined && !isObject(extra)) return 'Extra is no object'
@@ -63,8 +71,10 @@ export class Grammar {
   }
 
   #faultOfFinish(part: Extract<TextPart, { type: 'finish' }>): string | undefined {
-    if (!FINISH_REASONS.includes(part.reason) || !isTextOrNull(part.native)) return 'This is no reason'
-    if (!isOptional(part, 'sequence', isTextOrNull) || !isOptional(part, 'extra', isObject)) return 'What is told besides is none'
+    if (!FINISH_REASONS.includes(part.reason) || !isTextOrNull(part.native))
+      return 'This is no reason'
+    if (!isOptional(part, 'sequence', isTextOrNull) || !isOptional(part, 'extra', isObject))
+      return 'What is told besides is none'
     if (this.#ended.has(part.choice)) return 'The choice has ended already'
     this.#ended.add(part.choice)
     return undefined
@@ -76,7 +86,8 @@ const isTextOrNull = (value: unknown) => value === null || isText(value)
 const isWhole = (value: unknown) => Number.isInteger(value) && Number(value) >= 0
 const isIndex = (value: unknown) => isWhole(value) && Number(value) < MOST
 const isListOrNull = (value: unknown) => value === null || Array.isArray(value)
-const isDetails = (value: unknown) => Array.isArray(value) && value.every(detail => isObject(detail) && isText(detail.type))
+const isDetails = (value: unknown) =>
+  Array.isArray(value) && value.every(detail => isObject(detail) && isText(detail.type))
 
 function isOptional(part: object, name: string, is: (value: unknown) => boolean): boolean {
   const value: unknown = (part as Record<string, unknown>)[name]
@@ -84,10 +95,12 @@ function isOptional(part: object, name: string, is: (value: unknown) => boolean)
 }
 
 const isLogprobs = (value: unknown) =>
-  value === undefined || (isObject(value) && isListOrNull(value.content) && isListOrNull(value.refusal ?? null))
+  value === undefined ||
+  (isObject(value) && isListOrNull(value.content) && isListOrNull(value.refusal ?? null))
 
 const isSound = (audio: object) =>
-  ['id', 'data', 'transcript'].every(name => isOptional(audio, name, isText)) && isOptional(audio, 'expires_at', Number.isFinite)
+  ['id', 'data', 'transcript'].every(name => isOptional(audio, name, isText)) &&
+  isOptional(audio, 'expires_at', Number.isFinite)
 
 function faultOfStart(part: Extract<TextPart, { type: 'start' }>): string | undefined {
   const words = [part.upstream_id, part.system_fingerprint, part.service_tier]

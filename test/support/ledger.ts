@@ -1,5 +1,14 @@
 import { dayOf } from '../../src/core/kernel/clock.ts'
-import type { Amounts, Bound, Charge, DaySpend, Ledger, LedgerStore, Need, Payer } from '../../src/core/ledger/ledger.ts'
+import type {
+  Amounts,
+  Bound,
+  Charge,
+  DaySpend,
+  Ledger,
+  LedgerStore,
+  Need,
+  Payer,
+} from '../../src/core/ledger/ledger.ts'
 import type { TestClock } from './gateway.ts'
 
 /** A store that remembers these days. */
@@ -12,7 +21,12 @@ export const remembering = (days: DaySpend[] = []): LedgerStore => ({
 })
 
 /** Key `k` of member `m` in workspace `w`, unless it is said otherwise. */
-export const payer = (more: Partial<Payer> = {}): Payer => ({ key_hash: 'k', user_id: 'm', workspace_id: 'w', ...more })
+export const payer = (more: Partial<Payer> = {}): Payer => ({
+  key_hash: 'k',
+  user_id: 'm',
+  workspace_id: 'w',
+  ...more,
+})
 
 export const own = (nanos: bigint): Amounts => ({ own: nanos, byok: null })
 
@@ -37,7 +51,12 @@ export const chargeOn = (clock: TestClock, nanos: bigint, more: Partial<Charge> 
 })
 
 /** A call that costs this much, from its hold to its charge. */
-export function spend(ledger: Ledger, clock: TestClock, nanos: bigint, more: Partial<Charge> = {}): void {
+export function spend(
+  ledger: Ledger,
+  clock: TestClock,
+  nanos: bigint,
+  more: Partial<Charge> = {},
+): void {
   const charge = chargeOn(clock, nanos, more)
   const amounts = charge.byok ? { own: null, byok: nanos } : own(nanos)
   ledger.settle(ledger.reserve(charge, exactly(amounts), []), charge)

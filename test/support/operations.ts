@@ -24,12 +24,17 @@ export interface Asked {
 export type Asking = (gateway: Gateway, actor: Actor) => Promise<Asked>
 
 /** One good request that changes something. `key` is the kind of key it takes, where that is not a management key. */
-export type Example = (gateway: Gateway, actor: Actor) => Promise<Asked & { action: string; key?: 'inference' }>
+export type Example = (
+  gateway: Gateway,
+  actor: Actor,
+) => Promise<Asked & { action: string; key?: 'inference' }>
 
-export const keyOf = async (gateway: Gateway, actor: Actor) => (await createKey(gateway, actor, { name: 'ci' })).data
+export const keyOf = async (gateway: Gateway, actor: Actor) =>
+  (await createKey(gateway, actor, { name: 'ci' })).data
 export const byokKeyOf = async (gateway: Gateway, actor: Actor) =>
   (await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-1' })).data
-export const memberOf = (gateway: Gateway, email = 'ada@acme.example') => addMember(gateway, operator(gateway), { email })
+export const memberOf = (gateway: Gateway, email = 'ada@acme.example') =>
+  addMember(gateway, operator(gateway), { email })
 
 /** The id of a workspace that the actor manages and that is not the default one. */
 export async function workspaceOf(gateway: Gateway, actor: Actor): Promise<string> {
@@ -39,9 +44,16 @@ export async function workspaceOf(gateway: Gateway, actor: Actor): Promise<strin
 
 /** A request for a workspace that has a member and a budget. */
 const inWorkspace =
-  (action: string, more: (user_id: string) => { params?: Record<string, string>; body?: object }): Example =>
+  (
+    action: string,
+    more: (user_id: string) => { params?: Record<string, string>; body?: object },
+  ): Example =>
   async (gateway, actor) => {
-    const [id, member, other] = [await workspaceOf(gateway, actor), await memberOf(gateway), gateway.memory.owner.user_id]
+    const [id, member, other] = [
+      await workspaceOf(gateway, actor),
+      await memberOf(gateway),
+      gateway.memory.owner.user_id,
+    ]
     await setBudget(gateway, operator(gateway), id, 'monthly', { limit_usd: 5 })
     await addWorkspaceMembers(gateway, operator(gateway), id, { user_ids: [other] })
     const { params, body } = more(action === 'workspace_members.remove' ? other : member.id)
@@ -52,7 +64,12 @@ const inWorkspace =
 const ofGuardrail =
   (
     action: string,
-    bodyOf: (names: { key: string; member: string; otherKey: string; otherMember: string }) => object | undefined,
+    bodyOf: (names: {
+      key: string
+      member: string
+      otherKey: string
+      otherMember: string
+    }) => object | undefined,
   ): Example =>
   async (gateway, actor) => {
     const [key, otherKey] = [(await keyOf(gateway, actor)).hash, (await keyOf(gateway, actor)).hash]
@@ -65,13 +82,22 @@ const ofGuardrail =
   }
 
 export const groupOf = async (gateway: Gateway) =>
-  (await createScimGroup(gateway, operator(gateway), { schemas: [GROUP_ID], displayName: 'Engineers' })).id
+  (
+    await createScimGroup(gateway, operator(gateway), {
+      schemas: [GROUP_ID],
+      displayName: 'Engineers',
+    })
+  ).id
 
 /** A request for a mapping of a group. */
 const mapped =
   (action: string, more: { body?: object; query?: string }): Example =>
   async gateway => {
-    const input = { scim_group_id: await groupOf(gateway), workspace_id: gateway.memory.owner.workspace_id, role: 'member' as const }
+    const input = {
+      scim_group_id: await groupOf(gateway),
+      workspace_id: gateway.memory.owner.workspace_id,
+      role: 'member' as const,
+    }
     const { data } = await createGroupMapping(gateway, operator(gateway), input)
     return { action, params: { id: data.id }, ...more }
   }
@@ -89,31 +115,65 @@ export const EXAMPLES: Record<string, Example> = {
     params: { hash: (await keyOf(gateway, actor)).hash },
     body: { name: 'other' },
   }),
-  deleteKeys: async (gateway, actor) => ({ action: 'keys.delete', params: { hash: (await keyOf(gateway, actor)).hash } }),
-  createBYOKKey: async () => ({ action: 'byok.create', body: { provider: 'openai', key: 'sk-canary-1' } }),
+  deleteKeys: async (gateway, actor) => ({
+    action: 'keys.delete',
+    params: { hash: (await keyOf(gateway, actor)).hash },
+  }),
+  createBYOKKey: async () => ({
+    action: 'byok.create',
+    body: { provider: 'openai', key: 'sk-canary-1' },
+  }),
   updateBYOKKey: async (gateway, actor) => ({
     action: 'byok.update',
     params: { id: (await byokKeyOf(gateway, actor)).id },
     body: { key: 'sk-canary-2' },
   }),
-  deleteBYOKKey: async (gateway, actor) => ({ action: 'byok.delete', params: { id: (await byokKeyOf(gateway, actor)).id } }),
-  createWorkspace: async () => ({ action: 'workspaces.create', body: { name: 'Team', slug: 'team' } }),
+  deleteBYOKKey: async (gateway, actor) => ({
+    action: 'byok.delete',
+    params: { id: (await byokKeyOf(gateway, actor)).id },
+  }),
+  createWorkspace: async () => ({
+    action: 'workspaces.create',
+    body: { name: 'Team', slug: 'team' },
+  }),
   updateWorkspace: inWorkspace('workspaces.update', () => ({ body: { name: 'Crew' } })),
   deleteWorkspace: inWorkspace('workspaces.delete', () => ({})),
-  bulkAddWorkspaceMembers: inWorkspace('workspace_members.add', user_id => ({ body: { user_ids: [user_id] } })),
-  bulkRemoveWorkspaceMembers: inWorkspace('workspace_members.remove', user_id => ({ body: { user_ids: [user_id] } })),
-  upsertWorkspaceBudget: inWorkspace('budgets.create', () => ({ params: { interval: 'daily' }, body: { limit_usd: 1 } })),
+  bulkAddWorkspaceMembers: inWorkspace('workspace_members.add', user_id => ({
+    body: { user_ids: [user_id] },
+  })),
+  bulkRemoveWorkspaceMembers: inWorkspace('workspace_members.remove', user_id => ({
+    body: { user_ids: [user_id] },
+  })),
+  upsertWorkspaceBudget: inWorkspace('budgets.create', () => ({
+    params: { interval: 'daily' },
+    body: { limit_usd: 1 },
+  })),
   deleteWorkspaceBudget: inWorkspace('budgets.delete', () => ({ params: { interval: 'monthly' } })),
-  createGuardrail: async () => ({ action: 'guardrails.create', body: { name: 'Rules', limit_usd: 5, reset_interval: 'daily' } }),
+  createGuardrail: async () => ({
+    action: 'guardrails.create',
+    body: { name: 'Rules', limit_usd: 5, reset_interval: 'daily' },
+  }),
   updateGuardrail: ofGuardrail('guardrails.update', () => ({ name: 'Others' })),
   deleteGuardrail: ofGuardrail('guardrails.delete', () => undefined),
-  bulkAssignKeysToGuardrail: ofGuardrail('guardrails.assign', ({ otherKey }) => ({ key_hashes: [otherKey] })),
-  bulkUnassignKeysFromGuardrail: ofGuardrail('guardrails.unassign', ({ key }) => ({ key_hashes: [key] })),
-  bulkAssignMembersToGuardrail: ofGuardrail('guardrails.assign', ({ otherMember }) => ({ member_user_ids: [otherMember] })),
-  bulkUnassignMembersFromGuardrail: ofGuardrail('guardrails.unassign', ({ member }) => ({ member_user_ids: [member] })),
+  bulkAssignKeysToGuardrail: ofGuardrail('guardrails.assign', ({ otherKey }) => ({
+    key_hashes: [otherKey],
+  })),
+  bulkUnassignKeysFromGuardrail: ofGuardrail('guardrails.unassign', ({ key }) => ({
+    key_hashes: [key],
+  })),
+  bulkAssignMembersToGuardrail: ofGuardrail('guardrails.assign', ({ otherMember }) => ({
+    member_user_ids: [otherMember],
+  })),
+  bulkUnassignMembersFromGuardrail: ofGuardrail('guardrails.unassign', ({ member }) => ({
+    member_user_ids: [member],
+  })),
   createScimGroupMapping: async gateway => ({
     action: 'scim_group_mappings.create',
-    body: { scim_group_id: await groupOf(gateway), workspace_id: gateway.memory.owner.workspace_id, role: 'admin' },
+    body: {
+      scim_group_id: await groupOf(gateway),
+      workspace_id: gateway.memory.owner.workspace_id,
+      role: 'admin',
+    },
   }),
   updateScimGroupMapping: mapped('scim_group_mappings.update', { body: { role: 'admin' } }),
   deleteScimGroupMapping: mapped('scim_group_mappings.delete', { query: 'keep_members=true' }),

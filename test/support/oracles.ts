@@ -17,7 +17,8 @@ import type { Recording } from './recordings.ts'
 /** The model of the provider's own client that reads this recording, asked at `baseURL`. Throws for a package without one. */
 export function oracleOf(recording: Recording, baseURL: string): Model {
   const model = MODELS[`${recording.package} ${recording.protocol}`]
-  if (!model) throw new Error(`No client of ${recording.package} is known for ${recording.protocol}`)
+  if (!model)
+    throw new Error(`No client of ${recording.package} is known for ${recording.protocol}`)
   return model({ baseURL, apiKey: 'mock' }, recording.name)
 }
 
@@ -25,7 +26,8 @@ type Address = { baseURL: string; apiKey: string }
 
 const MODELS: Record<string, (address: Address, name: string) => Model> = {
   'alibaba openai-chat': (address, name) => createAlibaba(address)(name),
-  'amazon-bedrock bedrock-converse': (address, name) => createAmazonBedrock({ ...address, region: 'us-east-1' })(name),
+  'amazon-bedrock bedrock-converse': (address, name) =>
+    createAmazonBedrock({ ...address, region: 'us-east-1' })(name),
   'anthropic anthropic-messages': (address, name) => createAnthropic(address)(name),
   'azure openai-chat': (address, name) => createAzure(address).deepseek(name),
   'azure openai-responses': (address, name) => createAzure(address).responses(name),

@@ -27,7 +27,15 @@ export function saidBy(parts: TextPart[], choice = 0): Said {
   return said
 }
 
-const NOTHING = { upstream_id: null, text: '', refusal: '', reasoning: '', finish: null, usage: null, error: null }
+const NOTHING = {
+  upstream_id: null,
+  text: '',
+  refusal: '',
+  reasoning: '',
+  finish: null,
+  usage: null,
+  error: null,
+}
 
 function add(said: Said, part: TextPart): void {
   switch (part.type) {

@@ -1,7 +1,15 @@
 import { LLMock } from '@copilotkit/aimock'
 import { heard } from './chat.ts'
 import { type Server, startServer } from './server.ts'
-import { completion, type Hit, json, type Script, startUpstream, status, stream } from './upstream.ts'
+import {
+  completion,
+  type Hit,
+  json,
+  type Script,
+  startUpstream,
+  status,
+  stream,
+} from './upstream.ts'
 
 /** Three providers of every model, each with something that the others have not. */
 const FACTS = {
@@ -16,7 +24,11 @@ const FACTS = {
     data_policy: { training: false, retention_days: 0 },
     supported_parameters: ['temperature'],
   },
-  able: { usd_per_million_tokens: { prompt: 3, completion: 3 }, data_policy: { training: false, retention_days: 30 }, region: 'europe' },
+  able: {
+    usd_per_million_tokens: { prompt: 3, completion: 3 },
+    data_policy: { training: false, retention_days: 30 },
+    region: 'europe',
+  },
 }
 export type Name = keyof typeof FACTS
 export const NAMES = Object.keys(FACTS) as Name[]
@@ -32,7 +44,10 @@ const SERVED: [id: string, names: Name[], more?: object][] = [
 ]
 
 /** Models of which nothing is measured until a test asks for them. */
-const TIMED = Array.from({ length: 32 }, (_, i): [string, Name[]] => [`acme/timed-${i}`, ['cheap', 'able']])
+const TIMED = Array.from({ length: 32 }, (_, i): [string, Name[]] => [
+  `acme/timed-${i}`,
+  ['cheap', 'able'],
+])
 
 /** A provider that says its name, or is down. */
 export interface Player {
@@ -69,7 +84,8 @@ async function aimock(name: Name): Promise<Player> {
 async function scripted(name: Name): Promise<Player> {
   const upstream = await startUpstream()
   const well = ({ path, json: body }: Hit): Script => {
-    if (path.endsWith('/embeddings')) return json({ data: [{ object: 'embedding', index: 0, embedding: VECTOR }], usage: USAGE })
+    if (path.endsWith('/embeddings'))
+      return json({ data: [{ object: 'embedding', index: 0, embedding: VECTOR }], usage: USAGE })
     return (body as { stream?: boolean }).stream ? stream([name]) : completion(name)
   }
   return {
@@ -99,15 +115,46 @@ export interface Way {
 }
 
 const HI = { messages: [{ role: 'user', content: 'Hi' }] }
-const CHAT = { path: '/chat/completions', tool: { type: 'function', function: { name: 'f' } }, isOfVectors: false, isStreamed: false }
-const MESSAGES = { path: '/messages', tool: { name: 'f', input_schema: { type: 'object' } }, isOfVectors: false, isStreamed: false }
+const CHAT = {
+  path: '/chat/completions',
+  tool: { type: 'function', function: { name: 'f' } },
+  isOfVectors: false,
+  isStreamed: false,
+}
+const MESSAGES = {
+  path: '/messages',
+  tool: { name: 'f', input_schema: { type: 'object' } },
+  isOfVectors: false,
+  isStreamed: false,
+}
 
 export const WAYS: Record<string, Way> = {
   chat: { ...CHAT, body: HI, said: body => JSON.parse(body).choices[0].message.content },
-  'chat, streamed': { ...CHAT, isStreamed: true, body: { ...HI, stream: true }, said: body => heard(body).text },
-  messages: { ...MESSAGES, body: { ...HI, max_tokens: 100 }, said: body => JSON.parse(body).content[0].text },
-  'messages, streamed': { ...MESSAGES, isStreamed: true, body: { ...HI, max_tokens: 100, stream: true }, said: textDeltas },
-  embeddings: { path: '/embeddings', body: { input: 'Hi' }, tool: {}, said: () => null, isOfVectors: true, isStreamed: false },
+  'chat, streamed': {
+    ...CHAT,
+    isStreamed: true,
+    body: { ...HI, stream: true },
+    said: body => heard(body).text,
+  },
+  messages: {
+    ...MESSAGES,
+    body: { ...HI, max_tokens: 100 },
+    said: body => JSON.parse(body).content[0].text,
+  },
+  'messages, streamed': {
+    ...MESSAGES,
+    isStreamed: true,
+    body: { ...HI, max_tokens: 100, stream: true },
+    said: textDeltas,
+  },
+  embeddings: {
+    path: '/embeddings',
+    body: { input: 'Hi' },
+    tool: {},
+    said: () => null,
+    isOfVectors: true,
+    isStreamed: false,
+  },
 }
 
 function textDeltas(body: string): string {
@@ -136,7 +183,11 @@ export class Cast {
 
   /** Starts it, with providers that are played so. The caller closes it. */
   static async open(playedBy: (name: Name) => Promise<Player>): Promise<Cast> {
-    const [cheap, other, able] = await Promise.all([playedBy('cheap'), playedBy('private'), playedBy('able')])
+    const [cheap, other, able] = await Promise.all([
+      playedBy('cheap'),
+      playedBy('private'),
+      playedBy('able'),
+    ])
     const players = { cheap, private: other, able }
     return new Cast(await startServer({ config: configOf(players) }), players)
   }
@@ -157,13 +208,28 @@ export class Cast {
   }
 
   /** Asks in this way, with `body` laid over what it says. */
-  async ask(way: Way, { model = 'acme/small', tool = false, ...body }: Body, key?: string): Promise<Outcome> {
+  async ask(
+    way: Way,
+    { model = 'acme/small', tool = false, ...body }: Body,
+    key?: string,
+  ): Promise<Outcome> {
     const before = NAMES.map(name => this.#players[name].received().length)
-    const json = { model: way.isOfVectors ? vectorsOf(model) : model, ...way.body, ...(tool ? { tools: [way.tool] } : {}), ...body }
-    const response = await this.server.fetch(way.path, { json, ...(key === undefined ? {} : { key }) })
+    const json = {
+      model: way.isOfVectors ? vectorsOf(model) : model,
+      ...way.body,
+      ...(tool ? { tools: [way.tool] } : {}),
+      ...body,
+    }
+    const response = await this.server.fetch(way.path, {
+      json,
+      ...(key === undefined ? {} : { key }),
+    })
     const text = await response.text()
-    const asked = NAMES.filter((name, i) => this.#players[name].received().length > (before[i] ?? 0))
-    if (response.status !== 200) return { status: response.status, said: null, error: JSON.parse(text).error.message, asked }
+    const asked = NAMES.filter(
+      (name, i) => this.#players[name].received().length > (before[i] ?? 0),
+    )
+    if (response.status !== 200)
+      return { status: response.status, said: null, error: JSON.parse(text).error.message, asked }
     return { status: 200, said: way.said(text), error: null, asked }
   }
 

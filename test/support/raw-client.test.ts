@@ -29,14 +29,22 @@ async function recording() {
 test('a request is a GET of the URL unless told', async () => {
   const { url, received } = await recording()
   await request(url).outcome()
-  expect(received.join('')).toBe(`GET /here?a=1 HTTP/1.1\r\nhost: ${new URL(url).host}\r\nconnection: close\r\n\r\n`)
+  expect(received.join('')).toBe(
+    `GET /here?a=1 HTTP/1.1\r\nhost: ${new URL(url).host}\r\nconnection: close\r\n\r\n`,
+  )
 })
 
 test('JSON is posted with its type and its length in bytes', async () => {
   const { url, received } = await recording()
-  await request(url, { path: '/there', json: { a: 'é' }, headers: { authorization: 'Bearer k' } }).outcome()
+  await request(url, {
+    path: '/there',
+    json: { a: 'é' },
+    headers: { authorization: 'Bearer k' },
+  }).outcome()
   expect(received.join('')).toStartWith('POST /there HTTP/1.1\r\n')
-  expect(received.join('')).toContain('content-type: application/json\r\ncontent-length: 10\r\nauthorization: Bearer k\r\n')
+  expect(received.join('')).toContain(
+    'content-type: application/json\r\ncontent-length: 10\r\nauthorization: Bearer k\r\n',
+  )
   expect(received.join('')).toEndWith('\r\n\r\n{"a":"é"}')
 })
 
@@ -48,31 +56,50 @@ test('raw bytes go out as they are', async () => {
 
 test('an answer is whole when its length has come, though the connection stays open', async () => {
   const call = request(await answering('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi'))
-  expect(await call.outcome()).toMatchObject({ status: 200, body: 'hi', complete: true, ended: 'clean' })
+  expect(await call.outcome()).toMatchObject({
+    status: 200,
+    body: 'hi',
+    complete: true,
+    ended: 'clean',
+  })
   call.hangUp('rst')
 })
 
 test('an answer is whole when its last chunk has come, trailers and all', async () => {
-  const call = request(await answering('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx: y\r\n\r\n'))
+  const call = request(
+    await answering(
+      'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx: y\r\n\r\n',
+    ),
+  )
   expect(await call.outcome()).toMatchObject({ body: 'hi', complete: true, ended: 'clean' })
   call.hangUp('rst')
 })
 
 test('an interim answer is passed over', async () => {
-  const call = request(await answering('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n'))
+  const call = request(
+    await answering('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n'),
+  )
   expect(await call.outcome()).toMatchObject({ status: 204, body: '', complete: true })
   call.hangUp('rst')
 })
 
 test('an answer to HEAD has no body, whatever its length says', async () => {
-  const call = request(await answering('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n'), { method: 'HEAD' })
+  const call = request(await answering('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n'), {
+    method: 'HEAD',
+  })
   expect(await call.outcome()).toMatchObject({ status: 200, body: '', complete: true })
   call.hangUp('rst')
 })
 
 test('a chunk size that is not a number is a cut body', async () => {
-  const url = await listen(socket => socket.end('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\nzz\r\n'))
-  expect(await request(url).outcome()).toMatchObject({ body: 'hi', complete: false, ended: 'clean' })
+  const url = await listen(socket =>
+    socket.end('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\nzz\r\n'),
+  )
+  expect(await request(url).outcome()).toMatchObject({
+    body: 'hi',
+    complete: false,
+    ended: 'clean',
+  })
 })
 
 test('sees tells what was read when the text never comes', async () => {
@@ -86,11 +113,16 @@ test.each(['fin', 'rst'] as const)('hangUp by %s is exactly that on the wire', a
   const url = await listen(socket => {
     socket.once('data', () => call.hangUp(how))
     socket.on('end', () => socket.end(() => heard.resolve('fin')))
-    socket.on('error', (error: NodeJS.ErrnoException) => heard.resolve(error.code === 'ECONNRESET' ? 'rst' : String(error.code)))
+    socket.on('error', (error: NodeJS.ErrnoException) =>
+      heard.resolve(error.code === 'ECONNRESET' ? 'rst' : String(error.code)),
+    )
   })
   const call = request(url)
   expect(await heard.promise).toBe(how)
-  expect(await call.outcome()).toMatchObject({ complete: false, ended: how === 'rst' ? 'reset' : 'clean' })
+  expect(await call.outcome()).toMatchObject({
+    complete: false,
+    ended: how === 'rst' ? 'reset' : 'clean',
+  })
 })
 
 test('after hangUp by fin the answer is still read', async () => {

@@ -15,7 +15,13 @@ export type RawRequest = {
  * How an exchange went. `complete` says whether the framing was kept (false for a body that was cut), `ended` whether the connection
  * broke before that. The status is 0 when no head came.
  */
-export type Outcome = { status: number; headers: Record<string, string>; body: string; complete: boolean; ended: 'clean' | 'reset' }
+export type Outcome = {
+  status: number
+  headers: Record<string, string>
+  body: string
+  complete: boolean
+  ended: 'clean' | 'reset'
+}
 
 /** Sends a request on a connection of its own and hands over the controls. It is a POST when there is something to post. */
 export function request(url: string, options: RawRequest = {}): RawCall {
@@ -32,7 +38,12 @@ function requestBytes(url: URL, method: string, { json, ...options }: RawRequest
   const length = body.length > 0 ? { 'content-length': String(body.length) } : {}
   const headers = { host: url.host, connection: 'close', ...type, ...length, ...options.headers }
   const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  return Buffer.concat([Buffer.from(`${method} ${options.path ?? url.pathname + url.search} HTTP/1.1\r\n${fields.join('')}\r\n`), body])
+  return Buffer.concat([
+    Buffer.from(
+      `${method} ${options.path ?? url.pathname + url.search} HTTP/1.1\r\n${fields.join('')}\r\n`,
+    ),
+    body,
+  ])
 }
 
 /** One connection of a client that can misbehave. */
@@ -64,7 +75,10 @@ export class RawCall {
   /** Resolves when the bytes read contain the text; rejects when the connection ends without it. */
   async sees(text: string): Promise<void> {
     while (!this.text.includes(text)) {
-      if (this.#end) throw new Error(`The connection ended without ${JSON.stringify(text)}. Read: ${this.text.slice(-500)}`)
+      if (this.#end)
+        throw new Error(
+          `The connection ended without ${JSON.stringify(text)}. Read: ${this.text.slice(-500)}`,
+        )
       await new Promise<void>(resolve => this.#waiting.push(resolve))
     }
   }
@@ -115,13 +129,22 @@ export class RawCall {
 
   async #readAnswer(): Promise<Outcome> {
     const head = await readFinalHead(this.#inbox)
-    const { bytes, complete } = head ? await this.#readBody(head) : { bytes: Buffer.alloc(0), complete: false }
+    const { bytes, complete } = head
+      ? await this.#readBody(head)
+      : { bytes: Buffer.alloc(0), complete: false }
     const ended = !complete && this.#end === 'reset' ? 'reset' : 'clean'
-    return { status: statusOf(head), headers: head?.headers ?? {}, body: bytes.toString(), complete, ended }
+    return {
+      status: statusOf(head),
+      headers: head?.headers ?? {},
+      body: bytes.toString(),
+      complete,
+      ended,
+    }
   }
 
   async #readBody(head: Head) {
-    if (this.#method === 'HEAD' || BODILESS.has(statusOf(head))) return { bytes: Buffer.alloc(0), complete: true }
+    if (this.#method === 'HEAD' || BODILESS.has(statusOf(head)))
+      return { bytes: Buffer.alloc(0), complete: true }
     const framed = await readBody(this.#inbox, head)
     if (framed) return framed
     const bytes = await this.#inbox.take(Number.POSITIVE_INFINITY)

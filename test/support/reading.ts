@@ -6,7 +6,8 @@ export type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>
 
 type Options = Parameters<Model['doGenerate']>[0]
 type Content = Awaited<ReturnType<Model['doGenerate']>>['content'][number]
-type StreamPart = Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never
+type StreamPart =
+  Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never
 type ClientUsage = Awaited<ReturnType<Model['doGenerate']>>['usage']
 
 /** What a client reads from one answer, in the words that all clients share. */
@@ -34,16 +35,29 @@ const QUESTION: Options = { prompt: [{ role: 'user', content: [{ type: 'text', t
 /** Asks a model "Hi" and reads its answer. A call that fails is a reading too; what is no failure of a call is thrown. */
 export async function read(model: Model, mode: Mode): Promise<Reading> {
   try {
-    return mode === 'whole' ? readWhole(await model.doGenerate(QUESTION)) : await readStream((await model.doStream(QUESTION)).stream)
+    return mode === 'whole'
+      ? readWhole(await model.doGenerate(QUESTION))
+      : await readStream((await model.doStream(QUESTION)).stream)
   } catch (thrown) {
     if (!APICallError.isInstance(thrown)) throw thrown
     return { ...nothing(), failure: thrown.statusCode ?? 0 }
   }
 }
 
-const nothing = (): Reading => ({ text: '', reasoning: [], calls: [], finish: null, tokens: null, failure: null })
+const nothing = (): Reading => ({
+  text: '',
+  reasoning: [],
+  calls: [],
+  finish: null,
+  tokens: null,
+  failure: null,
+})
 
-function readWhole({ content, finishReason, usage }: Awaited<ReturnType<Model['doGenerate']>>): Reading {
+function readWhole({
+  content,
+  finishReason,
+  usage,
+}: Awaited<ReturnType<Model['doGenerate']>>): Reading {
   const reading = { ...nothing(), finish: finishReason.unified, tokens: tokensOf(usage) }
   for (const part of content) addContent(reading, part)
   return reading
@@ -85,7 +99,15 @@ function addStreamed(reading: Reading, part: StreamPart, thoughts: Map<string, s
 }
 
 /** The arguments as a program gets them: the spaces between them are the provider's own affair. None at all are an empty object. */
-function callOf({ toolCallId: id, toolName: name, input }: { toolCallId: string; toolName: string; input: string }) {
+function callOf({
+  toolCallId: id,
+  toolName: name,
+  input,
+}: {
+  toolCallId: string
+  toolName: string
+  input: string
+}) {
   return { id, name, input: parsed(input.trim() === '' ? '{}' : input) }
 }
 

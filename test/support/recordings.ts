@@ -50,13 +50,24 @@ const order = ({ protocol, name, mode }: Recording) => `${protocol} ${name} ${mo
 const ENDINGS: Record<Mode, string> = { whole: '.json', streamed: '.chunks.txt' }
 
 function recordingIn(folder: string, file: string): Recording | null {
-  const mode = file.endsWith(ENDINGS.whole) ? 'whole' : file.endsWith(ENDINGS.streamed) ? 'streamed' : null
+  const mode = file.endsWith(ENDINGS.whole)
+    ? 'whole'
+    : file.endsWith(ENDINGS.streamed)
+      ? 'streamed'
+      : null
   if (!mode) return null
   const name = file.slice(0, -ENDINGS[mode].length)
   const [from = '', ...rest] = name.split('__')
   const text = readFileSync(join(RECORDINGS, folder, file), 'utf8')
   const protocol = SPOKEN[name] ?? folder
-  return { protocol, package: from, case: rest.join('__'), name, mode, lines: mode === 'whole' ? [text] : firstAnswer(eventsIn(text)) }
+  return {
+    protocol,
+    package: from,
+    case: rest.join('__'),
+    name,
+    mode,
+    lines: mode === 'whole' ? [text] : firstAnswer(eventsIn(text)),
+  }
 }
 
 const eventsIn = (text: string) =>
@@ -76,7 +87,12 @@ function repaired(line: string): string {
 }
 
 /** The events that end an answer, in the protocols where an event says what it is by a `type` of its own. */
-const TERMINAL = new Set(['message_stop', 'response.completed', 'response.incomplete', 'response.failed'])
+const TERMINAL = new Set([
+  'message_stop',
+  'response.completed',
+  'response.incomplete',
+  'response.failed',
+])
 
 // Some recordings are several answers of one conversation, one behind the other. A provider sends one.
 function firstAnswer(events: string[]): string[] {
@@ -85,6 +101,7 @@ function firstAnswer(events: string[]): string[] {
 }
 
 /** The models of recordings: a recording that was made whole and streamed is of one. */
-export const modelsOf = <Model extends { id: string }>(recordings: Recording[], modelOf: (recording: Recording) => Model): Model[] => [
-  ...new Map(recordings.map(modelOf).map(model => [model.id, model])).values(),
-]
+export const modelsOf = <Model extends { id: string }>(
+  recordings: Recording[],
+  modelOf: (recording: Recording) => Model,
+): Model[] => [...new Map(recordings.map(modelOf).map(model => [model.id, model])).values()]

@@ -11,8 +11,13 @@ export interface Wire {
 /** A recording as its provider would send it. A body that is an error goes with a status that says so. */
 export function wireOf(recording: Recording): Wire {
   if (recording.mode === 'whole') return wholeWire(recording)
-  if (recording.protocol === 'bedrock-converse') return { status: 200, type: EVENT_STREAM, bytes: eventStream(recording.lines) }
-  return { status: 200, type: 'text/event-stream; charset=utf-8', bytes: Buffer.from(serverSentEvents(recording)) }
+  if (recording.protocol === 'bedrock-converse')
+    return { status: 200, type: EVENT_STREAM, bytes: eventStream(recording.lines) }
+  return {
+    status: 200,
+    type: 'text/event-stream; charset=utf-8',
+    bytes: Buffer.from(serverSentEvents(recording)),
+  }
 }
 
 const EVENT_STREAM = 'application/vnd.amazon.eventstream'
@@ -28,14 +33,25 @@ function serverSentEvents({ protocol, lines }: Recording): string {
 
 function wholeWire({ lines }: Recording): Wire {
   const text = lines.join('')
-  return { status: isError(JSON.parse(text)) ? 400 : 200, type: 'application/json', bytes: Buffer.from(text) }
+  return {
+    status: isError(JSON.parse(text)) ? 400 : 200,
+    type: 'application/json',
+    bytes: Buffer.from(text),
+  }
 }
 
 // A whole answer of the Responses API has an `error` too, which is null.
-const isError = (body: { error?: unknown }): boolean => body.error !== undefined && body.error !== null
+const isError = (body: { error?: unknown }): boolean =>
+  body.error !== undefined && body.error !== null
 
 const eventStream = (lines: string[]): Uint8Array =>
-  Buffer.concat(lines.flatMap(line => Object.entries(JSON.parse(line)).map(([event, payload]) => awsEvent(event, JSON.stringify(payload)))))
+  Buffer.concat(
+    lines.flatMap(line =>
+      Object.entries(JSON.parse(line)).map(([event, payload]) =>
+        awsEvent(event, JSON.stringify(payload)),
+      ),
+    ),
+  )
 
 /** A server on loopback that stands for every provider: it answers with the recording that the request's model names. */
 export class Replay {
@@ -45,7 +61,11 @@ export class Replay {
 
   constructor(pieces: number) {
     this.#pieces = pieces
-    this.#server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: request => this.#answer(request) })
+    this.#server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: request => this.#answer(request),
+    })
   }
 
   /** The base URL of the provider that speaks this protocol. */
@@ -65,10 +85,19 @@ export class Replay {
   async #answer(request: Request): Promise<Response> {
     const [, protocol = '', ...path] = new URL(request.url).pathname.split('/')
     const { model, mode } = asked(path.join('/'), await request.json())
-    const recording = this.#recordingsOf(protocol).find(one => one.name === model && one.mode === mode)
-    if (!recording) return Response.json({ error: { message: `There is no recording ${model}, ${mode}` } }, { status: 404 })
+    const recording = this.#recordingsOf(protocol).find(
+      one => one.name === model && one.mode === mode,
+    )
+    if (!recording)
+      return Response.json(
+        { error: { message: `There is no recording ${model}, ${mode}` } },
+        { status: 404 },
+      )
     const { status, type, bytes } = wireOf(recording)
-    return new Response(inPieces(bytes, this.#pieces), { status, headers: { 'content-type': type } })
+    return new Response(inPieces(bytes, this.#pieces), {
+      status,
+      headers: { 'content-type': type },
+    })
   }
 
   #recordingsOf(protocol: string): Recording[] {
@@ -79,7 +108,11 @@ export class Replay {
 }
 
 /** Starts the server, which writes so many bytes at a time: all at once unless told. The caller closes it. */
-export const startReplay = ({ pieces = Number.POSITIVE_INFINITY }: { pieces?: number } = {}): Replay => new Replay(pieces)
+export const startReplay = ({
+  pieces = Number.POSITIVE_INFINITY,
+}: {
+  pieces?: number
+} = {}): Replay => new Replay(pieces)
 
 /** Where the model stands in the path, and what in the path says that the answer is streamed. */
 const PATHS = [
@@ -88,10 +121,14 @@ const PATHS = [
 ]
 
 /** Which model a request names, in its path or its body, and whether it asks for a stream. */
-export function asked(path: string, body: { model?: unknown; stream?: unknown }): { model: string; mode: Mode } {
+export function asked(
+  path: string,
+  body: { model?: unknown; stream?: unknown },
+): { model: string; mode: Mode } {
   for (const { model, streamed } of PATHS) {
     const found = model.exec(path)?.[1]
-    if (found) return { model: decodeURIComponent(found), mode: streamed.test(path) ? 'streamed' : 'whole' }
+    if (found)
+      return { model: decodeURIComponent(found), mode: streamed.test(path) ? 'streamed' : 'whole' }
   }
   return { model: String(body.model), mode: body.stream === true ? 'streamed' : 'whole' }
 }

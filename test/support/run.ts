@@ -27,7 +27,11 @@ export function begin<K extends Kind>(
 }
 
 /** The answer of a step that has begun so. */
-export function answering<K extends Kind>(gateway: Gateway, step: Step<K>, begun: Begun<K>): Answer<K> {
+export function answering<K extends Kind>(
+  gateway: Gateway,
+  step: Step<K>,
+  begun: Begun<K>,
+): Answer<K> {
   step.isSent = true
   step.begun = begun
   return openAnswer(gateway, step.run, step)

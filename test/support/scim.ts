@@ -29,13 +29,25 @@ export class IdentityProvider {
   }
 
   /** Asks, with the token unless another is given. */
-  async ask(method: string, path: string, json?: unknown, { headers = {}, token = this.token }: Asking = {}): Promise<ScimAnswer> {
+  async ask(
+    method: string,
+    path: string,
+    json?: unknown,
+    { headers = {}, token = this.token }: Asking = {},
+  ): Promise<ScimAnswer> {
     const all: Record<string, string> = { 'content-type': 'application/scim+json', ...headers }
     if (token !== null) all.authorization = `Bearer ${token}`
-    const body = json === undefined ? {} : { body: typeof json === 'string' ? json : JSON.stringify(json) }
-    const response = await this.#app.handle(new Request(`http://gateway.test/api/v1/scim/v2${path}`, { method, headers: all, ...body }))
+    const body =
+      json === undefined ? {} : { body: typeof json === 'string' ? json : JSON.stringify(json) }
+    const response = await this.#app.handle(
+      new Request(`http://gateway.test/api/v1/scim/v2${path}`, { method, headers: all, ...body }),
+    )
     const text = await response.text()
-    return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: text === '' ? null : JSON.parse(text),
+    }
   }
 
   /** A user that is made of this, by his id. */
@@ -45,10 +57,17 @@ export class IdentityProvider {
 
   /** A group with these members, by its id. */
   async group(displayName: string, ...members: string[]): Promise<string> {
-    return idOf(await this.ask('POST', '/Groups', { schemas: [GROUP_ID], displayName, members: members.map(value => ({ value })) }))
+    return idOf(
+      await this.ask('POST', '/Groups', {
+        schemas: [GROUP_ID],
+        displayName,
+        members: members.map(value => ({ value })),
+      }),
+    )
   }
 
-  patch = (path: string, ...Operations: object[]): Promise<ScimAnswer> => this.ask('PATCH', path, { schemas: [PATCH_OP], Operations })
+  patch = (path: string, ...Operations: object[]): Promise<ScimAnswer> =>
+    this.ask('PATCH', path, { schemas: [PATCH_OP], Operations })
 }
 
 export interface Asking {

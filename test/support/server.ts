@@ -20,11 +20,25 @@ export interface Ran {
 /** Runs one command of the program to its end. Nothing is on its stdin unless that is given. */
 export async function gateway(
   args: string[],
-  { env = {}, cwd = tmpdir(), stdin }: { env?: Record<string, string>; cwd?: string; stdin?: string } = {},
+  {
+    env = {},
+    cwd = tmpdir(),
+    stdin,
+  }: { env?: Record<string, string>; cwd?: string; stdin?: string } = {},
 ): Promise<Ran> {
   const input = stdin === undefined ? 'ignore' : Buffer.from(stdin)
-  const child = Bun.spawn([...PROGRAM, ...args], { cwd, env: { ...process.env, ...env }, stdout: 'pipe', stderr: 'pipe', stdin: input })
-  const [stdout, stderr, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  const child = Bun.spawn([...PROGRAM, ...args], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdout: 'pipe',
+    stderr: 'pipe',
+    stdin: input,
+  })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
   return { code, stdout, stderr }
 }
 
@@ -69,7 +83,11 @@ export class Server {
   /** Asks the API with the inference key, or another. */
   fetch(
     path: string,
-    { key = this.inference_key, json, ...init }: RequestInit & { key?: string | null; json?: unknown } = {},
+    {
+      key = this.inference_key,
+      json,
+      ...init
+    }: RequestInit & { key?: string | null; json?: unknown } = {},
   ): Promise<Response> {
     const headers = new Headers(init.headers)
     if (key !== null) headers.set('authorization', `Bearer ${key}`)
@@ -97,14 +115,41 @@ export class Server {
 }
 
 /** Starts a server on a free port. Ends with its process killed and its data gone when disposed of (`await using`). */
-export async function startServer({ config = {}, data, args = [], env = {} }: ServerOptions = {}): Promise<Server> {
+export async function startServer({
+  config = {},
+  data,
+  args = [],
+  env = {},
+}: ServerOptions = {}): Promise<Server> {
   const directory = data ?? mkdtempSync(join(tmpdir(), 'gateway-test-'))
   writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
-  const command = [...PROGRAM, 'serve', '--port', '0', '--data', directory, '--log', 'json', ...args]
-  const child = Bun.spawn(command, { cwd: directory, env: { ...process.env, ...env }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const command = [
+    ...PROGRAM,
+    'serve',
+    '--port',
+    '0',
+    '--data',
+    directory,
+    '--log',
+    'json',
+    ...args,
+  ]
+  const child = Bun.spawn(command, {
+    cwd: directory,
+    env: { ...process.env, ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
   const stderr = new Response(child.stderr).text()
   const { url, keys } = await announced(child, stderr)
-  return new Server(directory, url, keys ?? { management_key: '', inference_key: '' }, child, stderr)
+  return new Server(
+    directory,
+    url,
+    keys ?? { management_key: '', inference_key: '' },
+    child,
+    stderr,
+  )
 }
 
 interface Announced {
@@ -112,7 +157,10 @@ interface Announced {
   keys?: { management_key: string; inference_key: string }
 }
 
-async function announced(child: Subprocess<'ignore', 'pipe', 'pipe'>, stderr: Promise<string>): Promise<Announced> {
+async function announced(
+  child: Subprocess<'ignore', 'pipe', 'pipe'>,
+  stderr: Promise<string>,
+): Promise<Announced> {
   let text = ''
   let keys: Announced['keys']
   for await (const bytes of child.stdout) {
@@ -140,7 +188,12 @@ export const localConfig = (base_url: string, more: Record<string, unknown> = {}
         {
           provider: 'local',
           model: 'gpt-4o-mini',
-          usd_per_million_tokens: { prompt: 0.15, completion: 0.6, cache_read: 0.075, cache_write: 0.1875 },
+          usd_per_million_tokens: {
+            prompt: 0.15,
+            completion: 0.6,
+            cache_read: 0.075,
+            cache_write: 0.1875,
+          },
         },
       ],
     },

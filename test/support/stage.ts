@@ -82,18 +82,36 @@ async function frontOf(server: Server): Promise<Front> {
     const checker = await startWirecheck(server.url)
     return { url: checker.url, report: () => checker.report(), close: () => checker.close() }
   }
-  return { url: server.url, report: () => Promise.reject(new Error('There is no checker here')), close: async () => {} }
+  return {
+    url: server.url,
+    report: () => Promise.reject(new Error('There is no checker here')),
+    close: async () => {},
+  }
 }
 
 function configOf(mock: LLMock, scripted: Upstream) {
-  const bought = (more: Record<string, unknown>) => ({ protocol: 'openai-chat', base_url: `${mock.url}/v1`, api_key: 'mock', ...more })
-  const played = (more: Record<string, unknown>) => ({ protocol: 'openai-chat', base_url: scripted.url, api_key: 'mock', ...more })
+  const bought = (more: Record<string, unknown>) => ({
+    protocol: 'openai-chat',
+    base_url: `${mock.url}/v1`,
+    api_key: 'mock',
+    ...more,
+  })
+  const played = (more: Record<string, unknown>) => ({
+    protocol: 'openai-chat',
+    base_url: scripted.url,
+    api_key: 'mock',
+    ...more,
+  })
   const model = (slug: string, ...providers: string[]) => ({
     id: `acme/${slug}`,
     name: `Acme ${slug}`,
     context_length: 128_000,
     input_modalities: ['text', 'image'],
-    endpoints: providers.map(provider => ({ provider, model: `up-${slug}`, usd_per_million_tokens: PRICES })),
+    endpoints: providers.map(provider => ({
+      provider,
+      model: `up-${slug}`,
+      usd_per_million_tokens: PRICES,
+    })),
   })
   // The public schema knows providers by a closed list of names, so these borrow theirs from it.
   return {
@@ -105,7 +123,12 @@ function configOf(mock: LLMock, scripted: Upstream) {
       // A slug that the public list of provider keys has, and the built-in catalogue has not.
       modelrun: played({ name: 'Fireworks', quirks: { reasoning: 'object' } }),
     },
-    models: [model('small', 'local'), model('steady', 'local', 'spare'), model('thinker', 'thinking'), model('muser', 'modelrun')],
+    models: [
+      model('small', 'local'),
+      model('steady', 'local', 'spare'),
+      model('thinker', 'thinking'),
+      model('muser', 'modelrun'),
+    ],
   }
 }
 

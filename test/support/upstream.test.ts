@@ -50,14 +50,22 @@ beforeEach(async () => {
 
 afterEach(() => upstream.close())
 
-const post = (body: unknown = { model: 'test-model' }) => request(`${upstream.url}/chat/completions`, { json: body })
-const fetched = (init: RequestInit = {}) => fetch(`${upstream.url}/chat/completions`, { method: 'POST', body: '{}', ...init })
+const post = (body: unknown = { model: 'test-model' }) =>
+  request(`${upstream.url}/chat/completions`, { json: body })
+const fetched = (init: RequestInit = {}) =>
+  fetch(`${upstream.url}/chat/completions`, { method: 'POST', body: '{}', ...init })
 
-type Chunk = { choices?: { delta?: { content?: string }; finish_reason?: string | null }[]; usage?: object; error?: object }
+type Chunk = {
+  choices?: { delta?: { content?: string }; finish_reason?: string | null }[]
+  usage?: object
+  error?: object
+}
 
 /** What a patient reader makes of a stream: events that are not chat chunks are passed over. */
 function heard(body: string) {
-  const data = body.split(/\r?\n/).flatMap(line => (/^\uFEFF?data: /.test(line) ? [line.replace(/^\uFEFF?data: /, '')] : []))
+  const data = body
+    .split(/\r?\n/)
+    .flatMap(line => (/^\uFEFF?data: /.test(line) ? [line.replace(/^\uFEFF?data: /, '')] : []))
   const chunks = data.flatMap(chunkIn)
   return {
     text: chunks.map(chunk => chunk.choices?.[0]?.delta?.content ?? '').join(''),
@@ -80,7 +88,13 @@ function chunkIn(line: string): Chunk[] {
 const GOOD = { text: 'Hello', finishes: 1, usages: 1, errors: 0, dones: 1 }
 const CUT = { text: 'Hello', finishes: 0, usages: 0, errors: 0, dones: 0 }
 
-type Case = [name: string, script: () => Script, heard: object, wire: Partial<Outcome>, fetch: 'whole' | 'ECONNRESET']
+type Case = [
+  name: string,
+  script: () => Script,
+  heard: object,
+  wire: Partial<Outcome>,
+  fetch: 'whole' | 'ECONNRESET',
+]
 
 const whole = { status: 200, complete: true, ended: 'clean' } as const
 const cut = { status: 200, complete: false, ended: 'clean' } as const
@@ -104,13 +118,16 @@ const STREAMS: Case[] = [
 ]
 
 describe('streams', () => {
-  test.each(STREAMS)('%s is what its name says on the wire', async (_name, script, expected, wire) => {
-    upstream.plan(script())
-    const outcome = await post().outcome()
-    expect(outcome).toMatchObject(wire)
-    expect(heard(outcome.body)).toEqual({ ...CUT, ...expected })
-    expect(outcome.headers['content-type']).toStartWith('text/event-stream')
-  })
+  test.each(STREAMS)(
+    '%s is what its name says on the wire',
+    async (_name, script, expected, wire) => {
+      upstream.plan(script())
+      const outcome = await post().outcome()
+      expect(outcome).toMatchObject(wire)
+      expect(heard(outcome.body)).toEqual({ ...CUT, ...expected })
+      expect(outcome.headers['content-type']).toStartWith('text/event-stream')
+    },
+  )
 
   test.each(STREAMS)('%s read with fetch', async (_name, script, expected, _wire, end) => {
     upstream.plan(script())
@@ -168,7 +185,15 @@ describe('streams', () => {
   test('garbageSse has NULs, comments, broken JSON, arrays and unknown events between its deltas', async () => {
     upstream.plan(garbageSse())
     const { body } = await post().outcome()
-    for (const garbage of ['\0\0\0', ': a comment', '{not json', '[1,2,3]', 'event: surprise', 'retry: 5', 'id: 7']) {
+    for (const garbage of [
+      '\0\0\0',
+      ': a comment',
+      '{not json',
+      '[1,2,3]',
+      'event: surprise',
+      'retry: 5',
+      'id: 7',
+    ]) {
       expect(body).toContain(garbage)
     }
   })
@@ -177,7 +202,11 @@ describe('streams', () => {
     upstream.plan(hugeLine(1_000_000))
     const { body, complete } = await post().outcome()
     const line = body.split('\n').at(-1) ?? ''
-    expect({ complete, length: line.length, start: line.slice(0, 8) }).toEqual({ complete: true, length: 1_000_006, start: 'data: xx' })
+    expect({ complete, length: line.length, start: line.slice(0, 8) }).toEqual({
+      complete: true,
+      length: 1_000_006,
+      start: 'data: xx',
+    })
   })
 
   test('slowDrip has not written its stream when the first event begins to arrive', async () => {
@@ -225,7 +254,12 @@ describe('whole answers', () => {
     upstream.plan(json({ text: 'né' }, { status: 201, headers: { 'x-a': 'b' } }))
     expect(await post().outcome()).toEqual({
       status: 201,
-      headers: { connection: 'close', 'content-type': 'application/json', 'content-length': '14', 'x-a': 'b' },
+      headers: {
+        connection: 'close',
+        'content-type': 'application/json',
+        'content-length': '14',
+        'x-a': 'b',
+      },
       body: '{"text":"né"}',
       complete: true,
       ended: 'clean',
@@ -236,7 +270,9 @@ describe('whole answers', () => {
     upstream.plan(status(429, 'Slow down', { 'retry-after': '2' }))
     const { status: code, headers, body } = await post().outcome()
     expect({ code, retry: headers['retry-after'] }).toEqual({ code: 429, retry: '2' })
-    expect(JSON.parse(body)).toEqual({ error: { message: 'Slow down', type: 'server_error', param: null, code: 429 } })
+    expect(JSON.parse(body)).toEqual({
+      error: { message: 'Slow down', type: 'server_error', param: null, code: 429 },
+    })
   })
 
   test('status sends an object as the whole body', async () => {
@@ -254,7 +290,9 @@ describe('whole answers', () => {
     upstream.plan(htmlError(), htmlError(200))
     const answers = [await fetched(), await fetched()]
     expect(answers.map(answer => answer.status)).toEqual([502, 200])
-    expect(answers.map(answer => answer.headers.get('content-type'))).toEqual(Array(2).fill('text/html; charset=utf-8'))
+    expect(answers.map(answer => answer.headers.get('content-type'))).toEqual(
+      Array(2).fill('text/html; charset=utf-8'),
+    )
   })
 
   test('shortContentLength closes before the length it promised', async () => {
@@ -278,7 +316,11 @@ describe('no answer', () => {
   test('refusedPort refuses', async () => {
     const url = `http://127.0.0.1:${await refusedPort()}`
     expect(await fetch(url).catch(error => error.code)).toBe('ECONNREFUSED')
-    expect(await request(url).outcome()).toMatchObject({ status: 0, complete: false, ended: 'reset' })
+    expect(await request(url).outcome()).toMatchObject({
+      status: 0,
+      complete: false,
+      ended: 'reset',
+    })
   })
 
   test('silence reads the request and says nothing until the client leaves', async () => {
@@ -367,7 +409,10 @@ describe('the log', () => {
     upstream.plan(completion())
     const started = performance.now()
     const headers = { 'X-Title': 'one', 'x-two': 'a, b' }
-    await request(`${upstream.url}/chat/completions?beta=1`, { json: { model: 'é' }, headers }).outcome()
+    await request(`${upstream.url}/chat/completions?beta=1`, {
+      json: { model: 'é' },
+      headers,
+    }).outcome()
     const [hit] = upstream.hits
     expect(hit).toMatchObject({
       method: 'POST',
@@ -376,13 +421,20 @@ describe('the log', () => {
       json: { model: 'é' },
       connection: 1,
     })
-    expect(hit?.headers).toMatchObject({ 'x-title': 'one', 'x-two': 'a, b', 'content-length': '14', 'content-type': 'application/json' })
+    expect(hit?.headers).toMatchObject({
+      'x-title': 'one',
+      'x-two': 'a, b',
+      'content-length': '14',
+      'content-type': 'application/json',
+    })
     expect(hit?.at).toBeGreaterThanOrEqual(started)
   })
 
   test('a chunked body is put together, whatever its pieces', async () => {
     upstream.plan(completion())
-    const call = request(upstream.url, { raw: 'POST /v1/x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4;note=1\r\n{"a"\r' })
+    const call = request(upstream.url, {
+      raw: 'POST /v1/x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4;note=1\r\n{"a"\r',
+    })
     call.send('\n3\r\n:1}')
     call.send('\r\n0\r\ntrailer: 1\r\n\r\n')
     expect((await call.outcome()).status).toBe(200)
@@ -398,7 +450,10 @@ describe('the log', () => {
       },
     })
     await fetched({ body: parts })
-    expect(upstream.hits[0]).toMatchObject({ json: { a: 1 }, headers: { 'transfer-encoding': 'chunked' } })
+    expect(upstream.hits[0]).toMatchObject({
+      json: { a: 1 },
+      headers: { 'transfer-encoding': 'chunked' },
+    })
   })
 
   test('a large binary body is kept byte for byte', async () => {
@@ -425,18 +480,21 @@ describe('the log', () => {
     expect((await upstream.hit()).json).toEqual({ n: 1 })
   })
 
-  test.each(['fin', 'rst'] as const)('a client that leaves by %s is noticed and ends the script', async how => {
-    upstream.plan(silenceMidStream())
-    const call = post()
-    await call.sees('"lo"')
-    const before = performance.now()
-    call.hangUp(how)
-    const [hit] = upstream.hits
-    expect(await hit?.clientLeft).toBeGreaterThanOrEqual(before)
-    expect(hit?.leftAt).toBe((await hit?.clientLeft) ?? 0)
-    await upstream.emptied()
-    expect(upstream.live).toBe(0)
-  })
+  test.each(['fin', 'rst'] as const)(
+    'a client that leaves by %s is noticed and ends the script',
+    async how => {
+      upstream.plan(silenceMidStream())
+      const call = post()
+      await call.sees('"lo"')
+      const before = performance.now()
+      call.hangUp(how)
+      const [hit] = upstream.hits
+      expect(await hit?.clientLeft).toBeGreaterThanOrEqual(before)
+      expect(hit?.leftAt).toBe((await hit?.clientLeft) ?? 0)
+      await upstream.emptied()
+      expect(upstream.live).toBe(0)
+    },
+  )
 
   test('an aborted fetch is noticed', async () => {
     upstream.plan(silence())
@@ -460,7 +518,8 @@ describe('the log', () => {
 })
 
 describe('connections', () => {
-  const keptAlive = (text: string) => completion(text, {}, { headers: { connection: 'keep-alive' } })
+  const keptAlive = (text: string) =>
+    completion(text, {}, { headers: { connection: 'keep-alive' } })
 
   test('an answer that says keep-alive leaves the connection for the next request', async () => {
     upstream.plan(keptAlive('1'), keptAlive('2'), completion('3'), completion('4'))

@@ -135,7 +135,8 @@ export class Upstream {
 
   #log(hit: Hit) {
     this.hits.push(hit)
-    for (const awaited of this.#awaited) if (awaited.count === this.hits.length) awaited.resolve(hit)
+    for (const awaited of this.#awaited)
+      if (awaited.count === this.hits.length) awaited.resolve(hit)
   }
 }
 

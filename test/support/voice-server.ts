@@ -16,7 +16,11 @@ export class VoiceServer {
 
   constructor(scenes: Record<string, Scene>) {
     this.#scenes = scenes
-    this.#server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: request => this.#answer(request) })
+    this.#server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: request => this.#answer(request),
+    })
   }
 
   /** The base URL of the provider that speaks this protocol. */
@@ -43,23 +47,36 @@ export class VoiceServer {
 
   async #answer(request: Request): Promise<Response> {
     const [, protocol = '', ...path] = new URL(request.url).pathname.split('/')
-    if (protocol === 'picture') return new Response(Buffer.from(decodeURIComponent(path.join('/')), 'base64'))
+    if (protocol === 'picture')
+      return new Response(Buffer.from(decodeURIComponent(path.join('/')), 'base64'))
     const voice = voices[protocol]
     const body = parseExact(await request.text()) as Json
     const { model, mode } = asked(path.join('/'), body)
     const scene = this.#scenes[model]
-    if (!voice || !scene) return Response.json({ error: { message: `Nobody plays ${model} in ${protocol}` } }, { status: 404 })
+    if (!voice || !scene)
+      return Response.json(
+        { error: { message: `Nobody plays ${model} in ${protocol}` } },
+        { status: 404 },
+      )
     const heard = voice.heard(body)
     this.#heard.set(protocol, heard)
     const does = scene(heard)
-    if (does === 'is overloaded') return Response.json(voice.overloaded.body, { status: voice.overloaded.status })
-    if (mode === 'streamed') return streamed(voice.streamType, 'says' in does ? voice.stream(does.says) : voice.broken(does.breaksAfter))
+    if (does === 'is overloaded')
+      return Response.json(voice.overloaded.body, { status: voice.overloaded.status })
+    if (mode === 'streamed')
+      return streamed(
+        voice.streamType,
+        'says' in does ? voice.stream(does.says) : voice.broken(does.breaksAfter),
+      )
     if (!('says' in does)) throw new Error('A whole answer does not break')
-    return new Response(JSON.stringify(voice.whole(does.says)), { headers: { 'content-type': 'application/json' } })
+    return new Response(JSON.stringify(voice.whole(does.says)), {
+      headers: { 'content-type': 'application/json' },
+    })
   }
 }
 
-const streamed = (type: string, bytes: Uint8Array) => new Response(Buffer.from(bytes), { headers: { 'content-type': type } })
+const streamed = (type: string, bytes: Uint8Array) =>
+  new Response(Buffer.from(bytes), { headers: { 'content-type': type } })
 
 /** Starts the server. The caller closes it. */
 export const startVoices = (scenes: Record<string, Scene>): VoiceServer => new VoiceServer(scenes)

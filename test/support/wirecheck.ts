@@ -44,7 +44,16 @@ export class Wirecheck {
 export async function startWirecheck(target: string): Promise<Wirecheck> {
   const port = await freePort()
   const directory = mkdtempSync(join(tmpdir(), 'gateway-wirecheck-'))
-  const command = [process.execPath, CHECKER, '--target', target, '--port', String(port), '--spec', await adapted(directory)]
+  const command = [
+    process.execPath,
+    CHECKER,
+    '--target',
+    target,
+    '--port',
+    String(port),
+    '--spec',
+    await adapted(directory),
+  ]
   const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
   const said = new Response(child.stderr).text()
   for await (const bytes of child.stdout) {

@@ -1,7 +1,11 @@
 import type { Gateway } from '../../src/core/gateway.ts'
 import type { Actor } from '../../src/core/identity/actor.ts'
 import type { WorkspaceMember } from '../../src/core/identity/members/store.ts'
-import { isKept, membership, newWorkspaceMember } from '../../src/core/identity/workspace-members.ts'
+import {
+  isKept,
+  membership,
+  newWorkspaceMember,
+} from '../../src/core/identity/workspace-members.ts'
 
 /**
  * Puts a member into a workspace, or changes his role there. What an administrator has given stays as it is when a mapping gives it too.
@@ -23,8 +27,14 @@ export async function setWorkspaceMember(
 }
 
 /** Takes a member out of a workspace, whatever keys he has there, and says whether he was in it. */
-export async function removeWorkspaceMember(gateway: Gateway, actor: Actor, workspace_id: string, user_id: string): Promise<boolean> {
+export async function removeWorkspaceMember(
+  gateway: Gateway,
+  actor: Actor,
+  workspace_id: string,
+  user_id: string,
+): Promise<boolean> {
   const before = await gateway.store.members.workspaceMember(workspace_id, user_id)
-  if (before) await gateway.store.members.changeWorkspaceMembers([membership(gateway, actor, before, null)])
+  if (before)
+    await gateway.store.members.changeWorkspaceMembers([membership(gateway, actor, before, null)])
   return before !== undefined
 }

@@ -10,7 +10,11 @@ export const anthropicMessages: Voice = ({ thoughts, texts, inputs }) =>
         signature: SIGNATURE,
       }),
       block(1, { type: 'text', text: '' }, texts.map(textDelta)),
-      block(2, { type: 'tool_use', id: TOOL.id, name: TOOL.name, input: {} }, inputs.map(inputDelta)),
+      block(
+        2,
+        { type: 'tool_use', id: TOOL.id, name: TOOL.name, input: {} },
+        inputs.map(inputDelta),
+      ),
     ],
     [
       {

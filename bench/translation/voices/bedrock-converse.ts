@@ -41,7 +41,11 @@ const USAGE = {
   totalTokens: TOKENS.input + TOKENS.output,
 }
 
-function block(contentBlockIndex: number, deltas: object[], { start, last }: { start?: object; last?: object } = {}): Block {
+function block(
+  contentBlockIndex: number,
+  deltas: object[],
+  { start, last }: { start?: object; last?: object } = {},
+): Block {
   const event = (delta: object) => ({ contentBlockDelta: { contentBlockIndex, delta } })
   return {
     open: start ? [{ contentBlockStart: { contentBlockIndex, start } }] : [],

@@ -7,11 +7,18 @@ export const cohereChat: Voice = ({ thoughts, texts, inputs }) =>
       {
         id: '2941521a-b87a-45f6-9b0d-235fd66c3025',
         type: 'message-start',
-        delta: { message: { role: 'assistant', content: [], tool_plan: '', tool_calls: [], citations: [] } },
+        delta: {
+          message: { role: 'assistant', content: [], tool_plan: '', tool_calls: [], citations: [] },
+        },
       },
     ],
     [content(0, 'thinking', thoughts), content(1, 'text', texts), toolCall(inputs)],
-    [{ type: 'message-end', delta: { finish_reason: inputs.length > 0 ? 'TOOL_CALL' : 'COMPLETE', usage: USAGE } }],
+    [
+      {
+        type: 'message-end',
+        delta: { finish_reason: inputs.length > 0 ? 'TOOL_CALL' : 'COMPLETE', usage: USAGE },
+      },
+    ],
     named,
   )
 
@@ -22,15 +29,31 @@ const USAGE = {
 }
 
 const content = (index: number, kind: 'text' | 'thinking', pieces: string[]): Block => ({
-  open: [{ type: 'content-start', index, delta: { message: { content: { type: kind, [kind]: '' } } } }],
-  deltas: pieces.map(piece => ({ type: 'content-delta', index, delta: { message: { content: { [kind]: piece } } } })),
+  open: [
+    { type: 'content-start', index, delta: { message: { content: { type: kind, [kind]: '' } } } },
+  ],
+  deltas: pieces.map(piece => ({
+    type: 'content-delta',
+    index,
+    delta: { message: { content: { [kind]: piece } } },
+  })),
   close: [{ type: 'content-end', index }],
 })
 
 function toolCall(inputs: string[]): Block {
-  const event = (type: string, tool_calls: object) => ({ type, index: 0, delta: { message: { tool_calls } } })
+  const event = (type: string, tool_calls: object) => ({
+    type,
+    index: 0,
+    delta: { message: { tool_calls } },
+  })
   return {
-    open: [event('tool-call-start', { id: TOOL.id, type: 'function', function: { name: TOOL.name, arguments: '' } })],
+    open: [
+      event('tool-call-start', {
+        id: TOOL.id,
+        type: 'function',
+        function: { name: TOOL.name, arguments: '' },
+      }),
+    ],
     deltas: inputs.map(text => event('tool-call-delta', { function: { arguments: text } })),
     close: [{ type: 'tool-call-end', index: 0 }],
   }

@@ -16,8 +16,21 @@ export const gemini: Voice = ({ thoughts, texts, inputs }) =>
 /** The same, with the arguments of a call in pieces, as Vertex streams them. */
 export const geminiPartialArgs: Voice = ({ inputs }) =>
   chunksOf(
-    [answer({ functionCall: { name: TOOL.name, willContinue: true }, thoughtSignature: SIGNATURE })],
-    [{ open: [], deltas: inputs.map(text => answer({ functionCall: { partialArgs: [piece(text)], willContinue: true } })), close: [] }],
+    [
+      answer({
+        functionCall: { name: TOOL.name, willContinue: true },
+        thoughtSignature: SIGNATURE,
+      }),
+    ],
+    [
+      {
+        open: [],
+        deltas: inputs.map(text =>
+          answer({ functionCall: { partialArgs: [piece(text)], willContinue: true } }),
+        ),
+        close: [],
+      },
+    ],
     [answer({ functionCall: {} }), answer({ text: '' }, 'STOP')],
     unnamed,
   )
@@ -30,7 +43,13 @@ const callOf = (inputs: string[]) => ({
 })
 
 const answer = (part: object, finishReason?: string) => ({
-  candidates: [{ content: { parts: [part], role: 'model' }, ...(finishReason ? { finishReason } : {}), index: 0 }],
+  candidates: [
+    {
+      content: { parts: [part], role: 'model' },
+      ...(finishReason ? { finishReason } : {}),
+      index: 0,
+    },
+  ],
   usageMetadata: {
     promptTokenCount: TOKENS.input,
     cachedContentTokenCount: TOKENS.cached,

@@ -5,11 +5,24 @@ export const openaiChat: Voice = ({ thoughts, texts, inputs }) => [
   ...chunksOf(
     [chunk({ role: 'assistant', content: '', refusal: null })],
     [
-      { open: [], deltas: thoughts.map(reasoning_content => chunk({ content: null, reasoning_content })), close: [] },
+      {
+        open: [],
+        deltas: thoughts.map(reasoning_content => chunk({ content: null, reasoning_content })),
+        close: [],
+      },
       { open: [], deltas: texts.map(content => chunk({ content })), close: [] },
-      { open: [CALL], deltas: inputs.map(text => chunk({ tool_calls: [{ index: 0, function: { arguments: text } }] })), close: [] },
+      {
+        open: [CALL],
+        deltas: inputs.map(text =>
+          chunk({ tool_calls: [{ index: 0, function: { arguments: text } }] }),
+        ),
+        close: [],
+      },
     ],
-    [chunk({}, inputs.length > 0 ? 'tool_calls' : 'stop'), { ...HEAD, choices: [], usage: USAGE, obfuscation: 'BZ2h' }],
+    [
+      chunk({}, inputs.length > 0 ? 'tool_calls' : 'stop'),
+      { ...HEAD, choices: [], usage: USAGE, obfuscation: 'BZ2h' },
+    ],
     unnamed,
   ),
   [{ event: null, data: '[DONE]' }],
@@ -43,4 +56,8 @@ const chunk = (delta: object, finish_reason: string | null = null) => ({
   obfuscation: 'yhjoJbEF',
 })
 
-const CALL = chunk({ tool_calls: [{ index: 0, id: TOOL.id, type: 'function', function: { name: TOOL.name, arguments: '' } }] })
+const CALL = chunk({
+  tool_calls: [
+    { index: 0, id: TOOL.id, type: 'function', function: { name: TOOL.name, arguments: '' } },
+  ],
+})

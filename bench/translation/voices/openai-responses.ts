@@ -2,7 +2,9 @@ import { type Block, chunksOf, named, SIGNATURE, TOKENS, TOOL, type Voice } from
 
 /** OpenAI's responses: what was said in pieces is said again at the end of its item, and once more at the end of all. */
 export const openaiResponses: Voice = ({ thoughts, texts, inputs }) => {
-  const items = [reasoning(thoughts), message(texts), functionCall(inputs)].filter(({ block }) => block.deltas.length > 0)
+  const items = [reasoning(thoughts), message(texts), functionCall(inputs)].filter(
+    ({ block }) => block.deltas.length > 0,
+  )
   const output = items.map(({ item }) => item)
   let sequence_number = 0
   return chunksOf(
@@ -50,8 +52,15 @@ function reasoning(thoughts: string[]): Item {
   const item = { id: `rs_${ID}`, type: 'reasoning', encrypted_content: SIGNATURE, summary: [part] }
   const place = { item_id: item.id, output_index: 0, summary_index: 0 }
   return itemOf(item, { summary: [] }, 0, {
-    open: [{ type: 'response.reasoning_summary_part.added', ...place, part: { ...part, text: '' } }],
-    deltas: thoughts.map(delta => ({ type: 'response.reasoning_summary_text.delta', ...place, delta, obfuscation: 'FdG7NTCB' })),
+    open: [
+      { type: 'response.reasoning_summary_part.added', ...place, part: { ...part, text: '' } },
+    ],
+    deltas: thoughts.map(delta => ({
+      type: 'response.reasoning_summary_text.delta',
+      ...place,
+      delta,
+      obfuscation: 'FdG7NTCB',
+    })),
     close: [
       { type: 'response.reasoning_summary_text.done', ...place, text: part.text },
       { type: 'response.reasoning_summary_part.done', ...place, part },
@@ -61,11 +70,23 @@ function reasoning(thoughts: string[]): Item {
 
 function message(texts: string[]): Item {
   const part = { type: 'output_text', annotations: [], logprobs: [], text: texts.join('') }
-  const item = { id: `msg_${ID}`, type: 'message', status: 'completed', content: [part], role: 'assistant' }
+  const item = {
+    id: `msg_${ID}`,
+    type: 'message',
+    status: 'completed',
+    content: [part],
+    role: 'assistant',
+  }
   const place = { item_id: item.id, output_index: 1, content_index: 0 }
   return itemOf(item, { status: 'in_progress', content: [] }, 1, {
     open: [{ type: 'response.content_part.added', ...place, part: { ...part, text: '' } }],
-    deltas: texts.map(delta => ({ type: 'response.output_text.delta', ...place, delta, logprobs: [], obfuscation: 'hqHnUp5jX' })),
+    deltas: texts.map(delta => ({
+      type: 'response.output_text.delta',
+      ...place,
+      delta,
+      logprobs: [],
+      obfuscation: 'hqHnUp5jX',
+    })),
     close: [
       { type: 'response.output_text.done', ...place, logprobs: [], text: part.text },
       { type: 'response.content_part.done', ...place, part },
@@ -74,19 +95,39 @@ function message(texts: string[]): Item {
 }
 
 function functionCall(inputs: string[]): Item {
-  const item = { id: `fc_${ID}`, type: 'function_call', status: 'completed', arguments: inputs.join(''), call_id: TOOL.id, name: TOOL.name }
+  const item = {
+    id: `fc_${ID}`,
+    type: 'function_call',
+    status: 'completed',
+    arguments: inputs.join(''),
+    call_id: TOOL.id,
+    name: TOOL.name,
+  }
   const place = { item_id: item.id, output_index: 2 }
   return itemOf(item, { status: 'in_progress', arguments: '' }, 2, {
     open: [],
-    deltas: inputs.map(delta => ({ type: 'response.function_call_arguments.delta', ...place, delta, obfuscation: 'f4XrgYSK' })),
+    deltas: inputs.map(delta => ({
+      type: 'response.function_call_arguments.delta',
+      ...place,
+      delta,
+      obfuscation: 'f4XrgYSK',
+    })),
     close: [{ type: 'response.function_call_arguments.done', ...place, arguments: item.arguments }],
   })
 }
 
-const itemOf = (item: object, empty: object, output_index: number, { open, deltas, close }: Block): Item => ({
+const itemOf = (
+  item: object,
+  empty: object,
+  output_index: number,
+  { open, deltas, close }: Block,
+): Item => ({
   item,
   block: {
-    open: [{ type: 'response.output_item.added', output_index, item: { ...item, ...empty } }, ...open],
+    open: [
+      { type: 'response.output_item.added', output_index, item: { ...item, ...empty } },
+      ...open,
+    ],
     deltas,
     close: [...close, { type: 'response.output_item.done', output_index, item }],
   },

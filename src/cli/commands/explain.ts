@@ -25,7 +25,11 @@ export const explainCommand = () =>
     .option('--key <hash>', 'as if this key asked')
     .option('--workspace <id>', 'as if somebody in this workspace asked, by id or slug (default)')
     .addOption(dialectOption(DIALECTS))
-    .addOption(new Option('--region <region>', 'by which way the call comes in').choices(REGIONS).default('global'))
+    .addOption(
+      new Option('--region <region>', 'by which way the call comes in')
+        .choices(REGIONS)
+        .default('global'),
+    )
     .option('--session <id>', 'the session that the call belongs to')
     .addHelpText('after', BESIDE)
     .action(explain)
@@ -87,8 +91,26 @@ function show(told: Explanation): void {
 
 function showEndpoints({ endpoints }: Explanation): void {
   printSection(
-    ['#', 'PROVIDER', 'MODEL', 'PROMPT $/M', 'COMPLETION $/M', 'ESTIMATE', 'AT MOST', 'CHANCE', 'REMARKS'],
-    endpoints.map((one, i) => [i + 1, one.provider, one.model, ...pricesOf(one), ...costsOf(one), percent(one.chance), remarksOf(one)]),
+    [
+      '#',
+      'PROVIDER',
+      'MODEL',
+      'PROMPT $/M',
+      'COMPLETION $/M',
+      'ESTIMATE',
+      'AT MOST',
+      'CHANCE',
+      'REMARKS',
+    ],
+    endpoints.map((one, i) => [
+      i + 1,
+      one.provider,
+      one.model,
+      ...pricesOf(one),
+      ...costsOf(one),
+      percent(one.chance),
+      remarksOf(one),
+    ]),
   )
 }
 
@@ -96,25 +118,40 @@ function showEndpoints({ endpoints }: Explanation): void {
 function showDropped({ dropped }: Explanation): void {
   printSection(
     ['DROPPED', 'MODEL', 'BY', 'WHY'],
-    dropped.filter(one => !isUnconfigured(one)).map(({ provider, model, excluded_by, reason }) => [provider, model, excluded_by, reason]),
+    dropped
+      .filter(one => !isUnconfigured(one))
+      .map(({ provider, model, excluded_by, reason }) => [provider, model, excluded_by, reason]),
   )
 }
 
 function showPolicy({ policy: { limits, filters } }: Explanation): void {
   printSection(
     ['LIMIT OF', 'PERIOD', 'USD', 'LEFT', 'PAYS'],
-    limits.map(one => [shortened(one.account), one.period, dollars(one.limit_usd), dollars(one.remaining_usd), one.pays]),
+    limits.map(one => [
+      shortened(one.account),
+      one.period,
+      dollars(one.limit_usd),
+      dollars(one.remaining_usd),
+      one.pays,
+    ]),
   )
   printSection(
     ['FILTER', 'ACTION', 'LOOKS AT', 'FOUND', 'OF GUARDRAIL'],
-    filters.map(one => [one.filter, one.action, one.looks_at.join(' and '), one.found, one.guardrail_id]),
+    filters.map(one => [
+      one.filter,
+      one.action,
+      one.looks_at.join(' and '),
+      one.found,
+      one.guardrail_id,
+    ]),
   )
 }
 
 const isUnconfigured = ({ excluded_by }: ExplainedDrop) => excluded_by === 'not_configured'
 
 const SHORT = 20
-const shortened = (account: string) => (account.length > SHORT ? `${account.slice(0, SHORT)}…` : account)
+const shortened = (account: string) =>
+  account.length > SHORT ? `${account.slice(0, SHORT)}…` : account
 
 function printSection(headings: string[], rows: (string | number | null)[][]): void {
   if (rows.length === 0) return
@@ -122,28 +159,58 @@ function printSection(headings: string[], rows: (string | number | null)[][]): v
   printTable(headings, rows)
 }
 
-const headOf = ({ key, workspace, policy, region, preset, requested, models, strategy, stages }: Explanation) => ({
+const headOf = ({
+  key,
+  workspace,
+  policy,
+  region,
+  preset,
+  requested,
+  models,
+  strategy,
+  stages,
+}: Explanation) => ({
   key: key ? `${key.name} (${key.label})` : 'none',
   workspace: workspace.slug ?? workspace.id,
-  guardrails: policy.guardrails.map(({ id, name, scope }) => `${name ?? id} (of the ${scope})`).join(', ') || 'none',
+  guardrails:
+    policy.guardrails.map(({ id, name, scope }) => `${name ?? id} (of the ${scope})`).join(', ') ||
+    'none',
   region: region === null ? null : `${region} (allowed: ${policy.regions.join(', ') || 'none'})`,
   preset: preset && `${preset.slug}, version ${preset.version}`,
   requested: requested.join(', ') || null,
   models: models.length > 0 ? `${models.join(', ')} (${strategy})` : null,
   ...(stages.length > 0
-    ? { stages: stages.map(({ name, summary }) => (summary === undefined ? name : `${name}: ${summary}`)).join('; ') }
+    ? {
+        stages: stages
+          .map(({ name, summary }) => (summary === undefined ? name : `${name}: ${summary}`))
+          .join('; '),
+      }
     : {}),
 })
 
-const pricesOf = ({ pricing: { prompt, completion } }: ExplainedEndpoint) => [perMillion(prompt), perMillion(completion)]
+const pricesOf = ({ pricing: { prompt, completion } }: ExplainedEndpoint) => [
+  perMillion(prompt),
+  perMillion(completion),
+]
 
-const perMillion = (usdPerToken: unknown) => (usdPerToken === '-1' ? 'unknown' : String(Number((Number(usdPerToken) * 1e6).toFixed(6))))
+const perMillion = (usdPerToken: unknown) =>
+  usdPerToken === '-1' ? 'unknown' : String(Number((Number(usdPerToken) * 1e6).toFixed(6)))
 
-const costsOf = ({ estimated_cost, most }: ExplainedEndpoint) => [dollars(estimated_cost?.usd ?? null), dollars(most)]
+const costsOf = ({ estimated_cost, most }: ExplainedEndpoint) => [
+  dollars(estimated_cost?.usd ?? null),
+  dollars(most),
+]
 
-const percent = (chance: number | null) => (chance === null ? null : `${Math.round(chance * 1000) / 10} %`)
+const percent = (chance: number | null) =>
+  chance === null ? null : `${Math.round(chance * 1000) / 10} %`
 
-const remarksOf = ({ is_byok, session, rests, hedge_after, ignored_parameters }: ExplainedEndpoint): string =>
+const remarksOf = ({
+  is_byok,
+  session,
+  rests,
+  hedge_after,
+  ignored_parameters,
+}: ExplainedEndpoint): string =>
   [
     ...(is_byok ? ['with a key of the caller’s own'] : []),
     ...(session ? ['the session is here'] : []),

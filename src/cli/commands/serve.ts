@@ -5,7 +5,14 @@ import type { Gateway } from '../../core/gateway.ts'
 import { printable } from '../../core/kernel/words.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
-import { type CommonOptions, common, configOf, dataDirectory, numeric, partsOf } from '../options.ts'
+import {
+  type CommonOptions,
+  common,
+  configOf,
+  dataDirectory,
+  numeric,
+  partsOf,
+} from '../options.ts'
 import { print } from '../output.ts'
 import { printFirstKeys } from './init.ts'
 
@@ -77,7 +84,11 @@ async function prepare(gateway: Gateway, log: Log): Promise<void> {
   await mustBeWhole(gateway)
   if (!isInProgram()) gateway.catalog.builtIn()
   const recovered = await recover(gateway)
-  if (recovered > 0) log('calls.recovered', { calls: recovered, consequence: 'they are charged what they were known to have come to' })
+  if (recovered > 0)
+    log('calls.recovered', {
+      calls: recovered,
+      consequence: 'they are charged what they were known to have come to',
+    })
 }
 
 // Before anything else can fail: they are shown only now.
@@ -88,16 +99,24 @@ function showKeys(format: string, keys: { management_key: string; inference_key:
 
 // The line with the address is the last: whoever waits for it has then read everything.
 function showAddress(format: string, url: string, key: string | undefined): void {
-  if (format !== 'json' && key) print(`Try it:\n  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' -d '${GREETING}'`)
-  print(format === 'json' ? JSON.stringify({ event: 'listening', url }) : `gateway listens on ${url}`)
+  if (format !== 'json' && key)
+    print(
+      `Try it:\n  curl ${url}/api/v1/chat/completions -H 'Authorization: Bearer ${key}' -d '${GREETING}'`,
+    )
+  print(
+    format === 'json' ? JSON.stringify({ event: 'listening', url }) : `gateway listens on ${url}`,
+  )
 }
 
 const GREETING = '{"messages":[{"role":"user","content":"Hello there"}]}'
 
 function addressOf(options: ServeOptions, { config }: Gateway): { host: string; port: number } {
   const host = options.host ?? process.env.GATEWAY_HOST ?? config.server.host
-  const port = options.port ?? (process.env.GATEWAY_PORT ? numeric(process.env.GATEWAY_PORT) : config.server.port)
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw invalid('port: expected an integer from 0 to 65535')
+  const port =
+    options.port ??
+    (process.env.GATEWAY_PORT ? numeric(process.env.GATEWAY_PORT) : config.server.port)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535)
+    throw invalid('port: expected an integer from 0 to 65535')
   return { host, port }
 }
 
@@ -129,10 +148,18 @@ function every(milliseconds: number, work: () => Promise<unknown>): NodeJS.Timeo
 const LOOKS_EVERY = 1_000
 
 // From here on a hangup asks for the config to be read again, unless it is what it says: who closes his terminal wants an end.
-async function watchConfig(gateway: Gateway, options: ServeOptions, config: ConfigFile): Promise<ConfigWatch> {
+async function watchConfig(
+  gateway: Gateway,
+  options: ServeOptions,
+  config: ConfigFile,
+): Promise<ConfigWatch> {
   const { configPlaces } = await import('../config-file.ts')
   const { ConfigWatch } = await import('../config-file/watch.ts')
-  const watch = new ConfigWatch(gateway, configPlaces(options.config, dataDirectory(options)), config)
+  const watch = new ConfigWatch(
+    gateway,
+    configPlaces(options.config, dataDirectory(options)),
+    config,
+  )
   const hadTerminal = process.stderr.isTTY
   process.on('SIGHUP', () => {
     if (hadTerminal && !hasTerminal()) process.kill(process.pid, 'SIGTERM')
@@ -188,13 +215,20 @@ function logger(format: string, gateway: Gateway): Log {
     const line =
       format === 'json'
         ? JSON.stringify({ event, ...facts })
-        : [event, ...Object.entries(facts).flatMap(([k, v]) => (v === undefined ? [] : `${k}=${v}`))].join(' ')
+        : [
+            event,
+            ...Object.entries(facts).flatMap(([k, v]) => (v === undefined ? [] : `${k}=${v}`)),
+          ].join(' ')
     process.stderr.write(`${printable(line)}\n`)
   }
   logConfig(log, gateway)
   logCalls(log, gateway)
   gateway.events.on('byok.unreadable', ({ id, provider }) =>
-    log('byok.unreadable', { id, provider, consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key): it is not used' }),
+    log('byok.unreadable', {
+      id,
+      provider,
+      consequence: 'sealed with another secret (GATEWAY_SECRET, secret.key): it is not used',
+    }),
   )
   gateway.events.on('store.failing', ({ error }) => log('store.failing', { cause: causeOf(error) }))
   return log
@@ -214,7 +248,11 @@ function logCalls(log: Log, { events }: Gateway): void {
   events.on('price.missing', ({ endpoint: { model, provider } }) => {
     if (unpriced.has(`${provider.slug} ${model}`)) return
     unpriced.add(`${provider.slug} ${model}`)
-    log('price.missing', { provider: provider.slug, model, consequence: 'what its calls cost is not known and not charged' })
+    log('price.missing', {
+      provider: provider.slug,
+      model,
+      consequence: 'what its calls cost is not known and not charged',
+    })
   })
   events.on('filter.matched', finding => log('filter.matched', { ...finding }))
 }
@@ -223,10 +261,15 @@ function logCalls(log: Log, { events }: Gateway): void {
 function logConfig(log: Log, { events }: Gateway): void {
   events.on('config.applied', ({ changed, needsRestart: settings }) => {
     log('config.applied', { changed })
-    if (settings.length > 0) log('config.needs_restart', { settings, consequence: 'they are as they were at the start' })
+    if (settings.length > 0)
+      log('config.needs_restart', { settings, consequence: 'they are as they were at the start' })
   })
   events.on('config.rejected', ({ error: { message, metadata } }) =>
-    log('config.rejected', { path: metadata.field, reason: message, consequence: 'the config before stays in effect' }),
+    log('config.rejected', {
+      path: metadata.field,
+      reason: message,
+      consequence: 'the config before stays in effect',
+    }),
   )
 }
 

@@ -61,7 +61,12 @@ export class ConfigWatch {
     this.#read = look
     try {
       const found = await this.#found(look)
-      if (!isAsked && found.text === this.#taken.text && found.file === this.#taken.file && !this.#gateway.instance.configStatus.rejected)
+      if (
+        !isAsked &&
+        found.text === this.#taken.text &&
+        found.file === this.#taken.file &&
+        !this.#gateway.instance.configStatus.rejected
+      )
         return
       await this.#put(found)
     } catch (thrown) {
@@ -86,9 +91,11 @@ export class ConfigWatch {
 
   // Of a pipe nobody knows when it ends, and the defaults would drop every provider.
   async #found(look: string): Promise<ConfigFile> {
-    if (look === NO_FILE) throw invalid(`${placeOf(this.#places)}: expected a file, which can be read again`)
+    if (look === NO_FILE)
+      throw invalid(`${placeOf(this.#places)}: expected a file, which can be read again`)
     const found = await readConfig(this.#places)
-    if (found.file === null && this.#taken.file !== null) throw invalid(`${this.#taken.file}: expected the config file, found nothing`)
+    if (found.file === null && this.#taken.file !== null)
+      throw invalid(`${this.#taken.file}: expected the config file, found nothing`)
     return found
   }
 }
@@ -99,7 +106,10 @@ const NO_FILE = 'no file'
 /** What can be told of what is at the first of these places without reading it: another look is another file. */
 async function lookOf(places: string[]): Promise<string> {
   const place = placeOf(places)
-  const found = place === undefined ? undefined : await stat(place, { bigint: true }).catch(() => undefined)
+  const found =
+    place === undefined ? undefined : await stat(place, { bigint: true }).catch(() => undefined)
   if (!found) return NOTHING
-  return found.isFile() ? [place, found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ') : NO_FILE
+  return found.isFile()
+    ? [place, found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ')
+    : NO_FILE
 }

@@ -7,7 +7,13 @@ import { routerCalled } from '../language/routing.ts'
 import { type BuiltIn, readingOnce } from './models/built-in.ts'
 import { costsNothing } from './models/free.ts'
 import { LazyModels } from './models/lazy.ts'
-import { type CountQuery, keepsNothing, type ModelQuery, matching, type PageQuery } from './models/query.ts'
+import {
+  type CountQuery,
+  keepsNothing,
+  type ModelQuery,
+  matching,
+  type PageQuery,
+} from './models/query.ts'
 import { type Measured, shownEndpoint, shownEndpoints, shownModel } from './models/shown.ts'
 import { openParameters } from './parameters.ts'
 import type { Prices } from './prices.ts'
@@ -87,18 +93,24 @@ const SANDBOX: ModelConfig[] = [
   {
     id: 'sandbox/echo',
     name: 'Sandbox: Echo',
-    description: 'A sandbox, not a model: it answers with what was said, needs no network and costs nothing.',
+    description:
+      'A sandbox, not a model: it answers with what was said, needs no network and costs nothing.',
     context_length: 1_000_000,
     input_modalities: ['text', 'image', 'file', 'audio'],
-    endpoints: [{ provider: 'sandbox', model: 'echo', data_policy: { training: false, retention_days: 0 } }],
+    endpoints: [
+      { provider: 'sandbox', model: 'echo', data_policy: { training: false, retention_days: 0 } },
+    ],
   },
   {
     id: 'sandbox/embed',
     name: 'Sandbox: Embed',
-    description: 'A sandbox, not a model: its vectors are made of the words themselves. It needs no network and costs nothing.',
+    description:
+      'A sandbox, not a model: its vectors are made of the words themselves. It needs no network and costs nothing.',
     context_length: 1_000_000,
     output_modalities: ['embeddings'],
-    endpoints: [{ provider: 'sandbox', model: 'embed', data_policy: { training: false, retention_days: 0 } }],
+    endpoints: [
+      { provider: 'sandbox', model: 'embed', data_policy: { training: false, retention_days: 0 } },
+    ],
   },
 ]
 
@@ -108,42 +120,81 @@ const SANDBOX: ModelConfig[] = [
  * that the built-in catalogue has of him callable. What `before` has of the same settings is kept. Throws `invalid_request` naming the first
  * setting that is wrong.
  */
-export function openCatalog(config: Config, protocols: string[], now: Date, before?: Pick<CatalogWorld, 'config' | 'catalog'>): Catalog {
-  const { since, builtIn, edition: last } = before?.catalog ?? { since: now, builtIn: readingOnce(), edition: 0 }
+export function openCatalog(
+  config: Config,
+  protocols: string[],
+  now: Date,
+  before?: Pick<CatalogWorld, 'config' | 'catalog'>,
+): Catalog {
+  const {
+    since,
+    builtIn,
+    edition: last,
+  } = before?.catalog ?? { since: now, builtIn: readingOnce(), edition: 0 }
   const edition = last + 1
   const { providers, faults } = openProviders(config.providers, protocols, edition, before)
   const [fault] = faults
-  if (fault) throw invalid(`providers.${fault.slug}.${fault.field}: expected ${fault.expected}`, `providers.${fault.slug}.${fault.field}`)
+  if (fault)
+    throw invalid(
+      `providers.${fault.slug}.${fault.field}: expected ${fault.expected}`,
+      `providers.${fault.slug}.${fault.field}`,
+    )
   const given = new Map([...SANDBOX, ...config.models].map(model => [model.id, model]))
   checkIds(config.models)
-  for (const [i, model] of config.models.entries()) checkEndpoints(model, `models.${i}`, providers, protocols)
+  for (const [i, model] of config.models.entries())
+    checkEndpoints(model, `models.${i}`, providers, protocols)
   const created = Math.floor(since.getTime() / 1000)
-  const models = new LazyModels(given, builtIn, { providers, protocols, created, parametersOf: openParameters() })
-  if (!given.has(config.default_model) && !routerCalled(config, config.default_model) && !models.has(config.default_model))
-    throw invalid(`default_model: expected a model of the catalogue, found ${config.default_model}`, 'default_model')
+  const models = new LazyModels(given, builtIn, {
+    providers,
+    protocols,
+    created,
+    parametersOf: openParameters(),
+  })
+  if (
+    !given.has(config.default_model) &&
+    !routerCalled(config, config.default_model) &&
+    !models.has(config.default_model)
+  )
+    throw invalid(
+      `default_model: expected a model of the catalogue, found ${config.default_model}`,
+      'default_model',
+    )
   return { models, providers, since, edition, builtIn }
 }
 
 function checkIds(models: ModelConfig[]): void {
   const seen = new Set<string>()
   for (const [i, { id }] of models.entries()) {
-    if (seen.has(id)) throw invalid(`models.${i}.id: expected one that no other model has, found ${id}`, `models.${i}.id`)
+    if (seen.has(id))
+      throw invalid(
+        `models.${i}.id: expected one that no other model has, found ${id}`,
+        `models.${i}.id`,
+      )
     seen.add(id)
   }
 }
 
-function checkEndpoints({ endpoints }: ModelConfig, path: string, providers: Map<string, Provider>, protocols: string[]): void {
+function checkEndpoints(
+  { endpoints }: ModelConfig,
+  path: string,
+  providers: Map<string, Provider>,
+  protocols: string[],
+): void {
   for (const [i, { provider, protocol }] of endpoints.entries()) {
     const at = `${path}.endpoints.${i}`
     if (!providers.get(provider)?.configured) {
       const configured = [...providers.values()].filter(one => one.configured).map(one => one.slug)
-      throw invalid(`${at}.provider: expected one of ${configured.join(', ')}, found ${provider}`, `${at}.provider`)
+      throw invalid(
+        `${at}.provider: expected one of ${configured.join(', ')}, found ${provider}`,
+        `${at}.provider`,
+      )
     }
     if (protocol && !protocols.includes(protocol)) throw unspoken(`${at}.protocol`, protocols)
   }
 }
 
-const unspoken = (path: string, protocols: string[]) => invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
+const unspoken = (path: string, protocols: string[]) =>
+  invalid(`${path}: expected one of ${protocols.join(', ')}`, path)
 
 /** The model under this slug or alias, or a router. Throws 404. */
 export function getModel(gateway: CatalogWorld, id: string): Model {
@@ -164,7 +215,9 @@ export function showModel(gateway: CatalogWorld, id: string) {
   const model = getModel(gateway, id)
   const shown = shownModel(model)
   const isAlias = model.id !== id && model.id !== withoutVariant(id)
-  return { data: isAlias ? { ...shown, id, alias_target: { slug: model.id, name: model.name } } : shown }
+  return {
+    data: isAlias ? { ...shown, id, alias_target: { slug: model.id, name: model.name } } : shown,
+  }
 }
 
 /**
@@ -172,17 +225,27 @@ export function showModel(gateway: CatalogWorld, id: string) {
  * (wire reference A.13). Throws 404.
  */
 export function listEndpoints(gateway: CatalogWorld, id: string, actor: Actor | null) {
-  return { data: shownEndpoints(getModel(gateway, id), endpoint => measured(gateway, endpoint, actor)) }
+  return {
+    data: shownEndpoints(getModel(gateway, id), endpoint => measured(gateway, endpoint, actor)),
+  }
 }
 
-function measured({ traffic: { health } }: CatalogWorld, endpoint: Endpoint, actor: Actor | null): Measured {
+function measured(
+  { traffic: { health } }: CatalogWorld,
+  endpoint: Endpoint,
+  actor: Actor | null,
+): Measured {
   const all = health.shown(endpoint)
   return actor ? all : { ...all, latency_last_30m: null, throughput_last_30m: null }
 }
 
 /** The models that the query asks for, as `GET /models` shows them: a page of them, or all where it names no page. */
 export function listModels(gateway: CatalogWorld, query: ModelQuery = {}) {
-  return linkedPageOf(matching(allModels(gateway), query, gateway.clock.now()), query, '/api/v1/models')
+  return linkedPageOf(
+    matching(allModels(gateway), query, gateway.clock.now()),
+    query,
+    '/api/v1/models',
+  )
 }
 
 /** All models, and the routers, which clients pick like models. */
@@ -192,7 +255,11 @@ function* allModels({ config, catalog }: CatalogWorld): Iterable<Model> {
 }
 
 /** What this gateway can call under these rules, with the endpoints that it can call only, as `GET /models/user` shows it. */
-export function listCallableModels(gateway: CatalogWorld, query: ModelQuery = {}, rules: EndpointRule[] = []) {
+export function listCallableModels(
+  gateway: CatalogWorld,
+  query: ModelQuery = {},
+  rules: EndpointRule[] = [],
+) {
   const models = [...callable(gateway.catalog.models.values(), rules)]
   const all = [...models, ...choosing(gateway, models)]
   return linkedPageOf(matching(all, query, gateway.clock.now()), query, '/api/v1/models/user')
@@ -200,7 +267,9 @@ export function listCallableModels(gateway: CatalogWorld, query: ModelQuery = {}
 
 function* callable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Model> {
   for (const model of models) {
-    const endpoints = model.endpoints.filter(endpoint => endpoint.provider.configured && !rules.some(rule => rule.excludes(endpoint)))
+    const endpoints = model.endpoints.filter(
+      endpoint => endpoint.provider.configured && !rules.some(rule => rule.excludes(endpoint)),
+    )
     if (endpoints.length > 0) yield { ...model, endpoints }
   }
 }
@@ -209,13 +278,19 @@ function* callable(models: Iterable<Model>, rules: EndpointRule[]): Iterable<Mod
 function choosing({ config }: CatalogWorld, models: Model[]): Model[] {
   const texts = models.filter(({ output_modalities }) => output_modalities.includes('text'))
   const isFreeThere = texts.some(({ endpoints }) => endpoints.some(costsNothing))
-  return routerModels(config).filter(({ router }) => (router === 'free' ? isFreeThere : texts.length > 0))
+  return routerModels(config).filter(({ router }) =>
+    router === 'free' ? isFreeThere : texts.length > 0,
+  )
 }
 
 /** The embedding models, as `GET /embeddings/models` shows them. */
 export function listEmbeddingsModels(gateway: CatalogWorld, page: PageQuery = {}) {
   const query = { ...page, output_modalities: 'embeddings' }
-  return linkedPageOf(matching(gateway.catalog.models.values(), query, gateway.clock.now()), page, '/api/v1/embeddings/models')
+  return linkedPageOf(
+    matching(gateway.catalog.models.values(), query, gateway.clock.now()),
+    page,
+    '/api/v1/embeddings/models',
+  )
 }
 
 /** How many models there are, as `GET /models/count` shows it. */
@@ -225,10 +300,14 @@ export function countModels(gateway: CatalogWorld, query: CountQuery = {}) {
 
 /** Every endpoint that keeps nothing of what it is sent, as `GET /endpoints/zdr` shows them. The sandbox has nobody to keep it. */
 export function listZdrEndpoints(gateway: CatalogWorld) {
-  const models = [...gateway.catalog.models.values()].filter(model => SANDBOX.every(({ id }) => id !== model.id))
+  const models = [...gateway.catalog.models.values()].filter(model =>
+    SANDBOX.every(({ id }) => id !== model.id),
+  )
   return {
     data: models.flatMap(model =>
-      model.endpoints.filter(keepsNothing).map(endpoint => shownEndpoint(model, endpoint, measured(gateway, endpoint, null))),
+      model.endpoints
+        .filter(keepsNothing)
+        .map(endpoint => shownEndpoint(model, endpoint, measured(gateway, endpoint, null))),
     ),
   }
 }
@@ -236,9 +315,12 @@ export function listZdrEndpoints(gateway: CatalogWorld) {
 function linkedPageOf(models: Model[], query: ModelQuery, path: string) {
   const { offset = 0, limit = query.offset === undefined ? models.length : 500 } = query
   const next =
-    offset + limit < models.length ? `${path}?${new URLSearchParams(textsOf({ ...query, offset: offset + limit, limit }))}` : null
+    offset + limit < models.length
+      ? `${path}?${new URLSearchParams(textsOf({ ...query, offset: offset + limit, limit }))}`
+      : null
   const { data, total_count } = pageOf(models, { offset, limit }, shownModel)
   return { data, links: { next }, total_count }
 }
 
-const textsOf = (query: object) => Object.entries(query).map(([name, value]) => [name, String(value)])
+const textsOf = (query: object) =>
+  Object.entries(query).map(([name, value]) => [name, String(value)])

@@ -3,7 +3,15 @@ import { ALL_PARAMETERS, type Parameter } from '../language/parameters.ts'
 
 const REASONING: Parameter[] = ['reasoning', 'reasoning_effort', 'include_reasoning']
 const TOOLS: Parameter[] = ['tools', 'tool_choice', 'parallel_tool_calls']
-const SAMPLING: Parameter[] = ['temperature', 'top_p', 'frequency_penalty', 'presence_penalty', 'logprobs', 'top_logprobs', 'logit_bias']
+const SAMPLING: Parameter[] = [
+  'temperature',
+  'top_p',
+  'frequency_penalty',
+  'presence_penalty',
+  'logprobs',
+  'top_logprobs',
+  'logit_bias',
+]
 const OPEN_WEIGHTS: Parameter[] = ['top_k', 'min_p', 'top_a', 'repetition_penalty']
 
 const UNKNOWN_TO_ANTHROPIC: Parameter[] = [
@@ -18,8 +26,24 @@ const UNKNOWN_TO_PROTOCOL: Record<string, Parameter[]> = {
   gemini: ['min_p', 'top_a', 'repetition_penalty', 'logit_bias', 'prediction', 'verbosity'],
   // What Converse has no word for is what Anthropic has none for.
   'bedrock-converse': UNKNOWN_TO_ANTHROPIC,
-  'cohere-chat': ['min_p', 'top_a', 'repetition_penalty', 'logit_bias', 'prediction', 'verbosity', 'web_search_options'],
-  'openai-responses': [...OPEN_WEIGHTS, 'frequency_penalty', 'presence_penalty', 'logit_bias', 'prediction', 'seed', 'stop'],
+  'cohere-chat': [
+    'min_p',
+    'top_a',
+    'repetition_penalty',
+    'logit_bias',
+    'prediction',
+    'verbosity',
+    'web_search_options',
+  ],
+  'openai-responses': [
+    ...OPEN_WEIGHTS,
+    'frequency_penalty',
+    'presence_penalty',
+    'logit_bias',
+    'prediction',
+    'seed',
+    'stop',
+  ],
 }
 
 /** What a provider refuses with an error, whatever the model, besides what its quirks drop. */

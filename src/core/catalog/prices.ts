@@ -61,7 +61,8 @@ export function pricesFor(prices: Prices, inputTokens: number): Prices {
 /** Of each price the dearest that a call may be counted at whose input has at most so many tokens: fewer may be in another tier. */
 export function dearestFor(prices: Prices, mostInputTokens: number): Prices {
   let dearest = prices
-  for (const tier of prices.tiers ?? NONE) if (mostInputTokens > tier.above) dearest = dearer(dearest, tier.prices)
+  for (const tier of prices.tiers ?? NONE)
+    if (mostInputTokens > tier.above) dearest = dearer(dearest, tier.prices)
   return dearest
 }
 

@@ -69,18 +69,28 @@ export function openProviders(
   )
   const known = Object.entries(KNOWN).map(([slug, row]) => unconfigured(slug, row))
   const providers = [...known, ...opened.filter(one => 'name' in one)]
-  return { providers: new Map(providers.map(one => [one.slug, one])), faults: opened.filter(one => 'field' in one) }
+  return {
+    providers: new Map(providers.map(one => [one.slug, one])),
+    faults: opened.filter(one => 'field' in one),
+  }
 }
 
 const ALWAYS: Record<string, ProviderConfig> = { sandbox: {} }
 
 // An account that is another object would have to buy its access tokens again.
-function keptOf(slug: string, given: ProviderConfig, before?: Pick<CatalogWorld, 'config' | 'catalog'>): Provider | undefined {
+function keptOf(
+  slug: string,
+  given: ProviderConfig,
+  before?: Pick<CatalogWorld, 'config' | 'catalog'>,
+): Provider | undefined {
   const known = before && (own(before.config.providers, slug) ?? own(ALWAYS, slug))
   return known && Bun.deepEquals(known, given) ? before.catalog.providers.get(slug) : undefined
 }
 
-const unconfigured = (slug: string, { name, protocol, base_url, quirks }: ProviderRow): Provider => ({
+const unconfigured = (
+  slug: string,
+  { name, protocol, base_url, quirks }: ProviderRow,
+): Provider => ({
   auth: 'none',
   api_key: null,
   aws: null,
@@ -96,14 +106,33 @@ const unconfigured = (slug: string, { name, protocol, base_url, quirks }: Provid
 })
 
 /** The provider with these settings, or what is wrong with them. */
-export function openProvider(slug: string, given: ProviderConfig, protocols: string[], edition = 1): Provider | ProviderFault {
+export function openProvider(
+  slug: string,
+  given: ProviderConfig,
+  protocols: string[],
+  edition = 1,
+): Provider | ProviderFault {
   const row = own(KNOWN, slug)
   const protocol = given.protocol ?? row?.protocol
-  if (!protocol) return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')} (${slug} is not known by name)` }
+  if (!protocol)
+    return {
+      slug,
+      field: 'protocol',
+      expected: `one of ${protocols.join(', ')} (${slug} is not known by name)`,
+    }
   if (!protocols.includes(protocol))
-    return { slug, field: 'protocol', expected: `one of ${protocols.join(', ')}; this version does not speak ${protocol}` }
+    return {
+      slug,
+      field: 'protocol',
+      expected: `one of ${protocols.join(', ')}; this version does not speak ${protocol}`,
+    }
   const header = Object.keys(given.headers ?? {}).find(name => !isOwnHeader(name))
-  if (header !== undefined) return { slug, field: 'headers', expected: 'names of headers, other than those of the connection' }
+  if (header !== undefined)
+    return {
+      slug,
+      field: 'headers',
+      expected: 'names of headers, other than those of the connection',
+    }
   const credential = credentialOf(given, row, protocol)
   if ('field' in credential) return { slug, ...credential }
   const base_url = addressOf(given, row, credential)
@@ -122,8 +151,18 @@ export function openProvider(slug: string, given: ProviderConfig, protocols: str
 }
 
 // The client itself says where a request goes and how long it is.
-const CONNECTION = ['host', 'content-length', 'transfer-encoding', 'connection', 'te', 'trailer', 'upgrade', 'expect']
-const isOwnHeader = (name: string) => /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !CONNECTION.includes(name.toLowerCase())
+const CONNECTION = [
+  'host',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+]
+const isOwnHeader = (name: string) =>
+  /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !CONNECTION.includes(name.toLowerCase())
 
 // So that none is sent twice, once in our spelling and once in the operator's.
 const lowerCased = (headers: Record<string, string>) =>
@@ -135,6 +174,15 @@ export function listProviders({ catalog }: CatalogWorld) {
 }
 
 function shownProvider({ slug, name }: Provider) {
-  const { privacy_policy_url, terms_of_service_url, status_page_url, headquarters, datacenters } = factsOf(slug)
-  return { name, slug, privacy_policy_url, terms_of_service_url, status_page_url, headquarters, datacenters }
+  const { privacy_policy_url, terms_of_service_url, status_page_url, headquarters, datacenters } =
+    factsOf(slug)
+  return {
+    name,
+    slug,
+    privacy_policy_url,
+    terms_of_service_url,
+    status_page_url,
+    headquarters,
+    datacenters,
+  }
 }

@@ -12,9 +12,20 @@ export function routerModels(config: Config): Model[] {
 const made = new WeakMap<Config, Model[]>()
 
 const SAID: Record<Router, Pick<Model, 'name' | 'description'>> = {
-  auto: { name: 'Auto Router', description: 'Chooses a model for each call: by its task, by what it needs, and by what it may cost.' },
-  'auto-beta': { name: 'Auto Router (beta)', description: 'Chooses like the auto router, by the settings of a plugin of its own.' },
-  free: { name: 'Free Router', description: 'Chooses one of the models that cost nothing, at random, which takes what the call has.' },
+  auto: {
+    name: 'Auto Router',
+    description:
+      'Chooses a model for each call: by its task, by what it needs, and by what it may cost.',
+  },
+  'auto-beta': {
+    name: 'Auto Router (beta)',
+    description: 'Chooses like the auto router, by the settings of a plugin of its own.',
+  },
+  free: {
+    name: 'Free Router',
+    description:
+      'Chooses one of the models that cost nothing, at random, which takes what the call has.',
+  },
 }
 
 /** The date of this list, in Unix seconds. */

@@ -20,7 +20,9 @@ export const changedSettings = (before: Config, after: Config): string[] =>
   })
 
 const changedIn = (a: object, b: object): string[] =>
-  [...new Set([...Object.keys(a), ...Object.keys(b)])].filter(name => !Bun.deepEquals(memberOf(a, name), memberOf(b, name)))
+  [...new Set([...Object.keys(a), ...Object.keys(b)])].filter(
+    name => !Bun.deepEquals(memberOf(a, name), memberOf(b, name)),
+  )
 
 function membersOf(config: Config, section: string): object | undefined {
   const value = memberOf(config, section)
@@ -28,4 +30,5 @@ function membersOf(config: Config, section: string): object | undefined {
 }
 
 // A provider may be called like something that every object has.
-const memberOf = (object: object, name: string): unknown => Object.getOwnPropertyDescriptor(object, name)?.value
+const memberOf = (object: object, name: string): unknown =>
+  Object.getOwnPropertyDescriptor(object, name)?.value

@@ -24,13 +24,21 @@ export const AwsConfig = Type.Object(
     access_key_id: Text('The id of the access key'),
     secret_access_key: Text('The access key itself'),
     session_token: Type.Optional(Text('Goes with a key that is only lent')),
-    region: Type.Optional(Type.String({ format: 'slug', description: 'The region to sign for; like the provider’s when absent' })),
+    region: Type.Optional(
+      Type.String({
+        format: 'slug',
+        description: 'The region to sign for; like the provider’s when absent',
+      }),
+    ),
   },
   { ...closed, description: 'Credentials of AWS, for providers whose requests are signed' },
 )
 
 /** A Google service account, as the config file has it: Google's own JSON, whose other members are left alone. */
-export const ServiceAccountConfig = Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())], {
-  description: 'The JSON of a Google service account, as text or as it is',
-})
+export const ServiceAccountConfig = Type.Union(
+  [Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())],
+  {
+    description: 'The JSON of a Google service account, as text or as it is',
+  },
+)
 export type Auth = Static<typeof Auth>

@@ -26,7 +26,10 @@ const RATES = {
 
 const Tier = Type.Object(
   {
-    above: Type.Integer({ minimum: 1, description: 'Holds when the whole input is of more tokens than this' }),
+    above: Type.Integer({
+      minimum: 1,
+      description: 'Holds when the whole input is of more tokens than this',
+    }),
     prompt: Rate('Input'),
     completion: Rate('Output'),
     ...RATES,
@@ -42,7 +45,11 @@ export const UsdPerMillionTokens = Type.Object(
     ...RATES,
     request: Each('request, whatever its size'),
     ...PER_UNIT,
-    tiers: Type.Optional(Type.Array(Tier, { description: 'Other prices for long inputs; what a tier leaves out stays as it is' })),
+    tiers: Type.Optional(
+      Type.Array(Tier, {
+        description: 'Other prices for long inputs; what a tier leaves out stays as it is',
+      }),
+    ),
   },
   closed,
 )

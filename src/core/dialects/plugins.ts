@@ -11,16 +11,23 @@ const others = `^(?!(${described.map(({ id }) => id).join('|')})$).`
 /** A plugin as a body has it: what stands in it depends on its `id` (wire reference C.4). One that nobody here knows has no effect. */
 export const Plugin = Type.Union([
   ...described.map(({ schema }) => schema),
-  Type.Object({ id: Type.String({ pattern: others }), enabled: Type.Optional(Type.Boolean()) }, open),
+  Type.Object(
+    { id: Type.String({ pattern: others }), enabled: Type.Optional(Type.Boolean()) },
+    open,
+  ),
 ])
 export type Plugin = Json & { id: string; enabled?: boolean }
 
 /** What the plugins of a body are asked for; nothing where there are none. Of two of one id the last counts. Throws 400 as they do. */
-export function readPlugins({ plugins }: DialectWorld, entries: unknown[] | null | undefined): Pick<CallBase, 'plugins'> {
+export function readPlugins(
+  { plugins }: DialectWorld,
+  entries: unknown[] | null | undefined,
+): Pick<CallBase, 'plugins'> {
   const asked: Record<string, unknown> = {}
   for (const [i, entry] of ((entries ?? []) as Plugin[]).entries()) {
     const plugin = plugins.find(({ id }) => id === entry.id)
-    if (plugin) asked[plugin.id] = entry.enabled === false ? null : plugin.read(entry, `plugins.${i}`)
+    if (plugin)
+      asked[plugin.id] = entry.enabled === false ? null : plugin.read(entry, `plugins.${i}`)
   }
   return Object.keys(asked).length > 0 ? { plugins: asked } : {}
 }

@@ -19,8 +19,10 @@ import type { DialectWorld } from './world.ts'
 export function makeDraft(gateway: DialectWorld, actor: Actor, form: PresetForm, body: unknown) {
   const draft = form.toDraft(body)
   const { model, models = [] } = draft.config as { model?: string; models?: string[] }
-  if (isObject(body) && body.preset != null) throw invalid('preset: expected none in a preset', 'preset')
-  if ([model, ...models].some(slug => slug?.includes(MARK))) throw invalid('model: expected a model, found a preset', 'model')
+  if (isObject(body) && body.preset != null)
+    throw invalid('preset: expected none in a preset', 'preset')
+  if ([model, ...models].some(slug => slug?.includes(MARK)))
+    throw invalid('model: expected a model, found a preset', 'model')
   understoodAlone(gateway, actor, draft, NOBODY)
   return draft
 }
@@ -32,8 +34,18 @@ const NOBODY: CallContext = {
   betas: [],
 }
 
-type Understand<Body> = (gateway: DialectWorld, actor: Actor, body: Body, context: CallContext) => TextCall
-type Naming = { model?: string; models?: string[]; preset?: string | null; provider?: object | null }
+type Understand<Body> = (
+  gateway: DialectWorld,
+  actor: Actor,
+  body: Body,
+  context: CallContext,
+) => TextCall
+type Naming = {
+  model?: string
+  models?: string[]
+  preset?: string | null
+  provider?: object | null
+}
 
 /**
  * A dialect's way to understand, with the preset laid under the call that the body names: `@preset/slug` or `model@preset/slug` for
@@ -47,7 +59,12 @@ export const withPresets =
     const named = namedIn(body)
     if (!named) return understand(gateway, actor, body, context)
     const { id, designated_version } = usablePreset(gateway, actor, named.slug)
-    const call = understand(gateway, actor, modelled(body, named.model, designated_version.config), context)
+    const call = understand(
+      gateway,
+      actor,
+      modelled(body, named.model, designated_version.config),
+      context,
+    )
     const under = understoodAlone(gateway, actor, designated_version, context)
     return {
       ...call,
@@ -61,44 +78,67 @@ export const withPresets =
       ),
       params: { ...under.params, ...call.params },
       ...pluginsUnder(under, call),
-      ...(call.routingMetadata ? { routingMetadata: { ...call.routingMetadata, requested: requestedBy(body, named.slug) } } : {}),
+      ...(call.routingMetadata
+        ? { routingMetadata: { ...call.routingMetadata, requested: requestedBy(body, named.slug) } }
+        : {}),
     }
   }
 
 /** What the body asked for, in its own words. */
-const requestedBy = ({ model, models }: Naming, slug: string): string => model ?? models?.[0] ?? MARK + slug
+const requestedBy = ({ model, models }: Naming, slug: string): string =>
+  model ?? models?.[0] ?? MARK + slug
 
 // Plugin by plugin, like everything else.
-const pluginsUnder = ({ plugins: under }: TextCall, { plugins: own }: TextCall): Pick<TextCall, 'plugins'> =>
-  under || own ? { plugins: { ...under, ...own } } : {}
+const pluginsUnder = (
+  { plugins: under }: TextCall,
+  { plugins: own }: TextCall,
+): Pick<TextCall, 'plugins'> => (under || own ? { plugins: { ...under, ...own } } : {})
 
 const MARK = '@preset/'
 
 /** The preset that a body names, and the model that it names beside it. */
-function namedIn({ model, preset }: Naming): { slug: string; model: string | undefined } | undefined {
+function namedIn({
+  model,
+  preset,
+}: Naming): { slug: string; model: string | undefined } | undefined {
   const at = model?.indexOf(MARK) ?? -1
   if (model === undefined || at === -1) return preset == null ? undefined : { slug: preset, model }
   const slug = model.slice(at + MARK.length)
-  if (preset != null && preset !== slug) throw invalid('preset: expected the one that model names, or none', 'preset')
+  if (preset != null && preset !== slug)
+    throw invalid('preset: expected the one that model names, or none', 'preset')
   return { slug, model: at === 0 ? undefined : model.slice(0, at) }
 }
 
 /** The body with the models that it asks for, or else the preset's; neither names none. */
-function modelled<Body extends Naming>({ preset: _, model: __, ...body }: Body, model: string | undefined, config: Json): Body {
+function modelled<Body extends Naming>(
+  { preset: _, model: __, ...body }: Body,
+  model: string | undefined,
+  config: Json,
+): Body {
   const wanted = model ?? text(config.model)
   const models = body.models ?? config.models
-  return { ...body, ...(wanted === null ? {} : { model: wanted }), ...(models === undefined ? {} : { models }) } as unknown as Body
+  return {
+    ...body,
+    ...(wanted === null ? {} : { model: wanted }),
+    ...(models === undefined ? {} : { models }),
+  } as unknown as Body
 }
 
 // Of this the models are not looked at: they stand in the body by now. What only a cache would heed is not for a provider.
-function understoodAlone(gateway: DialectWorld, actor: Actor, { system_prompt, config }: Draft, context: CallContext): TextCall {
+function understoodAlone(
+  gateway: DialectWorld,
+  actor: Actor,
+  { system_prompt, config }: Draft,
+  context: CallContext,
+): TextCall {
   const { cache_enabled: _, cache_ttl_seconds: __, ...fields } = config
   const messages = system_prompt === null ? [] : [{ role: 'system', content: system_prompt }]
   return understandChat(gateway, actor, { ...fields, messages } as ChatRequest, context)
 }
 
 // A tool that we have no word for means what it would have meant in the call.
-const saidIn = (dialect: TextDialect, tool: Tool): Tool => (tool.type === 'other' ? { ...tool, dialect } : tool)
+const saidIn = (dialect: TextDialect, tool: Tool): Tool =>
+  tool.type === 'other' ? { ...tool, dialect } : tool
 
 /** The preset's tools first, each replaced by the call's own of the same identity; then the call's others. */
 function united(preset: Tool[], own: Tool[]): Tool[] {

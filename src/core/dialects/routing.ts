@@ -13,10 +13,16 @@ import type { DialectWorld } from './world.ts'
 
 /** What every dialect says alike: who shall answer, for whom, and in which session (wire reference C.1 and C.3). */
 
-const Price = Type.Union([Type.Number({ minimum: 0 }), Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,12})?$' })])
+const Price = Type.Union([
+  Type.Number({ minimum: 0 }),
+  Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,12})?$' }),
+])
 const Cutoff = Type.Union([
   Type.Number({ minimum: 0 }),
-  Type.Object(Object.fromEntries(PERCENTILES.map(p => [p, optional(Type.Number({ minimum: 0 }))])), open),
+  Type.Object(
+    Object.fromEntries(PERCENTILES.map(p => [p, optional(Type.Number({ minimum: 0 }))])),
+    open,
+  ),
 ])
 const SortKey = oneOf('price', 'throughput', 'latency', 'exacto')
 
@@ -34,14 +40,27 @@ const ProviderPreferences = Type.Object(
     zdr: optional(Type.Boolean()),
     enforce_distillable_text: optional(Type.Boolean()),
     quantizations: optional(Type.Array(Type.String())),
-    sort: optional(Type.Union([SortKey, Type.Object({ by: optional(SortKey), partition: optional(oneOf('model', 'none')) }, open)])),
+    sort: optional(
+      Type.Union([
+        SortKey,
+        Type.Object({ by: optional(SortKey), partition: optional(oneOf('model', 'none')) }, open),
+      ]),
+    ),
     max_price: Type.Optional(
-      Type.Object(Object.fromEntries(['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)])), open),
+      Type.Object(
+        Object.fromEntries(
+          ['prompt', 'completion', 'request', 'image', 'audio'].map(p => [p, Type.Optional(Price)]),
+        ),
+        open,
+      ),
     ),
     preferred_min_throughput: optional(Cutoff),
     preferred_max_latency: optional(Cutoff),
     hedge: optional(
-      Type.Union([Type.Boolean(), Type.Object({ after_ms: optional(Type.Integer({ minimum: 0, maximum: 600_000 })) }, open)]),
+      Type.Union([
+        Type.Boolean(),
+        Type.Object({ after_ms: optional(Type.Integer({ minimum: 0, maximum: 600_000 })) }, open),
+      ]),
     ),
   },
   open,
@@ -64,7 +83,12 @@ const Routing = Type.Object({ ...routing, model: Type.Optional(Type.String()) })
 type Routing = Static<typeof Routing>
 
 /** What every call has, whatever the dialect. Throws 400 for more models than are tried, and for no provider at all. */
-export function callBase(gateway: DialectWorld, actor: Actor, body: Routing, context: CallContext): CallBase {
+export function callBase(
+  gateway: DialectWorld,
+  actor: Actor,
+  body: Routing,
+  context: CallContext,
+): CallBase {
   const { id, origin, session_id, routingMetadata: name } = context
   const models = modelsOf(gateway, actor, body)
   return {
@@ -93,35 +117,52 @@ export function hashUser(workspace_id: string, user: string): string {
 
 const MOST_MODELS = 8
 
-function modelsOf(gateway: DialectWorld, { workspace_id }: Actor, { model, models = [] }: Routing): string[] {
+function modelsOf(
+  gateway: DialectWorld,
+  { workspace_id }: Actor,
+  { model, models = [] }: Routing,
+): string[] {
   if (model !== undefined && models.length === 0) return [model]
   const wanted = [...new Set(model === undefined ? models : [model, ...models])]
-  if (wanted.length > MOST_MODELS) throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
+  if (wanted.length > MOST_MODELS)
+    throw invalid(`models: expected at most ${MOST_MODELS} models`, 'models')
   return wanted.length > 0 ? wanted : [defaultModel(gateway, workspace_id)]
 }
 
-function routingOf(gateway: DialectWorld, given: Static<typeof ProviderPreferences>): RoutingPreferences {
+function routingOf(
+  gateway: DialectWorld,
+  given: Static<typeof ProviderPreferences>,
+): RoutingPreferences {
   const { order, only, ignore, quantizations, max_price, data_collection, ...switches } = given
   const wishes: RoutingPreferences = {}
   if (order && order.length > 0) wishes.order = slugsOf(gateway, order)
   if (only) wishes.only = slugsOf(gateway, only)
   if (ignore) wishes.ignore = slugsOf(gateway, ignore)
   if (quantizations) wishes.quantizations = quantizations
-  if (max_price) wishes.max_price = Object.fromEntries(Object.entries(max_price).map(([name, price]) => [name, Number(price)]))
+  if (max_price)
+    wishes.max_price = Object.fromEntries(
+      Object.entries(max_price).map(([name, price]) => [name, Number(price)]),
+    )
   if (data_collection) wishes.data_collection = data_collection
   if (switches.allow_fallbacks != null) wishes.allow_fallbacks = switches.allow_fallbacks
   if (switches.require_parameters) wishes.require_parameters = true
   if (switches.zdr) wishes.zdr = true
   if (switches.enforce_distillable_text) wishes.enforce_distillable_text = true
-  if (switches.preferred_min_throughput != null) wishes.preferred_min_throughput = cutoffsOf(switches.preferred_min_throughput)
-  if (switches.preferred_max_latency != null) wishes.preferred_max_latency = cutoffsOf(switches.preferred_max_latency)
+  if (switches.preferred_min_throughput != null)
+    wishes.preferred_min_throughput = cutoffsOf(switches.preferred_min_throughput)
+  if (switches.preferred_max_latency != null)
+    wishes.preferred_max_latency = cutoffsOf(switches.preferred_max_latency)
   if (switches.hedge != null) wishes.hedge = hedgeOf(switches.hedge)
   if (only?.length === 0)
-    throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', { metadata: { field: 'provider.only' } })
+    throw new GatewayError('invalid_request', 'provider.only: expected at least one provider', {
+      metadata: { field: 'provider.only' },
+    })
   return wishes
 }
 
-function hedgeOf(wanted: boolean | { after_ms?: number | null }): false | { after_ms: number | null } {
+function hedgeOf(
+  wanted: boolean | { after_ms?: number | null },
+): false | { after_ms: number | null } {
   if (wanted === false) return false
   return { after_ms: wanted === true ? null : (wanted.after_ms ?? null) }
 }
@@ -129,15 +170,22 @@ function hedgeOf(wanted: boolean | { after_ms?: number | null }): false | { afte
 // What is wanted of the median, where only a number is given.
 function cutoffsOf(wanted: Static<typeof Cutoff>): Cutoffs {
   if (typeof wanted === 'number') return { p50: wanted }
-  return Object.fromEntries(PERCENTILES.flatMap(name => (wanted[name] == null ? [] : [[name, wanted[name]]])))
+  return Object.fromEntries(
+    PERCENTILES.flatMap(name => (wanted[name] == null ? [] : [[name, wanted[name]]])),
+  )
 }
 
 /** `route` is what the partition was called before there was one. */
 const PARTITIONS = { fallback: 'model', sort: 'none' } as const
 
 /** How endpoints shall be sorted. */
-function sortOf({ memory: { workspaces } }: DialectWorld, { workspace_id }: Actor, { provider, route }: Routing) {
-  const { by, partition } = typeof provider?.sort === 'string' ? { by: provider.sort } : (provider?.sort ?? {})
+function sortOf(
+  { memory: { workspaces } }: DialectWorld,
+  { workspace_id }: Actor,
+  { provider, route }: Routing,
+) {
+  const { by, partition } =
+    typeof provider?.sort === 'string' ? { by: provider.sort } : (provider?.sort ?? {})
   const usual = workspaces.get(workspace_id)?.default_provider_sort
   const asked = partition ?? (route ? PARTITIONS[route] : null)
   return {
@@ -148,11 +196,14 @@ function sortOf({ memory: { workspaces } }: DialectWorld, { workspace_id }: Acto
 }
 
 /** The slugs of those who are meant. A region or quantization after a base slug stays behind those that it stands for. */
-const slugsOf = (gateway: DialectWorld, said: string[]): string[] => said.flatMap(name => meantBy(gateway, name))
+const slugsOf = (gateway: DialectWorld, said: string[]): string[] =>
+  said.flatMap(name => meantBy(gateway, name))
 
 function meantBy({ catalog }: DialectWorld, name: string): string[] {
   const meant = slugsOfCalled(catalog.providers.values(), name)
   const at = name.lastIndexOf('/')
   if (meant.length > 0 || at === -1) return meant
-  return slugsOfCalled(catalog.providers.values(), name.slice(0, at)).map(slug => slug + name.slice(at))
+  return slugsOfCalled(catalog.providers.values(), name.slice(0, at)).map(
+    slug => slug + name.slice(at),
+  )
 }

@@ -7,14 +7,27 @@ import type { CacheControl as Marker } from '../language/message.ts'
 
 /** The members of `debug` that ask what would become of a call. */
 export const dryRun = {
-  dry_run: optional(Type.Boolean({ description: 'Tell what would become of the call instead of making it; for management keys' })),
-  key: optional(Type.String({ minLength: 1, maxLength: 200, description: 'With dry_run: as if the key of this hash asked' })),
+  dry_run: optional(
+    Type.Boolean({
+      description: 'Tell what would become of the call instead of making it; for management keys',
+    }),
+  ),
+  key: optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: 'With dry_run: as if the key of this hash asked',
+    }),
+  ),
 }
 
 /** An object that nobody here looks into. */
 export const Anything = Type.Record(Type.String(), Type.Unknown())
 
-export const CacheControl = Type.Object({ type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) }, open)
+export const CacheControl = Type.Object(
+  { type: Type.Literal('ephemeral'), ttl: Type.Optional(oneOf('5m', '1h')) },
+  open,
+)
 
 /** The members of what can mark the end of a cached prefix. */
 export const marked = { cache_control: optional(CacheControl) }

@@ -22,7 +22,8 @@ export const bearerOf = (authorization: string): string => BEARER.exec(authoriza
  * Throws 401 with one and the same sentence for every key that is not good: unknown, disabled or expired.
  */
 export function authenticate(gateway: IdentityWorld, authorization: string | null): Actor {
-  if (authorization === null || authorization === '') throw unauthenticated('Missing Authentication header')
+  if (authorization === null || authorization === '')
+    throw unauthenticated('Missing Authentication header')
   const key = gateway.memory.keys.get(hashOf(bearerOf(authorization)))
   if (!key || !isUsable(key, gateway.clock.now())) throw unauthenticated('Invalid API key')
   return actorWith(gateway, key)
@@ -40,7 +41,10 @@ export const actorWith = ({ memory: { owner } }: IdentityWorld, key: Key): Actor
  * The same, for a key that another process may have made a moment ago: only then is the store asked, and only whether it has
  * changed. Throws as `authenticate` does.
  */
-export async function identify(gateway: IdentityWorld, authorization: string | null): Promise<Actor> {
+export async function identify(
+  gateway: IdentityWorld,
+  authorization: string | null,
+): Promise<Actor> {
   try {
     return authenticate(gateway, authorization)
   } catch (unknown) {

@@ -13,7 +13,13 @@ import type { Owner, Workspace, WorkspaceStore } from './workspaces/store.ts'
 export interface IdentityWorld {
   config: Config
   catalog: { models: { get(slug: string): { output_modalities: string[] } | undefined } }
-  store: { keys: KeyStore; workspaces: WorkspaceStore; members: MemberStore; audit: AuditStore; scim: ScimStore }
+  store: {
+    keys: KeyStore
+    workspaces: WorkspaceStore
+    members: MemberStore
+    audit: AuditStore
+    scim: ScimStore
+  }
   memory: {
     owner: Owner
     keys: Mirror<Key>

@@ -42,7 +42,10 @@ function mayInfer(_: InferenceWorld, { actor }: Run): void {
 }
 
 // Throws 401.
-function keyIsGood({ memory: { keys }, clock }: InferenceWorld, { actor: { key_hash } }: Run): void {
+function keyIsGood(
+  { memory: { keys }, clock }: InferenceWorld,
+  { actor: { key_hash } }: Run,
+): void {
   if (key_hash === null) return
   const key = keys.get(key_hash)
   if (!key || !isUsable(key, clock.now())) throw unauthenticated('Invalid API key')
@@ -60,7 +63,14 @@ function mayComeThisWay(_: InferenceWorld, { call, policy: { regions } }: Run): 
   const { region } = call.origin
   if (regions.includes(region)) return
   const expected = regions.length === 0 ? 'none' : regions.join(' or ')
-  throw new GatewayError('permission_denied', `allowed_data_regions of guardrails: expected ${expected}, found the ${region} region`, {
-    metadata: { excluded_by: ['data_region'], availability: { code: 'region_restricted', retryable: false } },
-  })
+  throw new GatewayError(
+    'permission_denied',
+    `allowed_data_regions of guardrails: expected ${expected}, found the ${region} region`,
+    {
+      metadata: {
+        excluded_by: ['data_region'],
+        availability: { code: 'region_restricted', retryable: false },
+      },
+    },
+  )
 }

@@ -19,7 +19,10 @@ import type { Attempt, Run, Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Sends a step, and has its answer when it begins. Throws as `attemptInOrder` does. */
-export async function attemptStep<K extends Kind>(world: InferenceWorld, step: Step<K>): Promise<void> {
+export async function attemptStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): Promise<void> {
   step.isSent = true
   step.begun = await attemptInOrder(world, step)
 }
@@ -30,13 +33,18 @@ export async function attemptStep<K extends Kind>(world: InferenceWorld, step: S
  * moves on to the next model. A second try goes to none that rests, and only while few calls are on theirs. Where the call or the config
  * wants hedges, a slow one gets a rival. Throws the last failure, with the attempts in `metadata.previous_errors`.
  */
-export async function attemptInOrder<K extends Kind>(gateway: InferenceWorld, step: Step<K>): Promise<Begun<K>> {
+export async function attemptInOrder<K extends Kind>(
+  gateway: InferenceWorld,
+  step: Step<K>,
+): Promise<Begun<K>> {
   const line = new Line<K>(gateway, step)
   for (let next = line.next(); next; next = line.next()) {
     try {
       const delay = hedgeDelay(gateway, step, next.endpoint)
       if (delay === null) return await tried(gateway, step, next, line.echoes)
-      const begun = await raced(gateway, step, line, next, delay, one => tried(gateway, step, one, line.echoes))
+      const begun = await raced(gateway, step, line, next, delay, one =>
+        tried(gateway, step, one, line.echoes),
+      )
       if (begun) return begun
     } catch (thrown) {
       line.failed(next, thrown)
@@ -113,7 +121,16 @@ export class Line<K extends Kind> {
 
   #turnOf(endpoint: Endpoint, isRetry: boolean): Try {
     this.#asked.push(endpoint)
-    return { endpoint, isRetry, cancellation: this.#cancellation, sent: null, onSent: null, latency: 0, status: null, error: null }
+    return {
+      endpoint,
+      isRetry,
+      cancellation: this.#cancellation,
+      sent: null,
+      onSent: null,
+      latency: 0,
+      status: null,
+      error: null,
+    }
   }
 
   // Looked at here and not in the plan alone: since that was made, another call may have begun to try whether the endpoint is well.
@@ -122,12 +139,19 @@ export class Line<K extends Kind> {
       traffic: { health },
     } = this.#gateway
     for (const endpoint of this.#endpoints)
-      if (!this.#asked.includes(endpoint) && !this.#hasRefused(endpoint.model) && health.admits(endpoint)) return endpoint
+      if (
+        !this.#asked.includes(endpoint) &&
+        !this.#hasRefused(endpoint.model) &&
+        health.admits(endpoint)
+      )
+        return endpoint
     return undefined
   }
 
   #hasRefused(model: string): boolean {
-    return this.failures.some(({ endpoint, error }) => endpoint.model === model && !isWorthFallback(error))
+    return this.failures.some(
+      ({ endpoint, error }) => endpoint.model === model && !isWorthFallback(error),
+    )
   }
 }
 
@@ -151,13 +175,25 @@ export interface Try extends Attempt {
 }
 
 /** Asks one endpoint, and waits for the first meaningful part of its answer. Throws why there is none. */
-export async function tried<K extends Kind>(gateway: InferenceWorld, step: Step<K>, one: Try, echoes: AnswerPart<K>[]): Promise<Begun<K>> {
+export async function tried<K extends Kind>(
+  gateway: InferenceWorld,
+  step: Step<K>,
+  one: Try,
+  echoes: AnswerPart<K>[],
+): Promise<Begun<K>> {
   const { endpoint, cancellation } = one
   const { run } = step
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = protocolOf(run.kind, endpoint)
   const began = gateway.clock.ticks()
-  const ready = withMedia(gateway, run.media, cancellation, kind, callFor(gateway, step, endpoint, protocol), protocol.takesUrls)
+  const ready = withMedia(
+    gateway,
+    run.media,
+    cancellation,
+    kind,
+    callFor(gateway, step, endpoint, protocol),
+    protocol.takesUrls,
+  )
   const call = ready instanceof Promise ? await ready : ready
   const request = protocol.request(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
@@ -213,17 +249,31 @@ interface Asking<K extends Kind> {
 }
 
 /** The answer from its first meaningful part on, and when its request went out. */
-async function answered<K extends Kind>(gateway: InferenceWorld, one: Try, { kind, protocol, call, request }: Asking<K>) {
+async function answered<K extends Kind>(
+  gateway: InferenceWorld,
+  one: Try,
+  { kind, protocol, call, request }: Asking<K>,
+) {
   const { endpoint, cancellation } = one
   const authorized = authorize(gateway, endpoint.provider, request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
   const sent = gateway.clock.ticks()
   one.sent = sent
   one.onSent?.()
-  const opened = await openAnswer(gateway, outgoing, protocol, endpoint, call, cancellation, status => {
-    one.status = status
-  })
-  const { first, rest } = opened.first.some(kind.isMeaningful) ? opened : await untilMeaningful(opened, kind)
+  const opened = await openAnswer(
+    gateway,
+    outgoing,
+    protocol,
+    endpoint,
+    call,
+    cancellation,
+    status => {
+      one.status = status
+    },
+  )
+  const { first, rest } = opened.first.some(kind.isMeaningful)
+    ? opened
+    : await untilMeaningful(opened, kind)
   return { first, rest, sent }
 }
 
@@ -242,7 +292,13 @@ async function untilMeaningful<K extends Kind>(
 
 // Pictures and files would fill the debug chunk with noise, and whose they are is nobody's business there.
 function echo({ provider, model }: Endpoint, body: unknown): CommonPart {
-  return { type: 'echo', provider: provider.name, model, body: JSON.parse(JSON.stringify(body, (_, value) => shortened(value))) }
+  return {
+    type: 'echo',
+    provider: provider.name,
+    model,
+    body: JSON.parse(JSON.stringify(body, (_, value) => shortened(value))),
+  }
 }
 
-const shortened = (value: unknown) => (typeof value === 'string' && /^data:[^,]{0,100};base64,/.test(value) ? '[data]' : value)
+const shortened = (value: unknown) =>
+  typeof value === 'string' && /^data:[^,]{0,100};base64,/.test(value) ? '[data]' : value

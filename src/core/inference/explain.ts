@@ -39,15 +39,26 @@ export async function explain<K extends Kind>(
   kind: K,
   understand: (actor: Actor) => Work[K]['call'],
 ): Promise<Explanation> {
-  if (asker.kind !== 'management' && asker.kind !== 'operator') throw denied('Only management keys can make dry runs')
+  if (asker.kind !== 'management' && asker.kind !== 'operator')
+    throw denied('Only management keys can make dry runs')
   const actor = actorAs(gateway, asker, as)
   const known = await followed(gateway, actor, kind, understand)
-  return explanationOf(gateway, { asker, actor, policy: known.run?.policy ?? policyFor(gateway, actor) }, kind, known)
+  return explanationOf(
+    gateway,
+    { asker, actor, policy: known.run?.policy ?? policyFor(gateway, actor) },
+    kind,
+    known,
+  )
 }
 
 function actorAs(gateway: InferenceWorld, asker: Actor, { key, workspace_id }: As): Actor {
   if (key !== undefined) return actorWith(gateway, managedKey(gateway, asker, key))
-  return { kind: 'inference', user_id: '', workspace_id: managedWorkspace(gateway, asker, workspace_id), key_hash: null }
+  return {
+    kind: 'inference',
+    user_id: '',
+    workspace_id: managedWorkspace(gateway, asker, workspace_id),
+    key_hash: null,
+  }
 }
 
 /** A dry run as far as it comes: null where the call is not understood. */
@@ -84,7 +95,10 @@ async function explanationOf<K extends Kind>(
   const { actor } = question
   const { candidates = null, need = null, amounts = null } = run?.step ?? {}
   return {
-    workspace: { id: actor.workspace_id, slug: world.memory.workspaces.get(actor.workspace_id)?.slug ?? null },
+    workspace: {
+      id: actor.workspace_id,
+      slug: world.memory.workspaces.get(actor.workspace_id)?.slug ?? null,
+    },
     key: keyOf(world, actor),
     policy: await explainedPolicy(world, question, run?.filtering?.findings ?? null, need),
     region: run?.call.origin.region ?? null,
@@ -105,16 +119,29 @@ function keyOf({ memory: { keys } }: InferenceWorld, { key_hash }: Actor): Expla
   return key ? { hash: key.hash, name: key.name, label: key.label } : null
 }
 
-function presetOf({ memory: { presets } }: InferenceWorld, preset_id: string | null): Explanation['preset'] {
-  const preset = preset_id === null ? undefined : [...presets.values()].find(({ id }) => id === preset_id)
-  return preset ? { id: preset.id, slug: preset.slug, version: preset.designated_version.version } : null
+function presetOf(
+  { memory: { presets } }: InferenceWorld,
+  preset_id: string | null,
+): Explanation['preset'] {
+  const preset =
+    preset_id === null ? undefined : [...presets.values()].find(({ id }) => id === preset_id)
+  return preset
+    ? { id: preset.id, slug: preset.slug, version: preset.designated_version.version }
+    : null
 }
 
-function endpointsOf<K extends Kind>(world: InferenceWorld, kind: K, step: Step<K>): Explanation['endpoints'] {
+function endpointsOf<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  step: Step<K>,
+): Explanation['endpoints'] {
   const { call, candidates, plan, amounts, isBounded } = step
   if (!candidates || !plan) return []
   const isLeft = (endpoint: Endpoint) => !amounts || isPayable(amounts, endpoint)
-  const groups = candidates.groups.map(group => ({ ...group, turns: group.turns.map(turn => turn.filter(isLeft)) }))
+  const groups = candidates.groups.map(group => ({
+    ...group,
+    turns: group.turns.map(turn => turn.filter(isLeft)),
+  }))
   const endpoints = plan.endpoints.filter(isLeft)
   const route: Route<K> = {
     kind,
@@ -125,10 +152,16 @@ function endpointsOf<K extends Kind>(world: InferenceWorld, kind: K, step: Step<
     chances: plan.strategy === 'free' ? new Map() : chancesOf(world, kind, call, groups),
     places: new Set(groups.flatMap(({ place }) => place ?? [])),
   }
-  return endpoints.map(endpoint => explainedEndpoint(world, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint))
+  return endpoints.map(endpoint =>
+    explainedEndpoint(world, { ...route, call: askedOf(plan.models, call, endpoint) }, endpoint),
+  )
 }
 
-function droppedOf<K extends Kind>({ ledger }: InferenceWorld, kind: K, step: Step<K>): Explanation['dropped'] {
+function droppedOf<K extends Kind>(
+  { ledger }: InferenceWorld,
+  kind: K,
+  step: Step<K>,
+): Explanation['dropped'] {
   const { candidates, plan, need, amounts, run } = step
   const excluded = candidates?.dropped.map(one => explainedDrop(kind, one)) ?? []
   if (!candidates || !plan) return excluded
@@ -136,7 +169,10 @@ function droppedOf<K extends Kind>({ ledger }: InferenceWorld, kind: K, step: St
     candidates.groups.flatMap(({ turns }) => turns.flat()),
     plan.endpoints,
   )
-  const unpaid = need && amounts ? notPayable(plan.endpoints, amounts, closing(ledger, run.policy.bounds, need)) : []
+  const unpaid =
+    need && amounts
+      ? notPayable(plan.endpoints, amounts, closing(ledger, run.policy.bounds, need))
+      : []
   return [...excluded, ...passedOver, ...unpaid]
 }
 

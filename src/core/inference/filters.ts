@@ -38,12 +38,20 @@ async function filterCall<K extends Kind>(run: Run<K>, filters: Promise<Filters>
  * The call of another step with what it adds to the one before it as the filters leave that. What they have seen is not read again, so that a
  * long conversation is not the more often read the longer it is. Throws 403 for what they block.
  */
-export async function filterAdded(run: Run, before: Work[Kind]['call'], next: Work[Kind]['call']): Promise<Work[Kind]['call']> {
+export async function filterAdded(
+  run: Run,
+  before: Work[Kind]['call'],
+  next: Work[Kind]['call'],
+): Promise<Work[Kind]['call']> {
   if (!run.filtering || before.kind !== 'text' || next.kind !== 'text') return next
   const differing = before.turns.findIndex((turn, i) => turn !== next.turns[i])
   const seen = differing === -1 ? before.turns.length : differing
   const { tools, params, extra } = before
-  const isNew = { tools: next.tools !== tools, params: next.params !== params, extra: next.extra !== extra }
+  const isNew = {
+    tools: next.tools !== tools,
+    params: next.params !== params,
+    extra: next.extra !== extra,
+  }
   const added: TextCall = {
     ...next,
     turns: next.turns.slice(seen),
@@ -63,7 +71,11 @@ export async function filterAdded(run: Run, before: Work[Kind]['call'], next: Wo
 }
 
 /** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Throws 403 for what they cannot read. */
-async function filteredCall<K extends Kind>(kind: K, call: Work[K]['call'], filtering: Filtering): Promise<Filtered<K>> {
+async function filteredCall<K extends Kind>(
+  kind: K,
+  call: Work[K]['call'],
+  filtering: Filtering,
+): Promise<Filtered<K>> {
   const { rewriteTexts }: ContentFiltering<K> = kinds[kind].filtering
   const blocking: Blocking[] = []
   const left = await rewriteTexts(call, passage => rewordedPassage(passage, filtering, blocking))
@@ -76,7 +88,11 @@ interface Blocking {
   found: string
 }
 
-async function rewordedPassage(passage: Passage, filtering: Filtering, blocking: Blocking[]): Promise<string[]> {
+async function rewordedPassage(
+  passage: Passage,
+  filtering: Filtering,
+  blocking: Blocking[],
+): Promise<string[]> {
   const screen = filtering.filters.asked(passage.role)
   if (!screen) return passage.pieces
   const { screenedPassage } = await import('../policy/filters/passage.ts')
@@ -85,7 +101,12 @@ async function rewordedPassage(passage: Passage, filtering: Filtering, blocking:
   return pieces
 }
 
-function noteMatch({ rule, start, end, found = '' }: Match, text: string, filtering: Filtering, blocking: Blocking[]): void {
+function noteMatch(
+  { rule, start, end, found = '' }: Match,
+  text: string,
+  filtering: Filtering,
+  blocking: Blocking[],
+): void {
   filtering.note(rule, 'input')
   if (rule.action === 'block') blocking.push({ rule, found: found || text.slice(start, end) })
 }
@@ -95,7 +116,11 @@ function blocked(blocking: Blocking[]): GatewayError {
   const injections = blocking.filter(({ rule }) => rule.filter === 'regex-prompt-injection')
   const rule = (injections[0] ?? blocking[0])?.rule
   const message = rule?.blocked ?? `Request blocked by content filter: ${rule?.name ?? '[BLOCKED]'}`
-  return new GatewayError('permission_denied', message, injections.length > 0 ? { metadata: { patterns: phrasesOf(injections) } } : {})
+  return new GatewayError(
+    'permission_denied',
+    message,
+    injections.length > 0 ? { metadata: { patterns: phrasesOf(injections) } } : {},
+  )
 }
 
 const MOST_PHRASES = 20
@@ -115,7 +140,8 @@ export function filteredAnswer<K extends Kind>(
   read: (batch: AnswerPart<K>[]) => void,
 ): Opened<AnswerPart<K>[]> | null {
   let left: Opened<AnswerPart<K>[]> | null = null
-  for (const filter of filtersOf(run, uses)) left = left ? layer(filter, left, () => undefined) : layer(filter, answer, read)
+  for (const filter of filtersOf(run, uses))
+    left = left ? layer(filter, left, () => undefined) : layer(filter, answer, read)
   return left
 }
 
@@ -150,7 +176,12 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
   #ended = false
   #failure: { thrown: unknown } | null = null
 
-  constructor(filter: AnswerFilter<Part>, first: Part[], rest: AsyncIterator<Part[]> | null, read: (batch: Part[]) => void) {
+  constructor(
+    filter: AnswerFilter<Part>,
+    first: Part[],
+    rest: AsyncIterator<Part[]> | null,
+    read: (batch: Part[]) => void,
+  ) {
     this.#filter = filter
     this.#first = first
     this.#rest = rest

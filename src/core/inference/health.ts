@@ -64,7 +64,9 @@ export class Health {
   /** Until when the endpoint rests, as `restsUntil`, and why; null where it does not. */
   restOf(endpoint: Endpoint): { until: number; because: Because } | null {
     const until = this.restsUntil(endpoint)
-    return until === 0 ? null : { until, because: this.#records.get(endpoint.id)?.circuit.because ?? 'failures' }
+    return until === 0
+      ? null
+      : { until, because: this.#records.get(endpoint.id)?.circuit.because ?? 'failures' }
   }
 
   /** Of the last five minutes, in tokens per second or milliseconds. Null where nothing was measured. */
@@ -142,7 +144,8 @@ export class Health {
   shown(endpoint: Endpoint): Measured {
     const now = this.#clock.ticks()
     const known = this.#records.get(endpoint.id)
-    const uptime = (of: keyof Known['uptime']) => (known ? percentOf(known.uptime[of].sum(now)) : null)
+    const uptime = (of: keyof Known['uptime']) =>
+      known ? percentOf(known.uptime[of].sum(now)) : null
     return {
       status: this.restsUntil(endpoint) > 0 ? RESTING : WELL,
       uptime_last_5m: uptime('5m'),
@@ -177,7 +180,11 @@ export class Health {
 }
 
 /** What an endpoint is to blame for. A request that it refuses is the caller's, a bug is ours. */
-const FAULTS = new Set<GatewayError['type']>(['provider_unavailable', 'provider_overloaded', 'timeout'])
+const FAULTS = new Set<GatewayError['type']>([
+  'provider_unavailable',
+  'provider_overloaded',
+  'timeout',
+])
 
 /** Whether the endpoint is to blame for it. */
 export const isFault = ({ type }: GatewayError): boolean => FAULTS.has(type)
@@ -187,11 +194,16 @@ const newRecord = (thresholds: Thresholds): Known => ({
   latency: new Samples('less'),
   throughput: new Samples('more'),
   quality: null,
-  uptime: { '5m': new Tally(5 * MINUTE, 10), '30m': new Tally(30 * MINUTE, 10), '1d': new Tally(24 * 60 * MINUTE, 24) },
+  uptime: {
+    '5m': new Tally(5 * MINUTE, 10),
+    '30m': new Tally(30 * MINUTE, 10),
+    '1d': new Tally(24 * 60 * MINUTE, 24),
+  },
   told: 0,
 })
 
-const percentOf = ({ ok, failed }: Count): number | null => (ok + failed === 0 ? null : (ok / (ok + failed)) * 100)
+const percentOf = ({ ok, failed }: Count): number | null =>
+  ok + failed === 0 ? null : (ok / (ok + failed)) * 100
 
 /** When an endpoint rests, and for how long at first. All circuits share them, and they may change. */
 export interface Thresholds {
@@ -231,7 +243,9 @@ export class Circuit {
 
   /** Until when it rests; in the past where it does not. */
   get restsUntil(): number {
-    return this.#thresholds.failures === 0 ? 0 : Math.max(this.#asked, this.#opened === null ? 0 : this.#until)
+    return this.#thresholds.failures === 0
+      ? 0
+      : Math.max(this.#asked, this.#opened === null ? 0 : this.#until)
   }
 
   /** Why it rests, where it does. */

@@ -41,7 +41,13 @@ export async function infer<K extends Kind>(
 }
 
 /** A run of this call, which has not begun to be anything else yet. */
-export const startRun = <K extends Kind>(world: InferenceWorld, actor: Actor, kind: K, call: Work[K]['call'], isDry = false): Run<K> =>
+export const startRun = <K extends Kind>(
+  world: InferenceWorld,
+  actor: Actor,
+  kind: K,
+  call: Work[K]['call'],
+  isDry = false,
+): Run<K> =>
   new Run({
     ...{ actor, kind, call, isDry },
     policy: policyFor(world, actor),
@@ -50,7 +56,11 @@ export const startRun = <K extends Kind>(world: InferenceWorld, actor: Actor, ki
   })
 
 /** Ends a run that gave no answer, and says why, as its caller may know it. Never throws. What was refused before it went out leaves nothing. */
-async function endUnanswered<K extends Kind>(world: InferenceWorld, run: Run<K>, thrown: unknown): Promise<unknown> {
+async function endUnanswered<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  thrown: unknown,
+): Promise<unknown> {
   if (!run.isRecorded) {
     run.forget()
     return run.step?.candidates ? routedFailure(GatewayError.from(thrown), run) : thrown
@@ -75,7 +85,11 @@ function planUnsent<K extends Kind>(world: InferenceWorld, run: Run<K>): void {
  * The answer of a run whose first step has one, with its meter running. At its end the cost is counted and the call recorded, and only then comes
  * the last batch, with the receipt: whoever has read it knows that the record outlives this process.
  */
-export function openAnswer<K extends Kind>(world: InferenceWorld, run: Run<K>, step: Step<K>): Answer<K> {
+export function openAnswer<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  step: Step<K>,
+): Answer<K> {
   const begun = openMeter(step)
   const { endpoint } = begun
   const uses = run.call.plugins ? pluginsOf(world, run.call) : NO_PLUGINS
@@ -91,7 +105,13 @@ export function openAnswer<K extends Kind>(world: InferenceWorld, run: Run<K>, s
     ended: ending => endAnswer(world, run, ending),
   })
   const created = Math.floor(run.created.getTime() / 1000)
-  return { id: run.call.id, model: endpoint.model, provider: endpoint.provider.name, created, parts }
+  return {
+    id: run.call.id,
+    model: endpoint.model,
+    provider: endpoint.provider.name,
+    created,
+    parts,
+  }
 }
 
 const NO_PLUGINS: PluginUse[] = []
@@ -105,7 +125,8 @@ function openMeter<K extends Kind>(step: Step<K>) {
   step.meter = meter
   // Its prompt as estimated, with the price of a request, and what was delivered by a rule of thumb.
   step.soFar = () =>
-    promptNanos(run.kind, call, begun.endpoint) + (costOf(textUsage(0, meter.soFar), prices).cost_details?.completion ?? 0n)
+    promptNanos(run.kind, call, begun.endpoint) +
+    (costOf(textUsage(0, meter.soFar), prices).cost_details?.completion ?? 0n)
   return begun
 }
 
@@ -125,7 +146,11 @@ export async function closeRun<K extends Kind>(
   }
 }
 
-async function endAnswer<K extends Kind>(world: InferenceWorld, run: Run<K>, ending: SequenceEnding): Promise<CommonPart[]> {
+async function endAnswer<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  ending: SequenceEnding,
+): Promise<CommonPart[]> {
   if (run.taking) await run.taking
   const failure = await closeRun(world, run, errorOf(run, ending))
   return lastParts(receiptOf(run), failure, run.call.routingMetadata && routingOf(run, failure))
@@ -142,11 +167,22 @@ function routingOf(run: Run, failure: GatewayError | null): Record<string, unkno
   if (!step?.begun || !run.ending) return undefined
   const { endpoint, sent } = step.begun
   const isGood = !failure && step.meter?.finish?.reason !== 'error'
-  return shownRouting(run, { endpoint, isGood, error: failure, generation_time: run.ending.ended - sent })
+  return shownRouting(run, {
+    endpoint,
+    isGood,
+    error: failure,
+    generation_time: run.ending.ended - sent,
+  })
 }
 
 /** How an answer ends, with its failure, where it has failed. */
-function lastParts(receipt: ReceiptPart['receipt'], failure: GatewayError | null, besides: ReceiptPart['besides']): CommonPart[] {
+function lastParts(
+  receipt: ReceiptPart['receipt'],
+  failure: GatewayError | null,
+  besides: ReceiptPart['besides'],
+): CommonPart[] {
   const last: ReceiptPart = { type: 'receipt', receipt, besides }
-  return failure ? [{ type: 'error', error: besides ? failure.beside(besides) : failure }, last] : [last]
+  return failure
+    ? [{ type: 'error', error: besides ? failure.beside(besides) : failure }, last]
+    : [last]
 }

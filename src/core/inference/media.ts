@@ -42,12 +42,21 @@ async function fetched(
   cancellation: Cancellation,
   wanted: MediaReference[],
 ): Promise<Map<string, string>> {
-  const missing = [...new Map(wanted.map(one => [one.url, one])).values()].filter(one => !media.has(one.url))
-  if (missing.length > MOST) throw invalid(`The request names more than ${MOST} things by URL that have to be fetched for this provider`)
+  const missing = [...new Map(wanted.map(one => [one.url, one])).values()].filter(
+    one => !media.has(one.url),
+  )
+  if (missing.length > MOST)
+    throw invalid(
+      `The request names more than ${MOST} things by URL that have to be fetched for this provider`,
+    )
   const largest = Math.min(LARGEST_OF_ONE, Math.floor(LARGEST_OF_ALL / Math.max(missing.length, 1)))
   const branches = cancellation.branches(missing.length)
   const fetching = missing.map(async ({ kind, url }, i) => {
-    const { media_type, data } = await fetchMedia(gateway, url, { kind, largest, ...(branches[i] ? { cancellation: branches[i] } : {}) })
+    const { media_type, data } = await fetchMedia(gateway, url, {
+      kind,
+      largest,
+      ...(branches[i] ? { cancellation: branches[i] } : {}),
+    })
     media.set(url, `data:${media_type};base64,${data}`)
   })
   try {

@@ -43,8 +43,18 @@ export const unordered = <K extends Kind>(candidates: Candidates<K>): Plan<K> =>
  * miss what is preferred stand behind, and those that rest last. Throws 400 for a model that is not in the catalogue or does another kind
  * of work, and 404 when a wish or a guardrail excludes the last endpoint, naming it.
  */
-export const planRoute = <K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], held: Partial<Held> = {}): Plan<K> =>
-  planAmong(gateway, kind, call, candidatesFor(gateway, kind, call, { own: [], rules: [], session: null, ...held }))
+export const planRoute = <K extends Kind>(
+  gateway: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  held: Partial<Held> = {},
+): Plan<K> =>
+  planAmong(
+    gateway,
+    kind,
+    call,
+    candidatesFor(gateway, kind, call, { own: [], rules: [], session: null, ...held }),
+  )
 
 /** Plans a step: who may serve it by all that holds at this moment, and in which order they are asked. Throws as `planRoute` does. */
 export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
@@ -53,11 +63,19 @@ export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): 
 }
 
 /** Who may serve a step. A step stays where the one before it was answered, if it may. Throws 400 as `planRoute` does. */
-export function findCandidates<K extends Kind>(world: InferenceWorld, { run, call, number }: Step<K>): Candidates<K> {
+export function findCandidates<K extends Kind>(
+  world: InferenceWorld,
+  { run, call, number }: Step<K>,
+): Candidates<K> {
   const { actor, kind, policy } = run
   const at = number > 1 ? run.steps[number - 2]?.begun?.endpoint.id : undefined
   const own = byokKeysFor(world, actor)
-  return candidatesFor(world, kind, call, { own, rules: policy.rules, session: sessionOf(actor, kind, call), ...(at ? { at } : {}) })
+  return candidatesFor(world, kind, call, {
+    own,
+    rules: policy.rules,
+    session: sessionOf(actor, kind, call),
+    ...(at ? { at } : {}),
+  })
 }
 
 /** Who may serve a call, before anybody is put in order, and why the others may not. */
@@ -67,7 +85,12 @@ export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
 }
 
 /** The first half of `planRoute`: all that may serve, and why the others may not. Throws 400 as it does. */
-export function candidatesFor<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], held: Held): Candidates<K> {
+export function candidatesFor<K extends Kind>(
+  gateway: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  held: Held,
+): Candidates<K> {
   const { own, rules, session, at } = held
   const dropped: Dropped[] = []
   const { models, strategy, stages } = wantedBy(gateway, kind, call, held)
@@ -78,15 +101,26 @@ export function candidatesFor<K extends Kind>(gateway: InferenceWorld, kind: K, 
   }
   const candidates = models.map(wanted => {
     const { model, sort } = wanted
-    const turns = turnsOf(gateway, model, own, dropped).map(turn => turn.filter(endpoint => isAllowed(endpoint, wanted)))
-    return { sort, turns, place: at ?? (session ? gateway.traffic.sessions.placeOf(session, model.id) : undefined) }
+    const turns = turnsOf(gateway, model, own, dropped).map(turn =>
+      turn.filter(endpoint => isAllowed(endpoint, wanted)),
+    )
+    return {
+      sort,
+      turns,
+      place: at ?? (session ? gateway.traffic.sessions.placeOf(session, model.id) : undefined),
+    }
   })
   const groups = call.routing.partition === 'none' ? asOne(candidates) : candidates
   return { groups, dropped, models, strategy, stages }
 }
 
 // The caller's own wishes first, so that a guardrail is named exactly where the call would have gone somewhere without it.
-function dropOf<K extends Kind>(endpoint: Endpoint, kind: K, { model, asked }: WantedModel<K>, rules: Rule[]): Dropped | undefined {
+function dropOf<K extends Kind>(
+  endpoint: Endpoint,
+  kind: K,
+  { model, asked }: WantedModel<K>,
+  rules: Rule[],
+): Dropped | undefined {
   const by = forbidding(endpoint, model, kind, asked)
   if (by !== undefined) return { endpoint, by }
   const rule = rules.find(one => one.excludes(endpoint))
@@ -94,7 +128,12 @@ function dropOf<K extends Kind>(endpoint: Endpoint, kind: K, { model, asked }: W
 }
 
 /** The second half: these in the order in which they are tried. Throws 404 as it does. */
-export function planAmong<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], candidates: Candidates<K>): Plan<K> {
+export function planAmong<K extends Kind>(
+  gateway: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  candidates: Candidates<K>,
+): Plan<K> {
   const { groups, dropped } = candidates
   const endpoints = groups.flatMap(group => {
     const ordered = group.turns.flatMap(turn => inOrder(gateway, turn, kind, call, group))
@@ -117,11 +156,19 @@ export interface Group {
 function asOne(groups: Group[]): Group[] {
   const [first] = groups
   if (!first) return []
-  return [{ ...first, turns: first.turns.map((_, i) => groups.flatMap(({ turns }) => turns[i] ?? [])) }]
+  return [
+    { ...first, turns: first.turns.map((_, i) => groups.flatMap(({ turns }) => turns[i] ?? [])) },
+  ]
 }
 
 /** An order that was asked for leaves nothing to chance. */
-function inOrder<K extends Kind>(gateway: InferenceWorld, turn: Endpoint[], kind: K, call: Work[K]['call'], group: Group) {
+function inOrder<K extends Kind>(
+  gateway: InferenceWorld,
+  turn: Endpoint[],
+  kind: K,
+  call: Work[K]['call'],
+  group: Group,
+) {
   const { order } = call.routing
   if (order) return asNamed(turn, order)
   const key = sortFor(call.routing, group)
@@ -149,18 +196,27 @@ export function leaningsOf<K extends Kind>(
 }
 
 /** What the endpoints are sorted by, if by anything: the caller's word, the variant's, the workspace's. */
-export const sortFor = ({ sort, usualSort }: RoutingPreferences, group: Pick<Group, 'sort'>): SortKey | undefined =>
-  sort ?? group.sort ?? usualSort
+export const sortFor = (
+  { sort, usualSort }: RoutingPreferences,
+  group: Pick<Group, 'sort'>,
+): SortKey | undefined => sort ?? group.sort ?? usualSort
 
 /** Without fallbacks the first that the caller left to us is the only one. */
 const picked = (gateway: InferenceWorld, endpoints: Endpoint[], routing: RoutingPreferences) =>
-  routing.allow_fallbacks === false && !routing.order ? deferred(gateway, endpoints, routing).slice(0, 1) : endpoints
+  routing.allow_fallbacks === false && !routing.order
+    ? deferred(gateway, endpoints, routing).slice(0, 1)
+    : endpoints
 
 /**
  * A model's endpoints in their turns: with the callers' own keys first, then with the gateway's credential, and last with those keys
  * that are fallbacks (wire reference K.1). Where a key wants no other credential beside it, the gateway's is dropped.
  */
-export function turnsOf({ catalog }: InferenceWorld, model: Model, own: OpenedKey[], dropped: Dropped[]): Endpoint[][] {
+export function turnsOf(
+  { catalog }: InferenceWorld,
+  model: Model,
+  own: OpenedKey[],
+  dropped: Dropped[],
+): Endpoint[][] {
   if (own.length === 0) return [model.endpoints]
   // A list may have the model's other names.
   const isIt = (slug: string) => slug === model.id || catalog.models.get(slug)?.id === model.id
@@ -178,21 +234,37 @@ const withholds = (own: OpenedKey[], fitting: OpenedKey[], provider: string) =>
   fitting.some(({ key }) => key.is_required && key.provider === provider)
 
 const withKeys = ({ endpoints }: Model, fitting: OpenedKey[], isFallback: boolean): Endpoint[] =>
-  endpoints.flatMap(endpoint => fitting.filter(({ key }) => key.is_fallback === isFallback).flatMap(one => withKey(endpoint, one) ?? []))
+  endpoints.flatMap(endpoint =>
+    fitting
+      .filter(({ key }) => key.is_fallback === isFallback)
+      .flatMap(one => withKey(endpoint, one) ?? []),
+  )
 
 // Made once for a key, not for each call.
-function withKey(endpoint: Endpoint, { key, credentials, providers, endpoints }: OpenedKey): Endpoint | undefined {
+function withKey(
+  endpoint: Endpoint,
+  { key, credentials, providers, endpoints }: OpenedKey,
+): Endpoint | undefined {
   const provider = providers.get(endpoint.provider.slug)
   if (!provider) return undefined
   const known = endpoints.get(endpoint)
   if (known) return known
   const id = `${endpoint.id} ${key.id} ${credentials}`
-  const made: Endpoint = { ...endpoint, id, provider, data_policy: policyOf(endpoint, key.declared_zdr), is_byok: true }
+  const made: Endpoint = {
+    ...endpoint,
+    id,
+    provider,
+    data_policy: policyOf(endpoint, key.declared_zdr),
+    is_byok: true,
+  }
   endpoints.set(endpoint, made)
   return made
 }
 
-function policyOf({ data_policy }: Endpoint, declared_zdr: boolean | null): Endpoint['data_policy'] {
+function policyOf(
+  { data_policy }: Endpoint,
+  declared_zdr: boolean | null,
+): Endpoint['data_policy'] {
   if (declared_zdr === null) return data_policy
   if (declared_zdr) return { ...data_policy, retention_days: 0 }
   return data_policy.retention_days === 0 ? { ...data_policy, retention_days: null } : data_policy

@@ -21,7 +21,11 @@ export interface Plugin<Options = unknown> {
   /** Adds to a call what it asks for, once for each model that may be asked. The call handed in stays as it is. */
   before?(call: Work[Kind]['call'], options: Options): Work[Kind]['call']
   /** Says what is asked next when a step has been answered; null where that was all. */
-  around?(world: InferenceWorld, step: Step, options: Options): Work[Kind]['call'] | null | Promise<Work[Kind]['call'] | null>
+  around?(
+    world: InferenceWorld,
+    step: Step,
+    options: Options,
+  ): Work[Kind]['call'] | null | Promise<Work[Kind]['call'] | null>
   /** Chooses models for a call that names a router: the plugin is called `<router>-router`. */
   choose?(world: InferenceWorld, asked: Asked): Chosen
   /** Changes what the client is given while it passes. What is charged is what the provider gave. */
@@ -35,7 +39,10 @@ export interface PluginUse {
 }
 
 /** The plugins that a call asks for, in the order of the list. */
-export function pluginsOf({ plugins }: Pick<InferenceWorld, 'plugins'>, { plugins: asked }: Work[Kind]['call']): PluginUse[] {
+export function pluginsOf(
+  { plugins }: Pick<InferenceWorld, 'plugins'>,
+  { plugins: asked }: Work[Kind]['call'],
+): PluginUse[] {
   return plugins.flatMap(plugin => {
     const options = asked?.[plugin.id]
     return options == null ? [] : [{ plugin, options }]
@@ -43,5 +50,11 @@ export function pluginsOf({ plugins }: Pick<InferenceWorld, 'plugins'>, { plugin
 }
 
 /** The call with all that the plugins add to it that it asks for. */
-export const withPlugins = <K extends Kind>(world: Pick<InferenceWorld, 'plugins'>, call: Work[K]['call']): Work[K]['call'] =>
-  pluginsOf(world, call).reduce((asked, { plugin, options }) => plugin.before?.(asked, options) ?? asked, call as Work[Kind]['call'])
+export const withPlugins = <K extends Kind>(
+  world: Pick<InferenceWorld, 'plugins'>,
+  call: Work[K]['call'],
+): Work[K]['call'] =>
+  pluginsOf(world, call).reduce(
+    (asked, { plugin, options }) => plugin.before?.(asked, options) ?? asked,
+    call as Work[Kind]['call'],
+  )

@@ -17,8 +17,13 @@ export async function recover(gateway: InferenceWorld): Promise<number> {
 }
 
 /** The calls of which there is word and no record. */
-export async function deadCalls({ journal: { holds }, store }: InferenceWorld): Promise<HeldCall[]> {
-  const left = await Promise.all(holds.left().map(async held => ((await store.generations.byId(held.id)) ? [] : held)))
+export async function deadCalls({
+  journal: { holds },
+  store,
+}: InferenceWorld): Promise<HeldCall[]> {
+  const left = await Promise.all(
+    holds.left().map(async held => ((await store.generations.byId(held.id)) ? [] : held)),
+  )
   return left.flat()
 }
 
@@ -38,7 +43,8 @@ function deadCharge(held: HeldCall, settled: Date): StepCharge {
   return { key_hash, user_id, workspace_id, id, step, byok, nanos, ...when, source: 'estimated' }
 }
 
-const sumOf = (charges: Pick<StepCharge, 'nanos'>[]) => charges.reduce((sum, { nanos }) => sum + nanos, 0n)
+const sumOf = (charges: Pick<StepCharge, 'nanos'>[]) =>
+  charges.reduce((sum, { nanos }) => sum + nanos, 0n)
 
 const deadGeneration = (
   { nanos: _, spent: __, step: ___, byok, ...call }: HeldCall,

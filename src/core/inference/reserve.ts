@@ -39,13 +39,17 @@ const payable = <K extends Kind>(plan: Plan<K>, amounts: Amounts): Plan<K> => ({
 })
 
 /** Whether a limit lets the call go there. */
-export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean => (is_byok ? amounts.byok : amounts.own) !== null
+export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean =>
+  (is_byok ? amounts.byok : amounts.own) !== null
 
 /**
  * Leaves word of a step, so that a dead process cannot forget it: before that is written it must not go out. Throws 503, with what was set
  * aside given back, when it cannot be written.
  */
-export function journalStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void | Promise<void> {
+export function journalStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): void | Promise<void> {
   step.held = step.hold && heldFor(step, step.hold)
   if (!step.held) return
   step.word = world.journal.holds.open(step.held)
@@ -63,7 +67,10 @@ async function wordWritten({ ledger }: InferenceWorld, step: Step): Promise<void
 }
 
 /** What is written down of it before it goes out. A step that costs nothing leaves nothing to be found. */
-function heldFor<K extends Kind>({ run, number, call, plan }: Step<K>, { payer, amounts }: Hold): HeldCall | null {
+function heldFor<K extends Kind>(
+  { run, number, call, plan }: Step<K>,
+  { payer, amounts }: Hold,
+): HeldCall | null {
   const nanos = amounts.own ?? amounts.byok ?? 0n
   const first = plan?.endpoints[0]
   if (!first || (nanos === 0n && !amounts.byok)) return null
@@ -114,13 +121,21 @@ export function needOf<K extends Kind>(
     const { prompt, perToken, most, least } = quoteOf(config, kind, asked, input, endpoint)
     const nanos = upToNanos(prompt + times(most, perToken))
     raise(need.most, endpoint, nanos)
-    raise(need.least, endpoint, config.limits.strict ? upToNanos(prompt + times(least, perToken)) : nanos)
+    raise(
+      need.least,
+      endpoint,
+      config.limits.strict ? upToNanos(prompt + times(least, perToken)) : nanos,
+    )
   }
   return need
 }
 
 /** The usage of a call as it is expected, with so many tokens of output: the prompt by its estimate, nothing of it cached. */
-export function expectedUsage<K extends Kind>(kind: K, call: Work[K]['call'], completion: number): Usage {
+export function expectedUsage<K extends Kind>(
+  kind: K,
+  call: Work[K]['call'],
+  completion: number,
+): Usage {
   const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
   const usage = textUsage(0, completion)
   const input = { ...usage.input, ...estimateInput(call) }

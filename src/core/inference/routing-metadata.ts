@@ -56,19 +56,33 @@ export interface Outcome {
  * What a caller who asked for it is told of the routing, under the name that he asked for; nothing for all others. Nothing beside a 500
  * either, which says no more than that (wire reference L.1).
  */
-export function shownRouting(routed: Routed, outcome: Outcome): Record<string, unknown> | undefined {
+export function shownRouting(
+  routed: Routed,
+  outcome: Outcome,
+): Record<string, unknown> | undefined {
   const wish = routed.call.routingMetadata
-  return wish && outcome.error?.status !== 500 ? { [wish.name]: routingMetadata(wish.requested, routed, outcome) } : undefined
+  return wish && outcome.error?.status !== 500
+    ? { [wish.name]: routingMetadata(wish.requested, routed, outcome) }
+    : undefined
 }
 
 /** The failure of a call that nobody has answered, with that beside it. */
 export function routedFailure(error: GatewayError, routed: Routed): GatewayError {
-  const besides = shownRouting(routed, { endpoint: null, isGood: false, error, generation_time: null })
+  const besides = shownRouting(routed, {
+    endpoint: null,
+    isGood: false,
+    error,
+    generation_time: null,
+  })
   return besides ? error.beside(besides) : error
 }
 
 /** How a call was routed that asked for this model. */
-export function routingMetadata(requested: string, routed: Routed, outcome: Outcome): RoutingMetadata {
+export function routingMetadata(
+  requested: string,
+  routed: Routed,
+  outcome: Outcome,
+): RoutingMetadata {
   const { call, plan, attempts } = routed
   const served = outcome.isGood ? outcome.endpoint : null
   const params = paramsOf(call.routing)
@@ -80,11 +94,16 @@ export function routingMetadata(requested: string, routed: Routed, outcome: Outc
     summary: `available=${plan.endpoints.length}${served ? `, selected=${served.provider.name}` : ''}`,
     attempt: attemptOf(routed, outcome),
     is_byok: (served ?? attempts.at(-1)?.endpoint)?.is_byok ?? false,
-    endpoints: { total: totalOf(plan), available: plan.endpoints.map(one => shown(one, one === served)) },
+    endpoints: {
+      total: totalOf(plan),
+      available: plan.endpoints.map(one => shown(one, one === served)),
+    },
     ...(attempts.length > 0 ? { attempts: attempts.map(one => shownAttempt(one, outcome)) } : {}),
     ...(Object.keys(params).length > 0 ? { params } : {}),
     ...(pipeline.length > 0 ? { pipeline } : {}),
-    ...(outcome.generation_time === null ? {} : { generation_time: Math.round(outcome.generation_time) }),
+    ...(outcome.generation_time === null
+      ? {}
+      : { generation_time: Math.round(outcome.generation_time) }),
   }
 }
 
@@ -99,15 +118,24 @@ function strategyOf(plan: Plan, served: Endpoint | null): Strategy {
 function attemptOf({ attempts, filtering }: Routed, { endpoint }: Outcome): number {
   const at = attempts.findIndex(one => one.endpoint === endpoint && !one.error)
   if (at !== -1) return at + 1
-  const isBlocked = filtering?.findings.some(({ action, where }) => action === 'block' && where === 'input')
+  const isBlocked = filtering?.findings.some(
+    ({ action, where }) => action === 'block' && where === 'input',
+  )
   return attempts.length || Number(isBlocked ?? false)
 }
 
 // Of who was dropped the number is told, and not the names.
 const totalOf = ({ groups, dropped }: Plan): number =>
-  groups.reduce((sum, { turns }) => sum + turns.reduce((all, turn) => all + turn.length, 0), dropped.length)
+  groups.reduce(
+    (sum, { turns }) => sum + turns.reduce((all, turn) => all + turn.length, 0),
+    dropped.length,
+  )
 
-const shown = ({ provider, model }: Endpoint, selected: boolean) => ({ provider: provider.name, model, selected })
+const shown = ({ provider, model }: Endpoint, selected: boolean) => ({
+  provider: provider.name,
+  model,
+  selected,
+})
 
 /**
  * The provider's status, where that tells of the failure; else the one that stands for it, as for a refused connection or a stream that
@@ -124,7 +152,12 @@ function shownAttempt({ endpoint, status, error }: Attempt, outcome: Outcome) {
 const brokenOff = ({ error }: Outcome) => (error && error.status >= 500 ? error : null)
 
 /** The thresholds that the caller set, and how he wants endpoints sorted. Speeds in tokens per second, `latencyCeiling` in seconds. */
-function paramsOf({ preferred_min_throughput: least, preferred_max_latency: most, sort, partition }: RoutingPreferences) {
+function paramsOf({
+  preferred_min_throughput: least,
+  preferred_max_latency: most,
+  sort,
+  partition,
+}: RoutingPreferences) {
   const floor = least && Object.values(least)[0]
   const ceiling = most && Object.values(most)[0]
   return {

@@ -190,7 +190,9 @@ export class Step<K extends Kind = Kind> {
 const CLIENT_CLOSED_REQUEST = 499
 
 /** The client is no longer there to be answered. */
-export const clientLeft = () => new GatewayError('unmapped', 'The client closed the request', { status: CLIENT_CLOSED_REQUEST })
+export const clientLeft = () =>
+  new GatewayError('unmapped', 'The client closed the request', { status: CLIENT_CLOSED_REQUEST })
 
 /** Whether the run ended because its client left. */
-export const isAbandoned = ({ cancellation }: Run): boolean => cancellation.reason?.status === CLIENT_CLOSED_REQUEST
+export const isAbandoned = ({ cancellation }: Run): boolean =>
+  cancellation.reason?.status === CLIENT_CLOSED_REQUEST

@@ -27,14 +27,21 @@ import { sessionOf } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Settles the step that a run has ended with, unless it was settled when it was thought that another would follow. */
-export function settleStep<K extends Kind>(world: InferenceWorld, { step, ending }: Run<K>): void | Promise<void> {
+export function settleStep<K extends Kind>(
+  world: InferenceWorld,
+  { step, ending }: Run<K>,
+): void | Promise<void> {
   if (step && ending && !step.receipt) return settle(world, step, ending)
 }
 
 /**
  * What a step came to, and what its answer tells of its endpoint and of where the conversation is. A step that nobody answered costs nothing.
  */
-export function settle<K extends Kind>(world: InferenceWorld, step: Step<K>, ending: Ending): void | Promise<void> {
+export function settle<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  ending: Ending,
+): void | Promise<void> {
   const { begun, meter } = step
   if (!begun || !meter) {
     step.receipt = freeReceipt(textUsage(0, 0))
@@ -44,11 +51,18 @@ export function settle<K extends Kind>(world: InferenceWorld, step: Step<K>, end
   report(world, begun, meter, ending)
   judge(world, endpoint, meter, ending.error)
   const receipt = receiptFor(world, endpoint, meter, ending.error)
-  if (receipt instanceof Promise) return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
+  if (receipt instanceof Promise)
+    return receipt.then(estimated => keepReceipt(world, step, endpoint, estimated, ending))
   keepReceipt(world, step, endpoint, receipt, ending)
 }
 
-function keepReceipt<K extends Kind>(world: InferenceWorld, step: Step<K>, endpoint: Endpoint, receipt: Receipt, { error }: Ending): void {
+function keepReceipt<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  endpoint: Endpoint,
+  receipt: Receipt,
+  { error }: Ending,
+): void {
   step.receipt = receipt
   if (!error) remember(world, step, endpoint, receipt)
   if (receipt.cost_details === null) world.events.publish('price.missing', { endpoint })
@@ -66,7 +80,12 @@ function report(
 }
 
 /** What the answer tells of how well its endpoint calls tools. One that broke off tells it where that was the endpoint's own fault. */
-function judge({ traffic: { health }, events }: InferenceWorld, endpoint: Endpoint, meter: Meter<never>, error: GatewayError | null): void {
+function judge(
+  { traffic: { health }, events }: InferenceWorld,
+  endpoint: Endpoint,
+  meter: Meter<never>,
+  error: GatewayError | null,
+): void {
   if (error && !isFault(error)) return
   const isSound = meter.isSound(error !== null)
   if (isSound === null) return
@@ -104,7 +123,10 @@ function receiptFor(
   const counted = meter.usage && !isNoCount(meter.usage, meter) ? meter.usage : null
   const brokenOff = error !== null && meter.finish === null
   const { is_byok } = endpoint
-  if (counted && !brokenOff) return isInsured(counted, meter, error) ? freeReceipt(counted, is_byok) : receipt(counted, 'exact', endpoint)
+  if (counted && !brokenOff)
+    return isInsured(counted, meter, error)
+      ? freeReceipt(counted, is_byok)
+      : receipt(counted, 'exact', endpoint)
   if (!meter.delivered) return freeReceipt(counted ?? textUsage(0, 0), is_byok)
   return estimateReceipt(world, endpoint, meter, counted)
 }
@@ -126,7 +148,9 @@ const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError |
 
 // A provider that counts the prompt when it begins has not yet counted an answer that is broken off.
 const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
-  outputTokens(estimated) > outputTokens(counted) ? { ...counted, output: estimated.output } : counted
+  outputTokens(estimated) > outputTokens(counted)
+    ? { ...counted, output: estimated.output }
+    : counted
 
 // Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but a filter's own words have: where it
 // stopped the question, the model has not read it.
@@ -134,7 +158,11 @@ const isNoCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
   delivered && finish?.reason !== 'content_filter' && countsNothing(usage)
 
 // With his own credential the caller pays his provider himself, and the gateway takes nothing for it.
-function receipt(usage: Usage, usageSource: Receipt['usageSource'], { prices, is_byok }: Endpoint): Receipt {
+function receipt(
+  usage: Usage,
+  usageSource: Receipt['usageSource'],
+  { prices, is_byok }: Endpoint,
+): Receipt {
   const { cost, cost_details } = costOf(usage, prices)
   return { usage, usageSource, cost: is_byok ? 0n : cost, cost_details, is_byok }
 }
@@ -152,7 +180,10 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
 }
 
 /** Charges a step of a call that goes on; word of it stays until there is word of the next. Resolves when the charge outlives this process: before that nobody is asked again. Throws as `recordRun` does. */
-export async function recordStep<K extends Kind>(world: InferenceWorld, step: Step<K>): Promise<void> {
+export async function recordStep<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+): Promise<void> {
   const charge = chargeStep(world, step, settledNow(world))
   if (charge) await world.recorder.record({ generation: null, charge })
 }
@@ -166,28 +197,45 @@ function settledNow({ clock }: InferenceWorld): Settled {
 }
 
 /** What was set aside for a step turns into what it came to, once. */
-function chargeStep<K extends Kind>({ ledger }: InferenceWorld, step: Step<K>, { day, settled_at }: Settled): StepCharge | null {
+function chargeStep<K extends Kind>(
+  { ledger }: InferenceWorld,
+  step: Step<K>,
+  { day, settled_at }: Settled,
+): StepCharge | null {
   const { hold, receipt, number, run } = step
   if (!hold || !receipt || step.isCharged) return null
   const { is_byok: byok, usageSource: source } = receipt
   const { key_hash, user_id, workspace_id } = hold.payer
   const nanos = upstreamCost(receipt) ?? 0n
   // Field by field: copying the rest of an object costs more than the rest of this.
-  const charge = { key_hash, user_id, workspace_id, id: run.call.id, step: number, day, settled_at, byok, nanos, source }
+  const charge = {
+    key_hash,
+    user_id,
+    workspace_id,
+    id: run.call.id,
+    step: number,
+    day,
+    settled_at,
+    byok,
+    nanos,
+    source,
+  }
   ledger.settle(hold, charge)
   step.isCharged = true
   return charge
 }
 
 /** What the provider charges. Null where nobody knows. */
-const upstreamCost = ({ cost_details }: Receipt): bigint | null => cost_details && cost_details.prompt + cost_details.completion
+const upstreamCost = ({ cost_details }: Receipt): bigint | null =>
+  cost_details && cost_details.prompt + cost_details.completion
 
 /** What a run came to: all of its steps together. */
 export const receiptOf = ({ steps }: Run): Receipt =>
   sumOfReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ?? freeReceipt(textUsage(0, 0))
 
 /** The step that has answered, or the last of those that have. */
-export const answeredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined => steps.findLast(({ begun }) => begun !== null)
+export const answeredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
+  steps.findLast(({ begun }) => begun !== null)
 
 function generationOf<K extends Kind>(run: Run<K>, settled_at: string): Generation {
   const { call, actor, ending, firstPart } = run
@@ -239,7 +287,11 @@ function generationOf<K extends Kind>(run: Run<K>, settled_at: string): Generati
   }
 }
 
-const told = ({ endpoint: { provider, model, upstreamModel, is_byok }, latency, status }: Attempt): ProviderResponse => ({
+const told = ({
+  endpoint: { provider, model, upstreamModel, is_byok },
+  latency,
+  status,
+}: Attempt): ProviderResponse => ({
   provider_name: provider.name,
   model_permaslug: model,
   endpoint_id: `${provider.slug}/${upstreamModel}`,

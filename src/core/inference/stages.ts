@@ -63,15 +63,26 @@ export function walk<Subject extends { isDry: boolean }>(
   }
 }
 
-function goOn<Subject extends { isDry: boolean }>(world: InferenceWorld, stages: Stage<Subject>[], subject: Subject, at: number) {
+function goOn<Subject extends { isDry: boolean }>(
+  world: InferenceWorld,
+  stages: Stage<Subject>[],
+  subject: Subject,
+  at: number,
+) {
   tell(world, stages, subject, at)
   return walk(world, stages, subject, at + 1)
 }
 
-function tell<Subject extends { isDry: boolean }>(world: InferenceWorld, stages: Stage<Subject>[], subject: Subject, at: number): void {
+function tell<Subject extends { isDry: boolean }>(
+  world: InferenceWorld,
+  stages: Stage<Subject>[],
+  subject: Subject,
+  at: number,
+): void {
   const tells = stages[at]?.tells
   if (tells && !subject.isDry) world.events.publish(tells, subject as never)
 }
 
 /** The stages before anybody is asked. */
-export const unsent = <Subject>(stages: Stage<Subject>[]): Stage<Subject>[] => stages.filter(({ sends }) => !sends)
+export const unsent = <Subject>(stages: Stage<Subject>[]): Stage<Subject>[] =>
+  stages.filter(({ sends }) => !sends)

@@ -113,7 +113,11 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
  * Settles the step that was answered and takes the next. What the one before has cost outlives this process before anybody is asked again. Throws 401
  * for a key that is gone by now, 402 where a limit has not enough left, and what its attempts throw.
  */
-async function takeStep<K extends Kind>(world: InferenceWorld, run: Run<K>, call: Work[K]['call']): Promise<Step<K>> {
+async function takeStep<K extends Kind>(
+  world: InferenceWorld,
+  run: Run<K>,
+  call: Work[K]['call'],
+): Promise<Step<K>> {
   const { step } = run
   if (!step) throw new GatewayError('server', 'Internal Server Error')
   await settle(world, step, { error: null, ended: world.clock.ticks(), cancelled: false })

@@ -49,7 +49,8 @@ export function openCalls(): Calls {
   let emptied: (() => void) | undefined
 
   const endAll = () => {
-    for (const { cancellation } of running) cancellation.cancel(new GatewayError('unavailable', 'The gateway is shutting down'))
+    for (const { cancellation } of running)
+      cancellation.cancel(new GatewayError('unavailable', 'The gateway is shutting down'))
   }
 
   return {
@@ -119,10 +120,15 @@ export interface Session {
  * The session of a call: the one that it names, or else its conversation, each of its workspace alone. Null where there is nothing to be found
  * again, and where the caller says himself who shall answer.
  */
-export function sessionOf<K extends Kind>({ workspace_id }: Actor, kind: K, call: Work[K]['call']): Session | null {
+export function sessionOf<K extends Kind>(
+  { workspace_id }: Actor,
+  kind: K,
+  call: Work[K]['call'],
+): Session | null {
   const { order, sort } = call.routing
   if (order || sort) return null
-  if (call.session_id !== null) return { key: `${workspace_id} session ${call.session_id}`, isNamed: true }
+  if (call.session_id !== null)
+    return { key: `${workspace_id} session ${call.session_id}`, isNamed: true }
   const { identifyConversation } = kinds[kind].understanding
   if (!identifyConversation) return null
   return {
@@ -161,7 +167,8 @@ export class Sessions {
   answered(session: Session, endpoint: Endpoint, { input }: Usage): void {
     const { id, prices, model } = endpoint
     const isCheaper = prices?.cache_read !== undefined && prices.cache_read < prices.prompt
-    if (isCheaper && (session.isNamed || input.cache_read > 0)) this.#remember(`${model} ${session.key}`, id)
+    if (isCheaper && (session.isNamed || input.cache_read > 0))
+      this.#remember(`${model} ${session.key}`, id)
   }
 
   /** The model that a router has chosen for the session has answered it: by the router's name it stays its place, like an endpoint. */

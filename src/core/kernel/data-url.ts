@@ -27,13 +27,22 @@ export function dataUrl(url: string, field?: string): Media {
     .map(part => part.trim().toLowerCase())
   const media_type = type || 'text/plain'
   const body = url.slice(comma + 1)
-  const data = parameters.at(-1) === 'base64' ? checkedBase64(body) : percentDecoded(body).toString('base64')
+  const data =
+    parameters.at(-1) === 'base64' ? checkedBase64(body) : percentDecoded(body).toString('base64')
   if (!data || !MEDIA_TYPE.test(media_type)) throw unreadable(field)
-  return { media_type: media_type.startsWith('image/') ? (pictureType(data) ?? media_type) : media_type, data }
+  return {
+    media_type: media_type.startsWith('image/') ? (pictureType(data) ?? media_type) : media_type,
+    data,
+  }
 }
 
 /** How the pictures that every provider takes begin, in base64. */
-const PICTURES = { iVBORw0KGgo: 'image/png', '/9j/': 'image/jpeg', R0lGOD: 'image/gif', UklGR: 'image/webp' }
+const PICTURES = {
+  iVBORw0KGgo: 'image/png',
+  '/9j/': 'image/jpeg',
+  R0lGOD: 'image/gif',
+  UklGR: 'image/webp',
+}
 
 /** What a picture in base64 is, by how it begins; undefined where that says nothing. */
 export const pictureType = (data: string): string | undefined =>
@@ -42,15 +51,21 @@ export const pictureType = (data: string): string | undefined =>
 const PLAIN = /^data:text\/plain[;,]/i
 
 /** The words in a `data:` URL of plain text; undefined for any other URL. Throws as `dataUrl` does. */
-export const plainTextIn = (url: string, field?: string): string | undefined => (PLAIN.test(url) ? textOf(dataUrl(url, field)) : undefined)
+export const plainTextIn = (url: string, field?: string): string | undefined =>
+  PLAIN.test(url) ? textOf(dataUrl(url, field)) : undefined
 
 /** The bytes as the text that they are. */
-export const textOf = ({ data }: Pick<Media, 'data'>): string => Buffer.from(data, 'base64').toString()
+export const textOf = ({ data }: Pick<Media, 'data'>): string =>
+  Buffer.from(data, 'base64').toString()
 
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/
 
 const unreadable = (field?: string) =>
-  new GatewayError('invalid_image', 'The data URL cannot be read', field === undefined ? {} : { metadata: { field } })
+  new GatewayError(
+    'invalid_image',
+    'The data URL cannot be read',
+    field === undefined ? {} : { metadata: { field } },
+  )
 
 /** The same bytes in the usual alphabet, padded and without blanks; null where it is no base64. */
 function checkedBase64(body: string): string | null {
@@ -60,7 +75,8 @@ function checkedBase64(body: string): string | null {
   return isUsual(text, bytes.length) ? text : Buffer.from(bytes).toString('base64')
 }
 
-const isUsual = (text: string, bytes: number) => text.length === 4 * Math.ceil(bytes / 3) && !text.includes('-') && !text.includes('_')
+const isUsual = (text: string, bytes: number) =>
+  text.length === 4 * Math.ceil(bytes / 3) && !text.includes('-') && !text.includes('_')
 
 // The fast decoder leaves out what it does not know, so that fewer bytes come than the letters promise. Then blanks may be
 // the reason, which the strict one allows.
@@ -103,4 +119,6 @@ function hexDigit(code: number): number {
 
 /** Two pieces of one thing's base64 as one. Each may be padded for itself: joined as texts they would be no base64. */
 export const joinedBase64 = (a: string, b: string): string =>
-  a.endsWith('=') ? Buffer.concat([Buffer.from(a, 'base64'), Buffer.from(b, 'base64')]).toString('base64') : a + b
+  a.endsWith('=')
+    ? Buffer.concat([Buffer.from(a, 'base64'), Buffer.from(b, 'base64')]).toString('base64')
+    : a + b

@@ -1,5 +1,8 @@
 /** How a watched sequence came to its end. Exactly one of them, exactly once. */
-export type Ending = { how: 'completed' } | { how: 'failed'; thrown: unknown } | { how: 'abandoned' }
+export type Ending =
+  | { how: 'completed' }
+  | { how: 'failed'; thrown: unknown }
+  | { how: 'abandoned' }
 
 /** A sequence whose first item is already there. */
 export interface Opened<T> {
@@ -22,7 +25,8 @@ export interface Sequence<T> extends AsyncIterableIterator<T> {
 }
 
 /** A sequence with somebody looking on. */
-export const watch = <T>(opened: Opened<T>, watcher: Watcher<T>): Sequence<T> => new Watched(opened, watcher)
+export const watch = <T>(opened: Opened<T>, watcher: Watcher<T>): Sequence<T> =>
+  new Watched(opened, watcher)
 
 // Not a generator: one that is abandoned before its first step never runs its `finally`, and the upstream would stay open
 // and the call unsettled. Here leaving early, even before reading, closes the source and is told.

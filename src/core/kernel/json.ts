@@ -1,13 +1,15 @@
 /** A JSON object that nobody has looked into yet. */
 export type Json = Record<string, unknown>
 
-export const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The member, if it is an object; else an empty one. */
 export const member = (of: Json, name: string): Json => (isObject(of[name]) ? of[name] : {})
 
 /** The objects of a list; none where there is no list. */
-export const objects = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : [])
+export const objects = (value: unknown): Json[] =>
+  Array.isArray(value) ? value.filter(isObject) : []
 
 /** The text, if it is one. */
 export const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
@@ -27,18 +29,29 @@ export type Given<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
  * The members of a body that stand in `fields` and have a value. A body may hold others, which
  * nobody asked for.
  */
-export const pickGiven = <T extends object, Name extends keyof T>(body: T, fields: Record<Name, unknown>): Given<Pick<T, Name>> =>
-  defined(Object.fromEntries((Object.keys(fields) as Name[]).map(name => [name, body[name]])) as Pick<T, Name>)
+export const pickGiven = <T extends object, Name extends keyof T>(
+  body: T,
+  fields: Record<Name, unknown>,
+): Given<Pick<T, Name>> =>
+  defined(
+    Object.fromEntries((Object.keys(fields) as Name[]).map(name => [name, body[name]])) as Pick<
+      T,
+      Name
+    >,
+  )
 
 /** No answer has more tokens than this. */
 const LARGEST_COUNT = 1_000_000_000
 
 /** The count, if it is one that an answer can have: whole, not negative, not absurd. */
 export const count = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_COUNT ? value : undefined
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_COUNT
+    ? value
+    : undefined
 
 /** The count of a part, which is no larger than its whole; 0 where none was told. */
-export const countWithin = (whole: number, value: unknown): number => Math.min(count(value) ?? 0, whole)
+export const countWithin = (whole: number, value: unknown): number =>
+  Math.min(count(value) ?? 0, whole)
 
 /** The object in this JSON text, if there is one. */
 export function parseObject(json: string): Json | undefined {
@@ -96,7 +109,10 @@ export function parseExact(json: string): unknown {
 type Reviver = (name: string, value: unknown) => unknown
 
 const exactly = (_: string, value: unknown, { source }: { source?: string }): unknown =>
-  typeof value === 'number' && !Number.isSafeInteger(value) && source !== undefined && LONG_INTEGER.test(source)
+  typeof value === 'number' &&
+  !Number.isSafeInteger(value) &&
+  source !== undefined &&
+  LONG_INTEGER.test(source)
     ? (JSON as unknown as { rawJSON(source: string): unknown }).rawJSON(source)
     : value
 
@@ -104,4 +120,5 @@ const exactly = (_: string, value: unknown, { source }: { source?: string }): un
  * Whether this is an integer that `parseExact` has kept: to be written as it is, and not looked
  * into.
  */
-export const isRawJson = (value: unknown): boolean => (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)
+export const isRawJson = (value: unknown): boolean =>
+  (JSON as unknown as { isRawJSON(value: unknown): boolean }).isRawJSON(value)

@@ -15,7 +15,9 @@ export const nanosOf = (usd: number): bigint => decimal(usd, 9)
 /** Nano-dollars → USD as JSON shows it. */
 export function usdOf(nanos: bigint): number {
   const small = Number(nanos)
-  return Number.isSafeInteger(small) ? small / 1e9 : Number(nanos / NANO) + Number(nanos % NANO) / 1e9
+  return Number.isSafeInteger(small)
+    ? small / 1e9
+    : Number(nanos / NANO) + Number(nanos % NANO) / 1e9
 }
 
 /** Nano-dollars as a sentence has them: `$500.00`, with cents and as many places more as the sum needs. */
@@ -47,10 +49,12 @@ export function usdPerTokenText(attos: bigint): string {
 }
 
 /** So many at this price. Most counts are 0 or 1, for which there is nothing to multiply. */
-export const times = (count: number, price: bigint): bigint => (count === 1 ? price : count === 0 ? 0n : BigInt(count) * price)
+export const times = (count: number, price: bigint): bigint =>
+  count === 1 ? price : count === 0 ? 0n : BigInt(count) * price
 
 /** The larger of two amounts, where there are two. */
-export const larger = (a: bigint, b: bigint | undefined): bigint => (b !== undefined && b > a ? b : a)
+export const larger = (a: bigint, b: bigint | undefined): bigint =>
+  b !== undefined && b > a ? b : a
 
 // Through the shortest decimal text, not through multiplication: 0.07 * 1e12 is not 7e10 in binary.
 function decimal(amount: number, places: number): bigint {

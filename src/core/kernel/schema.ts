@@ -53,7 +53,8 @@ export function describe(schema: TSchema): string {
 /** What a value is, in words, without repeating texts: only numbers, booleans and null are shown as they are. */
 export function nameOf(value: unknown): string {
   if (value === undefined) return 'nothing'
-  if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (value === null || typeof value === 'number' || typeof value === 'boolean')
+    return String(value)
   if (isRawJson(value)) return 'a number too long to be kept exactly'
   if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array'
   return typeof value === 'string' ? (value === '' ? 'an empty string' : 'a string') : 'an object'
@@ -75,7 +76,9 @@ function explain(errors: ValueErrorIterator): Misfit | undefined {
 // An error at a union only says "none of these". The variant that got furthest says what is really wrong.
 function deepest(error: ValueError): ValueError {
   const inner = error.errors.map(firstFew).filter(found => !found.some(isDiscriminatorOf(error)))
-  const below = inner.flatMap(([first]) => (first ? deepest(first) : [])).filter(found => found.path.length > error.path.length)
+  const below = inner
+    .flatMap(([first]) => (first ? deepest(first) : []))
+    .filter(found => found.path.length > error.path.length)
   if (below.length === 0) return error
   return below.reduce((best, next) => (depth(next) > depth(best) ? next : best))
 }
@@ -93,13 +96,23 @@ const depth = (error: ValueError) => error.path.split('/').length
 
 // A variant that fails on its own tag (`role`, `type`) was not the one meant.
 const isDiscriminatorOf = (union: ValueError) => (error: ValueError) =>
-  error.schema[Kind] === 'Literal' && typeof error.value === 'string' && depth(error) === depth(union) + 1
+  error.schema[Kind] === 'Literal' &&
+  typeof error.value === 'string' &&
+  depth(error) === depth(union) + 1
 
 function misfitOf(error: ValueError): Misfit {
   const path = error.path.slice(1).replaceAll('/', '.')
   if (error.message === 'Unexpected property')
-    return { path: isMap(error.schema) ? parentOf(path) : path, expected: 'no such field', found: kindOf(error.value) }
-  return { path, expected: describe(error.schema), found: error.schema.type === 'string' ? kindOf(error.value) : nameOf(error.value) }
+    return {
+      path: isMap(error.schema) ? parentOf(path) : path,
+      expected: 'no such field',
+      found: kindOf(error.value),
+    }
+  return {
+    path,
+    expected: describe(error.schema),
+    found: error.schema.type === 'string' ? kindOf(error.value) : nameOf(error.value),
+  }
 }
 
 // A number where a text belongs, or in a field that is misspelled, may be a secret of digits.
@@ -114,15 +127,19 @@ const list = (words: string[]) => [...new Set(words)].join(' or ')
 
 function range(schema: TSchema): string {
   const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema
-  const low = minimum === undefined ? (above === undefined ? '' : ` above ${above}`) : ` from ${minimum}`
-  const high = maximum === undefined ? (below === undefined ? '' : ` below ${below}`) : ` to ${maximum}`
+  const low =
+    minimum === undefined ? (above === undefined ? '' : ` above ${above}`) : ` from ${minimum}`
+  const high =
+    maximum === undefined ? (below === undefined ? '' : ` below ${below}`) : ` to ${maximum}`
   return low + high
 }
 
 function length(min: number | undefined, max: number | undefined, unit: string): string {
   if (min !== undefined && max !== undefined) return ` of ${min} to ${max} ${unit}`
   if (max !== undefined) return ` of at most ${max} ${unit}`
-  return min === undefined || min === 0 ? '' : ` of at least ${min} ${min === 1 ? unit.slice(0, -1) : unit}`
+  return min === undefined || min === 0
+    ? ''
+    : ` of at least ${min} ${min === 1 ? unit.slice(0, -1) : unit}`
 }
 
 // A path is put behind it; a user or a query in it would be lost or shown.

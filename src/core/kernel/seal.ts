@@ -20,17 +20,23 @@ export function openSeal(secret: Uint8Array, purpose: string): Seal {
   const key = Buffer.from(hkdfSync('sha256', secret, new Uint8Array(0), purpose, 32))
   return {
     seal(text, context, nonce) {
-      const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG }).setAAD(Buffer.from(context))
+      const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG }).setAAD(
+        Buffer.from(context),
+      )
       const ciphertext = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return Buffer.concat([nonce, cipher.getAuthTag(), ciphertext]).toString('base64url')
     },
     open(sealed, context) {
       const bytes = Buffer.from(sealed, 'base64url')
       if (bytes.length < NONCE + TAG) return undefined
-      const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE), { authTagLength: TAG }).setAAD(Buffer.from(context))
+      const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE), {
+        authTagLength: TAG,
+      }).setAAD(Buffer.from(context))
       decipher.setAuthTag(bytes.subarray(NONCE, NONCE + TAG))
       try {
-        return decipher.update(bytes.subarray(NONCE + TAG), undefined, 'utf8') + decipher.final('utf8')
+        return (
+          decipher.update(bytes.subarray(NONCE + TAG), undefined, 'utf8') + decipher.final('utf8')
+        )
       } catch {
         return undefined
       }

@@ -35,7 +35,10 @@ export interface EmbeddingParams {
 }
 
 /** Pieces of an answer in vectors. `index` says which input it is the vector of. */
-export type EmbeddingPart = Start | { type: 'embedding'; index: number; vector: Vector } | CommonPart
+export type EmbeddingPart =
+  | Start
+  | { type: 'embedding'; index: number; vector: Vector }
+  | CommonPart
 
 /** Numbers, or 32-bit floats, the least byte first, in base64: as the provider gave them. */
 export type Vector = number[] | string

@@ -30,7 +30,13 @@ export interface CacheControl {
 export type Block =
   | { type: 'text'; text: string; cache_control?: CacheControl; extra?: Record<string, unknown> }
   /** A picture, by http(s) or data URL. */
-  | { type: 'image'; url: string; detail?: string; cache_control?: CacheControl; extra?: Record<string, unknown> }
+  | {
+      type: 'image'
+      url: string
+      detail?: string
+      cache_control?: CacheControl
+      extra?: Record<string, unknown>
+    }
   /** Sound in base64; `format` as the chat API names it: `wav`, `mp3`. */
   | { type: 'audio'; data: string; format: string }
   | { type: 'video'; url: string; extra?: Record<string, unknown> }
@@ -43,7 +49,14 @@ export type Block =
       extra?: Record<string, unknown>
     }
   /** `input` is the raw JSON text of the arguments. */
-  | { type: 'tool-call'; id: string; name: string; input: string; cache_control?: CacheControl; extra?: Record<string, unknown> }
+  | {
+      type: 'tool-call'
+      id: string
+      name: string
+      input: string
+      cache_control?: CacheControl
+      extra?: Record<string, unknown>
+    }
   | { type: 'reasoning'; text: string | null; details: ReasoningDetail[] | null }
   | { type: 'refusal'; text: string }
   /** A kind of content we have no word for, exactly as the client of this dialect sent it. */
@@ -67,6 +80,8 @@ function nameInText(turn: Turn, name: string): Turn {
   if (at === -1) return { ...turn, blocks: [{ type: 'text', text: `${name}:` }, ...turn.blocks] }
   return {
     ...turn,
-    blocks: turn.blocks.map((block, i) => (i === at && block.type === 'text' ? { ...block, text: `${name}: ${block.text}` } : block)),
+    blocks: turn.blocks.map((block, i) =>
+      i === at && block.type === 'text' ? { ...block, text: `${name}: ${block.text}` } : block,
+    ),
   }
 }

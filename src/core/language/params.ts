@@ -6,7 +6,15 @@ import type { ToolChoice } from './tool.ts'
 /** The form the answer must have. */
 export type ResponseFormat =
   | { type: 'text' | 'json_object' }
-  | { type: 'json_schema'; json_schema: { name: string; description?: string; strict?: boolean | null; schema?: Record<string, unknown> } }
+  | {
+      type: 'json_schema'
+      json_schema: {
+        name: string
+        description?: string
+        strict?: boolean | null
+        schema?: Record<string, unknown>
+      }
+    }
   | { type: string }
 
 /** The parameters of the specification's E9 and wire reference C.1, under their wire names. */

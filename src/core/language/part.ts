@@ -20,7 +20,14 @@ export type TextPart =
   /** Thinking, as words to show and as the structured entries to send back. A provider may give either, or both at once. */
   | { type: 'reasoning-delta'; choice: number; text: string; details: ReasoningDetail[] }
   /** `extra` is what the provider tells of the call besides, by its own names. */
-  | { type: 'tool-call-start'; choice: number; index: number; id: string; name: string; extra?: Record<string, unknown> }
+  | {
+      type: 'tool-call-start'
+      choice: number
+      index: number
+      id: string
+      name: string
+      extra?: Record<string, unknown>
+    }
   | { type: 'tool-call-delta'; choice: number; index: number; input: string }
   | { type: 'image'; choice: number; url: string }
   | { type: 'audio-delta'; choice: number; audio: AudioDelta }

@@ -15,7 +15,12 @@ export function addDetail(details: ReasoningDetail[], piece: ReasoningDetail): v
 const WORDS: Record<string, string> = { 'reasoning.text': 'text', 'reasoning.summary': 'summary' }
 
 function isContinued(last: ReasoningDetail, piece: ReasoningDetail): boolean {
-  if (!Object.hasOwn(WORDS, piece.type) || last.type !== piece.type || typeof last.signature === 'string') return false
+  if (
+    !Object.hasOwn(WORDS, piece.type) ||
+    last.type !== piece.type ||
+    typeof last.signature === 'string'
+  )
+    return false
   if (last.index === undefined || last.index !== piece.index) return false
   return last.id == null || piece.id == null || last.id === piece.id
 }
@@ -23,5 +28,9 @@ function isContinued(last: ReasoningDetail, piece: ReasoningDetail): boolean {
 function joined(last: ReasoningDetail, piece: ReasoningDetail): ReasoningDetail {
   const name = own(WORDS, last.type) ?? ''
   const said = Object.entries(piece).filter(([, value]) => value != null)
-  return { ...last, ...Object.fromEntries(said), [name]: (text(last[name]) ?? '') + (text(piece[name]) ?? '') }
+  return {
+    ...last,
+    ...Object.fromEntries(said),
+    [name]: (text(last[name]) ?? '') + (text(piece[name]) ?? ''),
+  }
 }

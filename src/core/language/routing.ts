@@ -68,7 +68,10 @@ export type Router = (typeof ROUTERS)[number]
 export type AutoRouter = Exclude<Router, 'free'>
 
 /** Which choice a slug asks for: a router's name, whose author is the service in any of its names. A model of the catalogue goes before. */
-export function routerCalled({ service_name }: { service_name: string }, slug: string): Router | undefined {
+export function routerCalled(
+  { service_name }: { service_name: string },
+  slug: string,
+): Router | undefined {
   const at = slug.indexOf('/')
   const author = slug.slice(0, at)
   const isOurs = author === service_name || SERVICES.includes(author)

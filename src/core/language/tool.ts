@@ -17,4 +17,9 @@ export type Tool =
   | { type: 'other'; dialect: TextDialect; value: unknown }
 
 /** What the model may or must do with its tools. `function` names the one that it must call. */
-export type ToolChoice = 'none' | 'auto' | 'required' | { type: 'function'; function: { name: string } } | { type: string }
+export type ToolChoice =
+  | 'none'
+  | 'auto'
+  | 'required'
+  | { type: 'function'; function: { name: string } }
+  | { type: string }

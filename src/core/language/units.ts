@@ -25,15 +25,40 @@ const IN = { ...MAIN, side: 'input' } as const
 const OUT = { ...MAIN, side: 'output' } as const
 
 export const UNITS = {
-  search: { ...IN, price: 'web_search', listedAs: 'web_search', isBeside: true, one: 'search of the web' },
-  search_unit: { ...IN, price: 'per_search_unit', one: 'unit of ranking: one query over some documents' },
+  search: {
+    ...IN,
+    price: 'web_search',
+    listedAs: 'web_search',
+    isBeside: true,
+    one: 'search of the web',
+  },
+  search_unit: {
+    ...IN,
+    price: 'per_search_unit',
+    one: 'unit of ranking: one query over some documents',
+  },
   character: { ...IN, price: 'per_character', dearest: 0.01, one: 'character that is read' },
   input_image: { ...IN, price: 'per_input_image', listedAs: 'image', one: 'image that is read' },
-  input_megapixel: { ...IN, ...MEASURED, price: 'per_input_megapixel', one: 'megapixel that is read' },
-  input_second: { ...IN, ...MEASURED, price: 'per_input_second', one: 'second that is heard or watched' },
+  input_megapixel: {
+    ...IN,
+    ...MEASURED,
+    price: 'per_input_megapixel',
+    one: 'megapixel that is read',
+  },
+  input_second: {
+    ...IN,
+    ...MEASURED,
+    price: 'per_input_second',
+    one: 'second that is heard or watched',
+  },
   image: { ...OUT, price: 'per_image', listedAs: 'image_output', one: 'image that is made' },
   megapixel: { ...OUT, ...MEASURED, price: 'per_megapixel', one: 'megapixel that is made' },
-  second: { ...OUT, ...MEASURED, price: 'per_second', one: 'second of sound or video that is made' },
+  second: {
+    ...OUT,
+    ...MEASURED,
+    price: 'per_second',
+    one: 'second of sound or video that is made',
+  },
 } as const satisfies Record<string, UnitRow>
 
 export type Unit = keyof typeof UNITS
@@ -46,7 +71,8 @@ export const UNIT_ROWS: (UnitRow & { price: UnitPrice })[] = Object.values(UNITS
 /** How many of each: whole numbers, and thousandths of what is measured in fractions (`parts`). */
 export type Units = Partial<Record<Unit, number>>
 
-export const namesOfUnits = (units: Partial<Record<Unit, unknown>>): Unit[] => Object.keys(units) as Unit[]
+export const namesOfUnits = (units: Partial<Record<Unit, unknown>>): Unit[] =>
+  Object.keys(units) as Unit[]
 
 /**
  * Reads the amounts that a provider tells, to be spread into a usage. Fractions of measured units
@@ -74,4 +100,5 @@ export function sumUnits(a: Units = {}, b: Units = {}): { units?: Units } {
   return spreadable(sum)
 }
 
-const spreadable = (units: Units): { units?: Units } => (namesOfUnits(units).length === 0 ? {} : { units })
+const spreadable = (units: Units): { units?: Units } =>
+  namesOfUnits(units).length === 0 ? {} : { units }

@@ -7,7 +7,14 @@ import { namesOfUnits, sumUnits, UNITS, type UnitRow, type Units } from './units
  * counts of what is not tokens.
  */
 export interface Usage {
-  input: { text: number; cache_read: number; cache_write: number; cache_write_1h: number; audio: number; video: number }
+  input: {
+    text: number
+    cache_read: number
+    cache_write: number
+    cache_write_1h: number
+    audio: number
+    video: number
+  }
   output: { text: number; reasoning: number; audio: number; image: number }
   prediction: { accepted: number; rejected: number } | null
   /** Absent where nothing but tokens was counted. */
@@ -28,9 +35,15 @@ export interface Receipt {
 }
 
 export const inputTokens = ({ input }: Usage): number =>
-  input.text + input.cache_read + input.cache_write + input.cache_write_1h + input.audio + input.video
+  input.text +
+  input.cache_read +
+  input.cache_write +
+  input.cache_write_1h +
+  input.audio +
+  input.video
 
-export const outputTokens = ({ output }: Usage): number => output.text + output.reasoning + output.audio + output.image
+export const outputTokens = ({ output }: Usage): number =>
+  output.text + output.reasoning + output.audio + output.image
 
 /** Returns how often the web was searched; null where the provider did not say. */
 export const searchesIn = ({ units }: Usage): number | null => units?.search ?? null
@@ -78,17 +91,26 @@ export function sumOfReceipts(receipts: Receipt[]): Receipt | undefined {
 const SOURCES = ['none', 'exact', 'estimated'] as const
 
 /** What is estimated in part is estimated. */
-const sourceOf = (a: Receipt['usageSource'], b: Receipt['usageSource']) => (SOURCES.indexOf(a) > SOURCES.indexOf(b) ? a : b)
+const sourceOf = (a: Receipt['usageSource'], b: Receipt['usageSource']) =>
+  SOURCES.indexOf(a) > SOURCES.indexOf(b) ? a : b
 
-const sumOfDetails = (a: Receipt['cost_details'], b: Receipt['cost_details']): Receipt['cost_details'] =>
+const sumOfDetails = (
+  a: Receipt['cost_details'],
+  b: Receipt['cost_details'],
+): Receipt['cost_details'] =>
   a && b ? { prompt: a.prompt + b.prompt, completion: a.completion + b.completion } : (a ?? b)
 
 const sumOfUsage = (a: Usage, b: Usage): Usage => ({
   input: sumOfCounts(a.input, b.input),
   output: sumOfCounts(a.output, b.output),
-  prediction: a.prediction && b.prediction ? sumOfCounts(a.prediction, b.prediction) : (a.prediction ?? b.prediction),
+  prediction:
+    a.prediction && b.prediction
+      ? sumOfCounts(a.prediction, b.prediction)
+      : (a.prediction ?? b.prediction),
   ...sumUnits(a.units, b.units),
 })
 
 const sumOfCounts = <Counts extends Record<string, number>>(a: Counts, b: Counts): Counts =>
-  Object.fromEntries(Object.entries(a).map(([name, count]) => [name, count + (b[name] ?? 0)])) as Counts
+  Object.fromEntries(
+    Object.entries(a).map(([name, count]) => [name, count + (b[name] ?? 0)]),
+  ) as Counts

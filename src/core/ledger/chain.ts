@@ -27,7 +27,17 @@ export type LedgerHead = { seq: number; hash: string }
  */
 export function chained(before: string, row: Omit<LedgerRow, 'seq' | 'hash'>): string {
   const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
-  const said = [before, id, settled_at, key_hash, user_id, workspace_id, byok, String(nanos), source]
+  const said = [
+    before,
+    id,
+    settled_at,
+    key_hash,
+    user_id,
+    workspace_id,
+    byok,
+    String(nanos),
+    source,
+  ]
   const text = JSON.stringify(step === 1 ? said : [...said, step])
   return Bun.CryptoHasher.hash('sha256', text, 'hex')
 }

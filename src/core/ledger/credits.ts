@@ -30,7 +30,11 @@ export interface CreditStore {
 
 /** What the terminal takes: credits are added nowhere else. */
 export const NewCredit = Type.Object({
-  amount: Type.Number({ minimum: -MOST_USD, maximum: MOST_USD, description: 'USD; negative to correct' }),
+  amount: Type.Number({
+    minimum: -MOST_USD,
+    maximum: MOST_USD,
+    description: 'USD; negative to correct',
+  }),
   note: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
 })
 export type NewCredit = Static<typeof NewCredit>
@@ -45,16 +49,32 @@ const MOST = nanosOf(4_000_000_000)
 /** What was paid in and what was spent of it, in USD: `GET /credits`. Throws 403 for whoever manages one workspace only. */
 export function getCredits(gateway: LedgerWorld, actor: Actor) {
   mustManageAll(gateway, actor)
-  return { data: { total_credits: usdOf(gateway.memory.credits), total_usage: usdOf(gateway.ledger.spent('all', null, false)) } }
+  return {
+    data: {
+      total_credits: usdOf(gateway.memory.credits),
+      total_usage: usdOf(gateway.ledger.spent('all', null, false)),
+    },
+  }
 }
 
 /** Pays in, or corrects. Throws 400 for an amount of nothing or one with which the sum is no longer plausible, 403 as `getCredits` does. */
-export async function addCredit(gateway: LedgerWorld, actor: Actor, { amount: usd, note }: NewCredit) {
+export async function addCredit(
+  gateway: LedgerWorld,
+  actor: Actor,
+  { amount: usd, note }: NewCredit,
+) {
   mustManageAll(gateway, actor)
   const amount = nanosOf(usd)
   if (amount === 0n) throw invalid('amount: expected at least a nano-dollar', 'amount')
-  if (isTooMuch((await gateway.store.credits.total()) + amount)) throw invalid('amount: expected one that leaves a plausible sum', 'amount')
-  const credit: Credit = { id: gateway.ids.uuid(), created_at: isoNow(gateway), amount, note: note ?? null, user_id: actor.user_id }
+  if (isTooMuch((await gateway.store.credits.total()) + amount))
+    throw invalid('amount: expected one that leaves a plausible sum', 'amount')
+  const credit: Credit = {
+    id: gateway.ids.uuid(),
+    created_at: isoNow(gateway),
+    amount,
+    note: note ?? null,
+    user_id: actor.user_id,
+  }
   await gateway.store.credits.insert(credit, auditCredit(gateway, actor, null, credit))
   await reloadCredits(gateway)
   return { data: showCredit(credit) }
@@ -63,7 +83,11 @@ export async function addCredit(gateway: LedgerWorld, actor: Actor, { amount: us
 const isTooMuch = (sum: bigint) => sum > MOST || sum < -MOST
 
 /** What was paid in, the newest first. Throws 403 as `getCredits` does. */
-export async function listCredits(gateway: LedgerWorld, actor: Actor, { offset = 0, limit = PAGE_SIZE }: CreditQuery) {
+export async function listCredits(
+  gateway: LedgerWorld,
+  actor: Actor,
+  { offset = 0, limit = PAGE_SIZE }: CreditQuery,
+) {
   mustManageAll(gateway, actor)
   const { credits, count } = await gateway.store.credits.page(offset, limit)
   return { data: credits.map(showCredit), total_count: count }
@@ -73,7 +97,11 @@ export async function listCredits(gateway: LedgerWorld, actor: Actor, { offset =
  * What was paid in bounds everything that is spent through the gateway's own credentials, where the config counts in credits. With less than
  * nothing left it stops what is free too (wire reference K.9).
  */
-export function creditBounds({ config, memory: { credits }, instance: { siteUrl } }: LedgerWorld): Bound[] {
+export function creditBounds({
+  config,
+  memory: { credits },
+  instance: { siteUrl },
+}: LedgerWorld): Bound[] {
   if (!config.limits.credits) return []
   const message = `Insufficient credits. Add more using ${siteUrl.replace(/\/$/, '')}/credits`
   return [{ account: 'all', period: null, limit: credits, byok: false, message }]

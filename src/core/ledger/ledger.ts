@@ -168,7 +168,8 @@ export const DAYS_KEPT = 31
 export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
   const books = new Books()
 
-  for (const total of await store.totals()) for (const book of books.of(total)) book[way(total.byok)].total += total.nanos
+  for (const total of await store.totals())
+    for (const book of books.of(total)) book[way(total.byok)].total += total.nanos
   for (const one of await store.days(dayOf(clock.now()) - DAYS_KEPT))
     for (const book of books.of(one)) addDay(book[way(one.byok)], one.day, one.nanos)
 
@@ -177,7 +178,8 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     return book ? limit - spentIn(book, period, byok, clock) - heldIn(book, byok) : limit
   }
 
-  const grant = (need: Need, bounds: Bound[]): Amounts => (bounds.length === 0 ? need.most : granted(need, bounds, left))
+  const grant = (need: Need, bounds: Bound[]): Amounts =>
+    bounds.length === 0 ? need.most : granted(need, bounds, left)
 
   function charge(one: Charge): void {
     for (const book of books.of(one)) spend(book[way(one.byok)], one.day, one.nanos)
@@ -228,7 +230,8 @@ function granted({ most, least }: Need, bounds: Bound[], left: (bound: Bound) =>
     if (amounts.own === null && before.own !== null) refusing ??= bound
     if (amounts.byok === null && before.byok !== null) refusing ??= bound
   }
-  if (refusing && amounts.own === null && amounts.byok === null) throw new GatewayError('payment_required', refusing.message)
+  if (refusing && amounts.own === null && amounts.byok === null)
+    throw new GatewayError('payment_required', refusing.message)
   return amounts
 }
 
@@ -266,7 +269,12 @@ class Books {
   of({ key_hash, user_id, workspace_id }: Payer): Book[] {
     const known = this.#payers.get(key_hash)
     if (known) return known
-    const accounts: Account[] = [`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all']
+    const accounts: Account[] = [
+      `key ${key_hash}`,
+      `member ${user_id}`,
+      `workspace ${workspace_id}`,
+      'all',
+    ]
     const made = accounts.map(account => this.#made(account))
     this.#payers.set(key_hash, made)
     return made

@@ -1,6 +1,13 @@
 import { FREE_VARIANT } from '../catalog/models/free.ts'
 import type { Model } from '../catalog/models.ts'
-import { type Asked, choicesAmong, type Excluded, isSandbox, needsOf, textModels } from '../inference/plan/choices.ts'
+import {
+  type Asked,
+  choicesAmong,
+  type Excluded,
+  isSandbox,
+  needsOf,
+  textModels,
+} from '../inference/plan/choices.ts'
 import { type Chosen, MOST_CHOSEN, memoryOf, wishesOf } from '../inference/plan/chosen.ts'
 import { nothingToChoose } from '../inference/plan/refusal.ts'
 import type { Stage } from '../inference/routing-metadata.ts'
@@ -22,15 +29,38 @@ export function autoRouted(gateway: InferenceWorld, router: AutoRouter, asked: A
   const needs = needsOf(call)
   const task = taskOf(call, needs.tokens)
   const excluded: Excluded = { by: new Set(), rules: new Set() }
-  const choices = choicesAmong(gateway, textModels(gateway.catalog), asked, needs, excluded, barring(gateway, wishes))
+  const choices = choicesAmong(
+    gateway,
+    textModels(gateway.catalog),
+    asked,
+    needs,
+    excluded,
+    barring(gateway, wishes),
+  )
   const candidates = ranked(bestOf(choices.map(choice => priced(choice, task, needs, call))))
   const band = bandOf(candidates, wishes)
   const order = [...fittest(band.inside, task, needs, call), ...band.below]
-  const kept = keptAmong(gateway, candidates, wishes, call, session && gateway.traffic.sessions.placeOf(session, memoryOf(call, router)))
-  const chosen = [...new Set([...(kept ? [kept.model] : []), ...order.map(({ model }) => model)])].slice(0, MOST_CHOSEN)
+  const kept = keptAmong(
+    gateway,
+    candidates,
+    wishes,
+    call,
+    session && gateway.traffic.sessions.placeOf(session, memoryOf(call, router)),
+  )
+  const chosen = [
+    ...new Set([...(kept ? [kept.model] : []), ...order.map(({ model }) => model)]),
+  ].slice(0, MOST_CHOSEN)
   return {
     models: chosen,
-    stage: stageOf({ router, task, wishes, band, candidates: candidates.length, model: chosen[0], kept: kept?.why }),
+    stage: stageOf({
+      router,
+      task,
+      wishes,
+      band,
+      candidates: candidates.length,
+      model: chosen[0],
+      kept: kept?.why,
+    }),
     refusal: chosen.length > 0 ? null : nothingToChoose(call, excluded),
   }
 }
@@ -40,7 +70,10 @@ const ALLOWED_MODELS = 'allowed_models'
 const FREE_MODELS = 'free_models'
 
 /** Says of a model by which word it is barred, if by any. */
-function barring({ catalog, config }: InferenceWorld, { allowed, excluded }: RouterWishes): (model: Model) => string | undefined {
+function barring(
+  { catalog, config }: InferenceWorld,
+  { allowed, excluded }: RouterWishes,
+): (model: Model) => string | undefined {
   const isAllowed = allowed && named(allowed, catalog.models)
   const isExcluded = excluded && named(excluded, catalog.models)
   return model => {
@@ -55,7 +88,10 @@ function barring({ catalog, config }: InferenceWorld, { allowed, excluded }: Rou
 const baseOf = (slug: string) => (slug.includes(':') ? slug.slice(0, slug.lastIndexOf(':')) : slug)
 
 /** Says of a slug that one of the patterns means it. A pattern without a star may be another name of a model. */
-function named(said: string[], models: InferenceWorld['catalog']['models']): (slug: string) => boolean {
+function named(
+  said: string[],
+  models: InferenceWorld['catalog']['models'],
+): (slug: string) => boolean {
   const names = said.filter(one => !one.includes('*'))
   const slugs = new Set(names.flatMap(name => [name, models.get(name)?.id.toLowerCase() ?? name]))
   const patterns = said.filter(one => one.includes('*')).map(patternOf)
@@ -68,7 +104,15 @@ function named(said: string[], models: InferenceWorld['catalog']['models']): (sl
 const isFreeVariant = ({ id }: Model) => id.endsWith(FREE_VARIANT)
 
 /** Words of slugs by which models are for something else than conversations. */
-const SPECIAL = new Set(['guard', 'safeguard', 'moderation', 'search', 'research', 'router', 'customtools'])
+const SPECIAL = new Set([
+  'guard',
+  'safeguard',
+  'moderation',
+  'search',
+  'research',
+  'router',
+  'customtools',
+])
 
 /** Who is chosen only where nobody better is left, the best of them first. */
 const RESORTS: ((candidate: Candidate) => boolean)[] = [
@@ -108,7 +152,9 @@ function keptAmong(
     const model = slug == null ? undefined : catalog.models.get(slug)
     return candidates.find(candidate => candidate.model === model)?.model
   }
-  const pin = pinned ? candidateCalled(turns.findLast(({ role }) => role === 'assistant')?.model) : undefined
+  const pin = pinned
+    ? candidateCalled(turns.findLast(({ role }) => role === 'assistant')?.model)
+    : undefined
   if (pin) return { model: pin, why: 'pin' }
   const model = candidateCalled(remembered)
   return model && { model, why: 'session' }
@@ -127,16 +173,37 @@ interface Decision {
   kept: keyof typeof KEPT | undefined
 }
 
-function stageOf({ router, task: task_type, wishes: { tier }, band, candidates, model, kept }: Decision): Stage {
+function stageOf({
+  router,
+  task: task_type,
+  wishes: { tier },
+  band,
+  candidates,
+  model,
+  kept,
+}: Decision): Stage {
   const name = `${router}-router`
-  if (!model) return { type: 'plugin', name, summary: 'No model was left to choose from.', data: { task_type, candidates } }
+  if (!model)
+    return {
+      type: 'plugin',
+      name,
+      summary: 'No model was left to choose from.',
+      data: { task_type, candidates },
+    }
   const cost = band.tier ? { cost_tier: band.tier } : { cost_ceiling: band.ceiling }
   const where = kept ? KEPT[kept] : `the fittest for it ${placeOf(band, tier)}`
   const summary = `The call looks like ${task_type}. ${model.id} was chosen among ${candidates} ${candidates === 1 ? 'candidate' : 'candidates'}: ${where}.`
-  return { type: 'plugin', name, summary, data: { task_type, ...cost, candidates, chosen: model.id, ...(kept ? { kept } : {}) } }
+  return {
+    type: 'plugin',
+    name,
+    summary,
+    data: { task_type, ...cost, candidates, chosen: model.id, ...(kept ? { kept } : {}) },
+  }
 }
 
 function placeOf({ tier, ceiling }: Band, wanted: RouterWishes['tier']): string {
   if (!tier) return `within the cheapest ${ceiling} percent`
-  return tier === wanted ? `in the cost tier ${tier}` : `in the cost tier ${tier}, the nearest to ${wanted} that has any`
+  return tier === wanted
+    ? `in the cost tier ${tier}`
+    : `in the cost tier ${tier}, the nearest to ${wanted} that has any`
 }

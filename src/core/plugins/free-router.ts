@@ -1,6 +1,14 @@
 import { costsNothing, FREE_VARIANT } from '../catalog/models/free.ts'
 import type { Catalog, Model } from '../catalog/models.ts'
-import { type Asked, type Choice, choicesAmong, type Excluded, isSandbox, needsOf, textModels } from '../inference/plan/choices.ts'
+import {
+  type Asked,
+  type Choice,
+  choicesAmong,
+  type Excluded,
+  isSandbox,
+  needsOf,
+  textModels,
+} from '../inference/plan/choices.ts'
 import { type Chosen, MOST_CHOSEN, memoryOf } from '../inference/plan/chosen.ts'
 import { nothingToChoose } from '../inference/plan/refusal.ts'
 import type { InferenceWorld } from '../inference/world.ts'
@@ -17,7 +25,9 @@ export function freeRouted(gateway: InferenceWorld, asked: Asked): Chosen {
   const candidates = real.length > 0 ? real : choices
   const remembered = session && gateway.traffic.sessions.placeOf(session, memoryOf(call, 'free'))
   const kept = candidates.filter(({ model }) => model.id === remembered)
-  const models = [...new Set([...kept, ...shuffled(gateway, candidates)])].slice(0, MOST_CHOSEN).map(({ model }) => model)
+  const models = [...new Set([...kept, ...shuffled(gateway, candidates)])]
+    .slice(0, MOST_CHOSEN)
+    .map(({ model }) => model)
   const [first] = models
   return {
     models,
@@ -27,7 +37,11 @@ export function freeRouted(gateway: InferenceWorld, asked: Asked): Chosen {
       summary: first
         ? `${first.id} was chosen among ${candidates.length} models that cost nothing.`
         : 'No free model was left to choose from.',
-      data: { candidates: candidates.length, ...(first ? { chosen: first.id } : {}), ...(kept.length > 0 ? { kept: 'session' } : {}) },
+      data: {
+        candidates: candidates.length,
+        ...(first ? { chosen: first.id } : {}),
+        ...(kept.length > 0 ? { kept: 'session' } : {}),
+      },
     },
     refusal: first ? null : nothingToChoose(call, excluded),
   }
@@ -35,7 +49,8 @@ export function freeRouted(gateway: InferenceWorld, asked: Asked): Chosen {
 
 /** The models that cost nothing, and the free variants of those that have one. */
 function freeModels(catalog: Catalog): Model[] {
-  const known = free.get(catalog) ?? textModels(catalog).flatMap(model => freeOf(catalog, model) ?? [])
+  const known =
+    free.get(catalog) ?? textModels(catalog).flatMap(model => freeOf(catalog, model) ?? [])
   free.set(catalog, known)
   return known
 }
@@ -43,7 +58,9 @@ function freeModels(catalog: Catalog): Model[] {
 const free = new WeakMap<Catalog, Model[]>()
 
 const freeOf = ({ models }: Catalog, model: Model): Model | undefined =>
-  model.endpoints.length > 0 && model.endpoints.every(costsNothing) ? model : models.get(model.id + FREE_VARIANT)
+  model.endpoints.length > 0 && model.endpoints.every(costsNothing)
+    ? model
+    : models.get(model.id + FREE_VARIANT)
 
 /** All in an order drawn by lot, in which each is as likely at each place. */
 function shuffled({ ids: { random } }: InferenceWorld, choices: Choice[]): Choice[] {

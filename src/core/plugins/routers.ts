@@ -22,7 +22,10 @@ const wishes = {
 }
 
 /** The entry of the auto router among the plugins of a body. */
-const AutoRouter = Type.Object({ id: Type.Literal('auto-router'), ...wishes, pin_model: optional(Type.Boolean()) }, open)
+const AutoRouter = Type.Object(
+  { id: Type.Literal('auto-router'), ...wishes, pin_model: optional(Type.Boolean()) },
+  open,
+)
 const AutoBetaRouter = Type.Object({ id: Type.Literal('auto-beta-router'), ...wishes }, open)
 type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
 
@@ -30,8 +33,10 @@ type RouterPlugin = Static<typeof AutoRouter> | Static<typeof AutoBetaRouter>
 function readWishes(plugin: RouterPlugin, at: string): RouterWishes {
   const { allowed_models, excluded_models, cost_tier, cost_quality_tradeoff } = plugin
   const said: RouterWishes = {}
-  if (allowed_models && allowed_models.length > 0) said.allowed = patternsOf(allowed_models, `${at}.allowed_models`)
-  if (excluded_models && excluded_models.length > 0) said.excluded = patternsOf(excluded_models, `${at}.excluded_models`)
+  if (allowed_models && allowed_models.length > 0)
+    said.allowed = patternsOf(allowed_models, `${at}.allowed_models`)
+  if (excluded_models && excluded_models.length > 0)
+    said.excluded = patternsOf(excluded_models, `${at}.excluded_models`)
   if (cost_tier != null) said.tier = cost_tier
   else if (cost_quality_tradeoff != null) said.tradeoff = cost_quality_tradeoff
   if (plugin.id === 'auto-router' && plugin.pin_model) said.pinned = true
@@ -40,7 +45,11 @@ function readWishes(plugin: RouterPlugin, at: string): RouterWishes {
 
 function patternsOf(patterns: string[], at: string): string[] {
   const characters = patterns.reduce((sum, pattern) => sum + pattern.length, 0)
-  if (characters > MOST_CHARACTERS) throw invalid(`${at}: expected at most ${MOST_CHARACTERS} characters in all, found ${characters}`, at)
+  if (characters > MOST_CHARACTERS)
+    throw invalid(
+      `${at}: expected at most ${MOST_CHARACTERS} characters in all, found ${characters}`,
+      at,
+    )
   return patterns.map(pattern => pattern.toLowerCase())
 }
 
@@ -61,4 +70,8 @@ export const autoBetaRouter: Plugin<RouterWishes> = {
 }
 
 /** Takes no options: what costs nothing costs nothing. */
-export const freeRouter: Plugin<object> = { id: 'free-router', read: () => ({}), choose: freeRouted }
+export const freeRouter: Plugin<object> = {
+  id: 'free-router',
+  read: () => ({}),
+  choose: freeRouted,
+}

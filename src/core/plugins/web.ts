@@ -17,7 +17,10 @@ export const web: Plugin<WebSearch> = {
 /** What the call says of the search by its own parameter rules over what the plugin says. */
 function searching(call: TextCall, search: WebSearch): TextCall {
   const { web_search_options: own } = call.params
-  return addNeed('web_search', { ...call, params: { ...call.params, web_search_options: { ...search, ...(isObject(own) ? own : {}) } } })
+  return addNeed('web_search', {
+    ...call,
+    params: { ...call.params, web_search_options: { ...search, ...(isObject(own) ? own : {}) } },
+  })
 }
 
 /** What only a search of the gateway's own could do. */
@@ -25,13 +28,20 @@ const OURS = ['max_results', 'mode', 'search_prompt', 'x_search']
 
 function readSearch(plugin: Json, at: string): WebSearch {
   const { engine, max_uses, include_domains, exclude_domains, user_location } = plugin
-  if (engine !== undefined && engine !== 'native') throw refused(`${at}.engine`, 'native: this gateway has no search of its own')
+  if (engine !== undefined && engine !== 'native')
+    throw refused(`${at}.engine`, 'native: this gateway has no search of its own')
   for (const name of OURS)
-    if (plugin[name] !== undefined) throw refused(`${at}.${name}`, 'none: providers that search the web themselves have no word for it')
+    if (plugin[name] !== undefined)
+      throw refused(
+        `${at}.${name}`,
+        'none: providers that search the web themselves have no word for it',
+      )
   const search: WebSearch = {}
   if (max_uses !== undefined) search.max_uses = wholeNumber(max_uses, `${at}.max_uses`)
-  if (include_domains !== undefined) search.allowed_domains = texts(include_domains, `${at}.include_domains`)
-  if (exclude_domains !== undefined) search.excluded_domains = texts(exclude_domains, `${at}.exclude_domains`)
+  if (include_domains !== undefined)
+    search.allowed_domains = texts(include_domains, `${at}.include_domains`)
+  if (exclude_domains !== undefined)
+    search.excluded_domains = texts(exclude_domains, `${at}.exclude_domains`)
   if (user_location != null) search.user_location = placeOf(user_location, `${at}.user_location`)
   return search
 }
@@ -42,7 +52,8 @@ function wholeNumber(value: unknown, at: string): number {
 }
 
 function texts(value: unknown, at: string): string[] {
-  if (Array.isArray(value) && value.length > 0 && value.every(one => typeof one === 'string')) return value
+  if (Array.isArray(value) && value.length > 0 && value.every(one => typeof one === 'string'))
+    return value
   throw refused(at, 'at least one domain')
 }
 
@@ -56,4 +67,5 @@ function placeOf(value: unknown, at: string): Json {
   return { type: 'approximate', ...Object.fromEntries(said.map(name => [name, value[name]])) }
 }
 
-const refused = (field: string, expected: string) => invalid(`${field}: expected ${expected}`, field)
+const refused = (field: string, expected: string) =>
+  invalid(`${field}: expected ${expected}`, field)

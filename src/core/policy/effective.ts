@@ -41,7 +41,9 @@ function policyOf(gateway: PolicyWorld, actor: Actor): Policy {
   return {
     bounds: boundsOf(gateway, actor, applied),
     rules: guardrails.flatMap(guardrail => rulesOf(gateway, guardrail)),
-    regions: REGIONS.filter(region => guardrails.every(({ allowed_data_regions: allowed }) => allowed?.includes(region) ?? true)),
+    regions: REGIONS.filter(region =>
+      guardrails.every(({ allowed_data_regions: allowed }) => allowed?.includes(region) ?? true),
+    ),
     ...(filters.length > 0 ? { filters: openFilters(filters) } : {}),
   }
 }
@@ -59,7 +61,15 @@ function keyBounds(gateway: PolicyWorld, { key_hash }: Actor): Bound[] {
   const key = key_hash === null ? undefined : gateway.memory.keys.get(key_hash)
   if (!key || key.limit === null) return []
   const { hash, limit, limit_reset: period, include_byok_in_limit: byok } = key
-  return [{ account: `key ${hash}`, period, limit, byok, message: `Key limit exceeded (${period ?? 'total'} limit)` }]
+  return [
+    {
+      account: `key ${hash}`,
+      period,
+      limit,
+      byok,
+      message: `Key limit exceeded (${period ?? 'total'} limit)`,
+    },
+  ]
 }
 
 /** A guardrail that holds for an actor, and whose spending it counts. */
@@ -70,13 +80,20 @@ export interface Applied {
 }
 
 /** The guardrails that hold for an actor: his workspace's default one, the one of who made his key, and the key's own (wire reference H.4). */
-export function appliedTo(gateway: PolicyWorld, { workspace_id, user_id, key_hash }: Actor): Applied[] {
+export function appliedTo(
+  gateway: PolicyWorld,
+  { workspace_id, user_id, key_hash }: Actor,
+): Applied[] {
   const named = {
     workspace: defaultGuardrailId(workspace_id),
     member: assignedTo(gateway, 'member', user_id),
     key: assignedTo(gateway, 'key', key_hash ?? ''),
   }
-  const applied = (scope: Applied['scope'], id: string | undefined, account: Account): Applied[] => {
+  const applied = (
+    scope: Applied['scope'],
+    id: string | undefined,
+    account: Account,
+  ): Applied[] => {
     const guardrail = gateway.memory.guardrails.get(id ?? '')
     return guardrail ? [{ scope, guardrail, account }] : []
   }
@@ -97,6 +114,16 @@ function guardrailBounds({
 }
 
 function filterRules({ scope, guardrail }: Applied): FilterRule[] {
-  const { id: guardrail_id, filterOutput: output, content_filter_builtins, content_filters } = guardrail
-  return [...(content_filter_builtins ?? []), ...(content_filters ?? [])].map(one => ({ guardrail_id, scope, output, ...one }))
+  const {
+    id: guardrail_id,
+    filterOutput: output,
+    content_filter_builtins,
+    content_filters,
+  } = guardrail
+  return [...(content_filter_builtins ?? []), ...(content_filters ?? [])].map(one => ({
+    guardrail_id,
+    scope,
+    output,
+    ...one,
+  }))
 }

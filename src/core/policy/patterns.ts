@@ -30,7 +30,8 @@ const compiled = new Map<string, Program>()
 const MOST_KEPT = 1_000
 
 function compile(pattern: string, field: string): Program {
-  if (pattern.length > LONGEST_PATTERN) throw refused(`expected a pattern of at most ${LONGEST_PATTERN} characters`, field)
+  if (pattern.length > LONGEST_PATTERN)
+    throw refused(`expected a pattern of at most ${LONGEST_PATTERN} characters`, field)
   const unknown = notInRe2(pattern)
   if (unknown) throw refused(unknown, field)
   const program = understood(pattern, field)
@@ -51,12 +52,16 @@ function understood(pattern: string, field: string): Program {
 }
 
 const refused = (why: string, field: string, cause?: unknown) =>
-  new GatewayError('invalid_request', `${field}: ${why}`, { metadata: { field, code: 'invalid_regex_pattern' }, cause })
+  new GatewayError('invalid_request', `${field}: ${why}`, {
+    metadata: { field, code: 'invalid_regex_pattern' },
+    cause,
+  })
 
 /** RE2's own words for what is wrong, which are few; the pattern itself is not repeated. */
 function reasonOf(error: RE2JSException): string {
   const words = error instanceof RE2JSSyntaxException ? error.error : ''
-  if (/repeat count/.test(words)) return 'a counted repetition goes from a smaller to a larger number, and comes to at most 1000'
+  if (/repeat count/.test(words))
+    return 'a counted repetition goes from a smaller to a larger number, and comes to at most 1000'
   return `the pattern is not a valid regular expression${/^[a-z()[\] ]{1,60}$/i.test(words) ? ` (${words})` : ''}`
 }
 
@@ -64,8 +69,10 @@ function reasonOf(error: RE2JSException): string {
 function notInRe2(pattern: string): string | undefined {
   for (const { token, inBrackets } of tokens(pattern)) {
     if (inBrackets) continue
-    if (/^\\(?:[1-9]|k<)/.test(token)) return 'back-references are not supported: no pattern with them can be matched in linear time'
-    if (/^\(\?<?[=!]/.test(token)) return 'look-ahead and look-behind are not supported: no pattern with them can be matched in linear time'
+    if (/^\\(?:[1-9]|k<)/.test(token))
+      return 'back-references are not supported: no pattern with them can be matched in linear time'
+    if (/^\(\?<?[=!]/.test(token))
+      return 'look-ahead and look-behind are not supported: no pattern with them can be matched in linear time'
   }
   return undefined
 }

@@ -59,10 +59,13 @@ export function openRateLimits(config: Config, clock: Clock, freeSoFar = 0): Rat
     const found: Limit[] = []
     if (free_models && models.some(slug => isFree(service_name, slug))) {
       const { requests_per_day, requests_per_minute: perMinute } = free_models
-      if (requests_per_day !== undefined) found.push(freeDay.limit('free-models-per-day', EVERYBODY, requests_per_day))
-      if (perMinute !== undefined) found.push(freeMinute.limit('free-models-per-min', EVERYBODY, perMinute))
+      if (requests_per_day !== undefined)
+        found.push(freeDay.limit('free-models-per-day', EVERYBODY, requests_per_day))
+      if (perMinute !== undefined)
+        found.push(freeMinute.limit('free-models-per-min', EVERYBODY, perMinute))
     }
-    if (requests_per_minute !== undefined) found.push(minute.limit('requests-per-min', key, requests_per_minute))
+    if (requests_per_minute !== undefined)
+      found.push(minute.limit('requests-per-min', key, requests_per_minute))
     if (concurrent_requests !== undefined) found.push(places(key, concurrent_requests))
     return found
   }
@@ -129,7 +132,11 @@ function isFree(service_name: string, slug: string): boolean {
 }
 
 function refusal({ name, most, reset }: Limit, now: number): GatewayError {
-  const headers = { 'X-RateLimit-Limit': String(most), 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(reset) }
+  const headers = {
+    'X-RateLimit-Limit': String(most),
+    'X-RateLimit-Remaining': '0',
+    'X-RateLimit-Reset': String(reset),
+  }
   return new GatewayError('rate_limit_exceeded', `Rate limit exceeded: ${name}`, {
     retryAfter: Math.max(1, Math.ceil((reset - now) / 1000)),
     metadata: { headers, provider_name: null },
@@ -160,7 +167,13 @@ class Window {
 
   limit(name: string, of: string, most: number): Limit {
     const used = this.counted(of)
-    return { name, most, used, reset: (this.#number + 1) * this.#length, count: () => this.set(of, this.counted(of) + 1) }
+    return {
+      name,
+      most,
+      used,
+      reset: (this.#number + 1) * this.#length,
+      count: () => this.set(of, this.counted(of) + 1),
+    }
   }
 
   #turn(): void {

@@ -21,7 +21,11 @@ export interface Rule extends EndpointRule {
 export function rulesOf(gateway: PolicyWorld, guardrail: Guardrail): Rule[] {
   const known = made.get(guardrail)
   if (known?.catalog === gateway.catalog) return known.rules
-  const rules = [...listRules(gateway, guardrail), ...zdrRules(guardrail), ...trainingRules(guardrail)]
+  const rules = [
+    ...listRules(gateway, guardrail),
+    ...zdrRules(guardrail),
+    ...trainingRules(guardrail),
+  ]
   made.set(guardrail, { catalog: gateway.catalog, rules })
   return rules
 }
@@ -32,8 +36,16 @@ const made = new WeakMap<Guardrail, { catalog: Catalog; rules: Rule[] }>()
 const ALLOWED_MODELS = 'allowed_models'
 const ALLOWED_PROVIDERS = 'allowed_providers'
 
-function* listRules(gateway: PolicyWorld, { id: guardrail_id, ...guardrail }: Guardrail): Iterable<Rule> {
-  const rule = (field: keyof Guardrail, by: string, excludes: Rule['excludes']): Rule => ({ guardrail_id, field, by, excludes })
+function* listRules(
+  gateway: PolicyWorld,
+  { id: guardrail_id, ...guardrail }: Guardrail,
+): Iterable<Rule> {
+  const rule = (field: keyof Guardrail, by: string, excludes: Rule['excludes']): Rule => ({
+    guardrail_id,
+    field,
+    by,
+    excludes,
+  })
   const { allowed_models, ignored_models, allowed_providers, ignored_providers } = guardrail
   if (allowed_models) {
     const slugs = modelSlugs(gateway, allowed_models)
@@ -41,7 +53,11 @@ function* listRules(gateway: PolicyWorld, { id: guardrail_id, ...guardrail }: Gu
   }
   if (ignored_models) {
     const slugs = modelSlugs(gateway, ignored_models)
-    yield rule('ignored_models', ALLOWED_MODELS, ({ model }) => slugs.has(model) || slugs.has(withoutVariant(model)))
+    yield rule(
+      'ignored_models',
+      ALLOWED_MODELS,
+      ({ model }) => slugs.has(model) || slugs.has(withoutVariant(model)),
+    )
   }
   if (allowed_providers) {
     const slugs = providerSlugs(gateway, allowed_providers)
@@ -54,7 +70,8 @@ function* listRules(gateway: PolicyWorld, { id: guardrail_id, ...guardrail }: Gu
 }
 
 // A model may have got another slug since it was listed, and be known by the old one still.
-const modelSlugs = ({ catalog }: PolicyWorld, said: string[]) => new Set(said.map(slug => catalog.models.get(slug)?.id ?? slug))
+const modelSlugs = ({ catalog }: PolicyWorld, said: string[]) =>
+  new Set(said.map(slug => catalog.models.get(slug)?.id ?? slug))
 
 const providerSlugs = ({ catalog }: PolicyWorld, said: string[]) =>
   new Set(said.flatMap(name => slugsOfCalled(catalog.providers.values(), name)))

@@ -9,7 +9,12 @@ import type { Guardrail, GuardrailStore } from './guardrails/store.ts'
 /** What this wing reaches for. */
 export interface PolicyWorld extends CatalogWorld, LedgerWorld {
   catalog: CatalogWorld['catalog']
-  store: CatalogWorld['store'] & LedgerWorld['store'] & { budgets: BudgetStore; guardrails: GuardrailStore; assignments: AssignmentStore }
+  store: CatalogWorld['store'] &
+    LedgerWorld['store'] & {
+      budgets: BudgetStore
+      guardrails: GuardrailStore
+      assignments: AssignmentStore
+    }
   memory: CatalogWorld['memory'] & {
     budgets: Mirror<Budget>
     guardrails: Mirror<Guardrail>

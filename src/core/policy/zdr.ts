@@ -2,14 +2,23 @@ import type { Endpoint } from '../catalog/models.ts'
 
 /** The groups of models for which zero data retention is asked by itself, by their authors; the last is everybody else's. */
 interface ZdrGroup {
-  field: 'enforce_zdr_anthropic' | 'enforce_zdr_openai' | 'enforce_zdr_google' | 'enforce_zdr_xai' | 'enforce_zdr_other'
+  field:
+    | 'enforce_zdr_anthropic'
+    | 'enforce_zdr_openai'
+    | 'enforce_zdr_google'
+    | 'enforce_zdr_xai'
+    | 'enforce_zdr_other'
   author: string | null
   /** Clouds that the public service leaves in the group, whatever is known of them here (wire reference H.4). */
   stay: string[]
 }
 
 export const ZDR_GROUPS: ZdrGroup[] = [
-  { field: 'enforce_zdr_anthropic', author: 'anthropic', stay: ['bedrock', 'vertex', 'vertex-anthropic'] },
+  {
+    field: 'enforce_zdr_anthropic',
+    author: 'anthropic',
+    stay: ['bedrock', 'vertex', 'vertex-anthropic'],
+  },
   { field: 'enforce_zdr_openai', author: 'openai', stay: ['azure'] },
   { field: 'enforce_zdr_google', author: 'google', stay: ['vertex'] },
   { field: 'enforce_zdr_xai', author: 'x-ai', stay: [] },
@@ -19,8 +28,13 @@ export const ZDR_GROUPS: ZdrGroup[] = [
 const AUTHORS = ZDR_GROUPS.map(({ author }) => author)
 
 /** Whether the endpoint is of the group, and is not known to keep nothing of what it is sent. */
-export function isRetained({ author, stay }: ZdrGroup, { model, provider, data_policy }: Endpoint): boolean {
-  return data_policy.retention_days !== 0 && groupOf(model) === author && !stay.includes(provider.slug)
+export function isRetained(
+  { author, stay }: ZdrGroup,
+  { model, provider, data_policy }: Endpoint,
+): boolean {
+  return (
+    data_policy.retention_days !== 0 && groupOf(model) === author && !stay.includes(provider.slug)
+  )
 }
 
 function groupOf(model: string): string | null {

@@ -18,4 +18,8 @@ export const anthropicMessages: Protocol<'text'> = {
 }
 
 /** The same on Google's Vertex AI, where media by URL are not fetched. */
-export const anthropicVertex: Protocol<'text'> = { ...anthropicMessages, takesUrls: [], request: vertexRequest }
+export const anthropicVertex: Protocol<'text'> = {
+  ...anthropicMessages,
+  takesUrls: [],
+  request: vertexRequest,
+}

@@ -11,6 +11,7 @@ export const bedrockConverse: Protocol<'text'> = {
   takesUrls: [],
   request,
   parts,
-  reader: (call, endpoint) => answeringBy(answerToolOf(call, endpoint), new ConverseReader(call, endpoint)),
+  reader: (call, endpoint) =>
+    answeringBy(answerToolOf(call, endpoint), new ConverseReader(call, endpoint)),
   failure,
 }

@@ -41,7 +41,10 @@ export function conversationOf(turns: Turn[]): Conversation {
 export function begunByUser({ system, messages }: Conversation): Conversation {
   if (messages.length === 0) return { system: [], messages: [{ role: 'user', blocks: system }] }
   if (messages[0]?.role === 'user') return { system, messages }
-  return { system, messages: [{ role: 'user', blocks: [{ type: 'text', text: '.' }] }, ...messages] }
+  return {
+    system,
+    messages: [{ role: 'user', blocks: [{ type: 'text', text: '.' }] }, ...messages],
+  }
 }
 
 const isInstruction = ({ role }: Turn) => role === 'system' || role === 'developer'
@@ -100,7 +103,9 @@ function withResults(blocks: (Block | ToolResult)[], calls: Call[]): (Block | To
   const byCall = new Map(results.map(result => [result.id, result]))
   const answers = calls.map(({ id, name }) => ({ ...(byCall.get(id) ?? unanswered(id)), name }))
   const known = new Set(calls.map(call => call.id))
-  const rest = blocks.flatMap(block => (block.type !== 'tool-result' ? [block] : known.has(block.id) ? [] : block.blocks))
+  const rest = blocks.flatMap(block =>
+    block.type !== 'tool-result' ? [block] : known.has(block.id) ? [] : block.blocks,
+  )
   return [...answers, ...rest]
 }
 

@@ -18,7 +18,10 @@ export const whole = {
 /** Throws 400 for more inputs than the provider takes at once: half of an answer would be none. */
 export function atMost(most: number, { inputs }: EmbeddingCall): void {
   if (inputs.length <= most) return
-  throw invalid(`input: expected at most ${most} at a time for this model’s provider, found ${inputs.length}`, 'input')
+  throw invalid(
+    `input: expected at most ${most} at a time for this model’s provider, found ${inputs.length}`,
+    'input',
+  )
 }
 
 /** The inputs of a provider that reads words only. Throws 400 for any other. */
@@ -38,7 +41,10 @@ export function blocksOf(input: EmbeddingInput): Block[] {
 
 /** Throws 400 naming the kind of content that the provider has no vectors for. */
 export function refuse(kind: string): never {
-  throw invalid(`input: ${kind} is a kind of content that this model’s provider does not take`, 'input')
+  throw invalid(
+    `input: ${kind} is a kind of content that this model’s provider does not take`,
+    'input',
+  )
 }
 
 /** What vectors are for, as far as providers tell purposes apart. */
@@ -77,11 +83,17 @@ interface Given {
 }
 
 /** The parts of an answer. Throws `provider_unavailable` unless it has one vector for each input. */
-export function answerOf({ inputs }: EmbeddingCall, { upstream_id = null, vectors, usage }: Given): EmbeddingPart[] {
+export function answerOf(
+  { inputs }: EmbeddingCall,
+  { upstream_id = null, vectors, usage }: Given,
+): EmbeddingPart[] {
   if (vectors.length !== inputs.length) throw unreadable()
   return [
     { type: 'start', upstream_id, system_fingerprint: null, service_tier: null },
-    ...Array.from(vectors, (vector, index): EmbeddingPart => ({ type: 'embedding', index, vector: vectorOf(vector) })),
+    ...Array.from(
+      vectors,
+      (vector, index): EmbeddingPart => ({ type: 'embedding', index, vector: vectorOf(vector) }),
+    ),
     ...(usage ? [{ type: 'usage' as const, usage }] : []),
   ]
 }

@@ -29,7 +29,8 @@ const BY_STATUS: Codes = {
 
 const CONTEXT =
   /context.{0,20}(length|window|limit)|maximum context|too many (input |total )?tokens|(prompt|input).{0,40}too long|input token count.{0,60}(exceed|only supports)/i
-const OUTPUT_BOUND = /max_(output_|completion_)?tokens.{0,60}(too large|exceed|at most|greater|less than or equal|maximum)/i
+const OUTPUT_BOUND =
+  /max_(output_|completion_)?tokens.{0,60}(too large|exceed|at most|greater|less than or equal|maximum)/i
 const OVERLOADED = /overloaded/i
 const POLICY = /content_policy|content_filter|moderation/i
 
@@ -48,7 +49,8 @@ export function failureOf(status: number, told: Told, codes: Codes = {}): Gatewa
 }
 
 /** An answer that is none: cut, empty, or in no shape that we know. */
-export const unreadable = (cause?: unknown) => new GatewayError('provider_unavailable', 'Provider returned error', { cause })
+export const unreadable = (cause?: unknown) =>
+  new GatewayError('provider_unavailable', 'Provider returned error', { cause })
 
 function typeOf(status: number, { code, type, message }: Told, codes: Codes): ErrorType {
   const names = [code, type].filter(name => typeof name === 'string')
@@ -73,4 +75,5 @@ const MESSAGES: Partial<Record<ErrorType, string>> = {
 }
 
 // Only what is plainly an identifier: nothing that a provider could put a sentence or a secret into.
-const identifier = (value: unknown) => (typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_.[\]]{0,63}$/.test(value) ? value : undefined)
+const identifier = (value: unknown) =>
+  typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_.[\]]{0,63}$/.test(value) ? value : undefined

@@ -12,7 +12,8 @@ export function answerToolName({ tools }: TextCall): string {
 }
 
 /** The parts of a whole answer, whose text is the input of this tool, if it is asked for that way. */
-export const answeredBy = (tool: string | null, parts: TextPart[]): TextPart[] => (tool === null ? parts : new JsonAnswer(tool).read(parts))
+export const answeredBy = (tool: string | null, parts: TextPart[]): TextPart[] =>
+  tool === null ? parts : new JsonAnswer(tool).read(parts)
 
 /** The reader of a streamed answer, whose text is the input of this tool, if it is asked for that way. */
 export const answeringBy = (tool: string | null, reader: Reader<TextPart>): Reader<TextPart> =>
@@ -96,7 +97,9 @@ export class JsonAnswer {
 
   #input(part: Extract<TextPart, { type: 'tool-call-delta' }>): TextPart[] {
     if (!this.#own.has(part.index)) return [{ ...part, index: this.#shown(part.index) }]
-    return part.index === this.#index ? [{ type: 'text-delta', choice: part.choice, text: part.input }] : []
+    return part.index === this.#index
+      ? [{ type: 'text-delta', choice: part.choice, text: part.input }]
+      : []
   }
 
   #finish(part: Extract<TextPart, { type: 'finish' }>): TextPart[] {
@@ -133,16 +136,21 @@ export class JsonAnswerReader implements Reader<TextPart> {
 export const ANSWER_IN_JSON = 'Answer in JSON.'
 
 /** The wish for JSON in words, where nothing but words can be asked for. */
-export const ONLY_JSON = 'Answer with one JSON object and nothing else: no words around it, no code fence.'
+export const ONLY_JSON =
+  'Answer with one JSON object and nothing else: no words around it, no code fence.'
 
 /** Whether the conversation speaks of JSON. */
 export const mentionsJson = ({ turns }: TextCall): boolean =>
-  turns.some(({ blocks }) => blocks.some(block => block.type === 'text' && /json/i.test(block.text)))
+  turns.some(({ blocks }) =>
+    blocks.some(block => block.type === 'text' && /json/i.test(block.text)),
+  )
 
 type Schema = Extract<ResponseFormat, { json_schema: unknown }>['json_schema']
 
 /** A schema in words, behind what is said of the answer. */
 export const schemaInWords = (opening: string, { description, schema }: Partial<Schema>): string =>
-  [opening, ...(description ? [description] : []), ...(schema ? [`It must fit this JSON Schema: ${JSON.stringify(schema)}`] : [])].join(
-    '\n',
-  )
+  [
+    opening,
+    ...(description ? [description] : []),
+    ...(schema ? [`It must fit this JSON Schema: ${JSON.stringify(schema)}`] : []),
+  ].join('\n')

@@ -12,10 +12,12 @@ interface InDialect {
 }
 
 /** Tells whether a provider that speaks `native` understands the client's own words as they are. */
-export const isNative = ({ dialect }: InDialect, native: TextDialect | null): boolean => dialect === native
+export const isNative = ({ dialect }: InDialect, native: TextDialect | null): boolean =>
+  dialect === native
 
 /** Tells whether the client's own words are meant for any provider. */
-export const isForwarded = ({ dialect }: InDialect): boolean => TEXT_DIALECTS[dialect].forwardsUnknown
+export const isForwarded = ({ dialect }: InDialect): boolean =>
+  TEXT_DIALECTS[dialect].forwardsUnknown
 
 /**
  * Returns the parameters without a name here that go to a provider: those of a dialect that
@@ -35,13 +37,20 @@ export function functionOf(tool: Tool, at: number): FunctionTool {
 
 /** The refusal of a tool that the provider does not have, by its kind: left out, it would be missed (translation trap 35). */
 export const foreignTool = (tool: unknown, at: number): GatewayError =>
-  invalid(`tools.${at}: ${kindOf(tool)} is a tool that this model’s provider does not have`, `tools.${at}`)
+  invalid(
+    `tools.${at}: ${kindOf(tool)} is a tool that this model’s provider does not have`,
+    `tools.${at}`,
+  )
 
 /** The refusal of content that the provider has no word for, by its kind. */
 export const foreignContent = (block: Block | ToolResult): GatewayError => {
   const kind = block.type === 'other' ? kindOf(block.value) : block.type
-  return invalid(`messages: ${kind} is content that this model’s provider does not take`, 'messages')
+  return invalid(
+    `messages: ${kind} is content that this model’s provider does not take`,
+    'messages',
+  )
 }
 
 /** What the client called it. */
-const kindOf = (value: unknown): string => (isObject(value) ? text(value.type) : null)?.slice(0, 64) || 'it'
+const kindOf = (value: unknown): string =>
+  (isObject(value) ? text(value.type) : null)?.slice(0, 64) || 'it'

@@ -18,7 +18,14 @@ export const openaiChat: Protocol<'text'> = {
 }
 
 /** OpenAI's own models for searching have it in their names (OpenAI, "Web search"). What a place is differs from server to server. */
-function searches(call: TextCall, { provider: { slug, quirks }, upstreamModel }: Endpoint): boolean {
+function searches(
+  call: TextCall,
+  { provider: { slug, quirks }, upstreamModel }: Endpoint,
+): boolean {
   if (quirks.web_search) return searchesBy(call, ['search_context_size', 'user_location'])
-  return slug === 'openai' && upstreamModel.includes('-search-') && searchesBy(call, ['search_context_size'])
+  return (
+    slug === 'openai' &&
+    upstreamModel.includes('-search-') &&
+    searchesBy(call, ['search_context_size'])
+  )
 }

@@ -8,7 +8,8 @@ export const openaiResponses: Protocol<'text'> = {
   framing: 'sse',
   takesNames: false,
   takesUrls: ['image', 'file'],
-  searches: call => searchesBy(call, ['search_context_size', 'user_location', 'filters', 'allowed_domains']),
+  searches: call =>
+    searchesBy(call, ['search_context_size', 'user_location', 'filters', 'allowed_domains']),
   request,
   parts,
   reader: (call, endpoint) => new EventReader(call, endpoint),

@@ -55,5 +55,7 @@ export interface Protocol<K extends Kind> {
 }
 
 /** Whether nothing is said of a search but by these words. */
-export const searchesBy = ({ params: { web_search_options: options } }: TextCall, words: string[]): boolean =>
-  isObject(options) && Object.keys(options).every(word => words.includes(word))
+export const searchesBy = (
+  { params: { web_search_options: options } }: TextCall,
+  words: string[],
+): boolean => isObject(options) && Object.keys(options).every(word => words.includes(word))

@@ -40,7 +40,9 @@ interface Cited {
 
 /** A source as the chat API shows it (wire reference C.2). What nobody knows of it is left out. */
 export function urlCitation(url: string, { title, content, start_index, end_index }: Cited): Json {
-  const known = Object.entries({ title, content, start_index, end_index }).filter(([, value]) => value != null)
+  const known = Object.entries({ title, content, start_index, end_index }).filter(
+    ([, value]) => value != null,
+  )
   return { type: 'url_citation', url_citation: { url, ...Object.fromEntries(known) } }
 }
 

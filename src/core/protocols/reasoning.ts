@@ -14,7 +14,10 @@ const LEAST_BUDGET = 1_024
 const LARGEST_BUDGET = 128_000
 
 /** The wish as an effort, for providers that take one: `none` for no reasoning, undefined where the provider shall decide. */
-export function effortOf({ effort, max_tokens, enabled }: Reasoning, bound: number | undefined): string | undefined {
+export function effortOf(
+  { effort, max_tokens, enabled }: Reasoning,
+  bound: number | undefined,
+): string | undefined {
   if (effort !== undefined) return effort
   if (enabled === false) return 'none'
   if (max_tokens === undefined) return enabled ? 'medium' : undefined
@@ -27,7 +30,8 @@ export function effortOf({ effort, max_tokens, enabled }: Reasoning, bound: numb
  * bound, from 1,024 to 128,000. 0 for no reasoning, undefined where nothing was wished.
  */
 export function budgetOf(reasoning: Reasoning, bound: number): number | undefined {
-  if (reasoning.max_tokens !== undefined) return reasoning.enabled === false ? 0 : reasoning.max_tokens
+  if (reasoning.max_tokens !== undefined)
+    return reasoning.enabled === false ? 0 : reasoning.max_tokens
   const effort = effortOf(reasoning, bound)
   if (effort === undefined) return undefined
   if (effort === 'none') return 0
@@ -39,5 +43,10 @@ export function budgetOf(reasoning: Reasoning, bound: number): number | undefine
  * The entries that a provider family made itself, which are all that it takes back: signatures and encrypted data are bound
  * to who made them, and another provider's would be refused (translation traps 93–97).
  */
-export const ownDetails = (details: ReasoningDetail[] | null, formats: readonly string[]): ReasoningDetail[] =>
-  (details ?? []).filter(detail => typeof detail.format === 'string' && formats.includes(detail.format))
+export const ownDetails = (
+  details: ReasoningDetail[] | null,
+  formats: readonly string[],
+): ReasoningDetail[] =>
+  (details ?? []).filter(
+    detail => typeof detail.format === 'string' && formats.includes(detail.format),
+  )

@@ -37,4 +37,6 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
 }
 
 /** The names of all protocols, as a config may use them. */
-export const protocolNames = [...new Set(Object.values(protocols).flatMap(byName => Object.keys(byName)))]
+export const protocolNames = [
+  ...new Set(Object.values(protocols).flatMap(byName => Object.keys(byName))),
+]

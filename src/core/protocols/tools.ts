@@ -23,7 +23,8 @@ export class ToolNames {
     this.#rules = rules
     const names = new Set<string>()
     for (const tool of tools) if (tool.type === 'function') names.add(tool.name)
-    for (const { blocks } of turns) for (const block of blocks) if (block.type === 'tool-call') names.add(block.name)
+    for (const { blocks } of turns)
+      for (const block of blocks) if (block.type === 'tool-call') names.add(block.name)
     // Those that fit come first, so that none of them has to make room.
     for (const name of names) if (fitted(name, rules) === name) this.#given.set(name, name)
     for (const name of names) if (!this.#given.has(name)) this.#add(name)
@@ -72,7 +73,8 @@ export function fittedId(id: string, { forbidden, longest }: NameRules): string 
  * An id for a call whose provider gave none, by its place in the answer: the same answer has the same ones, and no two answers of a
  * conversation do.
  */
-export const ownId = ({ id }: TextCall, place: number | string, prefix = 'call'): string => `${prefix}_${id.slice(-20)}_${place}`
+export const ownId = ({ id }: TextCall, place: number | string, prefix = 'call'): string =>
+  `${prefix}_${id.slice(-20)}_${place}`
 
 /** An id of exactly nine letters and digits, which is what Mistral's models take; the same each time for the same id. */
 export const nineLetters = (id: string): string =>
@@ -81,7 +83,8 @@ export const nineLetters = (id: string): string =>
 const digest = (text: string) => Bun.hash.crc32(text).toString(16).padStart(8, '0')
 
 /** The arguments that an answer gives: the raw text, big integers and all. A server that sends an object gets it written out. */
-export const inputText = (given: unknown): string => (typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : '')
+export const inputText = (given: unknown): string =>
+  typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : ''
 
 /** The arguments of a call of the conversation as JSON, for providers that take a text and refuse an empty one. */
 export const inputJson = (input: string): string => (input.trim() === '' ? '{}' : input)

@@ -1,4 +1,12 @@
-import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { unavailable } from '../errors.ts'
 import { nextTurn } from '../kernel/clock.ts'
@@ -114,17 +122,24 @@ function leftIn(path: string): HeldCall[] {
   const found = new Map<string, HeldCall>()
   for (const line of textOf(path).split('\n')) {
     const { nanos, spent, ...call } = parseObject(line) ?? {}
-    if (typeof call.id !== 'string' || typeof nanos !== 'string' || typeof spent !== 'string') continue
+    if (typeof call.id !== 'string' || typeof nanos !== 'string' || typeof spent !== 'string')
+      continue
     const step = stepOf(call.step)
     if (step < (found.get(call.id)?.step ?? 1)) continue
-    const held = { ...(call as unknown as HeldCall), step, nanos: BigInt(nanos), spent: BigInt(spent) }
+    const held = {
+      ...(call as unknown as HeldCall),
+      step,
+      nanos: BigInt(nanos),
+      spent: BigInt(spent),
+    }
     found.set(call.id, held)
   }
   return [...found.values()]
 }
 
 // Lines of the time before there were steps have none.
-const stepOf = (step: unknown): number => (typeof step === 'number' && Number.isSafeInteger(step) && step > 0 ? step : 1)
+const stepOf = (step: unknown): number =>
+  typeof step === 'number' && Number.isSafeInteger(step) && step > 0 ? step : 1
 
 function textOf(path: string): string {
   try {

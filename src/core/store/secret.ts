@@ -11,7 +11,8 @@ const SIZE = 32
 export function dataSecret(data: string): Uint8Array {
   const path = join(data, 'secret.key')
   const secret = read(path) ?? made(path)
-  if (secret.length !== SIZE) throw new Error(`${path}: expected ${SIZE} bytes, found ${secret.length}`)
+  if (secret.length !== SIZE)
+    throw new Error(`${path}: expected ${SIZE} bytes, found ${secret.length}`)
   return secret
 }
 
@@ -38,4 +39,5 @@ function made(path: string): Uint8Array {
   return readFileSync(path)
 }
 
-const isCode = (error: unknown, code: string) => error instanceof Error && 'code' in error && error.code === code
+const isCode = (error: unknown, code: string) =>
+  error instanceof Error && 'code' in error && error.code === code

@@ -68,7 +68,8 @@ function adapter(db: Database): ConstructorParameters<typeof SqliteDialect>[0]['
         reader: statement.columnNames.length > 0,
         all: (values: readonly unknown[]) => statement.all(...(values as never[])),
         run: (values: readonly unknown[]) => statement.run(...(values as never[])),
-        iterate: (values: readonly unknown[]) => statement.iterate(...(values as never[])) as IterableIterator<unknown>,
+        iterate: (values: readonly unknown[]) =>
+          statement.iterate(...(values as never[])) as IterableIterator<unknown>,
       }
     },
   } as ConstructorParameters<typeof SqliteDialect>[0]['database']
@@ -82,7 +83,11 @@ async function ownerOf(kysely: Kysely<Tables>, candidate: Owner): Promise<Owner>
       .onConflict(on => on.doNothing())
       .execute()
   }
-  const rows = await kysely.selectFrom('meta').selectAll().where('name', 'in', Object.keys(candidate)).execute()
+  const rows = await kysely
+    .selectFrom('meta')
+    .selectAll()
+    .where('name', 'in', Object.keys(candidate))
+    .execute()
   return Object.fromEntries(rows.map(row => [row.name, row.value])) as unknown as Owner
 }
 

@@ -92,13 +92,16 @@ export interface GenerationStore {
 export const GenerationQuery = Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) })
 
 /** How many `generations list` shows. */
-export const RecentQuery = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })) })
+export const RecentQuery = Type.Object({
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+})
 export type RecentQuery = Static<typeof RecentQuery>
 
 /** One finished call, for whoever may see its workspace. Throws 404, also for another workspace's. */
 export async function getGeneration(gateway: TelemetryWorld, actor: Actor, id: string) {
   const generation = await gateway.store.generations.byId(id)
-  if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id)) throw notFound('Generation not found')
+  if (!generation || (actor.kind !== 'operator' && generation.workspace_id !== actor.workspace_id))
+    throw notFound('Generation not found')
   return { data: shownGeneration(generation) }
 }
 
@@ -108,7 +111,15 @@ export async function listGenerations(gateway: TelemetryWorld, { limit = 20 }: R
 }
 
 function shownGeneration(generation: Generation) {
-  const { key_hash: _, user_id: __, settled_at: ___, title, total_cost, upstream_inference_cost, ...shown } = generation
+  const {
+    key_hash: _,
+    user_id: __,
+    settled_at: ___,
+    title,
+    total_cost,
+    upstream_inference_cost,
+    ...shown
+  } = generation
   const cost = usdOf(total_cost ?? 0n)
   return {
     ...shown,
@@ -126,7 +137,8 @@ function shownGeneration(generation: Generation) {
     tokens_completion: generation.native_tokens_completion,
     total_cost: cost,
     usage: cost,
-    upstream_inference_cost: upstream_inference_cost === null ? null : usdOf(upstream_inference_cost),
+    upstream_inference_cost:
+      upstream_inference_cost === null ? null : usdOf(upstream_inference_cost),
     web_search_engine: null,
   }
 }

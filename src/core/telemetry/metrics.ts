@@ -16,21 +16,38 @@ export interface Metrics {
 export function openMetrics(gateway: TelemetryWorld): Metrics {
   const calls = new Counter('gateway_generations_total', 'Finished calls')
   const failures = new Counter('gateway_attempts_failed_total', 'Attempts that failed')
-  const toolAnswers = new Counter('gateway_tool_answers_total', 'Answers that tell whether tools are called as they were offered')
+  const toolAnswers = new Counter(
+    'gateway_tool_answers_total',
+    'Answers that tell whether tools are called as they were offered',
+  )
   const hedges = new Counter('gateway_hedges_total', 'Endpoints that were asked beside a slow one')
   const wins = new Counter('gateway_hedge_wins_total', 'Those of them that answered the call')
   const tokens = new Counter('gateway_tokens_total', 'Tokens, as the providers count them')
   const cost = new Counter('gateway_cost_usd_total', 'What the calls cost')
-  const seconds = new Histogram('gateway_generation_seconds', 'From the request to the end of the answer')
-  const first = new Histogram('gateway_first_part_seconds', 'From the request to the first part of the answer')
-  gateway.events.on('attempt.failed', ({ endpoint, error }) => failures.add(`${providerOf(endpoint)},error_type="${error.type}"`, 1))
+  const seconds = new Histogram(
+    'gateway_generation_seconds',
+    'From the request to the end of the answer',
+  )
+  const first = new Histogram(
+    'gateway_first_part_seconds',
+    'From the request to the first part of the answer',
+  )
+  gateway.events.on('attempt.failed', ({ endpoint, error }) =>
+    failures.add(`${providerOf(endpoint)},error_type="${error.type}"`, 1),
+  )
   gateway.events.on('tools.judged', ({ endpoint, isSound }) =>
-    toolAnswers.add(`${providerOf(endpoint)},model="${escaped(endpoint.model)}",sound="${isSound}"`, 1),
+    toolAnswers.add(
+      `${providerOf(endpoint)},model="${escaped(endpoint.model)}",sound="${isSound}"`,
+      1,
+    ),
   )
   gateway.events.on('hedge.started', ({ endpoint }) => hedges.add(providerOf(endpoint), 1))
   gateway.events.on('hedge.won', ({ endpoint }) => wins.add(providerOf(endpoint), 1))
   gateway.events.on('generation.finished', generation => {
-    calls.add(`provider="${escaped(generation.provider_name ?? 'none')}",outcome="${outcomeOf(generation)}"`, 1)
+    calls.add(
+      `provider="${escaped(generation.provider_name ?? 'none')}",outcome="${outcomeOf(generation)}"`,
+      1,
+    )
     tokens.add('direction="input"', generation.native_tokens_prompt)
     tokens.add('direction="output"', generation.native_tokens_completion)
     cost.add('', usdOf(generation.total_cost ?? 0n))
@@ -40,16 +57,20 @@ export function openMetrics(gateway: TelemetryWorld): Metrics {
   return {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
     text: () =>
-      [calls, failures, hedges, wins, toolAnswers, tokens, cost, seconds, first, ...gauges(gateway)].map(metric => metric.text()).join(''),
+      [calls, failures, hedges, wins, toolAnswers, tokens, cost, seconds, first, ...gauges(gateway)]
+        .map(metric => metric.text())
+        .join(''),
   }
 }
 
-const outcomeOf = ({ cancelled, error_type }: Generation) => (cancelled ? 'cancelled' : (error_type ?? 'ok'))
+const outcomeOf = ({ cancelled, error_type }: Generation) =>
+  cancelled ? 'cancelled' : (error_type ?? 'ok')
 
 const providerOf = ({ provider }: Endpoint) => `provider="${escaped(provider.slug)}"`
 
 // A config may call its providers anything.
-const escaped = (label: string) => label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const escaped = (label: string) =>
+  label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
 class Counter {
   readonly #name: string
@@ -114,9 +135,21 @@ function gauges(gateway: TelemetryWorld): { text(): string }[] {
   const { applied, rejected } = gateway.instance.configStatus
   return [
     gauge('gateway_running_calls', 'Calls that run at this moment', gateway.traffic.calls.size),
-    gauge('gateway_recorder_healthy', 'Whether finished calls can be recorded', gateway.recorder.healthy ? 1 : 0),
-    gauge('gateway_config_rejected', 'Whether a newer config was refused, so that the one before is in effect', rejected ? 1 : 0),
-    gauge('gateway_config_applied_timestamp_seconds', 'When the config that is in effect was taken', applied.getTime() / 1000),
+    gauge(
+      'gateway_recorder_healthy',
+      'Whether finished calls can be recorded',
+      gateway.recorder.healthy ? 1 : 0,
+    ),
+    gauge(
+      'gateway_config_rejected',
+      'Whether a newer config was refused, so that the one before is in effect',
+      rejected ? 1 : 0,
+    ),
+    gauge(
+      'gateway_config_applied_timestamp_seconds',
+      'When the config that is in effect was taken',
+      applied.getTime() / 1000,
+    ),
     gauge('process_resident_memory_bytes', 'Resident memory', rss),
     gauge('process_heap_bytes', 'JavaScript heap in use', heapUsed),
     gauge('process_cpu_seconds_total', 'CPU time used', (user + system) / 1e6, 'counter'),
@@ -128,6 +161,8 @@ const gauge = (name: string, help: string, value: number, type = 'gauge') => ({
   text: () => head(name, help, type) + line(name, '', value),
 })
 
-const head = (name: string, help: string, type: string) => `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`
+const head = (name: string, help: string, type: string) =>
+  `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`
 
-const line = (name: string, labels: string, value: number) => `${name}${labels && `{${labels}}`} ${value}\n`
+const line = (name: string, labels: string, value: number) =>
+  `${name}${labels && `{${labels}}`} ${value}\n`

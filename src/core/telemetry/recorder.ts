@@ -56,7 +56,11 @@ const LONGEST_PAUSE = 500
  * the store will never take is given up alone. Entries keep their order: the store is given a batch
  * when it is done with the one before.
  */
-export function openRecorder(store: GenerationStore, events: Events, ticks: () => number): Recorder {
+export function openRecorder(
+  store: GenerationStore,
+  events: Events,
+  ticks: () => number,
+): Recorder {
   const waiting: Waiting[] = []
   let failing = false
   let running: Promise<void> | undefined
@@ -126,7 +130,8 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
   // The entry keeps its place in the queue; only whoever waits for it is told that it may not be safe yet.
   function giveUpOnPatience(): void {
     const limit = ticks() - PATIENCE
-    for (const one of waiting) if (one.since < limit) one.reject(unavailable('The call could not be recorded'))
+    for (const one of waiting)
+      if (one.since < limit) one.reject(unavailable('The call could not be recorded'))
   }
 
   return {
@@ -137,7 +142,9 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
       }),
     get healthy() {
       const oldest = waiting[0]
-      return waiting.length < MOST_WAITING && (oldest === undefined || ticks() - oldest.since < ALARM)
+      return (
+        waiting.length < MOST_WAITING && (oldest === undefined || ticks() - oldest.since < ALARM)
+      )
     },
     async flush() {
       await running
@@ -147,7 +154,8 @@ export function openRecorder(store: GenerationStore, events: Events, ticks: () =
 
 function tell(events: Events, generation: Generation): void {
   events.publish('generation.finished', generation)
-  for (const finding of generation.contentFilters) events.publish('filter.matched', { generation_id: generation.id, ...finding })
+  for (const finding of generation.contentFilters)
+    events.publish('filter.matched', { generation_id: generation.id, ...finding })
 }
 
 const isRefusal = (error: unknown) => error instanceof GatewayError && error.type === 'conflict'

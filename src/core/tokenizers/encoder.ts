@@ -18,7 +18,11 @@ export interface Answered {
 export const startWorker = (): Worker => new Worker(workerUrl().href, { ref: false })
 
 // The binary keeps every module below one root, the entry points under their paths in src and all other code at the root itself.
-const workerUrl = () => new URL(Bun.isStandaloneExecutable ? './core/tokenizers/worker.ts' : './worker.ts', import.meta.url)
+const workerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable ? './core/tokenizers/worker.ts' : './worker.ts',
+    import.meta.url,
+  )
 
 interface Waiting {
   size: number
@@ -42,7 +46,11 @@ export class Encoder {
   #last = 0
   #resting: Timer | undefined
 
-  constructor({ startWorker, patience, idle }: { startWorker: () => Worker; patience: number; idle: number }) {
+  constructor({
+    startWorker,
+    patience,
+    idle,
+  }: { startWorker: () => Worker; patience: number; idle: number }) {
     this.#start = startWorker
     this.#patience = patience
     this.#idle = idle

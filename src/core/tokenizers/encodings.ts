@@ -24,7 +24,10 @@ const ENCODINGS: Record<EncodingName, () => Promise<Count>> = {
     return text => countTokens(text, ORDINARY)
   }),
   claude: once(async () => {
-    const [{ Tokenizer }, claude] = await Promise.all([import('ai-tokenizer'), import('ai-tokenizer/encoding/claude')])
+    const [{ Tokenizer }, claude] = await Promise.all([
+      import('ai-tokenizer'),
+      import('ai-tokenizer/encoding/claude'),
+    ])
     const tokenizer = new Tokenizer(claude, undefined, MOST_REMEMBERED)
     return text => tokenizer.encode(text, 'all').length
   }),

@@ -2,7 +2,16 @@ import { own } from '../kernel/json.ts'
 import type { EncodingName } from './encodings.ts'
 
 /** Models that share a tokenizer, or nearly. */
-export type Family = 'openai' | 'anthropic' | 'gemini' | 'llama' | 'mistral' | 'qwen' | 'deepseek' | 'cohere' | 'unknown'
+export type Family =
+  | 'openai'
+  | 'anthropic'
+  | 'gemini'
+  | 'llama'
+  | 'mistral'
+  | 'qwen'
+  | 'deepseek'
+  | 'cohere'
+  | 'unknown'
 
 /** How the tokens of a family are counted. */
 interface Counting {
@@ -70,7 +79,13 @@ const AUTHORS: Record<string, Family> = {
 }
 
 /** The family of a model, by our slug of it and, where that says nothing, by what the provider calls it. */
-export function familyOf({ model, upstreamModel }: { model: string; upstreamModel: string }): Family {
+export function familyOf({
+  model,
+  upstreamModel,
+}: {
+  model: string
+  upstreamModel: string
+}): Family {
   return familyOfSlug(model) ?? familyOfSlug(upstreamModel) ?? 'unknown'
 }
 

@@ -12,17 +12,29 @@ export type ExpectedInput = Pick<Usage['input'], 'text' | 'audio' | 'video'>
  * What a prompt comes to where its provider did not count it: the tokens of its texts and tools, and what frames them. Of
  * pictures, sound, films and files the sizes are not known, so each has a constant or a rate that vendors publish.
  */
-export async function promptEstimate({ turns, tools }: TextCall, count: Counter): Promise<ExpectedInput> {
+export async function promptEstimate(
+  { turns, tools }: TextCall,
+  count: Counter,
+): Promise<ExpectedInput> {
   const blocks = turns.flatMap(turn => turn.blocks)
-  const { text, ...rest } = await contentEstimate(blocks, count, tools.length > 0 ? [JSON.stringify(tools)] : [])
+  const { text, ...rest } = await contentEstimate(
+    blocks,
+    count,
+    tools.length > 0 ? [JSON.stringify(tools)] : [],
+  )
   return { text: text + PER_TURN * turns.length + PER_ANSWER, ...rest }
 }
 
 /** What these blocks come to, and the texts that stand beside them. */
-export async function contentEstimate(blocks: Block[], count: Counter, beside: string[] = []): Promise<ExpectedInput> {
+export async function contentEstimate(
+  blocks: Block[],
+  count: Counter,
+  beside: string[] = [],
+): Promise<ExpectedInput> {
   const texts = [...blocks.map(textOf).filter(text => text !== ''), ...beside]
   const tokens = texts.length === 0 ? 0 : await count(texts)
-  const sum = (tokensOf: (block: Block) => number) => blocks.reduce((all, block) => all + tokensOf(block), 0)
+  const sum = (tokensOf: (block: Block) => number) =>
+    blocks.reduce((all, block) => all + tokensOf(block), 0)
   return { text: tokens + sum(pictureOrFile), audio: sum(sound), video: sum(film) }
 }
 
@@ -35,7 +47,8 @@ export function promptBound({ turns, tools }: TextCall): ExpectedInput {
 }
 
 /** The same of these blocks. */
-export const contentBound = (blocks: Block[]): ExpectedInput => addBound({ text: 0, audio: 0, video: 0 }, blocks)
+export const contentBound = (blocks: Block[]): ExpectedInput =>
+  addBound({ text: 0, audio: 0, video: 0 }, blocks)
 
 function addBound(bound: ExpectedInput, blocks: Block[]): ExpectedInput {
   for (const block of blocks) {
@@ -50,8 +63,17 @@ function addBound(bound: ExpectedInput, blocks: Block[]): ExpectedInput {
  * What a prompt comes to at the most, but for texts that are chosen to be many tokens: from the lengths of everything that travels, also of
  * what nobody here reads, and as much as there may be of what is only named.
  */
-export function largestPrompt({ turns, tools, extra, params: { response_format, web_search_options } }: TextCall): ExpectedInput {
-  const beside = tokensInJson(tools) + tokensInJson(extra) + tokensInJson(response_format) + tokensInJson(web_search_options)
+export function largestPrompt({
+  turns,
+  tools,
+  extra,
+  params: { response_format, web_search_options },
+}: TextCall): ExpectedInput {
+  const beside =
+    tokensInJson(tools) +
+    tokensInJson(extra) +
+    tokensInJson(response_format) +
+    tokensInJson(web_search_options)
   const largest = { text: beside + PER_ANSWER, audio: 0, video: 0 }
   for (const turn of turns) {
     largest.text += PER_TURN + tokensIn(turn.name ?? '') + tokensInJson(turn.extra)
@@ -61,12 +83,14 @@ export function largestPrompt({ turns, tools, extra, params: { response_format, 
 }
 
 /** The same of these blocks. */
-export const largestContent = (blocks: Block[]): ExpectedInput => addLargest({ text: 0, audio: 0, video: 0 }, blocks)
+export const largestContent = (blocks: Block[]): ExpectedInput =>
+  addLargest({ text: 0, audio: 0, video: 0 }, blocks)
 
 function addLargest(largest: ExpectedInput, blocks: Block[]): ExpectedInput {
   for (const block of blocks) {
     largest.text += largestText(block)
-    if (block.type === 'audio') largest.audio += Math.ceil((bytesOf(block.data) / LEAST_SOUND_BYTES) * PER_SECOND)
+    if (block.type === 'audio')
+      largest.audio += Math.ceil((bytesOf(block.data) / LEAST_SOUND_BYTES) * PER_SECOND)
     if (block.type === 'video') largest.video += Math.ceil(FILM_PER_SECOND * longest(block.url))
   }
   return largest
@@ -74,10 +98,14 @@ function addLargest(largest: ExpectedInput, blocks: Block[]): ExpectedInput {
 
 function largestText(block: Block): number {
   if (block.type === 'other') return tokensInJson(block.value)
-  if (block.type === 'reasoning') return Math.max(tokensIn(block.text ?? ''), tokensInJson(block.details))
+  if (block.type === 'reasoning')
+    return Math.max(tokensIn(block.text ?? ''), tokensInJson(block.details))
   const beside = 'extra' in block ? tokensInJson(block.extra) : 0
-  if (block.type === 'image') return beside + (block.detail === 'low' ? PICTURE_IN_LOW_DETAIL : LARGEST_PICTURE)
-  return beside + (block.type === 'file' ? largestFile(block.file.file_data) : tokensIn(textOf(block)))
+  if (block.type === 'image')
+    return beside + (block.detail === 'low' ? PICTURE_IN_LOW_DETAIL : LARGEST_PICTURE)
+  return (
+    beside + (block.type === 'file' ? largestFile(block.file.file_data) : tokensIn(textOf(block)))
+  )
 }
 
 /** The most tokens that a picture comes to (Anthropic's guide, "Vision"). */
@@ -97,12 +125,15 @@ const LEAST_FILM_BYTES = 50_000
 const LONGEST_FILM = 3_600
 
 const longest = (url: string) =>
-  url.startsWith('data:') ? Math.min(Math.max(bytesOf(url) / LEAST_FILM_BYTES, LEAST_SECONDS), LONGEST_FILM) : LONGEST_FILM
+  url.startsWith('data:')
+    ? Math.min(Math.max(bytesOf(url) / LEAST_FILM_BYTES, LEAST_SECONDS), LONGEST_FILM)
+    : LONGEST_FILM
 
 // Ordinary text has four bytes and more to a token, code and most other scripts three.
 const BYTES_PER_TOKEN = 3
 /** The tokens that a text probably has, and rather more. */
-export const tokensIn = (text: string): number => Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN)
+export const tokensIn = (text: string): number =>
+  Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN)
 
 // Most calls have nothing of what this is asked for.
 function tokensInJson(value: unknown): number {
@@ -135,7 +166,8 @@ const LARGEST_PAGE = 3_000
 const PAGE_BYTES = 50_000
 const MOST_PAGES = 100
 
-const pages = (data = '') => Math.min(Math.max(Math.ceil(bytesOf(data) / PAGE_BYTES), 1), MOST_PAGES)
+const pages = (data = '') =>
+  Math.min(Math.max(Math.ceil(bytesOf(data) / PAGE_BYTES), 1), MOST_PAGES)
 
 // Google's guide, "Audio understanding": 32 tokens a second. A second is 48 KB of WAV (24 kHz, 16 bit, mono), or 16 KB of
 // anything compressed (128 kbit/s).
@@ -146,7 +178,9 @@ const COMPRESSED_BYTES = 16_000
 function sound(block: Block): number {
   if (block.type !== 'audio') return 0
   const uncompressed = block.format === 'wav' || block.format.startsWith('pcm')
-  return Math.ceil((bytesOf(block.data) / (uncompressed ? WAV_BYTES : COMPRESSED_BYTES)) * PER_SECOND)
+  return Math.ceil(
+    (bytesOf(block.data) / (uncompressed ? WAV_BYTES : COMPRESSED_BYTES)) * PER_SECOND,
+  )
 }
 
 // Google's guide, "Video understanding": about 300 tokens a second with its sound. A second is 300 KB (2.4 Mbit/s); one that is

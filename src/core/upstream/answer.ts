@@ -33,9 +33,16 @@ export async function openAnswer<K extends Kind>(
     answered(incoming.status)
     if (incoming.status !== 200) throw await failureOf(protocol, incoming, deadline)
     if (isStream(incoming, call.stream))
-      return { first: [], rest: new PartStream(incoming, protocol.reader(call, endpoint), protocol.framing, deadline) }
+      return {
+        first: [],
+        rest: new PartStream(incoming, protocol.reader(call, endpoint), protocol.framing, deadline),
+      }
     const text = incoming.text(LARGEST_ANSWER, () => deadline.touched())
-    const first = protocol.parts(parse(typeof text === 'string' ? text : await text), call, endpoint)
+    const first = protocol.parts(
+      parse(typeof text === 'string' ? text : await text),
+      call,
+      endpoint,
+    )
     deadline.close()
     return { first, rest: null }
   } catch (thrown) {
@@ -47,24 +54,39 @@ export async function openAnswer<K extends Kind>(
 
 function limitsOf({ config: { timeouts } }: UpstreamWorld, streamed: boolean): Limits {
   const firstByte = streamed ? timeouts.first_byte_stream_seconds : timeouts.first_byte_seconds
-  return { firstByte: firstByte * 1000, idle: timeouts.idle_seconds * 1000, total: timeouts.total_seconds * 1000 }
+  return {
+    firstByte: firstByte * 1000,
+    idle: timeouts.idle_seconds * 1000,
+    total: timeouts.total_seconds * 1000,
+  }
 }
 
 function isStream(incoming: Incoming, streamed: boolean): boolean {
   const type = incoming.header('content-type') ?? ''
-  if (type.includes('text/event-stream') || type.includes('application/vnd.amazon.eventstream')) return true
+  if (type.includes('text/event-stream') || type.includes('application/vnd.amazon.eventstream'))
+    return true
   if (type.includes('json')) return false
   if (type.startsWith('text/html')) throw unreadable()
   return streamed
 }
 
-async function failureOf(protocol: Protocol<Kind>, incoming: Incoming, deadline: Deadline): Promise<GatewayError> {
+async function failureOf(
+  protocol: Protocol<Kind>,
+  incoming: Incoming,
+  deadline: Deadline,
+): Promise<GatewayError> {
   const body = await Promise.resolve(incoming.text(LARGEST_ERROR, () => deadline.touched()))
     .then(parse)
     .catch(() => undefined)
   const error = protocol.failure(incoming.status, body, name => incoming.header(name))
-  const retryAfter = retryAfterMsOf(incoming.header('retry-after-ms')) ?? retryAfterOf(incoming.header('retry-after'))
-  if (retryAfter === undefined || !(error.type === 'rate_limit_exceeded' || ASKS_TO_WAIT.has(incoming.status))) return error
+  const retryAfter =
+    retryAfterMsOf(incoming.header('retry-after-ms')) ??
+    retryAfterOf(incoming.header('retry-after'))
+  if (
+    retryAfter === undefined ||
+    !(error.type === 'rate_limit_exceeded' || ASKS_TO_WAIT.has(incoming.status))
+  )
+    return error
   return new GatewayError(error.type, error.message, { metadata: error.metadata, retryAfter })
 }
 
@@ -89,7 +111,9 @@ const NUMBER = /^-?\d+(?:\.\d+)?$/
 const TIME = /\d\d:\d\d:\d\d/
 
 const wholeSeconds = (seconds: number) =>
-  Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER) : undefined
+  Number.isFinite(seconds)
+    ? Math.min(Math.max(Math.ceil(seconds), 0), LONGEST_RETRY_AFTER)
+    : undefined
 
 function parse(text: string): unknown {
   try {
@@ -99,7 +123,8 @@ function parse(text: string): unknown {
   }
 }
 
-const unreadable = (cause?: unknown) => new GatewayError('provider_unavailable', 'Provider returned error', { cause })
+const unreadable = (cause?: unknown) =>
+  new GatewayError('provider_unavailable', 'Provider returned error', { cause })
 
 /** The limits of one attempt, in milliseconds. */
 interface Limits {
@@ -151,7 +176,9 @@ export class Deadline {
   /** What a failure of the upstream means: the deadline's own reason where it has fired, else the connection's trouble. */
   failure(thrown: unknown): GatewayError {
     const reason = this.attempt.reason ?? thrown
-    return reason instanceof GatewayError ? reason : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
+    return reason instanceof GatewayError
+      ? reason
+      : new GatewayError('provider_unavailable', 'Provider returned error', { cause: reason })
   }
 
   #begin(): void {
@@ -160,7 +187,8 @@ export class Deadline {
     this.#silence = setTimeout(this.#expire, this.#limits.idle)
   }
 
-  readonly #expire = (): void => this.attempt.cancel(new GatewayError('timeout', 'Request timed out. Please try again later.'))
+  readonly #expire = (): void =>
+    this.attempt.cancel(new GatewayError('timeout', 'Request timed out. Please try again later.'))
 }
 
 /** Nobody waits for this attempt any more. */

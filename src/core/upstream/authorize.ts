@@ -21,7 +21,9 @@ export function authorize(
   const { auth, api_key, aws, service_account } = provider
   switch (auth) {
     case 'bearer':
-      return api_key ? withHeader(outgoing, 'authorization', `Bearer ${api_key.reveal()}`) : outgoing
+      return api_key
+        ? withHeader(outgoing, 'authorization', `Bearer ${api_key.reveal()}`)
+        : outgoing
     case 'x-api-key':
     case 'api-key':
     case 'x-goog-api-key':
@@ -29,14 +31,22 @@ export function authorize(
     case 'sigv4':
       return aws ? signed(outgoing, aws, gateway.clock.now()) : outgoing
     case 'google-service-account':
-      return service_account ? withToken(outgoing, cancellation.orCancelled(gateway.egress.accessTokens.of(service_account))) : outgoing
+      return service_account
+        ? withToken(
+            outgoing,
+            cancellation.orCancelled(gateway.egress.accessTokens.of(service_account)),
+          )
+        : outgoing
     case 'none':
       return outgoing
   }
 }
 
 function withoutCredential(provider: Provider, request: UpstreamRequest): Outgoing {
-  const headers: Record<string, string> = { 'content-type': 'application/json', 'user-agent': 'gateway' }
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    'user-agent': 'gateway',
+  }
   if (request.headers) Object.assign(headers, request.headers)
   for (const name in provider.headers) headers[name] = provider.headers[name] ?? ''
   return { url: provider.base_url + request.path, headers, body: JSON.stringify(request.body) }
@@ -51,7 +61,10 @@ function withHeader(outgoing: Outgoing, name: string, value: string): Outgoing {
 const AWS_SERVICE = 'bedrock'
 
 function signed(outgoing: Outgoing, aws: AwsCredentials, now: Date): Outgoing {
-  Object.assign(outgoing.headers, signV4({ method: 'POST', ...outgoing }, aws, aws.region, AWS_SERVICE, now))
+  Object.assign(
+    outgoing.headers,
+    signV4({ method: 'POST', ...outgoing }, aws, aws.region, AWS_SERVICE, now),
+  )
   return outgoing
 }
 

@@ -65,8 +65,12 @@ function wholeMessage(bytes: Buffer): Buffer | null {
 /** How long the message is that begins with this prelude, all included. */
 function lengthOf(bytes: Buffer): number {
   const length = bytes.readUInt32BE(0)
-  if (Bun.hash.crc32(bytes.subarray(0, PRELUDE - CHECKSUM)) !== bytes.readUInt32BE(PRELUDE - CHECKSUM)) throw unreadable()
-  if (length > LARGEST_MESSAGE || length < PRELUDE + bytes.readUInt32BE(4) + CHECKSUM) throw unreadable()
+  if (
+    Bun.hash.crc32(bytes.subarray(0, PRELUDE - CHECKSUM)) !== bytes.readUInt32BE(PRELUDE - CHECKSUM)
+  )
+    throw unreadable()
+  if (length > LARGEST_MESSAGE || length < PRELUDE + bytes.readUInt32BE(4) + CHECKSUM)
+    throw unreadable()
   return length
 }
 
@@ -82,7 +86,10 @@ function frameOf(message: Buffer): Frame {
     case 'exception':
       return { event: headers.get(':exception-type') ?? null, data: payload() }
     case 'error':
-      return { event: headers.get(':error-code') ?? null, data: JSON.stringify({ message: headers.get(':error-message') ?? '' }) }
+      return {
+        event: headers.get(':error-code') ?? null,
+        data: JSON.stringify({ message: headers.get(':error-message') ?? '' }),
+      }
     default:
       throw unreadable()
   }
@@ -102,10 +109,16 @@ function textsIn(headers: Buffer): Map<string, string> {
     const nameEnd = at + 1 + headers.readUInt8(at)
     const type = within(headers, nameEnd, 1).readUInt8(nameEnd)
     const start = nameEnd + 1 + (isSized(type) ? 2 : 0)
-    const length = isSized(type) ? within(headers, nameEnd + 1, 2).readUInt16BE(nameEnd + 1) : FIXED[type]
+    const length = isSized(type)
+      ? within(headers, nameEnd + 1, 2).readUInt16BE(nameEnd + 1)
+      : FIXED[type]
     if (length === undefined) throw unreadable()
     within(headers, start, length)
-    if (type === TEXT) texts.set(headers.toString('utf8', at + 1, nameEnd), headers.toString('utf8', start, start + length))
+    if (type === TEXT)
+      texts.set(
+        headers.toString('utf8', at + 1, nameEnd),
+        headers.toString('utf8', start, start + length),
+      )
     at = start + length
   }
   return texts

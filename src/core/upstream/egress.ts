@@ -32,7 +32,10 @@ export function openEgress(configOf: () => Config): Send {
     },
   })
   return ({ method = 'POST', url, headers, body, address }, cancellation) => {
-    if (url.startsWith('sandbox:')) return sandbox(url.slice('sandbox:'.length), parseObject(body) ?? {}, cancellation).then(incomingOf)
+    if (url.startsWith('sandbox:'))
+      return sandbox(url.slice('sandbox:'.length), parseObject(body) ?? {}, cancellation).then(
+        incomingOf,
+      )
     return http.send({ method, url, headers, body, address }, cancellation)
   }
 }
@@ -41,7 +44,8 @@ export function openEgress(configOf: () => Config): Send {
 export type Resolve = (host: string) => Promise<string[]>
 
 /** Asks the system. */
-export const resolveHost: Resolve = async host => (await lookup(host, { all: true })).map(({ address }) => address)
+export const resolveHost: Resolve = async host =>
+  (await lookup(host, { all: true })).map(({ address }) => address)
 
 /** A platform `Response` in this form. */
 export function incomingOf(response: Response): Incoming {

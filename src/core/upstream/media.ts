@@ -31,15 +31,24 @@ const MOST_REDIRECTS = 3
  * `image_not_found`, `image_download_failed`, `image_too_large` or `unsupported_image_format`, for anything else, and for a
  * URL that is not to be called, `invalid_request`; none of them repeats what the server said.
  */
-export async function fetchMedia(gateway: UpstreamWorld, url: string, wanted: Wanted): Promise<Media> {
+export async function fetchMedia(
+  gateway: UpstreamWorld,
+  url: string,
+  wanted: Wanted,
+): Promise<Media> {
   const limit = new Cancellation()
-  const late = setTimeout(() => limit.cancel(trouble('failed', wanted)), wanted.patience ?? PATIENCE)
+  const late = setTimeout(
+    () => limit.cancel(trouble('failed', wanted)),
+    wanted.patience ?? PATIENCE,
+  )
   wanted.cancellation?.listen(reason => limit.cancel(reason))
   try {
     const bytes = await download(gateway, url, wanted, limit)
     return { media_type: await typeOf(bytes, wanted), data: bytes.toString('base64') }
   } catch (thrown) {
-    throw limit.reason ?? (thrown instanceof GatewayError ? thrown : trouble('failed', wanted, thrown))
+    throw (
+      limit.reason ?? (thrown instanceof GatewayError ? thrown : trouble('failed', wanted, thrown))
+    )
   } finally {
     clearTimeout(late)
     wanted.cancellation?.listen(null)
@@ -64,10 +73,18 @@ const SENTENCES: Record<Trouble, string> = {
 
 function trouble(what: Trouble, { kind, field }: Wanted, cause?: unknown): GatewayError {
   const type = kind === 'image' ? IMAGE_TROUBLE[what] : 'invalid_request'
-  return new GatewayError(type, `The ${kind} ${SENTENCES[what]}`, { metadata: field === undefined ? {} : { field }, cause })
+  return new GatewayError(type, `The ${kind} ${SENTENCES[what]}`, {
+    metadata: field === undefined ? {} : { field },
+    cause,
+  })
 }
 
-async function download(gateway: UpstreamWorld, given: string, wanted: Wanted, limit: Cancellation): Promise<Buffer> {
+async function download(
+  gateway: UpstreamWorld,
+  given: string,
+  wanted: Wanted,
+  limit: Cancellation,
+): Promise<Buffer> {
   let checked = await limit.orCancelled(checkUntrustedUrl(gateway, given, wanted.field))
   for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
     const found = await visit(gateway, checked, wanted, limit)
@@ -77,15 +94,28 @@ async function download(gateway: UpstreamWorld, given: string, wanted: Wanted, l
   throw trouble('failed', wanted)
 }
 
-const HEADERS = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'gateway', connection: 'close' }
+const HEADERS = {
+  accept: '*/*',
+  'accept-encoding': 'identity',
+  'user-agent': 'gateway',
+  connection: 'close',
+}
 const REDIRECTS = [301, 302, 303, 307, 308]
 
 /** What is there: the bytes, or the address of somewhere else. The connection is closed whatever comes of it. */
-async function visit(gateway: UpstreamWorld, checked: CheckedUrl, wanted: Wanted, limit: Cancellation): Promise<Buffer | string> {
+async function visit(
+  gateway: UpstreamWorld,
+  checked: CheckedUrl,
+  wanted: Wanted,
+  limit: Cancellation,
+): Promise<Buffer | string> {
   const visiting = new Cancellation()
   limit.listen(reason => visiting.cancel(reason))
   try {
-    const incoming = await gateway.egress.send({ method: 'GET', ...checked, headers: HEADERS, body: '' }, visiting)
+    const incoming = await gateway.egress.send(
+      { method: 'GET', ...checked, headers: HEADERS, body: '' },
+      visiting,
+    )
     const elsewhere = REDIRECTS.includes(incoming.status) ? incoming.header('location') : null
     return elsewhere ?? (await bytesOf(incoming, wanted))
   } finally {

@@ -26,30 +26,53 @@ export interface ProviderCheck {
  * Asks every configured provider, or these, for what costs nothing and wants the credential: the list of its models, or an access token. Each has
  * so long to answer. Throws 404 for a provider that nobody knows, 400 for one that is not configured.
  */
-export async function checkProviders(gateway: CheckWorld, slugs: string[], milliseconds: number): Promise<{ data: ProviderCheck[] }> {
-  const providers = slugs.length > 0 ? slugs.map(slug => configured(gateway, slug)) : allConfigured(gateway)
-  return { data: await Promise.all(providers.map(provider => check(gateway, provider, milliseconds))) }
+export async function checkProviders(
+  gateway: CheckWorld,
+  slugs: string[],
+  milliseconds: number,
+): Promise<{ data: ProviderCheck[] }> {
+  const providers =
+    slugs.length > 0 ? slugs.map(slug => configured(gateway, slug)) : allConfigured(gateway)
+  return {
+    data: await Promise.all(providers.map(provider => check(gateway, provider, milliseconds))),
+  }
 }
 
 // The sandbox answers from within.
 const allConfigured = ({ catalog }: CheckWorld): Provider[] =>
-  [...catalog.providers.values()].filter(provider => provider.configured && provider.protocol !== 'sandbox')
+  [...catalog.providers.values()].filter(
+    provider => provider.configured && provider.protocol !== 'sandbox',
+  )
 
 function configured({ catalog }: CheckWorld, slug: string): Provider {
   const provider = catalog.providers.get(slug)
-  if (!provider) throw notFound(`${JSON.stringify(slug.slice(0, 200))} is not a provider of this gateway`)
+  if (!provider)
+    throw notFound(`${JSON.stringify(slug.slice(0, 200))} is not a provider of this gateway`)
   if (!provider.configured) throw invalid(`${slug}: expected a provider that is configured`)
   return provider
 }
 
 type Verdict = Pick<ProviderCheck, 'ok' | 'status' | 'error'>
 
-async function check(gateway: CheckWorld, provider: Provider, milliseconds: number): Promise<ProviderCheck> {
+async function check(
+  gateway: CheckWorld,
+  provider: Provider,
+  milliseconds: number,
+): Promise<ProviderCheck> {
   const { slug } = provider
   const question = questionOf(provider)
-  if (!question) return { provider: slug, ok: null, status: null, milliseconds: null, error: 'cannot be checked without cost' }
+  if (!question)
+    return {
+      provider: slug,
+      ok: null,
+      status: null,
+      milliseconds: null,
+      error: 'cannot be checked without cost',
+    }
   const began = gateway.clock.ticks()
-  const verdict = await question(gateway, provider, milliseconds).catch(thrown => failed(thrown, milliseconds))
+  const verdict = await question(gateway, provider, milliseconds).catch(thrown =>
+    failed(thrown, milliseconds),
+  )
   return { provider: slug, ...verdict, milliseconds: Math.round(gateway.clock.ticks() - began) }
 }
 
@@ -84,28 +107,44 @@ async function askForToken(
 }
 
 const deadlineOf = (milliseconds: number): Deadline =>
-  new Deadline(new Cancellation(), { firstByte: milliseconds, idle: milliseconds, total: milliseconds })
+  new Deadline(new Cancellation(), {
+    firstByte: milliseconds,
+    idle: milliseconds,
+    total: milliseconds,
+  })
 
 // Some list their models to everybody: then nothing was said of the credential.
-async function askForModels(gateway: CheckWorld, provider: Provider, milliseconds: number): Promise<Verdict> {
+async function askForModels(
+  gateway: CheckWorld,
+  provider: Provider,
+  milliseconds: number,
+): Promise<Verdict> {
   const { status, isList } = await asked(gateway, provider, milliseconds)
   if (status !== 200) return refused(status)
   if (!isList) return wrong(status, 'the answer is no list of models: is base_url right?')
   if (provider.auth === 'none') return fine
-  const open = await asked(gateway, { ...provider, auth: 'none' }, milliseconds).catch(() => undefined)
-  return open?.isList ? untold(status, 'answers; lists its models without a credential, so that was not checked') : fine
+  const open = await asked(gateway, { ...provider, auth: 'none' }, milliseconds).catch(
+    () => undefined,
+  )
+  return open?.isList
+    ? untold(status, 'answers; lists its models without a credential, so that was not checked')
+    : fine
 }
 
 function refused(status: number): Verdict {
   if (status === 401 || status === 403) return wrong(status, 'the credential is refused')
-  if (NO_LIST.has(status)) return untold(status, 'has no list of models at its base_url: cannot be checked without cost')
+  if (NO_LIST.has(status))
+    return untold(status, 'has no list of models at its base_url: cannot be checked without cost')
   return wrong(status, `answers with ${status}`)
 }
 
 const NO_LIST = new Set([404, 405, 501])
 
 /** Where a provider that speaks so lists its models, one of them if it can be asked for so few; undefined where nobody has said. */
-function listOf(protocol: string, base_url: string): { url: string; headers?: Record<string, string> } | undefined {
+function listOf(
+  protocol: string,
+  base_url: string,
+): { url: string; headers?: Record<string, string> } | undefined {
   switch (protocol) {
     case 'openai-chat':
     case 'openai-responses':
@@ -114,7 +153,9 @@ function listOf(protocol: string, base_url: string): { url: string; headers?: Re
       return { url: `${base_url}/models?limit=1`, headers: { 'anthropic-version': '2023-06-01' } }
     case 'gemini':
       // Vertex AI lists the models of its publishers elsewhere.
-      return base_url.includes('/publishers/') ? undefined : { url: `${base_url}/models?pageSize=1` }
+      return base_url.includes('/publishers/')
+        ? undefined
+        : { url: `${base_url}/models?pageSize=1` }
     case 'cohere-chat':
       return { url: `${base_url.replace(/\/v2$/, '/v1')}/models?page_size=1` }
     default:
@@ -124,13 +165,26 @@ function listOf(protocol: string, base_url: string): { url: string; headers?: Re
 
 const LARGEST = 16 * 1024 * 1024
 
-async function asked(gateway: CheckWorld, provider: Provider, milliseconds: number): Promise<{ status: number; isList: boolean }> {
+async function asked(
+  gateway: CheckWorld,
+  provider: Provider,
+  milliseconds: number,
+): Promise<{ status: number; isList: boolean }> {
   const { url = '', headers = {} } = listOf(provider.protocol, provider.base_url) ?? {}
   const deadline = deadlineOf(milliseconds)
   try {
-    const outgoing = await authorize(gateway, { ...provider, base_url: url }, { path: '', headers, body: {} }, deadline.attempt)
-    const incoming = await gateway.egress.send({ ...outgoing, method: 'GET', body: '' }, deadline.attempt)
-    const text = incoming.status === 200 ? await incoming.text(LARGEST, () => deadline.touched()) : ''
+    const outgoing = await authorize(
+      gateway,
+      { ...provider, base_url: url },
+      { path: '', headers, body: {} },
+      deadline.attempt,
+    )
+    const incoming = await gateway.egress.send(
+      { ...outgoing, method: 'GET', body: '' },
+      deadline.attempt,
+    )
+    const text =
+      incoming.status === 200 ? await incoming.text(LARGEST, () => deadline.touched()) : ''
     return { status: incoming.status, isList: isList(text) }
   } catch (thrown) {
     throw deadline.failure(thrown)
@@ -142,7 +196,10 @@ async function asked(gateway: CheckWorld, provider: Provider, milliseconds: numb
 function isList(text: string): boolean {
   try {
     const answer: unknown = JSON.parse(text)
-    return Array.isArray(answer) || (isObject(answer) && (Array.isArray(answer.data) || Array.isArray(answer.models)))
+    return (
+      Array.isArray(answer) ||
+      (isObject(answer) && (Array.isArray(answer.data) || Array.isArray(answer.models)))
+    )
   } catch {
     return false
   }

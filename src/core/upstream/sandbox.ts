@@ -18,13 +18,23 @@ interface Wishes {
  * calls the first tool when asked to (by `tool_choice`, or by naming it), fills the schema it is given, and fails when told
  * to: `{"sandbox": {"fail": 503}}`. The same request always gets the same answer. At `/embeddings` it gives vectors.
  */
-export async function sandbox(path: string, body: Json, cancellation: Cancellation): Promise<Response> {
+export async function sandbox(
+  path: string,
+  body: Json,
+  cancellation: Cancellation,
+): Promise<Response> {
   const wishes = isObject(body.sandbox) ? (body.sandbox as Wishes) : {}
   await pause(wishes.delay_ms, cancellation)
-  if (wishes.fail) return Response.json({ error: { message: 'Told to fail', code: 'sandbox_failure' } }, { status: statusOf(wishes.fail) })
+  if (wishes.fail)
+    return Response.json(
+      { error: { message: 'Told to fail', code: 'sandbox_failure' } },
+      { status: statusOf(wishes.fail) },
+    )
   if (path === '/embeddings') return Response.json(embeddings(body))
   const reply = replyTo(body)
-  return body.stream === true ? streamed(reply, body, wishes, cancellation) : Response.json(whole(reply, body))
+  return body.stream === true
+    ? streamed(reply, body, wishes, cancellation)
+    : Response.json(whole(reply, body))
 }
 
 interface Reply {
@@ -47,7 +57,12 @@ function replyTo(body: Json): Reply {
     }
   const words = formatted(body.response_format, said).match(/\s*\S+/g) ?? []
   const bound = Number(body.max_tokens ?? body.max_completion_tokens ?? Number.POSITIVE_INFINITY)
-  return { reasoning, words: words.slice(0, bound), call: null, finish: words.length > bound ? 'length' : 'stop' }
+  return {
+    reasoning,
+    words: words.slice(0, bound),
+    call: null,
+    finish: words.length > bound ? 'length' : 'stop',
+  }
 }
 
 // A conversation that ends with the assistant's own words is a prefill: the echo goes on from there.
@@ -61,11 +76,18 @@ function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return content
-    .map(part => (isObject(part) ? (typeof part.text === 'string' ? part.text : `[${text(part.type) ?? 'content'}]`) : ''))
+    .map(part =>
+      isObject(part)
+        ? typeof part.text === 'string'
+          ? part.text
+          : `[${text(part.type) ?? 'content'}]`
+        : '',
+    )
     .join(' ')
 }
 
-const wantsReasoning = (body: Json) => typeof body.reasoning_effort === 'string' && body.reasoning_effort !== 'none'
+const wantsReasoning = (body: Json) =>
+  typeof body.reasoning_effort === 'string' && body.reasoning_effort !== 'none'
 
 interface ToolDefinition {
   name: string
@@ -74,20 +96,29 @@ interface ToolDefinition {
 
 function calledTool(body: Json, said: string): ToolDefinition | undefined {
   const tools = Array.isArray(body.tools)
-    ? body.tools.flatMap(tool => (isObject(tool) && isObject(tool.function) ? [tool.function as unknown as ToolDefinition] : []))
+    ? body.tools.flatMap(tool =>
+        isObject(tool) && isObject(tool.function)
+          ? [tool.function as unknown as ToolDefinition]
+          : [],
+      )
     : []
   const choice = body.tool_choice
   if (choice === 'none') return undefined
   if (choice === 'required') return tools[0]
-  if (isObject(choice) && isObject(choice.function)) return tools.find(tool => tool.name === (choice.function as Json).name)
-  const answersATool = Array.isArray(body.messages) && isObject(body.messages.at(-1)) && body.messages.at(-1).role === 'tool'
+  if (isObject(choice) && isObject(choice.function))
+    return tools.find(tool => tool.name === (choice.function as Json).name)
+  const answersATool =
+    Array.isArray(body.messages) &&
+    isObject(body.messages.at(-1)) &&
+    body.messages.at(-1).role === 'tool'
   return answersATool ? undefined : tools.find(tool => said.includes(tool.name))
 }
 
 function formatted(format: unknown, said: string): string {
   if (!isObject(format)) return said
   if (format.type === 'json_object') return JSON.stringify({ echo: said })
-  if (format.type === 'json_schema' && isObject(format.json_schema)) return JSON.stringify(exampleOf(format.json_schema.schema, said))
+  if (format.type === 'json_schema' && isObject(format.json_schema))
+    return JSON.stringify(exampleOf(format.json_schema.schema, said))
   return said
 }
 
@@ -103,7 +134,9 @@ function exampleOf(schema: unknown, said: string, depth = 0): unknown {
   if (type === 'null') return null
   if (type === 'array') return schema.items ? [exampleOf(schema.items, said, depth + 1)] : []
   const properties = isObject(schema.properties) ? Object.entries(schema.properties) : []
-  return Object.fromEntries(properties.map(([name, member]) => [name, exampleOf(member, said, depth + 1)]))
+  return Object.fromEntries(
+    properties.map(([name, member]) => [name, exampleOf(member, said, depth + 1)]),
+  )
 }
 
 const HEAD = { id: 'chatcmpl-sandbox', created: 0, model: 'echo', system_fingerprint: 'sandbox' }
@@ -112,14 +145,25 @@ function whole(reply: Reply, body: Json) {
   const { reasoning, call, finish } = reply
   const content = call ? null : reply.words.join('')
   const tool_calls = call ? [{ id: 'call_sandbox_0', type: 'function', function: call }] : undefined
-  const message = { role: 'assistant', content, ...(reasoning ? { reasoning } : {}), ...(tool_calls ? { tool_calls } : {}) }
-  return { ...HEAD, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: finish }], usage: usageOf(reply, body) }
+  const message = {
+    role: 'assistant',
+    content,
+    ...(reasoning ? { reasoning } : {}),
+    ...(tool_calls ? { tool_calls } : {}),
+  }
+  return {
+    ...HEAD,
+    object: 'chat.completion',
+    choices: [{ index: 0, message, finish_reason: finish }],
+    usage: usageOf(reply, body),
+  }
 }
 
 function usageOf({ words, reasoning, call }: Reply, body: Json) {
   const prompt_tokens = estimateTokenCount(JSON.stringify(body.messages ?? ''))
   const reasoning_tokens = reasoning ? estimateTokenCount(reasoning) : 0
-  const completion_tokens = words.length + reasoning_tokens + (call ? estimateTokenCount(call.arguments) : 0)
+  const completion_tokens =
+    words.length + reasoning_tokens + (call ? estimateTokenCount(call.arguments) : 0)
   return {
     prompt_tokens,
     completion_tokens,
@@ -135,9 +179,14 @@ function streamed(reply: Reply, body: Json, wishes: Wishes, cancellation: Cancel
     async pull(controller) {
       await pause(words > 0 ? wishes.delay_ms : 0, cancellation)
       const { done, value } = events.next()
-      if (done || (wishes.cut_after !== undefined && words >= wishes.cut_after)) return controller.close()
+      if (done || (wishes.cut_after !== undefined && words >= wishes.cut_after))
+        return controller.close()
       words += 1
-      controller.enqueue(new TextEncoder().encode(`data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`))
+      controller.enqueue(
+        new TextEncoder().encode(
+          `data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`,
+        ),
+      )
     },
   })
   return new Response(stream, { headers: { 'content-type': 'text/event-stream' } })
@@ -152,7 +201,10 @@ function* chunks(reply: Reply, body: Json): Generator<Json | string> {
   if (reply.reasoning) yield chunk({ role: 'assistant', reasoning: reply.reasoning })
   for (const word of reply.words) yield chunk({ role: 'assistant', content: word })
   if (reply.call)
-    yield chunk({ role: 'assistant', tool_calls: [{ index: 0, id: 'call_sandbox_0', type: 'function', function: reply.call }] })
+    yield chunk({
+      role: 'assistant',
+      tool_calls: [{ index: 0, id: 'call_sandbox_0', type: 'function', function: reply.call }],
+    })
   yield chunk({}, reply.finish)
   yield { ...HEAD, object: 'chat.completion.chunk', choices: [], usage: usageOf(reply, body) }
   yield '[DONE]'
@@ -168,4 +220,5 @@ function pause(milliseconds: number | undefined, cancellation: Cancellation): Pr
   return promise.finally(() => clearTimeout(timer))
 }
 
-const statusOf = (status: number) => (Number.isInteger(status) && status >= 400 && status <= 599 ? status : 500)
+const statusOf = (status: number) =>
+  Number.isInteger(status) && status >= 400 && status <= 599 ? status : 500

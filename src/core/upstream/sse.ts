@@ -61,7 +61,10 @@ export class SseScanner {
 
   #dispatch(frames: Frame[]): void {
     if (this.#data.length > 0)
-      frames.push({ event: this.#event, data: this.#data.length === 1 ? (this.#data[0] ?? '') : this.#data.join('\n') })
+      frames.push({
+        event: this.#event,
+        data: this.#data.length === 1 ? (this.#data[0] ?? '') : this.#data.join('\n'),
+      })
     this.#data = []
     this.#event = null
     this.#size = 0
@@ -69,7 +72,8 @@ export class SseScanner {
 
   #grow(by: number): void {
     this.#size += by
-    if (this.#size > LARGEST_EVENT) throw new GatewayError('provider_unavailable', 'Provider returned error')
+    if (this.#size > LARGEST_EVENT)
+      throw new GatewayError('provider_unavailable', 'Provider returned error')
   }
 }
 
@@ -85,7 +89,8 @@ class LineEnds {
 
   after(from: number): number {
     if (this.#feed !== -1 && this.#feed < from) this.#feed = this.#text.indexOf('\n', from)
-    if (this.#carriage !== -1 && this.#carriage < from) this.#carriage = this.#text.indexOf('\r', from)
+    if (this.#carriage !== -1 && this.#carriage < from)
+      this.#carriage = this.#text.indexOf('\r', from)
     if (this.#carriage === -1) return this.#feed
     return this.#feed === -1 ? this.#carriage : Math.min(this.#feed, this.#carriage)
   }

@@ -14,18 +14,26 @@ const LONGEST_URL = 8192
  * unless `security.allow_private_urls` lists that one. `base` is where a redirect came from. Throws `invalid_request` naming
  * `field`; a host that is private and one that does not exist are one to the caller, who could map the network otherwise.
  */
-export async function checkUntrustedUrl(gateway: UpstreamWorld, given: string, field?: string, base?: string): Promise<CheckedUrl> {
+export async function checkUntrustedUrl(
+  gateway: UpstreamWorld,
+  given: string,
+  field?: string,
+  base?: string,
+): Promise<CheckedUrl> {
   const url = given.length <= LONGEST_URL ? URL.parse(given, base) : null
-  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') throw refused('an http or https URL', field)
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    throw refused('an http or https URL', field)
   if (url.username !== '' || url.password !== '') throw refused('a URL without credentials', field)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const addresses = await addressesOf(gateway, host)
   const [address] = addresses
-  if (address === undefined || !(isAllowed(gateway, url) || addresses.every(isPublic))) throw refused('the URL of a public host', field)
+  if (address === undefined || !(isAllowed(gateway, url) || addresses.every(isPublic)))
+    throw refused('the URL of a public host', field)
   return { url: url.href, address }
 }
 
-const refused = (expected: string, field?: string): GatewayError => invalid(`${field ?? 'The URL'}: expected ${expected}`, field)
+const refused = (expected: string, field?: string): GatewayError =>
+  invalid(`${field ?? 'The URL'}: expected ${expected}`, field)
 
 // A host that is an address is its own answer. The URL parser has written it the usual way, however it was given.
 async function addressesOf(gateway: UpstreamWorld, host: string): Promise<string[]> {
@@ -34,7 +42,9 @@ async function addressesOf(gateway: UpstreamWorld, host: string): Promise<string
 }
 
 const isAllowed = ({ config }: UpstreamWorld, { hostname, host }: URL) =>
-  config.security.allow_private_urls.some(allowed => [hostname, host].includes(allowed.toLowerCase()))
+  config.security.allow_private_urls.some(allowed =>
+    [hostname, host].includes(allowed.toLowerCase()),
+  )
 
 /** Whether an address is one that anybody may reach: what is not known to be, is not. */
 export function isPublic(address: string): boolean {
@@ -88,7 +98,9 @@ function isPublicIpv4(address: string): boolean {
  * machine, link or site, or goes to many, lies outside of it; within it, 6to4 and the ranges of protocols are left out.
  */
 function isPublicIpv6(address: string): boolean {
-  const [first = 0, second = 0] = address.split(':', 2).map(group => Number.parseInt(group || '0', 16))
+  const [first = 0, second = 0] = address
+    .split(':', 2)
+    .map(group => Number.parseInt(group || '0', 16))
   if (!/^[0-9a-f:]+$/i.test(address) || first < 0x2000 || first > 0x3fff) return false
   if (first === 0x2001) return second >= 0x200 && second !== 0xdb8
   return first !== 0x2002 && !(first === 0x3fff && second < 0x1000)

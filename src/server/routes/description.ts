@@ -12,16 +12,32 @@ const siteOperation = (described: Omit<Operation, 'tag' | 'open' | 'statuses'>) 
 export const description = (app: () => AnyElysia, about: { title: string; url: string }) =>
   new Elysia()
     .use(nobody())
-    .get('/openapi.json', () => openapiOf(app(), about), siteOperation({ id: 'openapiJson', summary: 'This description' }))
+    .get(
+      '/openapi.json',
+      () => openapiOf(app(), about),
+      siteOperation({ id: 'openapiJson', summary: 'This description' }),
+    )
     .get(
       '/openapi.yaml',
       () =>
         new Response(Bun.YAML.stringify(openapiOf(app(), about), null, 2), {
           headers: { 'content-type': 'application/yaml; charset=utf-8' },
         }),
-      siteOperation({ id: 'openapiYaml', summary: 'This description, in YAML', produces: ['application/yaml'] }),
+      siteOperation({
+        id: 'openapiYaml',
+        summary: 'This description, in YAML',
+        produces: ['application/yaml'],
+      }),
     )
-    .get('/docs', () => docsPage(), siteOperation({ id: 'docs', summary: 'This description, to read and try', produces: ['text/html'] }))
+    .get(
+      '/docs',
+      () => docsPage(),
+      siteOperation({
+        id: 'docs',
+        summary: 'This description, to read and try',
+        produces: ['text/html'],
+      }),
+    )
     .get(
       '/docs/:part',
       ({ params }) => {
@@ -29,5 +45,9 @@ export const description = (app: () => AnyElysia, about: { title: string; url: s
         if (!part) throw notFound()
         return part()
       },
-      siteOperation({ id: 'docsPart', summary: 'A part of that page', params: { part: 'Its name' } }),
+      siteOperation({
+        id: 'docsPart',
+        summary: 'A part of that page',
+        params: { part: 'Its name' },
+      }),
     )

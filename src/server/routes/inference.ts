@@ -23,7 +23,11 @@ function makeRoute(gateway: Gateway, dialect: Dialect) {
   const described = operation(describe(dialect))
   return new Elysia()
     .use(dialect.eitherHeader ? anyKeyInEitherHeader(gateway) : anyKey(gateway))
-    .post(dialect.path, ({ actor, request }) => respond({ gateway, dialect, actor, request }), described)
+    .post(
+      dialect.path,
+      ({ actor, request }) => respond({ gateway, dialect, actor, request }),
+      described,
+    )
 }
 
 const STATUSES = [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 524, 529]

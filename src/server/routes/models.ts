@@ -1,5 +1,10 @@
 import { Elysia } from 'elysia'
-import { CallableQuery, CountQuery, ModelQuery, PageQuery } from '../../core/catalog/models/query.ts'
+import {
+  CallableQuery,
+  CountQuery,
+  ModelQuery,
+  PageQuery,
+} from '../../core/catalog/models/query.ts'
 import {
   countModels,
   listCallableModels,
@@ -16,11 +21,13 @@ import { readQuery } from '../body.ts'
 import { modelsFeed } from '../models-feed.ts'
 import { type Operation, operation } from '../operation.ts'
 
-const modelsOperation = (described: Omit<Operation, 'tag'>) => operation({ tag: 'Models', open: true, ...described })
+const modelsOperation = (described: Omit<Operation, 'tag'>) =>
+  operation({ tag: 'Models', open: true, ...described })
 const slug = { author: 'The author, before the slash', slug: 'The model, after the slash' }
 
 /** What is known and what can be called. Read without a key, as the public service serves it; `/models/user` is the key's own. */
-export const models = (gateway: Gateway, siteUrl: string) => new Elysia().use(publicModels(gateway, siteUrl)).use(userModels(gateway))
+export const models = (gateway: Gateway, siteUrl: string) =>
+  new Elysia().use(publicModels(gateway, siteUrl)).use(userModels(gateway))
 
 const publicModels = (gateway: Gateway, siteUrl: string) =>
   new Elysia()
@@ -30,7 +37,9 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
       ({ request }) => {
         const query = readQuery(request.url, ModelQuery)
         const list = listModels(gateway, query)
-        return query.use_rss === 'true' ? modelsFeed(list.data, gateway.config.service_name, new URL(siteUrl, request.url)) : list
+        return query.use_rss === 'true'
+          ? modelsFeed(list.data, gateway.config.service_name, new URL(siteUrl, request.url))
+          : list
       },
       modelsOperation({
         id: 'getModels',
@@ -43,33 +52,63 @@ const publicModels = (gateway: Gateway, siteUrl: string) =>
     .get(
       '/models/count',
       ({ request }) => countModels(gateway, readQuery(request.url, CountQuery)),
-      modelsOperation({ id: 'listModelsCount', summary: 'Count the models', query: CountQuery, statuses: [200, 400, 500] }),
+      modelsOperation({
+        id: 'listModelsCount',
+        summary: 'Count the models',
+        query: CountQuery,
+        statuses: [200, 400, 500],
+      }),
     )
     .get(
       '/embeddings/models',
       ({ request }) => listEmbeddingsModels(gateway, readQuery(request.url, PageQuery)),
-      modelsOperation({ id: 'listEmbeddingsModels', summary: 'List the embedding models', query: PageQuery, statuses: [200, 400, 500] }),
+      modelsOperation({
+        id: 'listEmbeddingsModels',
+        summary: 'List the embedding models',
+        query: PageQuery,
+        statuses: [200, 400, 500],
+      }),
     )
     .get(
       '/endpoints/zdr',
       () => listZdrEndpoints(gateway),
-      modelsOperation({ id: 'listEndpointsZdr', summary: 'List the endpoints that keep no data', statuses: [200, 500] }),
+      modelsOperation({
+        id: 'listEndpointsZdr',
+        summary: 'List the endpoints that keep no data',
+        statuses: [200, 500],
+      }),
     )
     .get(
       '/model/:author/:slug',
       ({ params }) => showModel(gateway, `${params.author}/${params.slug}`),
-      modelsOperation({ id: 'getModel', summary: 'Get a model', params: slug, statuses: [200, 404, 500] }),
+      modelsOperation({
+        id: 'getModel',
+        summary: 'Get a model',
+        params: slug,
+        statuses: [200, 404, 500],
+      }),
     )
     .get(
       '/models/:author/:slug/endpoints',
-      async ({ params, request }) => listEndpoints(gateway, `${params.author}/${params.slug}`, await anybody(gateway, request)),
-      modelsOperation({ id: 'listEndpoints', summary: 'List the endpoints of a model', params: slug, statuses: [200, 404, 500] }),
+      async ({ params, request }) =>
+        listEndpoints(gateway, `${params.author}/${params.slug}`, await anybody(gateway, request)),
+      modelsOperation({
+        id: 'listEndpoints',
+        summary: 'List the endpoints of a model',
+        params: slug,
+        statuses: [200, 404, 500],
+      }),
     )
 
 const userModels = (gateway: Gateway) =>
   new Elysia().use(anyKey(gateway)).get(
     '/models/user',
-    ({ actor, request }) => listCallableModels(gateway, readQuery(request.url, CallableQuery), policyFor(gateway, actor).rules),
+    ({ actor, request }) =>
+      listCallableModels(
+        gateway,
+        readQuery(request.url, CallableQuery),
+        policyFor(gateway, actor).rules,
+      ),
     modelsOperation({
       id: 'listModelsUser',
       summary: 'List the models that can be called',

@@ -1,6 +1,12 @@
 import { Elysia } from 'elysia'
 import { PresetQuery } from '../../core/catalog/presets/schema.ts'
-import { createPreset, getPreset, getPresetVersion, listPresets, listPresetVersions } from '../../core/catalog/presets.ts'
+import {
+  createPreset,
+  getPreset,
+  getPresetVersion,
+  listPresets,
+  listPresetVersions,
+} from '../../core/catalog/presets.ts'
 import { makeDraft } from '../../core/dialects/presets.ts'
 import { presetForms } from '../../core/dialects/registry.ts'
 import type { Gateway } from '../../core/gateway.ts'
@@ -8,7 +14,8 @@ import { anyKey } from '../access.ts'
 import { readBody, readQuery } from '../body.ts'
 import { type Operation, operation } from '../operation.ts'
 
-const presetsOperation = (described: Omit<Operation, 'tag'>) => operation({ tag: 'Presets', ...described })
+const presetsOperation = (described: Omit<Operation, 'tag'>) =>
+  operation({ tag: 'Presets', ...described })
 const slug = { slug: 'The preset’s name in URLs' }
 const CREATED = [200, 400, 401, 403, 404, 409, 500]
 const FOUND = [200, 400, 401, 404, 500]
@@ -20,16 +27,27 @@ export function presets(gateway: Gateway) {
     .get(
       '/',
       ({ actor, request }) => listPresets(gateway, actor, readQuery(request.url, PresetQuery)),
-      presetsOperation({ id: 'listPresets', summary: 'List presets', query: PresetQuery, statuses: [200, 400, 401, 500] }),
+      presetsOperation({
+        id: 'listPresets',
+        summary: 'List presets',
+        query: PresetQuery,
+        statuses: [200, 400, 401, 500],
+      }),
     )
     .get(
       '/:slug',
       ({ actor, params }) => getPreset(gateway, actor, params.slug),
-      presetsOperation({ id: 'getPreset', summary: 'Get a preset as it is used', params: slug, statuses: FOUND }),
+      presetsOperation({
+        id: 'getPreset',
+        summary: 'Get a preset as it is used',
+        params: slug,
+        statuses: FOUND,
+      }),
     )
     .get(
       '/:slug/versions',
-      ({ actor, params, request }) => listPresetVersions(gateway, actor, params.slug, readQuery(request.url, PresetQuery)),
+      ({ actor, params, request }) =>
+        listPresetVersions(gateway, actor, params.slug, readQuery(request.url, PresetQuery)),
       presetsOperation({
         id: 'listPresetVersions',
         summary: 'List the versions of a preset',

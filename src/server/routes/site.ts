@@ -4,19 +4,33 @@ import { openMetrics } from '../../core/telemetry/metrics.ts'
 import { nobody } from '../access.ts'
 import { type Operation, operation } from '../operation.ts'
 
-const siteOperation = (described: Omit<Operation, 'tag' | 'open'>) => operation({ tag: 'Site', open: true, ...described })
+const siteOperation = (described: Omit<Operation, 'tag' | 'open'>) =>
+  operation({ tag: 'Site', open: true, ...described })
 
 /** What operators and their tools ask: is it alive, will it take work, how much does it do. */
 export function site(gateway: Gateway) {
   const metrics = openMetrics(gateway)
   return new Elysia()
     .use(nobody())
-    .get('/health', () => health(gateway), siteOperation({ id: 'health', summary: 'Whether the process is alive', statuses: [200] }))
-    .get('/ready', () => readiness(gateway), siteOperation({ id: 'ready', summary: 'Whether it takes work', statuses: [200, 503] }))
+    .get(
+      '/health',
+      () => health(gateway),
+      siteOperation({ id: 'health', summary: 'Whether the process is alive', statuses: [200] }),
+    )
+    .get(
+      '/ready',
+      () => readiness(gateway),
+      siteOperation({ id: 'ready', summary: 'Whether it takes work', statuses: [200, 503] }),
+    )
     .get(
       '/metrics',
       () => new Response(metrics.text(), { headers: { 'content-type': metrics.contentType } }),
-      siteOperation({ id: 'metrics', summary: 'Its numbers, for Prometheus', statuses: [200], produces: ['text/plain'] }),
+      siteOperation({
+        id: 'metrics',
+        summary: 'Its numbers, for Prometheus',
+        statuses: [200],
+        produces: ['text/plain'],
+      }),
     )
 }
 
@@ -28,6 +42,10 @@ const health = ({
 }: Gateway) => ({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
 
 function readiness(gateway: Gateway): Response {
-  const why = gateway.traffic.calls.draining ? 'draining' : gateway.recorder.healthy ? undefined : 'the store takes no records'
+  const why = gateway.traffic.calls.draining
+    ? 'draining'
+    : gateway.recorder.healthy
+      ? undefined
+      : 'the store takes no records'
   return Response.json({ status: why ?? 'ready' }, { status: why ? 503 : 200 })
 }

@@ -1,5 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigWatch } from '../../../src/cli/config-file/watch.ts'
@@ -147,7 +157,11 @@ describe('a config file that is wrong', () => {
   test.each([
     ['is empty', '', 'expected settings, found an empty file'],
     ['is blank', ' \n\n', 'expected settings, found an empty file'],
-    ['is no YAML', 'server: { port: 80', 'The config file is not valid YAML: YAML Parse error: Unexpected token'],
+    [
+      'is no YAML',
+      'server: { port: 80',
+      'The config file is not valid YAML: YAML Parse error: Unexpected token',
+    ],
     ['is no mapping', '- a', 'The config file: expected a mapping of settings'],
     ['does not fit', 'service_name: 5', 'service_name: expected string, found a number'],
     [
@@ -155,25 +169,46 @@ describe('a config file that is wrong', () => {
       `providers: { openai: { api_key: "\${GATEWAY_NO_SUCH}" } }`,
       'providers.openai.api_key: expected the environment variable GATEWAY_NO_SUCH, found nothing',
     ],
-    ['lacks a credential', 'providers: { openai: {} }', 'providers.openai.api_key: expected the credential'],
-    ['is of bytes', '\u0000\u0001\ufffd', 'The config file is not valid YAML: YAML Parse error: Unexpected character'],
-  ])('because it %s, is told of once, in the words of `config check`, and ends with the next good one', async (_, text, reason) => {
-    write(TEXT)
-    const { gateway, watch, told, looks } = await watched()
-    const before = gateway.config
-    write(text)
-    expect(await looks(5)).toEqual([`rejected ${file}: ${reason}`])
-    expect([gateway.config === before, gateway.instance.configStatus.rejected]).toEqual([true, true])
-    const checked = Bun.spawnSync([...PROGRAM, 'config', 'check', file], { env: { ...process.env, NO_COLOR: '1' } })
-    expect([checked.exitCode, checked.stderr.toString()]).toEqual([2, `gateway: ${file}: ${reason}\n`])
-    write('default_model: 6')
-    expect(await looks(2)).toEqual([`rejected ${file}: default_model: expected string of at least 1 character, found a number`])
-    write(TEXT)
-    expect(await looks(3)).toEqual(['applied '])
-    expect(gateway.instance.configStatus.rejected).toBe(false)
-    await watch.reload()
-    expect(told()).toEqual(['applied '])
-  })
+    [
+      'lacks a credential',
+      'providers: { openai: {} }',
+      'providers.openai.api_key: expected the credential',
+    ],
+    [
+      'is of bytes',
+      '\u0000\u0001\ufffd',
+      'The config file is not valid YAML: YAML Parse error: Unexpected character',
+    ],
+  ])(
+    'because it %s, is told of once, in the words of `config check`, and ends with the next good one',
+    async (_, text, reason) => {
+      write(TEXT)
+      const { gateway, watch, told, looks } = await watched()
+      const before = gateway.config
+      write(text)
+      expect(await looks(5)).toEqual([`rejected ${file}: ${reason}`])
+      expect([gateway.config === before, gateway.instance.configStatus.rejected]).toEqual([
+        true,
+        true,
+      ])
+      const checked = Bun.spawnSync([...PROGRAM, 'config', 'check', file], {
+        env: { ...process.env, NO_COLOR: '1' },
+      })
+      expect([checked.exitCode, checked.stderr.toString()]).toEqual([
+        2,
+        `gateway: ${file}: ${reason}\n`,
+      ])
+      write('default_model: 6')
+      expect(await looks(2)).toEqual([
+        `rejected ${file}: default_model: expected string of at least 1 character, found a number`,
+      ])
+      write(TEXT)
+      expect(await looks(3)).toEqual(['applied '])
+      expect(gateway.instance.configStatus.rejected).toBe(false)
+      await watch.reload()
+      expect(told()).toEqual(['applied '])
+    },
+  )
 
   test('because it is too large to be read while everybody waits, is not read', async () => {
     write(TEXT)

@@ -5,7 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PUBLIC_PROVIDERS } from '../../../src/core/catalog/byok/providers.data.ts'
 import type { NewByokKey } from '../../../src/core/catalog/byok/schema.ts'
-import { byokKeysFor, createByokKey, deleteByokKey, listByokKeys, stateOf, updateByokKey } from '../../../src/core/catalog/byok.ts'
+import {
+  byokKeysFor,
+  createByokKey,
+  deleteByokKey,
+  listByokKeys,
+  stateOf,
+  updateByokKey,
+} from '../../../src/core/catalog/byok.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
@@ -28,7 +35,8 @@ beforeEach(async () => {
 })
 
 const create = async (input: Partial<NewByokKey> = {}) =>
-  (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET, ...input })).data
+  (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET, ...input }))
+    .data
 
 /** Asks the API with the management key, or another; null for none. No answer has a secret in it. */
 async function ask(...asked: Parameters<typeof api>) {
@@ -39,7 +47,9 @@ async function ask(...asked: Parameters<typeof api>) {
 
 describe('POST /byok', () => {
   test('answers 201 with everything but the key', async () => {
-    const { status, json } = await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, name: 'mine' } })
+    const { status, json } = await ask('POST', '/byok', {
+      body: { provider: 'openai', key: SECRET, name: 'mine' },
+    })
     expect(status).toBe(201)
     expect(json).toEqual({
       data: {
@@ -74,13 +84,21 @@ describe('POST /byok', () => {
       allowed_api_key_hashes: [keys.hash],
       allowed_user_ids: ['user_1'],
     }
-    const { status, json } = await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, ...given } })
+    const { status, json } = await ask('POST', '/byok', {
+      body: { provider: 'openai', key: SECRET, ...given },
+    })
     expect([status, json.data]).toEqual([201, expect.objectContaining(given)])
   })
 
   test('numbers the keys of one provider in one workspace', async () => {
     await otherWorkspace(gateway, OTHER)
-    const made = [await create(), await create(), await create({ provider: 'groq' }), await create({ workspace_id: OTHER }), await create()]
+    const made = [
+      await create(),
+      await create(),
+      await create({ provider: 'groq' }),
+      await create({ workspace_id: OTHER }),
+      await create(),
+    ]
     expect(made.map(one => one.sort_order)).toEqual([0, 1, 0, 0, 2])
   })
 
@@ -101,35 +119,70 @@ describe('POST /byok', () => {
     ['a key in another alphabet', { key: 'ключ-canary' }, 'key'],
     ['JSON that is none', { key: '{"canary' }, 'key'],
     ['JSON of no credential', { key: '{"secret":"canary"}' }, 'key'],
-    ['a service account without an RSA key', { provider: 'google-vertex', key: '{"private_key":"canary","client_email":"a@b"}' }, 'key'],
-    ['AWS credentials without a region', { provider: 'amazon-bedrock', key: '{"access_key_id":"a","secret_access_key":"canary"}' }, 'key'],
-    ['a region that is none', { provider: 'amazon-bedrock', key: '{"api_key":"canary","region":"x.evil/"}' }, 'key'],
+    [
+      'a service account without an RSA key',
+      { provider: 'google-vertex', key: '{"private_key":"canary","client_email":"a@b"}' },
+      'key',
+    ],
+    [
+      'AWS credentials without a region',
+      { provider: 'amazon-bedrock', key: '{"access_key_id":"a","secret_access_key":"canary"}' },
+      'key',
+    ],
+    [
+      'a region that is none',
+      { provider: 'amazon-bedrock', key: '{"api_key":"canary","region":"x.evil/"}' },
+      'key',
+    ],
     ['a workspace that does not exist', { workspace_id: UNKNOWN }, 'workspace_id'],
     ['a workspace that is no id', { workspace_id: 'default' }, 'workspace_id'],
     ['a name of 256 characters', { name: 'x'.repeat(256) }, 'name'],
     ['an empty list of API keys', { allowed_api_key_hashes: [] }, 'allowed_api_key_hashes'],
-    ['an API key that does not exist', { allowed_api_key_hashes: ['0'.repeat(64)] }, 'allowed_api_key_hashes'],
-    ['an API key that is no hash', { allowed_api_key_hashes: ['nope'] }, 'allowed_api_key_hashes.0'],
-    ['101 models', { allowed_models: Array.from({ length: 101 }, (_, i) => `acme/${i}`) }, 'allowed_models'],
+    [
+      'an API key that does not exist',
+      { allowed_api_key_hashes: ['0'.repeat(64)] },
+      'allowed_api_key_hashes',
+    ],
+    [
+      'an API key that is no hash',
+      { allowed_api_key_hashes: ['nope'] },
+      'allowed_api_key_hashes.0',
+    ],
+    [
+      '101 models',
+      { allowed_models: Array.from({ length: 101 }, (_, i) => `acme/${i}`) },
+      'allowed_models',
+    ],
     ['a fallback that is the only way', { is_fallback: true, is_byok_only: true }, 'is_fallback'],
   ])('refuses %s with 400, names the field, and repeats nothing', async (_, more, field) => {
-    const { status, json } = await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, ...more } })
+    const { status, json } = await ask('POST', '/byok', {
+      body: { provider: 'openai', key: SECRET, ...more },
+    })
     expect([status, json.error.metadata.field]).toEqual([400, field])
     expect([...gateway.memory.byok.values()]).toEqual([])
   })
 
   test('an API key that was disabled is none that a provider key may be for', async () => {
     await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
-    expect((await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, allowed_api_key_hashes: [keys.hash] } })).status).toBe(
-      400,
-    )
+    expect(
+      (
+        await ask('POST', '/byok', {
+          body: { provider: 'openai', key: SECRET, allowed_api_key_hashes: [keys.hash] },
+        })
+      ).status,
+    ).toBe(400)
   })
 
   test('an API key of another workspace is none either, and is refused in the same words', async () => {
     await otherWorkspace(gateway, OTHER)
-    const { data } = await createKey(gateway, operator(gateway), { name: 'theirs', workspace_id: OTHER })
+    const { data } = await createKey(gateway, operator(gateway), {
+      name: 'theirs',
+      workspace_id: OTHER,
+    })
     const refusal = async (hash: string) => {
-      const { status, json } = await ask('POST', '/byok', { body: { provider: 'openai', key: SECRET, allowed_api_key_hashes: [hash] } })
+      const { status, json } = await ask('POST', '/byok', {
+        body: { provider: 'openai', key: SECRET, allowed_api_key_hashes: [hash] },
+      })
       return [status, json.error.message, json.error.metadata.field]
     }
     expect(await refusal(data.hash)).toEqual(await refusal('0'.repeat(64)))
@@ -142,22 +195,32 @@ describe('GET /byok', () => {
   test('lists a workspace by provider and turn, in pages, with how many there are', async () => {
     for (const provider of ['openai', 'groq', 'openai']) await create({ provider })
     const listed = async (query: string) => (await ask('GET', `/byok${query}`)).json
-    const shown = ({ data, total_count }: { data: { provider: string; sort_order: number }[]; total_count: number }) => [
+    const shown = ({
+      data,
       total_count,
-      ...data.map(one => `${one.provider} ${one.sort_order}`),
-    ]
+    }: {
+      data: { provider: string; sort_order: number }[]
+      total_count: number
+    }) => [total_count, ...data.map(one => `${one.provider} ${one.sort_order}`)]
     expect(shown(await listed(''))).toEqual([3, 'groq 0', 'openai 0', 'openai 1'])
     expect(shown(await listed('?provider=openai'))).toEqual([2, 'openai 0', 'openai 1'])
     expect(shown(await listed('?offset=1&limit=1'))).toEqual([3, 'openai 0'])
-    expect(shown(await listed(`?workspace_id=${gateway.memory.owner.workspace_id}&offset=9`))).toEqual([3])
+    expect(
+      shown(await listed(`?workspace_id=${gateway.memory.owner.workspace_id}&offset=9`)),
+    ).toEqual([3])
   })
 
-  test.each(['limit=0', 'limit=101', 'limit=x', 'offset=-1', 'provider=nobody', 'workspace_id=x', `workspace_id=${UNKNOWN}`])(
-    'refuses %s with 400',
-    async query => {
-      expect((await ask('GET', `/byok?${query}`)).status).toBe(400)
-    },
-  )
+  test.each([
+    'limit=0',
+    'limit=101',
+    'limit=x',
+    'offset=-1',
+    'provider=nobody',
+    'workspace_id=x',
+    `workspace_id=${UNKNOWN}`,
+  ])('refuses %s with 400', async query => {
+    expect((await ask('GET', `/byok?${query}`)).status).toBe(400)
+  })
 })
 
 describe('one provider key', () => {
@@ -165,8 +228,16 @@ describe('one provider key', () => {
     const made = await create({ allowed_models: ['acme/small'] })
     const path = `/byok/${made.id}`
     expect(await ask('GET', path)).toEqual({ status: 200, json: { data: made } })
-    const change = { name: 'new', disabled: true, allowed_models: null, allowed_api_key_hashes: [keys.hash], declared_zdr: false }
-    const changed = await ask('PATCH', path, { body: { ...change, provider: 'groq', id: UNKNOWN, sort_order: 9, sealed: 'x' } })
+    const change = {
+      name: 'new',
+      disabled: true,
+      allowed_models: null,
+      allowed_api_key_hashes: [keys.hash],
+      declared_zdr: false,
+    }
+    const changed = await ask('PATCH', path, {
+      body: { ...change, provider: 'groq', id: UNKNOWN, sort_order: 9, sealed: 'x' },
+    })
     expect(changed).toEqual({ status: 200, json: { data: { ...made, ...change } } })
     expect((await ask('GET', path)).json).toEqual(changed.json)
     expect(await ask('DELETE', path)).toEqual({ status: 200, json: { deleted: true } })
@@ -176,19 +247,27 @@ describe('one provider key', () => {
 
   test('takes a new key in the place of the old one', async () => {
     const made = await create()
-    const { json } = await ask('PATCH', `/byok/${made.id}`, { body: { key: 'gsk-another-canary-key-xyz' } })
+    const { json } = await ask('PATCH', `/byok/${made.id}`, {
+      body: { key: 'gsk-another-canary-key-xyz' },
+    })
     expect(json.data).toEqual({ ...made, label: 'gsk-...xyz' })
-    expect(gateway.memory.byok.get(made.id)?.providers.get('openai')?.api_key?.reveal()).toBe('gsk-another-canary-key-xyz')
+    expect(gateway.memory.byok.get(made.id)?.providers.get('openai')?.api_key?.reveal()).toBe(
+      'gsk-another-canary-key-xyz',
+    )
   })
 
   test('stays as it is when nothing is changed', async () => {
     const made = await create()
-    expect(await ask('PATCH', `/byok/${made.id}`, { body: {} })).toEqual({ status: 200, json: { data: made } })
+    expect(await ask('PATCH', `/byok/${made.id}`, { body: {} })).toEqual({
+      status: 200,
+      json: { data: made },
+    })
   })
 
   test('cannot be changed into what could not be made', async () => {
     const made = await create({ is_fallback: true })
-    const refused = async (body: object) => (await ask('PATCH', `/byok/${made.id}`, { body })).status
+    const refused = async (body: object) =>
+      (await ask('PATCH', `/byok/${made.id}`, { body })).status
     expect(await refused({ is_byok_only: true })).toBe(400)
     expect(await refused({ key: '' })).toBe(400)
     expect(await refused({ key: 'ключ' })).toBe(400)
@@ -206,15 +285,18 @@ describe('who may', () => {
     ['DELETE', `/byok/${UNKNOWN}`],
   ]
 
-  test.each(OPERATIONS)('%s %s is 401 without a key, 403 with one that infers, and 500 without a store', async (method, path, body) => {
-    const more = body ? { body } : {}
-    expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
-    expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
-    expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
-    gateway.memory.byok = undefined as never
-    const broken = await ask(method, path, more)
-    expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
-  })
+  test.each(OPERATIONS)(
+    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    async (method, path, body) => {
+      const more = body ? { body } : {}
+      expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
+      expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
+      expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
+      gateway.memory.byok = undefined as never
+      const broken = await ask(method, path, more)
+      expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
+    },
+  )
 
   test('a management key of another workspace finds its own keys only; one of the default workspace finds all', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
@@ -224,28 +306,57 @@ describe('who may', () => {
       expect((await ask(method, `/byok/${ours.id}`, { ...more, key })).status).toBe(404)
     }
     expect((await ask('GET', '/byok', { key })).json.data).toEqual([theirs])
-    expect((await ask('GET', `/byok?workspace_id=${gateway.memory.owner.workspace_id}`, { key })).status).toBe(400)
-    expect((await ask('POST', '/byok', { key, body: { provider: 'groq', key: SECRET } })).json.data.workspace_id).toBe(OTHER)
+    expect(
+      (await ask('GET', `/byok?workspace_id=${gateway.memory.owner.workspace_id}`, { key })).status,
+    ).toBe(400)
+    expect(
+      (await ask('POST', '/byok', { key, body: { provider: 'groq', key: SECRET } })).json.data
+        .workspace_id,
+    ).toBe(OTHER)
     expect((await ask('GET', `/byok/${theirs.id}`)).status).toBe(200)
   })
 })
 
 describe('a credential', () => {
-  const accountKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
-  const account = { type: 'service_account', project_id: 'acme', client_email: 'robot@acme.example', private_key: accountKey }
+  const accountKey = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    .privateKey.export({ type: 'pkcs8', format: 'pem' })
+    .toString()
+  const account = {
+    type: 'service_account',
+    project_id: 'acme',
+    client_email: 'robot@acme.example',
+    private_key: accountKey,
+  }
   const openedAs = (id: string, slug: string) => gateway.memory.byok.get(id)?.providers.get(slug)
 
   test('travels as its provider asks, to where he is', async () => {
-    const [openai, anthropic] = [await create({ key: ` ${SECRET}\n` }), await create({ provider: 'anthropic' })]
-    expect(openedAs(openai.id, 'openai')).toMatchObject({ auth: 'bearer', base_url: 'https://api.openai.com/v1', configured: true })
+    const [openai, anthropic] = [
+      await create({ key: ` ${SECRET}\n` }),
+      await create({ provider: 'anthropic' }),
+    ]
+    expect(openedAs(openai.id, 'openai')).toMatchObject({
+      auth: 'bearer',
+      base_url: 'https://api.openai.com/v1',
+      configured: true,
+    })
     expect(openedAs(openai.id, 'openai')?.api_key?.reveal()).toBe(SECRET)
     expect(openedAs(anthropic.id, 'anthropic')?.auth).toBe('x-api-key')
   })
 
   test('of AWS signs for its region, in either spelling', async () => {
     for (const key of [
-      { access_key_id: 'AKIA0123456789ABCDEF', secret_access_key: 's', session_token: 't', region: 'eu-west-1' },
-      { accessKeyId: 'AKIA0123456789ABCDEF', secretAccessKey: 's', sessionToken: 't', region: 'eu-west-1' },
+      {
+        access_key_id: 'AKIA0123456789ABCDEF',
+        secret_access_key: 's',
+        session_token: 't',
+        region: 'eu-west-1',
+      },
+      {
+        accessKeyId: 'AKIA0123456789ABCDEF',
+        secretAccessKey: 's',
+        sessionToken: 't',
+        region: 'eu-west-1',
+      },
     ]) {
       const made = await create({ provider: 'amazon-bedrock', key: JSON.stringify(key) })
       expect(made.label).toBe('AKIA...DEF')
@@ -262,18 +373,30 @@ describe('a credential', () => {
     const made = await create({ provider: 'google-vertex', key })
     expect(made.label).toBe('robo...ple')
     for (const slug of ['vertex', 'vertex-anthropic']) {
-      expect(openedAs(made.id, slug)?.base_url).toContain('https://aiplatform.googleapis.com/v1/projects/acme/locations/global/')
-      expect(openedAs(made.id, slug)?.service_account?.token_uri).toBe('https://oauth2.googleapis.com/token')
+      expect(openedAs(made.id, slug)?.base_url).toContain(
+        'https://aiplatform.googleapis.com/v1/projects/acme/locations/global/',
+      )
+      expect(openedAs(made.id, slug)?.service_account?.token_uri).toBe(
+        'https://oauth2.googleapis.com/token',
+      )
     }
   })
 
   test('takes the address and the headers that the config gives, and nothing of its account', async () => {
     const headers = { 'X-Team': 'a', Authorization: 'Bearer canary', 'OpenAI-Organization': 'org' }
     gateway = await testGateway({
-      config: { providers: { openai: { api_key: 'own', base_url: 'http://127.0.0.1:9/v1', headers, auth: 'api-key' } } },
+      config: {
+        providers: {
+          openai: { api_key: 'own', base_url: 'http://127.0.0.1:9/v1', headers, auth: 'api-key' },
+        },
+      },
     })
     const made = await create()
-    expect(openedAs(made.id, 'openai')).toMatchObject({ auth: 'api-key', base_url: 'http://127.0.0.1:9/v1', headers: { 'x-team': 'a' } })
+    expect(openedAs(made.id, 'openai')).toMatchObject({
+      auth: 'api-key',
+      base_url: 'http://127.0.0.1:9/v1',
+      headers: { 'x-team': 'a' },
+    })
     expect(gateway.catalog.providers.get('openai')?.api_key?.reveal()).toBe('own')
   })
 
@@ -301,12 +424,16 @@ describe('in memory and on disk', () => {
     return one
   }
 
-  const add = async (to: Gateway) => (await createByokKey(to, operator(to), { provider: 'openai', key: SECRET })).data.id
-  const credential = (of: Gateway, id: string) => of.memory.byok.get(id)?.providers.get('openai')?.api_key?.reveal()
+  const add = async (to: Gateway) =>
+    (await createByokKey(to, operator(to), { provider: 'openai', key: SECRET })).data.id
+  const credential = (of: Gateway, id: string) =>
+    of.memory.byok.get(id)?.providers.get('openai')?.api_key?.reveal()
 
   test('no file holds the key, and the next process opens it', async () => {
     const id = await add(await open())
-    const files = readdirSync(directory).map(file => readFileSync(join(directory, file)).toString('latin1'))
+    const files = readdirSync(directory).map(file =>
+      readFileSync(join(directory, file)).toString('latin1'),
+    )
     expect(files.filter(text => text.includes('canary'))).toEqual([])
     expect(readdirSync(directory)).toContain('secret.key')
     expect(credential(await open(), id)).toBe(SECRET)
@@ -332,9 +459,15 @@ describe('in memory and on disk', () => {
     const id = await add(terminal)
     await server.catchUp()
     expect(credential(server, id)).toBe(SECRET)
-    await updateByokKey(terminal, operator(terminal), id, { key: 'sk-anew-0123456789', disabled: true })
+    await updateByokKey(terminal, operator(terminal), id, {
+      key: 'sk-anew-0123456789',
+      disabled: true,
+    })
     await server.catchUp()
-    expect([credential(server, id), stateOf(server, id)]).toEqual(['sk-anew-0123456789', 'disabled'])
+    expect([credential(server, id), stateOf(server, id)]).toEqual([
+      'sk-anew-0123456789',
+      'disabled',
+    ])
     await deleteByokKey(terminal, operator(terminal), id)
     await server.catchUp()
     expect(listByokKeys(server, operator(server), {}).total_count).toBe(0)
@@ -348,13 +481,19 @@ describe('in memory and on disk', () => {
     const made = add(server)
     const deleted = deleteByokKey(server, operator(server), gone)
     await Promise.all([catching, made, deleted])
-    expect([stateOf(server, kept), server.memory.byok.get(gone), stateOf(server, await made)]).toEqual(['active', undefined, 'active'])
+    expect([
+      stateOf(server, kept),
+      server.memory.byok.get(gone),
+      stateOf(server, await made),
+    ]).toEqual(['active', undefined, 'active'])
   })
 })
 
 describe('whom a key may serve', () => {
   const asked = (more: Partial<Actor> = {}) =>
-    byokKeysFor(gateway, { ...operator(gateway), kind: 'inference', ...more }).map(one => one.key.id)
+    byokKeysFor(gateway, { ...operator(gateway), kind: 'inference', ...more }).map(
+      one => one.key.id,
+    )
 
   test('is said by its workspace, its users, its API keys, and whether it is disabled', async () => {
     await otherWorkspace(gateway, OTHER)

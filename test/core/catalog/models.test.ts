@@ -22,7 +22,8 @@ import { protocolNames } from '../../../src/core/protocols/registry.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const NOW = new Date('2026-12-01T00:00:00Z')
-const open = (config: object): Catalog => openCatalog(parseConfig(JSON.stringify(config), {}), protocolNames, NOW)
+const open = (config: object): Catalog =>
+  openCatalog(parseConfig(JSON.stringify(config), {}), protocolNames, NOW)
 
 const PROVIDER = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 const prices = { prompt: 7, completion: 8 }
@@ -39,7 +40,11 @@ describe('a model of the config whose id is built in', () => {
   const model = models.get('openai/gpt-4o')
 
   test('lays the fields that it gives over the built-in ones and leaves the others', () => {
-    expect(model).toMatchObject({ name: 'Ours', context_length: 5_000, input_modalities: ['text', 'image', 'file'] })
+    expect(model).toMatchObject({
+      name: 'Ours',
+      context_length: 5_000,
+      input_modalities: ['text', 'image', 'file'],
+    })
   })
 
   test('has its endpoints first, and instead of the built-in ones of the same providers', () => {
@@ -58,7 +63,9 @@ describe('a model of the config whose id is built in', () => {
 describe('a credential', () => {
   test('makes what the catalogue has of its provider callable, and nothing else', () => {
     const { models } = open({ providers: { openai: { api_key: 'sk' } } })
-    const states = models.get('openai/gpt-4o')?.endpoints.map(({ provider }) => [provider.slug, provider.configured])
+    const states = models
+      .get('openai/gpt-4o')
+      ?.endpoints.map(({ provider }) => [provider.slug, provider.configured])
     expect(states).toContainEqual(['openai', true])
     expect(states).toContainEqual(['azure', false])
   })
@@ -66,35 +73,65 @@ describe('a credential', () => {
   test('does not make a model callable there whose way of speaking this version does not know', () => {
     const speaking = (protocols: string[]) => {
       const { models } = openCatalog(parseConfig('', {}), protocols, NOW)
-      return models.get('openai/o1-pro')?.endpoints.map(one => `${one.provider.slug} ${one.protocol}`)
+      return models
+        .get('openai/o1-pro')
+        ?.endpoints.map(one => `${one.provider.slug} ${one.protocol}`)
     }
     expect(speaking(['sandbox', 'openai-chat'])).not.toContain('openai openai-responses')
-    expect(speaking(['sandbox', 'openai-chat', 'openai-responses'])).toContain('openai openai-responses')
+    expect(speaking(['sandbox', 'openai-chat', 'openai-responses'])).toContain(
+      'openai openai-responses',
+    )
   })
 
   test('changes nothing of what is publicly known of its provider; the config may', () => {
-    const providers = { anthropic: { protocol: 'openai-chat', api_key: 'sk' }, deepseek: { api_key: 'sk' } }
-    const agreed = { provider: 'deepseek', model: 'x', data_policy: { training: false, retention_days: 0 } }
-    const { models } = open({ providers, models: [{ id: 'acme/own', endpoints: [{ provider: 'anthropic', model: 'x' }, agreed] }] })
-    expect(models.get('anthropic/claude-haiku-4.5')?.endpoints[0]?.data_policy).toEqual({ training: false, retention_days: 30 })
+    const providers = {
+      anthropic: { protocol: 'openai-chat', api_key: 'sk' },
+      deepseek: { api_key: 'sk' },
+    }
+    const agreed = {
+      provider: 'deepseek',
+      model: 'x',
+      data_policy: { training: false, retention_days: 0 },
+    }
+    const { models } = open({
+      providers,
+      models: [{ id: 'acme/own', endpoints: [{ provider: 'anthropic', model: 'x' }, agreed] }],
+    })
+    expect(models.get('anthropic/claude-haiku-4.5')?.endpoints[0]?.data_policy).toEqual({
+      training: false,
+      retention_days: 30,
+    })
     expect(models.get('acme/own')?.endpoints.map(one => one.data_policy)).toEqual([
       { training: false, retention_days: 30 },
       { training: false, retention_days: 0 },
     ])
-    expect(models.get('deepseek/deepseek-v4-pro')?.endpoints[0]?.data_policy).toEqual({ training: true, retention_days: null })
+    expect(models.get('deepseek/deepseek-v4-pro')?.endpoints[0]?.data_policy).toEqual({
+      training: true,
+      retention_days: null,
+    })
   })
 })
 
 describe('the data', () => {
   const { providers } = openProviders({}, protocolNames)
-  const row = { id: 'a/b', name: 'B', created: '2026-01-02', endpoints: [{ provider: 'openai', model: 'b' }] }
+  const row = {
+    id: 'a/b',
+    name: 'B',
+    created: '2026-01-02',
+    endpoints: [{ provider: 'openai', model: 'b' }],
+  }
   const counted = () => {
     let reads = 0
     const read = () => {
       reads++
       return { rows: new Map([['a/b', row]]), aliases: new Map([['a/old', 'a/b']]) }
     }
-    const models = new LazyModels(new Map(), read, { providers, protocols: protocolNames, created: 5, parametersOf: openParameters() })
+    const models = new LazyModels(new Map(), read, {
+      providers,
+      protocols: protocolNames,
+      created: 5,
+      parametersOf: openParameters(),
+    })
     return { models, reads: () => reads }
   }
 
@@ -136,15 +173,23 @@ describe('looking a model up', () => {
   })
 
   test('free of charge finds the free one, and nothing where there is none', () => {
-    expect(showModel(gateway, 'google/gemma-4-31b-it:free').data.pricing).toEqual({ prompt: '0', completion: '0' })
+    expect(showModel(gateway, 'google/gemma-4-31b-it:free').data.pricing).toEqual({
+      prompt: '0',
+      completion: '0',
+    })
     expect(() => getModel(gateway, 'openai/gpt-4o:free')).toThrow(GatewayError)
     expect(() => getModel(gateway, 'openai/gpt-4o:fast')).toThrow('is not a model of this gateway')
     expect(() => getModel(gateway, 'x'.repeat(10_000))).toThrow(/^"x{200}" is not/)
   })
 
   test('says of an endpoint whether tools can be chosen there', () => {
-    const choices = (id: string) => listEndpoints(gateway, id, null).data.endpoints[0]?.supports_tool_choice.auto
-    expect([choices('openai/gpt-4o'), choices('openai/text-embedding-3-small'), choices('perplexity/sonar')]).toEqual([true, false, false])
+    const choices = (id: string) =>
+      listEndpoints(gateway, id, null).data.endpoints[0]?.supports_tool_choice.auto
+    expect([
+      choices('openai/gpt-4o'),
+      choices('openai/text-embedding-3-small'),
+      choices('perplexity/sonar'),
+    ]).toEqual([true, false, false])
   })
 
   test('shows an unknown price as such, never as free', () => {
@@ -160,20 +205,49 @@ describe('listing models', () => {
   const all = (query: ModelQuery) => ids({ ...query, output_modalities: 'all' })
 
   beforeAll(async () => {
-    gateway = await testGateway({ config: { providers: { mine: PROVIDER, groq: { api_key: 'sk' } }, models: MINE } })
+    gateway = await testGateway({
+      config: { providers: { mine: PROVIDER, groq: { api_key: 'sk' } }, models: MINE },
+    })
   })
 
   const free = { prompt: 0, completion: 0 }
   const MINE = [
-    { id: 'acme/cheap', context_length: 10, endpoints: [{ provider: 'mine', model: 'a', usd_per_million_tokens: prices, region: 'eu' }] },
-    { id: 'acme/free', endpoints: [{ provider: 'mine', model: 'b', usd_per_million_tokens: free, supported_parameters: ['seed'] }] },
-    { id: 'acme/unpriced', name: 'Some Thing', endpoints: [{ provider: 'mine', model: 'c', data_policy: { retention_days: 0 } }] },
-    { id: 'acme/picture', output_modalities: ['image'], endpoints: [{ provider: 'mine', model: 'd' }] },
+    {
+      id: 'acme/cheap',
+      context_length: 10,
+      endpoints: [{ provider: 'mine', model: 'a', usd_per_million_tokens: prices, region: 'eu' }],
+    },
+    {
+      id: 'acme/free',
+      endpoints: [
+        {
+          provider: 'mine',
+          model: 'b',
+          usd_per_million_tokens: free,
+          supported_parameters: ['seed'],
+        },
+      ],
+    },
+    {
+      id: 'acme/unpriced',
+      name: 'Some Thing',
+      endpoints: [{ provider: 'mine', model: 'c', data_policy: { retention_days: 0 } }],
+    },
+    {
+      id: 'acme/picture',
+      output_modalities: ['image'],
+      endpoints: [{ provider: 'mine', model: 'd' }],
+    },
   ]
   const acme = (query: ModelQuery) => ids({ ...query, model_authors: 'acme' })
 
   test('without a query gives all that answer in text, those of the config first', () => {
-    expect(ids({}).slice(0, 4)).toEqual(['sandbox/echo', 'acme/cheap', 'acme/free', 'acme/unpriced'])
+    expect(ids({}).slice(0, 4)).toEqual([
+      'sandbox/echo',
+      'acme/cheap',
+      'acme/free',
+      'acme/unpriced',
+    ])
     expect(ids({})).not.toContain('acme/picture')
     expect(listModels(gateway).links.next).toBeNull()
     expect(listModels(gateway).total_count).toBe(ids({}).length)
@@ -201,7 +275,11 @@ describe('listing models', () => {
     expect(acme({ output_modalities: 'image' })).toEqual(['acme/picture'])
     expect(acme({ output_modalities: 'image,text' })).toHaveLength(4)
     expect(acme({ output_modalities: 'all' })).toHaveLength(4)
-    expect(list({ input_modalities: 'audio,video' }).every(model => model.architecture.input_modalities.includes('video'))).toBe(true)
+    expect(
+      list({ input_modalities: 'audio,video' }).every(model =>
+        model.architecture.input_modalities.includes('video'),
+      ),
+    ).toBe(true)
     expect(ids({ input_modalities: 'audio,video' })).toContain('google/gemini-2.5-pro')
   })
 
@@ -221,13 +299,24 @@ describe('listing models', () => {
   test('by context, family, author, provider, parameter, region and data policy', () => {
     expect(acme({ context: 10 })).toEqual(['acme/cheap'])
     expect(acme({ context: 11 })).toEqual([])
-    expect(new Set(list({ arch: 'llama' }).map(model => model.architecture.tokenizer))).toEqual(new Set(['Llama3', 'Llama4']))
+    expect(new Set(list({ arch: 'llama' }).map(model => model.architecture.tokenizer))).toEqual(
+      new Set(['Llama3', 'Llama4']),
+    )
     expect(ids({ model_authors: 'perplexity,sandbox' }).map(id => id.split('/')[0])).toEqual(
       expect.arrayContaining(['perplexity', 'sandbox']),
     )
     expect(ids({ providers: 'Amazon Bedrock' })).toEqual(ids({ providers: 'bedrock' }))
-    expect(ids({ providers: 'mine, sandbox' })).toEqual(['sandbox/echo', 'acme/cheap', 'acme/free', 'acme/unpriced'])
-    expect(acme({ supported_parameters: 'seed' })).toEqual(['acme/cheap', 'acme/free', 'acme/unpriced'])
+    expect(ids({ providers: 'mine, sandbox' })).toEqual([
+      'sandbox/echo',
+      'acme/cheap',
+      'acme/free',
+      'acme/unpriced',
+    ])
+    expect(acme({ supported_parameters: 'seed' })).toEqual([
+      'acme/cheap',
+      'acme/free',
+      'acme/unpriced',
+    ])
     expect(acme({ supported_parameters: 'seed,tools' })).toEqual(['acme/cheap', 'acme/unpriced'])
     expect(acme({ supported_parameters: 'levitation' })).toEqual([])
     expect(acme({ region: 'eu' })).toEqual(['acme/cheap'])
@@ -253,8 +342,16 @@ describe('listing models', () => {
   })
 
   test('sorted by price puts the unpriced last, both ways', () => {
-    expect(acme({ sort: 'pricing-low-to-high' })).toEqual(['acme/free', 'acme/cheap', 'acme/unpriced'])
-    expect(acme({ sort: 'pricing-high-to-low' })).toEqual(['acme/cheap', 'acme/free', 'acme/unpriced'])
+    expect(acme({ sort: 'pricing-low-to-high' })).toEqual([
+      'acme/free',
+      'acme/cheap',
+      'acme/unpriced',
+    ])
+    expect(acme({ sort: 'pricing-high-to-low' })).toEqual([
+      'acme/cheap',
+      'acme/free',
+      'acme/unpriced',
+    ])
     expect(acme({ sort: 'context-high-to-low' })[0]).toBe('acme/cheap')
     expect(acme({ sort: 'most-popular' })).toEqual(acme({}))
   })
@@ -278,16 +375,29 @@ describe('listing models', () => {
   test('that can be called gives those of configured providers, at their prices', () => {
     const { data } = listCallableModels(gateway, { output_modalities: 'all' })
     const names = data.map(model => model.id)
-    expect(names.slice(0, 6)).toEqual(['sandbox/echo', 'sandbox/embed', 'acme/cheap', 'acme/free', 'acme/unpriced', 'acme/picture'])
+    expect(names.slice(0, 6)).toEqual([
+      'sandbox/echo',
+      'sandbox/embed',
+      'acme/cheap',
+      'acme/free',
+      'acme/unpriced',
+      'acme/picture',
+    ])
     expect(names).toContain('openai/gpt-oss-120b')
     expect(names).not.toContain('anthropic/claude-haiku-4.5')
-    expect(data.find(model => model.id === 'openai/gpt-oss-120b')?.pricing.prompt).toBe('0.00000015')
+    expect(data.find(model => model.id === 'openai/gpt-oss-120b')?.pricing.prompt).toBe(
+      '0.00000015',
+    )
   })
 
   test('that embed gives no other, and endpoints that keep nothing are of providers known for it', () => {
     const { data } = listEmbeddingsModels(gateway, { limit: 1000 })
     expect(data.map(model => model.id)).toEqual(
-      expect.arrayContaining(['cohere/embed-v4.0', 'google/gemini-embedding-001', 'voyage/voyage-3-large']),
+      expect.arrayContaining([
+        'cohere/embed-v4.0',
+        'google/gemini-embedding-001',
+        'voyage/voyage-3-large',
+      ]),
     )
     const tags = new Set(listZdrEndpoints(gateway).data.map(one => one.tag))
     expect(tags).toEqual(new Set(['mine', 'bedrock', 'fireworks']))
@@ -313,7 +423,8 @@ describe('the id of an endpoint', () => {
       { id: 'acme/other', endpoints: [endpoint] },
     ],
   }
-  const ids = () => [...open(config).models.values()].flatMap(model => model.endpoints.map(({ id }) => id))
+  const ids = () =>
+    [...open(config).models.values()].flatMap(model => model.endpoints.map(({ id }) => id))
 
   test('says what it is, and tells those apart that are listed twice', () => {
     expect(ids().filter(id => id.startsWith('acme/small'))).toEqual([

@@ -11,7 +11,8 @@ const served = (more: Partial<Served> = {}): Served => ({
   isText: true,
   ...more,
 })
-const lacking = (more: Partial<Served>) => ALL_PARAMETERS.filter(name => !parametersOf(served(more)).has(name))
+const lacking = (more: Partial<Served>) =>
+  ALL_PARAMETERS.filter(name => !parametersOf(served(more)).has(name))
 
 describe('what an endpoint supports', () => {
   test('is everything where nothing is known against it', () => {
@@ -23,8 +24,14 @@ describe('what an endpoint supports', () => {
   })
 
   test('is no reasoning where the model is known not to, and no tools where no text comes out', () => {
-    expect(lacking({ reasoning: false })).toEqual(['include_reasoning', 'reasoning', 'reasoning_effort'])
-    expect(lacking({ isText: false })).toEqual(expect.arrayContaining(['tools', 'tool_choice', 'reasoning']))
+    expect(lacking({ reasoning: false })).toEqual([
+      'include_reasoning',
+      'reasoning',
+      'reasoning_effort',
+    ])
+    expect(lacking({ isText: false })).toEqual(
+      expect.arrayContaining(['tools', 'tool_choice', 'reasoning']),
+    )
   })
 
   test('is no sampling where a provider refuses it of models that reason', () => {
@@ -43,7 +50,14 @@ describe('what an endpoint supports', () => {
   })
 
   test('is always an output bound', () => {
-    for (const protocol of ['openai-chat', 'openai-responses', 'anthropic-messages', 'gemini', 'bedrock-converse', 'cohere-chat'])
+    for (const protocol of [
+      'openai-chat',
+      'openai-responses',
+      'anthropic-messages',
+      'gemini',
+      'bedrock-converse',
+      'cohere-chat',
+    ])
       expect(parametersOf(served({ protocol })).has('max_tokens')).toBe(true)
   })
 

@@ -2,7 +2,13 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createPreset, getPreset, listPresets, updatePreset, usablePreset } from '../../../src/core/catalog/presets.ts'
+import {
+  createPreset,
+  getPreset,
+  listPresets,
+  updatePreset,
+  usablePreset,
+} from '../../../src/core/catalog/presets.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { operator } from '../../../src/core/identity/actor.ts'
@@ -26,25 +32,53 @@ const MESSAGES = [{ role: 'user', content: 'Hi' }]
 const ASKED = { model: 'acme/small', messages: MESSAGES }
 
 const create = (slug: string, body: object = {}, dialect = 'messages', key?: string) =>
-  ask('POST', `/presets/${slug}/${dialect}`, { body: { ...ASKED, ...body }, ...(key === undefined ? {} : { key }) })
+  ask('POST', `/presets/${slug}/${dialect}`, {
+    body: { ...ASKED, ...body },
+    ...(key === undefined ? {} : { key }),
+  })
 
 const UUID = /^[0-9a-f-]{36}$/
 
 describe('E6 POST /presets/{slug}/messages', () => {
   test('E6 creates a slug that is not there, with that name, active, at version 1', async () => {
-    const { status, json } = await create('my-Preset_1.0', { max_tokens: 100, temperature: 0.5, system: 'Be brief' })
+    const { status, json } = await create('my-Preset_1.0', {
+      max_tokens: 100,
+      temperature: 0.5,
+      system: 'Be brief',
+    })
     const { user_id, workspace_id } = gateway.memory.owner
     const at = '2026-03-04T05:06:07.000Z'
     const { id, designated_version_id } = json.data
     expect(status).toBe(200)
-    expect([id, designated_version_id]).toEqual([expect.stringMatching(UUID), expect.stringMatching(UUID)])
+    expect([id, designated_version_id]).toEqual([
+      expect.stringMatching(UUID),
+      expect.stringMatching(UUID),
+    ])
     expect(json).toEqual({
       data: {
-        ...{ id, workspace_id, slug: 'my-Preset_1.0', name: 'my-Preset_1.0', description: null, status: 'active', status_updated_at: null },
+        ...{
+          id,
+          workspace_id,
+          slug: 'my-Preset_1.0',
+          name: 'my-Preset_1.0',
+          description: null,
+          status: 'active',
+          status_updated_at: null,
+        },
         ...{ creator_user_id: user_id, designated_version_id, created_at: at, updated_at: at },
         designated_version: {
-          ...{ id: designated_version_id, preset_id: id, version: 1, creator_id: user_id, system_prompt: 'Be brief' },
-          ...{ config: { model: 'acme/small', max_tokens: 100, temperature: 0.5 }, created_at: at, updated_at: at },
+          ...{
+            id: designated_version_id,
+            preset_id: id,
+            version: 1,
+            creator_id: user_id,
+            system_prompt: 'Be brief',
+          },
+          ...{
+            config: { model: 'acme/small', max_tokens: 100, temperature: 0.5 },
+            created_at: at,
+            updated_at: at,
+          },
         },
       },
     })
@@ -55,8 +89,16 @@ describe('E6 POST /presets/{slug}/messages', () => {
     clock.pass(1_000)
     const second = await create('p', { max_tokens: 5, system: 'Two' })
     const { data } = second.json
-    expect(data).toMatchObject({ id: first.json.data.id, created_at: '2026-03-04T05:06:07.000Z', updated_at: '2026-03-04T05:06:08.000Z' })
-    expect(data.designated_version).toMatchObject({ version: 2, config: { model: 'acme/small', max_tokens: 5 }, system_prompt: 'Two' })
+    expect(data).toMatchObject({
+      id: first.json.data.id,
+      created_at: '2026-03-04T05:06:07.000Z',
+      updated_at: '2026-03-04T05:06:08.000Z',
+    })
+    expect(data.designated_version).toMatchObject({
+      version: 2,
+      config: { model: 'acme/small', max_tokens: 5 },
+      system_prompt: 'Two',
+    })
     expect(data.designated_version_id).toBe(data.designated_version.id)
     expect(data.designated_version_id).not.toBe(first.json.data.designated_version_id)
     expect((await ask('GET', '/presets/p')).json).toEqual(second.json)
@@ -74,23 +116,33 @@ describe('E6 POST /presets/{slug}/messages', () => {
     }
     const { status, json } = await create('p', { ...ignored, top_k: 5 })
     expect(status).toBe(200)
-    expect(json.data.designated_version).toMatchObject({ config: { model: 'acme/small', top_k: 5 }, system_prompt: null })
+    expect(json.data.designated_version).toMatchObject({
+      config: { model: 'acme/small', top_k: 5 },
+      system_prompt: null,
+    })
     expect(Object.keys(json.data.designated_version.config).sort()).toEqual(['model', 'top_k'])
   })
 
   test('a management key may not, and the operator may', async () => {
     expect((await create('p', {}, 'messages', keys.management)).status).toBe(403)
-    expect((await createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} })).data.slug).toBe('p')
+    expect(
+      (await createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} }))
+        .data.slug,
+    ).toBe('p')
   })
 
   test('two that make the same version at the same moment: one has it, the other hears of a conflict', async () => {
-    const make = () => createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} })
+    const make = () =>
+      createPreset(gateway, operator(gateway), 'p', { system_prompt: null, config: {} })
     const outcomes = async () => (await Promise.allSettled([make(), make()])).map(one => one.status)
     expect(await outcomes()).toEqual(['fulfilled', 'rejected'])
     expect(await outcomes()).toEqual(['fulfilled', 'rejected'])
     gateway.memory.presets.delete(`${gateway.memory.owner.workspace_id}/p`)
     const { status, json } = await create('p')
-    expect([status, json.error.message]).toEqual([409, 'It was changed at the same moment. Please try again.'])
+    expect([status, json.error.message]).toEqual([
+      409,
+      'It was changed at the same moment. Please try again.',
+    ])
   })
 
   test('a disabled preset gets its next version and stays disabled; an archived one gets none', async () => {
@@ -99,7 +151,10 @@ describe('E6 POST /presets/{slug}/messages', () => {
       await updatePreset(gateway, operator(gateway), 'p', { status })
       return create('p')
     }
-    expect((await statusOf('disabled')).json.data).toMatchObject({ status: 'disabled', designated_version: { version: 2 } })
+    expect((await statusOf('disabled')).json.data).toMatchObject({
+      status: 'disabled',
+      designated_version: { version: 2 },
+    })
     const archived = await statusOf('archived')
     expect([archived.status, archived.json.error.message]).toEqual([404, 'This preset is archived'])
   })
@@ -118,7 +173,8 @@ describe('E6 POST /presets/{slug}/messages', () => {
       ask('GET', `/presets/${slug}/versions`),
       ask('GET', `/presets/${slug}/versions/1`),
     ]
-    for (const { status, json } of await Promise.all(asked)) expect([status, json.error.metadata.field]).toEqual([400, 'slug'])
+    for (const { status, json } of await Promise.all(asked))
+      expect([status, json.error.metadata.field]).toEqual([400, 'slug'])
   })
 
   test('a slug of 100 characters is one', async () => {
@@ -134,20 +190,60 @@ describe('E6 POST /presets/{slug}/messages', () => {
     ['nothing', 'messages', '', undefined],
     ['a temperature that is none', 'chat/completions', { ...ASKED, temperature: 3 }, 'temperature'],
     ['messages that are none', 'chat/completions', { ...ASKED, messages: 'Hi' }, 'messages'],
-    ['wishes that contradict', 'chat/completions', { ...ASKED, reasoning: { effort: 'low', max_tokens: 5 } }, 'reasoning'],
-    ['no provider at all', 'chat/completions', { ...ASKED, provider: { only: [] } }, 'provider.only'],
-    ['more models than are tried', 'chat/completions', { ...ASKED, models: [...'abcdefgh'] }, 'models'],
-    ['an answer kept for no time', 'chat/completions', { ...ASKED, cache_ttl_seconds: 0 }, 'cache_ttl_seconds'],
+    [
+      'wishes that contradict',
+      'chat/completions',
+      { ...ASKED, reasoning: { effort: 'low', max_tokens: 5 } },
+      'reasoning',
+    ],
+    [
+      'no provider at all',
+      'chat/completions',
+      { ...ASKED, provider: { only: [] } },
+      'provider.only',
+    ],
+    [
+      'more models than are tried',
+      'chat/completions',
+      { ...ASKED, models: [...'abcdefgh'] },
+      'models',
+    ],
+    [
+      'an answer kept for no time',
+      'chat/completions',
+      { ...ASKED, cache_ttl_seconds: 0 },
+      'cache_ttl_seconds',
+    ],
     ['a word for yes', 'messages', { ...ASKED, cache_enabled: 'yes' }, 'cache_enabled'],
     ['a preset for a model', 'messages', { ...ASKED, model: '@preset/other' }, 'model'],
-    ['a model at a preset', 'chat/completions', { ...ASKED, model: 'acme/small@preset/other' }, 'model'],
-    ['a preset among the models', 'chat/completions', { ...ASKED, models: ['@preset/other'] }, 'model'],
-    ['a preset among the fallbacks', 'messages', { ...ASKED, fallbacks: [{ model: '@preset/other' }] }, 'model'],
+    [
+      'a model at a preset',
+      'chat/completions',
+      { ...ASKED, model: 'acme/small@preset/other' },
+      'model',
+    ],
+    [
+      'a preset among the models',
+      'chat/completions',
+      { ...ASKED, models: ['@preset/other'] },
+      'model',
+    ],
+    [
+      'a preset among the fallbacks',
+      'messages',
+      { ...ASKED, fallbacks: [{ model: '@preset/other' }] },
+      'model',
+    ],
     ['a preset of its own', 'chat/completions', { ...ASKED, preset: 'other' }, 'preset'],
     ['a preset of its own', 'responses', { preset: 'other' }, 'preset'],
     ['a limit that is none', 'responses', { max_output_tokens: 0 }, 'max_output_tokens'],
     ['a tool without a name', 'responses', { tools: [{ type: 'function' }] }, 'tools.0.name'],
-    ['a form without a schema', 'responses', { text: { format: { type: 'json_schema', name: 'x' } } }, 'text.format.schema'],
+    [
+      'a form without a schema',
+      'responses',
+      { text: { format: { type: 'json_schema', name: 'x' } } },
+      'text.format.schema',
+    ],
     ['instructions that are none', 'responses', { instructions: 5 }, 'instructions'],
   ])('%s is refused in %s, and makes nothing', async (_, dialect, body, field) => {
     const { status, json } = await ask('POST', `/presets/p/${dialect}`, { body })
@@ -166,21 +262,46 @@ describe('E6 POST /presets/{slug}/messages', () => {
     const draft = { system_prompt: null, config: {} }
     for (let i = 0; i < 1_000; i++) await createPreset(gateway, operator(gateway), `p${i}`, draft)
     expect([(await create('one-more')).status, (await create('p7')).status]).toEqual([400, 200])
-    expect((await create('elsewhere', {}, 'messages', (await otherWorkspace(gateway, OTHER, 'inference')).key)).status).toBe(200)
+    expect(
+      (
+        await create(
+          'elsewhere',
+          {},
+          'messages',
+          (
+            await otherWorkspace(gateway, OTHER, 'inference')
+          ).key,
+        )
+      ).status,
+    ).toBe(200)
   })
 })
 
 describe('the config is in the chat API’s words', () => {
   const configOf = async (dialect: string, body: object) => {
     const { json } = await ask('POST', `/presets/p/${dialect}`, { body })
-    return { config: json.data.designated_version.config, system_prompt: json.data.designated_version.system_prompt }
+    return {
+      config: json.data.designated_version.config,
+      system_prompt: json.data.designated_version.system_prompt,
+    }
   }
   const parameters = { type: 'object', properties: {} }
 
   test('when it was a chat request, as it came', async () => {
     const kept = {
-      ...{ model: 'acme/small', models: ['acme/large'], provider: { order: ['local'] }, plugins: [{ id: 'web' }], route: 'fallback' },
-      ...{ stop: 'END', max_completion_tokens: 9, reasoning: { effort: 'low' }, tools: [{ type: 'function', function: { name: 'f' } }] },
+      ...{
+        model: 'acme/small',
+        models: ['acme/large'],
+        provider: { order: ['local'] },
+        plugins: [{ id: 'web' }],
+        route: 'fallback',
+      },
+      ...{
+        stop: 'END',
+        max_completion_tokens: 9,
+        reasoning: { effort: 'low' },
+        tools: [{ type: 'function', function: { name: 'f' } }],
+      },
       ...{ cache_enabled: false, cache_ttl_seconds: 60, response_format: { type: 'json_object' } },
     }
     const system = [
@@ -196,8 +317,13 @@ describe('the config is in the chat API’s words', () => {
 
   test('when it was a chat request with functions, which are tools', async () => {
     const functions = [{ name: 'f', parameters }]
-    expect(await configOf('chat/completions', { prompt: 'x', functions, function_call: { name: 'f' } })).toEqual({
-      config: { tools: [{ type: 'function', function: functions[0] }], tool_choice: { type: 'function', function: { name: 'f' } } },
+    expect(
+      await configOf('chat/completions', { prompt: 'x', functions, function_call: { name: 'f' } }),
+    ).toEqual({
+      config: {
+        tools: [{ type: 'function', function: functions[0] }],
+        tool_choice: { type: 'function', function: { name: 'f' } },
+      },
       system_prompt: null,
     })
   })
@@ -214,7 +340,15 @@ describe('the config is in the chat API’s words', () => {
       stop_sequences: ['END'],
       thinking: { type: 'enabled', budget_tokens: 2048 },
       output_config: { format: { type: 'json_schema', schema: parameters } },
-      tools: [{ name: 'f', description: 'F', input_schema: parameters, cache_control: { type: 'ephemeral' } }, search],
+      tools: [
+        {
+          name: 'f',
+          description: 'F',
+          input_schema: parameters,
+          cache_control: { type: 'ephemeral' },
+        },
+        search,
+      ],
       tool_choice: { type: 'any', disable_parallel_tool_use: true },
       speed: 'fast',
     }
@@ -224,8 +358,18 @@ describe('the config is in the chat API’s words', () => {
         models: ['acme/large'],
         stop: ['END'],
         reasoning: { enabled: true, max_tokens: 2048 },
-        response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema: parameters } },
-        tools: [{ type: 'function', function: { name: 'f', description: 'F', parameters }, cache_control: { type: 'ephemeral' } }, search],
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'answer', strict: true, schema: parameters },
+        },
+        tools: [
+          {
+            type: 'function',
+            function: { name: 'f', description: 'F', parameters },
+            cache_control: { type: 'ephemeral' },
+          },
+          search,
+        ],
         tool_choice: 'required',
         parallel_tool_calls: false,
       },
@@ -235,8 +379,19 @@ describe('the config is in the chat API’s words', () => {
 
   test('when it was a Responses request', async () => {
     const body = {
-      ...{ model: 'acme/small', input: 'Hi', instructions: 'Be brief', max_output_tokens: 50, top_p: 0.5, store: false, include: [] },
-      text: { format: { type: 'json_schema', name: 'x', schema: parameters, strict: true }, verbosity: 'low' },
+      ...{
+        model: 'acme/small',
+        input: 'Hi',
+        instructions: 'Be brief',
+        max_output_tokens: 50,
+        top_p: 0.5,
+        store: false,
+        include: [],
+      },
+      text: {
+        format: { type: 'json_schema', name: 'x', schema: parameters, strict: true },
+        verbosity: 'low',
+      },
       tools: [{ type: 'function', name: 'f', parameters, strict: null }, { type: 'web_search' }],
       tool_choice: { type: 'function', name: 'f' },
       reasoning: { effort: 'low' },
@@ -245,8 +400,17 @@ describe('the config is in the chat API’s words', () => {
     }
     expect(await configOf('responses', body)).toEqual({
       config: {
-        ...{ model: 'acme/small', max_tokens: 50, top_p: 0.5, verbosity: 'low', reasoning: { effort: 'low' } },
-        response_format: { type: 'json_schema', json_schema: { name: 'x', schema: parameters, strict: true } },
+        ...{
+          model: 'acme/small',
+          max_tokens: 50,
+          top_p: 0.5,
+          verbosity: 'low',
+          reasoning: { effort: 'low' },
+        },
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'x', schema: parameters, strict: true },
+        },
         tools: [{ type: 'function', function: { name: 'f', parameters } }, { type: 'web_search' }],
         tool_choice: { type: 'function', function: { name: 'f' } },
       },
@@ -263,7 +427,11 @@ describe('GET /presets', () => {
     }
     const slugs = async (query: string) => {
       const { status, json } = await ask('GET', `/presets${query}`)
-      return { status, slugs: json.data.map((one: { slug: string }) => one.slug), total: json.total_count }
+      return {
+        status,
+        slugs: json.data.map((one: { slug: string }) => one.slug),
+        total: json.total_count,
+      }
     }
     expect(await slugs('')).toEqual({ status: 200, slugs: ['a', 'c', 'b'], total: 3 })
     expect(await slugs('?offset=1&limit=1')).toEqual({ status: 200, slugs: ['c'], total: 3 })
@@ -271,10 +439,16 @@ describe('GET /presets', () => {
     expect((await ask('GET', '/presets')).json.data[0]).not.toHaveProperty('designated_version')
   })
 
-  test.each(['?limit=0', '?limit=101', '?limit=x', '?offset=-1', '?offset=1.5'])('%s is refused', async query => {
-    await create('p')
-    expect([(await ask('GET', `/presets${query}`)).status, (await ask('GET', `/presets/p/versions${query}`)).status]).toEqual([400, 400])
-  })
+  test.each(['?limit=0', '?limit=101', '?limit=x', '?offset=-1', '?offset=1.5'])(
+    '%s is refused',
+    async query => {
+      await create('p')
+      expect([
+        (await ask('GET', `/presets${query}`)).status,
+        (await ask('GET', `/presets/p/versions${query}`)).status,
+      ]).toEqual([400, 400])
+    },
+  )
 })
 
 describe('GET /presets/{slug}/versions', () => {
@@ -282,7 +456,10 @@ describe('GET /presets/{slug}/versions', () => {
     for (let i = 1; i <= 3; i++) await create('p', { max_tokens: i })
     const numbers = async (query: string) => {
       const { json } = await ask('GET', `/presets/p/versions${query}`)
-      return { numbers: json.data.map((one: { version: number }) => one.version), total: json.total_count }
+      return {
+        numbers: json.data.map((one: { version: number }) => one.version),
+        total: json.total_count,
+      }
     }
     expect(await numbers('')).toEqual({ numbers: [1, 2, 3], total: 3 })
     expect(await numbers('?offset=1&limit=1')).toEqual({ numbers: [2], total: 3 })
@@ -292,11 +469,14 @@ describe('GET /presets/{slug}/versions', () => {
     expect((await ask('GET', '/presets/p/versions/4')).status).toBe(404)
   })
 
-  test.each(['0', '01', '-1', '1.5', 'latest', '9999999999'])('the version %s is no number of one', async version => {
-    await create('p')
-    const { status, json } = await ask('GET', `/presets/p/versions/${version}`)
-    expect([status, json.error.metadata.field]).toEqual([400, 'version'])
-  })
+  test.each(['0', '01', '-1', '1.5', 'latest', '9999999999'])(
+    'the version %s is no number of one',
+    async version => {
+      await create('p')
+      const { status, json } = await ask('GET', `/presets/p/versions/${version}`)
+      expect([status, json.error.metadata.field]).toEqual([400, 'version'])
+    },
+  )
 })
 
 const OPERATIONS: [method: string, path: string][] = [
@@ -318,26 +498,38 @@ describe('who may', () => {
   test('another workspace sees nothing, and has its own of the same slug', async () => {
     await create('p', { max_tokens: 1 })
     const { key } = await otherWorkspace(gateway, OTHER, 'inference')
-    const seen = ['/presets/p', '/presets/p/versions', '/presets/p/versions/1'].map(path => ask('GET', path, { key }))
+    const seen = ['/presets/p', '/presets/p/versions', '/presets/p/versions/1'].map(path =>
+      ask('GET', path, { key }),
+    )
     expect((await Promise.all(seen)).map(one => one.status)).toEqual([404, 404, 404])
     expect((await ask('GET', '/presets', { key })).json).toEqual({ data: [], total_count: 0 })
-    expect((await create('p', { max_tokens: 2 }, 'messages', key)).json.data.designated_version.version).toBe(1)
-    expect((await ask('GET', '/presets/p')).json.data.designated_version).toMatchObject({ version: 1, config: { max_tokens: 1 } })
+    expect(
+      (await create('p', { max_tokens: 2 }, 'messages', key)).json.data.designated_version.version,
+    ).toBe(1)
+    expect((await ask('GET', '/presets/p')).json.data.designated_version).toMatchObject({
+      version: 1,
+      config: { max_tokens: 1 },
+    })
   })
 
-  test.each(OPERATIONS)('a memory that fails is a 500 that tells nothing: %s %s', async (method, path) => {
-    gateway.memory.presets = new Proxy(gateway.memory.presets, {
-      get() {
-        throw new Error('secret of the store')
-      },
-    })
-    const { status, json } = await ask(method, path, method === 'POST' ? { body: ASKED } : {})
-    expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
-  })
+  test.each(OPERATIONS)(
+    'a memory that fails is a 500 that tells nothing: %s %s',
+    async (method, path) => {
+      gateway.memory.presets = new Proxy(gateway.memory.presets, {
+        get() {
+          throw new Error('secret of the store')
+        },
+      })
+      const { status, json } = await ask(method, path, method === 'POST' ? { body: ASKED } : {})
+      expect([status, json.error.message]).toEqual([500, 'Internal Server Error'])
+    },
+  )
 
   test('a management key may read', async () => {
     await create('p')
-    const asked = OPERATIONS.filter(([method]) => method === 'GET').map(([method, path]) => ask(method, path, { key: keys.management }))
+    const asked = OPERATIONS.filter(([method]) => method === 'GET').map(([method, path]) =>
+      ask(method, path, { key: keys.management }),
+    )
     expect((await Promise.all(asked)).map(one => one.status)).toEqual([200, 200, 200, 200])
   })
 })
@@ -357,7 +549,11 @@ describe('a status', () => {
     clock.pass(1_000)
     for (const status of ['disabled', 'archived'] as const) {
       const { data } = await updatePreset(gateway, operator(gateway), 'p', { status })
-      expect(data).toMatchObject({ status, status_updated_at: '2026-03-04T05:06:08.000Z', updated_at: '2026-03-04T05:06:08.000Z' })
+      expect(data).toMatchObject({
+        status,
+        status_updated_at: '2026-03-04T05:06:08.000Z',
+        updated_at: '2026-03-04T05:06:08.000Z',
+      })
       expect(failure()).toEqual(['not_found', `This preset is ${status}`])
     }
     expect((await ask('GET', '/presets/p')).json.data.status).toBe('archived')
@@ -383,7 +579,8 @@ describe('beside another process', () => {
     rmSync(data, { recursive: true, force: true })
   })
 
-  const versionAt = (where: Gateway, slug: string) => getPreset(where, operator(where), slug).data.designated_version.version
+  const versionAt = (where: Gateway, slug: string) =>
+    getPreset(where, operator(where), slug).data.designated_version.version
   const made = (where: Gateway, slug = 'p') => createPreset(where, operator(where), slug, draft)
 
   test('what it has made and changed is known as soon as this one has caught up', async () => {
@@ -391,7 +588,9 @@ describe('beside another process', () => {
     await made(terminal)
     await updatePreset(terminal, operator(terminal), 'p', { status: 'disabled' })
     await server.catchUp()
-    expect(getPreset(server, operator(server), 'p')).toEqual(getPreset(terminal, operator(terminal), 'p'))
+    expect(getPreset(server, operator(server), 'p')).toEqual(
+      getPreset(terminal, operator(terminal), 'p'),
+    )
     expect(versionAt(server, 'p')).toBe(2)
   })
 

@@ -5,7 +5,14 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { UNIT_ROWS } from '../../../src/core/language/units.ts'
 
 const config = (prices: object) =>
-  parseConfig(JSON.stringify({ models: [{ id: 'a/b', endpoints: [{ provider: 'x', model: 'y', usd_per_million_tokens: prices }] }] }), {})
+  parseConfig(
+    JSON.stringify({
+      models: [
+        { id: 'a/b', endpoints: [{ provider: 'x', model: 'y', usd_per_million_tokens: prices }] },
+      ],
+    }),
+    {},
+  )
 
 const yaml = (price: string) => `
 models:
@@ -24,7 +31,9 @@ function refusal(prices: object): string {
 
 describe('prices', () => {
   test('per million tokens and per piece are exact in atto-dollars', () => {
-    expect(pricesOf({ prompt: 0.07, completion: 0.000001, request: 0.005, web_search: 0.01 })).toEqual({
+    expect(
+      pricesOf({ prompt: 0.07, completion: 0.000001, request: 0.005, web_search: 0.01 }),
+    ).toEqual({
       prompt: 70_000_000_000n,
       completion: 1_000_000n,
       request: 5_000_000_000_000_000n,
@@ -53,7 +62,10 @@ describe('prices', () => {
   test('of a tier hold above its bound, not at it', () => {
     const prices = pricesOf({ prompt: 1, completion: 2, tiers: [{ above: 10, prompt: 3 }] })
     expect(pricesFor(prices, 10).prompt).toBe(1_000_000_000_000n)
-    expect(pricesFor(prices, 11)).toMatchObject({ prompt: 3_000_000_000_000n, completion: 2_000_000_000_000n })
+    expect(pricesFor(prices, 11)).toMatchObject({
+      prompt: 3_000_000_000_000n,
+      completion: 2_000_000_000_000n,
+    })
   })
 })
 
@@ -87,11 +99,26 @@ describe('prices in the config', () => {
   test.each([
     [{ ...good, web_search: 10 }, `${path}.web_search: expected number from 0 to 1, found 10`],
     [{ ...good, request: -0.1 }, `${path}.request: expected number from 0 to 1, found -0.1`],
-    [{ ...good, cache_write_1h: 20_000 }, `${path}.cache_write_1h: expected number from 0 to 10000, found 20000`],
-    [{ ...good, tiers: [{ above: 0, prompt: 1 }] }, `${path}.tiers.0.above: expected integer from 1, found 0`],
-    [{ ...good, tiers: [{ prompt: 1 }] }, `${path}.tiers.0.above: expected integer from 1, found nothing`],
-    [{ ...good, tiers: [{ above: 5, prompt: 10_001 }] }, `${path}.tiers.0.prompt: expected number from 0 to 10000, found 10001`],
-    [{ ...good, tiers: [{ above: 5, web_search: 1 }] }, `${path}.tiers.0.web_search: expected no such field, found a number`],
+    [
+      { ...good, cache_write_1h: 20_000 },
+      `${path}.cache_write_1h: expected number from 0 to 10000, found 20000`,
+    ],
+    [
+      { ...good, tiers: [{ above: 0, prompt: 1 }] },
+      `${path}.tiers.0.above: expected integer from 1, found 0`,
+    ],
+    [
+      { ...good, tiers: [{ prompt: 1 }] },
+      `${path}.tiers.0.above: expected integer from 1, found nothing`,
+    ],
+    [
+      { ...good, tiers: [{ above: 5, prompt: 10_001 }] },
+      `${path}.tiers.0.prompt: expected number from 0 to 10000, found 10001`,
+    ],
+    [
+      { ...good, tiers: [{ above: 5, web_search: 1 }] },
+      `${path}.tiers.0.web_search: expected no such field, found a number`,
+    ],
   ])('%j is refused with its place', (prices, message) => {
     expect(refusal(prices)).toBe(message)
   })

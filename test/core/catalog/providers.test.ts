@@ -1,17 +1,31 @@
 import { describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import { openCatalog } from '../../../src/core/catalog/models.ts'
-import { openProviders, type Provider, type ProviderFault } from '../../../src/core/catalog/providers.ts'
+import {
+  openProviders,
+  type Provider,
+  type ProviderFault,
+} from '../../../src/core/catalog/providers.ts'
 import { type ProviderConfig, parseConfig } from '../../../src/core/config.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 
 /** All that the built-in rows may speak, whether this version does or not. */
-const PROTOCOLS = ['openai-chat', 'anthropic-messages', 'anthropic-vertex', 'gemini', 'bedrock-converse', 'cohere-chat', 'sandbox']
+const PROTOCOLS = [
+  'openai-chat',
+  'anthropic-messages',
+  'anthropic-vertex',
+  'gemini',
+  'bedrock-converse',
+  'cohere-chat',
+  'sandbox',
+]
 
-const opened = (slug: string, given: ProviderConfig) => openProviders(providersOf(slug, given), PROTOCOLS)
+const opened = (slug: string, given: ProviderConfig) =>
+  openProviders(providersOf(slug, given), PROTOCOLS)
 
 /** The provider's settings as they are after a config file was read. */
-const providersOf = (slug: string, given: ProviderConfig) => parseConfig(JSON.stringify({ providers: { [slug]: given } }), {}).providers
+const providersOf = (slug: string, given: ProviderConfig) =>
+  parseConfig(JSON.stringify({ providers: { [slug]: given } }), {}).providers
 
 function providerOf(slug: string, given: ProviderConfig): Provider {
   const { providers, faults } = opened(slug, given)
@@ -19,11 +33,14 @@ function providerOf(slug: string, given: ProviderConfig): Provider {
   return providers.get(slug) ?? expect.unreachable(`There is no ${slug}`)
 }
 
-const faultOf = (slug: string, given: ProviderConfig): ProviderFault | undefined => opened(slug, given).faults[0]
+const faultOf = (slug: string, given: ProviderConfig): ProviderFault | undefined =>
+  opened(slug, given).faults[0]
 
 const AWS = { access_key_id: 'AKID', secret_access_key: 'aws-secret' }
 
-const pem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+const pem = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  .privateKey.export({ type: 'pkcs8', format: 'pem' })
+  .toString()
 const ACCOUNT = {
   type: 'service_account',
   project_id: 'acme-1',
@@ -33,11 +50,18 @@ const ACCOUNT = {
   client_id: '1',
 }
 
-const local = (protocol: string, more: ProviderConfig = {}): ProviderConfig => ({ protocol, base_url: 'http://127.0.0.1:1', ...more })
+const local = (protocol: string, more: ProviderConfig = {}): ProviderConfig => ({
+  protocol,
+  base_url: 'http://127.0.0.1:1',
+  ...more,
+})
 
 /** Rows of a table with the names of what is given, so that no key is printed. */
 const named = <Rest extends unknown[]>(rows: [slug: string, given: ProviderConfig, ...Rest][]) =>
-  rows.map(([slug, given, ...rest]) => [slug, Object.keys(given).join(' and ') || 'nothing', given, ...rest] as const)
+  rows.map(
+    ([slug, given, ...rest]) =>
+      [slug, Object.keys(given).join(' and ') || 'nothing', given, ...rest] as const,
+  )
 
 describe('how a credential travels', () => {
   test.each(
@@ -49,7 +73,11 @@ describe('how a credential travels', () => {
       ['cohere', { api_key: 'k' }, 'bearer'],
       ['vertex', { api_key: 'k', region: 'us-central1', project: 'acme' }, 'bearer'],
       ['vertex', { service_account: ACCOUNT, region: 'us-central1' }, 'google-service-account'],
-      ['vertex', { service_account: ACCOUNT, api_key: 'k', region: 'us-central1' }, 'google-service-account'],
+      [
+        'vertex',
+        { service_account: ACCOUNT, api_key: 'k', region: 'us-central1' },
+        'google-service-account',
+      ],
       ['bedrock', { api_key: 'k', region: 'us-east-1' }, 'bearer'],
       ['bedrock', { aws: AWS, region: 'us-east-1' }, 'sigv4'],
       ['bedrock', { aws: AWS, api_key: 'k', region: 'us-east-1' }, 'bearer'],
@@ -68,23 +96,40 @@ describe('how a credential travels', () => {
   })
 
   test('only what travels is kept', () => {
-    expect(providerOf('bedrock', { aws: AWS, api_key: 'k', region: 'us-east-1' })).toMatchObject({ aws: null, service_account: null })
+    expect(providerOf('bedrock', { aws: AWS, api_key: 'k', region: 'us-east-1' })).toMatchObject({
+      aws: null,
+      service_account: null,
+    })
     expect(providerOf('openai', { api_key: 'k', auth: 'none' }).api_key).toBeNull()
   })
 })
 
 describe('credentials', () => {
   test('of AWS are for the region of the provider, or for their own', () => {
-    const { aws } = providerOf('bedrock', { aws: { ...AWS, session_token: 'lent' }, region: 'us-east-1' })
+    const { aws } = providerOf('bedrock', {
+      aws: { ...AWS, session_token: 'lent' },
+      region: 'us-east-1',
+    })
     expect(aws).toMatchObject({ access_key_id: 'AKID', region: 'us-east-1' })
-    expect([aws?.secret_access_key.reveal(), aws?.session_token?.reveal()]).toEqual(['aws-secret', 'lent'])
-    expect(providerOf('bedrock', { aws: { ...AWS, region: 'eu-west-1' } }).aws?.region).toBe('eu-west-1')
-    expect(providerOf('bedrock', { aws: { ...AWS, region: 'eu-west-1' }, region: 'us-east-1' }).aws?.region).toBe('eu-west-1')
+    expect([aws?.secret_access_key.reveal(), aws?.session_token?.reveal()]).toEqual([
+      'aws-secret',
+      'lent',
+    ])
+    expect(providerOf('bedrock', { aws: { ...AWS, region: 'eu-west-1' } }).aws?.region).toBe(
+      'eu-west-1',
+    )
+    expect(
+      providerOf('bedrock', { aws: { ...AWS, region: 'eu-west-1' }, region: 'us-east-1' }).aws
+        ?.region,
+    ).toBe('eu-west-1')
   })
 
   test.each(['as it is', 'as text'])('of a service account may be its JSON %s', how => {
     const given = how === 'as text' ? JSON.stringify(ACCOUNT) : ACCOUNT
-    const { service_account: account } = providerOf('vertex', { service_account: given, region: 'global' })
+    const { service_account: account } = providerOf('vertex', {
+      service_account: given,
+      region: 'global',
+    })
     expect(account).toMatchObject({
       client_email: 'gateway@acme-1.iam.gserviceaccount.com',
       private_key_id: 'key-1',
@@ -100,7 +145,8 @@ describe('credentials', () => {
       providerOf('bedrock', { aws: { ...AWS, session_token: 'lent' }, region: 'us-east-1' }),
       providerOf('vertex', { service_account: ACCOUNT, region: 'global' }),
     ]
-    for (const secret of secrets) expect(`${JSON.stringify(providers)} ${Bun.inspect(providers)}`).not.toContain(secret)
+    for (const secret of secrets)
+      expect(`${JSON.stringify(providers)} ${Bun.inspect(providers)}`).not.toContain(secret)
   })
 
   test.each(
@@ -110,14 +156,49 @@ describe('credentials', () => {
       ['local', local('openai-chat', { auth: 'x-api-key' }), 'api_key', 'the credential'],
       ['bedrock', { region: 'us-east-1' }, 'api_key', 'the credential, or aws'],
       ['bedrock', { api_key: 'k', auth: 'sigv4' }, 'aws', 'access_key_id and secret_access_key'],
-      ['local', local('bedrock-converse', { aws: AWS }), 'region', 'the region that requests are signed for'],
+      [
+        'local',
+        local('bedrock-converse', { aws: AWS }),
+        'region',
+        'the region that requests are signed for',
+      ],
       ['vertex', { region: 'global' }, 'api_key', 'the credential, or service_account'],
-      ['vertex', { auth: 'google-service-account' }, 'service_account', 'the JSON of a Google service account'],
-      ['vertex', { service_account: 'gateway.json' }, 'service_account', 'the JSON of a Google service account'],
-      ['vertex', { service_account: '5' }, 'service_account', 'the JSON of a Google service account'],
-      ['vertex', { service_account: { ...ACCOUNT, client_email: 5 } }, 'service_account.client_email', 'the name of the account'],
-      ['vertex', { service_account: { ...ACCOUNT, private_key: 'none' } }, 'service_account.private_key', 'an RSA key in PEM'],
-      ['vertex', { service_account: { ...ACCOUNT, token_uri: 'file:///x' } }, 'service_account.token_uri', 'the address that sells tokens'],
+      [
+        'vertex',
+        { auth: 'google-service-account' },
+        'service_account',
+        'the JSON of a Google service account',
+      ],
+      [
+        'vertex',
+        { service_account: 'gateway.json' },
+        'service_account',
+        'the JSON of a Google service account',
+      ],
+      [
+        'vertex',
+        { service_account: '5' },
+        'service_account',
+        'the JSON of a Google service account',
+      ],
+      [
+        'vertex',
+        { service_account: { ...ACCOUNT, client_email: 5 } },
+        'service_account.client_email',
+        'the name of the account',
+      ],
+      [
+        'vertex',
+        { service_account: { ...ACCOUNT, private_key: 'none' } },
+        'service_account.private_key',
+        'an RSA key in PEM',
+      ],
+      [
+        'vertex',
+        { service_account: { ...ACCOUNT, token_uri: 'file:///x' } },
+        'service_account.token_uri',
+        'the address that sells tokens',
+      ],
     ]),
   )('missing for %s with %s are named', (slug, _, given, field, expected) => {
     expect(faultOf(slug, given)).toEqual({ slug, field, expected })
@@ -125,16 +206,29 @@ describe('credentials', () => {
 })
 
 describe('an address with blanks', () => {
-  const REGIONAL = 'https://us-central1-aiplatform.googleapis.com/v1/projects/acme-1/locations/us-central1/publishers/google'
+  const REGIONAL =
+    'https://us-central1-aiplatform.googleapis.com/v1/projects/acme-1/locations/us-central1/publishers/google'
 
   test.each(
     named<[string]>([
-      ['bedrock', { api_key: 'k', region: 'eu-west-1' }, 'https://bedrock-runtime.eu-west-1.amazonaws.com'],
-      ['bedrock', { aws: { ...AWS, region: 'eu-west-1' } }, 'https://bedrock-runtime.eu-west-1.amazonaws.com'],
+      [
+        'bedrock',
+        { api_key: 'k', region: 'eu-west-1' },
+        'https://bedrock-runtime.eu-west-1.amazonaws.com',
+      ],
+      [
+        'bedrock',
+        { aws: { ...AWS, region: 'eu-west-1' } },
+        'https://bedrock-runtime.eu-west-1.amazonaws.com',
+      ],
       ['bedrock', { api_key: 'k', base_url: 'https://mine.example/' }, 'https://mine.example'],
       ['vertex', { service_account: ACCOUNT, region: 'us-central1' }, REGIONAL],
       ['vertex', { api_key: 'k', region: 'us-central1', project: 'acme-1' }, REGIONAL],
-      ['vertex-anthropic', { service_account: ACCOUNT, region: 'us-central1' }, REGIONAL.replace(/google$/, 'anthropic')],
+      [
+        'vertex-anthropic',
+        { service_account: ACCOUNT, region: 'us-central1' },
+        REGIONAL.replace(/google$/, 'anthropic'),
+      ],
       [
         'vertex',
         { service_account: ACCOUNT, region: 'global', project: 'example.com:other' },
@@ -153,14 +247,21 @@ describe('an address with blanks', () => {
       ['vertex', { api_key: 'k', region: 'global' }, 'project'],
     ]),
   )('says what is missing for %s with %s', (slug, _, given, field) => {
-    expect(faultOf(slug, given)).toMatchObject({ slug, field, expected: expect.stringMatching(new RegExp(`^the ${field} in https://`)) })
+    expect(faultOf(slug, given)).toMatchObject({
+      slug,
+      field,
+      expected: expect.stringMatching(new RegExp(`^the ${field} in https://`)),
+    })
   })
 
-  test.each(['us/east', 'evil.example#', 'a@b', 'US', ' '])('takes no region like %j, which would make it another address', region => {
-    expect(() => providersOf('bedrock', { api_key: 'k', region })).toThrow(
-      'providers.bedrock.region: expected string in the form slug, found a string',
-    )
-  })
+  test.each(['us/east', 'evil.example#', 'a@b', 'US', ' '])(
+    'takes no region like %j, which would make it another address',
+    region => {
+      expect(() => providersOf('bedrock', { api_key: 'k', region })).toThrow(
+        'providers.bedrock.region: expected string in the form slug, found a string',
+      )
+    },
+  )
 
   test('that is not filled is an error of the config that names the setting', () => {
     const config = parseConfig('providers: { bedrock: { api_key: k } }', {})
@@ -174,5 +275,7 @@ describe('an address with blanks', () => {
 })
 
 test('the operator’s headers are kept by lower-case name', () => {
-  expect(providerOf('openai', { api_key: 'k', headers: { 'X-Mine': 'y' } }).headers).toEqual({ 'x-mine': 'y' })
+  expect(providerOf('openai', { api_key: 'k', headers: { 'X-Mine': 'y' } }).headers).toEqual({
+    'x-mine': 'y',
+  })
 })

@@ -9,17 +9,38 @@ const model = { id: 'a/b', endpoints: [{ provider: 'local', model: 'x' }] }
 describe('the settings in which two configs differ', () => {
   test('are none where they say the same, in whatever order', () => {
     const other = { api_key: 'sk-one', base_url: 'http://127.0.0.1:9/v1', protocol: 'openai-chat' }
-    expect(changedSettings(config({ providers: { local, zed: {} } }), config({ providers: { zed: {}, local: other } }))).toEqual([])
+    expect(
+      changedSettings(
+        config({ providers: { local, zed: {} } }),
+        config({ providers: { zed: {}, local: other } }),
+      ),
+    ).toEqual([])
   })
 
   test('are named by section and member, and what is a list as a whole', () => {
-    const after = config({ providers: { local }, models: [model], default_model: 'a/b', limits: { ...config().limits, max_tokens: 99 } })
-    expect(changedSettings(config(), after)).toEqual(['default_model', 'providers.local', 'models', 'limits.max_tokens'])
+    const after = config({
+      providers: { local },
+      models: [model],
+      default_model: 'a/b',
+      limits: { ...config().limits, max_tokens: 99 },
+    })
+    expect(changedSettings(config(), after)).toEqual([
+      'default_model',
+      'providers.local',
+      'models',
+      'limits.max_tokens',
+    ])
   })
 
   test('are those too that are gone', () => {
-    const before = config({ providers: { local }, limits: { ...config().limits, requests_per_minute: 5 } })
-    expect(changedSettings(before, config())).toEqual(['providers.local', 'limits.requests_per_minute'])
+    const before = config({
+      providers: { local },
+      limits: { ...config().limits, requests_per_minute: 5 },
+    })
+    expect(changedSettings(before, config())).toEqual([
+      'providers.local',
+      'limits.requests_per_minute',
+    ])
   })
 
   test('are told without what they say', () => {
@@ -29,15 +50,26 @@ describe('the settings in which two configs differ', () => {
 
   test('may be of a provider that is called like a member of every object', () => {
     const providers = JSON.parse('{"__proto__": {"name": "P"}, "constructor": {"name": "C"}}')
-    expect(changedSettings(config(), config({ providers })).sort()).toEqual(['providers.__proto__', 'providers.constructor'])
+    expect(changedSettings(config(), config({ providers })).sort()).toEqual([
+      'providers.__proto__',
+      'providers.constructor',
+    ])
   })
 })
 
 describe('what a running process can take of a config', () => {
   test('is all but what is only read at the start, which is named', () => {
     const server = { host: '0.0.0.0', port: 9, site_url: 'https://example.com' }
-    const { config: taken, needsRestart } = applicable(config(), config({ server, storage: { durability: 'full' }, service_name: 'acme' }))
-    expect(needsRestart).toEqual(['server.host', 'server.port', 'server.site_url', 'storage.durability'])
+    const { config: taken, needsRestart } = applicable(
+      config(),
+      config({ server, storage: { durability: 'full' }, service_name: 'acme' }),
+    )
+    expect(needsRestart).toEqual([
+      'server.host',
+      'server.port',
+      'server.site_url',
+      'storage.durability',
+    ])
     expect(taken).toEqual(config({ service_name: 'acme' }))
   })
 })

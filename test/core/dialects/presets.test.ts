@@ -24,9 +24,17 @@ const preset = (config: Record<string, unknown>, system_prompt: string | null = 
 
 /** A chat request with the preset `p`, understood. */
 const call = (body: object = {}) =>
-  chat.understand(gateway, operator(gateway), { model: '@preset/p', messages, ...body } as ChatRequest, context)
+  chat.understand(
+    gateway,
+    operator(gateway),
+    { model: '@preset/p', messages, ...body } as ChatRequest,
+    context,
+  )
 
-const named = (type: string, name: string, more: object = {}) => ({ type, parameters: { name, ...more } })
+const named = (type: string, name: string, more: object = {}) => ({
+  type,
+  parameters: { name, ...more },
+})
 
 describe('tools are united by their identity', () => {
   test('which is a function’s name, a server tool’s type, and for advisors and subagents their own name too', async () => {
@@ -38,8 +46,14 @@ describe('tools are united by their identity', () => {
       { type: 'function', function: { name: 'f' } },
     ]
     await preset({ tools: held })
-    const own = [named(advisor, 'c'), named(advisor, 'b', { model: 'x' }), named('openrouter:web_search', 'other')]
-    expect(call({ tools: own }).tools.map(tool => (tool.type === 'other' ? tool.value : tool.name))).toEqual([
+    const own = [
+      named(advisor, 'c'),
+      named(advisor, 'b', { model: 'x' }),
+      named('openrouter:web_search', 'other'),
+    ]
+    expect(
+      call({ tools: own }).tools.map(tool => (tool.type === 'other' ? tool.value : tool.name)),
+    ).toEqual([
       named(advisor, 'a'),
       named(advisor, 'b', { model: 'x' }),
       named('openrouter:web_search', 'other'),
@@ -74,7 +88,15 @@ describe('tools are united by their identity', () => {
 
 describe('a preset', () => {
   test('is left as it was by the calls that use it', async () => {
-    await preset({ model: 'a/b', provider: { order: ['X'] }, stop: ['a'], tools: [{ type: 'function', function: { name: 'f' } }] }, 'Brief')
+    await preset(
+      {
+        model: 'a/b',
+        provider: { order: ['X'] },
+        stop: ['a'],
+        tools: [{ type: 'function', function: { name: 'f' } }],
+      },
+      'Brief',
+    )
     const before = JSON.stringify([...gateway.memory.presets.values()])
     const first = call()
     call({
@@ -90,18 +112,37 @@ describe('a preset', () => {
   test('keeps its provider preferences under a call that gives none, which may still say how models are sorted', async () => {
     await preset({ model: 'a/b', provider: { sort: 'price', zdr: true } })
     expect(call({ route: 'sort' }).routing).toEqual({ sort: 'price', zdr: true, partition: 'none' })
-    expect(call({ route: 'sort', provider: { sort: 'latency' } }).routing).toEqual({ sort: 'latency', partition: 'none' })
+    expect(call({ route: 'sort', provider: { sort: 'latency' } }).routing).toEqual({
+      sort: 'latency',
+      partition: 'none',
+    })
   })
 
   test('says nothing of who asks, in which session, and how the answer travels', async () => {
     await preset({ model: 'a/b' })
-    const said = { user: 'ada', session_id: 's', trace: { a: 1 }, stream: true, debug: { echo_upstream_body: true } }
-    expect(call(said)).toMatchObject({ session_id: 's', trace: { a: 1 }, stream: true, echoUpstreamBody: true, user: expect.any(String) })
+    const said = {
+      user: 'ada',
+      session_id: 's',
+      trace: { a: 1 },
+      stream: true,
+      debug: { echo_upstream_body: true },
+    }
+    expect(call(said)).toMatchObject({
+      session_id: 's',
+      trace: { a: 1 },
+      stream: true,
+      echoUpstreamBody: true,
+      user: expect.any(String),
+    })
   })
 
   test('gives its models, in order, where the call names none', async () => {
     await preset({ model: 'a/b', models: ['c/d'] })
-    expect([call().models, call({ model: 'e/f@preset/p' }).models, call({ models: ['e/f'] }).models]).toEqual([
+    expect([
+      call().models,
+      call({ model: 'e/f@preset/p' }).models,
+      call({ models: ['e/f'] }).models,
+    ]).toEqual([
       ['a/b', 'c/d'],
       ['e/f', 'c/d'],
       ['a/b', 'e/f'],
@@ -111,8 +152,15 @@ describe('a preset', () => {
   test('in an Anthropic request gives its thinking only where the call says nothing of it', async () => {
     await preset({ model: 'a/b', reasoning: { enabled: true, max_tokens: 2048 } })
     const asked = (more: object) =>
-      anthropic.understand(gateway, operator(gateway), { model: '@preset/p', messages, ...more } as MessagesRequest, context).params
-        .reasoning
-    expect([asked({}), asked({ thinking: { type: 'disabled' } })]).toEqual([{ enabled: true, max_tokens: 2048 }, { enabled: false }])
+      anthropic.understand(
+        gateway,
+        operator(gateway),
+        { model: '@preset/p', messages, ...more } as MessagesRequest,
+        context,
+      ).params.reasoning
+    expect([asked({}), asked({ thinking: { type: 'disabled' } })]).toEqual([
+      { enabled: true, max_tokens: 2048 },
+      { enabled: false },
+    ])
   })
 })

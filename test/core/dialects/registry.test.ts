@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { dialects, findDialect, findPresetForm, presetForms } from '../../../src/core/dialects/registry.ts'
+import {
+  dialects,
+  findDialect,
+  findPresetForm,
+  presetForms,
+} from '../../../src/core/dialects/registry.ts'
 import { DIALECTS, type DialectName, TEXT_DIALECTS } from '../../../src/core/language/dialect.ts'
 import { dialectSuite, type Sample } from '../../suites/dialect.ts'
 
@@ -27,7 +32,8 @@ describe('the registry', () => {
   })
 
   test('has that request under the name and the path of the dialect', () => {
-    for (const { name, path, preset = { name, path } } of dialects) expect<unknown[]>([preset.name, preset.path]).toEqual([name, path])
+    for (const { name, path, preset = { name, path } } of dialects)
+      expect<unknown[]>([preset.name, preset.path]).toEqual([name, path])
   })
 
   test('finds an entry by its name', () => {

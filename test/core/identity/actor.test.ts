@@ -41,7 +41,8 @@ describe('authenticate', () => {
   })
 
   test('the scheme is read in any case and with any number of spaces', () => {
-    for (const scheme of ['bearer ', 'BEARER ', 'Bearer   ']) expect(refusalOf(scheme + keys.inference)).toBeUndefined()
+    for (const scheme of ['bearer ', 'BEARER ', 'Bearer   '])
+      expect(refusalOf(scheme + keys.inference)).toBeUndefined()
     expect(refusalOf(`Bearer ${keys.inference}  `)).toBeUndefined()
   })
 
@@ -80,7 +81,10 @@ describe('authenticate', () => {
   })
 
   test('a key is refused from the moment at which it expires', async () => {
-    const { key } = await createKey(gateway, operator(gateway), { name: 'short', expires_at: '2026-03-04T05:06:08Z' })
+    const { key } = await createKey(gateway, operator(gateway), {
+      name: 'short',
+      expires_at: '2026-03-04T05:06:08Z',
+    })
     clock.pass(999)
     expect(refusalOf(`Bearer ${key}`)).toBeUndefined()
     clock.pass(1)

@@ -30,7 +30,8 @@ beforeEach(async () => {
   ask = apiOf(gateway, keys.management)
 })
 
-const list = (query: AuditQuery = {}, actor: Actor = operator(gateway)) => listAudit(gateway, actor, query)
+const list = (query: AuditQuery = {}, actor: Actor = operator(gateway)) =>
+  listAudit(gateway, actor, query)
 const newest = async () => (await list({ limit: 1 })).data[0]
 const actions = async (query: AuditQuery = {}) => (await list(query)).data.map(one => one.action)
 
@@ -39,7 +40,13 @@ describe('GET /audit', () => {
     await updateKey(gateway, operator(gateway), keys.hash, { limit: 2.5, name: 'renamed' })
     const { status, json } = await ask('GET', '/audit?limit=1')
     expect(status).toBe(200)
-    const common = { hash: keys.hash, kind: 'inference', disabled: false, external_user: null, external_api_key: null }
+    const common = {
+      hash: keys.hash,
+      kind: 'inference',
+      disabled: false,
+      external_user: null,
+      external_api_key: null,
+    }
     expect(json).toEqual({
       data: [
         {
@@ -63,7 +70,9 @@ describe('GET /audit', () => {
   test('is paged, the newest first', async () => {
     for (const name of ['a', 'b', 'c']) await createKey(gateway, operator(gateway), { name })
     const named = async (query: string) =>
-      ((await ask('GET', `/audit${query}`)).json.data as { after: { name: string } }[]).map(({ after }) => after.name)
+      ((await ask('GET', `/audit${query}`)).json.data as { after: { name: string } }[]).map(
+        ({ after }) => after.name,
+      )
     expect(await named('')).toEqual(['c', 'b', 'a', 'inference', 'management'])
     expect(await named('?limit=2')).toEqual(['c', 'b'])
     expect(await named('?offset=1&limit=2')).toEqual(['b', 'a'])
@@ -72,9 +81,16 @@ describe('GET /audit', () => {
   })
 
   test('shows what each filter lets through, and what all of them do together', async () => {
-    const { id } = (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET })).data
+    const { id } = (
+      await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET })
+    ).data
     await deleteByokKey(gateway, operator(gateway), id)
-    const by: Actor = { kind: 'management', user_id: 'user_9', workspace_id: gateway.memory.owner.workspace_id, key_hash: 'h9' }
+    const by: Actor = {
+      kind: 'management',
+      user_id: 'user_9',
+      workspace_id: gateway.memory.owner.workspace_id,
+      key_hash: 'h9',
+    }
     await updateKey(gateway, by, keys.hash, { disabled: true })
     expect(await actions({ action: 'byok.create' })).toEqual(['byok.create'])
     expect(await actions({ resource_id: id })).toEqual(['byok.delete', 'byok.create'])
@@ -82,14 +98,17 @@ describe('GET /audit', () => {
     expect(await actions({ key_hash: 'h9' })).toEqual(['keys.update'])
     expect(await actions({ workspace_id: gateway.memory.owner.workspace_id })).toHaveLength(5)
     expect(await actions({ workspace_id: OTHER })).toEqual([])
-    expect(await actions({ resource_id: keys.hash, action: 'keys.create' })).toEqual(['keys.create'])
+    expect(await actions({ resource_id: keys.hash, action: 'keys.create' })).toEqual([
+      'keys.create',
+    ])
     expect(await actions({ resource_id: keys.hash, user_id: 'nobody' })).toEqual([])
   })
 
   test('shows what was changed from one moment on and before another', async () => {
     clock.pass(1_000)
     await createKey(gateway, operator(gateway), { name: 'later' })
-    const within = async (since: string, until: string) => (await ask('GET', `/audit?since=${since}&until=${until}`)).json.total_count
+    const within = async (since: string, until: string) =>
+      (await ask('GET', `/audit?since=${since}&until=${until}`)).json.total_count
     expect(await within('2026-03-04T05:06:07Z', '2026-03-04T05:06:08Z')).toBe(2)
     expect(await within('2026-03-04T05:06:08Z', '2026-03-04T05:06:08.001Z')).toBe(1)
     expect(await within('2026-03-04T05:06:07.000000001Z', '2026-03-05T00:00:00Z')).toBe(3)
@@ -116,7 +135,10 @@ describe('GET /audit', () => {
     expect((await ask('GET', '/audit', { key: null })).status).toBe(401)
     expect((await ask('GET', '/audit', { key: 'gw-v1-nobody' })).status).toBe(401)
     const { status, json } = await ask('GET', '/audit', { key: keys.inference })
-    expect([status, json.error.message]).toEqual([403, 'Only management keys can perform this operation'])
+    expect([status, json.error.message]).toEqual([
+      403,
+      'Only management keys can perform this operation',
+    ])
   })
 
   test('answers 500 when the store fails, and says no more', async () => {
@@ -128,7 +150,9 @@ describe('GET /audit', () => {
   test('shows a key of another workspace what was changed there, whatever it asks for', async () => {
     const { key, data } = await otherWorkspace(gateway, OTHER)
     const inOther = async (query = '') =>
-      ((await ask('GET', `/audit${query}`, { key })).json.data as { resource_id: string }[]).map(one => one.resource_id)
+      ((await ask('GET', `/audit${query}`, { key })).json.data as { resource_id: string }[]).map(
+        one => one.resource_id,
+      )
     expect(await inOther()).toEqual([data.hash])
     expect(await inOther(`?workspace_id=${OTHER}`)).toEqual([data.hash])
     expect(await inOther(`?workspace_id=${gateway.memory.owner.workspace_id}`)).toEqual([])
@@ -139,7 +163,14 @@ describe('GET /audit', () => {
 
   test('shows nobody but the whole organization what belongs to no workspace', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
-    const entry = auditEntry(gateway, operator(gateway), 'things.create', { id: 'thing', workspace_id: null }, null, {})
+    const entry = auditEntry(
+      gateway,
+      operator(gateway),
+      'things.create',
+      { id: 'thing', workspace_id: null },
+      null,
+      {},
+    )
     await gateway.store.keys.remove('nobody', entry)
     expect((await ask('GET', '/audit?action=things.create', { key })).json.data).toEqual([])
     expect((await ask('GET', '/audit?action=things.create')).json.data).toHaveLength(1)
@@ -150,7 +181,9 @@ describe('the trail', () => {
   test('keeps what was done to a thing that is gone', async () => {
     await deleteKey(gateway, operator(gateway), keys.hash)
     const { data } = await list({ resource_id: keys.hash })
-    expect(data.map(({ action, before, after }) => [action, before === null, after === null])).toEqual([
+    expect(
+      data.map(({ action, before, after }) => [action, before === null, after === null]),
+    ).toEqual([
       ['keys.delete', false, true],
       ['keys.create', true, false],
     ])
@@ -169,12 +202,21 @@ describe('the trail', () => {
   test('has what only the terminal can do: a preset out of use', async () => {
     await createPreset(gateway, operator(gateway), 'brief', { system_prompt: null, config: {} })
     await updatePreset(gateway, operator(gateway), 'brief', { status: 'disabled' })
-    expect(await newest()).toMatchObject({ action: 'presets.update', changed: ['status', 'status_updated_at'] })
+    expect(await newest()).toMatchObject({
+      action: 'presets.update',
+      changed: ['status', 'status_updated_at'],
+    })
   })
 
   test('tells the whole preset before and after another version', async () => {
-    await createPreset(gateway, operator(gateway), 'brief', { system_prompt: 'Be brief', config: { temperature: 0 } })
-    await createPreset(gateway, operator(gateway), 'brief', { system_prompt: 'Be brief', config: { temperature: 1 } })
+    await createPreset(gateway, operator(gateway), 'brief', {
+      system_prompt: 'Be brief',
+      config: { temperature: 0 },
+    })
+    await createPreset(gateway, operator(gateway), 'brief', {
+      system_prompt: 'Be brief',
+      config: { temperature: 1 },
+    })
     expect(await newest()).toMatchObject({
       before: { slug: 'brief', designated_version: { version: 1, config: { temperature: 0 } } },
       after: { slug: 'brief', designated_version: { version: 2, config: { temperature: 1 } } },
@@ -184,12 +226,19 @@ describe('the trail', () => {
 })
 
 describe('a secret', () => {
-  const keyTold = async () => (await list({ limit: 1 })).data.map(({ after }) => (after as { key: string }).key)[0]
+  const keyTold = async () =>
+    (await list({ limit: 1 })).data.map(({ after }) => (after as { key: string }).key)[0]
 
   test('of a provider is a fingerprint: the same for the same key, also in another workspace, and another for another', async () => {
     await otherWorkspace(gateway, OTHER)
     const create = async (input: object) =>
-      (await createByokKey(gateway, operator(gateway), { provider: 'openai', key: SECRET, ...input })).data
+      (
+        await createByokKey(gateway, operator(gateway), {
+          provider: 'openai',
+          key: SECRET,
+          ...input,
+        })
+      ).data
     const { id } = await create({})
     const first = await keyTold()
     expect(first).toEqual(FINGERPRINT)
@@ -208,7 +257,10 @@ describe('a secret', () => {
     await createKey(gateway, operator(gateway), { name: 'ci', external })
     const hash = new Bun.CryptoHasher('sha256').update(external.api_key).digest('hex')
     const text = JSON.stringify(await newest())
-    expect((await newest())?.after).toMatchObject({ external_user: 'ada', external_api_key: FINGERPRINT })
+    expect((await newest())?.after).toMatchObject({
+      external_user: 'ada',
+      external_api_key: FINGERPRINT,
+    })
     expect([text.includes(hash), text.includes('canary')]).toEqual([false, false])
   })
 
@@ -232,7 +284,11 @@ describe('a secret', () => {
       designated_version: {
         config: {
           tools: [
-            { server_url: 'https://acme.example', authorization: FINGERPRINT, headers: { 'X-Acme': FINGERPRINT, Cookie: FINGERPRINT } },
+            {
+              server_url: 'https://acme.example',
+              authorization: FINGERPRINT,
+              headers: { 'X-Acme': FINGERPRINT, Cookie: FINGERPRINT },
+            },
             { function: { name: 'login', parameters: schema } },
           ],
           max_tokens: 5,
@@ -264,17 +320,23 @@ describe('with a data directory', () => {
   test('what the terminal changes is read by the server', async () => {
     const [server, terminal] = [await open(), await open()]
     await createKey(terminal, operator(terminal), { name: 'ci' })
-    expect((await listAudit(server, operator(server), {})).data.map(one => one.action)).toEqual(['keys.create'])
+    expect((await listAudit(server, operator(server), {})).data.map(one => one.action)).toEqual([
+      'keys.create',
+    ])
   })
 
   test('a fingerprint is the same after a restart, and where the secret is gone keys can be taken out of use all the same', async () => {
     const before = await open()
-    const { id } = (await createByokKey(before, operator(before), { provider: 'openai', key: SECRET })).data
+    const { id } = (
+      await createByokKey(before, operator(before), { provider: 'openai', key: SECRET })
+    ).data
     const external = { user: 'ada', api_key: 'x'.repeat(32) }
     const { hash } = (await createKey(before, operator(before), { name: 'ci', external })).data
     const again = await open()
     await updateByokKey(again, operator(again), id, { key: SECRET })
-    const told = (await listAudit(again, operator(again), { resource_id: id })).data.map(one => (one.after as { key: string }).key)
+    const told = (await listAudit(again, operator(again), { resource_id: id })).data.map(
+      one => (one.after as { key: string }).key,
+    )
     expect(told).toEqual([told[1] ?? '', told[1] ?? ''])
     writeFileSync(join(data, 'secret.key'), 'too short')
     const broken = await open()

@@ -6,7 +6,13 @@ import { GatewayError } from '../../../src/core/errors.ts'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { identify, operator } from '../../../src/core/identity/actor.ts'
 import type { NewKey } from '../../../src/core/identity/keys/schema.ts'
-import { createKey, deleteKey, getKey, listKeys, updateKey } from '../../../src/core/identity/keys.ts'
+import {
+  createKey,
+  deleteKey,
+  getKey,
+  listKeys,
+  updateKey,
+} from '../../../src/core/identity/keys.ts'
 import { dayOf } from '../../../src/core/kernel/clock.ts'
 import { apiOf } from '../../support/api.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
@@ -24,7 +30,8 @@ beforeEach(async () => {
   ask = apiOf(gateway, keys.management)
 })
 
-const create = (input: Partial<NewKey> = {}) => createKey(gateway, operator(gateway), { name: 'ci', ...input })
+const create = (input: Partial<NewKey> = {}) =>
+  createKey(gateway, operator(gateway), { name: 'ci', ...input })
 
 /** Charges a key on this day, as a finished call would. */
 function spend(key_hash: string, nanos: bigint, byok = false): void {
@@ -66,7 +73,11 @@ describe('E2 POST /keys', () => {
 
   test('E2 the plaintext is in no later answer', async () => {
     const { json } = await ask('POST', '/keys', { body: { name: 'ci' } })
-    const later = await Promise.all([ask('GET', '/keys'), ask('GET', `/keys/${json.data.hash}`), ask('GET', '/key', { key: json.key })])
+    const later = await Promise.all([
+      ask('GET', '/keys'),
+      ask('GET', `/keys/${json.data.hash}`),
+      ask('GET', '/key', { key: json.key }),
+    ])
     for (const answer of later) {
       expect(answer.status).toBe(200)
       expect(JSON.stringify(answer.json)).not.toContain(json.key)
@@ -76,9 +87,12 @@ describe('E2 POST /keys', () => {
 
   test('E2 two keys are never alike, and the label tells no more than a piece', async () => {
     const real = await openGateway()
-    const made = await Promise.all(Array.from({ length: 50 }, () => createKey(real, operator(real), { name: 'x' })))
+    const made = await Promise.all(
+      Array.from({ length: 50 }, () => createKey(real, operator(real), { name: 'x' })),
+    )
     expect(new Set(made.map(one => one.key)).size).toBe(50)
-    for (const { data, key } of made) expect(data.label.replace('...', '').length).toBeLessThan(key.length / 4)
+    for (const { data, key } of made)
+      expect(data.label.replace('...', '').length).toBeLessThan(key.length / 4)
     await real.close()
   })
 
@@ -97,23 +111,40 @@ describe('E2 POST /keys', () => {
     ['a limit in words', { name: 'a', limit: '5' }, 'limit'],
     ['an unknown period', { name: 'a', limit_reset: 'yearly' }, 'limit_reset'],
     ['a workspace that is no uuid', { name: 'a', workspace_id: 'default' }, 'workspace_id'],
-    ['a workspace that does not exist', { name: 'a', workspace_id: '11111111-1111-4111-8111-111111111111' }, 'workspace_id'],
+    [
+      'a workspace that does not exist',
+      { name: 'a', workspace_id: '11111111-1111-4111-8111-111111111111' },
+      'workspace_id',
+    ],
     ['a switch that is none', { name: 'a', include_byok_in_limit: 'yes' }, 'include_byok_in_limit'],
     ['an outside identity without a user', { name: 'a', external: {} }, 'external.user'],
   ])('E2 refuses %s', async (_, body, field) => {
     const { status, json } = await ask('POST', '/keys', { body })
-    expect([status, json.error.code, json.error.metadata.error_type]).toEqual([400, 400, 'invalid_request'])
+    expect([status, json.error.code, json.error.metadata.error_type]).toEqual([
+      400,
+      400,
+      'invalid_request',
+    ])
     if (field !== undefined && field !== 'body') expect(json.error.metadata.field).toBe(field)
     expect(gateway.memory.keys.size).toBe(2)
   })
 
   test('E2 takes seconds and fractions of them, and keeps the time as it was given', async () => {
-    for (const expires_at of ['2027-01-01T00:00:00Z', '2026-03-04T05:06:07.001Z', '2027-01-01T00:00:00.123456789Z'])
+    for (const expires_at of [
+      '2027-01-01T00:00:00Z',
+      '2026-03-04T05:06:07.001Z',
+      '2027-01-01T00:00:00.123456789Z',
+    ])
       expect((await create({ expires_at })).data.expires_at).toBe(expires_at)
   })
 
   test('E2 everything that may be null may be null', async () => {
-    const { data } = await create({ creator_user_id: null, expires_at: null, limit: null, limit_reset: null })
+    const { data } = await create({
+      creator_user_id: null,
+      expires_at: null,
+      limit: null,
+      limit_reset: null,
+    })
     expect(data).toMatchObject({ expires_at: null, limit: null, limit_reset: null })
   })
 
@@ -126,22 +157,33 @@ describe('E2 POST /keys', () => {
     const secret = 'partner-secret-0123456789-0123456789'
     const { data } = await create({ external: { user: 'ada', api_key: secret } })
     expect(data.external_user).toBe('ada')
-    expect(gateway.memory.keys.get(data.hash)?.external_api_key_hash).toBe(new Bun.CryptoHasher('sha256').update(secret).digest('hex'))
+    expect(gateway.memory.keys.get(data.hash)?.external_api_key_hash).toBe(
+      new Bun.CryptoHasher('sha256').update(secret).digest('hex'),
+    )
   })
 
   test('E2 only management keys may, and without a key nobody may, before the body is looked at', async () => {
     const body = '{ not json'
     const refused = await ask('POST', '/keys', { key: keys.inference, body })
-    expect([refused.status, refused.json.error.message]).toEqual([403, 'Only management keys can perform this operation'])
+    expect([refused.status, refused.json.error.message]).toEqual([
+      403,
+      'Only management keys can perform this operation',
+    ])
     const unknown = await ask('POST', '/keys', { key: null, body })
-    expect([unknown.status, unknown.json.error.message]).toEqual([401, 'Missing Authentication header'])
+    expect([unknown.status, unknown.json.error.message]).toEqual([
+      401,
+      'Missing Authentication header',
+    ])
   })
 })
 
 describe('limits', () => {
   test('are kept to the nano-dollar', async () => {
-    for (const limit of [0, 0.000000001, 0.1, 5.979018446, 1_000_000_000]) expect((await create({ limit })).data.limit).toBe(limit)
-    expect(gateway.memory.keys.get((await create({ limit: 0.1 })).data.hash)?.limit).toBe(100_000_000n)
+    for (const limit of [0, 0.000000001, 0.1, 5.979018446, 1_000_000_000])
+      expect((await create({ limit })).data.limit).toBe(limit)
+    expect(gateway.memory.keys.get((await create({ limit: 0.1 })).data.hash)?.limit).toBe(
+      100_000_000n,
+    )
   })
 
   test('what remains is the limit less what was spent in its window and what is held', async () => {
@@ -149,7 +191,11 @@ describe('limits', () => {
     const remaining = () => getKey(gateway, operator(gateway), data.hash).data.limit_remaining
     spend(data.hash, 250_000_000n)
     expect(remaining()).toBe(0.75)
-    const hold = gateway.ledger.reserve(payer({ key_hash: data.hash }), exactly(own(500_000_000n)), [])
+    const hold = gateway.ledger.reserve(
+      payer({ key_hash: data.hash }),
+      exactly(own(500_000_000n)),
+      [],
+    )
     expect(remaining()).toBe(0.25)
     gateway.ledger.release(hold)
     clock.pass(86_400_000)
@@ -159,7 +205,10 @@ describe('limits', () => {
   test('what remains is never negative, and null without a limit', async () => {
     const { data } = await create({ limit: 0.1 })
     spend(data.hash, 250_000_000n)
-    expect(getKey(gateway, operator(gateway), data.hash).data).toMatchObject({ usage: 0.25, limit_remaining: 0 })
+    expect(getKey(gateway, operator(gateway), data.hash).data).toMatchObject({
+      usage: 0.25,
+      limit_remaining: 0,
+    })
     expect(getKey(gateway, operator(gateway), keys.hash).data.limit_remaining).toBeNull()
   })
 
@@ -167,8 +216,16 @@ describe('limits', () => {
     const apart = await create({ limit: 1 })
     const counted = await create({ limit: 1, include_byok_in_limit: true })
     for (const { data } of [apart, counted]) spend(data.hash, 100_000_000n, true)
-    expect(getKey(gateway, operator(gateway), apart.data.hash).data).toMatchObject({ usage: 0, byok_usage: 0.1, limit_remaining: 1 })
-    expect(getKey(gateway, operator(gateway), counted.data.hash).data).toMatchObject({ usage: 0, byok_usage: 0.1, limit_remaining: 0.9 })
+    expect(getKey(gateway, operator(gateway), apart.data.hash).data).toMatchObject({
+      usage: 0,
+      byok_usage: 0.1,
+      limit_remaining: 1,
+    })
+    expect(getKey(gateway, operator(gateway), counted.data.hash).data).toMatchObject({
+      usage: 0,
+      byok_usage: 0.1,
+      limit_remaining: 0.9,
+    })
   })
 })
 
@@ -179,7 +236,8 @@ describe('the list', () => {
     clock.pass(1_000)
     await create({ name: 'second' })
     await updateKey(gateway, operator(gateway), first.data.hash, { disabled: true })
-    const names = async (query: string) => (await ask('GET', `/keys${query}`)).json.data.map((one: { name: string }) => one.name)
+    const names = async (query: string) =>
+      (await ask('GET', `/keys${query}`)).json.data.map((one: { name: string }) => one.name)
     expect((await names(''))[0]).toBe('second')
     expect(await names('')).not.toContain('first')
     expect((await names('?include_disabled=true')).slice(0, 2)).toEqual(['second', 'first'])
@@ -188,7 +246,10 @@ describe('the list', () => {
 
   test('comes in pages of 100, and every key is on exactly one of them', async () => {
     for (let i = 0; i < 203; i++) await create({ name: `k${i}` })
-    const page = async (offset: number) => (await ask('GET', `/keys?offset=${offset}`)).json.data.map((one: { hash: string }) => one.hash)
+    const page = async (offset: number) =>
+      (await ask('GET', `/keys?offset=${offset}`)).json.data.map(
+        (one: { hash: string }) => one.hash,
+      )
     const pages = await Promise.all([0, 100, 200, 300].map(page))
     expect(pages.map(one => one.length)).toEqual([100, 100, 5, 0])
     expect(new Set(pages.flat()).size).toBe(205)
@@ -207,12 +268,27 @@ describe('the list', () => {
 
 describe('a change', () => {
   test('changes what it names and nothing else', async () => {
-    const { data } = await create({ limit: 1, limit_reset: 'daily', expires_at: '2027-01-01T00:00:00Z' })
+    const { data } = await create({
+      limit: 1,
+      limit_reset: 'daily',
+      expires_at: '2027-01-01T00:00:00Z',
+    })
     clock.pass(5_000)
-    const { status, json } = await ask('PATCH', `/keys/${data.hash}`, { body: { name: 'new', limit: 2.5 } })
+    const { status, json } = await ask('PATCH', `/keys/${data.hash}`, {
+      body: { name: 'new', limit: 2.5 },
+    })
     expect(status).toBe(200)
-    expect(json.data).toEqual({ ...data, name: 'new', limit: 2.5, limit_remaining: 2.5, updated_at: '2026-03-04T05:06:12.000Z' })
-    expect((await ask('PATCH', `/keys/${data.hash}`, { body: { limit: null, limit_reset: null } })).json.data).toMatchObject({
+    expect(json.data).toEqual({
+      ...data,
+      name: 'new',
+      limit: 2.5,
+      limit_remaining: 2.5,
+      updated_at: '2026-03-04T05:06:12.000Z',
+    })
+    expect(
+      (await ask('PATCH', `/keys/${data.hash}`, { body: { limit: null, limit_reset: null } })).json
+        .data,
+    ).toMatchObject({
       limit: null,
       limit_reset: null,
     })
@@ -220,9 +296,19 @@ describe('a change', () => {
 
   test('cannot touch what a key is', async () => {
     const before = gateway.memory.keys.get(keys.hash)
-    const body = { hash: 'x', kind: 'management', workspace_id: 'x', label: 'x', created_at: 'x', key: 'x' }
+    const body = {
+      hash: 'x',
+      kind: 'management',
+      workspace_id: 'x',
+      label: 'x',
+      created_at: 'x',
+      key: 'x',
+    }
     await ask('PATCH', `/keys/${keys.hash}`, { body })
-    expect({ ...gateway.memory.keys.get(keys.hash), updated_at: null }).toEqual({ ...before, updated_at: null } as never)
+    expect({ ...gateway.memory.keys.get(keys.hash), updated_at: null }).toEqual({
+      ...before,
+      updated_at: null,
+    } as never)
   })
 
   test('of a key that does not exist is a 404, as is its deletion', async () => {
@@ -231,7 +317,10 @@ describe('a change', () => {
       ['DELETE', undefined],
       ['GET', undefined],
     ] as const)
-      expect((await ask(method, '/keys/none', { body })).json.error).toMatchObject({ code: 404, message: 'API key not found' })
+      expect((await ask(method, '/keys/none', { body })).json.error).toMatchObject({
+        code: 404,
+        message: 'API key not found',
+      })
   })
 
   test('that deletes a key says so, once', async () => {
@@ -247,7 +336,10 @@ describe('a change', () => {
     ])
     const [kept] = (await gateway.store.keys.all()).filter(key => key.hash === keys.hash)
     expect(kept).toMatchObject({ disabled: true, name: 'new' })
-    expect(getKey(gateway, operator(gateway), keys.hash).data).toMatchObject({ disabled: true, name: 'new' })
+    expect(getKey(gateway, operator(gateway), keys.hash).data).toMatchObject({
+      disabled: true,
+      name: 'new',
+    })
   })
 
   test('that deletes a key while another changes it leaves it deleted', async () => {
@@ -257,7 +349,10 @@ describe('a change', () => {
     ])
     expect(gateway.memory.keys.has(keys.hash)).toBe(false)
     const other = (await create()).data.hash
-    await Promise.allSettled([deleteKey(gateway, operator(gateway), other), updateKey(gateway, operator(gateway), other, { name: 'x' })])
+    await Promise.allSettled([
+      deleteKey(gateway, operator(gateway), other),
+      updateKey(gateway, operator(gateway), other, { name: 'x' }),
+    ])
     expect(gateway.memory.keys.has(other)).toBe(false)
   })
 })
@@ -286,7 +381,10 @@ describe('beside another process', () => {
     await updateKey(terminal, operator(terminal), hash, { disabled: true })
     await updateKey(server, operator(server), hash, { name: 'new' })
     await server.catchUp()
-    expect(getKey(server, operator(server), hash).data).toMatchObject({ disabled: true, name: 'new' })
+    expect(getKey(server, operator(server), hash).data).toMatchObject({
+      disabled: true,
+      name: 'new',
+    })
   })
 
   test('a key that is made while its changes are taken over is not lost', async () => {
@@ -313,16 +411,18 @@ describe('beside another process', () => {
       return read
     }
     expect(await server.catchUp()).toBe(true)
-    expect([server.memory.keys.has(own), server.memory.keys.get(changed)?.disabled, server.memory.keys.has(deleted)]).toEqual([
-      true,
-      true,
-      false,
-    ])
+    expect([
+      server.memory.keys.has(own),
+      server.memory.keys.get(changed)?.disabled,
+      server.memory.keys.has(deleted),
+    ]).toEqual([true, true, false])
   })
 
   test('a key that it has just made opens at once, to all who come with it together', async () => {
     const { key } = await made(terminal)
-    const asked = await Promise.allSettled(Array.from({ length: 5 }, () => identify(server, `Bearer ${key}`)))
+    const asked = await Promise.allSettled(
+      Array.from({ length: 5 }, () => identify(server, `Bearer ${key}`)),
+    )
     expect(asked.map(one => one.status)).toEqual(Array(5).fill('fulfilled'))
   })
 
@@ -345,7 +445,8 @@ describe('what is kept', () => {
         name: 'findable-name',
         external: { user: 'u', api_key: 'partner-secret-0123456789-0123456789' },
       })
-      const bytes = () => Buffer.concat(readdirSync(data).map(file => readFileSync(join(data, file))))
+      const bytes = () =>
+        Buffer.concat(readdirSync(data).map(file => readFileSync(join(data, file))))
       for (const moment of ['open', 'closed']) {
         if (moment === 'closed') await real.close()
         expect(bytes().includes('findable-name')).toBe(true)
@@ -380,7 +481,11 @@ describe('what is kept', () => {
 
   test('a deletion that the store refuses leaves the key good', async () => {
     gateway.store.keys.remove = () => Promise.reject(new Error('disk full'))
-    expect(await deleteKey(gateway, operator(gateway), keys.hash).catch(thrown => GatewayError.from(thrown).status)).toBe(500)
+    expect(
+      await deleteKey(gateway, operator(gateway), keys.hash).catch(
+        thrown => GatewayError.from(thrown).status,
+      ),
+    ).toBe(500)
     expect(gateway.memory.keys.has(keys.hash)).toBe(true)
   })
 })

@@ -5,7 +5,12 @@ import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, identify, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
-import { addMember, deactivateMember, memberOf, updateMember } from '../../../src/core/identity/members.ts'
+import {
+  addMember,
+  deactivateMember,
+  memberOf,
+  updateMember,
+} from '../../../src/core/identity/members.ts'
 import { refusal, trailOf } from '../../support/api.ts'
 import { told } from '../../support/audit.ts'
 import { countedIds, TestClock } from '../../support/gateway.ts'
@@ -31,14 +36,22 @@ afterEach(async () => {
 const trail = () => trailOf(data)
 
 const ada = () => addMember(gateway, actor, { email: 'ada@acme.example', first_name: 'Ada' })
-const keyOf = (creator_user_id: string) => createKey(gateway, actor, { name: 'ci', creator_user_id })
+const keyOf = (creator_user_id: string) =>
+  createKey(gateway, actor, { name: 'ci', creator_user_id })
 
 describe('the organization', () => {
   test('has its owner from the start, and keeps him as he was changed', async () => {
     const { user_id } = gateway.memory.owner
     expect(await gateway.store.members.list(0, 10)).toEqual([
       {
-        ...{ id: user_id, email: 'owner@localhost', first_name: null, last_name: null, role: 'org:admin', active: true },
+        ...{
+          id: user_id,
+          email: 'owner@localhost',
+          first_name: null,
+          last_name: null,
+          role: 'org:admin',
+          active: true,
+        },
         ...{ created_at: '2026-03-04T05:06:07.000Z', updated_at: null },
       },
     ])
@@ -51,8 +64,18 @@ describe('the organization', () => {
   test('takes a member, once for an address, whatever its case, and again when he has left', async () => {
     const member = await ada()
     expect(member).toEqual({
-      ...{ id: expect.stringMatching(/^user_[0-9a-f]{32}$/), email: 'ada@acme.example', first_name: 'Ada', last_name: null },
-      ...{ role: 'org:member', active: true, created_at: '2026-03-04T05:06:07.000Z', updated_at: null },
+      ...{
+        id: expect.stringMatching(/^user_[0-9a-f]{32}$/),
+        email: 'ada@acme.example',
+        first_name: 'Ada',
+        last_name: null,
+      },
+      ...{
+        role: 'org:member',
+        active: true,
+        created_at: '2026-03-04T05:06:07.000Z',
+        updated_at: null,
+      },
     })
     expect(await memberOf(gateway, member.id)).toEqual(member)
     expect(await refusal(addMember(gateway, actor, { email: 'ADA@acme.example' }))).toBe(409)
@@ -60,23 +83,42 @@ describe('the organization', () => {
     const next = await ada()
     expect(await refusal(updateMember(gateway, actor, member.id, { active: true }))).toBe(409)
     expect(await gateway.store.members.count()).toBe(2)
-    expect(trail()).toEqual([`members.create ${member.id}`, `members.deactivate ${member.id}`, `members.create ${next.id}`])
+    expect(trail()).toEqual([
+      `members.create ${member.id}`,
+      `members.deactivate ${member.id}`,
+      `members.create ${next.id}`,
+    ])
   })
 
   test('changes what is named and nothing else', async () => {
     const member = await ada()
     clock.pass(1_000)
-    const changed = await updateMember(gateway, actor, member.id, { first_name: null, role: 'org:admin' })
-    expect(changed).toEqual({ ...member, first_name: null, role: 'org:admin', updated_at: '2026-03-04T05:06:08.000Z' })
+    const changed = await updateMember(gateway, actor, member.id, {
+      first_name: null,
+      role: 'org:admin',
+    })
+    expect(changed).toEqual({
+      ...member,
+      first_name: null,
+      role: 'org:admin',
+      updated_at: '2026-03-04T05:06:08.000Z',
+    })
     expect(await memberOf(gateway, member.id)).toEqual(changed)
     expect(await refusal(updateMember(gateway, actor, 'nobody', { role: 'org:admin' }))).toBe(404)
   })
 
   test('is nobody’s who manages one workspace only', async () => {
     const member = await ada()
-    const elsewhere: Actor = { ...actor, kind: 'management', workspace_id: 'elsewhere', key_hash: 'h' }
+    const elsewhere: Actor = {
+      ...actor,
+      kind: 'management',
+      workspace_id: 'elsewhere',
+      key_hash: 'h',
+    }
     expect(await refusal(addMember(gateway, elsewhere, { email: 'b@acme.example' }))).toBe(403)
-    expect(await refusal(updateMember(gateway, elsewhere, member.id, { role: 'org:admin' }))).toBe(403)
+    expect(await refusal(updateMember(gateway, elsewhere, member.id, { role: 'org:admin' }))).toBe(
+      403,
+    )
     expect(await refusal(deactivateMember(gateway, elsewhere, member.id))).toBe(403)
   })
 })
@@ -84,11 +126,18 @@ describe('the organization', () => {
 describe('who leaves', () => {
   test('takes his keys with him, every one and no other, and they stay disabled when he comes back', async () => {
     const member = await ada()
-    const [his, disabled, other] = [await keyOf(member.id), await keyOf(member.id), await keyOf(gateway.memory.owner.user_id)]
+    const [his, disabled, other] = [
+      await keyOf(member.id),
+      await keyOf(member.id),
+      await keyOf(gateway.memory.owner.user_id),
+    ]
     await updateKey(gateway, actor, disabled.data.hash, { disabled: true })
     const before = trail().length
     await deactivateMember(gateway, actor, member.id)
-    expect(trail().slice(before)).toEqual([`keys.update ${his.data.hash}`, `members.deactivate ${member.id}`])
+    expect(trail().slice(before)).toEqual([
+      `keys.update ${his.data.hash}`,
+      `members.deactivate ${member.id}`,
+    ])
     expect(await refusal(identify(gateway, `Bearer ${his.key}`))).toBe(401)
     expect((await identify(gateway, `Bearer ${other.key}`)).kind).toBe('inference')
     expect((await updateMember(gateway, actor, member.id, { active: true })).active).toBe(true)
@@ -101,10 +150,16 @@ describe('who leaves', () => {
   test('takes those with him that another process has made a moment ago', async () => {
     const member = await ada()
     const terminal = await openGateway({ data })
-    const { data: made } = await createKey(terminal, operator(terminal), { name: 'late', creator_user_id: member.id })
+    const { data: made } = await createKey(terminal, operator(terminal), {
+      name: 'late',
+      creator_user_id: member.id,
+    })
     await deactivateMember(gateway, actor, member.id)
     await terminal.catchUp()
-    expect([gateway.memory.keys.get(made.hash)?.disabled, terminal.memory.keys.get(made.hash)?.disabled]).toEqual([true, true])
+    expect([
+      gateway.memory.keys.get(made.hash)?.disabled,
+      terminal.memory.keys.get(made.hash)?.disabled,
+    ]).toEqual([true, true])
     await terminal.close()
   })
 
@@ -139,7 +194,13 @@ describe('a member of a workspace', () => {
     const { id } = await ada()
     const made = await set(id, 'member', 'scim')
     expect(made).toEqual({
-      ...{ id: expect.any(String), workspace_id: here(), user_id: id, role: 'member', source: 'scim' },
+      ...{
+        id: expect.any(String),
+        workspace_id: here(),
+        user_id: id,
+        role: 'member',
+        source: 'scim',
+      },
       created_at: '2026-03-04T05:06:07.000Z',
     })
     expect(await set(id, 'member', 'scim')).toEqual(made)
@@ -149,7 +210,11 @@ describe('a member of a workspace', () => {
     expect(await removeWorkspaceMember(gateway, actor, here(), id)).toBe(true)
     expect(await removeWorkspaceMember(gateway, actor, here(), id)).toBe(false)
     expect(await kept()).toEqual([])
-    expect(trail().slice(1)).toEqual([`workspace_members.add ${id}`, `workspace_members.update ${id}`, `workspace_members.remove ${id}`])
+    expect(trail().slice(1)).toEqual([
+      `workspace_members.add ${id}`,
+      `workspace_members.update ${id}`,
+      `workspace_members.remove ${id}`,
+    ])
   })
 
   test('who was added by hand stays as he is when a mapping gives the same; what a mapping gave can be made his by hand', async () => {

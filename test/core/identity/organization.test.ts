@@ -14,5 +14,7 @@ test('each key tells the organization that it belongs to', async () => {
   const { management, inference } = await testKeys(gateway)
   const ask = apiOf(gateway, inference)
   for (const key of [management, inference])
-    expect((await ask('GET', '/key', { key })).json.data.organization_id).toBe(organizationId(gateway))
+    expect((await ask('GET', '/key', { key })).json.data.organization_id).toBe(
+      organizationId(gateway),
+    )
 })

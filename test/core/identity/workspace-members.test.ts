@@ -6,7 +6,10 @@ import { type Gateway, openGateway } from '../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../src/core/identity/actor.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { addMember, deactivateMember, updateMember } from '../../../src/core/identity/members.ts'
-import { addWorkspaceMembers, removeWorkspaceMembers } from '../../../src/core/identity/workspace-members.ts'
+import {
+  addWorkspaceMembers,
+  removeWorkspaceMembers,
+} from '../../../src/core/identity/workspace-members.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { apiOf, refusal, trailOf } from '../../support/api.ts'
 import { countedIds, TestClock, testKeys } from '../../support/gateway.ts'
@@ -32,7 +35,13 @@ beforeEach(async () => {
   ask = apiOf(gateway, keys.management)
   team = (await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })).data.id
   clock.pass(1_000)
-  ada = (await addMember(gateway, actor, { email: 'ada@acme.example', first_name: 'Ada', role: 'org:admin' })).id
+  ada = (
+    await addMember(gateway, actor, {
+      email: 'ada@acme.example',
+      first_name: 'Ada',
+      role: 'org:admin',
+    })
+  ).id
   bob = (await addMember(gateway, actor, { email: 'bob@acme.example' })).id
 })
 
@@ -41,26 +50,51 @@ afterEach(async () => {
   rmSync(data, { recursive: true, force: true })
 })
 
-const add = (...user_ids: string[]) => ask('POST', '/workspaces/team/members/add', { body: { user_ids } })
-const remove = (...user_ids: string[]) => ask('POST', '/workspaces/team/members/remove', { body: { user_ids } })
+const add = (...user_ids: string[]) =>
+  ask('POST', '/workspaces/team/members/add', { body: { user_ids } })
+const remove = (...user_ids: string[]) =>
+  ask('POST', '/workspaces/team/members/remove', { body: { user_ids } })
 const listed = async (path = '/workspaces/team/members') =>
-  (await ask('GET', path)).json.data.map((one: { user_id: string; role: string }) => `${one.user_id} ${one.role}`)
+  (await ask('GET', path)).json.data.map(
+    (one: { user_id: string; role: string }) => `${one.user_id} ${one.role}`,
+  )
 
 describe('GET /organization/members', () => {
   test('lists who is active, the oldest first, in pages', async () => {
     const { user_id } = gateway.memory.owner
     expect((await ask('GET', '/organization/members')).json).toEqual({
       data: [
-        { id: user_id, email: 'owner@localhost', first_name: null, last_name: null, role: 'org:admin' },
-        { id: ada, email: 'ada@acme.example', first_name: 'Ada', last_name: null, role: 'org:admin' },
-        { id: bob, email: 'bob@acme.example', first_name: null, last_name: null, role: 'org:member' },
+        {
+          id: user_id,
+          email: 'owner@localhost',
+          first_name: null,
+          last_name: null,
+          role: 'org:admin',
+        },
+        {
+          id: ada,
+          email: 'ada@acme.example',
+          first_name: 'Ada',
+          last_name: null,
+          role: 'org:admin',
+        },
+        {
+          id: bob,
+          email: 'bob@acme.example',
+          first_name: null,
+          last_name: null,
+          role: 'org:member',
+        },
       ],
       total_count: 3,
     })
     const page = (await ask('GET', '/organization/members?offset=1&limit=1')).json
     expect([page.data.length, page.data[0].id, page.total_count]).toEqual([1, ada, 3])
     await deactivateMember(gateway, actor, ada)
-    expect((await ask('GET', '/organization/members')).json).toMatchObject({ data: [{ id: user_id }, { id: bob }], total_count: 2 })
+    expect((await ask('GET', '/organization/members')).json).toMatchObject({
+      data: [{ id: user_id }, { id: bob }],
+      total_count: 2,
+    })
     for (const query of ['limit=0', 'limit=101', 'offset=-1', 'offset=x'])
       expect((await ask('GET', `/organization/members?${query}`)).status).toBe(400)
   })
@@ -93,7 +127,10 @@ describe('a workspace', () => {
     ])
     const all = (await ask('GET', `/workspaces/${team}/members`)).json
     expect(all).toEqual({ data: json.data, total_count: 2 })
-    expect((await ask('GET', '/workspaces/team/members?offset=1&limit=5')).json).toEqual({ data: [json.data[1]], total_count: 2 })
+    expect((await ask('GET', '/workspaces/team/members?offset=1&limit=5')).json).toEqual({
+      data: [json.data[1]],
+      total_count: 2,
+    })
   })
 
   test('takes each once, whoever is named twice or is there already, and counts exactly', async () => {
@@ -101,7 +138,10 @@ describe('a workspace', () => {
     expect((await add(bob)).json).toEqual({ added_count: 0, data: [] })
     expect((await add(bob, ada)).json).toMatchObject({ added_count: 1, data: [{ user_id: ada }] })
     await updateMember(gateway, actor, bob, { role: 'org:admin' })
-    expect((await add(bob)).json).toMatchObject({ added_count: 1, data: [{ user_id: bob, role: 'admin' }] })
+    expect((await add(bob)).json).toMatchObject({
+      added_count: 1,
+      data: [{ user_id: bob, role: 'admin' }],
+    })
     expect(await listed()).toEqual([`${bob} admin`, `${ada} admin`])
   })
 
@@ -129,7 +169,9 @@ describe('a workspace', () => {
     expect((await remove(ada, bob)).json).toEqual({ removed_count: 0 })
     expect(await listed()).toEqual([])
     await add(bob)
-    expect((await remove(bob, 'nobody')).json.error.message).toBe('user_ids: expected members of the organization, found 1 who is not')
+    expect((await remove(bob, 'nobody')).json.error.message).toBe(
+      'user_ids: expected members of the organization, found 1 who is not',
+    )
     expect(await listed()).toEqual([`${bob} member`])
   })
 
@@ -153,7 +195,11 @@ describe('a workspace', () => {
     await add(bob)
     const terminal = await openGateway({ data, clock })
     others.push(terminal)
-    await createKey(terminal, operator(terminal), { name: 'x', creator_user_id: bob, workspace_id: team })
+    await createKey(terminal, operator(terminal), {
+      name: 'x',
+      creator_user_id: bob,
+      workspace_id: team,
+    })
     expect((await remove(bob)).status).toBe(400)
   })
 
@@ -182,7 +228,9 @@ describe('a workspace', () => {
 
   test('adds at once what two ask for at once, each member once', async () => {
     const settled = await Promise.allSettled(
-      [[ada], [ada, bob], [bob]].map(user_ids => addWorkspaceMembers(gateway, actor, 'team', { user_ids })),
+      [[ada], [ada, bob], [bob]].map(user_ids =>
+        addWorkspaceMembers(gateway, actor, 'team', { user_ids }),
+      ),
     )
     const added = settled.flatMap(one => (one.status === 'fulfilled' ? one.value.added_count : []))
     expect(added.reduce((sum, one) => sum + one, 0)).toBe((await listed()).length)
@@ -193,10 +241,15 @@ describe('a workspace', () => {
     const terminal = await openGateway({ data, clock })
     others.push(terminal)
     await deleteWorkspace(terminal, operator(terminal), team, {})
-    expect(await refusal(addWorkspaceMembers(gateway, actor, 'team', { user_ids: [ada] }))).toBe(400)
+    expect(await refusal(addWorkspaceMembers(gateway, actor, 'team', { user_ids: [ada] }))).toBe(
+      400,
+    )
     await gateway.catchUp()
     for (const path of ['add', 'remove'])
-      expect((await ask('POST', `/workspaces/team/members/${path}`, { body: { user_ids: [ada] } })).status).toBe(404)
+      expect(
+        (await ask('POST', `/workspaces/team/members/${path}`, { body: { user_ids: [ada] } }))
+          .status,
+      ).toBe(404)
   })
 
   test('tells of each change in the trail, and of nothing that stayed', async () => {
@@ -221,21 +274,43 @@ describe('the default workspace', () => {
     const { json } = await ask('GET', path)
     expect(json.total_count).toBe(3)
     expect(json.data[2]).toEqual({
-      ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), workspace_id: gateway.memory.owner.workspace_id, user_id: bob, role: 'member' },
+      ...{
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        workspace_id: gateway.memory.owner.workspace_id,
+        user_id: bob,
+        role: 'member',
+      },
       created_at: '2026-03-04T05:06:08.000Z',
     })
-    expect(await listed(path)).toEqual([`${gateway.memory.owner.user_id} admin`, `${ada} admin`, `${bob} member`])
+    expect(await listed(path)).toEqual([
+      `${gateway.memory.owner.user_id} admin`,
+      `${ada} admin`,
+      `${bob} member`,
+    ])
     expect((await ask('GET', path)).json).toEqual(json)
-    expect((await ask('GET', `${path}?offset=2&limit=1`)).json).toEqual({ data: [json.data[2]], total_count: 3 })
+    expect((await ask('GET', `${path}?offset=2&limit=1`)).json).toEqual({
+      data: [json.data[2]],
+      total_count: 3,
+    })
   })
 
   test('has who was given a role in it in that role', async () => {
-    await setWorkspaceMember(gateway, actor, gateway.memory.owner.workspace_id, bob, 'admin', 'scim')
+    await setWorkspaceMember(
+      gateway,
+      actor,
+      gateway.memory.owner.workspace_id,
+      bob,
+      'admin',
+      'scim',
+    )
     expect(await listed(path)).toContain(`${bob} admin`)
   })
 
   test('needs nobody added, and lets nobody go', async () => {
-    expect((await ask('POST', `${path}/add`, { body: { user_ids: [bob] } })).json).toEqual({ added_count: 0, data: [] })
+    expect((await ask('POST', `${path}/add`, { body: { user_ids: [bob] } })).json).toEqual({
+      added_count: 0,
+      data: [],
+    })
     expect((await ask('POST', `${path}/add`, { body: { user_ids: ['nobody'] } })).status).toBe(400)
     expect((await ask('POST', `${path}/remove`, { body: { user_ids: [bob] } })).status).toBe(400)
     expect(await listed(path)).toHaveLength(3)
@@ -250,24 +325,35 @@ describe('who may', () => {
     ['POST', '/workspaces/team/members/remove', { user_ids: ['x'] }],
   ]
 
-  test.each(OPERATIONS)('%s %s is 401 without a key, 403 with one that infers, and 500 without a store', async (method, path, body) => {
-    const more = body ? { body } : {}
-    expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
-    expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
-    gateway.store.members = {} as never
-    const broken = await ask(method, path, more)
-    expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
-  })
+  test.each(OPERATIONS)(
+    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    async (method, path, body) => {
+      const more = body ? { body } : {}
+      expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
+      expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
+      gateway.store.members = {} as never
+      const broken = await ask(method, path, more)
+      expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
+    },
+  )
 
   test('a management key of another workspace manages its own members, and not the organization', async () => {
     const { key } = await createKey(gateway, actor, { name: 'x', workspace_id: team }, 'management')
     expect((await ask('GET', '/organization/members', { key })).status).toBe(403)
-    expect((await ask('POST', '/workspaces/team/members/add', { key, body: { user_ids: [bob] } })).json.added_count).toBe(1)
+    expect(
+      (await ask('POST', '/workspaces/team/members/add', { key, body: { user_ids: [bob] } })).json
+        .added_count,
+    ).toBe(1)
     expect((await ask('GET', '/workspaces/team/members', { key })).json.total_count).toBe(1)
-    expect((await ask('POST', '/workspaces/team/members/remove', { key, body: { user_ids: [bob] } })).json.removed_count).toBe(1)
+    expect(
+      (await ask('POST', '/workspaces/team/members/remove', { key, body: { user_ids: [bob] } }))
+        .json.removed_count,
+    ).toBe(1)
     for (const [method, path, body] of OPERATIONS.slice(1)) {
       for (const of of ['default', 'none'])
-        expect((await ask(method, path.replace('team', of), { key, ...(body ? { body } : {}) })).status).toBe(404)
+        expect(
+          (await ask(method, path.replace('team', of), { key, ...(body ? { body } : {}) })).status,
+        ).toBe(404)
     }
   })
 
@@ -275,6 +361,8 @@ describe('who may', () => {
     await add(bob)
     await deactivateMember(gateway, actor, bob)
     expect(await listed()).toEqual([])
-    expect(await removeWorkspaceMembers(gateway, actor, 'team', { user_ids: [bob] })).toEqual({ removed_count: 0 })
+    expect(await removeWorkspaceMembers(gateway, actor, 'team', { user_ids: [bob] })).toEqual({
+      removed_count: 0,
+    })
   })
 })

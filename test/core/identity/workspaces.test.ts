@@ -11,7 +11,12 @@ import { type Actor, identify, operator } from '../../../src/core/identity/actor
 import { defaultGuardrailId } from '../../../src/core/identity/default-guardrail.ts'
 import { createKey, deleteKey, listKeys, updateKey } from '../../../src/core/identity/keys.ts'
 import type { NewWorkspace } from '../../../src/core/identity/workspaces/schema.ts'
-import { createWorkspace, deleteWorkspace, getWorkspace, updateWorkspace } from '../../../src/core/identity/workspaces.ts'
+import {
+  createWorkspace,
+  deleteWorkspace,
+  getWorkspace,
+  updateWorkspace,
+} from '../../../src/core/identity/workspaces.ts'
 import { setBudget } from '../../../src/core/policy/budgets.ts'
 import { apiOf, refusal, trailOf } from '../../support/api.ts'
 import { countedIds, TestClock, testGateway, testKeys } from '../../support/gateway.ts'
@@ -53,32 +58,75 @@ const create = async (input: Partial<NewWorkspace> = {}) =>
 const keyIn = (workspace_id: string | undefined, kind?: 'management') =>
   createKey(gateway, actor, { name: 'ci', ...(workspace_id ? { workspace_id } : {}) }, kind)
 const remove = (idOrSlug: string, confirm?: 'true') =>
-  deleteWorkspace(gateway, actor, idOrSlug, confirm ? { confirm_default_workspace_deletion: confirm } : {})
+  deleteWorkspace(
+    gateway,
+    actor,
+    idOrSlug,
+    confirm ? { confirm_default_workspace_deletion: confirm } : {},
+  )
 const removeDefault = () => remove(gateway.memory.owner.workspace_id, 'true')
 
 describe('POST /workspaces', () => {
   test('answers 201 with every field, the ones that were not given at their defaults', async () => {
-    const { status, json } = await ask('POST', '/workspaces', { body: { name: 'Team', slug: 'team' } })
+    const { status, json } = await ask('POST', '/workspaces', {
+      body: { name: 'Team', slug: 'team' },
+    })
     expect(status).toBe(201)
     const { id } = json.data
     expect(json.data).toEqual({
-      ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), name: 'Team', slug: 'team', description: null },
+      ...{
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        name: 'Team',
+        slug: 'team',
+        description: null,
+      },
       default_guardrail_id: defaultGuardrailId(id),
-      ...{ default_text_model: null, default_image_model: null, default_provider_sort: null, include_byok_in_budgets: false },
-      ...{ is_observability_io_logging_enabled: false, is_observability_broadcast_enabled: false, is_data_discount_logging_enabled: false },
+      ...{
+        default_text_model: null,
+        default_image_model: null,
+        default_provider_sort: null,
+        include_byok_in_budgets: false,
+      },
+      ...{
+        is_observability_io_logging_enabled: false,
+        is_observability_broadcast_enabled: false,
+        is_data_discount_logging_enabled: false,
+      },
       ...{ io_logging_sampling_rate: 1, io_logging_api_key_ids: null, disabled_server_tools: null },
-      ...{ created_by: gateway.memory.owner.user_id, created_at: '2026-03-04T05:06:07.000Z', updated_at: null },
+      ...{
+        created_by: gateway.memory.owner.user_id,
+        created_at: '2026-03-04T05:06:07.000Z',
+        updated_at: null,
+      },
     })
   })
 
   test('keeps every field that it takes, over a restart too', async () => {
     const given = {
-      ...{ name: 'Team “𝄞”', slug: 'a-1-b', description: 'x'.repeat(500), default_text_model: 'sandbox/echo' },
-      ...{ default_image_model: 'openai/dall-e-3', default_provider_sort: 'price', io_logging_sampling_rate: 0.0001 },
-      ...{ is_observability_io_logging_enabled: true, is_observability_broadcast_enabled: true, is_data_discount_logging_enabled: true },
-      ...{ io_logging_api_key_ids: [1, 2], disabled_server_tools: ['openrouter:web_search', 'gateway:bash'] },
+      ...{
+        name: 'Team “𝄞”',
+        slug: 'a-1-b',
+        description: 'x'.repeat(500),
+        default_text_model: 'sandbox/echo',
+      },
+      ...{
+        default_image_model: 'openai/dall-e-3',
+        default_provider_sort: 'price',
+        io_logging_sampling_rate: 0.0001,
+      },
+      ...{
+        is_observability_io_logging_enabled: true,
+        is_observability_broadcast_enabled: true,
+        is_data_discount_logging_enabled: true,
+      },
+      ...{
+        io_logging_api_key_ids: [1, 2],
+        disabled_server_tools: ['openrouter:web_search', 'gateway:bash'],
+      },
     }
-    const { status, json } = await ask('POST', '/workspaces', { body: { ...given, is_default: true, id: UNKNOWN } })
+    const { status, json } = await ask('POST', '/workspaces', {
+      body: { ...given, is_default: true, id: UNKNOWN },
+    })
     expect([status, json.data]).toEqual([201, expect.objectContaining(given)])
     const again = await another()
     expect(getWorkspace(again, operator(again), 'a-1-b')).toEqual(json)
@@ -98,15 +146,29 @@ describe('POST /workspaces', () => {
     ['a description of 501 characters', { description: 'x'.repeat(501) }, 'description'],
     ['a model that there is not', { default_text_model: 'acme/none' }, 'default_text_model'],
     ['a model that gives no text', { default_text_model: 'sandbox/embed' }, 'default_text_model'],
-    ['a variant that there is not', { default_text_model: 'sandbox/echo:nitro' }, 'default_text_model'],
+    [
+      'a variant that there is not',
+      { default_text_model: 'sandbox/echo:nitro' },
+      'default_text_model',
+    ],
     ['a sort that there is not', { default_provider_sort: 'luck' }, 'default_provider_sort'],
     ['a rate of nothing', { io_logging_sampling_rate: 0 }, 'io_logging_sampling_rate'],
     ['a rate above all', { io_logging_sampling_rate: 1.1 }, 'io_logging_sampling_rate'],
     ['an id that is no integer', { io_logging_api_key_ids: [1.5] }, 'io_logging_api_key_ids.0'],
-    ['a tool that there is not', { disabled_server_tools: ['openrouter:magic'] }, 'disabled_server_tools.0'],
-    ['a switch that is none', { is_observability_broadcast_enabled: 'yes' }, 'is_observability_broadcast_enabled'],
+    [
+      'a tool that there is not',
+      { disabled_server_tools: ['openrouter:magic'] },
+      'disabled_server_tools.0',
+    ],
+    [
+      'a switch that is none',
+      { is_observability_broadcast_enabled: 'yes' },
+      'is_observability_broadcast_enabled',
+    ],
   ])('refuses %s with 400 and names the field', async (_, more, field) => {
-    const { status, json } = await ask('POST', '/workspaces', { body: { name: 'Team', slug: 'team', ...more } })
+    const { status, json } = await ask('POST', '/workspaces', {
+      body: { name: 'Team', slug: 'team', ...more },
+    })
     expect([status, json.error.metadata.field]).toEqual([400, field])
     expect(gateway.memory.workspaces.size).toBe(1)
   })
@@ -120,7 +182,10 @@ describe('POST /workspaces', () => {
     ])
     expect(outcomes.toSorted()).toEqual([400, 400, undefined])
     await gateway.catchUp()
-    expect([...gateway.memory.workspaces.values()].map(one => one.slug)).toEqual(['default', 'team'])
+    expect([...gateway.memory.workspaces.values()].map(one => one.slug)).toEqual([
+      'default',
+      'team',
+    ])
   })
 })
 
@@ -129,7 +194,8 @@ describe('one workspace', () => {
     const made = await create()
     clock.pass(1_000)
     await create({ slug: 'later' })
-    for (const name of [made.id, 'team']) expect((await ask('GET', `/workspaces/${name}`)).json).toEqual({ data: made })
+    for (const name of [made.id, 'team'])
+      expect((await ask('GET', `/workspaces/${name}`)).json).toEqual({ data: made })
     const listed = async (query: string) => {
       const { data, total_count } = (await ask('GET', `/workspaces${query}`)).json
       return [total_count, ...data.map((one: { slug: string }) => one.slug)]
@@ -141,14 +207,27 @@ describe('one workspace', () => {
   })
 
   test('is changed field by field, and its old slug is free', async () => {
-    const made = await create({ default_text_model: 'sandbox/echo', disabled_server_tools: ['openrouter:bash'] })
+    const made = await create({
+      default_text_model: 'sandbox/echo',
+      disabled_server_tools: ['openrouter:bash'],
+    })
     clock.pass(1_000)
-    const change = { slug: 'crew', default_text_model: null, disabled_server_tools: [], is_observability_broadcast_enabled: true }
+    const change = {
+      slug: 'crew',
+      default_text_model: null,
+      disabled_server_tools: [],
+      is_observability_broadcast_enabled: true,
+    }
     const { status, json } = await ask('PATCH', '/workspaces/team', {
       body: { ...change, id: UNKNOWN, created_by: 'x', include_byok_in_budgets: true },
     })
     expect(status).toBe(200)
-    expect(json.data).toEqual({ ...made, ...change, disabled_server_tools: null, updated_at: '2026-03-04T05:06:08.000Z' })
+    expect(json.data).toEqual({
+      ...made,
+      ...change,
+      disabled_server_tools: null,
+      updated_at: '2026-03-04T05:06:08.000Z',
+    })
     expect((await ask('GET', '/workspaces/team')).status).toBe(404)
     expect((await create()).slug).toBe('team')
     const again = await another()
@@ -165,20 +244,35 @@ describe('one workspace', () => {
       { default_provider_sort: 'luck' },
     ])
       expect((await ask('PATCH', `/workspaces/${made.id}`, { body })).status).toBe(400)
-    expect((await ask('PATCH', `/workspaces/${made.id}`, { body: { slug: 'team' } })).status).toBe(200)
+    expect((await ask('PATCH', `/workspaces/${made.id}`, { body: { slug: 'team' } })).status).toBe(
+      200,
+    )
   })
 
   test('changed twice at once loses neither', async () => {
     const { id } = await create()
-    await Promise.all([updateWorkspace(gateway, actor, id, { name: 'New' }), updateWorkspace(gateway, actor, id, { description: 'Told' })])
-    expect(getWorkspace(gateway, actor, id).data).toMatchObject({ name: 'New', description: 'Told' })
+    await Promise.all([
+      updateWorkspace(gateway, actor, id, { name: 'New' }),
+      updateWorkspace(gateway, actor, id, { description: 'Told' }),
+    ])
+    expect(getWorkspace(gateway, actor, id).data).toMatchObject({
+      name: 'New',
+      description: 'Told',
+    })
     const again = await another()
-    expect(getWorkspace(again, operator(again), id).data).toMatchObject({ name: 'New', description: 'Told' })
+    expect(getWorkspace(again, operator(again), id).data).toMatchObject({
+      name: 'New',
+      description: 'Told',
+    })
   })
 
   test('has a default guardrail’s id that is made of its own and of nothing else', () => {
-    expect(defaultGuardrailId('00000000-0000-7000-8000-000000000001')).toBe(defaultGuardrailId('00000000-0000-7000-8000-000000000001'))
-    expect(defaultGuardrailId('a')).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+    expect(defaultGuardrailId('00000000-0000-7000-8000-000000000001')).toBe(
+      defaultGuardrailId('00000000-0000-7000-8000-000000000001'),
+    )
+    expect(defaultGuardrailId('a')).toMatch(
+      /^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+    )
     expect(defaultGuardrailId('a')).not.toBe(defaultGuardrailId('b'))
   })
 })
@@ -188,9 +282,14 @@ describe('E13 DELETE /workspaces/{id}', () => {
     const { id } = await create()
     await create({ slug: 'other' })
     for (const name of [id, 'other']) {
-      expect(await ask('DELETE', `/workspaces/${name}`)).toEqual({ status: 200, json: { deleted: true } })
+      expect(await ask('DELETE', `/workspaces/${name}`)).toEqual({
+        status: 200,
+        json: { deleted: true },
+      })
       for (const method of ['GET', 'PATCH', 'DELETE'])
-        expect((await ask(method, `/workspaces/${name}`, method === 'PATCH' ? { body: {} } : {})).status).toBe(404)
+        expect(
+          (await ask(method, `/workspaces/${name}`, method === 'PATCH' ? { body: {} } : {})).status,
+        ).toBe(404)
     }
     expect((await ask('GET', '/workspaces')).json.total_count).toBe(1)
   })
@@ -198,13 +297,23 @@ describe('E13 DELETE /workspaces/{id}', () => {
   test('E13 is refused while a key is active in it, with how many, and not for those that are disabled or have expired', async () => {
     const { id } = await create()
     const made = [await keyIn(id), await keyIn(id), await keyIn(id, 'management')]
-    await createKey(gateway, actor, { name: 'short', workspace_id: id, expires_at: '2026-03-04T05:06:07.5Z' })
+    await createKey(gateway, actor, {
+      name: 'short',
+      workspace_id: id,
+      expires_at: '2026-03-04T05:06:07.5Z',
+    })
     clock.pass(1_000)
     const said = async () => (await ask('DELETE', '/workspaces/team')).json.error
-    expect(await said()).toMatchObject({ code: 400, message: 'This workspace has 3 active API keys: delete or disable them first' })
+    expect(await said()).toMatchObject({
+      code: 400,
+      message: 'This workspace has 3 active API keys: delete or disable them first',
+    })
     await deleteKey(gateway, actor, made[0]?.data.hash ?? '')
     await deleteKey(gateway, actor, made[2]?.data.hash ?? '')
-    expect(await said()).toMatchObject({ code: 400, message: 'This workspace has 1 active API key: delete or disable them first' })
+    expect(await said()).toMatchObject({
+      code: 400,
+      message: 'This workspace has 1 active API key: delete or disable them first',
+    })
     expect((await ask('GET', '/workspaces/team')).status).toBe(200)
     await updateKey(gateway, actor, made[1]?.data.hash ?? '', { disabled: true })
     expect((await ask('DELETE', '/workspaces/team')).status).toBe(200)
@@ -224,8 +333,15 @@ describe('E13 DELETE /workspaces/{id}', () => {
     const { id } = await create()
     const here = gateway.memory.owner.workspace_id
     for (const workspace_id of [id, here]) {
-      await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-0123456789', workspace_id })
-      await createPreset(gateway, { ...actor, workspace_id }, 'writer', { system_prompt: null, config: { model: 'sandbox/echo' } })
+      await createByokKey(gateway, actor, {
+        provider: 'openai',
+        key: 'sk-canary-0123456789',
+        workspace_id,
+      })
+      await createPreset(gateway, { ...actor, workspace_id }, 'writer', {
+        system_prompt: null,
+        config: { model: 'sandbox/echo' },
+      })
       await setBudget(gateway, actor, workspace_id, 'monthly', { limit_usd: 5 })
       await setWorkspaceMember(gateway, actor, workspace_id, actor.user_id, 'admin', 'manual')
     }
@@ -247,27 +363,45 @@ describe('E13 DELETE /workspaces/{id}', () => {
     const next = await create()
     expect(next.id).not.toBe(id)
     const db = new Database(join(data, 'gateway.db'), { readonly: true })
-    expect(db.query('select deleted_at from workspaces where id = ?').get(id)).toEqual({ deleted_at: '2026-03-04T05:06:07.000Z' })
+    expect(db.query('select deleted_at from workspaces where id = ?').get(id)).toEqual({
+      deleted_at: '2026-03-04T05:06:07.000Z',
+    })
     db.close()
-    expect(trailOf(data).slice(-3)).toEqual([`workspaces.create ${id}`, `workspaces.delete ${id}`, `workspaces.create ${next.id}`])
+    expect(trailOf(data).slice(-3)).toEqual([
+      `workspaces.create ${id}`,
+      `workspaces.delete ${id}`,
+      `workspaces.create ${next.id}`,
+    ])
   })
 
   test('E13 what was sealed in it is in no file any more', async () => {
     const { id } = await create()
-    const { data: made } = await createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-0123456789', workspace_id: id })
+    const { data: made } = await createByokKey(gateway, actor, {
+      provider: 'openai',
+      key: 'sk-canary-0123456789',
+      workspace_id: id,
+    })
     const { sealed = '' } = gateway.memory.byok.get(made.id)?.key ?? {}
     expect(sealed).not.toBe('')
     await remove(id)
     const db = new Database(join(data, 'gateway.db'), { readonly: true })
     expect(db.query('select sealed from byok').all()).toEqual([{ sealed: null }])
     db.close()
-    expect(readdirSync(data).some(file => readFileSync(join(data, file)).toString('latin1').includes('sk-canary-0123456789'))).toBe(false)
+    expect(
+      readdirSync(data).some(file =>
+        readFileSync(join(data, file)).toString('latin1').includes('sk-canary-0123456789'),
+      ),
+    ).toBe(false)
   })
 
   test('E13 the query is checked, and ignored where the workspace is not the default one', async () => {
     await create()
-    expect((await ask('DELETE', '/workspaces/team?confirm_default_workspace_deletion=maybe')).status).toBe(400)
-    expect((await ask('DELETE', '/workspaces/team?confirm_default_workspace_deletion=true')).status).toBe(200)
+    expect(
+      (await ask('DELETE', '/workspaces/team?confirm_default_workspace_deletion=maybe')).status,
+    ).toBe(400)
+    expect(
+      (await ask('DELETE', '/workspaces/team?confirm_default_workspace_deletion=true')).status,
+    ).toBe(200)
   })
 
   test('E13 what the store refuses leaves it as it is', async () => {
@@ -282,10 +416,15 @@ describe('E13 the default workspace', () => {
   test('E13 is deleted only where that is confirmed', async () => {
     for (const query of ['', '?confirm_default_workspace_deletion=false']) {
       const { status, json } = await ask('DELETE', `/workspaces/default${query}`)
-      expect([status, json.error.metadata.field]).toEqual([400, 'confirm_default_workspace_deletion'])
+      expect([status, json.error.metadata.field]).toEqual([
+        400,
+        'confirm_default_workspace_deletion',
+      ])
     }
     expect((await ask('GET', '/workspaces/default')).status).toBe(200)
-    expect((await ask('DELETE', '/workspaces/default?confirm_default_workspace_deletion=true')).json).toEqual({ deleted: true })
+    expect(
+      (await ask('DELETE', '/workspaces/default?confirm_default_workspace_deletion=true')).json,
+    ).toEqual({ deleted: true })
   })
 
   test('E13 takes the unscoped inference keys with it for good; management keys go on managing all', async () => {
@@ -296,14 +435,18 @@ describe('E13 the default workspace', () => {
     expect((await ask('GET', '/key', { key: there.key })).status).toBe(200)
     expect((await ask('GET', '/workspaces')).json.data).toEqual([team])
     expect((await ask('GET', `/keys/${keys.hash}`)).json.data.disabled).toBe(true)
-    expect((await ask('PATCH', `/keys/${keys.hash}`, { body: { disabled: false } })).status).toBe(400)
-    expect((await ask('POST', '/workspaces', { body: { name: 'Default', slug: 'default' } })).status).toBe(201)
+    expect((await ask('PATCH', `/keys/${keys.hash}`, { body: { disabled: false } })).status).toBe(
+      400,
+    )
+    expect(
+      (await ask('POST', '/workspaces', { body: { name: 'Default', slug: 'default' } })).status,
+    ).toBe(201)
     expect(trailOf(data)).toContain(`keys.update ${keys.hash}`)
     const again = await another()
-    expect([again.memory.keys.get(keys.hash)?.disabled, again.memory.workspaces.has(gateway.memory.owner.workspace_id)]).toEqual([
-      true,
-      false,
-    ])
+    expect([
+      again.memory.keys.get(keys.hash)?.disabled,
+      again.memory.workspaces.has(gateway.memory.owner.workspace_id),
+    ]).toEqual([true, false])
     expect(again.memory.workspaces.size).toBe(2)
   })
 
@@ -328,11 +471,23 @@ describe('E13 the default workspace', () => {
       ['POST', '/byok', { provider: 'openai', key: 'sk-canary-0123456789' }],
     ] as [string, string, object?][]) {
       const { status, json } = await ask(method, path, body ? { body } : {})
-      expect([method, path, status, json.error?.metadata.field]).toEqual([method, path, 400, 'workspace_id'])
+      expect([method, path, status, json.error?.metadata.field]).toEqual([
+        method,
+        path,
+        400,
+        'workspace_id',
+      ])
     }
     const { id } = await create()
     expect((await ask('POST', '/keys', { body: { name: 'x', workspace_id: id } })).status).toBe(201)
-    expect(await refusal(createPreset(gateway, { ...actor, workspace_id: default_id }, 'x', { system_prompt: null, config: {} }))).toBe(400)
+    expect(
+      await refusal(
+        createPreset(gateway, { ...actor, workspace_id: default_id }, 'x', {
+          system_prompt: null,
+          config: {},
+        }),
+      ),
+    ).toBe(400)
   })
 
   test('E13 after it, the terminal still makes a key that manages all', async () => {
@@ -353,27 +508,43 @@ describe('who may', () => {
     ['DELETE', '/workspaces/default?confirm_default_workspace_deletion=true'],
   ]
 
-  test.each(OPERATIONS)('%s %s is 401 without a key, 403 with one that infers, and 500 without a store', async (method, path, body) => {
-    const more = body ? { body } : {}
-    expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
-    expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
-    expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
-    gateway.memory.workspaces = undefined as never
-    gateway.store.workspaces.insert = () => Promise.reject(new Error('disk full'))
-    const broken = await ask(method, path, more)
-    expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
-  })
+  test.each(OPERATIONS)(
+    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    async (method, path, body) => {
+      const more = body ? { body } : {}
+      expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
+      expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
+      expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
+      gateway.memory.workspaces = undefined as never
+      gateway.store.workspaces.insert = () => Promise.reject(new Error('disk full'))
+      const broken = await ask(method, path, more)
+      expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
+    },
+  )
 
   test('a management key of another workspace sees and changes its own, makes none, and finds no other', async () => {
     const team = await create()
     const { key } = await keyIn(team.id, 'management')
-    expect((await ask('GET', '/workspaces', { key })).json).toEqual({ data: [team], total_count: 1 })
-    expect((await ask('POST', '/workspaces', { key, body: { name: 'x', slug: 'x' } })).status).toBe(403)
-    expect((await ask('PATCH', '/workspaces/team', { key, body: { name: 'Mine' } })).json.data.name).toBe('Mine')
+    expect((await ask('GET', '/workspaces', { key })).json).toEqual({
+      data: [team],
+      total_count: 1,
+    })
+    expect((await ask('POST', '/workspaces', { key, body: { name: 'x', slug: 'x' } })).status).toBe(
+      403,
+    )
+    expect(
+      (await ask('PATCH', '/workspaces/team', { key, body: { name: 'Mine' } })).json.data.name,
+    ).toBe('Mine')
     const unknown = await ask('GET', `/workspaces/${UNKNOWN}`, { key })
     for (const method of ['GET', 'PATCH', 'DELETE']) {
-      const foreign = await ask(method, '/workspaces/default', { key, ...(method === 'PATCH' ? { body: { name: 'x' } } : {}) })
-      expect([foreign.status, foreign.json.error.message]).toEqual([404, unknown.json.error.message])
+      const foreign = await ask(method, '/workspaces/default', {
+        key,
+        ...(method === 'PATCH' ? { body: { name: 'x' } } : {}),
+      })
+      expect([foreign.status, foreign.json.error.message]).toEqual([
+        404,
+        unknown.json.error.message,
+      ])
     }
     expect((await ask('DELETE', '/workspaces/team', { key })).status).toBe(400)
   })
@@ -397,7 +568,10 @@ describe('who may', () => {
 describe('beside another process', () => {
   test('what it creates, changes and deletes is taken over', async () => {
     const terminal = await another()
-    const { data: made } = await createWorkspace(terminal, operator(terminal), { name: 'Team', slug: 'team' })
+    const { data: made } = await createWorkspace(terminal, operator(terminal), {
+      name: 'Team',
+      slug: 'team',
+    })
     await gateway.catchUp()
     expect(getWorkspace(gateway, actor, 'team').data).toEqual(made)
     await updateWorkspace(terminal, operator(terminal), made.id, { slug: 'crew' })
@@ -413,7 +587,8 @@ describe('beside another process', () => {
     const terminal = await another()
     const { all, remove: removeStored } = gateway.store.workspaces
     const hasRead = Promise.withResolvers<void>()
-    gateway.store.workspaces.remove = (...change) => hasRead.promise.then(() => removeStored(...change))
+    gateway.store.workspaces.remove = (...change) =>
+      hasRead.promise.then(() => removeStored(...change))
     // It takes over nothing, and then waits for the store.
     const removing = remove(gone.id)
     await Bun.sleep(5)
@@ -426,7 +601,11 @@ describe('beside another process', () => {
       return read
     }
     await gateway.catchUp()
-    expect([...gateway.memory.workspaces.values()].map(one => one.slug).toSorted()).toEqual(['default', 'new', 'team'])
+    expect([...gateway.memory.workspaces.values()].map(one => one.slug).toSorted()).toEqual([
+      'default',
+      'new',
+      'team',
+    ])
     expect(gateway.memory.workspaces.get(kept.id)?.description).toBe('Told')
   })
 
@@ -437,8 +616,18 @@ describe('beside another process', () => {
     const there = { ...actor, workspace_id: id }
     expect(await refusal(keyIn(id))).toBe(400)
     expect(await refusal(keyIn(id, 'management'))).toBe(400)
-    expect(await refusal(createByokKey(gateway, actor, { provider: 'openai', key: 'sk-canary-0123456789', workspace_id: id }))).toBe(400)
-    expect(await refusal(createPreset(gateway, there, 'x', { system_prompt: null, config: {} }))).toBe(400)
+    expect(
+      await refusal(
+        createByokKey(gateway, actor, {
+          provider: 'openai',
+          key: 'sk-canary-0123456789',
+          workspace_id: id,
+        }),
+      ),
+    ).toBe(400)
+    expect(
+      await refusal(createPreset(gateway, there, 'x', { system_prompt: null, config: {} })),
+    ).toBe(400)
     expect(await refusal(setBudget(gateway, actor, id, 'daily', { limit_usd: 1 }))).toBe(404)
     expect(await refusal(updateWorkspace(gateway, actor, id, { name: 'x' }))).toBe(404)
     expect(await refusal(remove(id))).toBe(404)
@@ -447,7 +636,9 @@ describe('beside another process', () => {
   test('the default one that is deleted there takes here a key that was made a moment before', async () => {
     const terminal = await another()
     const { data: late } = await keyIn(undefined)
-    await deleteWorkspace(terminal, operator(terminal), 'default', { confirm_default_workspace_deletion: 'true' })
+    await deleteWorkspace(terminal, operator(terminal), 'default', {
+      confirm_default_workspace_deletion: 'true',
+    })
     await gateway.catchUp()
     expect(gateway.memory.keys.get(late.hash)?.disabled).toBe(true)
   })
@@ -464,10 +655,17 @@ describe('a key never lives in a deleted workspace', () => {
       const deleting = () => remove(id)
       const first = round % 4 < 2 ? [making(), deleting()] : [deleting(), making()]
       const settled = await Promise.allSettled(first)
-      expect(settled.flatMap(one => (one.status === 'rejected' ? GatewayError.from(one.reason).status : []))).toEqual([400])
+      expect(
+        settled.flatMap(one =>
+          one.status === 'rejected' ? GatewayError.from(one.reason).status : [],
+        ),
+      ).toEqual([400])
       await gateway.catchUp()
       const isThere = gateway.memory.workspaces.has(id)
-      expect([isThere, [...gateway.memory.keys.values()].some(key => key.workspace_id === id)]).toEqual([isThere, isThere])
+      expect([
+        isThere,
+        [...gateway.memory.keys.values()].some(key => key.workspace_id === id),
+      ]).toEqual([isThere, isThere])
     }
   })
 
@@ -477,18 +675,25 @@ describe('a key never lives in a deleted workspace', () => {
     const late = Promise.allSettled([keyIn(undefined)])
     const [made, [deleted], lately] = await Promise.all([making, deleting, late])
     if (deleted?.status === 'rejected') expect(GatewayError.from(deleted.reason).status).toBe(409)
-    const hashes = [...made, ...lately].flatMap(one => (one.status === 'fulfilled' ? one.value.data.hash : []))
+    const hashes = [...made, ...lately].flatMap(one =>
+      one.status === 'fulfilled' ? one.value.data.hash : [],
+    )
     const again = await another()
     for (const one of [gateway, again])
       for (const hash of hashes)
-        expect(one.memory.keys.get(hash)?.disabled).toBe(!one.memory.workspaces.has(gateway.memory.owner.workspace_id))
+        expect(one.memory.keys.get(hash)?.disabled).toBe(
+          !one.memory.workspaces.has(gateway.memory.owner.workspace_id),
+        )
   })
 
   test('nor does one open again in it', async () => {
     const { id } = await create()
     const { data: made } = await keyIn(id)
     await updateKey(gateway, actor, made.hash, { disabled: true })
-    const settled = await Promise.allSettled([updateKey(gateway, actor, made.hash, { disabled: false }), remove(id)])
+    const settled = await Promise.allSettled([
+      updateKey(gateway, actor, made.hash, { disabled: false }),
+      remove(id),
+    ])
     expect(settled.map(one => one.status)).toEqual(['fulfilled', 'rejected'])
     expect(listKeys(gateway, actor, { workspace_id: id }).data).toHaveLength(1)
   })
@@ -507,12 +712,17 @@ describe('a call that names no model', () => {
     const { key } = await createKey(own, operator(own), { name: 'x', workspace_id: team.id })
     const call = apiOf(own, management)
     const answered = async (as: string, more: object = {}) =>
-      (await call('POST', '/chat/completions', { key: as, body: { messages: [{ role: 'user', content: 'Hi' }], ...more } })).json.model
-    expect([await answered(inference), await answered(key), await answered(key, { model: 'sandbox/echo' })]).toEqual([
-      'sandbox/echo',
-      'acme/second',
-      'sandbox/echo',
-    ])
+      (
+        await call('POST', '/chat/completions', {
+          key: as,
+          body: { messages: [{ role: 'user', content: 'Hi' }], ...more },
+        })
+      ).json.model
+    expect([
+      await answered(inference),
+      await answered(key),
+      await answered(key, { model: 'sandbox/echo' }),
+    ]).toEqual(['sandbox/echo', 'acme/second', 'sandbox/echo'])
     await updateWorkspace(own, operator(own), 'team', { default_text_model: null })
     expect(await answered(key)).toBe('sandbox/echo')
     await own.close()

@@ -23,7 +23,10 @@ afterEach(() => gateway.close())
 
 /** Asks with a body that comes only when something else has happened: what it is read for first. */
 async function askAfter(happening: () => unknown): Promise<number> {
-  const json = JSON.stringify({ model: 'sandbox/echo', messages: [{ role: 'user', content: 'Hi' }] })
+  const json = JSON.stringify({
+    model: 'sandbox/echo',
+    messages: [{ role: 'user', content: 'Hi' }],
+  })
   const body = new ReadableStream({
     async pull(controller) {
       await happening()
@@ -32,7 +35,11 @@ async function askAfter(happening: () => unknown): Promise<number> {
     },
   })
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-  const request = new Request('http://localhost/api/v1/chat/completions', { method: 'POST', headers, body })
+  const request = new Request('http://localhost/api/v1/chat/completions', {
+    method: 'POST',
+    headers,
+    body,
+  })
   return (await createApp(gateway).handle(request)).status
 }
 
@@ -41,9 +48,12 @@ test.each<[how: string, status: number, happening: () => unknown]>([
   ['deleted', 401, () => deleteKey(gateway, operator(gateway), hashOf(key))],
   ['disabled', 401, () => updateKey(gateway, operator(gateway), hashOf(key), { disabled: true })],
   ['expired', 401, () => clock.pass(60_000)],
-])('a call whose body has come when its key is %s gets %d: with a key its limit goes', async (_, status, happening) => {
-  expect(await askAfter(happening)).toBe(status)
-})
+])(
+  'a call whose body has come when its key is %s gets %d: with a key its limit goes',
+  async (_, status, happening) => {
+    expect(await askAfter(happening)).toBe(status)
+  },
+)
 
 test('a call whose key goes while its filters look at it gets 401, and is not sent without a limit', async () => {
   const actor = authenticate(gateway, `Bearer ${key}`)

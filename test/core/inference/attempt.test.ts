@@ -15,7 +15,10 @@ const NAMES = ['first', 'second', 'third']
 const CONFIG = {
   routing: { choice: 'listed' },
   providers: Object.fromEntries(
-    NAMES.map(name => [name, { protocol: 'openai-chat', base_url: `http://${name}.example/v1`, api_key: 'mock' }]),
+    NAMES.map(name => [
+      name,
+      { protocol: 'openai-chat', base_url: `http://${name}.example/v1`, api_key: 'mock' },
+    ]),
   ),
   models: [{ id: 'acme/small', endpoints: NAMES.map(provider => ({ provider, model: 'm' })) }],
 }
@@ -38,13 +41,23 @@ beforeEach(async () => {
 
 const planned = (routing: RoutingPreferences = {}) => {
   const call = textCall({ routing })
-  return begin(gateway, operator(gateway), 'text', call, planRoute(gateway, 'text', call), new AbortController().signal)
+  return begin(
+    gateway,
+    operator(gateway),
+    'text',
+    call,
+    planRoute(gateway, 'text', call),
+    new AbortController().signal,
+  )
 }
 
 /** The provider's endpoint fails until it rests. */
 function fail(name: string): void {
-  const endpoint = gateway.catalog.models.get('acme/small')?.endpoints.find(({ provider }) => provider.slug === name)
-  for (let i = 0; i < 5 && endpoint; i++) gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
+  const endpoint = gateway.catalog.models
+    .get('acme/small')
+    ?.endpoints.find(({ provider }) => provider.slug === name)
+  for (let i = 0; i < 5 && endpoint; i++)
+    gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
 }
 
 const count = () => NAMES.map(name => asked.filter(one => one === name).length)

@@ -28,7 +28,10 @@ const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', a
 const CONFIG = {
   providers: { one: provider, two: provider },
   models: [
-    { id: 'acme/small', endpoints: [endpoint('one', { data_policy: { retention_days: 0 } }), endpoint('two')] },
+    {
+      id: 'acme/small',
+      endpoints: [endpoint('one', { data_policy: { retention_days: 0 } }), endpoint('two')],
+    },
     { id: 'acme/other', endpoints: [endpoint('one')] },
   ],
 }
@@ -45,7 +48,9 @@ const add = (provider: string, key: string, more: Partial<NewByokKey> = {}) =>
   createByokKey(gateway, operator(gateway), { provider, key, ...more })
 
 const planFor = (routing: RoutingPreferences = {}, model = 'acme/small') =>
-  planRoute(gateway, 'text', textCall({ models: [model], routing }), { own: byokKeysFor(gateway, operator(gateway)) })
+  planRoute(gateway, 'text', textCall({ models: [model], routing }), {
+    own: byokKeysFor(gateway, operator(gateway)),
+  })
 
 /** Whom the plan tries with whose key, in order: `two:own`. */
 const tried = (routing?: RoutingPreferences, model?: string) =>
@@ -55,7 +60,8 @@ const tried = (routing?: RoutingPreferences, model?: string) =>
     return `${slug}:${key}`
   })
 
-const refusal = (routing: RoutingPreferences, model?: string): GatewayError => refusalOf(() => planFor(routing, model))
+const refusal = (routing: RoutingPreferences, model?: string): GatewayError =>
+  refusalOf(() => planFor(routing, model))
 
 function refusalOf(plan: () => unknown): GatewayError {
   try {
@@ -69,7 +75,10 @@ function refusalOf(plan: () => unknown): GatewayError {
 describe('what is set aside', () => {
   /** In nano-dollars, for a call of a key that counts its provider keys or not. */
   async function held(include_byok_in_limit: boolean): Promise<bigint> {
-    const { data } = await createKey(gateway, operator(gateway), { name: 'k', include_byok_in_limit })
+    const { data } = await createKey(gateway, operator(gateway), {
+      name: 'k',
+      include_byok_in_limit,
+    })
     const actor = { ...operator(gateway), key_hash: data.hash }
     const call = textCall({ params: { max_tokens: 100 } })
     const plan = planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, actor) })
@@ -118,7 +127,9 @@ describe('a plan with provider keys', () => {
   test('knows the models of a key by their other names too', async () => {
     await add('openai', 'sk-1', { allowed_models: ['openai/chat-latest'] })
     const call = textCall({ models: ['openai/gpt-chat-latest'] })
-    const { endpoints } = planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) })
+    const { endpoints } = planRoute(gateway, 'text', call, {
+      own: byokKeysFor(gateway, operator(gateway)),
+    })
     expect(endpoints.map(one => [one.provider.slug, one.is_byok])).toEqual([['openai', true]])
   })
 
@@ -132,14 +143,23 @@ describe('a plan with provider keys', () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
     expect(tried()).toEqual(['one:a', 'two:own'])
     const { type, message, metadata } = refusal({}, 'acme/other')
-    expect([type, metadata.excluded_by, metadata.guardrails]).toEqual(['not_found', ['byok_only'], undefined])
+    expect([type, metadata.excluded_by, metadata.guardrails]).toEqual([
+      'not_found',
+      ['byok_only'],
+      undefined,
+    ])
     expect(message).toContain('No endpoints found for acme/other')
   })
 
   test('says so where such a key leaves a router nobody to choose', async () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
-    const call = textCall({ models: ['gateway/auto'], plugins: { 'auto-router': { allowed: ['acme/other'] } } })
-    const { metadata } = refusalOf(() => planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) }))
+    const call = textCall({
+      models: ['gateway/auto'],
+      plugins: { 'auto-router': { allowed: ['acme/other'] } },
+    })
+    const { metadata } = refusalOf(() =>
+      planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) }),
+    )
     expect(metadata.excluded_by).toEqual(expect.arrayContaining(['byok_only', 'allowed_models']))
   })
 
@@ -158,12 +178,13 @@ describe('a plan with provider keys', () => {
 
   test('reaches a provider that the gateway has no credential for', async () => {
     const call = textCall({ models: ['openai/gpt-4o-mini'], routing: { only: ['openai'] } })
-    const plan = () => planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) })
+    const plan = () =>
+      planRoute(gateway, 'text', call, { own: byokKeysFor(gateway, operator(gateway)) })
     expect(plan).toThrow('none of them is configured')
     await add('openai', 'sk-1')
-    expect(plan().endpoints.map(one => [one.provider.slug, one.is_byok, one.provider.base_url])).toEqual([
-      ['openai', true, 'https://api.openai.com/v1'],
-    ])
+    expect(
+      plan().endpoints.map(one => [one.provider.slug, one.is_byok, one.provider.base_url]),
+    ).toEqual([['openai', true, 'https://api.openai.com/v1']])
     expect(
       plan()
         .dropped.filter(one => one.endpoint.provider.slug === 'openai')
@@ -196,9 +217,11 @@ describe('how endpoints are', () => {
     rmSync(data, { recursive: true, force: true })
   })
 
-  const resting = () => planFor().endpoints.filter(endpoint => gateway.traffic.health.restsUntil(endpoint) > 0)
+  const resting = () =>
+    planFor().endpoints.filter(endpoint => gateway.traffic.health.restsUntil(endpoint) > 0)
   const fail = (endpoint: Endpoint | undefined) => {
-    for (let i = 0; i < 5 && endpoint; i++) gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
+    for (let i = 0; i < 5 && endpoint; i++)
+      gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'no'))
   }
   const change = async (id: string, change: ByokChange) => {
     await updateByokKey(other, operator(other), id, change)
@@ -210,12 +233,18 @@ describe('how endpoints are', () => {
     await other.catchUp()
     const [first] = planFor().endpoints
     fail(first)
-    gateway.traffic.sessions.answered({ key: 's', isNamed: true }, { ...(first ?? endpointOf()), prices: CACHED }, textUsage(1, 1))
+    gateway.traffic.sessions.answered(
+      { key: 's', isNamed: true },
+      { ...(first ?? endpointOf()), prices: CACHED },
+      textUsage(1, 1),
+    )
     await change(key.id, { name: 'renamed' })
     const again = resting()
     expect(again.map(({ id, is_byok }) => [id, is_byok])).toEqual([[first?.id ?? '', true]])
     expect(again[0]).not.toBe(first)
-    expect(gateway.traffic.sessions.placeOf({ key: 's', isNamed: true }, 'acme/small')).toBe(first?.id)
+    expect(gateway.traffic.sessions.placeOf({ key: 's', isNamed: true }, 'acme/small')).toBe(
+      first?.id,
+    )
   })
 
   test('begins anew for a key with another credential, and for no other', async () => {

@@ -22,9 +22,15 @@ import { completion, startUpstream, type Upstream } from '../../support/upstream
 const FILTERS = [{ label: '[CODENAME]', pattern: 'bluebird', action: 'block' as const }]
 const CONFIG = localConfig('http://127.0.0.1:9/v1')
 const BODY = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
-const asked = (debug: object = {}, more: object = {}) => ({ ...BODY, ...more, debug: { dry_run: true, ...debug } })
+const asked = (debug: object = {}, more: object = {}) => ({
+  ...BODY,
+  ...more,
+  debug: { dry_run: true, ...debug },
+})
 
-const calls = describedRoutes(createApp(await testGateway())).filter(({ operation }) => operation.statuses.includes(402))
+const calls = describedRoutes(createApp(await testGateway())).filter(({ operation }) =>
+  operation.statuses.includes(402),
+)
 
 describe('nothing comes of a dry run', () => {
   let upstream: Upstream
@@ -46,35 +52,56 @@ describe('nothing comes of a dry run', () => {
     hits: upstream.hits.length,
     running: gateway.traffic.calls.size,
     sessions: gateway.traffic.sessions.size,
-    health: gateway.catalog.models.get('acme/small')?.endpoints.map(one => gateway.traffic.health.shown(one)),
+    health: gateway.catalog.models
+      .get('acme/small')
+      ?.endpoints.map(one => gateway.traffic.health.shown(one)),
     money: [gateway.ledger.spent('all', null, true), gateway.ledger.held('all', true)],
   })
 
-  test.each(calls.map(route => [route.operation.id, route] as const))('of %s, whoever it is made as', async (id, route) => {
-    const { body } = (await REQUESTS[id]?.(world.gateway, world.actors.operator)) ?? {}
-    const { data } = await createKey(world.gateway, world.actors.operator, { name: 'as', limit: 1 })
-    const before = trace(world)
-    for (const key of [null, data.hash]) {
-      const request = { body: { ...(body as object), session_id: 's', debug: { dry_run: true, key } } }
-      const { status, headers, body: told } = await world.ask(route, world.live['management key'], request)
-      expect([status, headers['x-generation-id']]).toEqual([200, undefined])
-      expect(JSON.parse(told)).toMatchObject({ error: null, key: key === null ? null : { hash: key } })
-    }
-    expect(trace(world)).toEqual(before)
-  })
+  test.each(calls.map(route => [route.operation.id, route] as const))(
+    'of %s, whoever it is made as',
+    async (id, route) => {
+      const { body } = (await REQUESTS[id]?.(world.gateway, world.actors.operator)) ?? {}
+      const { data } = await createKey(world.gateway, world.actors.operator, {
+        name: 'as',
+        limit: 1,
+      })
+      const before = trace(world)
+      for (const key of [null, data.hash]) {
+        const request = {
+          body: { ...(body as object), session_id: 's', debug: { dry_run: true, key } },
+        }
+        const {
+          status,
+          headers,
+          body: told,
+        } = await world.ask(route, world.live['management key'], request)
+        expect([status, headers['x-generation-id']]).toEqual([200, undefined])
+        expect(JSON.parse(told)).toMatchObject({
+          error: null,
+          key: key === null ? null : { hash: key },
+        })
+      }
+      expect(trace(world)).toEqual(before)
+    },
+  )
 
   test('it is not counted, and tells when the next call would be too many', async () => {
     const gateway = await testGateway({ config: { limits: { requests_per_minute: 1 } } })
     const keys = await testKeys(gateway)
     const ask = apiOf(gateway, keys.management)
     const body = asked({ key: keys.hash }, { model: 'sandbox/echo' })
-    const error = async () => ((await ask('POST', '/chat/completions', { body })).json as Explanation).error
+    const error = async () =>
+      ((await ask('POST', '/chat/completions', { body })).json as Explanation).error
     expect([await error(), await error()]).toEqual([null, null])
     const call = { key: keys.inference, body: { ...body, debug: {} } }
     expect((await ask('POST', '/chat/completions', call)).status).toBe(200)
     const refused = await ask('POST', '/chat/completions', call)
     expect(refused.status).toBe(429)
-    expect(await error()).toMatchObject({ code: 429, message: (refused.json as { error: { message: string } }).error.message })
+    expect(await error()).toMatchObject({
+      code: 429,
+      message: (refused.json as { error: { message: string } }).error.message,
+    })
   })
 })
 
@@ -92,7 +119,10 @@ describe('who asks', () => {
   })
 
   const tell = async (debug: object = {}, more: object = {}, key?: string) => {
-    const { status, json } = await ask('POST', '/chat/completions', { body: asked(debug, more), ...(key ? { key } : {}) })
+    const { status, json } = await ask('POST', '/chat/completions', {
+      body: asked(debug, more),
+      ...(key ? { key } : {}),
+    })
     expect(status).toBe(200)
     return json as Explanation
   }
@@ -103,30 +133,74 @@ describe('who asks', () => {
 
   test('with an inference key, or none, is refused, and hears that it takes a management key', async () => {
     expect(await statusOf(keys.inference)).toEqual([403, 'Only management keys can make dry runs'])
-    expect(await statusOf(keys.inference, { key: keys.hash })).toEqual([403, 'Only management keys can make dry runs'])
+    expect(await statusOf(keys.inference, { key: keys.hash })).toEqual([
+      403,
+      'Only management keys can make dry runs',
+    ])
     expect(await statusOf(null)).toEqual([401, expect.any(String)])
   })
 
   test('with a management key may ask as any key that he manages, and of no other learns that there is one', async () => {
-    const { data } = await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })
-    const manager = await createKey(gateway, operator(gateway), { name: 'team', workspace_id: data.id }, 'management')
-    const member = await createKey(gateway, operator(gateway), { name: 'member', workspace_id: data.id })
-    expect(await tell({ key: member.data.hash })).toMatchObject({ key: { name: 'member' }, workspace: { slug: 'team' } })
-    expect(await tell({ key: member.data.hash }, {}, manager.key)).toMatchObject({ key: { name: 'member' } })
+    const { data } = await createWorkspace(gateway, operator(gateway), {
+      name: 'Team',
+      slug: 'team',
+    })
+    const manager = await createKey(
+      gateway,
+      operator(gateway),
+      { name: 'team', workspace_id: data.id },
+      'management',
+    )
+    const member = await createKey(gateway, operator(gateway), {
+      name: 'member',
+      workspace_id: data.id,
+    })
+    expect(await tell({ key: member.data.hash })).toMatchObject({
+      key: { name: 'member' },
+      workspace: { slug: 'team' },
+    })
+    expect(await tell({ key: member.data.hash }, {}, manager.key)).toMatchObject({
+      key: { name: 'member' },
+    })
     expect(await statusOf(manager.key, { key: keys.hash })).toEqual([404, 'API key not found'])
     expect(await statusOf(manager.key, { key: 'nobody' })).toEqual([404, 'API key not found'])
-    expect(await tell({}, {}, manager.key)).toMatchObject({ key: null, workspace: { slug: 'team' } })
+    expect(await tell({}, {}, manager.key)).toMatchObject({
+      key: null,
+      workspace: { slug: 'team' },
+    })
   })
 
   test('hears of what others manage that it holds, and not what they call it nor what is left there', async () => {
-    await reconfigure(gateway, { ...gateway.config, limits: { ...gateway.config.limits, credits: true } })
+    await reconfigure(gateway, {
+      ...gateway.config,
+      limits: { ...gateway.config.limits, credits: true },
+    })
     await addCredit(gateway, operator(gateway), { amount: 25, note: 'here' })
-    const guardrail = { name: 'Of the default workspace', limit_usd: 7, reset_interval: 'daily' as const, content_filters: FILTERS }
+    const guardrail = {
+      name: 'Of the default workspace',
+      limit_usd: 7,
+      reset_interval: 'daily' as const,
+      content_filters: FILTERS,
+    }
     const { data: theirs } = await createGuardrail(gateway, operator(gateway), guardrail)
-    await assignMembers(gateway, operator(gateway), theirs.id, { member_user_ids: [gateway.memory.owner.user_id] })
-    const { data: team } = await createWorkspace(gateway, operator(gateway), { name: 'Team', slug: 'team' })
-    const manager = await createKey(gateway, operator(gateway), { name: 'team', workspace_id: team.id }, 'management')
-    const { data: own } = await createKey(gateway, operator(gateway), { name: 'own', workspace_id: team.id, limit: 3 })
+    await assignMembers(gateway, operator(gateway), theirs.id, {
+      member_user_ids: [gateway.memory.owner.user_id],
+    })
+    const { data: team } = await createWorkspace(gateway, operator(gateway), {
+      name: 'Team',
+      slug: 'team',
+    })
+    const manager = await createKey(
+      gateway,
+      operator(gateway),
+      { name: 'team', workspace_id: team.id },
+      'management',
+    )
+    const { data: own } = await createKey(gateway, operator(gateway), {
+      name: 'own',
+      workspace_id: team.id,
+      limit: 3,
+    })
     const shown = ({ policy: { guardrails, filters, limits } }: Explanation) => ({
       name: guardrails.find(({ id }) => id === theirs.id)?.name,
       filters: filters.map(({ filter }) => filter),
@@ -153,22 +227,36 @@ describe('who asks', () => {
   })
 
   test('without a key asks as his workspace, with its default guardrail', async () => {
-    await updateGuardrail(gateway, operator(gateway), defaultGuardrailId(gateway.memory.owner.workspace_id), {
-      ignored_providers: ['local'],
-      limit_usd: 5,
-      reset_interval: 'daily',
-    })
+    await updateGuardrail(
+      gateway,
+      operator(gateway),
+      defaultGuardrailId(gateway.memory.owner.workspace_id),
+      {
+        ignored_providers: ['local'],
+        limit_usd: 5,
+        reset_interval: 'daily',
+      },
+    )
     const told = await tell()
     expect(told.policy.guardrails).toMatchObject([{ scope: 'workspace' }])
-    expect(told.policy.limits).toMatchObject([{ account: `workspace ${gateway.memory.owner.workspace_id}`, period: 'daily', limit_usd: 5 }])
-    expect(told.dropped).toMatchObject([{ provider: 'local', guardrail: { field: 'ignored_providers' } }])
+    expect(told.policy.limits).toMatchObject([
+      { account: `workspace ${gateway.memory.owner.workspace_id}`, period: 'daily', limit_usd: 5 },
+    ])
+    expect(told.dropped).toMatchObject([
+      { provider: 'local', guardrail: { field: 'ignored_providers' } },
+    ])
     expect(told.error?.code).toBe(404)
   })
 
   test('as a key that would be refused is told so', async () => {
-    expect((await tell({ key: Bun.CryptoHasher.hash('sha256', keys.management, 'hex') })).error).toMatchObject({ code: 403 })
+    expect(
+      (await tell({ key: Bun.CryptoHasher.hash('sha256', keys.management, 'hex') })).error,
+    ).toMatchObject({ code: 403 })
     await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
-    expect((await tell({ key: keys.hash })).error).toMatchObject({ code: 401, message: 'Invalid API key' })
+    expect((await tell({ key: keys.hash })).error).toMatchObject({
+      code: 401,
+      message: 'Invalid API key',
+    })
   })
 
   test('hears who rests, until when and why, and how quick they are', async () => {
@@ -179,33 +267,56 @@ describe('who asks', () => {
     gateway.traffic.health.answered(endpoint, sent, true)
     clock.pass(400)
     gateway.traffic.health.ended(endpoint, sent, 50)
-    expect((await tell()).endpoints[0]).toMatchObject({ rests: null, latency: { p50: 100 }, throughput: { p90: 100 } })
-    gateway.traffic.health.failed(endpoint, new GatewayError('rate_limit_exceeded', 'busy', { retryAfter: 60 }))
+    expect((await tell()).endpoints[0]).toMatchObject({
+      rests: null,
+      latency: { p50: 100 },
+      throughput: { p90: 100 },
+    })
+    gateway.traffic.health.failed(
+      endpoint,
+      new GatewayError('rate_limit_exceeded', 'busy', { retryAfter: 60 }),
+    )
     const until = new Date(clock.now().getTime() + 60_000).toISOString()
-    expect((await tell()).endpoints[0]).toMatchObject({ rests: { until, because: 'asked_to_wait' }, chance: 1 })
+    expect((await tell()).endpoints[0]).toMatchObject({
+      rests: { until, because: 'asked_to_wait' },
+      chance: 1,
+    })
     clock.pass(60_000)
-    for (let i = 0; i < 5; i++) gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'late'))
+    for (let i = 0; i < 5; i++)
+      gateway.traffic.health.failed(endpoint, new GatewayError('timeout', 'late'))
     expect((await tell()).endpoints[0]?.rests?.because).toBe('failures')
   })
 
   test('hears how well it calls tools, and when another would be asked beside it', async () => {
     const two = {
       ...CONFIG,
-      models: CONFIG.models.map(one => ({ ...one, endpoints: [one.endpoints[0], { provider: 'sandbox', model: 'echo' }] })),
+      models: CONFIG.models.map(one => ({
+        ...one,
+        endpoints: [one.endpoints[0], { provider: 'sandbox', model: 'echo' }],
+      })),
     }
     gateway = await testGateway({ config: { ...two, routing: { choice: 'listed' } }, clock })
     keys = await testKeys(gateway)
     ask = apiOf(gateway, keys.management)
     const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
     if (!endpoint) throw new Error('There is no endpoint')
-    expect((await tell({}, { stream: true })).endpoints[0]).toMatchObject({ sound_tool_calls: null, hedge_after: null })
+    expect((await tell({}, { stream: true })).endpoints[0]).toMatchObject({
+      sound_tool_calls: null,
+      hedge_after: null,
+    })
     for (let i = 0; i < 20; i++) {
       gateway.traffic.health.judged(endpoint, true)
       gateway.traffic.health.answered(endpoint, clock.ticks() - 100, true)
     }
     const hedged = (hedge: unknown, stream = true) => tell({}, { stream, provider: { hedge } })
-    expect((await hedged(true)).endpoints[0]).toMatchObject({ sound_tool_calls: { lower: expect.any(Number) }, hedge_after: 100 })
-    expect((await hedged({ after_ms: 70 })).endpoints.map(one => one.hedge_after)).toEqual([70, null])
+    expect((await hedged(true)).endpoints[0]).toMatchObject({
+      sound_tool_calls: { lower: expect.any(Number) },
+      hedge_after: 100,
+    })
+    expect((await hedged({ after_ms: 70 })).endpoints.map(one => one.hedge_after)).toEqual([
+      70,
+      null,
+    ])
     expect((await hedged(false)).endpoints[0]?.hedge_after).toBeNull()
     expect((await hedged(true, false)).endpoints[0]?.hedge_after).toBeNull()
   })
@@ -223,17 +334,38 @@ describe('who asks', () => {
     const costs = async (more: object) => (await tell({}, more)).endpoints[0]?.estimated_cost
     const most = gateway.config.limits.max_tokens
     expect(await costs({})).toMatchObject({ completion_tokens: most, bounded_by: 'config' })
-    expect(await costs({ max_tokens: 100 })).toMatchObject({ completion_tokens: 100, bounded_by: 'call', completion: 0.00006 })
-    expect(await costs({ max_tokens: 100, n: 3 })).toMatchObject({ completion_tokens: 300, completion: 0.00018 })
+    expect(await costs({ max_tokens: 100 })).toMatchObject({
+      completion_tokens: 100,
+      bounded_by: 'call',
+      completion: 0.00006,
+    })
+    expect(await costs({ max_tokens: 100, n: 3 })).toMatchObject({
+      completion_tokens: 300,
+      completion: 0.00018,
+    })
   })
 
   test('hears whom a limit closes, where another way is open', async () => {
-    await createByokKey(gateway, operator(gateway), { provider: 'local', key: 'own', is_fallback: true })
+    await createByokKey(gateway, operator(gateway), {
+      provider: 'local',
+      key: 'own',
+      is_fallback: true,
+    })
     await updateKey(gateway, operator(gateway), keys.hash, { limit: 0.000_001 })
     const told = await tell({ key: keys.hash })
     expect(told.endpoints).toMatchObject([{ provider: 'local', is_byok: true, chance: 1 }])
-    expect(told.dropped).toMatchObject([{ is_byok: false, excluded_by: 'payment_required', reason: 'Key limit exceeded (total limit)' }])
-    expect([told.error, told.set_aside?.credits, told.policy.limits[0]?.pays]).toEqual([null, null, 'no'])
+    expect(told.dropped).toMatchObject([
+      {
+        is_byok: false,
+        excluded_by: 'payment_required',
+        reason: 'Key limit exceeded (total limit)',
+      },
+    ])
+    expect([told.error, told.set_aside?.credits, told.policy.limits[0]?.pays]).toEqual([
+      null,
+      null,
+      'no',
+    ])
     expect(told.set_aside?.byok).toBeGreaterThan(0)
   })
 
@@ -277,6 +409,9 @@ describe('who asks', () => {
       const body = { ...BODY, ...more, debug: { dry_run: false, key: null } }
       expect((await apiOf(calling, inference)('POST', path, { body })).status).toBe(200)
     }
-    expect(upstream.hits.map(({ json }) => Object.hasOwn(json as object, 'debug'))).toEqual([false, false])
+    expect(upstream.hits.map(({ json }) => Object.hasOwn(json as object, 'debug'))).toEqual([
+      false,
+      false,
+    ])
   })
 })

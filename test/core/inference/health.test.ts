@@ -19,7 +19,11 @@ beforeEach(() => {
 })
 
 const fail = (times = 1, type: ErrorType = 'provider_unavailable', retryAfter?: number) => {
-  for (let i = 0; i < times; i++) health.failed(endpoint, new GatewayError(type, 'no', retryAfter === undefined ? {} : { retryAfter }))
+  for (let i = 0; i < times; i++)
+    health.failed(
+      endpoint,
+      new GatewayError(type, 'no', retryAfter === undefined ? {} : { retryAfter }),
+    )
 }
 const succeed = (times = 1, sent = clock.ticks()) => {
   for (let i = 0; i < times; i++) {
@@ -46,7 +50,13 @@ function pauses(times: number): number[] {
 
 describe('an endpoint', () => {
   test('rests after five failures in a row, of any kind that is its own', () => {
-    for (const type of ['provider_unavailable', 'provider_overloaded', 'timeout', 'timeout'] as const) fail(1, type)
+    for (const type of [
+      'provider_unavailable',
+      'provider_overloaded',
+      'timeout',
+      'timeout',
+    ] as const)
+      fail(1, type)
     expect(rest()).toBe(0)
     fail()
     expect(rest()).toBe(5 * SECOND)
@@ -219,12 +229,24 @@ describe('what is shown of an endpoint', () => {
   test('is the share of calls that went well, in five minutes, thirty and a day', () => {
     fail(1)
     succeed(3)
-    expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: 75, uptime_last_30m: 75, uptime_last_1d: 75 })
+    expect(health.shown(endpoint)).toMatchObject({
+      uptime_last_5m: 75,
+      uptime_last_30m: 75,
+      uptime_last_1d: 75,
+    })
     clock.pass(6 * MINUTE)
     succeed(1)
-    expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: 100, uptime_last_30m: 80, uptime_last_1d: 80 })
+    expect(health.shown(endpoint)).toMatchObject({
+      uptime_last_5m: 100,
+      uptime_last_30m: 80,
+      uptime_last_1d: 80,
+    })
     clock.pass(31 * MINUTE)
-    expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: null, uptime_last_30m: null, uptime_last_1d: 80 })
+    expect(health.shown(endpoint)).toMatchObject({
+      uptime_last_5m: null,
+      uptime_last_30m: null,
+      uptime_last_1d: 80,
+    })
     clock.pass(25 * 60 * MINUTE)
     expect(health.shown(endpoint)).toMatchObject({ uptime_last_1d: null })
   })
@@ -250,9 +272,15 @@ describe('what is shown of an endpoint', () => {
       throughput_last_30m: { p50: 250, p75: 100, p90: 100, p99: 100 },
     })
     clock.pass(6 * MINUTE)
-    expect([health.measured(endpoint, 'latency'), health.shown(endpoint).latency_last_30m?.p50]).toEqual([null, 200])
+    expect([
+      health.measured(endpoint, 'latency'),
+      health.shown(endpoint).latency_last_30m?.p50,
+    ]).toEqual([null, 200])
     clock.pass(25 * MINUTE)
-    expect(health.shown(endpoint)).toMatchObject({ latency_last_30m: null, throughput_last_30m: null })
+    expect(health.shown(endpoint)).toMatchObject({
+      latency_last_30m: null,
+      throughput_last_30m: null,
+    })
   })
 
   test('has no throughput of an answer that its client left, or that had no words', () => {
@@ -269,7 +297,12 @@ describe('what is shown of an endpoint', () => {
       clock.pass(1)
       health.answered(endpoint, sent - i, true)
     }
-    expect(health.measured(endpoint, 'latency')).toEqual({ p50: 937, p75: 969, p90: 989, p99: 1_000 })
+    expect(health.measured(endpoint, 'latency')).toEqual({
+      p50: 937,
+      p75: 969,
+      p90: 989,
+      p99: 1_000,
+    })
   })
 })
 
@@ -314,11 +347,19 @@ test('no more than ten thousand endpoints are remembered, those that were heard 
   const one = (i: number) => endpointOf({ id: `one ${i}` })
   for (let i = 0; i < 10_000; i++) {
     clock.pass(1)
-    for (let failure = 0; failure < 5; failure++) health.failed(one(i), new GatewayError('timeout', 'no'))
+    for (let failure = 0; failure < 5; failure++)
+      health.failed(one(i), new GatewayError('timeout', 'no'))
   }
   health.failed(one(0), new GatewayError('timeout', 'no'))
   health.failed(one(10_000), new GatewayError('timeout', 'no'))
   expect(health.size).toBe(9_001)
   const known = (i: number) => health.shown(one(i)).uptime_last_1d !== null
-  expect([0, 1, 1_000, 1_001, 9_999, 10_000].map(known)).toEqual([true, false, false, true, true, true])
+  expect([0, 1, 1_000, 1_001, 9_999, 10_000].map(known)).toEqual([
+    true,
+    false,
+    false,
+    true,
+    true,
+    true,
+  ])
 })

@@ -8,11 +8,20 @@ import { textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const CONFIG = {
-  providers: { local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:1/v1', api_key: 'mock' } },
+  providers: {
+    local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:1/v1', api_key: 'mock' },
+  },
   models: [
     {
       id: 'acme/small',
-      endpoints: [{ provider: 'local', model: 'm', max_completion_tokens: 100, usd_per_million_tokens: { prompt: 1, completion: 1 } }],
+      endpoints: [
+        {
+          provider: 'local',
+          model: 'm',
+          max_completion_tokens: 100,
+          usd_per_million_tokens: { prompt: 1, completion: 1 },
+        },
+      ],
     },
   ],
 }
@@ -26,7 +35,10 @@ async function calling() {
     word.push(`open ${id}`)
     return { written: Promise.resolve(), forget: () => void word.push(`close ${id}`) }
   }
-  const call = () => infer(gateway, actor, 'text', textCall(), new AbortController().signal).catch(thrown => GatewayError.from(thrown))
+  const call = () =>
+    infer(gateway, actor, 'text', textCall(), new AbortController().signal).catch(thrown =>
+      GatewayError.from(thrown),
+    )
   return { gateway, hash: data.hash, call, word }
 }
 
@@ -52,7 +64,11 @@ describe('word of a call', () => {
       forget: () => undefined,
     })
     expect(await call()).toMatchObject({ status: 503 })
-    expect([asked, gateway.ledger.held(`key ${hash}`, true), gateway.traffic.calls.size]).toEqual([0, 0n, 0])
+    expect([asked, gateway.ledger.held(`key ${hash}`, true), gateway.traffic.calls.size]).toEqual([
+      0,
+      0n,
+      0,
+    ])
     await gateway.close()
   })
 })

@@ -11,7 +11,8 @@ import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { begin } from '../../support/run.ts'
 
-const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const DATA = `data:image/png;base64,${PNG}`
 
 let host: Bun.Server<undefined>
@@ -26,10 +27,14 @@ beforeAll(async () => {
       const { pathname } = new URL(request.url)
       visits.push(pathname)
       if (pathname === '/slow') return new Promise<Response>(() => undefined)
-      return pathname === '/none' ? new Response('', { status: 404 }) : new Response(Buffer.from(PNG, 'base64'))
+      return pathname === '/none'
+        ? new Response('', { status: 404 })
+        : new Response(Buffer.from(PNG, 'base64'))
     },
   })
-  gateway = await testGateway({ config: { security: { allow_private_urls: [`127.0.0.1:${host.port}`] } } })
+  gateway = await testGateway({
+    config: { security: { allow_private_urls: [`127.0.0.1:${host.port}`] } },
+  })
 })
 
 afterAll(async () => {
@@ -54,7 +59,10 @@ const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call))
 
 describe('what a call names by URL', () => {
   test('is fetched for a provider that does not fetch it itself, and the call stays as it is', async () => {
-    const call = callOf({ type: 'text', text: 'Look' }, image(at('/a.png')), { type: 'file', file: { filename: 'a', file_data: at('/b') } })
+    const call = callOf({ type: 'text', text: 'Look' }, image(at('/a.png')), {
+      type: 'file',
+      file: { filename: 'a', file_data: at('/b') },
+    })
     const before = structuredClone(call.turns)
     expect((await prepared(call, [])).turns[0]?.blocks).toEqual([
       { type: 'text', text: 'Look' },
@@ -65,7 +73,10 @@ describe('what a call names by URL', () => {
   })
 
   test('is left alone where the provider fetches it, and where it is there already, without a wait', () => {
-    const call = callOf(image(at('/a.png')), image(DATA), { type: 'file', file: { file_id: 'file-1' } })
+    const call = callOf(image(at('/a.png')), image(DATA), {
+      type: 'file',
+      file: { file_id: 'file-1' },
+    })
     expect(prepared(call, ['image'])).toBe(call)
     expect(visits).toEqual([])
   })
@@ -79,14 +90,18 @@ describe('what a call names by URL', () => {
   })
 
   test('is a clear error when it is not there, and the other downloads are ended', async () => {
-    await expect(prepared(callOf(image(at('/slow')), image(at('/none'))), [])).rejects.toMatchObject({
+    await expect(
+      prepared(callOf(image(at('/slow')), image(at('/none'))), []),
+    ).rejects.toMatchObject({
       type: 'image_not_found',
       status: 404,
     })
   })
 
   test('is not fetched from a private host that nobody has allowed', async () => {
-    await expect(prepared(callOf(image('http://127.0.0.1:1/a.png')), [])).rejects.toMatchObject({ type: 'invalid_request' })
+    await expect(prepared(callOf(image('http://127.0.0.1:1/a.png')), [])).rejects.toMatchObject({
+      type: 'invalid_request',
+    })
   })
 
   test('is not fetched for a client that has left', async () => {

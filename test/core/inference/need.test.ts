@@ -3,7 +3,12 @@ import type { Endpoint } from '../../../src/core/catalog/models.ts'
 import { pricesOf } from '../../../src/core/catalog/prices.ts'
 import type { UsdPerMillionTokens } from '../../../src/core/config/prices.ts'
 import { kinds } from '../../../src/core/inference/kinds.ts'
-import { expectedUsage, needOf, promptNanos, withinHold } from '../../../src/core/inference/reserve.ts'
+import {
+  expectedUsage,
+  needOf,
+  promptNanos,
+  withinHold,
+} from '../../../src/core/inference/reserve.ts'
 import { isObject, type Json, member } from '../../../src/core/kernel/json.ts'
 import { nanosOf } from '../../../src/core/kernel/money.ts'
 import type { TextCall } from '../../../src/core/language/call.ts'
@@ -23,12 +28,15 @@ import { boundOf, payer, remembering } from '../../support/ledger.ts'
 const gateway = await testGateway()
 const strict = await testGateway({ config: { limits: { strict: true } } })
 
-const at = (prices: UsdPerMillionTokens, more: Partial<Endpoint> = {}) => endpointOf({ prices: pricesOf(prices), ...more })
+const at = (prices: UsdPerMillionTokens, more: Partial<Endpoint> = {}) =>
+  endpointOf({ prices: pricesOf(prices), ...more })
 const saying = (...blocks: Block[]): TextCall => textCall({ turns: [{ role: 'user', blocks }] })
 
 /** What is set aside for the call there, in nano-dollars. */
-const heldFor = (call: TextCall, ...endpoints: Endpoint[]): bigint => needOf(gateway, 'text', call, endpoints).most.own ?? -1n
-const heldForVectors = (call: EmbeddingCall, endpoint: Endpoint): bigint => needOf(gateway, 'embedding', call, [endpoint]).most.own ?? -1n
+const heldFor = (call: TextCall, ...endpoints: Endpoint[]): bigint =>
+  needOf(gateway, 'text', call, endpoints).most.own ?? -1n
+const heldForVectors = (call: EmbeddingCall, endpoint: Endpoint): bigint =>
+  needOf(gateway, 'embedding', call, [endpoint]).most.own ?? -1n
 
 /** A dollar for a million tokens: a token is a thousand nano-dollars. */
 const INPUT = { prompt: 1, completion: 0 }
@@ -40,12 +48,27 @@ describe('what a call may come to', () => {
     ['as many tokens as it asks for', { max_tokens: 500 }, {}, 500n],
     ['no fewer than every provider takes', { max_tokens: 1 }, {}, 16n],
     ['what the config says where nobody bounds it', {}, {}, 16_384n],
-    ['a budget for thinking beside them', { max_tokens: 500, reasoning: { max_tokens: 3_000 } }, {}, 3_500n],
-    ['the least budget for an effort', { max_tokens: 500, reasoning: { effort: 'high' } }, {}, 1_524n],
+    [
+      'a budget for thinking beside them',
+      { max_tokens: 500, reasoning: { max_tokens: 3_000 } },
+      {},
+      3_500n,
+    ],
+    [
+      'the least budget for an effort',
+      { max_tokens: 500, reasoning: { effort: 'high' } },
+      {},
+      1_524n,
+    ],
     ['each of several answers', { max_tokens: 500 }, { n: 4 }, 2_000n],
     ['each of those that a text asks for', { max_tokens: 500 }, { n: '4' }, 2_000n],
     ['each of those that are thrown away', { max_tokens: 500 }, { n: 1, best_of: 8 }, 4_000n],
-    ['each of those that Google’s own words ask for', { max_tokens: 500 }, { generationConfig: { candidateCount: 8 } }, 4_000n],
+    [
+      'each of those that Google’s own words ask for',
+      { max_tokens: 500 },
+      { generationConfig: { candidateCount: 8 } },
+      4_000n,
+    ],
     ['no fewer than one answer', { max_tokens: 500 }, { n: -3, best_of: 0 }, 500n],
     ['a bound under another server’s name', { max_tokens: 16 }, { n_predict: 9_000 }, 9_000n],
   ])('is %s', (_, params, extra, tokens) => {
@@ -62,9 +85,17 @@ describe('what a call may come to', () => {
   test.each<[name: string, more: Partial<TextCall>, searches: bigint]>([
     ['none without a tool for it', {}, 0n],
     ['ten that the options ask for', { params: { max_tokens: 16, web_search_options: {} } }, 10n],
-    ['as many as the tool says', { tools: [tool({ type: 'web_search_20250305', max_uses: 3 })] }, 3n],
+    [
+      'as many as the tool says',
+      { tools: [tool({ type: 'web_search_20250305', max_uses: 3 })] },
+      3n,
+    ],
     ['ten where it says nothing', { tools: [tool({ type: 'web_search' })] }, 10n],
-    ['ten where it says what is no number', { tools: [tool({ type: 'web_search', max_uses: 'many' })] }, 10n],
+    [
+      'ten where it says what is no number',
+      { tools: [tool({ type: 'web_search', max_uses: 'many' })] },
+      10n,
+    ],
   ])('is the searches that it may make: %s', (_, more, searches) => {
     const call = textCall({ params: { max_tokens: 16 }, ...more })
     const price = nanosOf(0.01)
@@ -74,13 +105,15 @@ describe('what a call may come to', () => {
 
   test('is the dearest price of the output, pictures unasked and sounds where they are asked for', () => {
     const prices = { ...OUTPUT, reasoning: 2, image_output: 30, audio_output: 80 }
-    const held = (params: Params) => heldFor(textCall({ params: { max_tokens: 100, ...params } }), at(prices)) / TOKEN
+    const held = (params: Params) =>
+      heldFor(textCall({ params: { max_tokens: 100, ...params } }), at(prices)) / TOKEN
     expect([held({}), held({ modalities: ['text', 'audio'] })]).toEqual([3_000n, 8_000n])
   })
 
   test('is the dearest tier that its input may be in, whatever the estimate says', () => {
     const call = saying({ type: 'text', text: 'x'.repeat(3_000) })
-    const held = (tiers: UsdPerMillionTokens['tiers']) => heldFor(call, at({ prompt: 2, completion: 0, tiers: tiers ?? [] })) / TOKEN
+    const held = (tiers: UsdPerMillionTokens['tiers']) =>
+      heldFor(call, at({ prompt: 2, completion: 0, tiers: tiers ?? [] })) / TOKEN
     expect(held([{ above: 900, prompt: 1 }])).toBe(2n * 1_006n)
     expect(held([{ above: 900, prompt: 4 }])).toBe(4n * 1_006n)
     expect(held([{ above: 5_000, prompt: 4 }])).toBe(2n * 1_006n)
@@ -88,14 +121,17 @@ describe('what a call may come to', () => {
 
   test('is the dearest of the endpoints that it may be sent to', () => {
     const call = textCall({ params: { max_tokens: 100 } })
-    expect(heldFor(call, at(OUTPUT), at({ prompt: 0, completion: 7 }), at({ prompt: 0, completion: 3 }))).toBe(700n * TOKEN)
+    expect(
+      heldFor(call, at(OUTPUT), at({ prompt: 0, completion: 7 }), at({ prompt: 0, completion: 3 })),
+    ).toBe(700n * TOKEN)
   })
 
   test('is what is left at each endpoint’s own price, where it is less than all', () => {
     const call = textCall({ params: { max_tokens: 10_000 } })
     const [cheap, dear] = [at(OUTPUT), at({ prompt: 0, completion: 10 })]
     const sent = (endpoint: Endpoint) =>
-      withinHold(strict, 'text', call, endpoint, { amounts: { own: 5_000n * TOKEN, byok: null } }).params.max_tokens
+      withinHold(strict, 'text', call, endpoint, { amounts: { own: 5_000n * TOKEN, byok: null } })
+        .params.max_tokens
     expect([sent(cheap), sent(dear)]).toEqual([5_000, 500])
     expect(needOf(strict, 'text', call, [cheap, dear])).toEqual({
       most: { own: 100_000n * TOKEN, byok: null },
@@ -112,7 +148,10 @@ describe('what a call may come to', () => {
   })
 
   test('fits 64 bits, whatever is asked', () => {
-    const call = textCall({ params: { max_tokens: Number.MAX_SAFE_INTEGER }, extra: { n: Number.MAX_SAFE_INTEGER } })
+    const call = textCall({
+      params: { max_tokens: Number.MAX_SAFE_INTEGER },
+      extra: { n: Number.MAX_SAFE_INTEGER },
+    })
     const held = heldFor(call, at({ prompt: 10_000, completion: 10_000 }))
     expect(held).toBe(BigInt.asIntN(64, held))
     expect(held).toBeGreaterThan(nanosOf(1_000_000_000))
@@ -145,29 +184,58 @@ describe('the units of a kind that has them', () => {
 describe('what a prompt may come to', () => {
   const LONG = 'lorem ipsum '.repeat(5_000)
   const LEAST = BigInt(Math.floor(LONG.length / 3)) * TOKEN
-  const held = (call: TextCall) => heldFor({ ...call, params: { max_tokens: 16, ...call.params } }, at(INPUT))
+  const held = (call: TextCall) =>
+    heldFor({ ...call, params: { max_tokens: 16, ...call.params } }, at(INPUT))
   const turn = textCall().turns[0]
 
   test.each<[name: string, call: TextCall]>([
     ['what is said', saying({ type: 'text', text: LONG })],
     ['a name', textCall({ turns: [{ role: 'user', blocks: [], name: LONG }] })],
     ['the tools', textCall({ tools: [{ type: 'function', name: 'f', description: LONG }] })],
-    ['a tool that nobody here knows', textCall({ tools: [tool({ type: 'custom', description: LONG })] })],
-    ['the form of the answer', textCall({ params: { response_format: { type: 'grammar', grammar: LONG } as { type: string } } })],
+    [
+      'a tool that nobody here knows',
+      textCall({ tools: [tool({ type: 'custom', description: LONG })] }),
+    ],
+    [
+      'the form of the answer',
+      textCall({
+        params: { response_format: { type: 'grammar', grammar: LONG } as { type: string } },
+      }),
+    ],
     ['parameters that nobody here knows', textCall({ extra: { documents: [LONG] } })],
     [
       'members of a message that nobody here knows',
       textCall({ turns: [{ ...(turn as TextCall['turns'][number]), extra: { more: LONG } }] }),
     ],
-    ['members of content that nobody here knows', saying({ type: 'text', text: 'Hi', extra: { citations: [LONG] } })],
-    ['content that nobody here knows', saying({ type: 'other', dialect: 'messages', value: { type: 'search_result', content: [LONG] } })],
+    [
+      'members of content that nobody here knows',
+      saying({ type: 'text', text: 'Hi', extra: { citations: [LONG] } }),
+    ],
+    [
+      'content that nobody here knows',
+      saying({
+        type: 'other',
+        dialect: 'messages',
+        value: { type: 'search_result', content: [LONG] },
+      }),
+    ],
     [
       'thoughts that come back encrypted',
-      saying({ type: 'reasoning', text: null, details: [{ type: 'reasoning.encrypted', data: LONG }] }),
+      saying({
+        type: 'reasoning',
+        text: null,
+        details: [{ type: 'reasoning.encrypted', data: LONG }],
+      }),
     ],
     ['arguments of a call', saying({ type: 'tool-call', id: '1', name: 'f', input: LONG })],
-    ['a text in a file', saying({ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } })],
-    ['a document', saying({ type: 'file', file: { file_data: `data:application/pdf;base64,${btoa(LONG)}` } })],
+    [
+      'a text in a file',
+      saying({ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } }),
+    ],
+    [
+      'a document',
+      saying({ type: 'file', file: { file_data: `data:application/pdf;base64,${btoa(LONG)}` } }),
+    ],
   ])('counts %s', (_, call) => {
     expect(held(call)).toBeGreaterThanOrEqual(LEAST)
     expect(held(call)).toBeLessThan(LEAST * 2n)
@@ -175,7 +243,8 @@ describe('what a prompt may come to', () => {
 
   test('counts what is only named as large as providers take it, and never larger than the context', () => {
     const wide = at(INPUT, { context_length: 4_000_000 })
-    const tokens = (block: Block, endpoint = wide) => Number(heldFor(saying(block), endpoint) / TOKEN)
+    const tokens = (block: Block, endpoint = wide) =>
+      Number(heldFor(saying(block), endpoint) / TOKEN)
     const [file, film] = [
       { type: 'file', file: { file_data: 'https://example.com/a.pdf' } },
       { type: 'video', url: 'https://example.com/a.mp4' },
@@ -189,15 +258,28 @@ describe('what a prompt may come to', () => {
 
   test('counts tokens that are given as tokens, and every text of a list', () => {
     const tokens = { type: 'tokens' as const, tokens: Array.from({ length: 2_000 }, (_, i) => i) }
-    expect(heldForVectors(embeddingCall({ inputs: [tokens, tokens] }), at(INPUT))).toBe(4_000n * TOKEN)
-    const texts = Array.from({ length: 100 }, () => ({ type: 'text' as const, text: 'x'.repeat(300) }))
-    expect(heldForVectors(embeddingCall({ inputs: texts }), at({ ...INPUT, request: 0.01 }))).toBe(10_000n * TOKEN + nanosOf(0.01))
+    expect(heldForVectors(embeddingCall({ inputs: [tokens, tokens] }), at(INPUT))).toBe(
+      4_000n * TOKEN,
+    )
+    const texts = Array.from({ length: 100 }, () => ({
+      type: 'text' as const,
+      text: 'x'.repeat(300),
+    }))
+    expect(heldForVectors(embeddingCall({ inputs: texts }), at({ ...INPUT, request: 0.01 }))).toBe(
+      10_000n * TOKEN + nanosOf(0.01),
+    )
   })
 
   test('is counted at the dearest price that input has, read or written, heard or not', () => {
     const text = saying({ type: 'text', text: 'x'.repeat(2_982) })
-    const costs = (more: Partial<UsdPerMillionTokens>) => Number(heldFor(text, at({ ...INPUT, ...more })) / (1_000n * TOKEN))
-    expect([costs({}), costs({ cache_write: 2 }), costs({ cache_write_1h: 3 }), costs({ cache_read: 4 })]).toEqual([1, 2, 3, 4])
+    const costs = (more: Partial<UsdPerMillionTokens>) =>
+      Number(heldFor(text, at({ ...INPUT, ...more })) / (1_000n * TOKEN))
+    expect([
+      costs({}),
+      costs({ cache_write: 2 }),
+      costs({ cache_write_1h: 3 }),
+      costs({ cache_read: 4 }),
+    ]).toEqual([1, 2, 3, 4])
     const sound = saying({ type: 'audio', data: 'A'.repeat(64_000), format: 'mp3' })
     expect(heldFor(sound, at({ ...INPUT, audio: 10 }))).toBeGreaterThanOrEqual(7_680n * TOKEN)
     expect(heldFor(sound, at({ ...INPUT, audio: 0 }))).toBeGreaterThanOrEqual(768n * TOKEN)
@@ -211,14 +293,22 @@ const CALLS = 1_500
 /** Which models are asked how, and where in the body stands how long the answer may be. */
 const SENT: Record<string, { models: string[]; bound(body: Json): unknown }> = {
   'openai-chat': { models: ['gpt-5', 'llama'], bound: body => body.max_tokens },
-  'anthropic-messages': { models: ['claude-3-haiku', 'claude-sonnet-4-5', 'claude-opus-4-6', 'unknown'], bound: body => body.max_tokens },
+  'anthropic-messages': {
+    models: ['claude-3-haiku', 'claude-sonnet-4-5', 'claude-opus-4-6', 'unknown'],
+    bound: body => body.max_tokens,
+  },
   'openai-responses': { models: ['gpt-4o', 'gpt-5', 'o3'], bound: body => body.max_output_tokens },
   gemini: {
     models: ['gemini-2.5-flash', 'gemini-3-pro', 'gemini-2.0-flash'],
     bound: body => member(body, 'generationConfig').maxOutputTokens,
   },
   'bedrock-converse': {
-    models: ['anthropic.claude-sonnet-4-5', 'amazon.nova-pro-v1:0', 'openai.gpt-oss-120b', 'meta.llama3'],
+    models: [
+      'anthropic.claude-sonnet-4-5',
+      'amazon.nova-pro-v1:0',
+      'openai.gpt-oss-120b',
+      'meta.llama3',
+    ],
     bound: body => member(body, 'inferenceConfig').maxTokens,
   },
   'cohere-chat': { models: ['command-a-reasoning', 'command-r'], bound: body => body.max_tokens },
@@ -246,7 +336,11 @@ describe.each(Object.entries(SENT))('what is sent by %s', (name, { models, bound
         })
         const endpoint = at(
           { prompt: oneOf(0, 3), completion: oneOf(0.07, 15), reasoning: oneOf(0.07, 20) },
-          { protocol: name, upstreamModel: oneOf(...models), max_completion_tokens: oneOf(null, 4_096, 64_000) },
+          {
+            protocol: name,
+            upstreamModel: oneOf(...models),
+            max_completion_tokens: oneOf(null, 4_096, 64_000),
+          },
         )
         const need = needOf({ ...gateway, config }, 'text', call, [endpoint])
         const limit = mode === 'strict' ? BigInt(random(3_000_000_000)) : (need.most.own ?? 0n)
@@ -289,18 +383,25 @@ function paramsOf(oneOf: <T>(...values: T[]) => T): Params {
     { max_tokens: 3_000 },
     { max_tokens: 500_000 },
   )
-  return { ...(max_tokens === undefined ? {} : { max_tokens }), ...(reasoning ? { reasoning } : {}) }
+  return {
+    ...(max_tokens === undefined ? {} : { max_tokens }),
+    ...(reasoning ? { reasoning } : {}),
+  }
 }
 
 /** An answer that is all thought, or all said: whichever is dearer. */
 function dearest(tokens: number, { prices }: Endpoint): bigint {
-  const thought: Usage = { ...textUsage(0, 0), output: { text: 0, reasoning: tokens, audio: 0, image: 0 } }
+  const thought: Usage = {
+    ...textUsage(0, 0),
+    output: { text: 0, reasoning: tokens, audio: 0, image: 0 },
+  }
   return larger(costOf(thought, prices).cost ?? 0n, costOf(textUsage(0, tokens), prices).cost ?? 0n)
 }
 
 const larger = (a: bigint, b: bigint) => (a > b ? a : b)
 
-const answersIn = (body: Json): number => Number(body.n ?? member(body, 'generationConfig').candidateCount ?? 1)
+const answersIn = (body: Json): number =>
+  Number(body.n ?? member(body, 'generationConfig').candidateCount ?? 1)
 
 function refusedAs<T>(reserve: () => T): T | undefined {
   try {

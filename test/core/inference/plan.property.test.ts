@@ -39,7 +39,12 @@ const CONFIG = {
   providers: Object.fromEntries(
     PROVIDERS.map((slug, i) => [
       slug,
-      { protocol: 'openai-chat', base_url: `http://${slug}.test/v1`, api_key: 'mock', quirks: { web_search: i % 2 === 1 } },
+      {
+        protocol: 'openai-chat',
+        base_url: `http://${slug}.test/v1`,
+        api_key: 'mock',
+        quirks: { web_search: i % 2 === 1 },
+      },
     ]),
   ),
   models: MODELS.map(id => ({
@@ -53,13 +58,21 @@ const CONFIG = {
         quantization,
         data_policy: { training, retention_days: retention },
         ...(reasons ? {} : { supported_parameters: ['tools', 'web_search_options'] }),
-        usd_per_million_tokens: { prompt: price, completion: price, cache_read: price / 2, request: price / 1_000 },
+        usd_per_million_tokens: {
+          prompt: price,
+          completion: price,
+          cache_read: price / 2,
+          request: price / 1_000,
+        },
       }),
     ),
   })),
 }
 
-const names = fc.subarray([...PROVIDERS, 'a/us', 'b/us', 'c/fp8', 'd/europe', 'e/bf16', 'nobody'], { minLength: 1, maxLength: 5 })
+const names = fc.subarray([...PROVIDERS, 'a/us', 'b/us', 'c/fp8', 'd/europe', 'e/bf16', 'nobody'], {
+  minLength: 1,
+  maxLength: 5,
+})
 const routing = fc.record(
   {
     order: names,
@@ -70,8 +83,16 @@ const routing = fc.record(
     zdr: fc.boolean(),
     enforce_distillable_text: fc.boolean(),
     quantizations: fc.subarray(['fp8', 'bf16', 'int4'], { minLength: 1 }),
-    max_price: fc.record({ prompt: fc.nat(4), completion: fc.nat(4), request: fc.constantFrom(0, 0.002) }, { requiredKeys: [] }),
-    sort: fc.constantFrom('price' as const, 'throughput' as const, 'latency' as const, 'exacto' as const),
+    max_price: fc.record(
+      { prompt: fc.nat(4), completion: fc.nat(4), request: fc.constantFrom(0, 0.002) },
+      { requiredKeys: [] },
+    ),
+    sort: fc.constantFrom(
+      'price' as const,
+      'throughput' as const,
+      'latency' as const,
+      'exacto' as const,
+    ),
     partition: fc.constantFrom('model' as const, 'none' as const),
     preferred_min_throughput: fc.record({ p50: fc.nat(100) }),
     preferred_max_latency: fc.record({ p90: fc.nat(3) }),
@@ -100,7 +121,10 @@ const step = fc.record({
   ),
   session_id: fc.constantFrom(null, 's1', 's2'),
   /** What a guardrail forbids: these providers of these models. */
-  forbidden: fc.record({ providers: fc.subarray(PROVIDERS, { maxLength: 3 }), models: fc.subarray(MODELS, { maxLength: 1 }) }),
+  forbidden: fc.record({
+    providers: fc.subarray(PROVIDERS, { maxLength: 3 }),
+    models: fc.subarray(MODELS, { maxLength: 1 }),
+  }),
   passing: fc.nat(20_000),
 })
 
@@ -108,13 +132,18 @@ const ruleOf = ({ providers, models }: { providers: string[]; models: string[] }
   guardrail_id: 'g',
   field: 'ignored_providers',
   by: 'allowed_providers',
-  excludes: ({ provider, model }: Endpoint) => providers.includes(provider.slug) || models.includes(model),
+  excludes: ({ provider, model }: Endpoint) =>
+    providers.includes(provider.slug) || models.includes(model),
 })
 
 /** The oracle: whether the wishes leave the endpoint, by its plain facts. */
 function isWished(fact: Fact, wishes: RoutingPreferences): boolean {
   const called = (list: string[]) =>
-    [fact.provider, `${fact.provider}/${fact.region}`, `${fact.provider}/${fact.quantization}`].some(name => list.includes(name))
+    [
+      fact.provider,
+      `${fact.provider}/${fact.region}`,
+      `${fact.provider}/${fact.quantization}`,
+    ].some(name => list.includes(name))
   const { prompt = 9, completion = 9, request = 9 } = wishes.max_price ?? {}
   return [
     !wishes.only || called(wishes.only),
@@ -133,7 +162,11 @@ function askedOf(fact: Fact, models: string[], webSearch: WebSearch | null | und
   const variant = models.find(slug => slug.startsWith(fact.model))?.slice(fact.model.length)
   const thinks = variant === ':thinking'
   const searches = webSearch === undefined ? variant === ':online' : webSearch !== null
-  return { thinks, searches, isAble: (!thinks || fact.reasons) && (!searches || (fact.searches && !webSearch?.max_uses)) }
+  return {
+    thinks,
+    searches,
+    isAble: (!thinks || fact.reasons) && (!searches || (fact.searches && !webSearch?.max_uses)),
+  }
 }
 
 /** Upstreams of which each answer is drawn: well, broken, busy or refusing. */
@@ -145,7 +178,8 @@ function drawnUpstreams(random: () => number) {
     called.push(`${model} ${new URL(url).host.split('.')[0]}${asked}`)
     const lot = random()
     if (lot < 0.35) return incomingOf(new Response('{}', { status: 500 }))
-    if (lot < 0.45) return incomingOf(new Response('{}', { status: 429, headers: { 'retry-after': '3' } }))
+    if (lot < 0.45)
+      return incomingOf(new Response('{}', { status: 429, headers: { 'retry-after': '3' } }))
     if (lot < 0.5) return incomingOf(new Response('{}', { status: 400 }))
     if (lot < 0.55) throw new Error('refused')
     return incomingOf(Response.json(lot < 0.75 ? ANSWER : CALLING))
@@ -159,7 +193,12 @@ const ANSWER = {
 }
 
 const BROKEN = [{ id: 'call_1', type: 'function', function: { name: 'f', arguments: '{' } }]
-const CALLING = { ...ANSWER, choices: [{ index: 0, message: { role: 'assistant', tool_calls: BROKEN }, finish_reason: 'tool_calls' }] }
+const CALLING = {
+  ...ANSWER,
+  choices: [
+    { index: 0, message: { role: 'assistant', tool_calls: BROKEN }, finish_reason: 'tool_calls' },
+  ],
+}
 
 test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then, nobody is called whom a wish or a guardrail excludes`, async () => {
   const random = seeded(42)
@@ -170,44 +209,51 @@ test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then,
   const actor: Actor = { ...operator(gateway), kind: 'inference', key_hash: hash }
   const seen = { refused: 0, answered: 0, failed: 0, thinking: 0, online: 0 }
   await fc.assert(
-    fc.asyncProperty(step, async ({ models, routing, session_id, forbidden, passing, tools, webSearch }) => {
-      clock.pass(passing)
-      called.length = 0
-      gateway.memory.policies.set(hash, { bounds: [], rules: [ruleOf(forbidden)], regions: [...REGIONS] })
-      const call = textCall({
-        id: gateway.ids.generation(clock.now()),
-        ...{ models, routing, session_id },
-        tools: tools ? [{ type: 'function', name: 'f' }] : [],
-        ...(webSearch === undefined ? {} : { plugins: { web: webSearch } }),
-      })
-      const outcome = await infer(gateway, actor, 'text', call, new AbortController().signal)
-        .then(answer => answer.parts.all())
-        .catch(thrown => GatewayError.from(thrown))
+    fc.asyncProperty(
+      step,
+      async ({ models, routing, session_id, forbidden, passing, tools, webSearch }) => {
+        clock.pass(passing)
+        called.length = 0
+        gateway.memory.policies.set(hash, {
+          bounds: [],
+          rules: [ruleOf(forbidden)],
+          regions: [...REGIONS],
+        })
+        const call = textCall({
+          id: gateway.ids.generation(clock.now()),
+          ...{ models, routing, session_id },
+          tools: tools ? [{ type: 'function', name: 'f' }] : [],
+          ...(webSearch === undefined ? {} : { plugins: { web: webSearch } }),
+        })
+        const outcome = await infer(gateway, actor, 'text', call, new AbortController().signal)
+          .then(answer => answer.parts.all())
+          .catch(thrown => GatewayError.from(thrown))
 
-      const wanted = new Set(models.map(slug => slug.split(':')[0] ?? ''))
-      const may = FACTS.filter(
-        fact =>
-          wanted.has(fact.model) &&
-          isWished(fact, routing) &&
-          askedOf(fact, models, webSearch).isAble &&
-          !forbidden.providers.includes(fact.provider) &&
-          !forbidden.models.includes(fact.model),
-      ).map(fact => {
-        const { thinks, searches } = askedOf(fact, models, webSearch)
-        return `${fact.model} ${fact.provider}${thinks ? ' thinking' : ''}${searches ? ' online' : ''}`
-      })
+        const wanted = new Set(models.map(slug => slug.split(':')[0] ?? ''))
+        const may = FACTS.filter(
+          fact =>
+            wanted.has(fact.model) &&
+            isWished(fact, routing) &&
+            askedOf(fact, models, webSearch).isAble &&
+            !forbidden.providers.includes(fact.provider) &&
+            !forbidden.models.includes(fact.model),
+        ).map(fact => {
+          const { thinks, searches } = askedOf(fact, models, webSearch)
+          return `${fact.model} ${fact.provider}${thinks ? ' thinking' : ''}${searches ? ' online' : ''}`
+        })
 
-      expect(called.filter(one => !may.includes(one))).toEqual([])
-      expect(called.length).toBeLessThanOrEqual(3)
-      expect(new Set(called).size).toBe(called.length)
-      // Whoever may be called is: nothing that rests is left out for ever.
-      expect(called.length > 0).toBe(may.length > 0)
-      if (called.some(one => one.includes(' thinking'))) seen.thinking += 1
-      if (called.some(one => one.includes(' online'))) seen.online += 1
-      if (!(outcome instanceof GatewayError)) seen.answered += 1
-      else if (may.length === 0) seen.refused += 1
-      else seen.failed += 1
-    }),
+        expect(called.filter(one => !may.includes(one))).toEqual([])
+        expect(called.length).toBeLessThanOrEqual(3)
+        expect(new Set(called).size).toBe(called.length)
+        // Whoever may be called is: nothing that rests is left out for ever.
+        expect(called.length > 0).toBe(may.length > 0)
+        if (called.some(one => one.includes(' thinking'))) seen.thinking += 1
+        if (called.some(one => one.includes(' online'))) seen.online += 1
+        if (!(outcome instanceof GatewayError)) seen.answered += 1
+        else if (may.length === 0) seen.refused += 1
+        else seen.failed += 1
+      },
+    ),
     { numRuns: CALLS },
   )
   await gateway.close()

@@ -8,31 +8,52 @@ import { embeddingCall, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const prices = { prompt: 1, completion: 2 }
-const endpoint = (provider: string, more: object = {}) => ({ provider, model: 'up', usd_per_million_tokens: prices, ...more })
+const endpoint = (provider: string, more: object = {}) => ({
+  provider,
+  model: 'up',
+  usd_per_million_tokens: prices,
+  ...more,
+})
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 
 /** Four endpoints of one model, each with something that the others have not, and a stand-in model. */
 const CONFIG = {
-  providers: { plain: provider, private: provider, cheap: provider, limited: provider, other: provider },
+  providers: {
+    plain: provider,
+    private: provider,
+    cheap: provider,
+    limited: provider,
+    other: provider,
+  },
   models: [
     {
       id: 'acme/small',
       context_length: 1_000,
       endpoints: [
         endpoint('plain'),
-        endpoint('private', { data_policy: { training: false, retention_days: 0 }, quantization: 'fp8' }),
+        endpoint('private', {
+          data_policy: { training: false, retention_days: 0 },
+          quantization: 'fp8',
+        }),
         endpoint('cheap', {
           usd_per_million_tokens: { prompt: 0.1, completion: 0.2 },
           data_policy: { training: false, retention_days: 30 },
         }),
-        endpoint('limited', { supported_parameters: ['temperature'], context_length: 500, usd_per_million_tokens: undefined }),
+        endpoint('limited', {
+          supported_parameters: ['temperature'],
+          context_length: 500,
+          usd_per_million_tokens: undefined,
+        }),
       ],
     },
     { id: 'acme/other', endpoints: [endpoint('other')] },
     {
       id: 'acme/embed',
       output_modalities: ['embeddings'],
-      endpoints: [endpoint('plain'), endpoint('cheap', { usd_per_million_tokens: { prompt: 0.1, completion: 0 } })],
+      endpoints: [
+        endpoint('plain'),
+        endpoint('cheap', { usd_per_million_tokens: { prompt: 0.1, completion: 0 } }),
+      ],
     },
     { id: 'acme/talk', endpoints: [endpoint('plain', { protocol: 'voyage-rerank' })] },
   ],
@@ -44,7 +65,8 @@ beforeAll(async () => {
   gateway = await testGateway({ config: CONFIG })
 })
 
-const planned = (call: Partial<TextCall>) => planRoute(gateway, 'text', textCall(call)).endpoints.map(one => one.provider.slug)
+const planned = (call: Partial<TextCall>) =>
+  planRoute(gateway, 'text', textCall(call)).endpoints.map(one => one.provider.slug)
 /** Who may serve, whatever the order; nobody when the call is refused. */
 function serving(routing: RoutingPreferences, call: Partial<TextCall> = {}): string[] {
   try {
@@ -55,7 +77,8 @@ function serving(routing: RoutingPreferences, call: Partial<TextCall> = {}): str
   }
 }
 
-const refusal = (call: Partial<TextCall>) => refusalOf(() => planRoute(gateway, 'text', textCall(call)))
+const refusal = (call: Partial<TextCall>) =>
+  refusalOf(() => planRoute(gateway, 'text', textCall(call)))
 
 function refusalOf(plan: () => unknown): GatewayError {
   try {
@@ -69,7 +92,8 @@ function refusalOf(plan: () => unknown): GatewayError {
 describe('the plan of another kind of work', () => {
   const embedding = (models: string[], routing: RoutingPreferences = {}) =>
     planRoute(gateway, 'embedding', embeddingCall({ models, routing }))
-  const providers = (routing: RoutingPreferences) => embedding(['acme/embed'], routing).endpoints.map(one => one.provider.slug)
+  const providers = (routing: RoutingPreferences) =>
+    embedding(['acme/embed'], routing).endpoints.map(one => one.provider.slug)
 
   test('heeds the wishes that are not of text alone', () => {
     expect(providers({})).toEqual(['plain', 'cheap'])
@@ -83,7 +107,14 @@ describe('the plan of another kind of work', () => {
     expect(refusal({ models: ['acme/embed'] })).toMatchObject({
       status: 400,
       message: 'acme/embed gives embeddings, not text',
-      metadata: { field: 'model', availability: { code: 'wrong_endpoint', retryable: false, requested_models: ['acme/embed'] } },
+      metadata: {
+        field: 'model',
+        availability: {
+          code: 'wrong_endpoint',
+          retryable: false,
+          requested_models: ['acme/embed'],
+        },
+      },
     })
     expect(() => embedding(['acme/small'])).toThrow('acme/small gives text, not embeddings')
     expect(() => embedding(['acme/none'])).toThrow('"acme/none" is not a valid model ID')
@@ -102,7 +133,11 @@ describe('the plan of another kind of work', () => {
 describe('plan', () => {
   test('a built-in model goes to the configured providers only, under its own slug whatever the alias', async () => {
     const config = { providers: { openrouter: { api_key: 'sk' }, anthropic: provider } }
-    const { endpoints } = planRoute(await testGateway({ config }), 'text', textCall({ models: ['anthropic/claude-haiku-4-5'] }))
+    const { endpoints } = planRoute(
+      await testGateway({ config }),
+      'text',
+      textCall({ models: ['anthropic/claude-haiku-4-5'] }),
+    )
     expect(endpoints.map(one => `${one.provider.slug} ${one.model} ${one.upstreamModel}`)).toEqual([
       'anthropic anthropic/claude-haiku-4.5 claude-haiku-4-5',
       'openrouter anthropic/claude-haiku-4.5 anthropic/claude-haiku-4.5',
@@ -114,13 +149,19 @@ describe('plan', () => {
   })
 
   test('order puts the named ones first, as they are named; the others stand behind', () => {
-    expect(planned({ routing: { order: ['limited', 'cheap'] } }).slice(0, 2)).toEqual(['limited', 'cheap'])
+    expect(planned({ routing: { order: ['limited', 'cheap'] } }).slice(0, 2)).toEqual([
+      'limited',
+      'cheap',
+    ])
     expect(planned({ routing: { order: ['limited', 'cheap'] } })).toHaveLength(4)
     expect(planned({ routing: { order: ['nobody'] } })).toHaveLength(4)
   })
 
   test('without fallbacks only the named ones, or a single one, are tried', () => {
-    expect(planned({ routing: { order: ['cheap', 'plain'], allow_fallbacks: false } })).toEqual(['cheap', 'plain'])
+    expect(planned({ routing: { order: ['cheap', 'plain'], allow_fallbacks: false } })).toEqual([
+      'cheap',
+      'plain',
+    ])
     expect(planned({ routing: { allow_fallbacks: false } })).toHaveLength(1)
     expect(refusal({ routing: { order: [], allow_fallbacks: false } })).toMatchObject({
       message: expect.stringContaining('provider.order'),
@@ -130,7 +171,10 @@ describe('plan', () => {
 
   test('only and ignore say who may serve', () => {
     expect(planned({ routing: { only: ['cheap', 'plain'] } }).sort()).toEqual(['cheap', 'plain'])
-    expect(planned({ routing: { ignore: ['plain', 'limited'] } }).sort()).toEqual(['cheap', 'private'])
+    expect(planned({ routing: { ignore: ['plain', 'limited'] } }).sort()).toEqual([
+      'cheap',
+      'private',
+    ])
     expect(planned({ routing: { only: ['cheap', 'plain'], ignore: ['cheap'] } })).toEqual(['plain'])
   })
 
@@ -142,7 +186,11 @@ describe('plan', () => {
 
   test('max_price leaves those whose known price is not above it', () => {
     expect(serving({ max_price: { prompt: 0.1 } })).toEqual(['cheap'])
-    expect(serving({ max_price: { prompt: 1, completion: 2 } })).toEqual(['plain', 'private', 'cheap'])
+    expect(serving({ max_price: { prompt: 1, completion: 2 } })).toEqual([
+      'plain',
+      'private',
+      'cheap',
+    ])
     expect(serving({ max_price: { completion: 1.999999 } })).toEqual(['cheap'])
   })
 
@@ -153,8 +201,14 @@ describe('plan', () => {
 
   test('require_parameters leaves those that support all of them', () => {
     expect(serving({ require_parameters: true }, { params: { temperature: 1 } })).toHaveLength(4)
-    expect(serving({ require_parameters: true }, { params: { temperature: 1, seed: 1 } })).toEqual(['plain', 'private', 'cheap'])
-    expect(serving({ require_parameters: true }, { tools: [{ type: 'function', name: 'f' }] })).toEqual(['plain', 'private', 'cheap'])
+    expect(serving({ require_parameters: true }, { params: { temperature: 1, seed: 1 } })).toEqual([
+      'plain',
+      'private',
+      'cheap',
+    ])
+    expect(
+      serving({ require_parameters: true }, { tools: [{ type: 'function', name: 'f' }] }),
+    ).toEqual(['plain', 'private', 'cheap'])
     expect(serving({}, { params: { seed: 1 } })).toHaveLength(4)
   })
 
@@ -163,18 +217,33 @@ describe('plan', () => {
   })
 
   test('the endpoints of the wanted model come before those of its stand-in', () => {
-    expect(planned({ models: ['acme/small', 'acme/other'], routing: { only: ['cheap', 'other'] } })).toEqual(['cheap', 'other'])
-    expect(planned({ models: ['acme/other', 'acme/small'], routing: { only: ['cheap', 'other'] } })).toEqual(['other', 'cheap'])
-    expect(planned({ models: ['acme/small', 'acme/other'], routing: { only: ['other'] } })).toEqual(['other'])
+    expect(
+      planned({ models: ['acme/small', 'acme/other'], routing: { only: ['cheap', 'other'] } }),
+    ).toEqual(['cheap', 'other'])
+    expect(
+      planned({ models: ['acme/other', 'acme/small'], routing: { only: ['cheap', 'other'] } }),
+    ).toEqual(['other', 'cheap'])
+    expect(planned({ models: ['acme/small', 'acme/other'], routing: { only: ['other'] } })).toEqual(
+      ['other'],
+    )
   })
 
   test('a model that is not in the catalogue is a 400 that names the field', () => {
     expect(refusal({ models: ['acme/none'] })).toMatchObject({
       status: 400,
       message: '"acme/none" is not a valid model ID',
-      metadata: { field: 'model', availability: { code: 'model_not_found', retryable: false, requested_models: ['acme/none'] } },
+      metadata: {
+        field: 'model',
+        availability: {
+          code: 'model_not_found',
+          retryable: false,
+          requested_models: ['acme/none'],
+        },
+      },
     })
-    expect(refusal({ models: [`acme/${'x'.repeat(1_000)}`] }).message).toHaveLength('"" is not a valid model ID'.length + 200)
+    expect(refusal({ models: [`acme/${'x'.repeat(1_000)}`] }).message).toHaveLength(
+      '"" is not a valid model ID'.length + 200,
+    )
   })
 
   test.each([
@@ -189,24 +258,37 @@ describe('plan', () => {
     expect(refusal({ models: [`acme/small${variant}`] })).toMatchObject({
       status: 400,
       message: `acme/small has no variant ${variant} here${why}: expected acme/small, :nitro, :floor, :exacto or :online`,
-      metadata: { field: 'model', availability: { code: 'model_not_found', requested_models: [`acme/small${variant}`] } },
+      metadata: {
+        field: 'model',
+        availability: { code: 'model_not_found', requested_models: [`acme/small${variant}`] },
+      },
     })
   })
 
   test('two variants at once are a 400 that names them, and so is a variant of vectors that is of text alone', () => {
-    expect(refusal({ models: ['acme/small:nitro:floor'] }).message).toBe('acme/small takes one variant, found :nitro:floor')
-    expect(refusal({ models: ['acme/none:nitro'] }).message).toBe('"acme/none:nitro" is not a valid model ID')
-    const embed = (slug: string) => () => planRoute(gateway, 'embedding', embeddingCall({ models: [slug] })).endpoints
-    expect(embed('acme/embed:online')).toThrow('acme/embed has no variant :online here: expected acme/embed, :nitro, :floor or :exacto')
+    expect(refusal({ models: ['acme/small:nitro:floor'] }).message).toBe(
+      'acme/small takes one variant, found :nitro:floor',
+    )
+    expect(refusal({ models: ['acme/none:nitro'] }).message).toBe(
+      '"acme/none:nitro" is not a valid model ID',
+    )
+    const embed = (slug: string) => () =>
+      planRoute(gateway, 'embedding', embeddingCall({ models: [slug] })).endpoints
+    expect(embed('acme/embed:online')).toThrow(
+      'acme/embed has no variant :online here: expected acme/embed, :nitro, :floor or :exacto',
+    )
     expect(embed('acme/embed:floor')()[0]?.provider.slug).toBe('cheap')
   })
 
   test('a variant that is a model of its own, an alias and a family’s latest are planned as the model that they are', async () => {
     const known = await testGateway({ config: { providers: { openrouter: { api_key: 'sk' } } } })
-    const modelOf = (slug: string) => planRoute(known, 'text', textCall({ models: [slug] })).endpoints[0]?.model
+    const modelOf = (slug: string) =>
+      planRoute(known, 'text', textCall({ models: [slug] })).endpoints[0]?.model
     expect(modelOf('google/gemma-4-31b-it:free')).toBe('google/gemma-4-31b-it:free')
     expect(modelOf('anthropic/claude-haiku-4-5')).toBe('anthropic/claude-haiku-4.5')
-    expect(modelOf('~anthropic/claude-opus-latest')).toBe(known.catalog.models.get('~anthropic/claude-opus-latest')?.id ?? '')
+    expect(modelOf('~anthropic/claude-opus-latest')).toBe(
+      known.catalog.models.get('~anthropic/claude-opus-latest')?.id ?? '',
+    )
   })
 })
 
@@ -224,7 +306,9 @@ describe('the refusal when nobody is left', () => {
   })
 
   test('names the one provider that would serve it', () => {
-    expect(refusal({ models: ['alpindale/wizardlm-2-8x22b'] }).message).toEndWith('it is served by novita, which is not configured.')
+    expect(refusal({ models: ['alpindale/wizardlm-2-8x22b'] }).message).toEndWith(
+      'it is served by novita, which is not configured.',
+    )
   })
 
   test('names the wish, where a configured provider would serve it', async () => {
@@ -232,7 +316,9 @@ describe('the refusal when nobody is left', () => {
     const call = textCall({ models: ['cohere/command-a'], routing: { zdr: true } })
     const cohere = await testGateway({ config })
     expect(() => planRoute(cohere, 'text', call)).toThrow('provider.zdr')
-    expect(planRoute(cohere, 'text', { ...call, routing: {} }).endpoints.map(one => one.upstreamModel)).toEqual(['command-a-03-2025'])
+    expect(
+      planRoute(cohere, 'text', { ...call, routing: {} }).endpoints.map(one => one.upstreamModel),
+    ).toEqual(['command-a-03-2025'])
   })
 
   test.each([
@@ -242,23 +328,28 @@ describe('the refusal when nobody is left', () => {
     ['provider.data_collection', 'data_policy:training', { data_collection: 'deny' }],
     ['provider.max_price', 'max_price', { max_price: { prompt: 0.01 } }],
     ['provider.quantizations', 'quantization', { quantizations: ['int4'] }],
-  ] as [string, string, RoutingPreferences][])('is a 404 whose sentence names %s', (wish, word, routing) => {
-    const { status, type, message, metadata } = refusal({ models: ['acme/other'], routing })
-    expect([status, type]).toEqual([404, 'not_found'])
-    expect(message).toStartWith('No endpoints found for acme/other')
-    expect(message).toContain(wish)
-    expect(metadata.excluded_by).toContain(word)
-    const code = word.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered'
-    expect(metadata.availability).toMatchObject({
-      code,
-      retryable: false,
-      requested_models: ['acme/other'],
-      excluded_by: metadata.excluded_by,
-    })
-  })
+  ] as [string, string, RoutingPreferences][])(
+    'is a 404 whose sentence names %s',
+    (wish, word, routing) => {
+      const { status, type, message, metadata } = refusal({ models: ['acme/other'], routing })
+      expect([status, type]).toEqual([404, 'not_found'])
+      expect(message).toStartWith('No endpoints found for acme/other')
+      expect(message).toContain(wish)
+      expect(metadata.excluded_by).toContain(word)
+      const code = word.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered'
+      expect(metadata.availability).toMatchObject({
+        code,
+        retryable: false,
+        requested_models: ['acme/other'],
+        excluded_by: metadata.excluded_by,
+      })
+    },
+  )
 
   test('says who serves it, where the caller named somebody else', () => {
-    expect(refusal({ models: ['acme/small', 'acme/other'], routing: { only: ['nobody'] } }).message).toBe(
+    expect(
+      refusal({ models: ['acme/small', 'acme/other'], routing: { only: ['nobody'] } }).message,
+    ).toBe(
       'No endpoints found for acme/small: provider.only, provider.ignore and provider.order leave no provider that serves it; here it is served by plain, private, cheap, limited.',
     )
   })
@@ -270,7 +361,10 @@ describe('the refusal when nobody is left', () => {
   })
 
   test('names require_parameters', () => {
-    const { status, message } = refusal({ params: { seed: 1 }, routing: { only: ['limited'], require_parameters: true } })
+    const { status, message } = refusal({
+      params: { seed: 1 },
+      routing: { only: ['limited'], require_parameters: true },
+    })
     expect([status, message]).toEqual([404, expect.stringContaining('provider.require_parameters')])
   })
 

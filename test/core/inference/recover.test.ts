@@ -43,7 +43,12 @@ const STORES: Record<string, () => (data: string) => Promise<Gateway>> = {
 }
 
 const opened = (data: string, store?: Store) =>
-  openGateway({ data, clock: new TestClock('2026-03-04T12:00:00.000Z'), ids: countedIds(), ...(store ? { store } : {}) })
+  openGateway({
+    data,
+    clock: new TestClock('2026-03-04T12:00:00.000Z'),
+    ids: countedIds(),
+    ...(store ? { store } : {}),
+  })
 
 /** A process that has settled these steps, left word of a call and died. */
 async function die(start: Start, settled: Entry[], ...words: HeldCall[]): Promise<void> {
@@ -66,7 +71,11 @@ interface Case {
 const own = { byok: true }
 const CASES: Record<string, Case> = {
   'in its first step': { settled: [], word: held(1), charges: [[1, false, 100n]] },
-  'in its first step, which costs nothing': { settled: [], word: held(1, { spent: 0n }), charges: [] },
+  'in its first step, which costs nothing': {
+    settled: [],
+    word: held(1, { spent: 0n }),
+    charges: [],
+  },
   'in its first step, which is charged': {
     settled: [stepOf('dead', 1, { nanos: 7n })],
     word: held(1),
@@ -113,37 +122,45 @@ const CASES: Record<string, Case> = {
       [2, true, 100n],
     ],
   },
-  'with its own key, in its first step': { settled: [], word: held(1, own), charges: [[1, true, 100n]] },
+  'with its own key, in its first step': {
+    settled: [],
+    word: held(1, own),
+    charges: [[1, true, 100n]],
+  },
 }
 
 for (const [name, openStore] of Object.entries(STORES))
   describe(`a call that a dead process left, in ${name}`, () => {
-    test.each(Object.entries(CASES))('%s, is settled once, however often it is started', async (_, { settled, word, charges }) => {
-      const data = mkdtempSync(join(root, 'data-'))
-      const start = openStore().bind(null, data)
-      await die(start, settled, word)
-      const sum = (rows: typeof charges) => rows.reduce((total, [, , nanos]) => total + nanos, 0n)
-      const spent = (byok: boolean) => sum(charges.filter(row => row[1] === byok))
-      for (let run = 1; run <= 3; run++) {
-        const gateway = await start()
-        // The first to start dies before it can forget what it has settled.
-        if (run === 1) gateway.journal.holds.clear = () => undefined
-        expect(await recover(gateway)).toBe(run === 1 ? 1 : 0)
-        const rows = await gateway.store.ledger.charges('dead')
-        expect(rows.map(({ step, byok, nanos }) => [step, byok, nanos] as const)).toEqual(charges)
-        expect(await gateway.store.generations.byId('dead')).toMatchObject({
-          upstream_inference_cost: sum(charges),
-          total_cost: spent(false),
-          is_byok: word.byok,
-          usageSource: 'estimated',
-          finish_reason: 'error',
-          settled_at: '2026-03-04T12:00:00.000Z',
-        })
-        for (const byok of [false, true]) expect(gateway.ledger.spent(`key ${PAYER.key_hash}`, null, byok)).toBe(spent(byok))
-        expect(await faultsOf(gateway)).toEqual([])
-        await gateway.close()
-      }
-    })
+    test.each(Object.entries(CASES))(
+      '%s, is settled once, however often it is started',
+      async (_, { settled, word, charges }) => {
+        const data = mkdtempSync(join(root, 'data-'))
+        const start = openStore().bind(null, data)
+        await die(start, settled, word)
+        const sum = (rows: typeof charges) => rows.reduce((total, [, , nanos]) => total + nanos, 0n)
+        const spent = (byok: boolean) => sum(charges.filter(row => row[1] === byok))
+        for (let run = 1; run <= 3; run++) {
+          const gateway = await start()
+          // The first to start dies before it can forget what it has settled.
+          if (run === 1) gateway.journal.holds.clear = () => undefined
+          expect(await recover(gateway)).toBe(run === 1 ? 1 : 0)
+          const rows = await gateway.store.ledger.charges('dead')
+          expect(rows.map(({ step, byok, nanos }) => [step, byok, nanos] as const)).toEqual(charges)
+          expect(await gateway.store.generations.byId('dead')).toMatchObject({
+            upstream_inference_cost: sum(charges),
+            total_cost: spent(false),
+            is_byok: word.byok,
+            usageSource: 'estimated',
+            finish_reason: 'error',
+            settled_at: '2026-03-04T12:00:00.000Z',
+          })
+          for (const byok of [false, true])
+            expect(gateway.ledger.spent(`key ${PAYER.key_hash}`, null, byok)).toBe(spent(byok))
+          expect(await faultsOf(gateway)).toEqual([])
+          await gateway.close()
+        }
+      },
+    )
 
     test('is no fault before it is settled, and neither is one that runs beside the doctor', async () => {
       const data = mkdtempSync(join(root, 'data-'))
@@ -160,11 +177,16 @@ for (const [name, openStore] of Object.entries(STORES))
       const data = mkdtempSync(join(root, 'data-'))
       const start = openStore().bind(null, data)
       const { step: _, nanos, spent, ...line } = held(1)
-      appendFileSync(join(data, 'holds.log'), `${JSON.stringify({ ...line, nanos: String(nanos), spent: String(spent) })}\n`)
+      appendFileSync(
+        join(data, 'holds.log'),
+        `${JSON.stringify({ ...line, nanos: String(nanos), spent: String(spent) })}\n`,
+      )
       const gateway = await start()
       expect(gateway.journal.holds.left()).toEqual([held(1)])
       expect(await recover(gateway)).toBe(1)
-      expect(await gateway.store.ledger.charges('dead')).toEqual([{ step: 1, byok: false, nanos: 100n }])
+      expect(await gateway.store.ledger.charges('dead')).toEqual([
+        { step: 1, byok: false, nanos: 100n },
+      ])
       expect(await faultsOf(gateway)).toEqual([])
       await gateway.close()
     })
@@ -173,11 +195,14 @@ for (const [name, openStore] of Object.entries(STORES))
       const data = mkdtempSync(join(root, 'data-'))
       const start = openStore().bind(null, data)
       const ids = Array.from({ length: 30 }, (_, i) => `g${i}`)
-      const settled = ids.flatMap((id, i) => Array.from({ length: i % 3 }, (_, step) => stepOf(id, step + 1, { nanos: 1n })))
+      const settled = ids.flatMap((id, i) =>
+        Array.from({ length: i % 3 }, (_, step) => stepOf(id, step + 1, { nanos: 1n })),
+      )
       await die(start, settled, ...ids.map((id, i) => held((i % 3) + 1, { id })))
       const gateway = await start()
       expect(await recover(gateway)).toBe(30)
-      for (const [i, id] of ids.entries()) expect((await gateway.store.generations.byId(id))?.total_cost).toBe(BigInt(100 + (i % 3)))
+      for (const [i, id] of ids.entries())
+        expect((await gateway.store.generations.byId(id))?.total_cost).toBe(BigInt(100 + (i % 3)))
       expect(await faultsOf(gateway)).toEqual([])
       await gateway.close()
     })

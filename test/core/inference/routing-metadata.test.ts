@@ -2,11 +2,18 @@ import { describe, expect, test } from 'bun:test'
 import type { Endpoint, Model } from '../../../src/core/catalog/models.ts'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { type Plan, planTo } from '../../../src/core/inference/plan.ts'
-import { type Outcome, type Routed, routedFailure, routingMetadata, shownRouting } from '../../../src/core/inference/routing-metadata.ts'
+import {
+  type Outcome,
+  type Routed,
+  routedFailure,
+  routingMetadata,
+  shownRouting,
+} from '../../../src/core/inference/routing-metadata.ts'
 import type { Attempt } from '../../../src/core/inference/run.ts'
 import { endpointOf, providerOf, textCall } from '../../support/call.ts'
 
-const at = (name: string, more: Partial<Endpoint> = {}) => endpointOf({ provider: providerOf({ slug: name.toLowerCase(), name }), ...more })
+const at = (name: string, more: Partial<Endpoint> = {}) =>
+  endpointOf({ provider: providerOf({ slug: name.toLowerCase(), name }), ...more })
 const FIRST = at('First')
 const SECOND = at('Second')
 const OTHER = at('Other', { model: 'acme/other' })
@@ -14,7 +21,11 @@ const OTHER = at('Other', { model: 'acme/other' })
 const BUSY = new GatewayError('rate_limit_exceeded', 'busy')
 const BROKEN = new GatewayError('provider_unavailable', 'broken')
 
-const tried = (endpoint: Endpoint, error: GatewayError | null = null, status: number | null = error ? null : 200): Attempt => ({
+const tried = (
+  endpoint: Endpoint,
+  error: GatewayError | null = null,
+  status: number | null = error ? null : 200,
+): Attempt => ({
   endpoint,
   latency: 1,
   status,
@@ -37,7 +48,12 @@ const routed = (attempts: Attempt[], plan = planOf([FIRST, SECOND]), call = {}):
   filtering: null,
 })
 
-const good = (endpoint: Endpoint): Outcome => ({ endpoint, isGood: true, error: null, generation_time: 12.4 })
+const good = (endpoint: Endpoint): Outcome => ({
+  endpoint,
+  isGood: true,
+  error: null,
+  generation_time: 12.4,
+})
 const failed = (error: GatewayError, endpoint: Endpoint | null = null): Outcome => ({
   endpoint,
   isGood: false,
@@ -82,11 +98,18 @@ describe('tries', () => {
   })
 
   test.each<[what: string, Attempt, status: number]>([
-    ['without an answer has the status of its failure', tried(FIRST, new GatewayError('timeout', 'late')), 524],
+    [
+      'without an answer has the status of its failure',
+      tried(FIRST, new GatewayError('timeout', 'late')),
+      524,
+    ],
     ['with an error inside a good answer too', tried(FIRST, BROKEN, 200), 502],
     ['with a bad status has that', tried(FIRST, BROKEN, 401), 401],
   ])('one %s', (_, attempt, status) => {
-    expect(told(routed([attempt]), failed(BROKEN))).toMatchObject({ attempt: 1, attempts: [{ status }] })
+    expect(told(routed([attempt]), failed(BROKEN))).toMatchObject({
+      attempt: 1,
+      attempts: [{ status }],
+    })
   })
 
   test('of which one has lost a race to another: the one that served is counted', () => {
@@ -97,14 +120,28 @@ describe('tries', () => {
     })
   })
 
-  test.each([null, 200])('of which one is still being asked, with status %p, when another has answered: it is left', status => {
-    const attempts = [tried(FIRST, null, status), tried(SECOND)]
-    expect(told(routed(attempts), good(SECOND))).toMatchObject({ attempt: 2, attempts: [{ status: 499 }, { status: 200 }] })
-  })
+  test.each([null, 200])(
+    'of which one is still being asked, with status %p, when another has answered: it is left',
+    status => {
+      const attempts = [tried(FIRST, null, status), tried(SECOND)]
+      expect(told(routed(attempts), good(SECOND))).toMatchObject({
+        attempt: 2,
+        attempts: [{ status: 499 }, { status: 200 }],
+      })
+    },
+  )
 
   test('none: nothing was submitted', () => {
-    const metadata = told(routed([], planOf([], { dropped: [{ endpoint: FIRST, by: 'quantization' }] })), failed(BROKEN))
-    expect(metadata).toMatchObject({ attempt: 0, summary: 'available=0', endpoints: { total: 1, available: [] }, is_byok: false })
+    const metadata = told(
+      routed([], planOf([], { dropped: [{ endpoint: FIRST, by: 'quantization' }] })),
+      failed(BROKEN),
+    )
+    expect(metadata).toMatchObject({
+      attempt: 0,
+      summary: 'available=0',
+      endpoints: { total: 1, available: [] },
+      is_byok: false,
+    })
     expect(metadata).not.toHaveProperty('attempts')
     expect(metadata).not.toHaveProperty('generation_time')
   })
@@ -122,20 +159,30 @@ describe('an answer that breaks off', () => {
 
   test('by a content filter keeps the status that its provider gave', () => {
     const blocked = new GatewayError('permission_denied', 'Response blocked')
-    expect(told(routed([tried(FIRST)]), failed(blocked, FIRST))).toMatchObject({ attempt: 1, attempts: [{ status: 200 }] })
+    expect(told(routed([tried(FIRST)]), failed(blocked, FIRST))).toMatchObject({
+      attempt: 1,
+      attempts: [{ status: 200 }],
+    })
   })
 })
 
 describe('the strategy', () => {
-  test.each(['direct', 'alias', 'latest'] as const)('%s becomes fallback where a later model serves', strategy => {
-    const plan = planOf([FIRST, OTHER], { strategy })
-    expect(told(routed([tried(FIRST)], plan), good(FIRST)).strategy).toBe(strategy)
-    expect(told(routed([tried(FIRST, BUSY), tried(OTHER)], plan), good(OTHER)).strategy).toBe('fallback')
-    expect(told(routed([tried(FIRST, BUSY)], plan), failed(BUSY)).strategy).toBe(strategy)
-  })
+  test.each(['direct', 'alias', 'latest'] as const)(
+    '%s becomes fallback where a later model serves',
+    strategy => {
+      const plan = planOf([FIRST, OTHER], { strategy })
+      expect(told(routed([tried(FIRST)], plan), good(FIRST)).strategy).toBe(strategy)
+      expect(told(routed([tried(FIRST, BUSY), tried(OTHER)], plan), good(OTHER)).strategy).toBe(
+        'fallback',
+      )
+      expect(told(routed([tried(FIRST, BUSY)], plan), failed(BUSY)).strategy).toBe(strategy)
+    },
+  )
 
   test.each(['auto', 'free'] as const)('%s stays what it is, whichever model it is', strategy => {
-    const call = routed([tried(OTHER)], planOf([OTHER], { strategy }), { models: [`gateway/${strategy}`] })
+    const call = routed([tried(OTHER)], planOf([OTHER], { strategy }), {
+      models: [`gateway/${strategy}`],
+    })
     expect(told(call, good(OTHER)).strategy).toBe(strategy)
   })
 })
@@ -144,14 +191,24 @@ test('endpoints that were dropped, or not picked, are counted and not named', ()
   const groups = [{ turns: [[FIRST, SECOND], []], sort: undefined, place: undefined }]
   const plan = planOf([FIRST], { groups, dropped: [{ endpoint: at('Secret'), by: 'max_price' }] })
   const metadata = told(routed([tried(FIRST)], plan), good(FIRST))
-  expect(metadata.endpoints).toEqual({ total: 3, available: [{ provider: 'First', model: 'acme/small', selected: true }] })
+  expect(metadata.endpoints).toEqual({
+    total: 3,
+    available: [{ provider: 'First', model: 'acme/small', selected: true }],
+  })
   expect(JSON.stringify(metadata)).not.toContain('Secret')
 })
 
 test('of endpoints that look the same the one that served is selected: a key of the caller’s, and the gateway’s own', () => {
   const own = { ...FIRST, is_byok: true }
-  const metadata = told(routed([tried(own, BUSY, 429), tried(FIRST)], planOf([own, FIRST])), good(FIRST))
-  expect(metadata).toMatchObject({ is_byok: false, attempt: 2, endpoints: { available: [{ selected: false }, { selected: true }] } })
+  const metadata = told(
+    routed([tried(own, BUSY, 429), tried(FIRST)], planOf([own, FIRST])),
+    good(FIRST),
+  )
+  expect(metadata).toMatchObject({
+    is_byok: false,
+    attempt: 2,
+    endpoints: { available: [{ selected: false }, { selected: true }] },
+  })
   expect(told(routed([tried(own)], planOf([own, FIRST])), good(own)).is_byok).toBe(true)
   expect(told(routed([tried(own, BUSY, 429)], planOf([own])), failed(BUSY)).is_byok).toBe(true)
 })
@@ -168,13 +225,17 @@ describe('params', () => {
       { sort: 'price', partition: 'none' },
     ],
   ])('of %j', (routing, params) => {
-    expect(told(routed([tried(FIRST)], planOf([FIRST]), { routing }), good(FIRST)).params).toEqual(params)
+    expect(told(routed([tried(FIRST)], planOf([FIRST]), { routing }), good(FIRST)).params).toEqual(
+      params,
+    )
   })
 })
 
 test('what a router did is in the pipeline', () => {
   const stage = { type: 'plugin' as const, name: 'auto-router', data: { task_type: 'code' } }
-  expect(told(routed([tried(FIRST)], planOf([FIRST], { stages: [stage] })), good(FIRST)).pipeline).toEqual([stage])
+  expect(
+    told(routed([tried(FIRST)], planOf([FIRST], { stages: [stage] })), good(FIRST)).pipeline,
+  ).toEqual([stage])
 })
 
 describe('it is shown', () => {
@@ -188,7 +249,12 @@ describe('it is shown', () => {
 
   test('beside a failure, which is another one then: it may have ended other calls too', () => {
     const failure = routedFailure(BUSY, routed([tried(FIRST, BUSY)]))
-    expect(failure).toMatchObject({ type: BUSY.type, status: 429, message: 'busy', besides: { gateway_metadata: { attempt: 1 } } })
+    expect(failure).toMatchObject({
+      type: BUSY.type,
+      status: 429,
+      message: 'busy',
+      besides: { gateway_metadata: { attempt: 1 } },
+    })
     expect(BUSY.besides).toBeUndefined()
     expect(routedFailure(BUSY, { ...routed([]), call: unasked })).toBe(BUSY)
   })

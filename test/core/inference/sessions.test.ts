@@ -14,7 +14,12 @@ import { seeded } from '../../support/random.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 const usd_per_million_tokens = { prompt: 1, completion: 1, cache_read: 0.1 }
-const endpoint = (provider: string, more: object = {}) => ({ provider, model: 'up', usd_per_million_tokens, ...more })
+const endpoint = (provider: string, more: object = {}) => ({
+  provider,
+  model: 'up',
+  usd_per_million_tokens,
+  ...more,
+})
 const PROVIDERS = ['one', 'two', 'three', 'uncached']
 const CONFIG = {
   providers: Object.fromEntries(PROVIDERS.map(slug => [slug, provider])),
@@ -23,7 +28,12 @@ const CONFIG = {
     { id: 'acme/other', endpoints: [endpoint('one'), endpoint('two')] },
     {
       id: 'acme/plain',
-      endpoints: [endpoint('one'), endpoint('uncached', { usd_per_million_tokens: { prompt: 1, completion: 1, cache_read: 1 } })],
+      endpoints: [
+        endpoint('one'),
+        endpoint('uncached', {
+          usd_per_million_tokens: { prompt: 1, completion: 1, cache_read: 1 },
+        }),
+      ],
     },
   ],
 }
@@ -43,7 +53,9 @@ const named: Partial<TextCall> = { session_id: 's' }
 const sessionFor = (more: Partial<TextCall>, workspace_id = 'w') =>
   sessionOf({ ...operator(gateway), workspace_id }, 'text', textCall(more))
 const providersFor = (more: Partial<TextCall>, workspace_id?: string) =>
-  planRoute(gateway, 'text', textCall(more), { session: sessionFor(more, workspace_id) }).endpoints.map(one => one.provider.slug)
+  planRoute(gateway, 'text', textCall(more), {
+    session: sessionFor(more, workspace_id),
+  }).endpoints.map(one => one.provider.slug)
 
 /** Whom twenty calls ask first. */
 const firsts = (more: Partial<TextCall>, workspace_id?: string) => [
@@ -51,13 +63,23 @@ const firsts = (more: Partial<TextCall>, workspace_id?: string) => [
 ]
 
 /** The call was answered by this provider. */
-function answered(more: Partial<TextCall>, provider: string, usage = MISS, model = 'acme/small'): void {
-  const endpoint = gateway.catalog.models.get(model)?.endpoints.find(one => one.provider.slug === provider)
+function answered(
+  more: Partial<TextCall>,
+  provider: string,
+  usage = MISS,
+  model = 'acme/small',
+): void {
+  const endpoint = gateway.catalog.models
+    .get(model)
+    ?.endpoints.find(one => one.provider.slug === provider)
   const session = sessionFor(more)
   if (endpoint && session) gateway.traffic.sessions.answered(session, endpoint, usage)
 }
 
-const turn = (role: Turn['role'], text: string): Turn => ({ role, blocks: [{ type: 'text', text }] })
+const turn = (role: Turn['role'], text: string): Turn => ({
+  role,
+  blocks: [{ type: 'text', text }],
+})
 
 describe('K.3 a call of a session', () => {
   test('stays where the session was answered, however it is priced', () => {
@@ -91,7 +113,8 @@ describe('K.3 a call of a session', () => {
   test('goes elsewhere while its place rests, and comes back after', () => {
     answered(named, 'three')
     const [, , three] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
-    for (let i = 0; i < 5; i++) gateway.traffic.health.failed(three ?? endpointOf(), new GatewayError('timeout', 'no'))
+    for (let i = 0; i < 5; i++)
+      gateway.traffic.health.failed(three ?? endpointOf(), new GatewayError('timeout', 'no'))
     expect(firsts(named)).not.toContain('three')
     expect(providersFor(named).at(-1)).toBe('three')
     clock.pass(5_000)
@@ -122,20 +145,30 @@ describe('K.3 a call without a session', () => {
     answered({ turns: opening }, 'three')
     expect(firsts({ turns: opening }).length).toBeGreaterThan(1)
     answered({ turns: opening }, 'three', HIT)
-    expect(firsts({ turns: [...opening, turn('assistant', 'Hello'), turn('user', 'Bye')] })).toEqual(['three'])
-    expect(firsts({ turns: [turn('system', 'Be long.'), turn('user', 'Hi')] }).length).toBeGreaterThan(1)
-    expect(firsts({ turns: [turn('system', 'Be brief.'), turn('user', 'Ho')] }).length).toBeGreaterThan(1)
+    expect(
+      firsts({ turns: [...opening, turn('assistant', 'Hello'), turn('user', 'Bye')] }),
+    ).toEqual(['three'])
+    expect(
+      firsts({ turns: [turn('system', 'Be long.'), turn('user', 'Hi')] }).length,
+    ).toBeGreaterThan(1)
+    expect(
+      firsts({ turns: [turn('system', 'Be brief.'), turn('user', 'Ho')] }).length,
+    ).toBeGreaterThan(1)
   })
 
   test('is known by its cache key before that', () => {
     answered({ turns: opening, params: { prompt_cache_key: 'k' } }, 'three', HIT)
-    expect(firsts({ turns: [turn('user', 'Another')], params: { prompt_cache_key: 'k' } })).toEqual(['three'])
+    expect(firsts({ turns: [turn('user', 'Another')], params: { prompt_cache_key: 'k' } })).toEqual(
+      ['three'],
+    )
     expect(firsts({ turns: opening }).length).toBeGreaterThan(1)
   })
 
   test('for vectors has none', () => {
     expect(sessionOf(operator(gateway), 'embedding', embeddingCall())).toBeNull()
-    expect(sessionOf(operator(gateway), 'embedding', embeddingCall({ session_id: 's' }))).not.toBeNull()
+    expect(
+      sessionOf(operator(gateway), 'embedding', embeddingCall({ session_id: 's' })),
+    ).not.toBeNull()
   })
 })
 

@@ -39,7 +39,12 @@ async function begun(parts: TextPart[], tokenizers = slowTokenizers()) {
 
 const HELLO: TextPart = { type: 'text-delta', choice: 0, text: 'Hello' }
 const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
-const FILTERED: TextPart = { type: 'finish', choice: 0, reason: 'content_filter', native: 'guardrail_intervened' }
+const FILTERED: TextPart = {
+  type: 'finish',
+  choice: 0,
+  reason: 'content_filter',
+  native: 'guardrail_intervened',
+}
 const inUnits = (units: Units): Usage => ({ ...textUsage(0, 0), units })
 const counted = (usage: Usage): TextPart => ({ type: 'usage', usage })
 
@@ -48,9 +53,15 @@ describe('an answer whose provider did not count', () => {
     const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH])
     const all = answer.parts.all()
     await Bun.sleep(0)
-    expect([tokenizers.asked, finished, gateway.traffic.calls.size]).toEqual([[['Hi'], ['Hello']], [], 1])
+    expect([tokenizers.asked, finished, gateway.traffic.calls.size]).toEqual([
+      [['Hi'], ['Hello']],
+      [],
+      1,
+    ])
     tokenizers.close()
-    expect((await all).at(-1)).toMatchObject([{ type: 'receipt', receipt: { usageSource: 'estimated', usage: { output: { text: 7 } } } }])
+    expect((await all).at(-1)).toMatchObject([
+      { type: 'receipt', receipt: { usageSource: 'estimated', usage: { output: { text: 7 } } } },
+    ])
     expect([finished.length, gateway.traffic.calls.size]).toEqual([1, 0])
     expect(finished[0]).toMatchObject({ native_tokens_completion: 7, generation_time: 0 })
     await gateway.close()
@@ -111,13 +122,24 @@ describe('how an answer calls the tools that it was offered', () => {
   const tools = [{ type: 'function' as const, name: 'f' }]
 
   /** What is said of the endpoint whose answer begins so and ends as `rest` does, or with its client. */
-  async function judgements(first: TextPart[], rest: AsyncGenerator<TextPart[]>, { leaves = false, call = textCall({ tools }) } = {}) {
+  async function judgements(
+    first: TextPart[],
+    rest: AsyncGenerator<TextPart[]>,
+    { leaves = false, call = textCall({ tools }) } = {},
+  ) {
     const gateway = await testGateway()
     const said: boolean[] = []
     gateway.events.on('tools.judged', ({ isSound }) => said.push(isSound))
     const endpoint = endpointOf()
     const client = new AbortController()
-    const running = begin(gateway, operator(gateway), 'text', call, planTo([endpoint]), client.signal)
+    const running = begin(
+      gateway,
+      operator(gateway),
+      'text',
+      call,
+      planTo([endpoint]),
+      client.signal,
+    )
     const answer = answering(gateway, running, { endpoint, sent: 0, first, rest })
     if (leaves) client.abort()
     await answer.parts.all().catch(() => undefined)
@@ -152,7 +174,14 @@ test('trap 91: an answer costs what the endpoint that gave it charges, not the o
   gateway.events.on('generation.finished', generation => finished.push(generation))
   const dear = endpointOf({ prices: pricesOf({ prompt: 100, completion: 100 }) })
   const cheap = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2 }) })
-  const running = begin(gateway, operator(gateway), 'text', textCall(), planTo([dear, cheap]), new AbortController().signal)
+  const running = begin(
+    gateway,
+    operator(gateway),
+    'text',
+    textCall(),
+    planTo([dear, cheap]),
+    new AbortController().signal,
+  )
   await answering(gateway, running, {
     endpoint: cheap,
     sent: 0,
@@ -183,11 +212,17 @@ describe('trap 90: an answer that broke off after its provider had counted the p
   })
 
   test('costs the output as counted where that is more', async () => {
-    expect(await leftAfter([counted(textUsage(100, 50)), HELLO])).toMatchObject({ native_tokens_prompt: 100, native_tokens_completion: 50 })
+    expect(await leftAfter([counted(textUsage(100, 50)), HELLO])).toMatchObject({
+      native_tokens_prompt: 100,
+      native_tokens_completion: 50,
+    })
   })
 
   test('costs nothing when nothing was delivered', async () => {
-    expect(await leftAfter([counted(textUsage(100, 1))])).toMatchObject({ usageSource: 'none', total_cost: 0n })
+    expect(await leftAfter([counted(textUsage(100, 1))])).toMatchObject({
+      usageSource: 'none',
+      total_cost: 0n,
+    })
   })
 
   test('costs what was counted when it had ended', async () => {
@@ -200,16 +235,37 @@ describe('trap 90: an answer that broke off after its provider had counted the p
 
 describe('a client who leaves with what was given, before it is counted,', () => {
   test.each<[name: string, part: TextPart, cost: bigint]>([
-    ['pays for a picture', { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' }, 38_707_000n],
-    ['pays the prompt for what the provider has found', { type: 'other', choice: 0, dialect: 'messages', value: {} }, 7_000n],
-    ['pays for a sound', { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } }, 2_007_000n],
+    [
+      'pays for a picture',
+      { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' },
+      38_707_000n,
+    ],
+    [
+      'pays the prompt for what the provider has found',
+      { type: 'other', choice: 0, dialect: 'messages', value: {} },
+      7_000n,
+    ],
+    [
+      'pays for a sound',
+      { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } },
+      2_007_000n,
+    ],
   ])('%s', async (_, part, cost) => {
     const gateway = await testGateway()
     const finished: Generation[] = []
     gateway.events.on('generation.finished', generation => finished.push(generation))
-    const endpoint = endpointOf({ prices: pricesOf({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }) })
+    const endpoint = endpointOf({
+      prices: pricesOf({ prompt: 1, completion: 2, image_output: 30, audio_output: 80 }),
+    })
     const client = new AbortController()
-    const running = begin(gateway, operator(gateway), 'text', textCall(), planTo([endpoint]), client.signal)
+    const running = begin(
+      gateway,
+      operator(gateway),
+      'text',
+      textCall(),
+      planTo([endpoint]),
+      client.signal,
+    )
     const answer = answering(gateway, running, { endpoint, sent: 0, first: [part], rest: null })
     await answer.parts.next()
     await answer.parts.return?.()

@@ -31,7 +31,9 @@ describe('Cancellation', () => {
     const waiting = cancellation.orCancelled(work.promise).catch(thrown => thrown.message)
     cancellation.cancel(reason('left'))
     expect(await waiting).toBe('left')
-    expect(await cancellation.orCancelled(work.promise).catch(thrown => thrown.message)).toBe('left')
+    expect(await cancellation.orCancelled(work.promise).catch(thrown => thrown.message)).toBe(
+      'left',
+    )
     const told: string[] = []
     cancellation.listen(({ message }) => told.push(message))
     expect(told).toEqual(['left'])

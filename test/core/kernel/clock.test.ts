@@ -43,8 +43,13 @@ describe('periods', () => {
       const times = ['2026-03-08T23:30:00Z', '2026-03-09T00:30:00Z', '2026-03-29T01:30:00Z', '2026-12-31T23:30:00Z']
       process.stdout.write(JSON.stringify(times.map(t => ['daily', 'weekly', 'monthly'].map(p => firstDayOf(p, new Date(t))))))`
     const under = async (TZ: string) =>
-      await new Response(Bun.spawn([process.execPath, '-e', script], { env: { ...process.env, TZ }, stdout: 'pipe' }).stdout).text()
-    const [utc, ...others] = await Promise.all(['UTC', 'Pacific/Kiritimati', 'America/Los_Angeles', 'Europe/Berlin'].map(under))
+      await new Response(
+        Bun.spawn([process.execPath, '-e', script], { env: { ...process.env, TZ }, stdout: 'pipe' })
+          .stdout,
+      ).text()
+    const [utc, ...others] = await Promise.all(
+      ['UTC', 'Pacific/Kiritimati', 'America/Los_Angeles', 'Europe/Berlin'].map(under),
+    )
     expect(JSON.parse(utc ?? '')).toHaveLength(4)
     for (const other of others) expect(other).toBe(utc ?? '')
   })

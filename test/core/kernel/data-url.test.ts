@@ -58,7 +58,11 @@ describe('dataUrl', () => {
       }
     })()
     expect(failure).toBeInstanceOf(GatewayError)
-    expect(failure).toMatchObject({ type: 'invalid_image', status: 400, metadata: { field: 'messages.0.content.1' } })
+    expect(failure).toMatchObject({
+      type: 'invalid_image',
+      status: 400,
+      metadata: { field: 'messages.0.content.1' },
+    })
   })
 
   test('what is in base64 already is not made anew, however large', () => {
@@ -87,7 +91,13 @@ describe('dataUrl', () => {
 })
 
 test('isDataUrl looks at the scheme only', () => {
-  expect(['data:', 'DaTa:x', 'data', 'http://data:', ' data:x'].map(isDataUrl)).toEqual([true, true, false, false, false])
+  expect(['data:', 'DaTa:x', 'data', 'http://data:', ' data:x'].map(isDataUrl)).toEqual([
+    true,
+    true,
+    false,
+    false,
+    false,
+  ])
 })
 
 test('trap 13: a picture is of the type that its bytes are of, whatever the URL says', () => {

@@ -12,12 +12,18 @@ test('the same secret has the same fingerprint, another one another', () => {
 })
 
 test('without the gateway’s own secret nobody can make it: neither from the text alone nor with another secret', () => {
-  expect(fingerprint('sk-1')).not.toContain(new Bun.CryptoHasher('sha256').update('sk-1').digest('hex'))
-  expect(fingerprint('sk-1')).not.toContain(createHmac('sha256', secret).update('sk-1').digest('hex'))
+  expect(fingerprint('sk-1')).not.toContain(
+    new Bun.CryptoHasher('sha256').update('sk-1').digest('hex'),
+  )
+  expect(fingerprint('sk-1')).not.toContain(
+    createHmac('sha256', secret).update('sk-1').digest('hex'),
+  )
   expect(fingerprint('sk-1')).not.toBe(openFingerprint(new Uint8Array(32).fill(8))('sk-1'))
 })
 
 test('it is HMAC-SHA-256 under a key of its own, by HKDF', () => {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'fingerprint', 32))
-  expect(fingerprint('sk-1')).toBe(`hmac-sha256:${createHmac('sha256', key).update('sk-1').digest('hex')}`)
+  expect(fingerprint('sk-1')).toBe(
+    `hmac-sha256:${createHmac('sha256', key).update('sk-1').digest('hex')}`,
+  )
 })

@@ -8,7 +8,8 @@ describe('ids', () => {
   const ids = randomIds
 
   test('a generation’s id is its second and 20 letters or digits (wire reference C.5)', () => {
-    for (const id of drawn(1_000, () => ids.generation(NOW))) expect(id).toMatch(/^gen-1772600767-[0-9A-Za-z]{20}$/)
+    for (const id of drawn(1_000, () => ids.generation(NOW)))
+      expect(id).toMatch(/^gen-1772600767-[0-9A-Za-z]{20}$/)
   })
 
   test('a hundred thousand of them are all different', () => {
@@ -17,7 +18,9 @@ describe('ids', () => {
   })
 
   test('those of a later moment sort behind those of an earlier one', () => {
-    const made = [0, 1, 9, 10, 99, 100, 910, 911, 5_000].map(later => ids.generation(new Date(NOW.getTime() + later)))
+    const made = [0, 1, 9, 10, 99, 100, 910, 911, 5_000].map(later =>
+      ids.generation(new Date(NOW.getTime() + later)),
+    )
     expect(made.toSorted()).toEqual(made)
   })
 

@@ -8,7 +8,11 @@ interface Told {
 }
 
 /** A watched sequence of the first item and the rest, which may end in a failure, and what was told of it. */
-function watched(first: number, rest: number[] | null, { fails, last }: { fails?: Error; last?: number } = {}) {
+function watched(
+  first: number,
+  rest: number[] | null,
+  { fails, last }: { fails?: Error; last?: number } = {},
+) {
   const told: Told = { seen: [], endings: [], closed: 0 }
   const steps = rest?.values()
   const source: AsyncIterator<number> | null = steps
@@ -120,7 +124,10 @@ describe('watch', () => {
     }
     const sequence = watch(
       { first: 1, rest },
-      { each: item => void told.seen.push(item), ended: async ending => void told.endings.push(ending) },
+      {
+        each: item => void told.seen.push(item),
+        ended: async ending => void told.endings.push(ending),
+      },
     )
     await sequence.next()
     const waiting = sequence.next()
@@ -139,7 +146,10 @@ describe('watch', () => {
         return { done: true, value: undefined }
       },
     }
-    const sequence = watch({ first: 1, rest }, { each: () => undefined, ended: async ending => void endings.push(ending) })
+    const sequence = watch(
+      { first: 1, rest },
+      { each: () => undefined, ended: async ending => void endings.push(ending) },
+    )
     await sequence.next()
     const waiting = sequence.next()
     await sequence.return?.()
@@ -179,7 +189,10 @@ describe('all', () => {
     const each = () => {
       throw thrown
     }
-    const sequence = watch<number>({ first: 1, rest: null }, { each, ended: async ending => void endings.push(ending) })
+    const sequence = watch<number>(
+      { first: 1, rest: null },
+      { each, ended: async ending => void endings.push(ending) },
+    )
     await sequence.all().catch(() => undefined)
     expect(endings).toEqual([{ how: 'failed', thrown }])
   })

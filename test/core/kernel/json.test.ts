@@ -16,7 +16,8 @@ import {
 
 describe('parseExact', () => {
   test('trap 26: an integer that JavaScript would round is written again as it was', () => {
-    const json = '{"id":12345678901234567890,"list":[-99999999999999999999,{"deep":9007199254740993}],"text":"12345678901234567890"}'
+    const json =
+      '{"id":12345678901234567890,"list":[-99999999999999999999,{"deep":9007199254740993}],"text":"12345678901234567890"}'
     expect(JSON.stringify(parseExact(json))).toBe(json)
   })
 
@@ -32,7 +33,8 @@ describe('parseExact', () => {
   })
 
   test('what nests so deep that nobody could write it again throws, and brackets in texts do not count', () => {
-    const nested = (depth: number) => `${'[{"a":'.repeat(depth / 2)}"[\\"${'[{'.repeat(20_000)}"${'}]'.repeat(depth / 2)}`
+    const nested = (depth: number) =>
+      `${'[{"a":'.repeat(depth / 2)}"[\\"${'[{'.repeat(20_000)}"${'}]'.repeat(depth / 2)}`
     expect(JSON.stringify(parseExact(nested(5_000)))).toBe(nested(5_000))
     expect(() => parseExact(nested(5_002))).toThrow(SyntaxError)
     expect(() => parseExact('['.repeat(1_000_000))).toThrow(SyntaxError)
@@ -51,15 +53,36 @@ test('parseObject gives objects and nothing else', () => {
 
 test('the guards take what they are named for', () => {
   expect([{}, [], null, 'a', 1].map(isObject)).toEqual([true, false, false, false, false])
-  expect([member({ a: { b: 1 } }, 'a'), member({ a: [] }, 'a'), member({}, 'a')]).toEqual([{ b: 1 }, {}, {}])
+  expect([member({ a: { b: 1 } }, 'a'), member({ a: [] }, 'a'), member({}, 'a')]).toEqual([
+    { b: 1 },
+    {},
+    {},
+  ])
   expect([objects([{}, 1, null, []]), objects({}), objects(undefined)]).toEqual([[{}], [], []])
   expect([text(''), text(1), text(null)]).toEqual(['', null, null])
-  expect([0, 5, -1, 1.5, 1e10, Number.NaN, '5'].map(count)).toEqual([0, 5, undefined, undefined, undefined, undefined, undefined])
+  expect([0, 5, -1, 1.5, 1e10, Number.NaN, '5'].map(count)).toEqual([
+    0,
+    5,
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ])
 })
 
 test('a table gives what was put there, and nothing that every object has', () => {
   const table = { stop: 'end_turn' }
-  const names = ['stop', 'constructor', 'toString', '__proto__', 'length', undefined, null, { toString: 1 }]
+  const names = [
+    'stop',
+    'constructor',
+    'toString',
+    '__proto__',
+    'length',
+    undefined,
+    null,
+    { toString: 1 },
+  ]
   expect(names.map(name => own(table, name))).toEqual(['end_turn', ...Array(7).fill(undefined)])
 })
 
@@ -79,5 +102,10 @@ test('of a body only the fields that are asked for are picked, and only those th
 
 test('an integer that is kept exactly is told from other values', () => {
   const { long } = parseExact('{"long":12345678901234567890}') as { long: unknown }
-  expect([isRawJson(long), isRawJson({}), isRawJson(1), isRawJson(null)]).toEqual([true, false, false, false])
+  expect([isRawJson(long), isRawJson({}), isRawJson(1), isRawJson(null)]).toEqual([
+    true,
+    false,
+    false,
+    false,
+  ])
 })

@@ -25,7 +25,12 @@ const shown = () => Object.fromEntries([...mirror.values()].map(({ name, text })
 describe('a mirror', () => {
   test('shows what the store has, by its name', () => {
     expect(shown()).toEqual({ a: 'one', b: 'two' })
-    expect([mirror.size, mirror.has('a'), mirror.get('b')?.text, mirror.get('c')]).toEqual([2, true, 'two', undefined])
+    expect([mirror.size, mirror.has('a'), mirror.get('b')?.text, mirror.get('c')]).toEqual([
+      2,
+      true,
+      'two',
+      undefined,
+    ])
     expect(mirror.where(({ text }) => text === 'two').map(({ name }) => name)).toEqual(['b'])
   })
 
@@ -49,7 +54,9 @@ describe('a change that is written first', () => {
   const shout = (note: Note): Note => ({ ...note, text: note.text.toUpperCase() })
 
   test('is applied to the value as it is when the store has written', async () => {
-    const changed = await mirror.change('a', shout, async () => mirror.set({ name: 'a', text: 'newer' }))
+    const changed = await mirror.change('a', shout, async () =>
+      mirror.set({ name: 'a', text: 'newer' }),
+    )
     expect([changed?.text, mirror.get('a')?.text]).toEqual(['NEWER', 'NEWER'])
   })
 

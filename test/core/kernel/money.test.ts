@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'bun:test'
-import { attosPerToken, larger, nanosOf, roundToNanos, times, usdOf, usdPerTokenText } from '../../../src/core/kernel/money.ts'
+import {
+  attosPerToken,
+  larger,
+  nanosOf,
+  roundToNanos,
+  times,
+  usdOf,
+  usdPerTokenText,
+} from '../../../src/core/kernel/money.ts'
 
 /** The same pseudo-random numbers in every run. */
 function random(seed: number): () => number {
@@ -29,7 +37,12 @@ describe('money', () => {
       1_200_000_000_000n,
       600_000_000_000_000_000n,
     ])
-    expect([larger(3n, 2n), larger(2n, 3n), larger(3n, 3n), larger(0n, undefined)]).toEqual([3n, 3n, 3n, 0n])
+    expect([larger(3n, 2n), larger(2n, 3n), larger(3n, 3n), larger(0n, undefined)]).toEqual([
+      3n,
+      3n,
+      3n,
+      0n,
+    ])
   })
 
   test('what is finer than a nano-dollar is rounded half up', () => {

@@ -32,7 +32,10 @@ describe('a page', () => {
   })
 
   test('may be larger where its list says so', () => {
-    expect([fits(pageQuery(1000), { limit: 1000 }), fits(pageQuery(1000), { limit: 1001 })]).toEqual([true, false])
+    expect([
+      fits(pageQuery(1000), { limit: 1000 }),
+      fits(pageQuery(1000), { limit: 1001 }),
+    ]).toEqual([true, false])
   })
 })
 
@@ -42,7 +45,11 @@ describe('the order of a list', () => {
 
   test('is by creation, and by id where that is the same', () => {
     expect(all.toSorted(oldestFirst)).toEqual([at('1', 'c'), at('2', 'a'), at('2', 'b')])
-    expect(all.toSorted(newestFirst('created_at', 'id'))).toEqual([at('2', 'a'), at('2', 'b'), at('1', 'c')])
+    expect(all.toSorted(newestFirst('created_at', 'id'))).toEqual([
+      at('2', 'a'),
+      at('2', 'b'),
+      at('1', 'c'),
+    ])
   })
 
   test('is by code unit, whatever the locale', () => {

@@ -1,7 +1,15 @@
 import { expect, test } from 'bun:test'
 import { type TSchema, Type } from '@sinclair/typebox'
 import { fits } from '../../../src/core/kernel/schema.ts'
-import { closed, nullable, oneOf, open, optional, TrueOrFalse, Uuid } from '../../../src/core/kernel/schema-builders.ts'
+import {
+  closed,
+  nullable,
+  oneOf,
+  open,
+  optional,
+  TrueOrFalse,
+  Uuid,
+} from '../../../src/core/kernel/schema-builders.ts'
 
 const fitting = (schema: TSchema, values: unknown[]) => values.filter(value => fits(schema, value))
 
@@ -10,8 +18,18 @@ test.each<[string, TSchema, unknown[], unknown[]]>([
   ['oneOf', oneOf('a', 'b'), ['a', 'b', 'c', null], ['a', 'b']],
   ['oneOf of words that are known elsewhere', oneOf(...(['a', 'b'] as const)), ['a', 'c'], ['a']],
   ['TrueOrFalse', TrueOrFalse, ['true', 'false', true, 'yes'], ['true', 'false']],
-  ['Uuid', Uuid, ['00000000-0000-7000-8000-000000000001', '1'], ['00000000-0000-7000-8000-000000000001']],
-  ['optional', Type.Object({ a: optional(Type.Integer()) }), [{}, { a: null }, { a: 1 }, { a: 'b' }], [{}, { a: null }, { a: 1 }]],
+  [
+    'Uuid',
+    Uuid,
+    ['00000000-0000-7000-8000-000000000001', '1'],
+    ['00000000-0000-7000-8000-000000000001'],
+  ],
+  [
+    'optional',
+    Type.Object({ a: optional(Type.Integer()) }),
+    [{}, { a: null }, { a: 1 }, { a: 'b' }],
+    [{}, { a: null }, { a: 1 }],
+  ],
   ['open', Type.Object({}, open), [{}, { b: 1 }], [{}, { b: 1 }]],
   ['closed', Type.Object({}, closed), [{}, { b: 1 }], [{}]],
 ])('%s fits what it says and nothing else', (_, schema, values, expected) => {
@@ -19,8 +37,10 @@ test.each<[string, TSchema, unknown[], unknown[]]>([
 })
 
 test('a description stands where JSON schema wants it', () => {
-  expect(JSON.parse(JSON.stringify(nullable(Type.Integer(), { description: 'How many' })))).toEqual({
-    description: 'How many',
-    anyOf: [{ type: 'integer' }, { type: 'null' }],
-  })
+  expect(JSON.parse(JSON.stringify(nullable(Type.Integer(), { description: 'How many' })))).toEqual(
+    {
+      description: 'How many',
+      anyOf: [{ type: 'integer' }, { type: 'null' }],
+    },
+  )
 })

@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { type TSchema, Type } from '@sinclair/typebox'
-import { describe as describeSchema, fits, misfit, nameOf } from '../../../src/core/kernel/schema.ts'
+import {
+  describe as describeSchema,
+  fits,
+  misfit,
+  nameOf,
+} from '../../../src/core/kernel/schema.ts'
 
 const timeFits = (text: string) => fits(Type.String({ format: 'utc-time' }), text)
 const wrong = (schema: TSchema, value: unknown) => misfit(schema, value)
@@ -64,30 +69,57 @@ describe('misfit', () => {
   })
 
   test('names the path, what was expected and what was found', () => {
-    const schema = Type.Object({ list: Type.Array(Type.Object({ n: Type.Number({ minimum: 0, maximum: 2 }) })) })
-    expect(wrong(schema, { list: [{ n: 1 }, { n: 3 }] })).toEqual({ path: 'list.1.n', expected: 'number from 0 to 2', found: '3' })
-    expect(wrong(schema, { list: [{}] })).toEqual({ path: 'list.0.n', expected: 'number from 0 to 2', found: 'nothing' })
-    expect(wrong(schema, { list: 'x' })).toEqual({ path: 'list', expected: 'array', found: 'a string' })
+    const schema = Type.Object({
+      list: Type.Array(Type.Object({ n: Type.Number({ minimum: 0, maximum: 2 }) })),
+    })
+    expect(wrong(schema, { list: [{ n: 1 }, { n: 3 }] })).toEqual({
+      path: 'list.1.n',
+      expected: 'number from 0 to 2',
+      found: '3',
+    })
+    expect(wrong(schema, { list: [{}] })).toEqual({
+      path: 'list.0.n',
+      expected: 'number from 0 to 2',
+      found: 'nothing',
+    })
+    expect(wrong(schema, { list: 'x' })).toEqual({
+      path: 'list',
+      expected: 'array',
+      found: 'a string',
+    })
     expect(wrong(schema, null)).toEqual({ path: '', expected: 'object', found: 'null' })
   })
 
   test('says that a field is not known where no others may be', () => {
     const schema = Type.Object({ a: Type.Optional(Type.String()) }, { additionalProperties: false })
-    expect(wrong(schema, { b: 'secret' })).toEqual({ path: 'b', expected: 'no such field', found: 'a string' })
+    expect(wrong(schema, { b: 'secret' })).toEqual({
+      path: 'b',
+      expected: 'no such field',
+      found: 'a string',
+    })
   })
 
   test('never repeats a text that it was given', () => {
-    const found = ['sk-secret', ['sk-secret'], { key: 'sk-secret' }].map(value => wrong(Type.Integer(), value))
+    const found = ['sk-secret', ['sk-secret'], { key: 'sk-secret' }].map(value =>
+      wrong(Type.Integer(), value),
+    )
     expect(JSON.stringify(found)).not.toContain('sk-secret')
   })
 
   const Part = Type.Union([
     Type.Object({ type: Type.Literal('text'), text: Type.String() }),
-    Type.Object({ type: Type.Literal('image'), image: Type.Object({ url: Type.String({ minLength: 1 }) }) }),
+    Type.Object({
+      type: Type.Literal('image'),
+      image: Type.Object({ url: Type.String({ minLength: 1 }) }),
+    }),
   ])
 
   test('of a union, the variant that got furthest says what is wrong', () => {
-    expect(wrong(Part, { type: 'text', text: 5 })).toEqual({ path: 'text', expected: 'string', found: 'a number' })
+    expect(wrong(Part, { type: 'text', text: 5 })).toEqual({
+      path: 'text',
+      expected: 'string',
+      found: 'a number',
+    })
     expect(wrong(Part, { type: 'image', image: { url: '' } })).toEqual({
       path: 'image.url',
       expected: 'string of at least 1 character',
@@ -105,12 +137,21 @@ describe('misfit', () => {
   })
 
   test('a variant whose tag is another was not meant, though more is missing from it', () => {
-    const Other = Type.Object({ type: Type.Literal('other'), id: Type.String(), size: Type.Number() })
-    expect(wrong(Type.Union([Part, Other]), { type: 'other', id: 'a' })).toMatchObject({ path: 'size', found: 'nothing' })
+    const Other = Type.Object({
+      type: Type.Literal('other'),
+      id: Type.String(),
+      size: Type.Number(),
+    })
+    expect(wrong(Type.Union([Part, Other]), { type: 'other', id: 'a' })).toMatchObject({
+      path: 'size',
+      found: 'nothing',
+    })
   })
 
   test('a value that no variant can take is named at the union', () => {
-    expect(wrong(Type.Object({ stop: Type.Union([Type.String(), Type.Null()]) }), { stop: 5 })).toEqual({
+    expect(
+      wrong(Type.Object({ stop: Type.Union([Type.String(), Type.Null()]) }), { stop: 5 }),
+    ).toEqual({
       path: 'stop',
       expected: 'string or null',
       found: '5',
@@ -120,14 +161,26 @@ describe('misfit', () => {
 
 describe('words', () => {
   test('a schema is described as a person would ask for it', () => {
-    expect(describeSchema(Type.Union([Type.Literal('auto'), Type.Literal('none'), Type.Null()]))).toBe('"auto" or "none" or null')
-    expect(describeSchema(Type.Number({ exclusiveMinimum: 0, maximum: 1 }))).toBe('number above 0 to 1')
+    expect(
+      describeSchema(Type.Union([Type.Literal('auto'), Type.Literal('none'), Type.Null()])),
+    ).toBe('"auto" or "none" or null')
+    expect(describeSchema(Type.Number({ exclusiveMinimum: 0, maximum: 1 }))).toBe(
+      'number above 0 to 1',
+    )
     expect(describeSchema(Type.Integer({ minimum: 1 }))).toBe('integer from 1')
-    expect(describeSchema(Type.Array(Type.String(), { maxItems: 4 }))).toBe('array of at most 4 items')
-    expect(describeSchema(Type.String({ minLength: 1, maxLength: 64 }))).toBe('string of 1 to 64 characters')
+    expect(describeSchema(Type.Array(Type.String(), { maxItems: 4 }))).toBe(
+      'array of at most 4 items',
+    )
+    expect(describeSchema(Type.String({ minLength: 1, maxLength: 64 }))).toBe(
+      'string of 1 to 64 characters',
+    )
     expect(describeSchema(Type.String({ format: 'uuid' }))).toBe('string in the form uuid')
-    expect(describeSchema(Type.String({ format: 'utc-time' }))).toBe('time in ISO 8601, in UTC and with seconds')
-    expect(describeSchema(Type.String({ title: 'small letters', maxLength: 5 }))).toBe('string of at most 5 characters: small letters')
+    expect(describeSchema(Type.String({ format: 'utc-time' }))).toBe(
+      'time in ISO 8601, in UTC and with seconds',
+    )
+    expect(describeSchema(Type.String({ title: 'small letters', maxLength: 5 }))).toBe(
+      'string of at most 5 characters: small letters',
+    )
   })
 
   test('a value is described without its contents, but for numbers, booleans and null', () => {

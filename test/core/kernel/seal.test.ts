@@ -6,7 +6,8 @@ const nonce = (last: number) => new Uint8Array(12).fill(last, 11)
 const seal = openSeal(secret, 'byok')
 
 test('what was sealed opens again in its own context, to the last character', () => {
-  for (const text of ['sk-1', '', 'ключ “𝄞”', 'x'.repeat(10_000)]) expect(seal.open(seal.seal(text, 'a', nonce(1)), 'a')).toBe(text)
+  for (const text of ['sk-1', '', 'ключ “𝄞”', 'x'.repeat(10_000)])
+    expect(seal.open(seal.seal(text, 'a', nonce(1)), 'a')).toBe(text)
 })
 
 test('another context, another secret and another purpose open nothing', () => {
@@ -23,7 +24,8 @@ test('a seal of which any byte was changed opens nothing, and neither does what 
     changed[i] = (changed[i] ?? 0) ^ 1
     expect(seal.open(changed.toString('base64url'), 'a')).toBeUndefined()
   }
-  for (const text of ['', 'x', '!!', bytes.subarray(0, 20).toString('base64url')]) expect(seal.open(text, 'a')).toBeUndefined()
+  for (const text of ['', 'x', '!!', bytes.subarray(0, 20).toString('base64url')])
+    expect(seal.open(text, 'a')).toBeUndefined()
 })
 
 test('two nonces make two seals of one text, and neither shows it', () => {

@@ -7,6 +7,8 @@ describe('printable', () => {
   })
 
   test('marks controls, line breaks and marks of direction', () => {
-    expect(printable('a\u001b[2Jb\n\r\t\u0000\u007f\u009b\u202e\u2066\u200b\ufeff\u2028')).toBe(`a\uFFFD[2Jb${'\uFFFD'.repeat(11)}`)
+    expect(printable('a\u001b[2Jb\n\r\t\u0000\u007f\u009b\u202e\u2066\u200b\ufeff\u2028')).toBe(
+      `a\uFFFD[2Jb${'\uFFFD'.repeat(11)}`,
+    )
   })
 })

@@ -2,7 +2,10 @@ import { expect, test } from 'bun:test'
 import { parseConfig } from '../../../src/core/config.ts'
 import { regionOf } from '../../../src/core/language/region.ts'
 
-const config = parseConfig(JSON.stringify({ regions: { europe: ['eu.example.com', 'Paris:8443'], us: ['us.example.com'] } }), {})
+const config = parseConfig(
+  JSON.stringify({ regions: { europe: ['eu.example.com', 'Paris:8443'], us: ['us.example.com'] } }),
+  {},
+)
 
 test.each([
   ['eu.example.com', 'europe'],

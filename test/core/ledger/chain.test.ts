@@ -19,15 +19,32 @@ const SECOND = '61d69590aefb5f7e600c3b3b50a6a4b24e3ba8fdb789c2264382996574029ce3
 
 test('a chain of calls of one step is what it was before there were steps', () => {
   expect(chained('', row)).toBe(FIRST)
-  const second = { ...row, id: 'gen-2', byok: true, nanos: 2n ** 63n - 1n, source: 'opening' } as const
+  const second = {
+    ...row,
+    id: 'gen-2',
+    byok: true,
+    nanos: 2n ** 63n - 1n,
+    source: 'opening',
+  } as const
   expect(chained(FIRST, second)).toBe(SECOND)
 })
 
 test('every field of a row is in its hash, the step too', () => {
   const others: Partial<LedgerRow>[] = [
-    ...[{ id: 'x' }, { step: 2 }, { step: 3 }, { settled_at: 'x' }, { key_hash: 'x' }, { user_id: 'x' }],
+    ...[
+      { id: 'x' },
+      { step: 2 },
+      { step: 3 },
+      { settled_at: 'x' },
+      { key_hash: 'x' },
+      { user_id: 'x' },
+    ],
     ...[{ workspace_id: 'x' }, { byok: true }, { nanos: 4_501n }, { source: 'estimated' as const }],
   ]
-  const hashes = [chained('', row), chained('x', row), ...others.map(other => chained('', { ...row, ...other }))]
+  const hashes = [
+    chained('', row),
+    chained('x', row),
+    ...others.map(other => chained('', { ...row, ...other })),
+  ]
   expect(new Set(hashes).size).toBe(hashes.length)
 })

@@ -4,7 +4,14 @@ import { textUsage, type Usage } from '../../../src/core/language/usage.ts'
 import { costOf } from '../../../src/core/ledger/cost.ts'
 
 const everyClass: Usage = {
-  input: { text: 1, cache_read: 10, cache_write: 100, cache_write_1h: 0, audio: 1_000, video: 10_000 },
+  input: {
+    text: 1,
+    cache_read: 10,
+    cache_write: 100,
+    cache_write_1h: 0,
+    audio: 1_000,
+    video: 10_000,
+  },
   output: { text: 2, reasoning: 20, audio: 200, image: 2_000 },
   prediction: { accepted: 5, rejected: 5 },
 }
@@ -39,12 +46,18 @@ describe('cost', () => {
   })
 
   test('a free endpoint costs nothing', () => {
-    expect(costOf(everyClass, pricesOf({ prompt: 0, completion: 0 }))).toEqual({ cost: 0n, cost_details: { prompt: 0n, completion: 0n } })
+    expect(costOf(everyClass, pricesOf({ prompt: 0, completion: 0 }))).toEqual({
+      cost: 0n,
+      cost_details: { prompt: 0n, completion: 0n },
+    })
   })
 
   test('prices per request and per search are part of the prompt’s cost', () => {
     const prices = pricesOf({ prompt: 1, completion: 1, request: 0.001, web_search: 0.01 })
-    expect(costOf(textUsage(1, 1), prices)).toEqual({ cost: 1_002_000n, cost_details: { prompt: 1_001_000n, completion: 1_000n } })
+    expect(costOf(textUsage(1, 1), prices)).toEqual({
+      cost: 1_002_000n,
+      cost_details: { prompt: 1_001_000n, completion: 1_000n },
+    })
     const searching = { ...textUsage(1, 1), units: { search: 3 } }
     expect(costOf(searching, prices).cost).toBe(31_002_000n)
     expect(costOf(searching, pricesOf({ prompt: 1, completion: 1 })).cost).toBe(2_000n)
@@ -52,8 +65,13 @@ describe('cost', () => {
 
   test('a cache write of an hour costs its own, or what the shorter costs, or what the prompt does', () => {
     const hour = { ...textUsage(0, 0), input: { ...textUsage(0, 0).input, cache_write_1h: 1_000 } }
-    expect(costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75, cache_write_1h: 6 })).cost).toBe(6_000_000n)
-    expect(costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75 })).cost).toBe(3_750_000n)
+    expect(
+      costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75, cache_write_1h: 6 }))
+        .cost,
+    ).toBe(6_000_000n)
+    expect(costOf(hour, pricesOf({ prompt: 3, completion: 15, cache_write: 3.75 })).cost).toBe(
+      3_750_000n,
+    )
     expect(costOf(hour, pricesOf({ prompt: 3, completion: 15 })).cost).toBe(3_000_000n)
   })
 
@@ -67,7 +85,10 @@ describe('cost', () => {
         { above: 200, prompt: 2, completion: 15 },
       ],
     })
-    const input = (text: number, cache_read: number) => ({ ...textUsage(0, 1), input: { ...textUsage(0, 0).input, text, cache_read } })
+    const input = (text: number, cache_read: number) => ({
+      ...textUsage(0, 1),
+      input: { ...textUsage(0, 0).input, text, cache_read },
+    })
 
     test('the whole input chooses, cached or not, and then every class has that tier’s price', () => {
       expect(costOf(input(200, 0), prices).cost).toBe(BigInt(200 * 1_000 + 10_000))
@@ -83,7 +104,10 @@ describe('cost', () => {
   test('a charge is rounded once, and its parts add up to it', () => {
     const prices = pricesOf({ prompt: 0.0004, completion: 0.0003 })
     expect(costOf(textUsage(1, 0), prices).cost).toBe(0n)
-    expect(costOf(textUsage(1, 1), prices)).toEqual({ cost: 1n, cost_details: { prompt: 0n, completion: 1n } })
+    expect(costOf(textUsage(1, 1), prices)).toEqual({
+      cost: 1n,
+      cost_details: { prompt: 0n, completion: 1n },
+    })
     expect(costOf(textUsage(1_000_000, 0), prices).cost).toBe(400_000n)
   })
 

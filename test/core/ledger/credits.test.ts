@@ -13,7 +13,10 @@ const OTHER = '00000000-0000-7000-8000-0000000000aa'
 // A thousand dollars for a million tokens, so that a short answer is worth counting.
 const PRICES = { prompt: 1000, completion: 1000 }
 const MODELS = [
-  { id: 'acme/dear', endpoints: [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: PRICES }] },
+  {
+    id: 'acme/dear',
+    endpoints: [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: PRICES }],
+  },
   { id: 'acme/tiny:free', endpoints: [{ provider: 'sandbox', model: 'echo' }] },
 ]
 
@@ -31,11 +34,15 @@ async function open(config: object = { limits: { credits: true } }): Promise<voi
 
 beforeEach(() => open())
 
-const add = (amount: number, note?: string) => addCredit(gateway, operator(gateway), { amount, ...(note ? { note } : {}) })
+const add = (amount: number, note?: string) =>
+  addCredit(gateway, operator(gateway), { amount, ...(note ? { note } : {}) })
 const balance = () => getCredits(gateway, operator(gateway)).data
 
 const chat = (model: string, max_tokens = 5) =>
-  ask('POST', '/chat/completions', { key: keys.inference, body: { model, max_tokens, messages: [{ role: 'user', content: 'Hi' }] } })
+  ask('POST', '/chat/completions', {
+    key: keys.inference,
+    body: { model, max_tokens, messages: [{ role: 'user', content: 'Hi' }] },
+  })
 
 describe('GET /credits', () => {
   test('answers with what was paid in and what was spent of it, in dollars', async () => {
@@ -44,7 +51,10 @@ describe('GET /credits', () => {
     spend(gateway.ledger, clock, 1_250_000_001n)
     spend(gateway.ledger, clock, 7_000_000_000n, { byok: true })
     const { status, json } = await ask('GET', '/credits')
-    expect([status, json]).toEqual([200, { data: { total_credits: 7.5, total_usage: 1.250000001 } }])
+    expect([status, json]).toEqual([
+      200,
+      { data: { total_credits: 7.5, total_usage: 1.250000001 } },
+    ])
   })
 
   test('is for management keys of the default workspace: 401 without a key, 403 for another kind and for another workspace’s', async () => {
@@ -52,9 +62,18 @@ describe('GET /credits', () => {
     expect((await ask('GET', '/credits', { key: null })).status).toBe(401)
     expect((await ask('GET', '/credits', { key: keys.inference })).status).toBe(403)
     expect((await ask('GET', '/credits', { key })).status).toBe(403)
-    const actor: Actor = { kind: 'management', user_id: 'user_2', workspace_id: OTHER, key_hash: 'h' }
-    expect(addCredit(gateway, actor, { amount: 1 })).rejects.toThrow('Only management keys of the default workspace')
-    expect(listCredits(gateway, actor, {})).rejects.toThrow('Only management keys of the default workspace')
+    const actor: Actor = {
+      kind: 'management',
+      user_id: 'user_2',
+      workspace_id: OTHER,
+      key_hash: 'h',
+    }
+    expect(addCredit(gateway, actor, { amount: 1 })).rejects.toThrow(
+      'Only management keys of the default workspace',
+    )
+    expect(listCredits(gateway, actor, {})).rejects.toThrow(
+      'Only management keys of the default workspace',
+    )
     expect(gateway.memory.credits).toBe(0n)
   })
 
@@ -69,7 +88,9 @@ describe('GET /credits', () => {
   test('answers where the config does not count in credits too', async () => {
     await open({})
     await add(1)
-    expect((await ask('GET', '/credits')).json).toEqual({ data: { total_credits: 1, total_usage: 0 } })
+    expect((await ask('GET', '/credits')).json).toEqual({
+      data: { total_credits: 1, total_usage: 0 },
+    })
   })
 })
 
@@ -91,10 +112,21 @@ describe('what is paid in', () => {
       user_id: gateway.memory.owner.user_id,
     })
     const later = (await add(5)).data
-    expect(await listCredits(gateway, operator(gateway), {})).toEqual({ data: [later, data], total_count: 2 })
-    expect(await listCredits(gateway, operator(gateway), { offset: 1, limit: 1 })).toEqual({ data: [data], total_count: 2 })
+    expect(await listCredits(gateway, operator(gateway), {})).toEqual({
+      data: [later, data],
+      total_count: 2,
+    })
+    expect(await listCredits(gateway, operator(gateway), { offset: 1, limit: 1 })).toEqual({
+      data: [data],
+      total_count: 2,
+    })
     const [entry] = (await listAudit(gateway, operator(gateway), { action: 'credits.create' })).data
-    expect(entry).toMatchObject({ resource_id: later.id, workspace_id: null, before: null, after: { amount: 5, note: null } })
+    expect(entry).toMatchObject({
+      resource_id: later.id,
+      workspace_id: null,
+      before: null,
+      after: { amount: 5, note: null },
+    })
   })
 
   test('adds up exactly', async () => {
@@ -139,7 +171,11 @@ describe('a call', () => {
     expect(answered).toBeGreaterThan(10)
     expect(total_usage).toBeLessThanOrEqual(total_credits)
     const key = (await createKey(gateway, operator(gateway), { name: 'another' })).key
-    const body = { model: 'acme/dear', max_tokens: 500, messages: [{ role: 'user', content: 'Hi' }] }
+    const body = {
+      model: 'acme/dear',
+      max_tokens: 500,
+      messages: [{ role: 'user', content: 'Hi' }],
+    }
     expect((await ask('POST', '/chat/completions', { key, body })).status).toBe(402)
     await add(1)
     expect((await chat('acme/dear')).status).toBe(200)
@@ -172,7 +208,9 @@ describe('a call', () => {
 
   test('is told the site that the config names', async () => {
     await open({ limits: { credits: true }, server: { site_url: 'https://ai.acme.example/' } })
-    expect((await chat('acme/dear')).json.error.message).toBe('Insufficient credits. Add more using https://ai.acme.example/credits')
+    expect((await chat('acme/dear')).json.error.message).toBe(
+      'Insufficient credits. Add more using https://ai.acme.example/credits',
+    )
   })
 })
 

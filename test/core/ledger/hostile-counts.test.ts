@@ -46,8 +46,18 @@ const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape
       prompt_tokens: x,
       completion_tokens: x,
       total_tokens: x,
-      prompt_tokens_details: { cached_tokens: x, cache_write_tokens: x, audio_tokens: x, video_tokens: x },
-      completion_tokens_details: { reasoning_tokens: x, audio_tokens: x, image_tokens: x, accepted_prediction_tokens: x },
+      prompt_tokens_details: {
+        cached_tokens: x,
+        cache_write_tokens: x,
+        audio_tokens: x,
+        video_tokens: x,
+      },
+      completion_tokens_details: {
+        reasoning_tokens: x,
+        audio_tokens: x,
+        image_tokens: x,
+        accepted_prediction_tokens: x,
+      },
     },
   ],
   [
@@ -61,7 +71,11 @@ const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape
       cache_creation: { ephemeral_1h_input_tokens: x },
       output_tokens_details: { thinking_tokens: x },
       server_tool_use: { web_search_requests: x },
-      iterations: Array.from({ length: 1_000 }, () => ({ type: 'message', input_tokens: x, output_tokens: x })),
+      iterations: Array.from({ length: 1_000 }, () => ({
+        type: 'message',
+        input_tokens: x,
+        output_tokens: x,
+      })),
     },
   ],
   [
@@ -92,7 +106,11 @@ const READERS: [name: string, read: (given: unknown) => Usage | undefined, shape
   [
     'cohere-chat',
     cohere,
-    { billed_units: { input_tokens: x, output_tokens: x }, tokens: { input_tokens: x, output_tokens: x }, cached_tokens: x },
+    {
+      billed_units: { input_tokens: x, output_tokens: x },
+      tokens: { input_tokens: x, output_tokens: x },
+      cached_tokens: x,
+    },
   ],
   [
     'openai-responses',
@@ -136,19 +154,27 @@ const chance = (seed: number) => {
 }
 
 describe('A-15 whatever a provider counts', () => {
-  test.each(READERS)('%s: costs nothing less than nothing, and what a column of 64 bits takes', (_, read, shape) => {
-    const random = chance(20_261_124)
-    let counted = 0
-    for (let round = 0; round < ROUNDS; round++) {
-      // Each value in all places first, then all of them mixed.
-      const all = HOSTILE[round]
-      const usage = read(filled(shape, () => (round < HOSTILE.length ? all : HOSTILE[random(HOSTILE.length)])))
-      if (!usage) continue
-      counted += 1
-      const { cost, cost_details } = costOf(usage, DEAREST)
-      const amounts = [cost, cost_details?.prompt, cost_details?.completion].map(nanos => nanos ?? -1n)
-      if (amounts.some(nanos => nanos < 0n || nanos !== BigInt.asIntN(64, nanos))) expect({ usage, amounts }).toBeUndefined()
-    }
-    expect(counted).toBeGreaterThan(5)
-  })
+  test.each(READERS)(
+    '%s: costs nothing less than nothing, and what a column of 64 bits takes',
+    (_, read, shape) => {
+      const random = chance(20_261_124)
+      let counted = 0
+      for (let round = 0; round < ROUNDS; round++) {
+        // Each value in all places first, then all of them mixed.
+        const all = HOSTILE[round]
+        const usage = read(
+          filled(shape, () => (round < HOSTILE.length ? all : HOSTILE[random(HOSTILE.length)])),
+        )
+        if (!usage) continue
+        counted += 1
+        const { cost, cost_details } = costOf(usage, DEAREST)
+        const amounts = [cost, cost_details?.prompt, cost_details?.completion].map(
+          nanos => nanos ?? -1n,
+        )
+        if (amounts.some(nanos => nanos < 0n || nanos !== BigInt.asIntN(64, nanos)))
+          expect({ usage, amounts }).toBeUndefined()
+      }
+      expect(counted).toBeGreaterThan(5)
+    },
+  )
 })

@@ -1,14 +1,22 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { dayOf, type Period } from '../../../src/core/kernel/clock.ts'
-import { type Account, type Amounts, type Bound, type DaySpend, type Ledger, openLedger } from '../../../src/core/ledger/ledger.ts'
+import {
+  type Account,
+  type Amounts,
+  type Bound,
+  type DaySpend,
+  type Ledger,
+  openLedger,
+} from '../../../src/core/ledger/ledger.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { boundOf, chargeOn, exactly, own, payer, remembering, spend } from '../../support/ledger.ts'
 
 const DAY = 86_400_000
 const PERIODS: (Period | null)[] = ['daily', 'weekly', 'monthly', null]
 
-const windowsOf = (ledger: Ledger, account: Account = 'key k') => PERIODS.map(period => ledger.spent(account, period, false))
+const windowsOf = (ledger: Ledger, account: Account = 'key k') =>
+  PERIODS.map(period => ledger.spent(account, period, false))
 
 /** Whether there was enough left. */
 function fits(reserve: () => unknown): boolean {
@@ -36,12 +44,21 @@ describe('a hold', () => {
     const ledger = await openLedger(remembering(), clock)
     const accounts: Account[] = ['key k', 'member m', 'workspace w', 'all']
     const first = ledger.reserve(payer(), exactly(own(100n)), [])
-    const other = ledger.reserve(payer({ key_hash: 'k2', workspace_id: 'w2' }), exactly(own(5n)), [])
+    const other = ledger.reserve(
+      payer({ key_hash: 'k2', workspace_id: 'w2' }),
+      exactly(own(5n)),
+      [],
+    )
     expect(accounts.map(account => ledger.held(account, false))).toEqual([100n, 105n, 100n, 105n])
     ledger.settle(first, chargeOn(clock, 70n))
     ledger.release(other)
     expect(accounts.map(account => ledger.held(account, false))).toEqual([0n, 0n, 0n, 0n])
-    expect(accounts.map(account => ledger.spent(account, 'daily', false))).toEqual([70n, 70n, 70n, 70n])
+    expect(accounts.map(account => ledger.spent(account, 'daily', false))).toEqual([
+      70n,
+      70n,
+      70n,
+      70n,
+    ])
     expect(ledger.spent('workspace w2', null, false)).toBe(0n)
   })
 
@@ -58,7 +75,8 @@ describe('a hold', () => {
     const ledger = await openLedger(remembering(), clock)
     ledger.settle(ledger.reserve(payer(), exactly(own(100n)), []), chargeOn(clock, 70n))
     const bound = boundOf({ limit: 100n })
-    const grant = (most: bigint, least = most) => ledger.grant({ most: own(most), least: own(least) }, [bound])
+    const grant = (most: bigint, least = most) =>
+      ledger.grant({ most: own(most), least: own(least) }, [bound])
     expect([grant(30n), grant(31n, 10n)]).toEqual([own(30n), own(30n)])
     expect([fits(() => grant(30n)), fits(() => grant(31n))]).toEqual([true, false])
     expect([ledger.left(bound), ledger.held('key k', false)]).toEqual([30n, 0n])
@@ -92,7 +110,9 @@ describe('a bound', () => {
     const bounds = [boundOf({ limit: 100n, message: 'Key limit exceeded (daily limit)' })]
     ledger.reserve(payer(), exactly(own(60n)), bounds)
     ledger.reserve(payer(), exactly(own(40n)), bounds)
-    expect(() => ledger.reserve(payer(), exactly(own(1n)), bounds)).toThrow('Key limit exceeded (daily limit)')
+    expect(() => ledger.reserve(payer(), exactly(own(1n)), bounds)).toThrow(
+      'Key limit exceeded (daily limit)',
+    )
     expect(ledger.held('key k', false)).toBe(100n)
   })
 
@@ -127,10 +147,30 @@ describe('a bound', () => {
     const ledger = await openLedger(remembering(), new TestClock())
     const member = [boundOf({ account: 'member m', limit: 100n })]
     ledger.reserve(payer({ key_hash: 'a', workspace_id: 'w1' }), exactly(own(60n)), member)
-    expect(fits(() => ledger.reserve(payer({ key_hash: 'b', workspace_id: 'w2' }), exactly(own(41n)), member))).toBe(false)
+    expect(
+      fits(() =>
+        ledger.reserve(payer({ key_hash: 'b', workspace_id: 'w2' }), exactly(own(41n)), member),
+      ),
+    ).toBe(false)
     const workspace = [boundOf({ account: 'workspace w1', limit: 100n })]
-    expect(fits(() => ledger.reserve(payer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }), exactly(own(41n)), workspace))).toBe(false)
-    expect(fits(() => ledger.reserve(payer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }), exactly(own(40n)), workspace))).toBe(true)
+    expect(
+      fits(() =>
+        ledger.reserve(
+          payer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }),
+          exactly(own(41n)),
+          workspace,
+        ),
+      ),
+    ).toBe(false)
+    expect(
+      fits(() =>
+        ledger.reserve(
+          payer({ key_hash: 'c', user_id: 'n', workspace_id: 'w1' }),
+          exactly(own(40n)),
+          workspace,
+        ),
+      ),
+    ).toBe(true)
   })
 
   test('counts spending through callers’ own keys only where it says so', async () => {
@@ -138,7 +178,9 @@ describe('a bound', () => {
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 90n, { byok: true })
     const ask = (byok: boolean, amounts: Parameters<typeof exactly>[0]) =>
-      fits(() => ledger.release(ledger.reserve(payer(), exactly(amounts), [boundOf({ limit: 100n, byok })])))
+      fits(() =>
+        ledger.release(ledger.reserve(payer(), exactly(amounts), [boundOf({ limit: 100n, byok })])),
+      )
     expect(ask(false, own(100n))).toBe(true)
     expect(ask(true, own(11n))).toBe(false)
     expect(ask(true, own(10n))).toBe(true)
@@ -169,7 +211,9 @@ describe('a bound', () => {
     const bounds = [boundOf({ limit: 100n }), boundOf({ account: 'all', limit: 70n })]
     const hold = ledger.reserve(payer(), { most: own(150n), least: own(20n) }, bounds)
     expect(hold.amounts).toEqual(own(70n))
-    expect(fits(() => ledger.reserve(payer(), { most: own(150n), least: own(20n) }, bounds))).toBe(false)
+    expect(fits(() => ledger.reserve(payer(), { most: own(150n), least: own(20n) }, bounds))).toBe(
+      false,
+    )
   })
 
   test('that is used up stops what costs something; what is free goes on until more than it was spent', async () => {
@@ -178,7 +222,9 @@ describe('a bound', () => {
     spend(ledger, clock, 100n)
     expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [boundOf()]))).toBe(false)
     expect(fits(() => ledger.reserve(payer(), exactly(own(0n)), [boundOf()]))).toBe(true)
-    expect(fits(() => ledger.reserve(payer(), exactly(own(0n)), [boundOf({ limit: 99n })]))).toBe(false)
+    expect(fits(() => ledger.reserve(payer(), exactly(own(0n)), [boundOf({ limit: 99n })]))).toBe(
+      false,
+    )
   })
 
   test('of a key that never spent lets in its whole limit and no more', async () => {
@@ -237,13 +283,18 @@ describe('windows', () => {
         expect(new Date('2026-01-01T00:00:00Z').getTimezoneOffset()).toBe(offset)
         const clock = new TestClock(last)
         const ledger = await openLedger(remembering(), clock)
-        const bounds = (['daily', 'weekly', 'monthly'] as const).map(period => boundOf({ period, limit: 100n }))
+        const bounds = (['daily', 'weekly', 'monthly'] as const).map(period =>
+          boundOf({ period, limit: 100n }),
+        )
         spend(ledger, clock, 100n)
         const before = ledger.reserve(payer({ key_hash: 'late' }), exactly(own(7n)), [])
-        for (const bound of bounds) expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound]))).toBe(false)
+        for (const bound of bounds)
+          expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound]))).toBe(false)
         clock.pass(1)
         expect(windowsOf(ledger)).toEqual([0n, week ? 0n : 100n, month ? 0n : 100n, 100n])
-        expect(bounds.map(bound => fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound])))).toEqual([true, week, month])
+        expect(
+          bounds.map(bound => fits(() => ledger.reserve(payer(), exactly(own(1n)), [bound]))),
+        ).toEqual([true, week, month])
         // What settles after the edge counts behind it, though it was set aside before.
         ledger.settle(before, chargeOn(clock, 7n, { key_hash: 'late' }))
         expect(windowsOf(ledger, 'key late')).toEqual([7n, 7n, 7n, 7n])
@@ -265,7 +316,8 @@ describe('windows', () => {
     for (let day = 0; day < 365; day++) {
       spend(ledger, clock, 1n)
       const monthly = ledger.spent('key k', 'monthly', false)
-      if (monthly !== BigInt(clock.now().getUTCDate())) expect(`${clock.now().toISOString()} ${monthly}`).toBe('')
+      if (monthly !== BigInt(clock.now().getUTCDate()))
+        expect(`${clock.now().toISOString()} ${monthly}`).toBe('')
       clock.pass(DAY)
     }
     expect(ledger.spent('key k', null, false)).toBe(365n)
@@ -285,7 +337,9 @@ describe('windows', () => {
       clock.pass(-jump)
       expect(windowsOf(ledger)).toEqual([100n, 100n, 100n, 100n])
       for (const period of ['daily', 'weekly', 'monthly'] as const)
-        expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [boundOf({ period })]))).toBe(false)
+        expect(fits(() => ledger.reserve(payer(), exactly(own(1n)), [boundOf({ period })]))).toBe(
+          false,
+        )
     })
 
     test(`a clock that runs ahead by ${name} and is set right again opens no window twice`, async () => {
@@ -310,14 +364,25 @@ describe('the books', () => {
     const ledger = await openLedger(remembering(), clock)
     spend(ledger, clock, 10n)
     spend(ledger, clock, 3n, { byok: true })
-    expect([ledger.spent('key k', 'daily', false), ledger.spent('key k', 'daily', true)]).toEqual([10n, 3n])
+    expect([ledger.spent('key k', 'daily', false), ledger.spent('key k', 'daily', true)]).toEqual([
+      10n,
+      3n,
+    ])
   })
 
   test('remember what was spent before the start, in its windows', async () => {
     const clock = new TestClock('2026-03-31T12:00:00.000Z')
     const today = dayOf(clock.now())
-    const of = (day: number, nanos: bigint): DaySpend => ({ ...payer({ key_hash: `k${day}` }), day, byok: false, nanos })
-    const ledger = await openLedger(remembering([of(today, 1n), of(today - 1, 2n), of(today - 30, 4n), of(today - 90, 8n)]), clock)
+    const of = (day: number, nanos: bigint): DaySpend => ({
+      ...payer({ key_hash: `k${day}` }),
+      day,
+      byok: false,
+      nanos,
+    })
+    const ledger = await openLedger(
+      remembering([of(today, 1n), of(today - 1, 2n), of(today - 30, 4n), of(today - 90, 8n)]),
+      clock,
+    )
     expect(windowsOf(ledger, `key k${today}`)).toEqual([1n, 1n, 1n, 1n])
     expect(windowsOf(ledger, `key k${today - 1}`)).toEqual([0n, 2n, 2n, 2n])
     expect(windowsOf(ledger, `key k${today - 30}`)).toEqual([0n, 0n, 4n, 4n])

@@ -69,17 +69,28 @@ class Reference {
 
   spent = (account: Account, period: Period | null, byok: boolean, now: Date): bigint =>
     this.charges.reduce(
-      (sum, one) => sum + (isOf(account, one) && one.byok === byok && (!period || one.day >= firstDayOf(period, now)) ? one.nanos : 0n),
+      (sum, one) =>
+        sum +
+        (isOf(account, one) && one.byok === byok && (!period || one.day >= firstDayOf(period, now))
+          ? one.nanos
+          : 0n),
       0n,
     )
   held = (account: Account, byok: boolean): bigint =>
-    [...this.holds.values()].reduce((sum, one) => sum + (isOf(account, one) ? amountOf(one, byok) : 0n), 0n)
+    [...this.holds.values()].reduce(
+      (sum, one) => sum + (isOf(account, one) ? amountOf(one, byok) : 0n),
+      0n,
+    )
   fits = ({ account, period, byok, limit }: Bound, nanos: bigint, now: Date): boolean =>
-    this.spent(account, period, false, now) + (byok ? this.spent(account, period, true, now) : 0n) + this.held(account, byok) + nanos <=
+    this.spent(account, period, false, now) +
+      (byok ? this.spent(account, period, true, now) : 0n) +
+      this.held(account, byok) +
+      nanos <=
     limit
 }
 
-const amountOf = ({ own, byok }: Held, isCounted: boolean) => (isCounted && (byok ?? 0n) > (own ?? 0n) ? (byok ?? 0n) : (own ?? 0n))
+const amountOf = ({ own, byok }: Held, isCounted: boolean) =>
+  isCounted && (byok ?? 0n) > (own ?? 0n) ? (byok ?? 0n) : (own ?? 0n)
 
 /** What a careless hand might have written. */
 const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
@@ -98,7 +109,10 @@ const BUGS: Record<string, (ledger: Ledger) => Ledger> = {
     },
   }),
   'a hold that is lost': ledger => ({ ...ledger, release: () => undefined }),
-  'one scope forgotten': ledger => ({ ...ledger, reserve: (payer, need, bounds) => ledger.reserve(payer, need, bounds.slice(0, -2)) }),
+  'one scope forgotten': ledger => ({
+    ...ledger,
+    reserve: (payer, need, bounds) => ledger.reserve(payer, need, bounds.slice(0, -2)),
+  }),
 }
 
 const chance = (seed: number) => {
@@ -138,7 +152,8 @@ async function differenceIn(
           clock.pass((random(20) === 0 ? -1 : 1) * random(16) * 3_600_000)
           break
         case 1:
-          if (random(40) === 0) ledger = planted(await reopened(store, journal, clock, reference, open))
+          if (random(40) === 0)
+            ledger = planted(await reopened(store, journal, clock, reference, open))
           break
         case 2:
         case 3:
@@ -166,7 +181,10 @@ async function differenceIn(
   function reserve(id: string): string | undefined {
     const payer = PAYERS[random(PAYERS.length)] as Payer
     const way = random(4)
-    const amounts = { own: way === 0 ? null : BigInt(random(400)), byok: way < 2 ? BigInt(random(400)) : null }
+    const amounts = {
+      own: way === 0 ? null : BigInt(random(400)),
+      byok: way < 2 ? BigInt(random(400)) : null,
+    }
     const bounds = boundsOf(payer)
     const fitting = (nanos: bigint | null, those: Bound[]) =>
       nanos !== null && those.every(one => reference.fits(one, nanos, clock.now())) ? nanos : null
@@ -177,12 +195,19 @@ async function differenceIn(
         bounds.filter(one => one.byok),
       ),
     }
-    const expected = granted.own !== null || granted.byok !== null || (amounts.own === null && amounts.byok === null)
+    const expected =
+      granted.own !== null ||
+      granted.byok !== null ||
+      (amounts.own === null && amounts.byok === null)
     try {
       const hold = ledger.reserve(payer, exactly(amounts), bounds)
       if (!expected) return `${id} was let in`
       reference.holds.set(id, { ...payer, ...granted })
-      open.set(id, { hold, payer, word: journal.open(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)) })
+      open.set(id, {
+        hold,
+        payer,
+        word: journal.open(heldCall(id, payer, granted.own ?? granted.byok ?? 0n)),
+      })
     } catch (thrown) {
       if (expected) return `${id} was refused`
       if (GatewayError.from(thrown).status !== 402) throw thrown
@@ -212,11 +237,16 @@ async function differenceIn(
 
   function difference(): string | undefined {
     const { key_hash, user_id, workspace_id } = PAYERS[random(PAYERS.length)] as Payer
-    const account = ([`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all'] as Account[])[random(4)] as Account
+    const account = (
+      [`key ${key_hash}`, `member ${user_id}`, `workspace ${workspace_id}`, 'all'] as Account[]
+    )[random(4)] as Account
     const period = (['daily', 'weekly', 'monthly', null] as const)[random(4)] ?? null
     const byok = random(2) === 0
     const [spent, held] = [ledger.spent(account, period, byok), ledger.held(account, byok)]
-    const [mustSpent, mustHeld] = [reference.spent(account, period, byok, clock.now()), reference.held(account, byok)]
+    const [mustSpent, mustHeld] = [
+      reference.spent(account, period, byok, clock.now()),
+      reference.held(account, byok),
+    ]
     if (spent !== mustSpent) return `${account} ${period} has spent ${spent}, and not ${mustSpent}`
     return held === mustHeld ? undefined : `${account} holds ${held}, and not ${mustHeld}`
   }
@@ -266,12 +296,14 @@ describe('the ledger beside its reference', () => {
   }, 60_000)
 
   test('agrees for a hundred other seeds', async () => {
-    for (let seed = 1; seed <= 100; seed++) expect([seed, await differenceIn(SEED + seed, 300)]).toEqual([seed, undefined])
+    for (let seed = 1; seed <= 100; seed++)
+      expect([seed, await differenceIn(SEED + seed, 300)]).toEqual([seed, undefined])
   }, 60_000)
 
   for (const [name, planted] of Object.entries(BUGS)) {
     test(`finds ${name}, whatever the seed`, async () => {
-      for (let seed = 0; seed < 5; seed++) expect(await differenceIn(SEED + seed, OPERATIONS, planted)).toBeString()
+      for (let seed = 0; seed < 5; seed++)
+        expect(await differenceIn(SEED + seed, OPERATIONS, planted)).toBeString()
     }, 60_000)
   }
 })

@@ -9,7 +9,10 @@ import { costOf, priceUnits } from '../../../src/core/ledger/cost.ts'
 const NAMES = Object.keys(UNITS) as Unit[]
 
 /** Up to all units, each up to what may be counted of one. */
-const units = fc.dictionary(fc.constantFrom(...NAMES), fc.integer({ min: 0, max: 1e9 })) as fc.Arbitrary<Units>
+const units = fc.dictionary(
+  fc.constantFrom(...NAMES),
+  fc.integer({ min: 0, max: 1e9 }),
+) as fc.Arbitrary<Units>
 
 /** A price for every unit, up to its dearest, in steps of a millionth of that. */
 const steps = fc.array(fc.integer({ min: 0, max: 1_000_000 }), {
@@ -17,12 +20,16 @@ const steps = fc.array(fc.integer({ min: 0, max: 1_000_000 }), {
   maxLength: NAMES.length,
 })
 
-const listOf = (given: number[]) => Object.fromEntries(UNIT_ROWS.map(({ price, dearest }, i) => [price, ((given[i] ?? 0) * dearest) / 1e6]))
+const listOf = (given: number[]) =>
+  Object.fromEntries(
+    UNIT_ROWS.map(({ price, dearest }, i) => [price, ((given[i] ?? 0) * dearest) / 1e6]),
+  )
 
 const pricesFrom = (given: number[]) => pricesOf({ prompt: 0, completion: 0, ...listOf(given) })
 
 /** Both together, of each unit. */
-const added = (one: Units, other: Units): Units => Object.fromEntries(NAMES.map(unit => [unit, (one[unit] ?? 0) + (other[unit] ?? 0)]))
+const added = (one: Units, other: Units): Units =>
+  Object.fromEntries(NAMES.map(unit => [unit, (one[unit] ?? 0) + (other[unit] ?? 0)]))
 
 describe('what units cost', () => {
   test('is the sum over the table of how many there are times their price', () => {
@@ -33,7 +40,8 @@ describe('what units cost', () => {
           const { price, parts } = UNITS[unit]
           return sum + ((counted[unit] ?? 0) / parts) * (list[price] ?? 0)
         }, 0)
-        const cost = Number(costOf({ ...textUsage(0, 0), units: counted }, pricesFrom(given)).cost) / 1e9
+        const cost =
+          Number(costOf({ ...textUsage(0, 0), units: counted }, pricesFrom(given)).cost) / 1e9
         expect(Math.abs(cost - dollars)).toBeLessThanOrEqual(1e-9 + dollars * 1e-9)
       }),
     )
@@ -56,7 +64,9 @@ describe('what units cost', () => {
         const exact = 11n * prices.prompt + 13n * prices.completion + priceUnits(counted, prices)
         const { cost, cost_details } = costOf({ ...textUsage(11, 13), units: counted }, prices)
         expect(cost).toBe(roundToNanos(exact))
-        expect((cost_details?.prompt ?? 0n) + (cost_details?.completion ?? 0n)).toBe(roundToNanos(exact))
+        expect((cost_details?.prompt ?? 0n) + (cost_details?.completion ?? 0n)).toBe(
+          roundToNanos(exact),
+        )
       }),
     )
   })

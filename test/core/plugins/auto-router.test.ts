@@ -22,7 +22,11 @@ const priced = (usd: number, more: object = {}) => ({
 const CONFIG = {
   providers: { one: provider, two: provider },
   models: [
-    ...Array.from({ length: 10 }, (_, i) => ({ id: `acme/m${i}`, context_length: 200_000, endpoints: [priced(i + 1)] })),
+    ...Array.from({ length: 10 }, (_, i) => ({
+      id: `acme/m${i}`,
+      context_length: 200_000,
+      endpoints: [priced(i + 1)],
+    })),
     { id: 'acme/unpriced', context_length: 200_000, endpoints: [{ provider: 'one', model: 'up' }] },
     { id: 'acme/safeguard', context_length: 200_000, endpoints: [priced(0.01)] },
     { id: 'acme/gift:free', context_length: 200_000, endpoints: [priced(0)] },
@@ -42,7 +46,9 @@ const planned = (wishes?: RouterWishes, more?: Partial<TextCall>, rules: Rule[] 
   planRoute(gateway, 'text', asking(wishes, more), { rules })
 const chosen = (wishes?: RouterWishes, more?: Partial<TextCall>, rules?: Rule[]) =>
   planned(wishes, more, rules).models.map(({ model }) => model.id)
-const says = (text: string): Partial<TextCall> => ({ turns: [{ role: 'user', blocks: [{ type: 'text', text }] }] })
+const says = (text: string): Partial<TextCall> => ({
+  turns: [{ role: 'user', blocks: [{ type: 'text', text }] }],
+})
 
 function refusal(plan: () => unknown): GatewayError {
   try {
@@ -77,11 +83,15 @@ describe('what a call may cost', () => {
       summary: expect.stringContaining('in the cost tier high, the nearest to max that has any'),
       data: { cost_tier: 'high', candidates: 2 },
     })
-    expect(planned({ ...two, tier: 'medium' }).stages[0]?.data).toMatchObject({ cost_tier: 'low', chosen: 'acme/m1' })
+    expect(planned({ ...two, tier: 'medium' }).stages[0]?.data).toMatchObject({
+      cost_tier: 'low',
+      chosen: 'acme/m1',
+    })
   })
 
   test('is counted with the answer that such a task has, and within the tier of the prompt', async () => {
-    const endpoint = (prompt: number, completion: number) => priced(0, { usd_per_million_tokens: { prompt, completion } })
+    const endpoint = (prompt: number, completion: number) =>
+      priced(0, { usd_per_million_tokens: { prompt, completion } })
     const other = await testGateway({
       config: {
         ...CONFIG,
@@ -91,7 +101,8 @@ describe('what a call may cost', () => {
         ],
       },
     })
-    const first = (text: string) => planRoute(other, 'text', asking({ allowed: ['acme/*'] }, says(text))).models[0]?.model.id
+    const first = (text: string) =>
+      planRoute(other, 'text', asking({ allowed: ['acme/*'] }, says(text))).models[0]?.model.id
     expect(first('Write a short poem')).toBe('acme/writer')
     expect(first(`Summarize: ${'word '.repeat(10_000)}`)).toBe('acme/reader')
     await other.close()
@@ -102,41 +113,61 @@ describe('who may be chosen', () => {
   test('are models whose price is known, and others where nobody else is left', () => {
     const of = (...allowed: string[]) => chosen({ allowed, tier: 'max' })
     const resorts = ['acme/gift:free', 'acme/unpriced', 'acme/safeguard', 'acme/m9']
-    for (let i = 0; i < resorts.length; i++) expect(of(...resorts.slice(0, i + 1))).toEqual([resorts[i] ?? ''])
+    for (let i = 0; i < resorts.length; i++)
+      expect(of(...resorts.slice(0, i + 1))).toEqual([resorts[i] ?? ''])
   })
 
   test('are by its name none that draw, none that give no text, unless that is asked for', () => {
-    expect(refusal(() => chosen({ allowed: ['acme/vectors', 'acme/drawer'] })).metadata.excluded_by).toContain('output_modalities')
+    expect(
+      refusal(() => chosen({ allowed: ['acme/vectors', 'acme/drawer'] })).metadata.excluded_by,
+    ).toContain('output_modalities')
     expect(chosen({}, { params: { modalities: ['text', 'image'] } })).toEqual(['acme/drawer'])
   })
 
   test('are those that some pattern allows and none excludes, by whatever name', () => {
     expect(chosen({ allowed: ['acme/m1', 'acme/m2'], tradeoff: 0 })).toEqual(['acme/m1', 'acme/m2'])
-    expect(chosen({ allowed: ['acme/*'], excluded: ['*m0', 'acme/m1'], tradeoff: 8 })).toEqual(['acme/m2', 'acme/m3', 'acme/m4'])
-    expect(refusal(() => chosen({ allowed: ['acme/gift:free'], excluded: ['acme/gift'] })).status).toBe(404)
+    expect(chosen({ allowed: ['acme/*'], excluded: ['*m0', 'acme/m1'], tradeoff: 8 })).toEqual([
+      'acme/m2',
+      'acme/m3',
+      'acme/m4',
+    ])
+    expect(
+      refusal(() => chosen({ allowed: ['acme/gift:free'], excluded: ['acme/gift'] })).status,
+    ).toBe(404)
     expect(refusal(() => chosen({ allowed: ['acme/m1'], excluded: ['acme/m1'] })).status).toBe(404)
   })
 
   test('are no free variants where their calls are counted before', async () => {
-    const counted = await testGateway({ config: { ...CONFIG, limits: { free_models: { requests_per_day: 1 } } } })
+    const counted = await testGateway({
+      config: { ...CONFIG, limits: { free_models: { requests_per_day: 1 } } },
+    })
     const call = asking({ allowed: ['*:free'] })
-    expect(refusal(() => planRoute(counted, 'text', call)).metadata.excluded_by).toContain('free_models')
+    expect(refusal(() => planRoute(counted, 'text', call)).metadata.excluded_by).toContain(
+      'free_models',
+    )
     await counted.close()
   })
 
   test('are known by their other names too', async () => {
     const built = await testGateway({ config: { providers: { anthropic: { api_key: 'x' } } } })
-    const of = (wishes: RouterWishes) => planRoute(built, 'text', asking(wishes)).models.map(({ model }) => model.id)
+    const of = (wishes: RouterWishes) =>
+      planRoute(built, 'text', asking(wishes)).models.map(({ model }) => model.id)
     expect(of({ allowed: ['anthropic/claude-haiku-4-5'] })).toEqual(['anthropic/claude-haiku-4.5'])
-    expect(of({ allowed: ['anthropic/claude-haiku*'], excluded: ['anthropic/claude-haiku-4-5'], tier: 'max' })).not.toContain(
-      'anthropic/claude-haiku-4.5',
-    )
+    expect(
+      of({
+        allowed: ['anthropic/claude-haiku*'],
+        excluded: ['anthropic/claude-haiku-4-5'],
+        tier: 'max',
+      }),
+    ).not.toContain('anthropic/claude-haiku-4.5')
     await built.close()
   })
 
   test('is the sandbox of a gateway that nothing is configured of', async () => {
     const fresh = await testGateway()
-    expect(planRoute(fresh, 'text', asking()).models.map(({ model }) => model.id)).toEqual(['sandbox/echo'])
+    expect(planRoute(fresh, 'text', asking()).models.map(({ model }) => model.id)).toEqual([
+      'sandbox/echo',
+    ])
     await fresh.close()
     expect(refusal(() => chosen({ allowed: ['sandbox/echo'] })).status).toBe(404)
   })
@@ -146,11 +177,32 @@ describe('what a call has', () => {
   const config = {
     ...CONFIG,
     models: [
-      { id: 'acme/plain', context_length: 8_000, endpoints: [priced(1, { supported_parameters: ['temperature', 'max_tokens'] })] },
-      { id: 'acme/tools', context_length: 8_000, endpoints: [priced(2, { supported_parameters: ['tools'] })] },
-      { id: 'acme/json', context_length: 8_000, endpoints: [priced(3, { supported_parameters: ['response_format'] })] },
-      { id: 'acme/eyes', context_length: 8_000, input_modalities: ['text', 'image'], endpoints: [priced(4)] },
-      { id: 'acme/long', context_length: 1_000_000, endpoints: [priced(5, { supported_parameters: ['temperature', 'max_tokens'] })] },
+      {
+        id: 'acme/plain',
+        context_length: 8_000,
+        endpoints: [priced(1, { supported_parameters: ['temperature', 'max_tokens'] })],
+      },
+      {
+        id: 'acme/tools',
+        context_length: 8_000,
+        endpoints: [priced(2, { supported_parameters: ['tools'] })],
+      },
+      {
+        id: 'acme/json',
+        context_length: 8_000,
+        endpoints: [priced(3, { supported_parameters: ['response_format'] })],
+      },
+      {
+        id: 'acme/eyes',
+        context_length: 8_000,
+        input_modalities: ['text', 'image'],
+        endpoints: [priced(4)],
+      },
+      {
+        id: 'acme/long',
+        context_length: 1_000_000,
+        endpoints: [priced(5, { supported_parameters: ['temperature', 'max_tokens'] })],
+      },
     ],
   }
   const picture = { type: 'image', url: 'data:image/png;base64,AA==' } as const
@@ -165,23 +217,34 @@ describe('what a call has', () => {
   ])('%s is for who takes it', async (_, call, model, task_type) => {
     const other = await testGateway({ config })
     const plan = planRoute(other, 'text', asking({}, call))
-    expect([plan.models[0]?.model.id ?? '', plan.stages[0]?.data?.task_type]).toEqual([model, task_type])
+    expect([plan.models[0]?.model.id ?? '', plan.stages[0]?.data?.task_type]).toEqual([
+      model,
+      task_type,
+    ])
     await other.close()
   })
 
   test('leaves nobody, which says why', async () => {
     const other = await testGateway({ config })
-    const why = (call: Partial<TextCall>) => refusal(() => planRoute(other, 'text', asking({ allowed: ['acme/*'] }, call)))
+    const why = (call: Partial<TextCall>) =>
+      refusal(() => planRoute(other, 'text', asking({ allowed: ['acme/*'] }, call)))
     expect(why(says('word '.repeat(2_000_000)))).toMatchObject({
       type: 'not_found',
       status: 404,
       message: 'No models match your request and model restrictions',
-      metadata: { availability: { code: 'constraint_filtered', retryable: false, requested_models: ['gateway/auto'] } },
+      metadata: {
+        availability: {
+          code: 'constraint_filtered',
+          retryable: false,
+          requested_models: ['gateway/auto'],
+        },
+      },
     })
     expect(why(says('word '.repeat(2_000_000))).metadata.excluded_by).toEqual(['context_length'])
-    expect(why({ turns: [{ role: 'user', blocks: [{ type: 'video', url: 'https://x.test/a.mp4' }] }] }).metadata.excluded_by).toEqual([
-      'input_modalities',
-    ])
+    expect(
+      why({ turns: [{ role: 'user', blocks: [{ type: 'video', url: 'https://x.test/a.mp4' }] }] })
+        .metadata.excluded_by,
+    ).toEqual(['input_modalities'])
     expect(why({ routing: { only: ['two'] } }).metadata.excluded_by).toEqual(['allowed_providers'])
     await other.close()
   })
@@ -191,18 +254,31 @@ test('who thinks is asked for what needs it, and who must think is not asked for
   const other = await testGateway({ config: { providers: { openai: { api_key: 'x' } } } })
   const pair = ['openai/gpt-4o-mini', 'openai/o4-mini']
   const [plain = '', thinking = ''] = pair
-  const first = (call: Partial<TextCall>) => planRoute(other, 'text', asking({ allowed: pair, tradeoff: 0 }, call)).models[0]?.model.id
+  const first = (call: Partial<TextCall>) =>
+    planRoute(other, 'text', asking({ allowed: pair, tradeoff: 0 }, call)).models[0]?.model.id
   expect(first(says('Write a Python function'))).toBe(thinking)
   expect(first(says('Hallo!'))).toBe(plain)
-  expect(first({ ...says('Write a Python function'), params: { reasoning: { effort: 'none' } } })).toBe(plain)
+  expect(
+    first({ ...says('Write a Python function'), params: { reasoning: { effort: 'none' } } }),
+  ).toBe(plain)
   await other.close()
 })
 
 describe('a name of the router', () => {
-  test.each(['gateway/auto', 'openrouter/auto', 'gateway/auto:floor', 'gateway/auto:online'])('%s', slug => {
-    if (slug.endsWith('online')) expect(refusal(() => chosen({}, { models: [slug] })).metadata.excluded_by).toContain('web_search')
-    else expect(planned({}, { models: [slug] })).toMatchObject({ strategy: 'auto', stages: [{ type: 'plugin', name: 'auto-router' }] })
-  })
+  test.each(['gateway/auto', 'openrouter/auto', 'gateway/auto:floor', 'gateway/auto:online'])(
+    '%s',
+    slug => {
+      if (slug.endsWith('online'))
+        expect(refusal(() => chosen({}, { models: [slug] })).metadata.excluded_by).toContain(
+          'web_search',
+        )
+      else
+        expect(planned({}, { models: [slug] })).toMatchObject({
+          strategy: 'auto',
+          stages: [{ type: 'plugin', name: 'auto-router' }],
+        })
+    },
+  )
 
   test('is the service’s own, and reads its own plugin', async () => {
     const named = await testGateway({ config: { ...CONFIG, service_name: 'acme_ai' } })
@@ -217,12 +293,21 @@ describe('a name of the router', () => {
     await named.close()
   })
 
-  test.each(['gateway/auto:free', 'gateway/auto:zzz', 'acme/auto', 'gateway/autos', 'gateway/auto/x'])('%s is none', slug => {
+  test.each([
+    'gateway/auto:free',
+    'gateway/auto:zzz',
+    'acme/auto',
+    'gateway/autos',
+    'gateway/auto/x',
+  ])('%s is none', slug => {
     expect(refusal(() => chosen({}, { models: [slug] })).status).toBe(400)
   })
 
   test('chooses once, however often and by whatever names a call names it', () => {
-    const names = ['auto', 'auto:floor', 'auto-beta', 'auto-beta:exacto'].flatMap(name => [`gateway/${name}`, `openrouter/${name}`])
+    const names = ['auto', 'auto:floor', 'auto-beta', 'auto-beta:exacto'].flatMap(name => [
+      `gateway/${name}`,
+      `openrouter/${name}`,
+    ])
     const plan = planned({ tier: 'low' }, { models: names })
     expect(plan.models.map(({ model, sort }) => [model.id, sort])).toEqual([
       ['acme/m0', undefined],
@@ -232,7 +317,9 @@ describe('a name of the router', () => {
   })
 
   test('is of no other kind of work', () => {
-    const { metadata } = refusal(() => planRoute(gateway, 'embedding', embeddingCall({ models: ['gateway/auto'] })))
+    const { metadata } = refusal(() =>
+      planRoute(gateway, 'embedding', embeddingCall({ models: ['gateway/auto'] })),
+    )
     expect(metadata).toMatchObject({ availability: { code: 'wrong_endpoint' } })
   })
 
@@ -244,7 +331,9 @@ describe('a name of the router', () => {
   })
 
   test('stands beside others, which come after what it chooses, and where it has nothing to choose', () => {
-    expect(chosen({ allowed: ['acme/m3'] }, { models: ['gateway/auto', 'acme/m9', 'acme/m3'] })).toEqual(['acme/m3', 'acme/m9'])
+    expect(
+      chosen({ allowed: ['acme/m3'] }, { models: ['gateway/auto', 'acme/m9', 'acme/m3'] }),
+    ).toEqual(['acme/m3', 'acme/m9'])
     const nothing = planned({ allowed: ['nobody/*'] }, { models: ['gateway/auto', 'acme/m9'] })
     expect(nothing.models.map(({ model }) => model.id)).toEqual(['acme/m9'])
     expect(nothing.stages[0]).toMatchObject({ summary: 'No model was left to choose from.' })
@@ -257,10 +346,15 @@ test('a session that is named keeps the model, while it may be chosen and is to 
   const first = (wishes: RouterWishes, call: Partial<TextCall> = {}) =>
     planRoute(own, 'text', asking(wishes, call), { session }).stages[0]?.data
   const endpoint = own.catalog.models.get('acme/m1')?.endpoints[0] as Endpoint
-  const usage = { input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 } } as never
+  const usage = {
+    input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
+  } as never
   own.traffic.sessions.routed(session, 'auto usual', endpoint, usage)
   expect(first({})).toMatchObject({ chosen: 'acme/m1', kept: 'session' })
-  expect(first({}, says('Write a Python function'))).toMatchObject({ chosen: 'acme/m1', kept: 'session' })
+  expect(first({}, says('Write a Python function'))).toMatchObject({
+    chosen: 'acme/m1',
+    kept: 'session',
+  })
   expect(first({ excluded: ['acme/m1'] })).toMatchObject({ chosen: 'acme/m0' })
   expect(first({ tier: 'max' })).toMatchObject({ chosen: 'acme/m8' })
   await own.close()
@@ -272,16 +366,27 @@ test('the pinned model is the last answer’s, where it may be chosen', () => {
     { role: 'assistant', blocks: [{ type: 'text', text: 'Hello' }], model },
     { role: 'user', blocks: [{ type: 'text', text: 'And now?' }] },
   ]
-  expect(chosen({ pinned: true }, { turns: turns('acme/m7') })).toEqual(['acme/m7', 'acme/m0', 'acme/m1'])
-  expect(planned({ pinned: true }, { turns: turns('acme/m7') }).stages[0]?.data).toMatchObject({ kept: 'pin' })
-  expect(chosen({ pinned: true, excluded: ['acme/m7'] }, { turns: turns('acme/m7') })).toEqual(['acme/m0', 'acme/m1'])
+  expect(chosen({ pinned: true }, { turns: turns('acme/m7') })).toEqual([
+    'acme/m7',
+    'acme/m0',
+    'acme/m1',
+  ])
+  expect(planned({ pinned: true }, { turns: turns('acme/m7') }).stages[0]?.data).toMatchObject({
+    kept: 'pin',
+  })
+  expect(chosen({ pinned: true, excluded: ['acme/m7'] }, { turns: turns('acme/m7') })).toEqual([
+    'acme/m0',
+    'acme/m1',
+  ])
   expect(chosen({ pinned: true }, { turns: turns('nobody/x') })).toEqual(['acme/m0', 'acme/m1'])
   expect(chosen({}, { turns: turns('acme/m7') })).toEqual(['acme/m0', 'acme/m1'])
 })
 
 test('the same call has the same choice, a hundred times', () => {
   const call = says('Write a Python function')
-  const all = Array.from({ length: 100 }, () => JSON.stringify([chosen({ tradeoff: 0 }, call), planned({ tradeoff: 0 }, call).stages]))
+  const all = Array.from({ length: 100 }, () =>
+    JSON.stringify([chosen({ tradeoff: 0 }, call), planned({ tradeoff: 0 }, call).stages]),
+  )
   expect(new Set(all).size).toBe(1)
 })
 
@@ -297,13 +402,21 @@ test('nobody is chosen whom a pattern, a wish or a rule excludes, nor is left ou
   )
   const patterns = fc.array(pattern, { minLength: 1, maxLength: 4 })
   const wishes = fc.record(
-    { allowed: patterns, excluded: patterns, tier: fc.constantFrom(...COST_TIERS), tradeoff: fc.nat(10) },
+    {
+      allowed: patterns,
+      excluded: patterns,
+      tier: fc.constantFrom(...COST_TIERS),
+      tradeoff: fc.nat(10),
+    },
     { requiredKeys: [] },
   )
   const seen = { chosen: 0, refused: 0 }
   fc.assert(
     fc.property(wishes, fc.subarray(slugs), fc.nat(12), (wish, ruled, most) => {
-      const said = { ...wish, ...(wish.allowed ? { allowed: wish.allowed.map(one => one.toLowerCase()) } : {}) }
+      const said = {
+        ...wish,
+        ...(wish.allowed ? { allowed: wish.allowed.map(one => one.toLowerCase()) } : {}),
+      }
       if (wish.excluded) said.excluded = wish.excluded.map(one => one.toLowerCase())
       const rule: Rule = {
         guardrail_id: 'g',
@@ -320,7 +433,9 @@ test('nobody is chosen whom a pattern, a wish or a rule excludes, nor is left ou
       )
       let left: string[] = []
       try {
-        left = planned(said, { routing: { max_price: { prompt: most } } }, [rule]).models.map(({ model }) => model.id)
+        left = planned(said, { routing: { max_price: { prompt: most } } }, [rule]).models.map(
+          ({ model }) => model.id,
+        )
       } catch {
         seen.refused += 1
       }

@@ -37,7 +37,8 @@ afterAll(() => gateway.close())
 
 const planned = (call: Partial<TextCall> = {}, rules: Rule[] = []) =>
   planRoute(gateway, 'text', textCall({ models: ['gateway/free'], ...call }), { rules })
-const chosen = (call?: Partial<TextCall>, rules?: Rule[]) => planned(call, rules).models.map(({ model }) => model.id)
+const chosen = (call?: Partial<TextCall>, rules?: Rule[]) =>
+  planned(call, rules).models.map(({ model }) => model.id)
 
 function refusal(plan: () => unknown): GatewayError {
   try {
@@ -55,18 +56,33 @@ describe('the free router', () => {
     const firsts = Array.from({ length: 400 }, () => chosen()[0] ?? '')
     for (const slug of FREE) expect(firsts.filter(one => one === slug).length).toBeWithin(60, 140)
     expect(new Set(firsts)).toEqual(new Set(FREE))
-    expect(planned()).toMatchObject({ strategy: 'free', stages: [{ type: 'plugin', name: 'free-router', data: { candidates: 4 } }] })
-    expect(planned().endpoints.every(({ prices }) => prices?.prompt === 0n && prices.completion === 0n)).toBe(true)
+    expect(planned()).toMatchObject({
+      strategy: 'free',
+      stages: [{ type: 'plugin', name: 'free-router', data: { candidates: 4 } }],
+    })
+    expect(
+      planned().endpoints.every(({ prices }) => prices?.prompt === 0n && prices.completion === 0n),
+    ).toBe(true)
   })
 
   test('chooses who takes what the call has, and within the rules', () => {
-    const turns: TextCall['turns'] = [{ role: 'user', blocks: [{ type: 'image', url: 'data:image/png;base64,AA==' }] }]
+    const turns: TextCall['turns'] = [
+      { role: 'user', blocks: [{ type: 'image', url: 'data:image/png;base64,AA==' }] },
+    ]
     expect(chosen({ turns })).toEqual(['acme/eyes:free'])
-    const rule: Rule = { guardrail_id: 'g', field: 'ignored_models', by: 'allowed_models', excludes: ({ model }) => model !== 'acme/gift' }
+    const rule: Rule = {
+      guardrail_id: 'g',
+      field: 'ignored_models',
+      by: 'allowed_models',
+      excludes: ({ model }) => model !== 'acme/gift',
+    }
     expect(chosen({}, [rule])).toEqual(['acme/gift'])
     expect(refusal(() => chosen({ turns }, [rule]))).toMatchObject({
       status: 404,
-      metadata: { excluded_by: ['input_modalities', 'allowed_models'], guardrails: [{ guardrail_id: 'g', field: 'ignored_models' }] },
+      metadata: {
+        excluded_by: ['input_modalities', 'allowed_models'],
+        guardrails: [{ guardrail_id: 'g', field: 'ignored_models' }],
+      },
     })
   })
 
@@ -74,17 +90,27 @@ describe('the free router', () => {
     const session = { key: 'ws session s', isNamed: true }
     const [endpoint] = gateway.catalog.models.get('acme/mixed:free')?.endpoints ?? []
     if (!endpoint) throw new Error('There is no such endpoint')
-    const usage = { input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 } } as never
+    const usage = {
+      input: { text: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, audio: 0, video: 0 },
+    } as never
     gateway.traffic.sessions.routed(session, 'free usual', endpoint, usage)
     for (let i = 0; i < 20; i++) {
-      const plan = planRoute(gateway, 'text', textCall({ models: ['openrouter/free'] }), { session })
+      const plan = planRoute(gateway, 'text', textCall({ models: ['openrouter/free'] }), {
+        session,
+      })
       expect(plan.models[0]?.model.id).toBe('acme/mixed:free')
     }
     const fresh = await testGateway()
-    expect(planRoute(fresh, 'text', textCall({ models: ['gateway/free'] })).models.map(({ model }) => model.id)).toEqual(['sandbox/echo'])
+    expect(
+      planRoute(fresh, 'text', textCall({ models: ['gateway/free'] })).models.map(
+        ({ model }) => model.id,
+      ),
+    ).toEqual(['sandbox/echo'])
     await fresh.close()
     const paid = await testGateway({ config: { providers: { openai: { api_key: 'x' } } } })
-    expect(() => planRoute(paid, 'text', textCall({ models: ['gateway/free'] }))).toThrow('No models match your request')
+    expect(() => planRoute(paid, 'text', textCall({ models: ['gateway/free'] }))).toThrow(
+      'No models match your request',
+    )
     await paid.close()
   })
 })
@@ -92,9 +118,19 @@ describe('the free router', () => {
 describe(':free behind a model’s name', () => {
   test('is a model of those endpoints that cost nothing', () => {
     const { endpoints } = planned({ models: ['acme/mixed:free'] })
-    expect(endpoints.map(({ model, provider }) => [model, provider.slug])).toEqual([['acme/mixed:free', 'two']])
-    expect(getModel(gateway, 'acme/mixed:free').endpoints).toBe(getModel(gateway, 'acme/mixed:free').endpoints)
-    expect(new Set(['acme/mixed', 'acme/mixed:free'].flatMap(slug => getModel(gateway, slug).endpoints.map(({ id }) => id))).size).toBe(3)
+    expect(endpoints.map(({ model, provider }) => [model, provider.slug])).toEqual([
+      ['acme/mixed:free', 'two'],
+    ])
+    expect(getModel(gateway, 'acme/mixed:free').endpoints).toBe(
+      getModel(gateway, 'acme/mixed:free').endpoints,
+    )
+    expect(
+      new Set(
+        ['acme/mixed', 'acme/mixed:free'].flatMap(slug =>
+          getModel(gateway, slug).endpoints.map(({ id }) => id),
+        ),
+      ).size,
+    ).toBe(3)
   })
 
   test.each([

@@ -5,7 +5,8 @@ import { testGateway } from '../../support/gateway.ts'
 
 const gateway = await testGateway()
 
-const web = (more: object = {}) => readPlugins(gateway, [{ id: 'moderation' }, { id: 'web', ...more }])
+const web = (more: object = {}) =>
+  readPlugins(gateway, [{ id: 'moderation' }, { id: 'web', ...more }])
 
 function refused(more: object): [status: number, field: unknown, message: string] {
   try {
@@ -43,12 +44,17 @@ describe('the web plugin', () => {
 
   test('is off where it says so, whatever else it says, and nothing is asked without it', () => {
     expect(web({ enabled: false, engine: 'exa' })).toEqual({ plugins: { web: null } })
-    for (const none of [undefined, null, [], [{ id: 'file-parser' }]]) expect(readPlugins(gateway, none)).toEqual({})
+    for (const none of [undefined, null, [], [{ id: 'file-parser' }]])
+      expect(readPlugins(gateway, none)).toEqual({})
   })
 
   test.each([
     [{ engine: 'exa' }, 'engine', 'expected native: this gateway has no search of its own'],
-    [{ engine: { toString: 1 } }, 'engine', 'expected native: this gateway has no search of its own'],
+    [
+      { engine: { toString: 1 } },
+      'engine',
+      'expected native: this gateway has no search of its own',
+    ],
     [{ max_results: 5 }, 'max_results', 'expected none'],
     [{ mode: 'fast' }, 'mode', 'expected none'],
     [{ search_prompt: 'Look' }, 'search_prompt', 'expected none'],

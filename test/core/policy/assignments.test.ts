@@ -24,11 +24,17 @@ beforeEach(async () => {
   ask = apiOf(gateway, keys.management)
 })
 
-const create = async (more: object = {}) => (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
-const newKey = async (more: object = {}) => (await createKey(gateway, operator(gateway), { name: 'k', ...more })).data
-const newMember = async (email: string) => (await addMember(gateway, operator(gateway), { email })).id
+const create = async (more: object = {}) =>
+  (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
+const newKey = async (more: object = {}) =>
+  (await createKey(gateway, operator(gateway), { name: 'k', ...more })).data
+const newMember = async (email: string) =>
+  (await addMember(gateway, operator(gateway), { email })).id
 
-const stored = async () => (await gateway.store.assignments.all()).map(one => [one.kind, one.assignee, one.guardrail_id]).toSorted()
+const stored = async () =>
+  (await gateway.store.assignments.all())
+    .map(one => [one.kind, one.assignee, one.guardrail_id])
+    .toSorted()
 
 describe('assigning keys', () => {
   test('says how many changed hands, and a key has one guardrail at most', async () => {
@@ -45,7 +51,11 @@ describe('assigning keys', () => {
       ['key', b.hash, first],
     ].toSorted()
     expect(await stored()).toEqual(expected)
-    expect([...gateway.memory.assignments.values()].map(one => [one.kind, one.assignee, one.guardrail_id]).toSorted()).toEqual(expected)
+    expect(
+      [...gateway.memory.assignments.values()]
+        .map(one => [one.kind, one.assignee, one.guardrail_id])
+        .toSorted(),
+    ).toEqual(expected)
   })
 
   test('of which one is unknown assigns none, and says how many are', async () => {
@@ -54,7 +64,10 @@ describe('assigning keys', () => {
     const theirs = await newKey({ workspace_id: OTHER })
     const body = { key_hashes: [keys.hash, '0'.repeat(64), theirs.hash] }
     const { status, json } = await ask('POST', `/guardrails/${id}/assignments/keys`, { body })
-    expect([status, json.error.message]).toEqual([400, 'key_hashes: expected API keys of the guardrail’s workspace; 2 of 3 are none'])
+    expect([status, json.error.message]).toEqual([
+      400,
+      'key_hashes: expected API keys of the guardrail’s workspace; 2 of 3 are none',
+    ])
     expect(json.error.metadata.field).toBe('key_hashes')
     expect(await stored()).toEqual([])
   })
@@ -69,15 +82,22 @@ describe('assigning keys', () => {
   ])('refuses %j', async body => {
     const id = await create()
     expect((await ask('POST', `/guardrails/${id}/assignments/keys`, { body })).status).toBe(400)
-    expect((await ask('POST', `/guardrails/${id}/assignments/keys/remove`, { body })).status).toBe(400)
+    expect((await ask('POST', `/guardrails/${id}/assignments/keys/remove`, { body })).status).toBe(
+      400,
+    )
   })
 
   test('a thousand at once', async () => {
     const id = await create()
     const key_hashes: string[] = []
     for (let i = 0; i < 1000; i++) key_hashes.push((await newKey()).hash)
-    expect((await ask('POST', `/guardrails/${id}/assignments/keys`, { body: { key_hashes } })).json).toEqual({ assigned_count: 1000 })
-    expect((await ask('POST', `/guardrails/${id}/assignments/keys/remove`, { body: { key_hashes } })).json).toEqual({
+    expect(
+      (await ask('POST', `/guardrails/${id}/assignments/keys`, { body: { key_hashes } })).json,
+    ).toEqual({ assigned_count: 1000 })
+    expect(
+      (await ask('POST', `/guardrails/${id}/assignments/keys/remove`, { body: { key_hashes } }))
+        .json,
+    ).toEqual({
       unassigned_count: 1000,
     })
   })
@@ -88,7 +108,10 @@ describe('assigning keys', () => {
     await assignKeys(gateway, operator(gateway), id, { key_hashes: [hash] })
     await deleteKey(gateway, operator(gateway), hash)
     expect(await stored()).toEqual([])
-    expect((await ask('GET', '/guardrails/assignments/keys')).json).toEqual({ data: [], total_count: 0 })
+    expect((await ask('GET', '/guardrails/assignments/keys')).json).toEqual({
+      data: [],
+      total_count: 0,
+    })
   })
 
   test('is a 409 when the guardrail goes at the same moment, and 500 when the store fails', async () => {
@@ -113,7 +136,8 @@ describe('taking keys', () => {
     await assignKeys(gateway, operator(gateway), first, { key_hashes: [a.hash] })
     await assignKeys(gateway, operator(gateway), second, { key_hashes: [b.hash] })
     const body = { key_hashes: [a.hash, a.hash, b.hash, 'nobody'] }
-    const take = async () => (await ask('POST', `/guardrails/${first}/assignments/keys/remove`, { body })).json
+    const take = async () =>
+      (await ask('POST', `/guardrails/${first}/assignments/keys/remove`, { body })).json
     expect(await take()).toEqual({ unassigned_count: 1 })
     expect(await take()).toEqual({ unassigned_count: 0 })
     expect(await stored()).toEqual([['key', b.hash, second]])
@@ -127,9 +151,15 @@ describe('members', () => {
     const [first, second] = [await create(), await create()]
     const [ada, bob] = [await newMember('ada@example.com'), await newMember('bob@example.com')]
     const member_user_ids = [ada, bob, gateway.memory.owner.user_id]
-    expect((await ask('POST', path(first), { body: { member_user_ids } })).json).toEqual({ assigned_count: 3 })
-    expect((await ask('POST', path(second), { body: { member_user_ids: [ada] } })).json).toEqual({ assigned_count: 1 })
-    expect((await ask('POST', path(first, '/remove'), { body: { member_user_ids } })).json).toEqual({ unassigned_count: 2 })
+    expect((await ask('POST', path(first), { body: { member_user_ids } })).json).toEqual({
+      assigned_count: 3,
+    })
+    expect((await ask('POST', path(second), { body: { member_user_ids: [ada] } })).json).toEqual({
+      assigned_count: 1,
+    })
+    expect((await ask('POST', path(first, '/remove'), { body: { member_user_ids } })).json).toEqual(
+      { unassigned_count: 2 },
+    )
     expect(await stored()).toEqual([['member', ada, second]])
   })
 
@@ -137,8 +167,13 @@ describe('members', () => {
     const id = await create()
     const [ada, gone] = [await newMember('ada@example.com'), await newMember('gone@example.com')]
     await deactivateMember(gateway, operator(gateway), gone)
-    const { status, json } = await ask('POST', path(id), { body: { member_user_ids: [ada, gone, 'user_nobody'] } })
-    expect([status, json.error.message]).toEqual([400, 'member_user_ids: expected members of the organization; 2 of 3 are none'])
+    const { status, json } = await ask('POST', path(id), {
+      body: { member_user_ids: [ada, gone, 'user_nobody'] },
+    })
+    expect([status, json.error.message]).toEqual([
+      400,
+      'member_user_ids: expected members of the organization; 2 of 3 are none',
+    ])
     expect(await stored()).toEqual([])
     for (const body of [{}, { member_user_ids: [] }, { member_user_ids: [7] }]) {
       expect((await ask('POST', path(id), { body })).status).toBe(400)
@@ -160,7 +195,11 @@ describe('members', () => {
 describe('the lists', () => {
   test('page through keys, by guardrail and all together, the first assigned first', async () => {
     const [first, second] = [await create(), await create()]
-    const made = [await newKey({ name: 'a' }), await newKey({ name: 'b' }), await newKey({ name: 'c' })]
+    const made = [
+      await newKey({ name: 'a' }),
+      await newKey({ name: 'b' }),
+      await newKey({ name: 'c' }),
+    ]
     for (const [i, { hash }] of made.entries()) {
       await assignKeys(gateway, operator(gateway), i === 1 ? second : first, { key_hashes: [hash] })
       ;(gateway.clock as TestClock).pass(1000)
@@ -179,16 +218,28 @@ describe('the lists', () => {
       total_count: 2,
     })
     const names = async (query: string) =>
-      (await ask('GET', `/guardrails/assignments/keys${query}`)).json.data.map((one: { key_name: string }) => one.key_name)
-    expect([await names(''), await names('?offset=1&limit=1'), await names('?offset=5')]).toEqual([['a', 'b', 'c'], ['b'], []])
+      (await ask('GET', `/guardrails/assignments/keys${query}`)).json.data.map(
+        (one: { key_name: string }) => one.key_name,
+      )
+    expect([await names(''), await names('?offset=1&limit=1'), await names('?offset=5')]).toEqual([
+      ['a', 'b', 'c'],
+      ['b'],
+      [],
+    ])
     for (const query of ['limit=0', 'limit=101', 'offset=-1', 'offset=x'])
-      for (const path of ['/guardrails/assignments/keys', '/guardrails/assignments/members', `/guardrails/${first}/assignments/keys`])
+      for (const path of [
+        '/guardrails/assignments/keys',
+        '/guardrails/assignments/members',
+        `/guardrails/${first}/assignments/keys`,
+      ])
         expect((await ask('GET', `${path}?${query}`)).status).toBe(400)
   })
 
   test('tell of members, with their organization', async () => {
     const id = await create()
-    await assignMembers(gateway, operator(gateway), id, { member_user_ids: [gateway.memory.owner.user_id] })
+    await assignMembers(gateway, operator(gateway), id, {
+      member_user_ids: [gateway.memory.owner.user_id],
+    })
     const expected = {
       data: [
         {
@@ -204,7 +255,10 @@ describe('the lists', () => {
     }
     expect((await ask('GET', '/guardrails/assignments/members')).json).toEqual(expected)
     expect((await ask('GET', `/guardrails/${id}/assignments/members`)).json).toEqual(expected)
-    expect((await ask('GET', `/guardrails/${id}/assignments/keys`)).json).toEqual({ data: [], total_count: 0 })
+    expect((await ask('GET', `/guardrails/${id}/assignments/keys`)).json).toEqual({
+      data: [],
+      total_count: 0,
+    })
   })
 
   test('show a key of another workspace its own only', async () => {
@@ -213,7 +267,8 @@ describe('the lists', () => {
     const other = await newKey({ workspace_id: OTHER })
     await assignKeys(gateway, operator(gateway), ours, { key_hashes: [keys.hash] })
     await assignKeys(gateway, operator(gateway), theirs, { key_hashes: [other.hash] })
-    const listed = async (more: object) => (await ask('GET', '/guardrails/assignments/keys', more)).json.total_count
+    const listed = async (more: object) =>
+      (await ask('GET', '/guardrails/assignments/keys', more)).json.total_count
     expect([await listed({}), await listed({ key })]).toEqual([2, 1])
   })
 })

@@ -7,7 +7,12 @@ import { type Actor, operator } from '../../../src/core/identity/actor.ts'
 import { createKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { INTERVALS, type Interval } from '../../../src/core/policy/budgets/interval.ts'
-import { deleteBudget, listBudgets, setBudget, workspaceBounds } from '../../../src/core/policy/budgets.ts'
+import {
+  deleteBudget,
+  listBudgets,
+  setBudget,
+  workspaceBounds,
+} from '../../../src/core/policy/budgets.ts'
 import { policyFor } from '../../../src/core/policy/effective.ts'
 import { apiOf, refusal, trailOf } from '../../support/api.ts'
 import { countedIds, TestClock, testKeys } from '../../support/gateway.ts'
@@ -41,9 +46,15 @@ async function another(): Promise<Gateway> {
 }
 
 const here = () => gateway.memory.owner.workspace_id
-const set = (interval: string, limit_usd: number, of = gateway) => setBudget(of, operator(of), here(), interval, { limit_usd })
+const set = (interval: string, limit_usd: number, of = gateway) =>
+  setBudget(of, operator(of), here(), interval, { limit_usd })
 const limits = (of = gateway) =>
-  Object.fromEntries(listBudgets(of, operator(of), here()).data.map(one => [one.reset_interval ?? 'lifetime', one.limit_usd]))
+  Object.fromEntries(
+    listBudgets(of, operator(of), here()).data.map(one => [
+      one.reset_interval ?? 'lifetime',
+      one.limit_usd,
+    ]),
+  )
 const put = (interval: string, body: object, key?: string) =>
   ask('PUT', `/workspaces/default/budgets/${interval}`, { body, ...(key ? { key } : {}) })
 
@@ -54,7 +65,12 @@ describe('a budget', () => {
       200,
       {
         data: {
-          ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), workspace_id: here(), limit_usd: 500, reset_interval: 'monthly' },
+          ...{
+            id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+            workspace_id: here(),
+            limit_usd: 500,
+            reset_interval: 'monthly',
+          },
           ...{ created_at: '2026-03-04T05:06:07.000Z', updated_at: '2026-03-04T05:06:07.000Z' },
         },
         include_byok_in_budgets: false,
@@ -63,7 +79,11 @@ describe('a budget', () => {
     expect((await ask('GET', '/workspaces/default/budgets/monthly')).json).toEqual(json)
     clock.pass(1_000)
     const changed = await put('monthly', { limit_usd: 0.5 })
-    expect(changed.json.data).toEqual({ ...json.data, limit_usd: 0.5, updated_at: '2026-03-04T05:06:08.000Z' })
+    expect(changed.json.data).toEqual({
+      ...json.data,
+      limit_usd: 0.5,
+      updated_at: '2026-03-04T05:06:08.000Z',
+    })
     for (const [interval, limit] of [
       ['daily', 0.1],
       ['lifetime', 1_000_000_000],
@@ -71,16 +91,29 @@ describe('a budget', () => {
     ] as const)
       await set(interval, limit)
     const listed = (await ask('GET', `/workspaces/${here()}/budgets`)).json
-    expect(listed.data.map((one: { reset_interval: string }) => one.reset_interval)).toEqual([null, 'monthly', 'weekly', 'daily'])
+    expect(listed.data.map((one: { reset_interval: string }) => one.reset_interval)).toEqual([
+      null,
+      'monthly',
+      'weekly',
+      'daily',
+    ])
     expect(listed.include_byok_in_budgets).toBe(false)
-    expect(limits(await another())).toEqual({ lifetime: 1_000_000_000, monthly: 0.5, weekly: 0.2, daily: 0.1 })
+    expect(limits(await another())).toEqual({
+      lifetime: 1_000_000_000,
+      monthly: 0.5,
+      weekly: 0.2,
+      daily: 0.1,
+    })
   })
 
   test('is deleted, and a second time too', async () => {
     const { data: made } = await set('weekly', 5)
     const before = trailOf(data)
     for (let i = 0; i < 2; i++)
-      expect(await ask('DELETE', '/workspaces/default/budgets/weekly')).toEqual({ status: 200, json: { deleted: true } })
+      expect(await ask('DELETE', '/workspaces/default/budgets/weekly')).toEqual({
+        status: 200,
+        json: { deleted: true },
+      })
     expect((await ask('GET', '/workspaces/default/budgets/weekly')).status).toBe(404)
     expect(limits(await another())).toEqual({})
     expect(trailOf(data).slice(before.length)).toEqual([`budgets.delete ${made.id}`])
@@ -100,7 +133,11 @@ describe('a budget', () => {
     ['a negative limit', { limit_usd: -1 }, 'limit_usd'],
     ['a limit in words', { limit_usd: '5' }, 'limit_usd'],
     ['more than there can be', { limit_usd: 1_000_000_001 }, 'limit_usd'],
-    ['a switch that is none', { limit_usd: 1, include_byok_in_budgets: 'yes' }, 'include_byok_in_budgets'],
+    [
+      'a switch that is none',
+      { limit_usd: 1, include_byok_in_budgets: 'yes' },
+      'include_byok_in_budgets',
+    ],
   ])('refuses %s with 400 and names the field', async (_, body, field) => {
     const { status, json } = await put('daily', body)
     expect([status, json.error.metadata.field]).toEqual([400, field])
@@ -111,7 +148,13 @@ describe('a budget', () => {
     for (const method of ['GET', 'PUT', 'DELETE'])
       for (const interval of ['yearly', 'constructor', 'Daily'])
         expect(
-          (await ask(method, `/workspaces/default/budgets/${interval}`, method === 'PUT' ? { body: { limit_usd: 1 } } : {})).status,
+          (
+            await ask(
+              method,
+              `/workspaces/default/budgets/${interval}`,
+              method === 'PUT' ? { body: { limit_usd: 1 } } : {},
+            )
+          ).status,
         ).toBe(400)
   })
 })
@@ -135,7 +178,9 @@ describe('limits decrease as the scope narrows', () => {
       for (const narrow of INTERVALS.slice(i + 1)) {
         for (const interval of INTERVALS) await deleteBudget(gateway, actor, here(), interval)
         await set(narrow, 2)
-        expect([broad, narrow, await refusal(set(broad, 2)), await refusal(set(broad, 1))]).toEqual([broad, narrow, 400, 400])
+        expect([broad, narrow, await refusal(set(broad, 2)), await refusal(set(broad, 1))]).toEqual(
+          [broad, narrow, 400, 400],
+        )
         await set(broad, 2.000000001)
         expect(await refusal(set(narrow, 2.000000001))).toBe(400)
         expect(limits()).toEqual({ [broad]: 2.000000001, [narrow]: 2 })
@@ -150,7 +195,11 @@ describe('limits decrease as the scope narrows', () => {
       ['daily', 15],
       ['lifetime', 12],
     ]
-    await Promise.all(attempts.map(([interval, limit], i) => refusal(set(interval, limit, i % 2 ? terminal : gateway))))
+    await Promise.all(
+      attempts.map(([interval, limit], i) =>
+        refusal(set(interval, limit, i % 2 ? terminal : gateway)),
+      ),
+    )
     await Promise.all([gateway.catchUp(), terminal.catchUp()])
     for (const one of [gateway, terminal, await another()]) {
       const kept = listBudgets(one, operator(one), here()).data.map(budget => budget.limit_usd)
@@ -174,10 +223,15 @@ describe('limits decrease as the scope narrows', () => {
 
 describe('own provider keys', () => {
   test('count against all budgets of the workspace where one says so, until one says otherwise', async () => {
-    expect((await put('daily', { limit_usd: 1, include_byok_in_budgets: true })).json.include_byok_in_budgets).toBe(true)
+    expect(
+      (await put('daily', { limit_usd: 1, include_byok_in_budgets: true })).json
+        .include_byok_in_budgets,
+    ).toBe(true)
     expect((await put('weekly', { limit_usd: 5 })).json.include_byok_in_budgets).toBe(true)
     expect((await ask('GET', '/workspaces/default')).json.data.include_byok_in_budgets).toBe(true)
-    expect((await ask('GET', '/workspaces/default/budgets/weekly')).json.include_byok_in_budgets).toBe(true)
+    expect(
+      (await ask('GET', '/workspaces/default/budgets/weekly')).json.include_byok_in_budgets,
+    ).toBe(true)
     expect(workspaceBounds(gateway, here()).map(bound => bound.byok)).toEqual([true, true])
     const again = await another()
     expect(workspaceBounds(again, here()).map(bound => bound.byok)).toEqual([true, true])
@@ -189,7 +243,8 @@ describe('own provider keys', () => {
     await set('weekly', 5)
     await put('daily', { limit_usd: 5, include_byok_in_budgets: true })
     const again = await another()
-    for (const one of [gateway, again]) expect(listBudgets(one, operator(one), here()).include_byok_in_budgets).toBe(false)
+    for (const one of [gateway, again])
+      expect(listBudgets(one, operator(one), here()).include_byok_in_budgets).toBe(false)
   })
 })
 
@@ -211,7 +266,12 @@ describe('what calls are held to', () => {
         message: 'Workspace lifetime budget of $1234.50 exceeded. Contact your org admin.',
       },
       {
-        ...{ account: `workspace ${here()}`, period: 'monthly', limit: 500_000_000_000n, byok: false },
+        ...{
+          account: `workspace ${here()}`,
+          period: 'monthly',
+          limit: 500_000_000_000n,
+          byok: false,
+        },
         message: 'Workspace monthly budget of $500.00 exceeded. Contact your org admin.',
       },
       {
@@ -228,7 +288,10 @@ describe('what calls are held to', () => {
     expect(bounds().map(one => one.limit)).toEqual([1_000_000_000n])
     await terminal.catchUp()
     await set('daily', 2, terminal)
-    await setBudget(terminal, operator(terminal), here(), 'weekly', { limit_usd: 3, include_byok_in_budgets: true })
+    await setBudget(terminal, operator(terminal), here(), 'weekly', {
+      limit_usd: 3,
+      include_byok_in_budgets: true,
+    })
     await gateway.catchUp()
     expect(bounds().map(one => [one.limit, one.byok])).toEqual([
       [3_000_000_000n, true],
@@ -243,7 +306,10 @@ describe('what calls are held to', () => {
   test('is one workspace’s, and not another’s', async () => {
     const { data: team } = await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })
     await setBudget(gateway, actor, 'team', 'daily', { limit_usd: 1 })
-    expect([workspaceBounds(gateway, here()), workspaceBounds(gateway, team.id).length]).toEqual([[], 1])
+    expect([workspaceBounds(gateway, here()), workspaceBounds(gateway, team.id).length]).toEqual([
+      [],
+      1,
+    ])
   })
 
   test('what this process sets while it takes over is kept', async () => {
@@ -273,7 +339,12 @@ describe('who may', () => {
     async (method, path, body) => {
       const more = body ? { body } : {}
       const { data: team } = await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })
-      const foreign = await createKey(gateway, actor, { name: 'x', workspace_id: team.id }, 'management')
+      const foreign = await createKey(
+        gateway,
+        actor,
+        { name: 'x', workspace_id: team.id },
+        'management',
+      )
       const status = async (of: string, key?: string | null) =>
         (await ask(method, of, { ...more, ...(key === undefined ? {} : { key }) })).status
       expect(await status(path, null)).toBe(401)
@@ -281,7 +352,8 @@ describe('who may', () => {
       expect(await status(path, foreign.key)).toBe(404)
       expect(await status(path.replace('default', 'none'))).toBe(404)
       await set('daily', 5)
-      gateway.store.budgets.upsert = gateway.store.budgets.remove = () => Promise.reject(new Error('disk full'))
+      gateway.store.budgets.upsert = gateway.store.budgets.remove = () =>
+        Promise.reject(new Error('disk full'))
       if (method === 'GET') gateway.memory.budgets = undefined as never
       expect(await status(path)).toBe(500)
     },
@@ -289,8 +361,15 @@ describe('who may', () => {
 
   test('a management key of another workspace sets its own', async () => {
     const { data: team } = await createWorkspace(gateway, actor, { name: 'Team', slug: 'team' })
-    const { key } = await createKey(gateway, actor, { name: 'x', workspace_id: team.id }, 'management')
-    expect((await ask('PUT', '/workspaces/team/budgets/daily', { key, body: { limit_usd: 1 } })).status).toBe(200)
+    const { key } = await createKey(
+      gateway,
+      actor,
+      { name: 'x', workspace_id: team.id },
+      'management',
+    )
+    expect(
+      (await ask('PUT', '/workspaces/team/budgets/daily', { key, body: { limit_usd: 1 } })).status,
+    ).toBe(200)
     expect((await ask('GET', '/workspaces/team/budgets', { key })).json.data).toHaveLength(1)
   })
 })

@@ -11,7 +11,11 @@ import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/polic
 import { type Policy, policyFor } from '../../../src/core/policy/effective.ts'
 import type { Screen } from '../../../src/core/policy/filters/screen.ts'
 import type { NewGuardrail } from '../../../src/core/policy/guardrails/schema.ts'
-import { createGuardrail, deleteGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
+import {
+  createGuardrail,
+  deleteGuardrail,
+  updateGuardrail,
+} from '../../../src/core/policy/guardrails.ts'
 import type { Rule } from '../../../src/core/policy/rules.ts'
 import { otherWorkspace, testGateway } from '../../support/gateway.ts'
 
@@ -29,21 +33,42 @@ beforeEach(async () => {
 
 async function actorOf(more: object = {}, of = gateway): Promise<Actor> {
   const { data } = await createKey(of, operator(of), { name: 'k', ...more })
-  return { kind: 'inference', user_id: data.creator_user_id ?? '', workspace_id: data.workspace_id, key_hash: data.hash }
+  return {
+    kind: 'inference',
+    user_id: data.creator_user_id ?? '',
+    workspace_id: data.workspace_id,
+    key_hash: data.hash,
+  }
 }
 
 const create = async (more: Partial<NewGuardrail>) =>
   (await createGuardrail(gateway, operator(gateway), { name: 'rules', ...more })).data.id
 const setDefault = (more: object) =>
-  updateGuardrail(gateway, operator(gateway), defaultGuardrailId(gateway.memory.owner.workspace_id), more)
-const giveKey = (id: string, { key_hash }: Actor) => assignKeys(gateway, operator(gateway), id, { key_hashes: [key_hash ?? ''] })
-const giveMember = (id: string, user_id: string) => assignMembers(gateway, operator(gateway), id, { member_user_ids: [user_id] })
+  updateGuardrail(
+    gateway,
+    operator(gateway),
+    defaultGuardrailId(gateway.memory.owner.workspace_id),
+    more,
+  )
+const giveKey = (id: string, { key_hash }: Actor) =>
+  assignKeys(gateway, operator(gateway), id, { key_hashes: [key_hash ?? ''] })
+const giveMember = (id: string, user_id: string) =>
+  assignMembers(gateway, operator(gateway), id, { member_user_ids: [user_id] })
 const fields = (of = actor) => policyFor(gateway, of).rules.map(rule => rule.field)
 
 describe('which guardrails hold', () => {
   test('none where none is assigned, whatever there is', async () => {
-    await create({ ignored_providers: ['azure'], allowed_data_regions: ['us'], limit_usd: 1, reset_interval: 'daily' })
-    expect(policyFor(gateway, actor)).toEqual({ bounds: [], rules: [], regions: ['global', 'europe', 'us'] })
+    await create({
+      ignored_providers: ['azure'],
+      allowed_data_regions: ['us'],
+      limit_usd: 1,
+      reset_interval: 'daily',
+    })
+    expect(policyFor(gateway, actor)).toEqual({
+      bounds: [],
+      rules: [],
+      regions: ['global', 'europe', 'us'],
+    })
   })
 
   test('the workspace’s default one for all its keys, a member’s for his, a key’s for itself', async () => {
@@ -60,7 +85,9 @@ describe('which guardrails hold', () => {
     await otherWorkspace(gateway, OTHER)
     await setDefault({ ignored_providers: ['azure'] })
     await giveMember(await create({ ignored_models: ['openai/gpt-4o'] }), ada)
-    expect(fields(await actorOf({ creator_user_id: ada, workspace_id: OTHER }))).toEqual(['ignored_models'])
+    expect(fields(await actorOf({ creator_user_id: ada, workspace_id: OTHER }))).toEqual([
+      'ignored_models',
+    ])
   })
 
   test('one that is assigned twice is asked once', async () => {
@@ -88,7 +115,13 @@ describe('what they come to', () => {
     await giveKey(await create({ limit_usd: 5, reset_interval: 'daily' }), actor)
     const message = (said: string) => `Guardrail ${said} exceeded. Contact your org admin.`
     expect(policyFor(gateway, actor).bounds).toEqual([
-      { account: `key ${actor.key_hash}`, period: null, limit: 9_000_000_000n, byok: false, message: 'Key limit exceeded (total limit)' },
+      {
+        account: `key ${actor.key_hash}`,
+        period: null,
+        limit: 9_000_000_000n,
+        byok: false,
+        message: 'Key limit exceeded (total limit)',
+      },
       {
         account: `workspace ${gateway.memory.owner.workspace_id}`,
         period: 'monthly',
@@ -96,18 +129,38 @@ describe('what they come to', () => {
         byok: true,
         message: message('monthly budget of $500.00'),
       },
-      { account: `member ${ada}`, period: 'weekly', limit: 75_000_000n, byok: false, message: message('weekly budget of $0.075') },
-      { account: `key ${actor.key_hash}`, period: 'daily', limit: 5_000_000_000n, byok: false, message: message('daily budget of $5.00') },
+      {
+        account: `member ${ada}`,
+        period: 'weekly',
+        limit: 75_000_000n,
+        byok: false,
+        message: message('weekly budget of $0.075'),
+      },
+      {
+        account: `key ${actor.key_hash}`,
+        period: 'daily',
+        limit: 5_000_000_000n,
+        byok: false,
+        message: message('daily budget of $5.00'),
+      },
     ])
   })
 
   test('filters are all of them, each with whose it is and whether answers are scanned', async () => {
     await setDefault({ content_filter_builtins: [{ slug: 'email', action: 'flag' }] })
-    const id = await create({ content_filters: [{ pattern: 'a+', action: 'block', label: 'A' }], filterOutput: true })
+    const id = await create({
+      content_filters: [{ pattern: 'a+', action: 'block', label: 'A' }],
+      filterOutput: true,
+    })
     await giveKey(id, actor)
     const filters = await policyFor(gateway, actor).filters
     const told = (screen?: Screen | null) =>
-      screen?.rules.map(({ guardrail_id, scope, filter, action }) => [guardrail_id, scope, filter, action])
+      screen?.rules.map(({ guardrail_id, scope, filter, action }) => [
+        guardrail_id,
+        scope,
+        filter,
+        action,
+      ])
     const [ofDefault, ofKey] = [
       [defaultGuardrailId(gateway.memory.owner.workspace_id), 'workspace', 'email', 'flag'],
       [id, 'key', 'A', 'block'],
@@ -141,9 +194,13 @@ describe('it is made once', () => {
       id = await create({ ignored_providers: ['azure'] })
     })
     await changed(() => giveKey(id, actor))
-    await changed(() => updateGuardrail(gateway, operator(gateway), id, { ignored_providers: ['openai'] }))
+    await changed(() =>
+      updateGuardrail(gateway, operator(gateway), id, { ignored_providers: ['openai'] }),
+    )
     await changed(() => updateKey(gateway, operator(gateway), actor.key_hash ?? '', { limit: 1 }))
-    await changed(() => unassignKeys(gateway, operator(gateway), id, { key_hashes: [actor.key_hash ?? ''] }))
+    await changed(() =>
+      unassignKeys(gateway, operator(gateway), id, { key_hashes: [actor.key_hash ?? ''] }),
+    )
     await changed(() => giveMember(id, ada))
     await changed(() => setDefault({ allowed_data_regions: ['us'] }))
     await changed(() => deleteGuardrail(gateway, operator(gateway), id))
@@ -163,9 +220,14 @@ describe('it is made once', () => {
     const key = await actorOf({}, server)
     expect(policyFor(server, key).rules).toEqual([])
     const terminal = await openGateway({ data })
-    await updateGuardrail(terminal, operator(terminal), defaultGuardrailId(terminal.memory.owner.workspace_id), {
-      allowed_models: ['sandbox/echo'],
-    })
+    await updateGuardrail(
+      terminal,
+      operator(terminal),
+      defaultGuardrailId(terminal.memory.owner.workspace_id),
+      {
+        allowed_models: ['sandbox/echo'],
+      },
+    )
     await server.catchUp()
     expect(policyFor(server, key).rules.map(rule => rule.field)).toEqual(['allowed_models'])
     await Promise.all([server.close(), terminal.close()])

@@ -14,16 +14,24 @@ async function loadedWith(start: string): Promise<Set<string>> {
     if (!path.endsWith('.ts')) continue
     const imports = transpiler.scanImports(await Bun.file(join(ROOT, path)).text())
     for (const { kind, path: to } of imports)
-      if (kind === 'import-statement') waiting.push(to.startsWith('.') ? normalize(join(path, '..', to)) : to)
+      if (kind === 'import-statement')
+        waiting.push(to.startsWith('.') ? normalize(join(path, '..', to)) : to)
   }
   return loaded
 }
 
 test('a server without content filters loads neither the engine nor a builtin', async () => {
-  const loaded = [...(await loadedWith('src/server/listen.ts')), ...(await loadedWith('src/core/gateway.ts'))]
+  const loaded = [
+    ...(await loadedWith('src/server/listen.ts')),
+    ...(await loadedWith('src/core/gateway.ts')),
+  ]
   expect(loaded).toContain('src/core/inference/infer.ts')
   expect(loaded).toContain('elysia')
   expect(
-    loaded.filter(path => /^src\/core\/policy\/(filters\/(?!labels)|patterns)|^(re2js|libphonenumber-js|validator)/.test(path)),
+    loaded.filter(path =>
+      /^src\/core\/policy\/(filters\/(?!labels)|patterns)|^(re2js|libphonenumber-js|validator)/.test(
+        path,
+      ),
+    ),
   ).toEqual([])
 })

@@ -11,7 +11,11 @@ import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { assignKeys, assignMembers, unassignKeys } from '../../../src/core/policy/assignments.ts'
 import type { NewGuardrail } from '../../../src/core/policy/guardrails/schema.ts'
-import { createGuardrail, deleteGuardrail, updateGuardrail } from '../../../src/core/policy/guardrails.ts'
+import {
+  createGuardrail,
+  deleteGuardrail,
+  updateGuardrail,
+} from '../../../src/core/policy/guardrails.ts'
 import { apiOf } from '../../support/api.ts'
 import { otherWorkspace, type TestClock, testGateway, testKeys } from '../../support/gateway.ts'
 
@@ -93,8 +97,13 @@ describe('E5 POST /guardrails', () => {
   })
 
   test('keeps every field that it takes, and ignores those that it does not know', async () => {
-    const { status, json } = await ask('POST', '/guardrails', { body: { name: 'all', ...EVERYTHING, id: UNKNOWN, revision: 9, extra: 1 } })
-    expect([status, json.data]).toEqual([201, expect.objectContaining({ name: 'all', ...EVERYTHING })])
+    const { status, json } = await ask('POST', '/guardrails', {
+      body: { name: 'all', ...EVERYTHING, id: UNKNOWN, revision: 9, extra: 1 },
+    })
+    expect([status, json.data]).toEqual([
+      201,
+      expect.objectContaining({ name: 'all', ...EVERYTHING }),
+    ])
     expect(json.data.extra).toBeUndefined()
     expect(json.data.id).not.toBe(UNKNOWN)
     expect((await ask('GET', `/guardrails/${json.data.id}`)).json).toEqual(json)
@@ -105,16 +114,24 @@ describe('E5 POST /guardrails', () => {
       { slug: 'email', action: 'redact', label: 'mine', extra: 1 },
       { slug: 'regex-prompt-injection', action: 'block', scan_scope: 'user_only' },
     ]
-    const { json } = await ask('POST', '/guardrails', { body: { name: 'f', content_filter_builtins } })
+    const { json } = await ask('POST', '/guardrails', {
+      body: { name: 'f', content_filter_builtins },
+    })
     expect(json.data.content_filter_builtins).toEqual([
       { slug: 'email', action: 'redact', label: '[EMAIL]' },
-      { slug: 'regex-prompt-injection', action: 'block', scan_scope: 'user_only', label: '[PROMPT_INJECTION]' },
+      {
+        slug: 'regex-prompt-injection',
+        action: 'block',
+        scan_scope: 'user_only',
+        label: '[PROMPT_INJECTION]',
+      },
     ])
   })
 
   test('filterOutput, which is ours, is shown where it is true', async () => {
     const shown = async (filterOutput: boolean) =>
-      (await ask('POST', '/guardrails', { body: { name: 'f', filterOutput } })).json.data.filterOutput
+      (await ask('POST', '/guardrails', { body: { name: 'f', filterOutput } })).json.data
+        .filterOutput
     expect([await shown(true), await shown(false)]).toEqual([true, undefined])
   })
 
@@ -130,7 +147,10 @@ describe('E5 POST /guardrails', () => {
         ],
       },
     })
-    expect(json.data.allowed_models).toEqual(['anthropic/claude-opus-4.5', gateway.catalog.models.get('~anthropic/claude-opus-latest')?.id])
+    expect(json.data.allowed_models).toEqual([
+      'anthropic/claude-opus-4.5',
+      gateway.catalog.models.get('~anthropic/claude-opus-latest')?.id,
+    ])
   })
 
   test('enforce_zdr is copied into every group that is not given', async () => {
@@ -164,11 +184,31 @@ describe('E5 POST /guardrails', () => {
     ['an empty list of allowed providers', { allowed_providers: [] }, 'allowed_providers'],
     ['an empty list of ignored providers', { ignored_providers: [] }, 'ignored_providers'],
     ['a list that is a text', { allowed_models: 'openai/gpt-4o' }, 'allowed_models'],
-    ['a misspelt model in an allowlist', { allowed_models: ['sandbox/echo', 'openai/gpt-4oh'] }, 'allowed_models.1'],
-    ['a misspelt model in an ignore list', { ignored_models: ['openai/gpt-4oh'] }, 'ignored_models.0'],
-    ['a misspelt provider in an allowlist', { allowed_providers: ['opneai'] }, 'allowed_providers.0'],
-    ['a misspelt provider in an ignore list', { ignored_providers: ['opneai'] }, 'ignored_providers.0'],
-    ['a provider that every object has', { ignored_providers: ['constructor'] }, 'ignored_providers.0'],
+    [
+      'a misspelt model in an allowlist',
+      { allowed_models: ['sandbox/echo', 'openai/gpt-4oh'] },
+      'allowed_models.1',
+    ],
+    [
+      'a misspelt model in an ignore list',
+      { ignored_models: ['openai/gpt-4oh'] },
+      'ignored_models.0',
+    ],
+    [
+      'a misspelt provider in an allowlist',
+      { allowed_providers: ['opneai'] },
+      'allowed_providers.0',
+    ],
+    [
+      'a misspelt provider in an ignore list',
+      { ignored_providers: ['opneai'] },
+      'ignored_providers.0',
+    ],
+    [
+      'a provider that every object has',
+      { ignored_providers: ['constructor'] },
+      'ignored_providers.0',
+    ],
     ['a limit without an interval', { limit_usd: 5 }, 'reset_interval'],
     ['an interval without a limit', { reset_interval: 'daily' }, 'limit_usd'],
     ['a limit with an interval of null', { limit_usd: 5, reset_interval: null }, 'reset_interval'],
@@ -176,21 +216,41 @@ describe('E5 POST /guardrails', () => {
     ['a limit that is a text', { limit_usd: '5', reset_interval: 'daily' }, 'limit_usd'],
     ['an interval that is none', { limit_usd: 5, reset_interval: 'yearly' }, 'reset_interval'],
     ['a flag that is a text', { enforce_zdr: 'yes' }, 'enforce_zdr'],
-    ['include_byok_in_budgets of null', { include_byok_in_budgets: null }, 'include_byok_in_budgets'],
+    [
+      'include_byok_in_budgets of null',
+      { include_byok_in_budgets: null },
+      'include_byok_in_budgets',
+    ],
     [
       'a builtin filter that is none',
       { content_filter_builtins: [{ slug: 'shoe-size', action: 'block' }] },
       'content_filter_builtins.0.slug',
     ],
-    ['an action that is none', { content_filter_builtins: [{ slug: 'email', action: 'eat' }] }, 'content_filter_builtins.0.action'],
-    ['a filter without a pattern', { content_filters: [{ action: 'block' }] }, 'content_filters.0.pattern'],
-    ['an empty pattern', { content_filters: [{ action: 'block', pattern: '' }] }, 'content_filters.0.pattern'],
+    [
+      'an action that is none',
+      { content_filter_builtins: [{ slug: 'email', action: 'eat' }] },
+      'content_filter_builtins.0.action',
+    ],
+    [
+      'a filter without a pattern',
+      { content_filters: [{ action: 'block' }] },
+      'content_filters.0.pattern',
+    ],
+    [
+      'an empty pattern',
+      { content_filters: [{ action: 'block', pattern: '' }] },
+      'content_filters.0.pattern',
+    ],
     [
       'a label of 101 characters',
       { content_filters: [{ action: 'block', pattern: 'a', label: 'x'.repeat(101) }] },
       'content_filters.0.label',
     ],
-    ['101 patterns', { content_filters: Array.from({ length: 101 }, () => ({ action: 'block', pattern: 'a' })) }, 'content_filters'],
+    [
+      '101 patterns',
+      { content_filters: Array.from({ length: 101 }, () => ({ action: 'block', pattern: 'a' })) },
+      'content_filters',
+    ],
     ['a workspace that does not exist', { workspace_id: UNKNOWN }, 'workspace_id'],
     ['a workspace that is no id', { workspace_id: 'default' }, 'workspace_id'],
   ])('refuses %s with 400 and names the field', async (_, more, field) => {
@@ -199,24 +259,34 @@ describe('E5 POST /guardrails', () => {
     expect(gateway.memory.guardrails.size).toBe(0)
   })
 
-  test.each(['(?=a)', '(?<!a)b', '(a)\\1', '(', 'a{2,1}'])('refuses the pattern %p with 400 invalid_regex_pattern', async pattern => {
-    const body = {
-      name: 'p',
-      content_filters: [
-        { pattern: 'fine', action: 'flag' },
-        { pattern, action: 'block' },
-      ],
-    }
-    const { status, json } = await ask('POST', '/guardrails', { body })
-    expect([status, json.error.metadata]).toEqual([
-      400,
-      expect.objectContaining({ code: 'invalid_regex_pattern', field: 'content_filters.1.pattern' }),
-    ])
-  })
+  test.each(['(?=a)', '(?<!a)b', '(a)\\1', '(', 'a{2,1}'])(
+    'refuses the pattern %p with 400 invalid_regex_pattern',
+    async pattern => {
+      const body = {
+        name: 'p',
+        content_filters: [
+          { pattern: 'fine', action: 'flag' },
+          { pattern, action: 'block' },
+        ],
+      }
+      const { status, json } = await ask('POST', '/guardrails', { body })
+      expect([status, json.error.metadata]).toEqual([
+        400,
+        expect.objectContaining({
+          code: 'invalid_regex_pattern',
+          field: 'content_filters.1.pattern',
+        }),
+      ])
+    },
+  )
 
   test('says which model or provider nobody is called', async () => {
-    const { json } = await ask('POST', '/guardrails', { body: { name: 'm', ignored_models: ['openai/gpt-4oh'] } })
-    expect(json.error.message).toBe('ignored_models.0: expected a model of this gateway, found "openai/gpt-4oh"')
+    const { json } = await ask('POST', '/guardrails', {
+      body: { name: 'm', ignored_models: ['openai/gpt-4oh'] },
+    })
+    expect(json.error.message).toBe(
+      'ignored_models.0: expected a model of this gateway, found "openai/gpt-4oh"',
+    )
   })
 })
 
@@ -239,34 +309,56 @@ describe('GET /guardrails', () => {
     expect(await idsOf(`?workspace_id=${OTHER}`)).toEqual([1, theirs.id])
   })
 
-  test.each(['limit=0', 'limit=101', 'limit=x', 'offset=-1', 'workspace_id=default', `workspace_id=${UNKNOWN}`])(
-    '?%s is a 400',
-    async query => {
-      expect((await ask('GET', `/guardrails?${query}`)).status).toBe(400)
-    },
-  )
+  test.each([
+    'limit=0',
+    'limit=101',
+    'limit=x',
+    'offset=-1',
+    'workspace_id=default',
+    `workspace_id=${UNKNOWN}`,
+  ])('?%s is a 400', async query => {
+    expect((await ask('GET', `/guardrails?${query}`)).status).toBe(400)
+  })
 })
 
 describe('PATCH /guardrails/{id}', () => {
   test('changes what is given and nothing else; null clears, lists are replaced', async () => {
     const made = await create({ name: 'all', ...(EVERYTHING as object) })
     ;(gateway.clock as TestClock).pass(1000)
-    const body = { allowed_models: ['sandbox/echo'], ignored_models: null, description: null, name: 'new', content_filters: null, extra: 1 }
+    const body = {
+      allowed_models: ['sandbox/echo'],
+      ignored_models: null,
+      description: null,
+      name: 'new',
+      content_filters: null,
+      extra: 1,
+    }
     const { status, json } = await ask('PATCH', `/guardrails/${made.id}`, { body })
     const { extra: _, ...changes } = body
-    expect([status, json.data]).toEqual([200, { ...made, ...changes, updated_at: '2026-03-04T05:06:08.000Z' }])
+    expect([status, json.data]).toEqual([
+      200,
+      { ...made, ...changes, updated_at: '2026-03-04T05:06:08.000Z' },
+    ])
     expect((await ask('GET', `/guardrails/${made.id}`)).json).toEqual(json)
   })
 
   test('enforce_zdr is copied as at the creation, over what was there', async () => {
     const { id } = await create({ enforce_zdr_openai: true, enforce_zdr_xai: true })
-    const { json } = await ask('PATCH', `/guardrails/${id}`, { body: { enforce_zdr: false, enforce_zdr_xai: true } })
-    expect(json.data).toMatchObject({ enforce_zdr: false, enforce_zdr_openai: false, enforce_zdr_xai: true, enforce_zdr_other: false })
+    const { json } = await ask('PATCH', `/guardrails/${id}`, {
+      body: { enforce_zdr: false, enforce_zdr_xai: true },
+    })
+    expect(json.data).toMatchObject({
+      enforce_zdr: false,
+      enforce_zdr_openai: false,
+      enforce_zdr_xai: true,
+      enforce_zdr_other: false,
+    })
   })
 
   test('a limit and its interval come and go together', async () => {
     const { id } = await create({ limit_usd: 5, reset_interval: 'daily' })
-    const changed = async (body: object) => (await ask('PATCH', `/guardrails/${id}`, { body })).status
+    const changed = async (body: object) =>
+      (await ask('PATCH', `/guardrails/${id}`, { body })).status
     expect(await changed({ limit_usd: 7 })).toBe(200)
     expect(await changed({ reset_interval: 'monthly' })).toBe(200)
     expect(await changed({ limit_usd: null })).toBe(400)
@@ -289,12 +381,17 @@ describe('PATCH /guardrails/{id}', () => {
 
   test('of two changes at the same moment one is a 409, and nothing of it is kept', async () => {
     const { id } = await create()
-    const change = (name: string) => updateGuardrail(gateway, operator(gateway), id, { name, allowed_models: ['sandbox/echo'] })
+    const change = (name: string) =>
+      updateGuardrail(gateway, operator(gateway), id, { name, allowed_models: ['sandbox/echo'] })
     const settled = await Promise.allSettled([change('a'), change('b'), change('c')])
-    const statuses = settled.map(one => (one.status === 'fulfilled' ? 200 : GatewayError.from(one.reason).status))
+    const statuses = settled.map(one =>
+      one.status === 'fulfilled' ? 200 : GatewayError.from(one.reason).status,
+    )
     expect(statuses.toSorted()).toEqual([200, 409, 409])
     const winner = ['a', 'b', 'c'][statuses.indexOf(200)]
-    expect((await gateway.store.guardrails.all()).map(one => [one.name, one.revision])).toEqual([[winner ?? '', 2]])
+    expect((await gateway.store.guardrails.all()).map(one => [one.name, one.revision])).toEqual([
+      [winner ?? '', 2],
+    ])
   })
 
   test('of one that was changed elsewhere in between is a 409 over HTTP', async () => {
@@ -305,7 +402,10 @@ describe('PATCH /guardrails/{id}', () => {
     gateway.store.guardrails = {
       ...stored,
       async replace(guardrail, entry) {
-        await stored.replace({ ...before, name: 'theirs', revision: 2 }, { ...entry, id: 'another' })
+        await stored.replace(
+          { ...before, name: 'theirs', revision: 2 },
+          { ...entry, id: 'another' },
+        )
         await stored.replace(guardrail, entry)
       },
     }
@@ -320,7 +420,9 @@ describe('the default guardrail of a workspace', () => {
   test('is a 404 before its first change, which makes it, under a name that stays', async () => {
     expect((await ask('GET', `/guardrails/${id()}`)).status).toBe(404)
     expect((await ask('DELETE', `/guardrails/${id()}`)).status).toBe(404)
-    const { status, json } = await ask('PATCH', `/guardrails/${id()}`, { body: { ignored_providers: ['azure'] } })
+    const { status, json } = await ask('PATCH', `/guardrails/${id()}`, {
+      body: { ignored_providers: ['azure'] },
+    })
     expect([status, json.data]).toEqual([
       200,
       {
@@ -338,7 +440,8 @@ describe('the default guardrail of a workspace', () => {
   })
 
   test('cannot be renamed, neither while it is made nor after', async () => {
-    const rename = async (name: string) => (await ask('PATCH', `/guardrails/${id()}`, { body: { name } })).status
+    const rename = async (name: string) =>
+      (await ask('PATCH', `/guardrails/${id()}`, { body: { name } })).status
     expect(await rename('mine')).toBe(400)
     expect(gateway.memory.guardrails.size).toBe(0)
     expect(await rename(`Workspace ${gateway.memory.owner.workspace_id} Default`)).toBe(200)
@@ -354,14 +457,20 @@ describe('the default guardrail of a workspace', () => {
   test('made twice at the same moment is made once', async () => {
     const make = () => updateGuardrail(gateway, operator(gateway), id(), { description: 'x' })
     const settled = await Promise.allSettled([make(), make()])
-    expect(settled.map(one => (one.status === 'fulfilled' ? 200 : GatewayError.from(one.reason).status)).toSorted()).toEqual([200, 409])
+    expect(
+      settled
+        .map(one => (one.status === 'fulfilled' ? 200 : GatewayError.from(one.reason).status))
+        .toSorted(),
+    ).toEqual([200, 409])
   })
 
   test('of another workspace is made by that workspace, and by nobody else’s key', async () => {
     const { key } = await otherWorkspace(gateway, OTHER)
     const theirs = defaultGuardrailId(OTHER)
     expect((await ask('PATCH', `/guardrails/${id()}`, { body: {}, key })).status).toBe(404)
-    expect((await ask('PATCH', `/guardrails/${theirs}`, { body: {}, key })).json.data.workspace_id).toBe(OTHER)
+    expect(
+      (await ask('PATCH', `/guardrails/${theirs}`, { body: {}, key })).json.data.workspace_id,
+    ).toBe(OTHER)
     expect((await ask('PATCH', `/guardrails/${theirs}`, { body: {} })).status).toBe(200)
   })
 
@@ -369,7 +478,9 @@ describe('the default guardrail of a workspace', () => {
     await ask('PATCH', `/guardrails/${id()}`, { body: { description: 'first' } })
     expect((await ask('DELETE', `/guardrails/${id()}`)).json).toEqual({ deleted: true })
     expect((await ask('GET', `/guardrails/${id()}`)).status).toBe(404)
-    expect((await ask('PATCH', `/guardrails/${id()}`, { body: {} })).json.data.description).toBeNull()
+    expect(
+      (await ask('PATCH', `/guardrails/${id()}`, { body: {} })).json.data.description,
+    ).toBeNull()
   })
 })
 
@@ -378,34 +489,57 @@ describe('DELETE /guardrails/{id}', () => {
     const { id } = await create()
     await assignKeys(gateway, operator(gateway), id, { key_hashes: [keys.hash] })
     expect((await ask('DELETE', `/guardrails/${id}`)).json).toEqual({ deleted: true })
-    expect([await gateway.store.assignments.all(), gateway.memory.assignments.size]).toEqual([[], 0])
+    expect([await gateway.store.assignments.all(), gateway.memory.assignments.size]).toEqual([
+      [],
+      0,
+    ])
     expect((await ask('DELETE', `/guardrails/${id}`)).status).toBe(404)
   })
 
   test('E13 comes with the workspace, for who had one of its own too', async () => {
-    const { data: workspace } = await createWorkspace(gateway, operator(gateway), { name: 'Going', slug: 'going' })
+    const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
+      name: 'Going',
+      slug: 'going',
+    })
     const [ours, theirs] = [await create(), await create({ workspace_id: workspace.id })]
-    await updateGuardrail(gateway, operator(gateway), workspace.default_guardrail_id, { description: 'its default one' })
-    await assignMembers(gateway, operator(gateway), theirs.id, { member_user_ids: [gateway.memory.owner.user_id] })
+    await updateGuardrail(gateway, operator(gateway), workspace.default_guardrail_id, {
+      description: 'its default one',
+    })
+    await assignMembers(gateway, operator(gateway), theirs.id, {
+      member_user_ids: [gateway.memory.owner.user_id],
+    })
     await deleteWorkspace(gateway, operator(gateway), 'going', {})
     expect((await gateway.store.guardrails.all()).map(one => one.id)).toEqual([ours.id])
     expect([...gateway.memory.guardrails.keys()]).toEqual([ours.id])
     expect(await gateway.store.assignments.all()).toEqual([])
     expect((await ask('GET', '/guardrails/assignments/members')).json.total_count).toBe(0)
-    expect((await ask('PATCH', `/guardrails/${workspace.default_guardrail_id}`, { body: {} })).status).toBe(404)
+    expect(
+      (await ask('PATCH', `/guardrails/${workspace.default_guardrail_id}`, { body: {} })).status,
+    ).toBe(404)
   })
 
   test('E5 without a default workspace a guardrail names its own', async () => {
-    const { data: workspace } = await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })
+    const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
+      name: 'Other',
+      slug: 'other',
+    })
     await updateKey(gateway, operator(gateway), keys.hash, { disabled: true })
     const confirm_default_workspace_deletion = 'true'
-    await deleteWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, { confirm_default_workspace_deletion })
+    await deleteWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, {
+      confirm_default_workspace_deletion,
+    })
     expect((await ask('POST', '/guardrails', { body: { name: 'nowhere' } })).status).toBe(400)
-    expect((await ask('POST', '/guardrails', { body: { name: 'there', workspace_id: workspace.id } })).status).toBe(201)
+    expect(
+      (await ask('POST', '/guardrails', { body: { name: 'there', workspace_id: workspace.id } }))
+        .status,
+    ).toBe(201)
   })
 
   test('a guardrail is not made in a workspace that goes at the same moment', async () => {
-    const { data: workspace } = await createWorkspace(gateway, operator(gateway), { name: 'Going', slug: 'going' })
+    const { data: workspace } = await createWorkspace(gateway, operator(gateway), {
+      name: 'Going',
+      slug: 'going',
+    })
     const settled = await Promise.allSettled([
       deleteWorkspace(gateway, operator(gateway), 'going', {}),
       create({ workspace_id: workspace.id }),
@@ -433,17 +567,20 @@ const OPERATIONS: [method: string, path: string, body?: object][] = [
 ]
 
 describe('who may', () => {
-  test.each(OPERATIONS)('%s %s is 401 without a key, 403 with one that infers, and 500 without a store', async (method, path, body) => {
-    const more = body ? { body } : {}
-    expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
-    expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
-    expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
-    gateway.memory.guardrails = undefined as never
-    gateway.memory.assignments = undefined as never
-    gateway.store.guardrails = undefined as never
-    const broken = await ask(method, path, more)
-    expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
-  })
+  test.each(OPERATIONS)(
+    '%s %s is 401 without a key, 403 with one that infers, and 500 without a store',
+    async (method, path, body) => {
+      const more = body ? { body } : {}
+      expect((await ask(method, path, { ...more, key: null })).status).toBe(401)
+      expect((await ask(method, path, { ...more, key: 'gw-v1-nobody' })).status).toBe(401)
+      expect((await ask(method, path, { ...more, key: keys.inference })).status).toBe(403)
+      gateway.memory.guardrails = undefined as never
+      gateway.memory.assignments = undefined as never
+      gateway.store.guardrails = undefined as never
+      const broken = await ask(method, path, more)
+      expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
+    },
+  )
 
   test.each(OPERATIONS.filter(([, path]) => path.startsWith(ID)))(
     '%s %s is a 404 for an id that nobody has',
@@ -458,9 +595,15 @@ describe('who may', () => {
       const { key } = await otherWorkspace(gateway, OTHER)
       const { id } = await create()
       const more = body ? { body, key } : { key }
-      const [foreign, unknown] = [await ask(method, path.replace(UNKNOWN, id), more), await ask(method, path, more)]
+      const [foreign, unknown] = [
+        await ask(method, path.replace(UNKNOWN, id), more),
+        await ask(method, path, more),
+      ]
       const { request_id: _, ...metadata } = foreign.json.error.metadata
-      expect([foreign.status, foreign.json.error.message]).toEqual([404, unknown.json.error.message])
+      expect([foreign.status, foreign.json.error.message]).toEqual([
+        404,
+        unknown.json.error.message,
+      ])
       expect(metadata).toEqual({ error_type: 'not_found' })
     },
   )
@@ -470,18 +613,31 @@ describe('who may', () => {
     await create()
     const made = await ask('POST', '/guardrails', { body: { name: 'theirs' }, key })
     expect(made.json.data.workspace_id).toBe(OTHER)
-    expect((await ask('GET', '/guardrails', { key })).json).toEqual({ data: [made.json.data], total_count: 1 })
-    expect((await ask('GET', `/guardrails?workspace_id=${gateway.memory.owner.workspace_id}`, { key })).status).toBe(400)
-    expect((await ask('POST', '/guardrails', { body: { name: 'x', workspace_id: gateway.memory.owner.workspace_id }, key })).status).toBe(
-      400,
-    )
+    expect((await ask('GET', '/guardrails', { key })).json).toEqual({
+      data: [made.json.data],
+      total_count: 1,
+    })
+    expect(
+      (await ask('GET', `/guardrails?workspace_id=${gateway.memory.owner.workspace_id}`, { key }))
+        .status,
+    ).toBe(400)
+    expect(
+      (
+        await ask('POST', '/guardrails', {
+          body: { name: 'x', workspace_id: gateway.memory.owner.workspace_id },
+          key,
+        })
+      ).status,
+    ).toBe(400)
   })
 })
 
 describe('what is told', () => {
   const told = async () => {
     const db = new Database(join(data, 'gateway.db'))
-    const rows = db.query('select action, resource_id, before, after from audit order by rowid').all() as Record<string, string | null>[]
+    const rows = db
+      .query('select action, resource_id, before, after from audit order by rowid')
+      .all() as Record<string, string | null>[]
     db.close()
     return rows
   }
@@ -494,20 +650,43 @@ describe('what is told', () => {
 
   test('is every change, as it was and as it is, with money in dollars', async () => {
     const gateway = await openGateway({ data })
-    const { data: made } = await createGuardrail(gateway, operator(gateway), { name: 'a', limit_usd: 5, reset_interval: 'daily' })
+    const { data: made } = await createGuardrail(gateway, operator(gateway), {
+      name: 'a',
+      limit_usd: 5,
+      reset_interval: 'daily',
+    })
     await updateGuardrail(gateway, operator(gateway), made.id, { limit_usd: 7 })
     const { hash } = (await createKey(gateway, operator(gateway), { name: 'k' })).data
     await assignKeys(gateway, operator(gateway), made.id, { key_hashes: [hash] })
     await unassignKeys(gateway, operator(gateway), made.id, { key_hashes: [hash] })
     await deleteGuardrail(gateway, operator(gateway), made.id)
     await gateway.close()
-    const rows = (await told()).map(row => ({ ...row, before: JSON.parse(row.before ?? 'null'), after: JSON.parse(row.after ?? 'null') }))
+    const rows = (await told()).map(row => ({
+      ...row,
+      before: JSON.parse(row.before ?? 'null'),
+      after: JSON.parse(row.after ?? 'null'),
+    }))
     expect(rows).toMatchObject([
-      { action: 'guardrails.create', resource_id: made.id, before: null, after: { name: 'a', limit_usd: 5 } },
+      {
+        action: 'guardrails.create',
+        resource_id: made.id,
+        before: null,
+        after: { name: 'a', limit_usd: 5 },
+      },
       { action: 'guardrails.update', before: { limit_usd: 5 }, after: { limit_usd: 7 } },
       { action: 'keys.create' },
-      { action: 'guardrails.assign', resource_id: made.id, before: { [hash]: null }, after: { [hash]: made.id } },
-      { action: 'guardrails.unassign', resource_id: made.id, before: { [hash]: made.id }, after: { [hash]: null } },
+      {
+        action: 'guardrails.assign',
+        resource_id: made.id,
+        before: { [hash]: null },
+        after: { [hash]: made.id },
+      },
+      {
+        action: 'guardrails.unassign',
+        resource_id: made.id,
+        before: { [hash]: made.id },
+        after: { [hash]: null },
+      },
       { action: 'guardrails.delete', before: { limit_usd: 7 }, after: null },
     ])
   })
@@ -520,7 +699,10 @@ describe('what is told', () => {
     const mine = createGuardrail(server, operator(server), { name: 'mine' })
     const deleted = deleteGuardrail(server, operator(server), gone.id)
     await Promise.all([catching, mine, deleted])
-    expect([...server.memory.guardrails.values()].map(one => one.name).toSorted()).toEqual(['mine', 'theirs'])
+    expect([...server.memory.guardrails.values()].map(one => one.name).toSorted()).toEqual([
+      'mine',
+      'theirs',
+    ])
     await updateGuardrail(terminal, operator(terminal), theirs.id, { name: 'changed' })
     await server.catchUp()
     expect(server.memory.guardrails.get(theirs.id)?.name).toBe('changed')

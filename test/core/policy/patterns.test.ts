@@ -2,11 +2,17 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import { checkPattern } from '../../../src/core/policy/filters.ts'
 import { Machine } from '../../../src/core/policy/patterns/machine.ts'
-import { LARGEST_PROGRAM, LONGEST_PATTERN, patternProgram } from '../../../src/core/policy/patterns.ts'
+import {
+  LARGEST_PROGRAM,
+  LONGEST_PATTERN,
+  patternProgram,
+} from '../../../src/core/policy/patterns.ts'
 
 const matches = (pattern: string, text: string): string[] => {
   const found: string[] = []
-  const machine = new Machine(patternProgram(pattern), (start, end) => found.push(text.slice(start, end)))
+  const machine = new Machine(patternProgram(pattern), (start, end) =>
+    found.push(text.slice(start, end)),
+  )
   machine.feed(text)
   machine.end()
   return found
@@ -22,14 +28,22 @@ describe('a pattern is refused', () => {
     ['(?<x>a)\\k<x>', 'back-references are not supported'],
     ['[', 'the pattern is not a valid regular expression (missing closing ])'],
     ['(', 'the pattern is not a valid regular expression (missing closing ))'],
-    ['*a', 'the pattern is not a valid regular expression (missing argument to repetition operator)'],
+    [
+      '*a',
+      'the pattern is not a valid regular expression (missing argument to repetition operator)',
+    ],
     ['a\\', 'the pattern is not a valid regular expression'],
     ['a{1001}', 'a counted repetition goes from a smaller to a larger number'],
     ['(?:a{30}){40}', 'a counted repetition goes from a smaller to a larger number'],
     [`${'[a-z]{0,900}'}b{0,900}`, `and ${LARGEST_PROGRAM} are allowed`],
-    ['a'.repeat(LONGEST_PATTERN + 1), `expected a pattern of at most ${LONGEST_PATTERN} characters`],
+    [
+      'a'.repeat(LONGEST_PATTERN + 1),
+      `expected a pattern of at most ${LONGEST_PATTERN} characters`,
+    ],
   ])('%p', async (pattern, message) => {
-    const error = await checkPattern(pattern, 'content_filters.0.pattern').catch((thrown: unknown) => thrown)
+    const error = await checkPattern(pattern, 'content_filters.0.pattern').catch(
+      (thrown: unknown) => thrown,
+    )
     if (!(error instanceof GatewayError)) throw new Error('It was taken')
     expect(error.message).toStartWith('content_filters.0.pattern: ')
     expect(error.message).toContain(message)

@@ -21,29 +21,49 @@ const FREE = { id: 'acme/tiny:free', endpoints: [{ provider: 'sandbox', model: '
 const PAID = { id: 'acme/tiny', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
 
 /** A gateway with these limits, on a clock that stands at 05:06:07, and its keys. */
-async function limited(limits: object, more: { config?: object; data?: string; clock?: TestClock } = {}) {
+async function limited(
+  limits: object,
+  more: { config?: object; data?: string; clock?: TestClock } = {},
+) {
   const { config, clock = new TestClock(), ...rest } = more
-  const gateway = await testGateway({ clock, config: { limits, models: [FREE, PAID], ...config }, ...rest })
+  const gateway = await testGateway({
+    clock,
+    config: { limits, models: [FREE, PAID], ...config },
+    ...rest,
+  })
   const app = createApp(gateway)
   const keys = await testKeys(gateway)
   const post = (path: string, body: object, key = keys.inference) => {
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
-    return app.handle(new Request(`http://localhost/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))
+    return app.handle(
+      new Request(`http://localhost/api/v1${path}`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify(body),
+      }),
+    )
   }
-  const chat = (body: object = {}, key?: string) => post('/chat/completions', { model: 'acme/tiny', messages, ...body }, key)
+  const chat = (body: object = {}, key?: string) =>
+    post('/chat/completions', { model: 'acme/tiny', messages, ...body }, key)
   const describeKey = async (key = keys.inference) => {
-    const request = new Request('http://localhost/api/v1/key', { headers: { authorization: `Bearer ${key}` } })
+    const request = new Request('http://localhost/api/v1/key', {
+      headers: { authorization: `Bearer ${key}` },
+    })
     return ((await (await app.handle(request)).json()) as { data: Record<string, unknown> }).data
   }
   return { gateway, app, clock, keys, post, chat, describeKey }
 }
 
-const anotherKey = async (gateway: Gateway) => (await createKey(gateway, operator(gateway), { name: 'another' })).key
+const anotherKey = async (gateway: Gateway) =>
+  (await createKey(gateway, operator(gateway), { name: 'another' })).key
 
-const statuses = async (answers: (Response | Promise<Response>)[]) => (await Promise.all(answers)).map(({ status }) => status)
+const statuses = async (answers: (Response | Promise<Response>)[]) =>
+  (await Promise.all(answers)).map(({ status }) => status)
 
 const limitHeaders = ({ headers }: Response) =>
-  Object.fromEntries([...headers].filter(([name]) => name === 'retry-after' || name.startsWith('x-ratelimit')))
+  Object.fromEntries(
+    [...headers].filter(([name]) => name === 'retry-after' || name.startsWith('x-ratelimit')),
+  )
 
 /** One good body of every operation that calls a model. */
 const BODIES: Record<string, object> = {
@@ -61,7 +81,9 @@ test('every operation that calls a model has a body here', () => {
   expect(Object.keys(BODIES).sort()).toEqual(inference.map(({ operation }) => operation.id).sort())
 })
 
-describe.each(inference.map(({ path, operation: { id } }) => [id, path.replace('/api/v1', '')] as const))('%s', (id, path) => {
+describe.each(
+  inference.map(({ path, operation: { id } }) => [id, path.replace('/api/v1', '')] as const),
+)('%s', (id, path) => {
   test('answers 429 to one call too many in a minute, with what the limit is and when there is room again', async () => {
     const { post, clock } = await limited({ requests_per_minute: 2 })
     const good = [await post(path, BODIES[id] ?? {}), await post(path, BODIES[id] ?? {})]
@@ -76,10 +98,17 @@ describe.each(inference.map(({ path, operation: { id } }) => [id, path.replace('
       'x-ratelimit-remaining': '0',
       'x-ratelimit-reset': reset,
     })
-    const body = (await refused.json()) as { error: { message: string; metadata?: object }; metadata?: object }
+    const body = (await refused.json()) as {
+      error: { message: string; metadata?: object }
+      metadata?: object
+    }
     expect(body.error.message).toBe('Rate limit exceeded: requests-per-min')
     expect(body.error.metadata ?? body.metadata).toMatchObject({
-      headers: { 'X-RateLimit-Limit': '2', 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': reset },
+      headers: {
+        'X-RateLimit-Limit': '2',
+        'X-RateLimit-Remaining': '0',
+        'X-RateLimit-Reset': reset,
+      },
       provider_name: null,
     })
     clock.pass(52_999)
@@ -92,20 +121,27 @@ describe.each(inference.map(({ path, operation: { id } }) => [id, path.replace('
 describe('the calls of a minute', () => {
   test('are not limited unless the config says so', async () => {
     const { chat, describeKey } = await limited({})
-    expect(new Set(await statuses(Array.from({ length: 300 }, () => chat())))).toEqual(new Set([200]))
+    expect(new Set(await statuses(Array.from({ length: 300 }, () => chat())))).toEqual(
+      new Set([200]),
+    )
     expect((await describeKey()).rate_limit).toMatchObject({ requests: -1, interval: '1m' })
   })
 
   test('are counted exactly, however many come at once', async () => {
     const { chat } = await limited({ requests_per_minute: 50 })
     const all = await statuses(Array.from({ length: 200 }, (_, i) => chat({ stream: i % 2 === 0 })))
-    expect([all.filter(one => one === 200).length, all.filter(one => one === 429).length]).toEqual([50, 150])
+    expect([all.filter(one => one === 200).length, all.filter(one => one === 429).length]).toEqual([
+      50, 150,
+    ])
   })
 
   test('are counted for each key by itself, and its own description tells how many there are', async () => {
     const { gateway, chat, describeKey } = await limited({ requests_per_minute: 1 })
     const key = await anotherKey(gateway)
-    expect([await statuses([chat(), chat()]), await statuses([chat({}, key), chat({}, key)])]).toEqual([
+    expect([
+      await statuses([chat(), chat()]),
+      await statuses([chat({}, key), chat({}, key)]),
+    ]).toEqual([
       [200, 429],
       [200, 429],
     ])
@@ -126,7 +162,10 @@ describe('the calls of a minute', () => {
     const { chat } = await limited({ requests_per_minute: 1 })
     await chat()
     const refused = await chat({ stream: true })
-    expect([refused.status, refused.headers.get('content-type')]).toEqual([429, 'application/json;charset=utf-8'])
+    expect([refused.status, refused.headers.get('content-type')]).toEqual([
+      429,
+      'application/json;charset=utf-8',
+    ])
     expect(refused.headers.get('x-generation-id')).toStartWith('gen-')
   })
 })
@@ -137,7 +176,13 @@ describe('the calls of a key that run at once', () => {
     let calls = 0
     const start = (model = 'acme/tiny', key = all.keys.inference) => {
       const call = textCall({ id: `gen-${++calls}`, models: [model] })
-      return infer(all.gateway, authenticate(all.gateway, `Bearer ${key}`), 'text', call, new AbortController().signal)
+      return infer(
+        all.gateway,
+        authenticate(all.gateway, `Bearer ${key}`),
+        'text',
+        call,
+        new AbortController().signal,
+      )
     }
     /** How one more call fails; undefined where it does not. */
     const refused = (key?: string, model?: string) =>
@@ -159,7 +204,12 @@ describe('the calls of a key that run at once', () => {
       status: 429,
       message: 'Rate limit exceeded: concurrent-requests',
       retryAfter: 1,
-      metadata: { headers: { 'X-RateLimit-Limit': '2', 'X-RateLimit-Reset': String(clock.now().getTime() + 1_000) } },
+      metadata: {
+        headers: {
+          'X-RateLimit-Limit': '2',
+          'X-RateLimit-Reset': String(clock.now().getTime() + 1_000),
+        },
+      },
     })
   })
 
@@ -207,7 +257,9 @@ describe('the calls of a key that run at once', () => {
   test('leave nothing behind: a thousand calls, ten at a time, and then the limit is whole', async () => {
     const { chat, start, refused } = await started({ concurrent_requests: 10 })
     for (let i = 0; i < 100; i++) {
-      const answers = await Promise.all(Array.from({ length: 10 }, () => chat({ stream: i % 2 === 0 })))
+      const answers = await Promise.all(
+        Array.from({ length: 10 }, () => chat({ stream: i % 2 === 0 })),
+      )
       expect(new Set(answers.map(answer => answer.status))).toEqual(new Set([200]))
       await Promise.all(answers.map(answer => answer.text()))
     }
@@ -218,10 +270,13 @@ describe('the calls of a key that run at once', () => {
 
 describe('free models', () => {
   const free = { model: FREE.id }
-  const used = async (describeKey: () => Promise<Record<string, unknown>>) => (await describeKey()).free_model_daily_requests
+  const used = async (describeKey: () => Promise<Record<string, unknown>>) =>
+    (await describeKey()).free_model_daily_requests
 
   test('are limited for all keys together, in a minute and in a day of UTC, and others are not', async () => {
-    const { gateway, chat, clock, describeKey } = await limited({ free_models: { requests_per_minute: 2, requests_per_day: 3 } })
+    const { gateway, chat, clock, describeKey } = await limited({
+      free_models: { requests_per_minute: 2, requests_per_day: 3 },
+    })
     const key = await anotherKey(gateway)
     expect(await statuses([chat(free), chat(free, key), chat(free)])).toEqual([200, 200, 429])
     expect(await statuses([chat(), chat({ models: ['acme/tiny'] })])).toEqual([200, 200])
@@ -229,13 +284,18 @@ describe('free models', () => {
     clock.pass(60_000)
     expect((await chat(free)).status).toBe(200)
     const refused = await chat(free)
-    expect([refused.status, ((await refused.json()) as { error: { message: string } }).error.message]).toEqual([
-      429,
-      'Rate limit exceeded: free-models-per-day',
-    ])
+    expect([
+      refused.status,
+      ((await refused.json()) as { error: { message: string } }).error.message,
+    ]).toEqual([429, 'Rate limit exceeded: free-models-per-day'])
     const midnight = Date.parse('2026-03-05T00:00:00.000Z')
-    expect(limitHeaders(refused)).toMatchObject({ 'x-ratelimit-reset': String(midnight), 'x-ratelimit-limit': '3' })
-    expect(refused.headers.get('retry-after')).toBe(String((midnight - clock.now().getTime()) / 1000))
+    expect(limitHeaders(refused)).toMatchObject({
+      'x-ratelimit-reset': String(midnight),
+      'x-ratelimit-limit': '3',
+    })
+    expect(refused.headers.get('retry-after')).toBe(
+      String((midnight - clock.now().getTime()) / 1000),
+    )
     expect(await used(describeKey)).toEqual({ limit: 3, remaining: 0, used: 3 })
     clock.pass(midnight - clock.now().getTime())
     expect(await used(describeKey)).toEqual({ limit: 3, remaining: 3, used: 0 })
@@ -244,24 +304,33 @@ describe('free models', () => {
 
   test('are counted where one is among the fallbacks', async () => {
     const { chat } = await limited({ free_models: { requests_per_day: 1 } })
-    expect(await statuses([chat({ models: ['acme/tiny', FREE.id] }), chat({ models: ['acme/tiny', FREE.id] }), chat()])).toEqual([
-      200, 429, 200,
-    ])
+    expect(
+      await statuses([
+        chat({ models: ['acme/tiny', FREE.id] }),
+        chat({ models: ['acme/tiny', FREE.id] }),
+        chat(),
+      ]),
+    ).toEqual([200, 429, 200])
   })
 
-  test.each([`${FREE.id}:floor`, `${FREE.id}:nitro`, 'gateway/free', 'gateway/free:floor', 'openrouter/free:nitro'])(
-    'are counted under the name %s too',
-    async model => {
-      const { chat } = await limited({ free_models: { requests_per_day: 1 } })
-      expect(await statuses([chat({ model }), chat({ model }), chat()])).toEqual([200, 429, 200])
-    },
-  )
+  test.each([
+    `${FREE.id}:floor`,
+    `${FREE.id}:nitro`,
+    'gateway/free',
+    'gateway/free:floor',
+    'openrouter/free:nitro',
+  ])('are counted under the name %s too', async model => {
+    const { chat } = await limited({ free_models: { requests_per_day: 1 } })
+    expect(await statuses([chat({ model }), chat({ model }), chat()])).toEqual([200, 429, 200])
+  })
 
   test('are counted by the router of a service whose name has changed since', async () => {
     const limits = { free_models: { requests_per_day: 1 } }
     const { gateway, chat } = await limited(limits)
     await reconfigure(gateway, { ...gateway.config, service_name: 'acme_ai' })
-    expect(await statuses([chat({ model: 'acme_ai/free' }), chat({ model: 'acme_ai/free' })])).toEqual([200, 429])
+    expect(
+      await statuses([chat({ model: 'acme_ai/free' }), chat({ model: 'acme_ai/free' })]),
+    ).toEqual([200, 429])
   })
 
   test('what one limit refuses is not counted by another', async () => {
@@ -280,8 +349,14 @@ describe('free models', () => {
   test('are not limited unless the config says so, and then nothing is said to be used up', async () => {
     for (const limits of [{}, { free_models: false }, { free_models: {} }]) {
       const { chat, describeKey } = await limited(limits)
-      expect(new Set(await statuses(Array.from({ length: 30 }, () => chat(free))))).toEqual(new Set([200]))
-      expect(await used(describeKey)).toEqual({ limit: Number.MAX_SAFE_INTEGER, remaining: Number.MAX_SAFE_INTEGER, used: 0 })
+      expect(new Set(await statuses(Array.from({ length: 30 }, () => chat(free))))).toEqual(
+        new Set([200]),
+      )
+      expect(await used(describeKey)).toEqual({
+        limit: Number.MAX_SAFE_INTEGER,
+        remaining: Number.MAX_SAFE_INTEGER,
+        used: 0,
+      })
     }
   })
 
@@ -292,8 +367,15 @@ describe('free models', () => {
       const gateway = await testGateway({ clock, data, config, ids: randomIds })
       const key = await anotherKey(gateway)
       const app = createApp(gateway)
-      const init = { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: JSON.stringify({ ...free, messages }) }
-      return { gateway, ask: () => app.handle(new Request('http://localhost/api/v1/chat/completions', init)) }
+      const init = {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify({ ...free, messages }),
+      }
+      return {
+        gateway,
+        ask: () => app.handle(new Request('http://localhost/api/v1/chat/completions', init)),
+      }
     }
     const first = await open(new TestClock('2026-03-04T23:00:00.000Z'))
     expect(await statuses([first.ask(), first.ask()])).toEqual([200, 200])
@@ -314,7 +396,10 @@ test('a provider’s own 429 is not dressed as a limit of ours', async () => {
   upstream.plan(status(429, '{}', { 'x-ratelimit-limit': '7', 'x-ratelimit-reset': '1' }))
   const busy = { id: 'acme/busy', endpoints: [{ provider: 'busy', model: 'x' }] }
   const providers = { busy: { protocol: 'openai-chat', base_url: upstream.url, api_key: 'x' } }
-  const { chat } = await limited({ requests_per_minute: 5 }, { config: { models: [busy, PAID], providers } })
+  const { chat } = await limited(
+    { requests_per_minute: 5 },
+    { config: { models: [busy, PAID], providers } },
+  )
   const answer = await chat({ model: 'acme/busy' })
   expect([answer.status, Object.keys(limitHeaders(answer))]).toEqual([429, []])
   expect(await answer.text()).not.toContain('RateLimit')

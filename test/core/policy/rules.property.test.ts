@@ -27,7 +27,11 @@ const PROVIDERS: Record<string, string[]> = {
 }
 /** Models by the names under which a call or a list may have them. */
 const MODELS: Record<string, string[]> = {
-  'anthropic/claude-opus-4.5': ['anthropic/claude-opus-4.5', 'anthropic/claude-opus-4-5', 'anthropic/claude-opus-4-5-20251101'],
+  'anthropic/claude-opus-4.5': [
+    'anthropic/claude-opus-4.5',
+    'anthropic/claude-opus-4-5',
+    'anthropic/claude-opus-4-5-20251101',
+  ],
   'openai/gpt-x': ['openai/gpt-x'],
   'openai/gpt-x:free': ['openai/gpt-x:free'],
   'google/gem': ['google/gem'],
@@ -35,18 +39,26 @@ const MODELS: Record<string, string[]> = {
   'acme/small': ['acme/small'],
   'acme/small:free': ['acme/small:free'],
 }
-const slugOf = (table: Record<string, string[]>, name: string) => Object.keys(table).find(slug => table[slug]?.includes(name)) ?? 'none'
+const slugOf = (table: Record<string, string[]>, name: string) =>
+  Object.keys(table).find(slug => table[slug]?.includes(name)) ?? 'none'
 
 const someOf = (names: string[]) => fc.subarray(names, { minLength: 1 })
-const listOf = (table: Record<string, string[]>) => fc.option(someOf(Object.values(table).flat()), { freq: 2 })
+const listOf = (table: Record<string, string[]>) =>
+  fc.option(someOf(Object.values(table).flat()), { freq: 2 })
 const flag = fc.constantFrom(null, null, true, false)
 const ZDR = { anthropic: 'anthropic', openai: 'openai', google: 'google', xai: 'x-ai' } as const
 
 const guardrail = fc.record({
   allowed_models: listOf(MODELS),
-  ignored_models: fc.option(fc.subarray(Object.values(MODELS).flat(), { minLength: 1, maxLength: 3 }), { freq: 2 }),
+  ignored_models: fc.option(
+    fc.subarray(Object.values(MODELS).flat(), { minLength: 1, maxLength: 3 }),
+    { freq: 2 },
+  ),
   allowed_providers: listOf(PROVIDERS),
-  ignored_providers: fc.option(fc.subarray(Object.values(PROVIDERS).flat(), { minLength: 1, maxLength: 3 }), { freq: 2 }),
+  ignored_providers: fc.option(
+    fc.subarray(Object.values(PROVIDERS).flat(), { minLength: 1, maxLength: 3 }),
+    { freq: 2 },
+  ),
   enable_free_model_training: flag,
   enable_free_model_publication: flag,
   enable_paid_model_training: flag,
@@ -76,7 +88,9 @@ const catalogue = fc.tuple(
           provider,
           model: 'up',
           data_policy: JSON.parse(JSON.stringify(data_policy)),
-          ...(price === undefined ? {} : { usd_per_million_tokens: { prompt: price, completion: price } }),
+          ...(price === undefined
+            ? {}
+            : { usd_per_million_tokens: { prompt: price, completion: price } }),
         })),
       })),
   ),
@@ -86,7 +100,10 @@ const combination = fc.record({
   catalogue: fc.nat(CATALOGUES - 1),
   // The workspace's default one, the member's and the key's.
   guardrails: fc.tuple(fc.option(guardrail), fc.option(guardrail), fc.option(guardrail)),
-  models: fc.uniqueArray(fc.constantFrom(...Object.values(MODELS).flat()), { minLength: 1, maxLength: 4 }),
+  models: fc.uniqueArray(fc.constantFrom(...Object.values(MODELS).flat()), {
+    minLength: 1,
+    maxLength: 4,
+  }),
   routing: fc.record(
     {
       zdr: fc.constant(true),
@@ -99,7 +116,12 @@ const combination = fc.record({
 
 const openCatalogue = (models: object[]) => {
   const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
-  return testGateway({ config: { providers: Object.fromEntries(Object.keys(PROVIDERS).map(slug => [slug, provider])), models } })
+  return testGateway({
+    config: {
+      providers: Object.fromEntries(Object.keys(PROVIDERS).map(slug => [slug, provider])),
+      models,
+    },
+  })
 }
 
 /** The guardrails put into force, as if they were read from the store. */
@@ -110,7 +132,14 @@ async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]):
   const ids = [defaultGuardrailId(actor.workspace_id), 'of-the-member', 'of-the-key']
   for (const [i, one] of given.entries()) {
     if (!one) continue
-    const record = { id: ids[i] ?? '', workspace_id: actor.workspace_id, name: 'g', revision: 1, created_at: '', updated_at: null }
+    const record = {
+      id: ids[i] ?? '',
+      workspace_id: actor.workspace_id,
+      name: 'g',
+      revision: 1,
+      created_at: '',
+      updated_at: null,
+    }
     gateway.memory.guardrails.set({ ...NOTHING, ...(await fieldsOf(gateway, one)), ...record })
   }
   const assigned = (kind: 'key' | 'member', assignee: string, guardrail_id: string) =>
@@ -129,29 +158,48 @@ async function enforce(gateway: Gateway, actor: Actor, given: (Given | null)[]):
 // The oracle: what wire reference H.4 says of several guardrails, united and intersected by hand, over the catalogue's plain facts.
 
 const intersection = (lists: (string[] | null)[]) =>
-  lists.filter(list => list !== null).reduce<string[] | null>((all, list) => (all ? all.filter(one => list.includes(one)) : list), null)
+  lists
+    .filter(list => list !== null)
+    .reduce<string[] | null>(
+      (all, list) => (all ? all.filter(one => list.includes(one)) : list),
+      null,
+    )
 const union = (lists: (string[] | null)[]) => lists.flatMap(list => list ?? [])
 
 function oracle(given: Given[]) {
-  const slugs = (table: Record<string, string[]>, list: string[] | null) => list?.map(name => slugOf(table, name)) ?? null
+  const slugs = (table: Record<string, string[]>, list: string[] | null) =>
+    list?.map(name => slugOf(table, name)) ?? null
   const models = intersection(given.map(one => slugs(MODELS, one.allowed_models)))
   const providers = intersection(given.map(one => slugs(PROVIDERS, one.allowed_providers)))
   const noModels = union(given.map(one => slugs(MODELS, one.ignored_models)))
   const noProviders = union(given.map(one => slugs(PROVIDERS, one.ignored_providers)))
   const any = (name: keyof Given, value: boolean) => given.some(one => one[name] === value)
-  const noFree = any('enable_free_model_training', false) || any('enable_free_model_publication', false)
+  const noFree =
+    any('enable_free_model_training', false) || any('enable_free_model_publication', false)
   const noPaid = any('enable_paid_model_training', false)
 
-  return ({ model, provider: { slug }, prices, data_policy: { training, retention_days } }: Endpoint): boolean => {
+  return ({
+    model,
+    provider: { slug },
+    prices,
+    data_policy: { training, retention_days },
+  }: Endpoint): boolean => {
     if (models && !models.includes(model)) return true
     if (providers && !providers.includes(slug)) return true
-    if (noModels.includes(model) || noModels.includes(model.split(':')[0] ?? '') || noProviders.includes(slug)) return true
+    if (
+      noModels.includes(model) ||
+      noModels.includes(model.split(':')[0] ?? '') ||
+      noProviders.includes(slug)
+    )
+      return true
     if (training && noFree && (!prices || prices.prompt === 0n)) return true
     if (training && noPaid && (!prices || prices.prompt > 0n)) return true
     if (retention_days === 0) return false
     const author = model.split('/')[0]
     const group = Object.entries(ZDR).find(([, of]) => of === author)?.[0] ?? 'other'
-    return any(`enforce_zdr_${group}` as keyof Given, true) && !(group === 'openai' && slug === 'azure')
+    return (
+      any(`enforce_zdr_${group}` as keyof Given, true) && !(group === 'openai' && slug === 'azure')
+    )
   }
 }
 
@@ -163,7 +211,8 @@ const wished =
     !(zdr && data_policy.retention_days !== 0) &&
     !(data_collection === 'deny' && data_policy.training)
 
-const nameOf = ({ model, provider, upstreamModel }: Endpoint) => `${model} ${provider.slug} ${upstreamModel}`
+const nameOf = ({ model, provider, upstreamModel }: Endpoint) =>
+  `${model} ${provider.slug} ${upstreamModel}`
 
 function attempted(plan: () => Plan): Plan | GatewayError {
   try {
@@ -180,14 +229,23 @@ test(`in ${COMBINATIONS} combinations a plan has exactly the endpoints that no g
   await fc.assert(
     fc.asyncProperty(combination, async ({ catalogue, guardrails, models, routing }) => {
       const gateway = gateways[catalogue] as Gateway
-      const actor: Actor = { kind: 'inference', user_id: 'ada', workspace_id: gateway.memory.owner.workspace_id, key_hash: 'k' }
+      const actor: Actor = {
+        kind: 'inference',
+        user_id: 'ada',
+        workspace_id: gateway.memory.owner.workspace_id,
+        key_hash: 'k',
+      }
       await enforce(gateway, actor, guardrails)
       const { rules } = policyFor(gateway, actor)
-      const outcome = attempted(() => planRoute(gateway, 'text', textCall({ models, routing }), { rules }))
+      const outcome = attempted(() =>
+        planRoute(gateway, 'text', textCall({ models, routing }), { rules }),
+      )
 
       const isExcluded = oracle(guardrails.filter(one => one !== null))
       // Two names of one model are one model.
-      const all = [...new Set(models.flatMap(name => gateway.catalog.models.get(name) ?? []))].flatMap(model => model.endpoints)
+      const all = [
+        ...new Set(models.flatMap(name => gateway.catalog.models.get(name) ?? [])),
+      ].flatMap(model => model.endpoints)
       const wanted = all.filter(wished(routing))
       const expected = wanted.filter(endpoint => !isExcluded(endpoint))
 
@@ -199,7 +257,9 @@ test(`in ${COMBINATIONS} combinations a plan has exactly the endpoints that no g
       }
       planned += 1
       expect(outcome.endpoints.map(nameOf)).toEqual(expected.map(nameOf))
-      expect([...outcome.endpoints, ...outcome.dropped.map(one => one.endpoint)].map(nameOf).sort()).toEqual(all.map(nameOf).sort())
+      expect(
+        [...outcome.endpoints, ...outcome.dropped.map(one => one.endpoint)].map(nameOf).sort(),
+      ).toEqual(all.map(nameOf).sort())
       for (const { endpoint, rule } of outcome.dropped) {
         if (!rule) expect(wished(routing)(endpoint)).toBe(false)
         else expect(isExcluded(endpoint)).toBe(true)

@@ -14,7 +14,12 @@ import { textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'own' }
-const endpoint = (provider: string, retention_days: number | undefined, training: boolean, price: number | null = 1) => ({
+const endpoint = (
+  provider: string,
+  retention_days: number | undefined,
+  training: boolean,
+  price: number | null = 1,
+) => ({
   provider,
   model: 'up',
   ...(price === null ? {} : { usd_per_million_tokens: { prompt: price, completion: price } }),
@@ -24,17 +29,35 @@ const kept = (slug: string) => endpoint(slug, 30, false)
 
 const CONFIG = {
   providers: Object.fromEntries(
-    ['anthropic', 'openai', 'azure', 'google', 'xai', 'bedrock', 'vertex', 'vertex-anthropic', 'groq', 'one', 'two'].map(slug => [
-      slug,
-      provider,
-    ]),
+    [
+      'anthropic',
+      'openai',
+      'azure',
+      'google',
+      'xai',
+      'bedrock',
+      'vertex',
+      'vertex-anthropic',
+      'groq',
+      'one',
+      'two',
+    ].map(slug => [slug, provider]),
   ),
   models: [
     {
       id: 'anthropic/claude-opus-4.5',
-      endpoints: [kept('anthropic'), kept('bedrock'), kept('vertex-anthropic'), kept('one'), endpoint('two', 0, false)],
+      endpoints: [
+        kept('anthropic'),
+        kept('bedrock'),
+        kept('vertex-anthropic'),
+        kept('one'),
+        endpoint('two', 0, false),
+      ],
     },
-    { id: 'openai/gpt', endpoints: [kept('openai'), kept('azure'), kept('groq'), endpoint('two', 0, false)] },
+    {
+      id: 'openai/gpt',
+      endpoints: [kept('openai'), kept('azure'), kept('groq'), endpoint('two', 0, false)],
+    },
     { id: 'google/gem', endpoints: [kept('google'), kept('vertex'), endpoint('two', 0, false)] },
     { id: 'x-ai/grok', endpoints: [kept('xai'), endpoint('two', 0, false)] },
     { id: 'acme/small', endpoints: [kept('one'), endpoint('two', 0, false)] },
@@ -89,14 +112,23 @@ function refusal(call: Partial<TextCall>): GatewayError {
 }
 
 describe('models', () => {
-  const NAMES = ['anthropic/claude-opus-4.5', 'anthropic/claude-opus-4-5', 'anthropic/claude-opus-4-5-20251101']
+  const NAMES = [
+    'anthropic/claude-opus-4.5',
+    'anthropic/claude-opus-4-5',
+    'anthropic/claude-opus-4-5-20251101',
+  ]
 
   test.each(NAMES)('listed as %s are listed under every name', async name => {
     await rule({ allowed_models: [name] })
     for (const said of NAMES) expect(serving(said)).toContain('anthropic')
-    expect(serving('acme/small')).toBe('No endpoints found for acme/small: excluded by allowed_models of a guardrail.')
+    expect(serving('acme/small')).toBe(
+      'No endpoints found for acme/small: excluded by allowed_models of a guardrail.',
+    )
     await rule({ allowed_models: null, ignored_models: [name] })
-    for (const said of NAMES) expect(serving(said)).toBe(`No endpoints found for ${said}: excluded by ignored_models of a guardrail.`)
+    for (const said of NAMES)
+      expect(serving(said)).toBe(
+        `No endpoints found for ${said}: excluded by ignored_models of a guardrail.`,
+      )
   })
 
   test('that are ignored go with their variants; an allowlist allows what it names', async () => {
@@ -106,24 +138,36 @@ describe('models', () => {
       expect.stringContaining('ignored_models'),
     ])
     await rule({ ignored_models: ['acme/small:free'] })
-    expect([serving('acme/small'), serving('acme/small:free')]).toEqual([['one', 'two'], expect.stringContaining('ignored_models')])
+    expect([serving('acme/small'), serving('acme/small:free')]).toEqual([
+      ['one', 'two'],
+      expect.stringContaining('ignored_models'),
+    ])
     await rule({ ignored_models: null, allowed_models: ['acme/small'] })
-    expect([serving('acme/small'), serving('acme/small:free')]).toEqual([['one', 'two'], expect.stringContaining('allowed_models')])
+    expect([serving('acme/small'), serving('acme/small:free')]).toEqual([
+      ['one', 'two'],
+      expect.stringContaining('allowed_models'),
+    ])
   })
 
   test('that are fallbacks are held to the same rules', async () => {
     await rule({ ignored_models: ['acme/small'] })
-    expect(plan({ models: ['acme/small', 'x-ai/grok'] }).endpoints.map(one => one.model)).toEqual(['x-ai/grok', 'x-ai/grok'])
+    expect(plan({ models: ['acme/small', 'x-ai/grok'] }).endpoints.map(one => one.model)).toEqual([
+      'x-ai/grok',
+      'x-ai/grok',
+    ])
   })
 })
 
 describe('providers', () => {
-  test.each(['google', 'google-ai-studio', 'Google AI Studio', 'GOOGLE'])('are known as %s', async name => {
-    await rule({ ignored_providers: [name] })
-    expect(serving('google/gem')).toEqual(['vertex', 'two'])
-    await rule({ ignored_providers: null, allowed_providers: [name] })
-    expect(serving('google/gem')).toEqual(['google'])
-  })
+  test.each(['google', 'google-ai-studio', 'Google AI Studio', 'GOOGLE'])(
+    'are known as %s',
+    async name => {
+      await rule({ ignored_providers: [name] })
+      expect(serving('google/gem')).toEqual(['vertex', 'two'])
+      await rule({ ignored_providers: null, allowed_providers: [name] })
+      expect(serving('google/gem')).toEqual(['google'])
+    },
+  )
 
   test('of a base slug are all of it', async () => {
     await rule({ ignored_providers: ['google-vertex'] })
@@ -139,13 +183,23 @@ describe('providers', () => {
       status: 404,
       type: 'not_found',
       message: 'No endpoints found for acme/small: excluded by allowed_providers of a guardrail.',
-      metadata: { excluded_by: ['allowed_providers'], guardrails: [{ guardrail_id: id(), field: 'allowed_providers' }] },
+      metadata: {
+        excluded_by: ['allowed_providers'],
+        guardrails: [{ guardrail_id: id(), field: 'allowed_providers' }],
+      },
     })
   })
 
   test('with a caller’s own key are held to them as well', async () => {
-    const { data } = await createByokKey(gateway, operator(gateway), { provider: 'one', key: 'sk-mine-0123456789' })
-    expect(plan({}).endpoints.map(one => `${one.provider.slug} ${one.is_byok}`)).toEqual(['one true', 'one false', 'two false'])
+    const { data } = await createByokKey(gateway, operator(gateway), {
+      provider: 'one',
+      key: 'sk-mine-0123456789',
+    })
+    expect(plan({}).endpoints.map(one => `${one.provider.slug} ${one.is_byok}`)).toEqual([
+      'one true',
+      'one false',
+      'two false',
+    ])
     await rule({ ignored_providers: ['one'] })
     expect(serving('acme/small')).toEqual(['two'])
     gateway.memory.byok.delete(data.id)
@@ -153,7 +207,13 @@ describe('providers', () => {
 })
 
 describe('zero data retention', () => {
-  const MODELS = ['anthropic/claude-opus-4.5', 'openai/gpt', 'google/gem', 'x-ai/grok', 'acme/small']
+  const MODELS = [
+    'anthropic/claude-opus-4.5',
+    'openai/gpt',
+    'google/gem',
+    'x-ai/grok',
+    'acme/small',
+  ]
   const all = {
     'anthropic/claude-opus-4.5': ['anthropic', 'bedrock', 'vertex-anthropic', 'one', 'two'],
     'openai/gpt': ['openai', 'azure', 'groq', 'two'],
@@ -170,7 +230,10 @@ describe('zero data retention', () => {
     ['other', { 'acme/small': ['two'] }],
   ])('of %s leaves those that keep nothing, and the clouds that stay', async (group, left) => {
     await rule({ [`enforce_zdr_${group}`]: true })
-    expect(Object.fromEntries(MODELS.map(model => [model, serving(model)]))).toEqual({ ...all, ...left })
+    expect(Object.fromEntries(MODELS.map(model => [model, serving(model)]))).toEqual({
+      ...all,
+      ...left,
+    })
     await rule({ [`enforce_zdr_${group}`]: false })
     expect(Object.fromEntries(MODELS.map(model => [model, serving(model)]))).toEqual(all)
   })
@@ -179,7 +242,8 @@ describe('zero data retention', () => {
     await rule({ enforce_zdr: true, ignored_providers: ['two'] })
     expect(refusal({ models: ['x-ai/grok'] })).toMatchObject({
       status: 404,
-      message: 'No endpoints found for x-ai/grok: excluded by enforce_zdr_xai and ignored_providers of guardrails.',
+      message:
+        'No endpoints found for x-ai/grok: excluded by enforce_zdr_xai and ignored_providers of guardrails.',
       metadata: { excluded_by: ['data_policy:zdr', 'allowed_providers'] },
     })
   })
@@ -197,7 +261,10 @@ describe('training', () => {
     [{ enable_free_model_publication: false }, ['two', 'azure']],
     [{ enable_paid_model_training: false }, ['one', 'azure']],
     [{ enable_paid_model_training: false, enable_free_model_training: false }, ['azure']],
-    [{ enable_paid_model_training: true, enable_free_model_training: null }, ['one', 'two', 'groq', 'azure']],
+    [
+      { enable_paid_model_training: true, enable_free_model_training: null },
+      ['one', 'two', 'groq', 'azure'],
+    ],
   ])('%j leaves %j: who has no price may be either', async (change, left) => {
     await rule(change)
     expect(serving('acme/data')).toEqual(left)
@@ -207,7 +274,9 @@ describe('training', () => {
 describe('what is told', () => {
   test('is a guardrail only where the call would have gone somewhere without it', async () => {
     await rule({ ignored_providers: ['two'] })
-    expect(serving('acme/small', { routing: { only: ['two'] } })).toContain('ignored_providers of a guardrail')
+    expect(serving('acme/small', { routing: { only: ['two'] } })).toContain(
+      'ignored_providers of a guardrail',
+    )
     expect(serving('acme/small', { routing: { only: ['azure'] } })).toContain('provider.only')
     const { metadata } = refusal({ routing: { only: ['azure'] } })
     expect([metadata.excluded_by, metadata.guardrails]).toEqual([['allowed_providers'], undefined])
@@ -215,9 +284,14 @@ describe('what is told', () => {
 
   test('every endpoint that a rule keeps away is dropped with it', async () => {
     await rule({ allowed_providers: ['two'], enforce_zdr_other: true })
-    expect(plan({}).dropped.map(({ endpoint, by, rule }) => [endpoint.provider.slug, by, rule?.field, rule?.guardrail_id])).toEqual([
-      ['one', 'allowed_providers', 'allowed_providers', id()],
-    ])
+    expect(
+      plan({}).dropped.map(({ endpoint, by, rule }) => [
+        endpoint.provider.slug,
+        by,
+        rule?.field,
+        rule?.guardrail_id,
+      ]),
+    ).toEqual([['one', 'allowed_providers', 'allowed_providers', id()]])
   })
 
   test('the models that can be called are those that the rules leave', async () => {

@@ -12,14 +12,22 @@ const call = textCall()
 /** A client of Anthropic's own API, who has a word for everything. */
 const native = textCall({ dialect: 'messages' })
 
-type Event = Record<string, never> & { type: string; index: number; content_block: Block; delta: Record<string, string> }
+type Event = Record<string, never> & {
+  type: string
+  index: number
+  content_block: Block
+  delta: Record<string, string>
+}
 type Block = Record<string, unknown> & { type: string; text?: string }
 
-const bodyOf = ({ lines }: Recording) => JSON.parse(lines.join('')) as { content: Block[]; usage: Record<string, number> }
+const bodyOf = ({ lines }: Recording) =>
+  JSON.parse(lines.join('')) as { content: Block[]; usage: Record<string, number> }
 const eventsOf = ({ lines }: Recording) => lines.map(line => JSON.parse(line) as Event)
 
 const partsOf = (recording: Recording, asked = call): TextPart[] =>
-  recording.mode === 'whole' ? parts(bodyOf(recording), asked, endpoint) : streamedParts(recording, asked)
+  recording.mode === 'whole'
+    ? parts(bodyOf(recording), asked, endpoint)
+    : streamedParts(recording, asked)
 
 function streamedParts({ lines }: Recording, asked: typeof call): TextPart[] {
   const reader = anthropicMessages.reader(asked, endpoint)
@@ -30,7 +38,9 @@ function streamedParts({ lines }: Recording, asked: typeof call): TextPart[] {
 const kindsOf = (recording: Recording): string[] =>
   recording.mode === 'whole'
     ? bodyOf(recording).content.map(block => block.type)
-    : eventsOf(recording).flatMap(event => (event.type === 'content_block_start' ? [event.content_block.type] : []))
+    : eventsOf(recording).flatMap(event =>
+        event.type === 'content_block_start' ? [event.content_block.type] : [],
+      )
 
 /** The words of an answer, put together without our reader. */
 const wordsOf = (recording: Recording): string =>
@@ -39,7 +49,11 @@ const wordsOf = (recording: Recording): string =>
         .content.map(block => (block.type === 'text' ? block.text : ''))
         .join('')
     : eventsOf(recording)
-        .map(event => (event.type === 'content_block_delta' && event.delta.type === 'text_delta' ? event.delta.text : ''))
+        .map(event =>
+          event.type === 'content_block_delta' && event.delta.type === 'text_delta'
+            ? event.delta.text
+            : '',
+        )
         .join('')
 
 /** What is told of a block that only clients of this API have a word for. */
@@ -66,23 +80,41 @@ describe.skipIf(!hasRecordings)('anthropic-messages recordings (from GATEWAY_SHA
     for (const { input } of calls) expect(() => JSON.parse(input)).not.toThrow()
     if (calls.length > 0) expect(finish?.reason).toBe('tool_calls')
     expect(reasoning !== '').toBe(kinds.includes('thinking'))
-    if (kinds.includes('thinking')) expect(String(details.at(-1)?.signature).length).toBeGreaterThan(100)
+    if (kinds.includes('thinking'))
+      expect(String(details.at(-1)?.signature).length).toBeGreaterThan(100)
   })
 
-  test.each(all)('%s, %s, loses nothing for a client of the same API', (_name, _mode, recording) => {
-    const others = partsOf(recording, native).flatMap(part => (part.type === 'other' ? [part.value as Block] : []))
-    expect(others.map(({ type }) => type)).toEqual(kindsOf(recording).filter(kind => !ELSEWHERE.has(kind)))
-    const tools = others.filter(({ type }) => type === 'server_tool_use' || type === 'mcp_tool_use')
-    for (const { name, input } of tools) if (name !== 'advisor') expect(Object.keys(input as object).length).toBeGreaterThan(0)
-  })
+  test.each(all)(
+    '%s, %s, loses nothing for a client of the same API',
+    (_name, _mode, recording) => {
+      const others = partsOf(recording, native).flatMap(part =>
+        part.type === 'other' ? [part.value as Block] : [],
+      )
+      expect(others.map(({ type }) => type)).toEqual(
+        kindsOf(recording).filter(kind => !ELSEWHERE.has(kind)),
+      )
+      const tools = others.filter(
+        ({ type }) => type === 'server_tool_use' || type === 'mcp_tool_use',
+      )
+      for (const { name, input } of tools)
+        if (name !== 'advisor') expect(Object.keys(input as object).length).toBeGreaterThan(0)
+    },
+  )
 
   test.each(whole)('%s, %s, gives back each block as it was', (_name, _mode, recording) => {
-    const others = partsOf(recording, native).flatMap(part => (part.type === 'other' ? [part.value] : []))
+    const others = partsOf(recording, native).flatMap(part =>
+      part.type === 'other' ? [part.value] : [],
+    )
     expect(others).toEqual(bodyOf(recording).content.filter(({ type }) => !ELSEWHERE.has(type)))
   })
 
   test.each(whole)('%s, %s, counts what it says', (_name, _mode, recording) => {
-    const { input_tokens = 0, cache_read_input_tokens = 0, cache_creation_input_tokens = 0, output_tokens } = bodyOf(recording).usage
+    const {
+      input_tokens = 0,
+      cache_read_input_tokens = 0,
+      cache_creation_input_tokens = 0,
+      output_tokens,
+    } = bodyOf(recording).usage
     const { usage } = saidBy(partsOf(recording))
     expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([
       input_tokens + cache_read_input_tokens + cache_creation_input_tokens,

@@ -7,16 +7,22 @@ import { endpointOf, textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'
 import { hasRecordings, type Recording, recordingsOf } from '../../support/recordings.ts'
 
-const endpoint = endpointOf({ protocol: 'bedrock-converse', upstreamModel: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0' })
+const endpoint = endpointOf({
+  protocol: 'bedrock-converse',
+  upstreamModel: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
+})
 const call = textCall()
 
 const bodyOf = ({ lines }: Recording): Json => JSON.parse(lines.join(''))
-const eventsOf = ({ lines }: Recording) => lines.flatMap(line => Object.entries<Json>(JSON.parse(line)))
+const eventsOf = ({ lines }: Recording) =>
+  lines.flatMap(line => Object.entries<Json>(JSON.parse(line)))
 
 function partsOf(recording: Recording): TextPart[] {
   if (recording.mode === 'whole') return bedrockConverse.parts(bodyOf(recording), call, endpoint)
   const reader = bedrockConverse.reader(call, endpoint)
-  const parts = eventsOf(recording).flatMap(([event, told]) => reader.read({ event, data: JSON.stringify(told) }))
+  const parts = eventsOf(recording).flatMap(([event, told]) =>
+    reader.read({ event, data: JSON.stringify(told) }),
+  )
   return [...parts, ...(reader.end?.() ?? [])]
 }
 
@@ -24,16 +30,23 @@ function partsOf(recording: Recording): TextPart[] {
 const piecesOf = (recording: Recording): Json[] =>
   recording.mode === 'whole'
     ? objects(member(member(bodyOf(recording), 'output'), 'message').content)
-    : eventsOf(recording).flatMap(([event, told]) => (event === 'contentBlockDelta' ? [member(told, 'delta')] : []))
+    : eventsOf(recording).flatMap(([event, told]) =>
+        event === 'contentBlockDelta' ? [member(told, 'delta')] : [],
+      )
 
 /** How many calls begin in it. */
 const callsIn = (recording: Recording): number =>
   recording.mode === 'whole'
     ? piecesOf(recording).filter(piece => isObject(piece.toolUse)).length
-    : eventsOf(recording).filter(([event, told]) => event === 'contentBlockStart' && isObject(member(told, 'start').toolUse)).length
+    : eventsOf(recording).filter(
+        ([event, told]) => event === 'contentBlockStart' && isObject(member(told, 'start').toolUse),
+      ).length
 
 const countOf = (recording: Recording): Json | null => {
-  const told = recording.mode === 'whole' ? bodyOf(recording) : eventsOf(recording).find(([event]) => event === 'metadata')?.[1]
+  const told =
+    recording.mode === 'whole'
+      ? bodyOf(recording)
+      : eventsOf(recording).find(([event]) => event === 'metadata')?.[1]
   return told ? member(told, 'usage') : null
 }
 
@@ -48,26 +61,33 @@ describe.skipIf(!hasRecordings)('bedrock-converse recordings (from GATEWAY_SHARE
         .join(''),
     )
     expect(calls).toHaveLength(callsIn(recording))
-    for (const { id, name, input } of calls) expect([id !== '', name !== '', isObject(JSON.parse(input))]).toEqual([true, true, true])
+    for (const { id, name, input } of calls)
+      expect([id !== '', name !== '', isObject(JSON.parse(input))]).toEqual([true, true, true])
     expect(finish?.reason).toBe(calls.length > 0 ? 'tool_calls' : 'stop')
   })
 
-  test.each(all)('%s, %s, begins and ends once, and counts what it counts', (_name, _mode, recording) => {
-    const parts = partsOf(recording)
-    expect(parts[0]?.type).toBe('start')
-    expect(parts.filter(part => part.type === 'finish')).toHaveLength(1)
-    const { usage } = saidBy(parts)
-    const counted = countOf(recording)
-    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual(
-      counted && [counted.inputTokens as number, counted.outputTokens as number],
-    )
-  })
+  test.each(all)(
+    '%s, %s, begins and ends once, and counts what it counts',
+    (_name, _mode, recording) => {
+      const parts = partsOf(recording)
+      expect(parts[0]?.type).toBe('start')
+      expect(parts.filter(part => part.type === 'finish')).toHaveLength(1)
+      const { usage } = saidBy(parts)
+      const counted = countOf(recording)
+      expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual(
+        counted && [counted.inputTokens as number, counted.outputTokens as number],
+      )
+    },
+  )
 
-  test.each(all.filter(([name]) => name.includes('reasoning')))('%s, %s, thinks, and signs it', (_name, _mode, recording) => {
-    const { reasoning, details } = saidBy(partsOf(recording))
-    expect(reasoning).toContain('s-t-r-a-w-b-e-r-r-y')
-    expect(details.map(detail => detail.text).join('')).toBe(reasoning)
-    expect(details.filter(detail => detail.signature !== undefined)).toHaveLength(1)
-    expect(String(details.at(-1)?.signature).length).toBeGreaterThan(100)
-  })
+  test.each(all.filter(([name]) => name.includes('reasoning')))(
+    '%s, %s, thinks, and signs it',
+    (_name, _mode, recording) => {
+      const { reasoning, details } = saidBy(partsOf(recording))
+      expect(reasoning).toContain('s-t-r-a-w-b-e-r-r-y')
+      expect(details.map(detail => detail.text).join('')).toBe(reasoning)
+      expect(details.filter(detail => detail.signature !== undefined)).toHaveLength(1)
+      expect(String(details.at(-1)?.signature).length).toBeGreaterThan(100)
+    },
+  )
 })

@@ -6,7 +6,11 @@ const text = (said: string): Block => ({ type: 'text', text: said })
 const user = (...said: string[]): Turn => ({ role: 'user', blocks: said.map(text) })
 const assistant = (...blocks: Block[]): Turn => ({ role: 'assistant', blocks })
 const call = (id: string, name = 'f'): Block => ({ type: 'tool-call', id, name, input: '{}' })
-const tool = (tool_call_id: string, said: string): Turn => ({ role: 'tool', tool_call_id, blocks: [text(said)] })
+const tool = (tool_call_id: string, said: string): Turn => ({
+  role: 'tool',
+  tool_call_id,
+  blocks: [text(said)],
+})
 
 /** A message in one line: its role, and each block by its text or id. */
 const line = ({ role, blocks }: Message) =>
@@ -27,7 +31,10 @@ describe('sides', () => {
   })
 
   test('trap 10: several turns of one side are one message', () => {
-    expect(lines(user('a'), user('b'), assistant(text('c')), assistant(text('d')))).toEqual(['user: a | b', 'assistant: c | d'])
+    expect(lines(user('a'), user('b'), assistant(text('c')), assistant(text('d')))).toEqual([
+      'user: a | b',
+      'assistant: c | d',
+    ])
   })
 
   test('trap 7: empty texts are left out, and turns that held nothing else', () => {
@@ -35,7 +42,9 @@ describe('sides', () => {
   })
 
   test('trap 9: a turn of nothing but thinking is left out', () => {
-    expect(lines(user('a'), assistant({ type: 'reasoning', text: 'hm', details: null }), user('b'))).toEqual(['user: a | b'])
+    expect(
+      lines(user('a'), assistant({ type: 'reasoning', text: 'hm', details: null }), user('b')),
+    ).toEqual(['user: a | b'])
   })
 
   test('the turns handed in stay as they are', () => {
@@ -49,21 +58,36 @@ describe('sides', () => {
 
 describe('tools', () => {
   test('trap 1: the results of parallel calls are one message, first, in the order of the calls, with their names', () => {
-    expect(lines(user('a'), assistant(call('1', 'f'), call('2', 'g')), tool('2', 'y'), tool('1', 'x'), user('b'))).toEqual([
-      'user: a',
-      'assistant: #1 | #2',
-      'user: =f#1 | =g#2 | b',
-    ])
+    expect(
+      lines(
+        user('a'),
+        assistant(call('1', 'f'), call('2', 'g')),
+        tool('2', 'y'),
+        tool('1', 'x'),
+        user('b'),
+      ),
+    ).toEqual(['user: a', 'assistant: #1 | #2', 'user: =f#1 | =g#2 | b'])
   })
 
   test('trap 2: a call without a result gets one that says so', () => {
-    const { messages } = conversationOf([user('a'), assistant(call('1'), call('2')), tool('1', 'x')])
+    const { messages } = conversationOf([
+      user('a'),
+      assistant(call('1'), call('2')),
+      tool('1', 'x'),
+    ])
     expect(messages.map(line)).toEqual(['user: a', 'assistant: #1 | #2', 'user: =f#1 | =f#2'])
-    expect(messages[2]?.blocks[1]).toMatchObject({ is_error: true, blocks: [text('The tool gave no result.')] })
+    expect(messages[2]?.blocks[1]).toMatchObject({
+      is_error: true,
+      blocks: [text('The tool gave no result.')],
+    })
   })
 
   test('trap 2: a call at the very end, or before another turn of the model, is answered too', () => {
-    expect(lines(user('a'), assistant(call('1')))).toEqual(['user: a', 'assistant: #1', 'user: =f#1'])
+    expect(lines(user('a'), assistant(call('1')))).toEqual([
+      'user: a',
+      'assistant: #1',
+      'user: =f#1',
+    ])
     expect(lines(user('a'), assistant(call('1')), user('b'), assistant(text('c')))).toEqual([
       'user: a',
       'assistant: #1',
@@ -81,8 +105,17 @@ describe('tools', () => {
   })
 
   test('trap 20: two calls of one function keep their own results', () => {
-    const { messages } = conversationOf([user('a'), assistant(call('1', 'f'), call('2', 'f')), tool('2', 'two'), tool('1', 'one')])
-    expect(messages[2]?.blocks.map(block => (block.type === 'tool-result' ? [block.id, block.blocks] : null))).toEqual([
+    const { messages } = conversationOf([
+      user('a'),
+      assistant(call('1', 'f'), call('2', 'f')),
+      tool('2', 'two'),
+      tool('1', 'one'),
+    ])
+    expect(
+      messages[2]?.blocks.map(block =>
+        block.type === 'tool-result' ? [block.id, block.blocks] : null,
+      ),
+    ).toEqual([
       ['1', [text('one')]],
       ['2', [text('two')]],
     ])
@@ -100,19 +133,23 @@ describe('tools', () => {
     const results = ids.map(id => tool(id, 'r')).toReversed()
     expect(conversationOf([assistant(...calls), ...results]).messages[1]?.blocks).toHaveLength(200)
     // Turns that hold nothing are left out, and then the model speaks once.
-    expect(conversationOf(calls.flatMap(one => [assistant(one), user('')])).messages).toHaveLength(2)
+    expect(conversationOf(calls.flatMap(one => [assistant(one), user('')])).messages).toHaveLength(
+      2,
+    )
     expect(looks).toBeLessThan(20 * ids.length)
   })
 
   test('of two results of one call the first is its answer', () => {
-    expect(conversationOf([assistant(call('1')), tool('1', 'a'), tool('1', 'b')]).messages[1]?.blocks).toMatchObject([
-      { blocks: [text('a')] },
-    ])
+    expect(
+      conversationOf([assistant(call('1')), tool('1', 'a'), tool('1', 'b')]).messages[1]?.blocks,
+    ).toMatchObject([{ blocks: [text('a')] }])
   })
 
   test('a failed tool, and a marked result, stay so', () => {
     const turn: Turn = { ...tool('1', 'no'), is_error: true, cache_control: { type: 'ephemeral' } }
-    expect(conversationOf([user('a'), assistant(call('1')), turn]).messages[2]?.blocks[0]).toMatchObject({
+    expect(
+      conversationOf([user('a'), assistant(call('1')), turn]).messages[2]?.blocks[0],
+    ).toMatchObject({
       is_error: true,
       cache_control: { type: 'ephemeral' },
     })

@@ -9,7 +9,12 @@ import type { Incoming } from '../../../src/core/upstream/egress.ts'
 import { PartStream } from '../../../src/core/upstream/part-stream.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'
-import { hasRecordings, type Recording, recordingsOf, TEXT_PROTOCOLS } from '../../support/recordings.ts'
+import {
+  hasRecordings,
+  type Recording,
+  recordingsOf,
+  TEXT_PROTOCOLS,
+} from '../../support/recordings.ts'
 import { wireOf } from '../../support/replay.ts'
 
 /*
@@ -28,7 +33,8 @@ async function partsOf(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promis
     new Deadline(new Cancellation(), LIMITS),
   )
   const parts: TextPart[] = []
-  for (let next = await stream.next(); !next.done; next = await stream.next()) parts.push(...next.value)
+  for (let next = await stream.next(); !next.done; next = await stream.next())
+    parts.push(...next.value)
   return parts
 }
 
@@ -44,7 +50,9 @@ function incomingOf(pieces: Uint8Array[]): Incoming {
 
 const cutAt = (bytes: Uint8Array, at: number) => [bytes.subarray(0, at), bytes.subarray(at)]
 const cutEvery = (bytes: Uint8Array, size: number) =>
-  Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size))
+  Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+    bytes.subarray(i * size, (i + 1) * size),
+  )
 
 /** A stream up to this long is cut at every byte; a longer one at so many places, spread over it. */
 const WHOLLY_CUT = 20_000
@@ -64,7 +72,8 @@ const SSE_VARIANTS: Record<string, (text: string) => string> = {
   'comments between the events': text => text.replaceAll('\n\n', '\n\n: keep-alive\n\n:\n'),
   'a comment within each event': text => text.replaceAll('data: ', ': still here\ndata: '),
   'the data of each event on two lines': onTwoLines,
-  'the data of each event on two lines that end in CRLF': text => onTwoLines(text).replaceAll('\n', '\r\n'),
+  'the data of each event on two lines that end in CRLF': text =>
+    onTwoLines(text).replaceAll('\n', '\r\n'),
   'fields of no interest': text => text.replaceAll('data: ', 'id: 7\nretry: 1000\ndata: '),
   'no space after the colon': text => text.replace(/^(data|event): /gm, '$1:'),
   'no newline at the end': text => text.trimEnd(),
@@ -75,7 +84,8 @@ const typeOf = (thrown: unknown) => (thrown instanceof GatewayError ? thrown.typ
 for (const name of TEXT_PROTOCOLS) {
   const protocol = protocols.text[name]
   describe(`${name} streams`, () => {
-    if (!hasRecordings) test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+    if (!hasRecordings)
+      test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
     else if (!protocol) throw new Error(`${name} is not spoken`)
     else describe.each(streamsOf(name))('%s', (_name, bytes) => framed(protocol, bytes))
   })
@@ -97,13 +107,16 @@ function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
   test('trap 76: reads the same wherever it is cut in two', async () => {
     const whole = await partsOf(protocol, [bytes])
     const different: number[] = []
-    for (const at of cutsOf(bytes)) if (!Bun.deepEquals(await partsOf(protocol, cutAt(bytes, at)), whole)) different.push(at)
+    for (const at of cutsOf(bytes))
+      if (!Bun.deepEquals(await partsOf(protocol, cutAt(bytes, at)), whole)) different.push(at)
     expect(different).toEqual([])
   })
 
   test('is a failure when it breaks off in its first half, wherever it does', async () => {
     const half = cutsOf(bytes.subarray(0, bytes.length / 2))
-    const ends = await Promise.all(half.map(at => partsOf(protocol, [bytes.subarray(0, at)]).then(() => 'whole', typeOf)))
+    const ends = await Promise.all(
+      half.map(at => partsOf(protocol, [bytes.subarray(0, at)]).then(() => 'whole', typeOf)),
+    )
     expect(new Set(ends)).toEqual(new Set(['provider_unavailable']))
   })
 
@@ -111,9 +124,13 @@ function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
     expect(await partsOf(protocol, cutEvery(bytes, 1))).toEqual(await partsOf(protocol, [bytes]))
   })
 
-  test.each(protocol.framing === 'sse' ? Object.entries(SSE_VARIANTS) : [])('reads the same with %s', async (_name, written) => {
-    const whole = await partsOf(protocol, [bytes])
-    const variant = new TextEncoder().encode(written(new TextDecoder().decode(bytes)))
-    for (const size of [variant.length, 1, 7, 1000]) expect(await partsOf(protocol, cutEvery(variant, size))).toEqual(whole)
-  })
+  test.each(protocol.framing === 'sse' ? Object.entries(SSE_VARIANTS) : [])(
+    'reads the same with %s',
+    async (_name, written) => {
+      const whole = await partsOf(protocol, [bytes])
+      const variant = new TextEncoder().encode(written(new TextDecoder().decode(bytes)))
+      for (const size of [variant.length, 1, 7, 1000])
+        expect(await partsOf(protocol, cutEvery(variant, size))).toEqual(whole)
+    },
+  )
 }

@@ -9,7 +9,13 @@ import { protocols } from '../../../src/core/protocols/registry.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
 import { SseScanner } from '../../../src/core/upstream/sse.ts'
 import { endpointOf, providerOf, textCall } from '../../support/call.ts'
-import { changed, changedFrames, changes, frameChanges, hostileValue } from '../../support/hostile.ts'
+import {
+  changed,
+  changedFrames,
+  changes,
+  frameChanges,
+  hostileValue,
+} from '../../support/hostile.ts'
 import { Grammar } from '../../support/language.ts'
 import { hasRecordings, recordingsOf } from '../../support/recordings.ts'
 import { wireOf } from '../../support/replay.ts'
@@ -44,7 +50,13 @@ const schema = { type: 'object', properties: { city: { type: 'string' } } }
 const CALLS = [
   textCall({ stream: true }),
   textCall({ stream: true, tools, dialect: 'messages' }),
-  textCall({ tools, params: { response_format: { type: 'json_schema', json_schema: { name: 'city', schema } }, logprobs: true } }),
+  textCall({
+    tools,
+    params: {
+      response_format: { type: 'json_schema', json_schema: { name: 'city', schema } },
+      logprobs: true,
+    },
+  }),
 ]
 
 const ENDPOINTS = [false, true].map(think_tags => {
@@ -53,7 +65,10 @@ const ENDPOINTS = [false, true].map(think_tags => {
 })
 
 /** Which call is answered, and by which endpoint. */
-const situation = fc.record({ call: fc.nat(CALLS.length - 1), endpoint: fc.nat(ENDPOINTS.length - 1) })
+const situation = fc.record({
+  call: fc.nat(CALLS.length - 1),
+  endpoint: fc.nat(ENDPOINTS.length - 1),
+})
 interface Situation {
   call: number
   endpoint: number
@@ -64,7 +79,9 @@ const endpointAt = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? endpointO
 /** What is left of a long stream is its beginning and its end. */
 const MOST_FRAMES = 60
 const shortened = <T>(frames: T[]): T[] =>
-  frames.length <= MOST_FRAMES ? frames : [...frames.slice(0, MOST_FRAMES / 2), ...frames.slice(-MOST_FRAMES / 2)]
+  frames.length <= MOST_FRAMES
+    ? frames
+    : [...frames.slice(0, MOST_FRAMES / 2), ...frames.slice(-MOST_FRAMES / 2)]
 
 const framesIn = ({ framing }: Spoken, bytes: Uint8Array): Frame[] => {
   const scanner = framing === 'sse' ? new SseScanner() : new AwsEventStreamScanner()
@@ -81,15 +98,21 @@ function handMade(name: string, protocol: Spoken): Answers {
   if (!voice) return { wholes: [{}], streams: [[{ event: null, data: '{}' }]] }
   return {
     wholes: SAID.map(said => JSON.parse(JSON.stringify(voice.whole(said)))),
-    streams: [...SAID.map(said => voice.stream(said)), voice.broken('Hello th')].map(bytes => framesIn(protocol, bytes)),
+    streams: [...SAID.map(said => voice.stream(said)), voice.broken('Hello th')].map(bytes =>
+      framesIn(protocol, bytes),
+    ),
   }
 }
 
 function recorded(name: string, protocol: Spoken): Answers {
   const all = recordingsOf(name)
   return {
-    wholes: all.filter(({ mode }) => mode === 'whole').map(({ lines }) => JSON.parse(lines.join(''))),
-    streams: all.filter(({ mode }) => mode === 'streamed').map(one => shortened(framesIn(protocol, wireOf(one).bytes))),
+    wholes: all
+      .filter(({ mode }) => mode === 'whole')
+      .map(({ lines }) => JSON.parse(lines.join(''))),
+    streams: all
+      .filter(({ mode }) => mode === 'streamed')
+      .map(one => shortened(framesIn(protocol, wireOf(one).bytes))),
   }
 }
 
@@ -101,8 +124,10 @@ const readings = Object.entries(spoken).filter(
 describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
   describe('hand-made answers', () => withstands(protocol, handMade(name, protocol)))
 
-  if (!hasRecordings) test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
-  else if (recordingsOf(name).length > 0) describe('recorded answers', () => withstands(protocol, recorded(name, protocol)))
+  if (!hasRecordings)
+    test.skip(`${name} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
+  else if (recordingsOf(name).length > 0)
+    describe('recorded answers', () => withstands(protocol, recorded(name, protocol)))
 
   test('any JSON is an answer, or a failure in our words', () => {
     holds(fc.property(situation, fc.jsonValue(), (at, body) => readWhole(protocol, at, body)))
@@ -110,10 +135,16 @@ describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
 
   test('any JSON is a failure in our words, whatever its status', () => {
     const status = fc.constantFrom(400, 401, 404, 422, 429, 500, 503, 200, 0)
-    const body = fc.oneof(hostileValue, fc.record({ error: hostileValue }), fc.record({ message: hostileValue, __type: hostileValue }))
+    const body = fc.oneof(
+      hostileValue,
+      fc.record({ error: hostileValue }),
+      fc.record({ message: hostileValue, __type: hostileValue }),
+    )
     holds(
       fc.property(status, body, (code, given) =>
-        expect(protocol.failure(code, parseExact(JSON.stringify(given)))).toBeInstanceOf(GatewayError),
+        expect(protocol.failure(code, parseExact(JSON.stringify(given)))).toBeInstanceOf(
+          GatewayError,
+        ),
       ),
     )
   })
@@ -121,12 +152,16 @@ describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
 
 function withstands(protocol: Spoken, { wholes, streams }: Answers): void {
   test.skipIf(wholes.length === 0)('a whole answer with something wrong in it', () => {
-    const bodies = fc.tuple(fc.constantFrom(...wholes), changes).map(([body, made]) => changed(body, made))
+    const bodies = fc
+      .tuple(fc.constantFrom(...wholes), changes)
+      .map(([body, made]) => changed(body, made))
     holds(fc.property(situation, bodies, (at, body) => readWhole(protocol, at, body)))
   })
 
   test.skipIf(streams.length === 0)('a stream with something wrong in it', () => {
-    const frames = fc.tuple(fc.constantFrom(...streams), frameChanges).map(([given, made]) => changedFrames(given, made))
+    const frames = fc
+      .tuple(fc.constantFrom(...streams), frameChanges)
+      .map(([given, made]) => changedFrames(given, made))
     holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
   })
 
@@ -141,9 +176,14 @@ const SHOWN = 4_000
 
 /** Throws with the smallest answer that breaks the property. */
 function holds<T>(property: fc.IProperty<T>): void {
-  const { failed, errorInstance, counterexample, counterexamplePath } = fc.check<T>(property, { seed, numRuns })
+  const { failed, errorInstance, counterexample, counterexamplePath } = fc.check<T>(property, {
+    seed,
+    numRuns,
+  })
   if (!failed) return
-  throw new Error(`${errorInstance}\n${JSON.stringify(counterexample).slice(0, SHOWN)}\n(seed ${seed}, path ${counterexamplePath})`)
+  throw new Error(
+    `${errorInstance}\n${JSON.stringify(counterexample).slice(0, SHOWN)}\n(seed ${seed}, path ${counterexamplePath})`,
+  )
 }
 
 function readWhole(protocol: Spoken, at: Situation, body: unknown): void {
@@ -188,5 +228,7 @@ function given(read: () => TextPart[]): TextPart[] {
 /** A part has a frame around it; apart from that nothing may come out that did not go in. */
 function expectLinear(parts: TextPart[], characters: number, frames: number): void {
   expect(parts.length).toBeLessThanOrEqual(8 * frames + characters / 2)
-  expect(JSON.stringify(parts).length).toBeLessThanOrEqual(2 + 1_000 * frames + 100 * parts.length + 8 * characters)
+  expect(JSON.stringify(parts).length).toBeLessThanOrEqual(
+    2 + 1_000 * frames + 100 * parts.length + 8 * characters,
+  )
 }

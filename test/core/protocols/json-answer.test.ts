@@ -1,13 +1,33 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../src/core/language/part.ts'
-import { answerToolName, JsonAnswer, JsonAnswerReader } from '../../../src/core/protocols/json-answer.ts'
+import {
+  answerToolName,
+  JsonAnswer,
+  JsonAnswerReader,
+} from '../../../src/core/protocols/json-answer.ts'
 import { textCall } from '../../support/call.ts'
 import { saidBy } from '../../support/parts.ts'
 
 const said = (text: string): TextPart => ({ type: 'text-delta', choice: 0, text })
-const begun = (index: number, name: string): TextPart => ({ type: 'tool-call-start', choice: 0, index, id: `t${index}`, name })
-const input = (index: number, text: string): TextPart => ({ type: 'tool-call-delta', choice: 0, index, input: text })
-const ended = (reason: 'tool_calls' | 'stop' | 'length'): TextPart => ({ type: 'finish', choice: 0, reason, native: 'x' })
+const begun = (index: number, name: string): TextPart => ({
+  type: 'tool-call-start',
+  choice: 0,
+  index,
+  id: `t${index}`,
+  name,
+})
+const input = (index: number, text: string): TextPart => ({
+  type: 'tool-call-delta',
+  choice: 0,
+  index,
+  input: text,
+})
+const ended = (reason: 'tool_calls' | 'stop' | 'length'): TextPart => ({
+  type: 'finish',
+  choice: 0,
+  reason,
+  native: 'x',
+})
 
 /** What the parts become, one by one as they would come. */
 const answered = (...parts: TextPart[]) => {
@@ -17,31 +37,67 @@ const answered = (...parts: TextPart[]) => {
 
 describe('an answer by a tool', () => {
   test('is its input, and ends with a stop', () => {
-    const { text, calls, finish } = answered(begun(0, 'json'), input(0, '{"a"'), input(0, ':1}'), ended('tool_calls'))
+    const { text, calls, finish } = answered(
+      begun(0, 'json'),
+      input(0, '{"a"'),
+      input(0, ':1}'),
+      ended('tool_calls'),
+    )
     expect([text, calls, finish]).toEqual(['{"a":1}', [], { reason: 'stop', native: 'x' }])
   })
 
   test('loses the words around it', () => {
-    expect(answered(said('Sure: '), begun(0, 'json'), input(0, '{}'), said(' Done.'), ended('tool_calls')).text).toBe('{}')
+    expect(
+      answered(
+        said('Sure: '),
+        begun(0, 'json'),
+        input(0, '{}'),
+        said(' Done.'),
+        ended('tool_calls'),
+      ).text,
+    ).toBe('{}')
   })
 
   test('is given once, however often the tool is called', () => {
-    expect(answered(begun(0, 'json'), input(0, '{"a":1}'), begun(1, 'json'), input(1, '{"a":2}'), ended('tool_calls')).text).toBe('{"a":1}')
+    expect(
+      answered(
+        begun(0, 'json'),
+        input(0, '{"a":1}'),
+        begun(1, 'json'),
+        input(1, '{"a":2}'),
+        ended('tool_calls'),
+      ).text,
+    ).toBe('{"a":1}')
   })
 
   test('stands beside other calls, which are counted without it', () => {
-    const { text, calls, finish } = answered(begun(0, 'json'), input(0, '{}'), begun(1, 'add'), input(1, '{"x":1}'), ended('tool_calls'))
+    const { text, calls, finish } = answered(
+      begun(0, 'json'),
+      input(0, '{}'),
+      begun(1, 'add'),
+      input(1, '{"x":1}'),
+      ended('tool_calls'),
+    )
     expect([text, calls]).toEqual(['{}', [{ id: 't1', name: 'add', input: '{"x":1}' }]])
     expect(finish?.reason).toBe('tool_calls')
   })
 
   test('that was cut ends as it did', () => {
-    expect(answered(begun(0, 'json'), input(0, '{"a'), ended('length'))).toMatchObject({ text: '{"a', finish: { reason: 'length' } })
+    expect(answered(begun(0, 'json'), input(0, '{"a'), ended('length'))).toMatchObject({
+      text: '{"a',
+      finish: { reason: 'length' },
+    })
   })
 
   test('is the words where there is no call of the tool', () => {
-    expect(answered(said('No'), said('.'), ended('stop'))).toMatchObject({ text: 'No.', finish: { reason: 'stop' } })
-    expect(answered(said('Hm'), begun(0, 'add'), ended('tool_calls'))).toMatchObject({ text: 'Hm', finish: { reason: 'tool_calls' } })
+    expect(answered(said('No'), said('.'), ended('stop'))).toMatchObject({
+      text: 'No.',
+      finish: { reason: 'stop' },
+    })
+    expect(answered(said('Hm'), begun(0, 'add'), ended('tool_calls'))).toMatchObject({
+      text: 'Hm',
+      finish: { reason: 'tool_calls' },
+    })
   })
 
   test('holds back no more than a few words', () => {
@@ -58,7 +114,11 @@ describe('an answer by a tool', () => {
 })
 
 test('a reader of such an answer is complete when its own reader is', () => {
-  const inner = { complete: false, read: () => [begun(0, 'json'), input(0, '{}')], end: () => [ended('tool_calls')] }
+  const inner = {
+    complete: false,
+    read: () => [begun(0, 'json'), input(0, '{}')],
+    end: () => [ended('tool_calls')],
+  }
   const reader = new JsonAnswerReader(inner, 'json')
   expect(saidBy(reader.read({ event: null, data: '' })).text).toBe('{}')
   expect(reader.complete).toBe(false)
@@ -68,6 +128,11 @@ test('a reader of such an answer is complete when its own reader is', () => {
 })
 
 test('its name is one that no tool of the caller’s has', () => {
-  const named = (...names: string[]) => answerToolName(textCall({ tools: names.map(name => ({ type: 'function', name })) }))
-  expect([named(), named('json'), named('json', 'json_answer')]).toEqual(['json', 'json_answer', 'json_answer_answer'])
+  const named = (...names: string[]) =>
+    answerToolName(textCall({ tools: names.map(name => ({ type: 'function', name })) }))
+  expect([named(), named('json'), named('json', 'json_answer')]).toEqual([
+    'json',
+    'json_answer',
+    'json_answer_answer',
+  ])
 })

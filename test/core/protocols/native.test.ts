@@ -16,15 +16,21 @@ test.each([
     message: `tools.3: ${kind} is a tool that this model’s provider does not have`,
   })
   const block: Block = { type: 'other', dialect: 'chat', value }
-  expect(foreignContent(block).message).toBe(`messages: ${kind} is content that this model’s provider does not take`)
+  expect(foreignContent(block).message).toBe(
+    `messages: ${kind} is content that this model’s provider does not take`,
+  )
 })
 
 test('content that we know is refused by our word for it', () => {
-  expect(foreignContent({ type: 'audio', data: '', format: 'wav' }).message).toContain('messages: audio is content')
+  expect(foreignContent({ type: 'audio', data: '', format: 'wav' }).message).toContain(
+    'messages: audio is content',
+  )
 })
 
 test('a function is a function, and nothing else is', () => {
   const given = { type: 'function' as const, name: 'look' }
   expect(functionOf(given, 0)).toBe(given)
-  expect(() => functionOf({ type: 'other', dialect: 'chat', value: { type: 'custom' } }, 1)).toThrow('tools.1: custom is a tool')
+  expect(() =>
+    functionOf({ type: 'other', dialect: 'chat', value: { type: 'custom' } }, 1),
+  ).toThrow('tools.1: custom is a tool')
 })

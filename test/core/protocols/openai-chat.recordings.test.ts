@@ -71,9 +71,13 @@ describe.skipIf(!hasRecordings)('openai-chat recordings (from GATEWAY_SHARED)', 
   })
 
   test.each(streamed)('%s, streamed, counts what its last count says', (_name, recording) => {
-    const counts = recording.lines.map(line => JSON.parse(line)).flatMap(chunk => chunk.usage ?? chunk.x_groq?.usage ?? [])
+    const counts = recording.lines
+      .map(line => JSON.parse(line))
+      .flatMap(chunk => chunk.usage ?? chunk.x_groq?.usage ?? [])
     const { usage } = saidBy(streamedParts(recording))
     const last = counts.at(-1)
-    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual(last && [last.prompt_tokens, last.completion_tokens])
+    expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual(
+      last && [last.prompt_tokens, last.completion_tokens],
+    )
   })
 })

@@ -30,14 +30,25 @@ function expectOf(given: TextPart[], said: string, output: Json[], response: Jso
   expect(text).toBe(said)
   const functions = output.filter(item => item.type === 'function_call')
   expect(calls.filter(({ id }) => functions.some(item => item.call_id === id))).toEqual(
-    functions.map(item => ({ id: String(item.call_id), name: String(item.name), input: String(item.arguments) })),
+    functions.map(item => ({
+      id: String(item.call_id),
+      name: String(item.name),
+      input: String(item.arguments),
+    })),
   )
-  const secrets = output.filter(item => item.type === 'reasoning').flatMap(item => item.encrypted_content ?? [])
+  const secrets = output
+    .filter(item => item.type === 'reasoning')
+    .flatMap(item => item.encrypted_content ?? [])
   expect(details.flatMap(detail => detail.data ?? [])).toEqual(secrets)
-  expect(finish?.reason).toBe(calls.some(({ name }) => !OPEN_ENDED.includes(name)) ? 'tool_calls' : 'stop')
+  expect(finish?.reason).toBe(
+    calls.some(({ name }) => !OPEN_ENDED.includes(name)) ? 'tool_calls' : 'stop',
+  )
   expect(upstream_id).not.toBe('')
   const counted = member(response, 'usage')
-  expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([Number(counted.input_tokens), Number(counted.output_tokens)])
+  expect(usage && [inputTokens(usage), outputTokens(usage)]).toEqual([
+    Number(counted.input_tokens),
+    Number(counted.output_tokens),
+  ])
   expect(given.filter(part => part.type === 'finish')).toHaveLength(1)
 }
 
@@ -50,8 +61,15 @@ describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARE
 
   test.each(answers)('%s, whole, is read as what it holds', (_name, recording) => {
     const body = bodyOf(recording)
-    const contents = objects(body.output).flatMap(item => (item.type === 'message' ? objects(item.content) : []))
-    expectOf(parts(body, call, endpoint), contents.map(content => content.text).join(''), objects(body.output), body)
+    const contents = objects(body.output).flatMap(item =>
+      item.type === 'message' ? objects(item.content) : [],
+    )
+    expectOf(
+      parts(body, call, endpoint),
+      contents.map(content => content.text).join(''),
+      objects(body.output),
+      body,
+    )
   })
 
   test.each(streamed)('%s, streamed, is read as what its items come to', (_name, recording) => {
@@ -59,10 +77,18 @@ describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARE
     const of = (type: string) => events.filter(event => event.type === type)
     const items = of('response.output_item.done').map(event => member(event, 'item'))
     const said = of('response.output_text.delta').map(event => event.delta)
-    expectOf(streamedParts(recording), said.join(''), items, member(events.at(-1) ?? {}, 'response'))
+    expectOf(
+      streamedParts(recording),
+      said.join(''),
+      items,
+      member(events.at(-1) ?? {}, 'response'),
+    )
   })
 
   test.each(errors)('%s is a failure in our words', (_name, recording) => {
-    expect(failure(400, bodyOf(recording))).toMatchObject({ type: 'invalid_request', metadata: { param: 'temperature' } })
+    expect(failure(400, bodyOf(recording))).toMatchObject({
+      type: 'invalid_request',
+      metadata: { param: 'temperature' },
+    })
   })
 })

@@ -21,18 +21,30 @@ const everything = (more: Partial<TextCall> = {}): TextCall =>
   textCall({
     turns: [
       { role: 'system', blocks: [text('Be kind.')] },
-      { role: 'user', name: 'ada', blocks: [text('Look'), { type: 'image', url: PNG, detail: 'high' }] },
-      { role: 'assistant', blocks: [{ type: 'tool-call', id: 'call_1', name: 'get.weather', input: '' }] },
+      {
+        role: 'user',
+        name: 'ada',
+        blocks: [text('Look'), { type: 'image', url: PNG, detail: 'high' }],
+      },
+      {
+        role: 'assistant',
+        blocks: [{ type: 'tool-call', id: 'call_1', name: 'get.weather', input: '' }],
+      },
       { role: 'tool', tool_call_id: 'call_1', blocks: [text('sunny')] },
       { role: 'user', blocks: [text('And now?')] },
     ],
-    tools: [{ type: 'function', name: 'get.weather', parameters: { type: 'object', properties: {} } }],
+    tools: [
+      { type: 'function', name: 'get.weather', parameters: { type: 'object', properties: {} } },
+    ],
     ...more,
   })
 
 /** As the attempt hands it over. */
 const sent = (protocol: Protocol<'text'>, call: TextCall) =>
-  protocol.request(protocol.takesNames ? call : removeNames(call), endpointOf({ max_completion_tokens: 8_000 }))
+  protocol.request(
+    protocol.takesNames ? call : removeNames(call),
+    endpointOf({ max_completion_tokens: 8_000 }),
+  )
 
 const PARAMS: Params = {
   temperature: 2,
@@ -74,7 +86,9 @@ for (const [name, protocol] of Object.entries(protocols.text)) {
 
     test('trap 52: a wish for several answers is passed on in the provider’s word, or left out, and never an error', () => {
       const { body } = sent(protocol, everything({ extra: { n: 2 } }))
-      expect(JSON.stringify(body).match(/"(n|candidateCount|num_generations)":2/g)?.length ?? 0).toBeLessThanOrEqual(1)
+      expect(
+        JSON.stringify(body).match(/"(n|candidateCount|num_generations)":2/g)?.length ?? 0,
+      ).toBeLessThanOrEqual(1)
     })
 
     test('trap 53: ways of sampling that the provider does not have are no error', () => {
@@ -83,13 +97,17 @@ for (const [name, protocol] of Object.entries(protocols.text)) {
 
     test('trap 57: nothing that is for the gateway reaches the provider', () => {
       const routing = { order: ['local'], zdr: true }
-      const written = JSON.stringify(sent(protocol, everything({ routing, session_id: 's-1', trace: { trace_id: 't-1' } })))
+      const written = JSON.stringify(
+        sent(protocol, everything({ routing, session_id: 's-1', trace: { trace_id: 't-1' } })),
+      )
       expect(written).not.toMatch(/"(provider|routing|session_id|trace|models|plugins)"|s-1|t-1/)
     })
 
     test('trap 102: the protocol sends no header that a client gave, and no credential', () => {
       const headers = Object.keys(sent(protocol, everything()).headers ?? {})
-      expect(headers.filter(header => /auth|cookie|key|forward|x-request/i.test(header))).toEqual([])
+      expect(headers.filter(header => /auth|cookie|key|forward|x-request/i.test(header))).toEqual(
+        [],
+      )
     })
 
     test('unknown parameters travel untouched', () => {

@@ -6,17 +6,29 @@ test('an effort is what was asked for, or the one whose share of the output come
   expect(effortOf({ enabled: false }, 100)).toBe('none')
   expect(effortOf({ enabled: true }, 100)).toBe('medium')
   expect(effortOf({ exclude: true }, 100)).toBeUndefined()
-  expect([5, 15, 40, 80, 99].map(max_tokens => effortOf({ max_tokens }, 100))).toEqual(['minimal', 'low', 'medium', 'high', 'xhigh'])
+  expect([5, 15, 40, 80, 99].map(max_tokens => effortOf({ max_tokens }, 100))).toEqual([
+    'minimal',
+    'low',
+    'medium',
+    'high',
+    'xhigh',
+  ])
 })
 
 test('C.1 a budget is the effort’s share of the output bound, from 1,024 to 128,000', () => {
-  expect(['minimal', 'low', 'medium', 'high', 'xhigh', 'max'].map(effort => budgetOf({ effort }, 20_000))).toEqual([
-    2_000, 4_000, 10_000, 16_000, 19_000, 19_000,
-  ])
+  expect(
+    ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'].map(effort =>
+      budgetOf({ effort }, 20_000),
+    ),
+  ).toEqual([2_000, 4_000, 10_000, 16_000, 19_000, 19_000])
   expect(budgetOf({ effort: 'minimal' }, 1_000)).toBe(1_024)
   expect(budgetOf({ effort: 'xhigh' }, 1_000_000)).toBe(128_000)
   expect(budgetOf({ max_tokens: 500 }, 1_000)).toBe(500)
-  expect([budgetOf({ effort: 'none' }, 9_999), budgetOf({ enabled: false }, 9_999), budgetOf({}, 9_999)]).toEqual([0, 0, undefined])
+  expect([
+    budgetOf({ effort: 'none' }, 9_999),
+    budgetOf({ enabled: false }, 9_999),
+    budgetOf({}, 9_999),
+  ]).toEqual([0, 0, undefined])
 })
 
 test('trap 96: only a provider’s own entries go back to it', () => {

@@ -1,5 +1,13 @@
 import { expect, test } from 'bun:test'
-import { fittedId, inputJson, inputObject, inputText, type NameRules, nineLetters, ToolNames } from '../../../src/core/protocols/tools.ts'
+import {
+  fittedId,
+  inputJson,
+  inputObject,
+  inputText,
+  type NameRules,
+  nineLetters,
+  ToolNames,
+} from '../../../src/core/protocols/tools.ts'
 import { textCall } from '../../support/call.ts'
 
 const RULES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
@@ -26,7 +34,12 @@ test('two names that would become one stay two', () => {
 })
 
 test('the history’s tools count too, and a name that nobody gave is passed on', () => {
-  const turns = [{ role: 'assistant' as const, blocks: [{ type: 'tool-call' as const, id: '1', name: 'old.tool', input: '{}' }] }]
+  const turns = [
+    {
+      role: 'assistant' as const,
+      blocks: [{ type: 'tool-call' as const, id: '1', name: 'old.tool', input: '{}' }],
+    },
+  ]
   const names = new ToolNames(textCall({ turns }), RULES)
   expect(names.given(names.sent('old.tool'))).toBe('old.tool')
   expect([names.sent('new'), names.given('new')]).toEqual(['new', 'new'])
@@ -52,7 +65,14 @@ test('trap 21: an id of nine letters and digits stays, any other becomes one, th
 })
 
 test('arguments are the text that was given, an object written out, and nothing else', () => {
-  expect(['{"a":', { a: 1 }, [], 7, null, undefined].map(inputText)).toEqual(['{"a":', '{"a":1}', '', '', '', ''])
+  expect(['{"a":', { a: 1 }, [], 7, null, undefined].map(inputText)).toEqual([
+    '{"a":',
+    '{"a":1}',
+    '',
+    '',
+    '',
+    '',
+  ])
 })
 
 test('none at all are an empty object', () => {
@@ -61,6 +81,11 @@ test('none at all are an empty object', () => {
 
 test('what is no object goes back as the model wrote it', () => {
   const inputs = ['', '{"a":1}', '{"a":', '[1]']
-  expect(inputs.map(input => inputObject(input))).toEqual([{}, { a: 1 }, { INVALID_JSON: '{"a":' }, { INVALID_JSON: '[1]' }])
+  expect(inputs.map(input => inputObject(input))).toEqual([
+    {},
+    { a: 1 },
+    { INVALID_JSON: '{"a":' },
+    { INVALID_JSON: '[1]' },
+  ])
   expect(inputObject('[1]', 'arguments')).toEqual({ arguments: '[1]' })
 })

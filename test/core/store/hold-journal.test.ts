@@ -1,5 +1,13 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../../src/core/errors.ts'
@@ -37,7 +45,10 @@ describe('the journal of holds', () => {
     const journal = openHoldJournal(data)
     await journal.open(held('a')).written
     await journal.open(held('b', { byok: true, streamed: false })).written
-    expect(openHoldJournal(data).left()).toEqual([held('a'), held('b', { byok: true, streamed: false })])
+    expect(openHoldJournal(data).left()).toEqual([
+      held('a'),
+      held('b', { byok: true, streamed: false }),
+    ])
     expect(statSync(file()).mode & 0o777).toBe(0o600)
   })
 
@@ -137,13 +148,18 @@ describe('the journal of holds', () => {
     expect(readFileSync(file(), 'utf8').split('\n').length).toBeLessThan(30_000)
   })
 
-  test.skipIf(!existsSync('/dev/full'))('refuses all calls of a turn where the disk is full', async () => {
-    symlinkSync('/dev/full', file())
-    const journal = openHoldJournal(data)
-    const words = [journal.open(held('a')), journal.open(held('b'))]
-    const refusals = await Promise.all(words.map(({ written }) => written.then(() => 'written').catch(thrown => thrown.status)))
-    expect(refusals).toEqual([503, 503])
-  })
+  test.skipIf(!existsSync('/dev/full'))(
+    'refuses all calls of a turn where the disk is full',
+    async () => {
+      symlinkSync('/dev/full', file())
+      const journal = openHoldJournal(data)
+      const words = [journal.open(held('a')), journal.open(held('b'))]
+      const refusals = await Promise.all(
+        words.map(({ written }) => written.then(() => 'written').catch(thrown => thrown.status)),
+      )
+      expect(refusals).toEqual([503, 503])
+    },
+  )
 
   test('refuses a call of which it cannot leave word: 503', async () => {
     rmSync(data, { recursive: true })

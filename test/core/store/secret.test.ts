@@ -30,7 +30,8 @@ test('processes that need it at once get the same', async () => {
   const data = emptyDirectory()
   const program = `import { dataSecret } from ${JSON.stringify(join(import.meta.dir, '../../../src/core/store/secret.ts'))}
     process.stdout.write(Buffer.from(dataSecret(${JSON.stringify(data)})).toString('hex'))`
-  const run = () => new Response(Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' }).stdout).text()
+  const run = () =>
+    new Response(Bun.spawn([process.execPath, '-e', program], { stdout: 'pipe' }).stdout).text()
   const secrets = await Promise.all([run(), run(), run(), run()])
   expect(new Set(secrets).size).toBe(1)
   expect(secrets[0]).toMatch(/^[0-9a-f]{64}$/)

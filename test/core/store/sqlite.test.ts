@@ -21,8 +21,23 @@ const open = (path: string, patience = 0) => openSqlite({ path, durability: 'nor
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
 const byokKey = {
-  ...{ id: 'b', workspace_id: 'w', provider: 'openai', name: null, label: '...', sealed: '', sort_order: 0, created_at: '' },
-  ...{ disabled: false, is_fallback: false, is_byok_only: false, is_required: false, declared_zdr: null },
+  ...{
+    id: 'b',
+    workspace_id: 'w',
+    provider: 'openai',
+    name: null,
+    label: '...',
+    sealed: '',
+    sort_order: 0,
+    created_at: '',
+  },
+  ...{
+    disabled: false,
+    is_fallback: false,
+    is_byok_only: false,
+    is_required: false,
+    declared_zdr: null,
+  },
   ...{ allowed_models: null, allowed_api_key_hashes: null, allowed_user_ids: null },
 }
 
@@ -35,7 +50,9 @@ storeSuite(
     return Promise.all([open(path, 1_000), open(path, 1_000)])
   },
 )
-storeSuite('SQLite in a file, fully durable', () => openSqlite({ path: newPath(), durability: 'full', patience: 0 }))
+storeSuite('SQLite in a file, fully durable', () =>
+  openSqlite({ path: newPath(), durability: 'full', patience: 0 }),
+)
 
 describe('SQLite in a file', () => {
   test('what was written is there after it was closed and opened', async () => {
@@ -67,10 +84,17 @@ describe('SQLite in a file', () => {
     const path = newPath()
     const store = await open(path)
     await store.keys.remove('nobody', told())
-    await store.credits.insert({ id: 'c', created_at: '', amount: 1n, note: null, user_id: 'u' }, told())
+    await store.credits.insert(
+      { id: 'c', created_at: '', amount: 1n, note: null, user_id: 'u' },
+      told(),
+    )
     await store.close()
     const db = new Database(path)
-    for (const statement of ['delete from audit', "update audit set actor = 'x'", "update audit set before = '{}'"])
+    for (const statement of [
+      'delete from audit',
+      "update audit set actor = 'x'",
+      "update audit set before = '{}'",
+    ])
       expect(() => db.run(statement)).toThrow('stays on record')
     for (const statement of ['delete from credits', 'update credits set amount = 1'])
       expect(() => db.run(statement)).toThrow('stays on record')
@@ -96,15 +120,30 @@ describe('SQLite in a file', () => {
   test('a file of the first schema is brought up to date, and what it remembers stays', async () => {
     const path = newPath()
     const old = new Database(path, { create: true })
-    old.run(await Bun.file(join(import.meta.dir, '../../../src/core/store/sqlite/migrations/001-first.sql')).text())
+    old.run(
+      await Bun.file(
+        join(import.meta.dir, '../../../src/core/store/sqlite/migrations/001-first.sql'),
+      ).text(),
+    )
     old.run('pragma user_version = 1')
-    const { preset_id: _, contentFilters: __, data_region: ___, router: ____, provider_responses, ...known } = generationWith({ id: 'a' })
+    const {
+      preset_id: _,
+      contentFilters: __,
+      data_region: ___,
+      router: ____,
+      provider_responses,
+      ...known
+    } = generationWith({ id: 'a' })
     const row = { ...known, provider_responses: JSON.stringify(provider_responses) }
     const names = Object.keys(row)
-    old.query(`insert into generations (${names}) values (${names.map(() => '?')})`).run(...(Object.values(row) as never[]))
+    old
+      .query(`insert into generations (${names}) values (${names.map(() => '?')})`)
+      .run(...(Object.values(row) as never[]))
     old.close()
     const store = await open(path)
-    expect(await store.generations.byId('a')).toEqual(generationWith({ id: 'a', preset_id: null, data_region: 'global', router: null }))
+    expect(await store.generations.byId('a')).toEqual(
+      generationWith({ id: 'a', preset_id: null, data_region: 'global', router: null }),
+    )
     expect(await store.presets.all()).toEqual([])
     await store.close()
   })
@@ -113,13 +152,16 @@ describe('SQLite in a file', () => {
     const path = newPath()
     const old = new Database(path, { create: true, strict: true })
     const migrations = join(import.meta.dir, '../../../src/core/store/sqlite/migrations')
-    for (const name of readdirSync(migrations).toSorted().slice(0, 11)) old.run(await Bun.file(join(migrations, name)).text())
+    for (const name of readdirSync(migrations).toSorted().slice(0, 11))
+      old.run(await Bun.file(join(migrations, name)).text())
     old.run('pragma user_version = 11')
     const insert = old.query(
       `insert into ledger (id, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
       values ($id, '2026-03-04T05:06:08.000Z', 'k', 'user_1', 'w', 0, 4500, $source, $hash)`,
     )
-    const [opening, first] = ['opening-k', 'gen-1'].map(id => ({ ...chargeWith({ id, workspace_id: 'w' }) }))
+    const [opening, first] = ['opening-k', 'gen-1'].map(id => ({
+      ...chargeWith({ id, workspace_id: 'w' }),
+    }))
     const before = chained('', { ...(opening as StepCharge), source: 'opening' })
     insert.run({ id: 'opening-k', source: 'opening', hash: null })
     insert.run({ id: 'gen-1', source: 'exact', hash: chained(before, first as StepCharge) })
@@ -179,7 +221,10 @@ describe('the lock of a data directory', () => {
     } catch (error) {
       thrown = error
     }
-    expect(GatewayError.from(thrown)).toMatchObject({ type: 'conflict', message: `Another gateway serves from ${data}` })
+    expect(GatewayError.from(thrown)).toMatchObject({
+      type: 'conflict',
+      message: `Another gateway serves from ${data}`,
+    })
     unlock()
     lockData(data)()
   })

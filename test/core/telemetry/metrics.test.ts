@@ -16,7 +16,11 @@ test('what stands in a label breaks no line, whatever a provider is called', asy
   gateway.events.publish('hedge.started', { endpoint })
   gateway.events.publish('hedge.won', { endpoint })
   const lines = metrics.text().split('\n')
-  expect(lines.filter(line => line.includes('provider=')).map(line => line.replace(/,.*(?=} )/, ''))).toEqual(
-    ['attempts_failed', 'hedges', 'hedge_wins', 'tool_answers'].map(of => `gateway_${of}_total{provider="a\\\\b\\"c\\nd"} 1`),
+  expect(
+    lines.filter(line => line.includes('provider=')).map(line => line.replace(/,.*(?=} )/, '')),
+  ).toEqual(
+    ['attempts_failed', 'hedges', 'hedge_wins', 'tool_answers'].map(
+      of => `gateway_${of}_total{provider="a\\\\b\\"c\\nd"} 1`,
+    ),
   )
 })

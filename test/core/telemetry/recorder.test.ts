@@ -136,7 +136,9 @@ describe('recorder', () => {
     const clock = new TestClock()
     const { state, recorder } = bench({ clock })
     state.fault = new Error('disk full')
-    const recording = recorder.record(entryOf('a')).catch(thrown => GatewayError.from(thrown).status)
+    const recording = recorder
+      .record(entryOf('a'))
+      .catch(thrown => GatewayError.from(thrown).status)
     await Bun.sleep(10)
     clock.pass(60_000)
     expect(await recording).toBe(503)
@@ -176,7 +178,9 @@ describe('recorder', () => {
     const { state, recorder } = bench({ clock })
     const gate = Promise.withResolvers<void>()
     state.answers = [gate.promise]
-    const recording = recorder.record(entryOf('a')).catch(thrown => GatewayError.from(thrown).status)
+    const recording = recorder
+      .record(entryOf('a'))
+      .catch(thrown => GatewayError.from(thrown).status)
     await Bun.sleep(5)
     clock.pass(60_000)
     expect(recorder.healthy).toBe(false)

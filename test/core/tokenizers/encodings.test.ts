@@ -7,7 +7,12 @@ const MEGABYTE = 1_000_000
 /** Texts on which the merges of a run take the square of its length. */
 const ATTACKS: [name: string, text: string][] = [
   ['one letter', 'a'.repeat(MEGABYTE)],
-  ['letters that never merge', Array.from({ length: MEGABYTE }, (_, i) => String.fromCharCode(97 + ((i * i * 7919) % 26))).join('')],
+  [
+    'letters that never merge',
+    Array.from({ length: MEGABYTE }, (_, i) =>
+      String.fromCharCode(97 + ((i * i * 7919) % 26)),
+    ).join(''),
+  ],
   ['spaces', ' '.repeat(MEGABYTE)],
   ['lines', '\n'.repeat(MEGABYTE)],
   ['dots', '.'.repeat(MEGABYTE)],
@@ -18,7 +23,8 @@ const ATTACKS: [name: string, text: string][] = [
 
 /** The work of encoding a text where each run takes the square of its length. */
 const work = (text: string) => pieces(text).reduce((sum, piece) => sum + workOf(piece), 0)
-const workOf = (piece: string) => (piece.match(/\S+|\s+/g) ?? []).reduce((sum, run) => sum + run.length ** 2, 0)
+const workOf = (piece: string) =>
+  (piece.match(/\S+|\s+/g) ?? []).reduce((sum, run) => sum + run.length ** 2, 0)
 
 describe('a text is cut', () => {
   test.each(ATTACKS)('so that %s takes work in proportion to its length', (_, text) => {
@@ -33,7 +39,12 @@ describe('a text is cut', () => {
 
   test('in the run that is too long, and only there', () => {
     const text = `before ${'x'.repeat(2_500)} after ${' '.repeat(1_001)}end`
-    expect(pieces(text).map(piece => piece.length)).toEqual([7 + 1_000, 1_000, 500 + 6 + 1_000, 2 + 3])
+    expect(pieces(text).map(piece => piece.length)).toEqual([
+      7 + 1_000,
+      1_000,
+      500 + 6 + 1_000,
+      2 + 3,
+    ])
   })
 
   test('into nothing when it is empty', () => {

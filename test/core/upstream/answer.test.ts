@@ -35,7 +35,19 @@ describe('retryAfterOf', () => {
   test('is nothing where the provider says nothing, or nonsense', () => {
     expect(retryAfterOf(null, NOW)).toBeUndefined()
     expect(after('soon')).toBeUndefined()
-    for (const nonsense of ['', '1,5', '1.', '.5', '5s', '1e3', '0x10', '1 2', 'May 5', '1/2', 'Infinity'])
+    for (const nonsense of [
+      '',
+      '1,5',
+      '1.',
+      '.5',
+      '5s',
+      '1e3',
+      '0x10',
+      '1 2',
+      'May 5',
+      '1/2',
+      'Infinity',
+    ])
       expect(after(nonsense)).toBeUndefined()
   })
 })
@@ -47,6 +59,8 @@ describe('retryAfterMsOf', () => {
   })
 
   test('is nothing where the provider says nothing, or nonsense', () => {
-    expect([null, '', 'soon', '1,5', '1e3', 'Wed, 04 Mar 2026 05:06:17 GMT'].map(retryAfterMsOf)).toEqual(Array(6).fill(undefined))
+    expect(
+      [null, '', 'soon', '1,5', '1e3', 'Wed, 04 Mar 2026 05:06:17 GMT'].map(retryAfterMsOf),
+    ).toEqual(Array(6).fill(undefined))
   })
 })

@@ -27,8 +27,11 @@ afterEach(async () => {
 
 const REQUEST: UpstreamRequest = { path: '/chat/completions', body: { model: 'up-small' } }
 
-const authorized = (more: Partial<Provider>, request = REQUEST, cancellation = new Cancellation()) =>
-  authorize(gateway, providerOf(more), request, cancellation)
+const authorized = (
+  more: Partial<Provider>,
+  request = REQUEST,
+  cancellation = new Cancellation(),
+) => authorize(gateway, providerOf(more), request, cancellation)
 
 /** What is sent at once; a promise is none. */
 function atOnce(more: Partial<Provider>, request?: UpstreamRequest): Outgoing {
@@ -48,9 +51,12 @@ describe('authorize', () => {
     })
   })
 
-  test.each(['x-api-key', 'api-key', 'x-goog-api-key'] as const)('sends the key as %s, and nowhere else', auth => {
-    expect(atOnce({ auth }).headers).toEqual({ ...PLAIN, [auth]: 'mock' })
-  })
+  test.each(['x-api-key', 'api-key', 'x-goog-api-key'] as const)(
+    'sends the key as %s, and nowhere else',
+    auth => {
+      expect(atOnce({ auth }).headers).toEqual({ ...PLAIN, [auth]: 'mock' })
+    },
+  )
 
   test('sends nothing where nothing is to be sent', () => {
     expect(atOnce({ auth: 'none' }).headers).toEqual(PLAIN)
@@ -59,7 +65,9 @@ describe('authorize', () => {
 
   test('sends the protocol’s headers, over them the operator’s, and over these the credential', () => {
     const request = { ...REQUEST, headers: { 'x-version': '1', accept: 'a' } }
-    expect(atOnce({ headers: { 'x-version': '2', authorization: 'mine' } }, request).headers).toEqual({
+    expect(
+      atOnce({ headers: { 'x-version': '2', authorization: 'mine' } }, request).headers,
+    ).toEqual({
       ...PLAIN,
       accept: 'a',
       'x-version': '2',
@@ -68,8 +76,18 @@ describe('authorize', () => {
   })
 
   test('signs what is sent to AWS: every header of ours, and the body as it goes', () => {
-    const aws = { access_key_id: 'AKID', secret_access_key: new Secret('s'), session_token: new Secret('t'), region: 'eu-west-1' }
-    const provider: Partial<Provider> = { auth: 'sigv4', api_key: null, aws, headers: { 'x-mine': 'y' } }
+    const aws = {
+      access_key_id: 'AKID',
+      secret_access_key: new Secret('s'),
+      session_token: new Secret('t'),
+      region: 'eu-west-1',
+    }
+    const provider: Partial<Provider> = {
+      auth: 'sigv4',
+      api_key: null,
+      aws,
+      headers: { 'x-mine': 'y' },
+    }
     const { headers, body } = atOnce(provider)
     expect(body).toBe('{"model":"up-small"}')
     expect(headers).toEqual({
@@ -95,11 +113,18 @@ describe('authorize with a service account', () => {
     token_uri: `${upstream.url}/token`,
     project_id: null,
   })
-  const google = (): Partial<Provider> => ({ auth: 'google-service-account', api_key: null, service_account: account() })
+  const google = (): Partial<Provider> => ({
+    auth: 'google-service-account',
+    api_key: null,
+    service_account: account(),
+  })
 
   test('sends the token that it buys', async () => {
     upstream.plan(json({ access_token: 'token-1', expires_in: 3600 }))
-    expect((await authorized(google())).headers).toEqual({ ...PLAIN, authorization: 'Bearer token-1' })
+    expect((await authorized(google())).headers).toEqual({
+      ...PLAIN,
+      authorization: 'Bearer token-1',
+    })
   })
 
   test('a call that ends while it waits is over at once, and takes the token from nobody', async () => {
@@ -122,6 +147,8 @@ describe('authorize with a service account', () => {
     const cancellation = new Cancellation()
     const reason = new GatewayError('timeout', 'The caller has left')
     cancellation.cancel(reason)
-    expect(await Promise.resolve(authorized(google(), REQUEST, cancellation)).catch(thrown => thrown)).toBe(reason)
+    expect(
+      await Promise.resolve(authorized(google(), REQUEST, cancellation)).catch(thrown => thrown),
+    ).toBe(reason)
   })
 })

@@ -10,7 +10,9 @@ import { SHARED } from '../../support/shared.ts'
 const RECORDINGS = join(SHARED, 'recordings/bedrock-converse')
 const found = existsSync(RECORDINGS)
 
-const names = (found ? readdirSync(RECORDINGS) : []).filter(name => name.endsWith('.chunks.txt')).sort()
+const names = (found ? readdirSync(RECORDINGS) : [])
+  .filter(name => name.endsWith('.chunks.txt'))
+  .sort()
 
 /** A recorded answer: each line is `{"EVENT": PAYLOAD}`. */
 const framesOf = (name: string): Frame[] =>
@@ -18,11 +20,14 @@ const framesOf = (name: string): Frame[] =>
     .split('\n')
     .filter(line => line.trim() !== '')
     .map(line => {
-      const [[event = '', payload] = []] = Object.entries(JSON.parse(line) as Record<string, unknown>)
+      const [[event = '', payload] = []] = Object.entries(
+        JSON.parse(line) as Record<string, unknown>,
+      )
       return { event, data: JSON.stringify(payload) }
     })
 
-const encoded = (frames: Frame[]) => Buffer.concat(frames.map(({ event, data }) => awsEvent(event ?? '', data)))
+const encoded = (frames: Frame[]) =>
+  Buffer.concat(frames.map(({ event, data }) => awsEvent(event ?? '', data)))
 
 function scan(...pieces: Uint8Array[]): Frame[] {
   const scanner = new AwsEventStreamScanner()
@@ -33,24 +38,27 @@ function scan(...pieces: Uint8Array[]): Frame[] {
 /** A large answer is cut at every seventh byte: 7 divides neither the length of a prelude nor that of a checksum. */
 const strideFor = (bytes: Uint8Array) => (bytes.length > 3_000 ? 7 : 1)
 
-describe.skipIf(!found)('bedrock-converse recordings (from GATEWAY_SHARED) as an event stream', () => {
-  test('there are some', () => {
-    expect(names.length).toBeGreaterThan(5)
-  })
+describe.skipIf(!found)(
+  'bedrock-converse recordings (from GATEWAY_SHARED) as an event stream',
+  () => {
+    test('there are some', () => {
+      expect(names.length).toBeGreaterThan(5)
+    })
 
-  test.each(names)('%s reads the same wherever it is cut', name => {
-    const frames = framesOf(name)
-    const bytes = encoded(frames)
-    const wrong: number[] = []
-    for (let at = 0; at <= bytes.length; at += strideFor(bytes))
-      if (!Bun.deepEquals(scan(bytes.subarray(0, at), bytes.subarray(at)), frames)) wrong.push(at)
-    expect(frames.length).toBeGreaterThan(2)
-    expect(wrong).toEqual([])
-  })
+    test.each(names)('%s reads the same wherever it is cut', name => {
+      const frames = framesOf(name)
+      const bytes = encoded(frames)
+      const wrong: number[] = []
+      for (let at = 0; at <= bytes.length; at += strideFor(bytes))
+        if (!Bun.deepEquals(scan(bytes.subarray(0, at), bytes.subarray(at)), frames)) wrong.push(at)
+      expect(frames.length).toBeGreaterThan(2)
+      expect(wrong).toEqual([])
+    })
 
-  test.each(names)('%s reads the same byte by byte', name => {
-    const frames = framesOf(name)
-    const bytes = encoded(frames)
-    expect(scan(...Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)))).toEqual(frames)
-  })
-})
+    test.each(names)('%s reads the same byte by byte', name => {
+      const frames = framesOf(name)
+      const bytes = encoded(frames)
+      expect(scan(...Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)))).toEqual(frames)
+    })
+  },
+)

@@ -2,7 +2,14 @@ import { describe, expect, spyOn, test } from 'bun:test'
 import { GatewayError } from '../../../src/core/errors.ts'
 import type { Frame } from '../../../src/core/protocols/protocol.ts'
 import { AwsEventStreamScanner } from '../../../src/core/upstream/aws-event-stream.ts'
-import { awsError, awsEvent, awsException, awsMessage, type HeaderBytes, textHeader } from '../../support/aws-event-stream.ts'
+import {
+  awsError,
+  awsEvent,
+  awsException,
+  awsMessage,
+  type HeaderBytes,
+  textHeader,
+} from '../../support/aws-event-stream.ts'
 
 const MiB = 1024 * 1024
 
@@ -14,12 +21,15 @@ function scan(...pieces: Uint8Array[]): Frame[] {
 }
 
 const inPieces = (bytes: Uint8Array, size: number) =>
-  Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size))
+  Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+    bytes.subarray(i * size, (i + 1) * size),
+  )
 
 const bytesOf = (hex: string) => Uint8Array.from(Buffer.from(hex.replaceAll(' ', ''), 'hex'))
 
 /** The bytes with the one at this place changed. */
-const broken = (bytes: Uint8Array, at: number) => Uint8Array.from(bytes, (byte, i) => (i === at ? byte ^ 1 : byte))
+const broken = (bytes: Uint8Array, at: number) =>
+  Uint8Array.from(bytes, (byte, i) => (i === at ? byte ^ 1 : byte))
 
 function failureOf(act: () => unknown): unknown {
   try {
@@ -33,7 +43,10 @@ function failureOf(act: () => unknown): unknown {
 function expectUnreadable(act: () => unknown): void {
   const failure = failureOf(act)
   expect(failure).toBeInstanceOf(GatewayError)
-  expect(failure).toMatchObject({ type: 'provider_unavailable', message: 'Provider returned error' })
+  expect(failure).toMatchObject({
+    type: 'provider_unavailable',
+    message: 'Provider returned error',
+  })
 }
 
 /** One of every type that a header's value may have. */
@@ -58,7 +71,10 @@ describe('AwsEventStreamScanner', () => {
     expect(awsMessage([textHeader('content-type', 'application/json')], "{'foo':'bar'}")).toEqual(
       bytesOf(
         `0000003d 00000020 07fd8396 0c ${Buffer.from('content-type').toString('hex')} 07 0010
-        ${Buffer.from('application/json').toString('hex')} ${Buffer.from("{'foo':'bar'}").toString('hex')} 8d9c08b1`.replace(/\s+/g, ''),
+        ${Buffer.from('application/json').toString('hex')} ${Buffer.from("{'foo':'bar'}").toString('hex')} 8d9c08b1`.replace(
+          /\s+/g,
+          '',
+        ),
       ),
     )
   })
@@ -67,8 +83,12 @@ describe('AwsEventStreamScanner', () => {
     expect(scan(awsEvent('messageStop', '{"stopReason":"end_turn"}'))).toEqual([
       { event: 'messageStop', data: '{"stopReason":"end_turn"}' },
     ])
-    expect(scan(awsEvent('contentBlockDelta', '{"a":"é€😀"}'))).toEqual([{ event: 'contentBlockDelta', data: '{"a":"é€😀"}' }])
-    expect(scan(awsMessage([textHeader(':message-type', 'event')], ''))).toEqual([{ event: null, data: '' }])
+    expect(scan(awsEvent('contentBlockDelta', '{"a":"é€😀"}'))).toEqual([
+      { event: 'contentBlockDelta', data: '{"a":"é€😀"}' },
+    ])
+    expect(scan(awsMessage([textHeader(':message-type', 'event')], ''))).toEqual([
+      { event: null, data: '' },
+    ])
   })
 
   test('an exception is its type and its payload', () => {
@@ -78,12 +98,18 @@ describe('AwsEventStreamScanner', () => {
   })
 
   test('an error is its code and a payload with its message', () => {
-    expect(scan(awsError('InternalError', 'It "broke"'))).toEqual([{ event: 'InternalError', data: '{"message":"It \\"broke\\""}' }])
-    expect(scan(awsMessage([textHeader(':message-type', 'error')], ''))).toEqual([{ event: null, data: '{"message":""}' }])
+    expect(scan(awsError('InternalError', 'It "broke"'))).toEqual([
+      { event: 'InternalError', data: '{"message":"It \\"broke\\""}' },
+    ])
+    expect(scan(awsMessage([textHeader(':message-type', 'error')], ''))).toEqual([
+      { event: null, data: '{"message":""}' },
+    ])
   })
 
   test('headers of every type are skipped, wherever they stand', () => {
-    expect(scan(awsMessage([...EVERY_TYPE, ...EVENT], 'a'), awsMessage([...EVENT, ...EVERY_TYPE], 'b'))).toEqual([
+    expect(
+      scan(awsMessage([...EVERY_TYPE, ...EVENT], 'a'), awsMessage([...EVENT, ...EVERY_TYPE], 'b')),
+    ).toEqual([
       { event: 'chunk', data: 'a' },
       { event: 'chunk', data: 'b' },
     ])
@@ -91,7 +117,9 @@ describe('AwsEventStreamScanner', () => {
 
   test('a thousand messages in one read come in order', () => {
     const messages = Array.from({ length: 1000 }, (_, i) => awsEvent('chunk', String(i)))
-    expect(scan(Buffer.concat(messages)).map(frame => frame.data)).toEqual(messages.map((_, i) => String(i)))
+    expect(scan(Buffer.concat(messages)).map(frame => frame.data)).toEqual(
+      messages.map((_, i) => String(i)),
+    )
   })
 
   test('a message comes with its last byte', () => {
@@ -112,18 +140,24 @@ describe('AwsEventStreamScanner', () => {
   test('reads the same wherever the bytes are cut in two, and in pieces of any size', () => {
     const expected = scan(SAMPLE)
     expect(expected.map(frame => frame.event)).toEqual(['a', 'b', 'c', 'chunk'])
-    for (let at = 0; at <= SAMPLE.length; at++) expect(scan(SAMPLE.subarray(0, at), SAMPLE.subarray(at))).toEqual(expected)
-    for (let size = 1; size <= SAMPLE.length; size++) expect(scan(...inPieces(SAMPLE, size))).toEqual(expected)
+    for (let at = 0; at <= SAMPLE.length; at++)
+      expect(scan(SAMPLE.subarray(0, at), SAMPLE.subarray(at))).toEqual(expected)
+    for (let size = 1; size <= SAMPLE.length; size++)
+      expect(scan(...inPieces(SAMPLE, size))).toEqual(expected)
   })
 
   test('a read that is a part of a larger buffer is read alone', () => {
     const message = awsEvent('chunk', 'x')
     const larger = Buffer.concat([Buffer.from('before'), message, Buffer.from('after')])
-    expect(scan(new Uint8Array(larger.buffer, larger.byteOffset + 6, message.length))).toEqual([{ event: 'chunk', data: 'x' }])
+    expect(scan(new Uint8Array(larger.buffer, larger.byteOffset + 6, message.length))).toEqual([
+      { event: 'chunk', data: 'x' },
+    ])
   })
 
   test('a payload that is no UTF-8 becomes replacement characters and breaks nothing', () => {
-    expect(scan(awsMessage(EVENT, Uint8Array.of(0xff, 0xc3)))).toEqual([{ event: 'chunk', data: '\uFFFD\uFFFD' }])
+    expect(scan(awsMessage(EVENT, Uint8Array.of(0xff, 0xc3)))).toEqual([
+      { event: 'chunk', data: '\uFFFD\uFFFD' },
+    ])
   })
 })
 
@@ -135,11 +169,13 @@ describe('AwsEventStreamScanner refuses', () => {
   })
 
   test('a message with any byte changed that comes byte by byte', () => {
-    for (let at = 0; at < message.length; at++) expectUnreadable(() => scan(...inPieces(broken(message, at), 1)))
+    for (let at = 0; at < message.length; at++)
+      expectUnreadable(() => scan(...inPieces(broken(message, at), 1)))
   })
 
   test('a stream that ends within a message, wherever', () => {
-    for (let length = 1; length < message.length; length++) expectUnreadable(() => scan(message.subarray(0, length)))
+    for (let length = 1; length < message.length; length++)
+      expectUnreadable(() => scan(message.subarray(0, length)))
   })
 
   /** A prelude with these lengths and the right checksum. */
@@ -163,7 +199,10 @@ describe('AwsEventStreamScanner refuses', () => {
   ])('a length of %p with headers of %p, before any of it comes', (total, headers) => {
     expectUnreadable(() => new AwsEventStreamScanner().feed(preludeOf(total, headers)))
     expectUnreadable(() =>
-      inPieces(preludeOf(total, headers), 5).reduce((scanner, piece) => fed(scanner, piece), new AwsEventStreamScanner()),
+      inPieces(preludeOf(total, headers), 5).reduce(
+        (scanner, piece) => fed(scanner, piece),
+        new AwsEventStreamScanner(),
+      ),
     )
   })
 

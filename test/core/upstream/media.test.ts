@@ -5,9 +5,21 @@ import type { Gateway } from '../../../src/core/gateway.ts'
 import { Cancellation } from '../../../src/core/kernel/cancellation.ts'
 import { fetchMedia, type Wanted } from '../../../src/core/upstream/media.ts'
 import { testGateway } from '../../support/gateway.ts'
-import { chunk, chunkedEnd, head, refusedPort, type Script, silence, startUpstream, type Upstream } from '../../support/upstream.ts'
+import {
+  chunk,
+  chunkedEnd,
+  head,
+  refusedPort,
+  type Script,
+  silence,
+  startUpstream,
+  type Upstream,
+} from '../../support/upstream.ts'
 
-const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==', 'base64')
+const PNG = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
+  'base64',
+)
 const GIF = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64')
 
 let upstream: Upstream
@@ -53,12 +65,17 @@ async function failureOf(promise: Promise<unknown>): Promise<GatewayError> {
 }
 
 /** A whole answer with these bytes. */
-const answer = (bytes: Uint8Array | string, type = 'application/octet-stream', status = 200): Script => [
+const answer = (
+  bytes: Uint8Array | string,
+  type = 'application/octet-stream',
+  status = 200,
+): Script => [
   head(status, { 'content-type': type, 'content-length': String(Buffer.byteLength(bytes)) }),
   bytes,
 ]
 
-const redirect = (location: string, status = 302): Script => head(status, { location, 'content-length': '0' })
+const redirect = (location: string, status = 302): Script =>
+  head(status, { location, 'content-length': '0' })
 
 describe('fetchMedia', () => {
   test('gives the bytes in base64, and what they are', async () => {
@@ -95,8 +112,14 @@ describe('fetchMedia', () => {
   })
 
   test('knows the other kinds by their bytes, too', async () => {
-    const wav = Buffer.concat([Buffer.from('RIFF\x24\0\0\0WAVEfmt \x10\0\0\0', 'latin1'), Buffer.alloc(100)])
-    const webm = Buffer.concat([Buffer.from('1a45dfa39f4286810142f7810142f2810442f381084282847765626d', 'hex'), Buffer.alloc(100)])
+    const wav = Buffer.concat([
+      Buffer.from('RIFF\x24\0\0\0WAVEfmt \x10\0\0\0', 'latin1'),
+      Buffer.alloc(100),
+    ])
+    const webm = Buffer.concat([
+      Buffer.from('1a45dfa39f4286810142f7810142f2810442f381084282847765626d', 'hex'),
+      Buffer.alloc(100),
+    ])
     const pdf = Buffer.from('%PDF-1.7\n%EOF\n')
     const cases: [Wanted['kind'], Buffer, string][] = [
       ['audio', wav, 'audio/wav'],
@@ -107,19 +130,30 @@ describe('fetchMedia', () => {
     ]
     for (const [kind, bytes, type] of cases) {
       upstream.plan(answer(bytes))
-      expect(await fetched(urlOf(), { kind })).toEqual({ media_type: type, data: bytes.toString('base64') })
+      expect(await fetched(urlOf(), { kind })).toEqual({
+        media_type: type,
+        data: bytes.toString('base64'),
+      })
     }
   })
 
   test('a PNG that moves is a PNG', async () => {
-    const moving = Buffer.concat([PNG.subarray(0, 33), Buffer.from('0000000861635441', 'hex'), Buffer.from('4c', 'hex'), Buffer.alloc(20)])
+    const moving = Buffer.concat([
+      PNG.subarray(0, 33),
+      Buffer.from('0000000861635441', 'hex'),
+      Buffer.from('4c', 'hex'),
+      Buffer.alloc(20),
+    ])
     upstream.plan(answer(moving))
     expect((await fetched()).media_type).toBe('image/png')
   })
 
   test('unpacks what comes packed all the same', async () => {
     const packed = gzipSync(PNG)
-    upstream.plan([head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }), packed])
+    upstream.plan([
+      head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }),
+      packed,
+    ])
     expect((await fetched()).data).toBe(PNG.toString('base64'))
   })
 
@@ -127,7 +161,10 @@ describe('fetchMedia', () => {
     const endings: Script[] = [
       [head(200, { connection: 'keep-alive', 'content-length': String(PNG.length) }), PNG],
       [head(404, { connection: 'keep-alive', 'content-length': '9' }), silence()],
-      [head(302, { connection: 'keep-alive', location: 'ftp://x', 'content-length': '9' }), silence()],
+      [
+        head(302, { connection: 'keep-alive', location: 'ftp://x', 'content-length': '9' }),
+        silence(),
+      ],
       [head(200, { 'transfer-encoding': 'chunked' }), chunk('x'.repeat(200)), silence()],
     ]
     for (const ending of endings) {
@@ -164,7 +201,10 @@ describe('a redirect', () => {
     () => `http://user:word@pictures.test:${portOf()}/secret`,
   ])('to where nobody may go is not followed: %p', async location => {
     upstream.plan(redirect(location()), answer(PNG))
-    expect(await failureOf(fetched())).toMatchObject({ type: 'invalid_request', metadata: { field: 'messages.0.content.1' } })
+    expect(await failureOf(fetched())).toMatchObject({
+      type: 'invalid_request',
+      metadata: { field: 'messages.0.content.1' },
+    })
     expect(upstream.hits).toHaveLength(1)
   })
 
@@ -186,28 +226,73 @@ describe('what goes wrong', () => {
   const FIELD = { field: 'messages.0.content.1' }
 
   test.each<[string, Script, string, string]>([
-    ['no such thing', answer('leaked-words', 'text/plain', 404), 'image_not_found', 'The image was not found'],
-    ['a thing that is gone', answer('leaked-words', 'text/plain', 410), 'image_not_found', 'The image was not found'],
-    ['a refusal', answer('leaked-words', 'text/plain', 403), 'image_download_failed', 'The image could not be downloaded'],
-    ['a failure', answer('leaked-words', 'text/plain', 500), 'image_download_failed', 'The image could not be downloaded'],
+    [
+      'no such thing',
+      answer('leaked-words', 'text/plain', 404),
+      'image_not_found',
+      'The image was not found',
+    ],
+    [
+      'a thing that is gone',
+      answer('leaked-words', 'text/plain', 410),
+      'image_not_found',
+      'The image was not found',
+    ],
+    [
+      'a refusal',
+      answer('leaked-words', 'text/plain', 403),
+      'image_download_failed',
+      'The image could not be downloaded',
+    ],
+    [
+      'a failure',
+      answer('leaked-words', 'text/plain', 500),
+      'image_download_failed',
+      'The image could not be downloaded',
+    ],
     ['no content', head(204), 'image_download_failed', 'The image could not be downloaded'],
-    ['no HTTP', 'leaked-words\r\n\r\n', 'image_download_failed', 'The image could not be downloaded'],
+    [
+      'no HTTP',
+      'leaked-words\r\n\r\n',
+      'image_download_failed',
+      'The image could not be downloaded',
+    ],
     [
       'a cut answer',
       [head(200, { 'content-length': '500' }), PNG, { end: 'fin' }],
       'image_download_failed',
       'The image could not be downloaded',
     ],
-    ['a reset', [head(200, { 'content-length': '500' }), { end: 'rst' }], 'image_download_failed', 'The image could not be downloaded'],
-    ['nothing', answer(''), 'unsupported_image_format', 'The image is in a format that is not supported'],
-    ['a page', answer('<html>leaked-words', 'image/png'), 'unsupported_image_format', 'The image is in a format that is not supported'],
+    [
+      'a reset',
+      [head(200, { 'content-length': '500' }), { end: 'rst' }],
+      'image_download_failed',
+      'The image could not be downloaded',
+    ],
+    [
+      'nothing',
+      answer(''),
+      'unsupported_image_format',
+      'The image is in a format that is not supported',
+    ],
+    [
+      'a page',
+      answer('<html>leaked-words', 'image/png'),
+      'unsupported_image_format',
+      'The image is in a format that is not supported',
+    ],
     [
       'a drawing',
       answer('<?xml version="1.0"?><svg/>', 'image/svg+xml'),
       'unsupported_image_format',
       'The image is in a format that is not supported',
     ],
-    ['a PDF', answer('%PDF-1.7\n%EOF\n', 'image/png'), 'unsupported_image_format', 'The image is in a format that is not supported'],
+    [
+      'a PDF',
+      answer('%PDF-1.7\n%EOF\n', 'image/png'),
+      'unsupported_image_format',
+      'The image is in a format that is not supported',
+    ],
   ])('%s is told by its type, and nothing of it is repeated', async (_, script, type, message) => {
     upstream.plan(script)
     const failure = await failureOf(fetched())
@@ -217,12 +302,21 @@ describe('what goes wrong', () => {
 
   test('a host that refuses is image_download_failed', async () => {
     const port = await refusedPort()
-    expect(await failureOf(fetched(`http://pictures.test:${port}/`))).toMatchObject({ type: 'image_download_failed', metadata: FIELD })
+    expect(await failureOf(fetched(`http://pictures.test:${port}/`))).toMatchObject({
+      type: 'image_download_failed',
+      metadata: FIELD,
+    })
   })
 
   test('a private host is refused before anybody is called', async () => {
-    expect(await failureOf(fetched(upstream.url))).toMatchObject({ type: 'invalid_request', metadata: FIELD })
-    expect(await failureOf(fetched(urlOf('/a', 'other.test')))).toMatchObject({ type: 'invalid_request', metadata: FIELD })
+    expect(await failureOf(fetched(upstream.url))).toMatchObject({
+      type: 'invalid_request',
+      metadata: FIELD,
+    })
+    expect(await failureOf(fetched(urlOf('/a', 'other.test')))).toMatchObject({
+      type: 'invalid_request',
+      metadata: FIELD,
+    })
     expect(upstream.hits).toEqual([])
   })
 
@@ -238,7 +332,10 @@ describe('what goes wrong', () => {
       message: 'The file is in a format that is not supported',
     })
     upstream.plan(answer(PNG))
-    expect(await failureOf(fetched(urlOf(), { kind: 'audio' }))).toMatchObject({ type: 'invalid_request', metadata: FIELD })
+    expect(await failureOf(fetched(urlOf(), { kind: 'audio' }))).toMatchObject({
+      type: 'invalid_request',
+      metadata: FIELD,
+    })
   })
 
   test('a picture may be as large as was said, and not larger', async () => {
@@ -262,7 +359,10 @@ describe('what goes wrong', () => {
 
   test('what is small only while it is packed is too large', async () => {
     const packed = gzipSync(Buffer.alloc(64 * 1024 * 1024))
-    upstream.plan([head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }), packed])
+    upstream.plan([
+      head(200, { 'content-encoding': 'gzip', 'content-length': String(packed.length) }),
+      packed,
+    ])
     expect(await failureOf(fetched())).toMatchObject({ type: 'image_too_large' })
   })
 
@@ -270,17 +370,29 @@ describe('what goes wrong', () => {
     ['says nothing', silence()],
     ['stops within its head', ['HTTP/1.1 200 OK\r\n', silence()]],
     ['stops within its picture', [head(200, { 'content-length': '500' }), PNG, silence()]],
-    ['says a byte at a time', [head(200, { 'transfer-encoding': 'chunked' }), Array.from({ length: 500 }, () => [chunk('x'), { ms: 5 }])]],
+    [
+      'says a byte at a time',
+      [
+        head(200, { 'transfer-encoding': 'chunked' }),
+        Array.from({ length: 500 }, () => [chunk('x'), { ms: 5 }]),
+      ],
+    ],
   ])('a server that %s is waited for only so long', async (_, script) => {
     upstream.plan(script)
-    expect(await failureOf(fetched(urlOf(), { patience: 100 }))).toMatchObject({ type: 'image_download_failed', metadata: FIELD })
+    expect(await failureOf(fetched(urlOf(), { patience: 100 }))).toMatchObject({
+      type: 'image_download_failed',
+      metadata: FIELD,
+    })
     await upstream.emptied()
   })
 
   test('a host that nobody finds is waited for only so long', async () => {
     await gateway.close()
     gateway = await testGateway({ resolve: () => new Promise(() => undefined) })
-    expect(await failureOf(fetched(urlOf(), { patience: 50 }))).toMatchObject({ type: 'image_download_failed', metadata: FIELD })
+    expect(await failureOf(fetched(urlOf(), { patience: 50 }))).toMatchObject({
+      type: 'image_download_failed',
+      metadata: FIELD,
+    })
   })
 
   test('a call that ends takes its download along, with its own reason', async () => {

@@ -3,7 +3,16 @@ import { generateKeyPairSync } from 'node:crypto'
 import type { GatewayError } from '../../../src/core/errors.ts'
 import { checkProviders } from '../../../src/core/upstream/provider-check.ts'
 import { testGateway } from '../../support/gateway.ts'
-import { body, type Hit, head, json, type Script, startUpstream, status, type Upstream } from '../../support/upstream.ts'
+import {
+  body,
+  type Hit,
+  head,
+  json,
+  type Script,
+  startUpstream,
+  status,
+  type Upstream,
+} from '../../support/upstream.ts'
 
 let upstream: Upstream
 beforeEach(async () => {
@@ -21,7 +30,12 @@ const guarded =
   (hit: Hit): Script =>
     hasKey(hit) ? json(list) : status(401)
 
-const local = (more: object = {}) => ({ protocol: 'openai-chat', base_url: upstream.url, api_key: KEY, ...more })
+const local = (more: object = {}) => ({
+  protocol: 'openai-chat',
+  base_url: upstream.url,
+  api_key: KEY,
+  ...more,
+})
 
 /** What is found of one provider, by what it answers, within 300 milliseconds. */
 async function found(answer: (hit: Hit) => Script, given: object = local()) {
@@ -30,7 +44,11 @@ async function found(answer: (hit: Hit) => Script, given: object = local()) {
   const { data } = await checkProviders(gateway, [], 300)
   expect(JSON.stringify(data)).not.toContain('secret')
   const [{ provider, milliseconds, ...verdict }] = data as [(typeof data)[number]]
-  expect([data.length, provider, milliseconds === null || milliseconds >= 0]).toEqual([1, 'one', true])
+  expect([data.length, provider, milliseconds === null || milliseconds >= 0]).toEqual([
+    1,
+    'one',
+    true,
+  ])
   return verdict
 }
 
@@ -53,7 +71,9 @@ describe('a provider that', () => {
   })
 
   test('wants no credential is well when it answers', async () => {
-    expect(await found(() => json({ models: [] }), local({ api_key: undefined, auth: 'none' }))).toMatchObject({ ok: true })
+    expect(
+      await found(() => json({ models: [] }), local({ api_key: undefined, auth: 'none' })),
+    ).toMatchObject({ ok: true })
     expect(upstream.hits).toHaveLength(1)
   })
 
@@ -70,14 +90,19 @@ describe('a provider that', () => {
     expect(await found(() => status(code))).toEqual({ ok: null, status: code, error })
   })
 
-  test.each([500, 503, 429, 301])('answers with %d is not well, and no redirect is followed', async code => {
-    expect(await found(() => status(code, 'no', { location: `${upstream.url}/elsewhere` }))).toEqual({
-      ok: false,
-      status: code,
-      error: `answers with ${code}`,
-    })
-    expect(upstream.hits).toHaveLength(1)
-  })
+  test.each([500, 503, 429, 301])(
+    'answers with %d is not well, and no redirect is followed',
+    async code => {
+      expect(
+        await found(() => status(code, 'no', { location: `${upstream.url}/elsewhere` })),
+      ).toEqual({
+        ok: false,
+        status: code,
+        error: `answers with ${code}`,
+      })
+      expect(upstream.hits).toHaveLength(1)
+    },
+  )
 
   test.each([
     ['HTML', () => body('text/html', '<html>Log in</html>')],
@@ -85,21 +110,36 @@ describe('a provider that', () => {
     ['a text', () => json('data')],
     ['nothing', () => json(null)],
   ])('answers with %s is not what base_url should lead to', async (_, script) => {
-    expect(await found(script)).toEqual({ ok: false, status: 200, error: 'the answer is no list of models: is base_url right?' })
+    expect(await found(script)).toEqual({
+      ok: false,
+      status: 200,
+      error: 'the answer is no list of models: is base_url right?',
+    })
   })
 
   test.each<[string, Script]>([
     ['says nothing', { wait: 'never' }],
     [
       'stops within its answer',
-      [head(200, { 'content-type': 'application/json', 'content-length': '100' }), '{"data":', { wait: 'never' }],
+      [
+        head(200, { 'content-type': 'application/json', 'content-length': '100' }),
+        '{"data":',
+        { wait: 'never' },
+      ],
     ],
     [
       'goes on for ever',
-      [head(200, { 'content-type': 'application/json', 'content-length': '10000' }), { drip: ' '.repeat(10_000), ms: 20 }],
+      [
+        head(200, { 'content-type': 'application/json', 'content-length': '10000' }),
+        { drip: ' '.repeat(10_000), ms: 20 },
+      ],
     ],
   ])('%s is given up', async (_, script) => {
-    expect(await found(() => script)).toEqual({ ok: false, status: null, error: 'no answer within 0.3 seconds' })
+    expect(await found(() => script)).toEqual({
+      ok: false,
+      status: null,
+      error: 'no answer within 0.3 seconds',
+    })
     await upstream.emptied()
   })
 
@@ -127,13 +167,21 @@ describe('by its way of speaking', () => {
     ['gemini', '/v1', '/v1/models?pageSize=1', 'x-goog-api-key', { models: [] }],
     ['cohere-chat', '/v2', '/v1/models?page_size=1', 'authorization', { models: [] }],
     ['openai-responses', '/v1', '/v1/models', 'authorization', LIST],
-  ])('%s is asked for its models where it lists them', async (protocol, base, path, header, list) => {
-    const base_url = upstream.url.replace('/v1', base)
-    expect(await found(guarded(list), local({ protocol, base_url }))).toEqual({ ok: true, status: 200, error: null })
-    const [hit] = upstream.hits
-    expect([hit?.path, hit?.headers[header]?.endsWith(KEY)]).toEqual([path, true])
-    if (protocol === 'anthropic-messages') expect(hit?.headers['anthropic-version']).toBe('2023-06-01')
-  })
+  ])(
+    '%s is asked for its models where it lists them',
+    async (protocol, base, path, header, list) => {
+      const base_url = upstream.url.replace('/v1', base)
+      expect(await found(guarded(list), local({ protocol, base_url }))).toEqual({
+        ok: true,
+        status: 200,
+        error: null,
+      })
+      const [hit] = upstream.hits
+      expect([hit?.path, hit?.headers[header]?.endsWith(KEY)]).toEqual([path, true])
+      if (protocol === 'anthropic-messages')
+        expect(hit?.headers['anthropic-version']).toBe('2023-06-01')
+    },
+  )
 
   test.each([
     ['bedrock-converse', {}],
@@ -141,16 +189,40 @@ describe('by its way of speaking', () => {
     ['gemini', { base_url: 'http://127.0.0.1:9/v1/projects/p/locations/l/publishers/google' }],
   ])('%s cannot be checked without cost, and is not asked', async (protocol, more) => {
     const error = 'cannot be checked without cost'
-    expect(await found(guarded(), local({ protocol, auth: 'bearer', ...more }))).toEqual({ ok: null, status: null, error })
+    expect(await found(guarded(), local({ protocol, auth: 'bearer', ...more }))).toEqual({
+      ok: null,
+      status: null,
+      error,
+    })
     expect(upstream.hits).toEqual([])
   })
 
   test('a service account is well when an access token is given for it', async () => {
-    const private_key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' })
-    const service_account = { client_email: 'a@b.c', private_key, token_uri: upstream.url, secret: 'secret' }
-    const given = { protocol: 'gemini', base_url: 'http://127.0.0.1:9/publishers/google', service_account }
-    expect(await found(() => json({ access_token: 'secret', expires_in: 60 }), given)).toEqual({ ok: true, status: 200, error: null })
-    const refused = { ok: false, status: null, error: 'no access token is given for the service account' }
+    const private_key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
+      type: 'pkcs8',
+      format: 'pem',
+    })
+    const service_account = {
+      client_email: 'a@b.c',
+      private_key,
+      token_uri: upstream.url,
+      secret: 'secret',
+    }
+    const given = {
+      protocol: 'gemini',
+      base_url: 'http://127.0.0.1:9/publishers/google',
+      service_account,
+    }
+    expect(await found(() => json({ access_token: 'secret', expires_in: 60 }), given)).toEqual({
+      ok: true,
+      status: 200,
+      error: null,
+    })
+    const refused = {
+      ok: false,
+      status: null,
+      error: 'no access token is given for the service account',
+    }
     expect(await found(() => status(400), given)).toEqual(refused)
     const silent = { ok: false, status: null, error: 'no answer within 0.3 seconds' }
     expect(await found(() => ({ wait: 'never' }), given)).toEqual(silent)
@@ -161,7 +233,8 @@ describe('of the providers', () => {
   test('those that are named are asked, or all that are configured, and the sandbox is not', async () => {
     upstream.answer(guarded())
     const gateway = await testGateway({ config: { providers: { two: local(), one: local() } } })
-    const asked = async (slugs: string[]) => (await checkProviders(gateway, slugs, 1_000)).data.map(({ provider }) => provider)
+    const asked = async (slugs: string[]) =>
+      (await checkProviders(gateway, slugs, 1_000)).data.map(({ provider }) => provider)
     expect([await asked([]), await asked(['one'])]).toEqual([['two', 'one'], ['one']])
     expect((await checkProviders(await testGateway(), [], 1_000)).data).toEqual([])
   })
@@ -171,6 +244,8 @@ describe('of the providers', () => {
     ['openai', 'invalid_request'],
   ])('%s is refused as %s where it is not configured', async (slug, type) => {
     const refused = checkProviders(await testGateway(), [slug], 1_000)
-    expect(await refused.catch(thrown => (thrown as GatewayError).type)).toBe(type as GatewayError['type'])
+    expect(await refused.catch(thrown => (thrown as GatewayError).type)).toBe(
+      type as GatewayError['type'],
+    )
   })
 })

@@ -50,7 +50,11 @@ describe('SseScanner', () => {
   test('reads the same in pieces of any size, down to single bytes', () => {
     const bytes = bytesOf(SAMPLE)
     const inPieces = (size: number) =>
-      scan(Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size)))
+      scan(
+        Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+          bytes.subarray(i * size, (i + 1) * size),
+        ),
+      )
     const wrong = [1, 2, 3, 5, 7, 11, 64].filter(size => !Bun.deepEquals(inPieces(size), EXPECTED))
     expect(wrong).toEqual([])
   })
@@ -87,7 +91,11 @@ describe('SseScanner', () => {
   })
 
   test('bytes that are no UTF-8 become replacement characters and break nothing', () => {
-    expect(scan([Uint8Array.of(0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0xc3, 0x0a, 0x0a)]).map(frame => frame.data)).toEqual(['\uFFFD\uFFFD'])
+    expect(
+      scan([Uint8Array.of(0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0xc3, 0x0a, 0x0a)]).map(
+        frame => frame.data,
+      ),
+    ).toEqual(['\uFFFD\uFFFD'])
   })
 })
 
@@ -107,7 +115,9 @@ describe('SseScanner limits', () => {
       tooLarge(scanner => {
         for (let i = 0; i < 70; i++) scanner.feed(bytes)
       })
-    expect(tooLarge(scanner => scanner.feed(bytesOf(`data: ${'x'.repeat(4 * MiB)}\n\n`)))).toThrow(GatewayError)
+    expect(tooLarge(scanner => scanner.feed(bytesOf(`data: ${'x'.repeat(4 * MiB)}\n\n`)))).toThrow(
+      GatewayError,
+    )
     expect(endless(line)).toThrow(GatewayError)
     expect(endless(piece)).toThrow(GatewayError)
   })

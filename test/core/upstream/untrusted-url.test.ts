@@ -16,13 +16,19 @@ const HOSTS: Record<string, string[]> = {
   'metadata.google.internal': ['169.254.169.254'],
 }
 
-async function check(url: string, { allow = [] as string[], base }: { allow?: string[]; base?: string } = {}) {
+async function check(
+  url: string,
+  { allow = [] as string[], base }: { allow?: string[]; base?: string } = {},
+) {
   const asked: string[] = []
   const resolve = async (host: string) => {
     asked.push(host)
     return HOSTS[host] ?? Promise.reject(new Error('ENOTFOUND'))
   }
-  const gateway = await testGateway({ resolve, config: { security: { allow_private_urls: allow } } })
+  const gateway = await testGateway({
+    resolve,
+    config: { security: { allow_private_urls: allow } },
+  })
   try {
     return { ...(await checkUntrustedUrl(gateway, url, 'messages.0', base)), asked }
   } finally {
@@ -42,10 +48,37 @@ async function refusal(url: string, options: Parameters<typeof check>[1] = {}): 
 
 describe('an address that anybody may reach', () => {
   test.each([
-    ...['1.1.1.1', '8.8.8.8', '93.184.215.14', '9.255.255.255', '11.0.0.0', '100.63.255.255', '100.128.0.0', '126.255.255.255'],
-    ...['128.0.0.0', '168.63.129.15', '168.63.129.17', '169.253.255.255', '169.255.0.0', '172.15.255.255', '172.32.0.0', '192.0.1.0'],
+    ...[
+      '1.1.1.1',
+      '8.8.8.8',
+      '93.184.215.14',
+      '9.255.255.255',
+      '11.0.0.0',
+      '100.63.255.255',
+      '100.128.0.0',
+      '126.255.255.255',
+    ],
+    ...[
+      '128.0.0.0',
+      '168.63.129.15',
+      '168.63.129.17',
+      '169.253.255.255',
+      '169.255.0.0',
+      '172.15.255.255',
+      '172.32.0.0',
+      '192.0.1.0',
+    ],
     ...['192.167.255.255', '192.169.0.0', '198.17.255.255', '198.20.0.0', '223.255.255.255'],
-    ...['2606:4700:4700::1111', '2001:200::1', '2001:4860:4860::8888', '2a00::', '3ffe::1', '3fff:1000::1', '2000::', '2003::1'],
+    ...[
+      '2606:4700:4700::1111',
+      '2001:200::1',
+      '2001:4860:4860::8888',
+      '2a00::',
+      '3ffe::1',
+      '3fff:1000::1',
+      '2000::',
+      '2003::1',
+    ],
   ])('%s is one', address => {
     expect(isPublic(address)).toBe(true)
   })
@@ -62,10 +95,37 @@ describe('an address that anybody may reach', () => {
       '127.0.0.1',
       '127.255.255.255',
     ],
-    ...['168.63.129.16', '169.254.169.254', '169.254.0.0', '172.16.0.0', '172.31.255.255', '192.0.0.192', '192.0.2.1', '192.88.99.1'],
-    ...['192.168.0.0', '192.168.255.255', '198.18.0.0', '198.19.255.255', '198.51.100.7', '203.0.113.7', '224.0.0.1', '239.255.255.255'],
+    ...[
+      '168.63.129.16',
+      '169.254.169.254',
+      '169.254.0.0',
+      '172.16.0.0',
+      '172.31.255.255',
+      '192.0.0.192',
+      '192.0.2.1',
+      '192.88.99.1',
+    ],
+    ...[
+      '192.168.0.0',
+      '192.168.255.255',
+      '198.18.0.0',
+      '198.19.255.255',
+      '198.51.100.7',
+      '203.0.113.7',
+      '224.0.0.1',
+      '239.255.255.255',
+    ],
     ...['240.0.0.1', '255.255.255.255'],
-    ...['::', '::1', '::127.0.0.1', '::7f00:1', '::ffff:127.0.0.1', '::ffff:8.8.8.8', '::ffff:7f00:1', '::ffff:0:7f00:1'],
+    ...[
+      '::',
+      '::1',
+      '::127.0.0.1',
+      '::7f00:1',
+      '::ffff:127.0.0.1',
+      '::ffff:8.8.8.8',
+      '::ffff:7f00:1',
+      '::ffff:0:7f00:1',
+    ],
     ...[
       '64:ff9b::7f00:1',
       '64:ff9b::808:808',
@@ -124,8 +184,15 @@ describe('checkUntrustedUrl', () => {
   })
 
   test('asks nobody where an address is', async () => {
-    expect(await check('http://1.1.1.1/')).toEqual({ url: 'http://1.1.1.1/', address: '1.1.1.1', asked: [] })
-    expect(await check('http://[2606:4700:4700::1111]/')).toMatchObject({ address: '2606:4700:4700::1111', asked: [] })
+    expect(await check('http://1.1.1.1/')).toEqual({
+      url: 'http://1.1.1.1/',
+      address: '1.1.1.1',
+      asked: [],
+    })
+    expect(await check('http://[2606:4700:4700::1111]/')).toMatchObject({
+      address: '2606:4700:4700::1111',
+      asked: [],
+    })
   })
 
   test.each([
@@ -166,8 +233,12 @@ describe('checkUntrustedUrl', () => {
   })
 
   test('says the same of a host that does not exist', async () => {
-    expect(await refusal('http://nothing.example.com/')).toBe('messages.0: expected the URL of a public host')
-    expect(await refusal('http://unknown.example.com/')).toBe('messages.0: expected the URL of a public host')
+    expect(await refusal('http://nothing.example.com/')).toBe(
+      'messages.0: expected the URL of a public host',
+    )
+    expect(await refusal('http://unknown.example.com/')).toBe(
+      'messages.0: expected the URL of a public host',
+    )
   })
 
   test.each([
@@ -185,28 +256,50 @@ describe('checkUntrustedUrl', () => {
   })
 
   test('refuses a URL that is too long', async () => {
-    expect(await refusal(`http://example.com/${'x'.repeat(8192)}`)).toBe('messages.0: expected an http or https URL')
+    expect(await refusal(`http://example.com/${'x'.repeat(8192)}`)).toBe(
+      'messages.0: expected an http or https URL',
+    )
   })
 
-  test.each(['http://user@example.com/', 'http://user:word@example.com/', 'http://:word@example.com/', 'http://127.0.0.1%2f@example.com/'])(
-    'refuses %j, which holds credentials',
-    async url => {
-      expect(await refusal(url)).toBe('messages.0: expected a URL without credentials')
-    },
-  )
+  test.each([
+    'http://user@example.com/',
+    'http://user:word@example.com/',
+    'http://:word@example.com/',
+    'http://127.0.0.1%2f@example.com/',
+  ])('refuses %j, which holds credentials', async url => {
+    expect(await refusal(url)).toBe('messages.0: expected a URL without credentials')
+  })
 
   test('takes a private host that the operator lists, by its name or with its port, and no other', async () => {
-    expect(await check('http://127.0.0.1:8080/', { allow: ['127.0.0.1'] })).toMatchObject({ address: '127.0.0.1' })
-    expect(await check('http://[::1]:8080/', { allow: ['[::1]:8080'] })).toMatchObject({ address: '::1' })
-    expect(await check('http://inside.example.com/', { allow: ['Inside.Example.com'] })).toMatchObject({ address: '10.0.0.5' })
-    expect(await refusal('http://127.0.0.1:8081/', { allow: ['127.0.0.1:8080'] })).toContain('public host')
-    expect(await refusal('http://inside.example.com/', { allow: ['example.com', '10.0.0.5', 'inside'] })).toContain('public host')
+    expect(await check('http://127.0.0.1:8080/', { allow: ['127.0.0.1'] })).toMatchObject({
+      address: '127.0.0.1',
+    })
+    expect(await check('http://[::1]:8080/', { allow: ['[::1]:8080'] })).toMatchObject({
+      address: '::1',
+    })
+    expect(
+      await check('http://inside.example.com/', { allow: ['Inside.Example.com'] }),
+    ).toMatchObject({ address: '10.0.0.5' })
+    expect(await refusal('http://127.0.0.1:8081/', { allow: ['127.0.0.1:8080'] })).toContain(
+      'public host',
+    )
+    expect(
+      await refusal('http://inside.example.com/', { allow: ['example.com', '10.0.0.5', 'inside'] }),
+    ).toContain('public host')
   })
 
   test('a redirect is told from where it came, and looked at in the same way', async () => {
-    expect(await check('../b', { base: 'https://example.com/a/c' })).toMatchObject({ url: 'https://example.com/b' })
-    expect(await check('//six.example.com/b', { base: 'https://example.com/a' })).toMatchObject({ url: 'https://six.example.com/b' })
-    expect(await refusal('//localhost/', { base: 'https://example.com/a' })).toContain('public host')
-    expect(await refusal('file:///etc/passwd', { base: 'https://example.com/a' })).toContain('http or https')
+    expect(await check('../b', { base: 'https://example.com/a/c' })).toMatchObject({
+      url: 'https://example.com/b',
+    })
+    expect(await check('//six.example.com/b', { base: 'https://example.com/a' })).toMatchObject({
+      url: 'https://six.example.com/b',
+    })
+    expect(await refusal('//localhost/', { base: 'https://example.com/a' })).toContain(
+      'public host',
+    )
+    expect(await refusal('file:///etc/passwd', { base: 'https://example.com/a' })).toContain(
+      'http or https',
+    )
   })
 })

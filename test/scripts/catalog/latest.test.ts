@@ -2,8 +2,15 @@ import { describe, expect, test } from 'bun:test'
 import { latestAliases } from '../../../scripts/catalog/latest.ts'
 import type { PiModel } from '../../../scripts/catalog/sources.ts'
 
-const model = (id: string, input = 1, output = 2): PiModel => ({ type: 'chat', id, name: id, input: ['text'], cost: { input, output } })
-const aliases = (listed: PiModel[], known = listed.map(one => one.id)) => latestAliases(listed, new Set(known))
+const model = (id: string, input = 1, output = 2): PiModel => ({
+  type: 'chat',
+  id,
+  name: id,
+  input: ['text'],
+  cost: { input, output },
+})
+const aliases = (listed: PiModel[], known = listed.map(one => one.id)) =>
+  latestAliases(listed, new Set(known))
 
 describe('a name that moves', () => {
   test('is the highest version of its family, and of no other', () => {

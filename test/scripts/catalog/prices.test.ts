@@ -2,24 +2,41 @@ import { describe, expect, test } from 'bun:test'
 import { genaiPrices, isSound, joined, piPrices } from '../../../scripts/catalog/prices.ts'
 import type { PiModel, PricedModel } from '../../../scripts/catalog/sources.ts'
 
-const pi = (cost: PiModel['cost']): PiModel => ({ type: 'chat', id: 'x', name: 'X', input: ['text'], cost })
+const pi = (cost: PiModel['cost']): PiModel => ({
+  type: 'chat',
+  id: 'x',
+  name: 'X',
+  input: ['text'],
+  cost,
+})
 const priced = (prices: PricedModel['prices']): PricedModel => ({ id: 'x', prices })
 
 describe('pi-ai’s prices', () => {
   test('keep what is known: a zero there is not a price', () => {
     expect(piPrices(pi({ input: 0, output: 0 }))).toBeUndefined()
-    expect(piPrices(pi({ input: 1, output: 2, cacheRead: 0.1, cacheWrite: 0 }))).toEqual({ prompt: 1, completion: 2, cache_read: 0.1 })
+    expect(piPrices(pi({ input: 1, output: 2, cacheRead: 0.1, cacheWrite: 0 }))).toEqual({
+      prompt: 1,
+      completion: 2,
+      cache_read: 0.1,
+    })
   })
 
   test('keep their tiers', () => {
     const tiers = [{ inputTokensAbove: 200_000, input: 2, output: 4, cacheRead: 0, cacheWrite: 0 }]
-    expect(piPrices(pi({ input: 1, output: 2, tiers }))?.tiers).toEqual([{ above: 200_000, prompt: 2, completion: 4 }])
+    expect(piPrices(pi({ input: 1, output: 2, tiers }))?.tiers).toEqual([
+      { above: 200_000, prompt: 2, completion: 4 },
+    ])
   })
 })
 
 describe('genai-prices’ prices', () => {
   test('per thousand pieces become prices of one', () => {
-    expect(genaiPrices(priced({ input_mtok: 3, output_mtok: 15, web_searches_kcount: 10, requests_kcount: 5 }), '2026-01-01')).toEqual({
+    expect(
+      genaiPrices(
+        priced({ input_mtok: 3, output_mtok: 15, web_searches_kcount: 10, requests_kcount: 5 }),
+        '2026-01-01',
+      ),
+    ).toEqual({
       prompt: 3,
       completion: 15,
       web_search: 0.01,
@@ -32,7 +49,10 @@ describe('genai-prices’ prices', () => {
   })
 
   test('with tiers have one for each bound', () => {
-    const prices = { input_mtok: { base: 1, tiers: [{ start: 10, price: 2 }] }, output_mtok: { base: 3, tiers: [{ start: 10, price: 4 }] } }
+    const prices = {
+      input_mtok: { base: 1, tiers: [{ start: 10, price: 2 }] },
+      output_mtok: { base: 3, tiers: [{ start: 10, price: 4 }] },
+    }
     expect(genaiPrices(priced(prices), '2026-01-01')).toEqual({
       prompt: 1,
       completion: 3,
@@ -43,7 +63,10 @@ describe('genai-prices’ prices', () => {
   test('by date are those that hold on the day, by the hour the dearest', () => {
     const dated = [
       { prices: { input_mtok: 1, output_mtok: 1 } },
-      { constraint: { type: 'start_date' as const, start_date: '2026-02-01' }, prices: { input_mtok: 2, output_mtok: 2 } },
+      {
+        constraint: { type: 'start_date' as const, start_date: '2026-02-01' },
+        prices: { input_mtok: 2, output_mtok: 2 },
+      },
     ]
     expect(genaiPrices(priced(dated), '2026-01-31')?.prompt).toBe(1)
     expect(genaiPrices(priced(dated), '2026-02-01')?.prompt).toBe(2)
@@ -65,7 +88,9 @@ describe('both', () => {
   })
 
   test('that do not are the newer’s alone', () => {
-    expect(joined({ prompt: 1, completion: 2 }, { prompt: 3, completion: 2, web_search: 0.01 })).toEqual({
+    expect(
+      joined({ prompt: 1, completion: 2 }, { prompt: 3, completion: 2, web_search: 0.01 }),
+    ).toEqual({
       prices: { prompt: 1, completion: 2 },
       conflict: true,
     })
@@ -74,7 +99,8 @@ describe('both', () => {
 
 test('a price that no model has is not sound', () => {
   expect(isSound({ prompt: 150, completion: 600 })).toBe(true)
-  for (const prompt of [-1, 1_001, Number.NaN, Number.POSITIVE_INFINITY]) expect(isSound({ prompt, completion: 1 })).toBe(false)
+  for (const prompt of [-1, 1_001, Number.NaN, Number.POSITIVE_INFINITY])
+    expect(isSound({ prompt, completion: 1 })).toBe(false)
   expect(isSound({ prompt: 1, completion: 1, tiers: [{ above: 5_000_000, prompt: 2 }] })).toBe(true)
   expect(isSound({ prompt: 1, completion: 1, tiers: [{ above: 5, prompt: -2 }] })).toBe(false)
 })

@@ -28,7 +28,11 @@ describe('the day of a release', () => {
 
   test('is none that has not been, nor what is no day', () => {
     expect(
-      dayOf('acme/x', ['2026-11-22', '2026-01', '2025-13-01', '1970-01-01', 'soon'], ['x-20261231', 'x-4096', 'x-20259999']),
+      dayOf(
+        'acme/x',
+        ['2026-11-22', '2026-01', '2025-13-01', '1970-01-01', 'soon'],
+        ['x-20261231', 'x-4096', 'x-20259999'],
+      ),
     ).toBeUndefined()
   })
 
@@ -41,6 +45,8 @@ describe('the day of a release', () => {
 
 test('the table tells of models that there are, each once, and is what the catalogue has', () => {
   const { rows } = readBuiltIn()
-  const wrong = Object.entries(RELEASED).filter(([slug, day]) => (rows.get(slug) ?? rows.get(`${slug}:free`))?.created !== day)
+  const wrong = Object.entries(RELEASED).filter(
+    ([slug, day]) => (rows.get(slug) ?? rows.get(`${slug}:free`))?.created !== day,
+  )
   expect(wrong).toEqual([])
 })

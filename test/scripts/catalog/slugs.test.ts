@@ -52,7 +52,11 @@ describe('a provider’s own name', () => {
   })
 
   test('tells of its weights', () => {
-    expect(partsOf('zai-org/GLM-4.6-FP8', undefined)).toEqual({ author: 'z-ai', name: 'glm-4.6-fp8', quantization: 'fp8' })
+    expect(partsOf('zai-org/GLM-4.6-FP8', undefined)).toEqual({
+      author: 'z-ai',
+      name: 'glm-4.6-fp8',
+      quantization: 'fp8',
+    })
   })
 
   test('without an author is nobody’s, unless its family is known', () => {

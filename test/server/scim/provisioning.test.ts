@@ -4,7 +4,16 @@ import { operator } from '../../../src/core/identity/actor.ts'
 import { createScimToken, revokeScimToken } from '../../../src/core/identity/scim/tokens.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { testGateway, testKeys } from '../../support/gateway.ts'
-import { ENTERPRISE, ERROR, GROUP_ID, type IdentityProvider, identityProvider, PATCH_OP, SEARCH, USER_ID } from '../../support/scim.ts'
+import {
+  ENTERPRISE,
+  ERROR,
+  GROUP_ID,
+  type IdentityProvider,
+  identityProvider,
+  PATCH_OP,
+  SEARCH,
+  USER_ID,
+} from '../../support/scim.ts'
 
 const UNKNOWN = '00000000-0000-7000-8000-0000000000ff'
 
@@ -29,7 +38,11 @@ describe('a user', () => {
     const { status, headers, body } = await idp.ask('POST', '/Users', given)
     const location = `https://gateway.example/api/v1/scim/v2/Users/${body.id}`
     expect(status).toBe(201)
-    expect(Object.fromEntries(headers)).toMatchObject({ 'content-type': 'application/scim+json', location, etag: 'W/"1"' })
+    expect(Object.fromEntries(headers)).toMatchObject({
+      'content-type': 'application/scim+json',
+      location,
+      etag: 'W/"1"',
+    })
     const time = '2026-03-04T05:06:07.000Z'
     expect(body).toEqual({
       ...given,
@@ -39,16 +52,28 @@ describe('a user', () => {
     })
     expect((await idp.ask('GET', `/Users/${body.id}`)).body).toEqual(body)
     const [member] = (await gateway.store.members.list(0, 10)).slice(1)
-    expect(member).toMatchObject({ email: 'bjensen', first_name: 'Barbara', last_name: 'Jensen', role: 'org:member', active: true })
+    expect(member).toMatchObject({
+      email: 'bjensen',
+      first_name: 'Barbara',
+      last_name: 'Jensen',
+      role: 'org:member',
+      active: true,
+    })
   })
 
   test('is replaced, and what is not said is gone, but for whether he is active', async () => {
     const id = await idp.user('ada', { nickName: 'A', active: false })
-    const { status, headers, body } = await idp.ask('PUT', `/Users/${id}`, userOf('ada', { title: 'Dr', id: UNKNOWN }))
+    const { status, headers, body } = await idp.ask(
+      'PUT',
+      `/Users/${id}`,
+      userOf('ada', { title: 'Dr', id: UNKNOWN }),
+    )
     expect([status, headers.get('etag')]).toEqual([200, 'W/"2"'])
     expect(body).toMatchObject({ id, userName: 'ada', title: 'Dr', active: false })
     expect(body).not.toHaveProperty('nickName')
-    expect((await idp.patch(`/Users/${id}`, { op: 'remove', path: 'active' })).body.active).toBe(false)
+    expect((await idp.patch(`/Users/${id}`, { op: 'remove', path: 'active' })).body.active).toBe(
+      false,
+    )
   })
 
   test('is changed by a step, keeps his version where nothing changes, and is gone after DELETE', async () => {
@@ -57,7 +82,8 @@ describe('a user', () => {
     expect((await idp.patch(`/Users/${id}`, change)).headers.get('etag')).toBe('W/"2"')
     expect((await idp.patch(`/Users/${id}`, change)).headers.get('etag')).toBe('W/"2"')
     expect(await idp.ask('DELETE', `/Users/${id}`)).toMatchObject({ status: 204, body: null })
-    for (const method of ['GET', 'DELETE']) expect((await idp.ask(method, `/Users/${id}`)).status).toBe(404)
+    for (const method of ['GET', 'DELETE'])
+      expect((await idp.ask(method, `/Users/${id}`)).status).toBe(404)
     expect((await idp.patch(`/Users/${id}`, change)).status).toBe(404)
     expect((await idp.ask('PUT', `/Users/${id}`, userOf('ada'))).status).toBe(404)
   })
@@ -67,17 +93,44 @@ describe('a user', () => {
     const other = await idp.user('bob@example.com')
     const refusal = {
       status: 409,
-      body: { schemas: [ERROR], status: '409', scimType: 'uniqueness', detail: 'userName: expected one that no other user has' },
+      body: {
+        schemas: [ERROR],
+        status: '409',
+        scimType: 'uniqueness',
+        detail: 'userName: expected one that no other user has',
+      },
     }
-    expect(await idp.ask('POST', '/Users', userOf('ADA@example.com', { emails: [{ value: 'else@example.com' }] }))).toMatchObject(refusal)
-    expect(await idp.ask('PUT', `/Users/${other}`, userOf('Ada@Example.com', { emails: [{ value: 'x@example.com' }] }))).toMatchObject(
-      refusal,
-    )
-    expect((await idp.patch(`/Users/${id}`, { op: 'replace', value: { userName: 'ADA@example.com' } })).status).toBe(200)
     expect(
-      (await idp.patch(`/Users/${other}`, { op: 'replace', path: 'emails', value: [{ value: 'ada@EXAMPLE.com' }] })).body,
+      await idp.ask(
+        'POST',
+        '/Users',
+        userOf('ADA@example.com', { emails: [{ value: 'else@example.com' }] }),
+      ),
+    ).toMatchObject(refusal)
+    expect(
+      await idp.ask(
+        'PUT',
+        `/Users/${other}`,
+        userOf('Ada@Example.com', { emails: [{ value: 'x@example.com' }] }),
+      ),
+    ).toMatchObject(refusal)
+    expect(
+      (await idp.patch(`/Users/${id}`, { op: 'replace', value: { userName: 'ADA@example.com' } }))
+        .status,
+    ).toBe(200)
+    expect(
+      (
+        await idp.patch(`/Users/${other}`, {
+          op: 'replace',
+          path: 'emails',
+          value: [{ value: 'ada@EXAMPLE.com' }],
+        })
+      ).body,
     ).toMatchObject({ status: '409', scimType: 'uniqueness' })
-    expect((await idp.ask('POST', '/Users', userOf('third', { emails: [{ value: 'ada@example.com' }] }))).body).toMatchObject({
+    expect(
+      (await idp.ask('POST', '/Users', userOf('third', { emails: [{ value: 'ada@example.com' }] })))
+        .body,
+    ).toMatchObject({
       status: '409',
       scimType: 'uniqueness',
     })
@@ -89,7 +142,12 @@ describe('a user', () => {
     const group = await idp.group('Engineers', id)
     const { body } = await idp.ask('GET', `/Users/${id}`)
     expect(body.groups).toEqual([
-      { value: group, $ref: `https://gateway.example/api/v1/scim/v2/Groups/${group}`, display: 'Engineers', type: 'direct' },
+      {
+        value: group,
+        $ref: `https://gateway.example/api/v1/scim/v2/Groups/${group}`,
+        display: 'Engineers',
+        type: 'direct',
+      },
     ])
     expect((await idp.ask('GET', `/Users/${id}?attributes=userName,emails.value`)).body).toEqual({
       schemas: [USER_ID],
@@ -97,7 +155,9 @@ describe('a user', () => {
       userName: 'ada',
       emails: [{ value: 'a@example.com' }],
     })
-    expect((await idp.ask('GET', `/Users/${id}?excludedAttributes=groups,emails,meta`)).body).toEqual({
+    expect(
+      (await idp.ask('GET', `/Users/${id}?excludedAttributes=groups,emails,meta`)).body,
+    ).toEqual({
       schemas: [USER_ID],
       id,
       userName: 'ada',
@@ -106,9 +166,17 @@ describe('a user', () => {
   })
 
   test('keeps what companies know of their people under its own schema, and never a password', async () => {
-    const given = { schemas: [USER_ID, ENTERPRISE], userName: 'ada', password: 'canary-9b1', [ENTERPRISE]: { department: 'IT' } }
+    const given = {
+      schemas: [USER_ID, ENTERPRISE],
+      userName: 'ada',
+      password: 'canary-9b1',
+      [ENTERPRISE]: { department: 'IT' },
+    }
     const { body } = await idp.ask('POST', '/Users', given)
-    expect(body).toMatchObject({ schemas: [USER_ID, ENTERPRISE], [ENTERPRISE]: { department: 'IT' } })
+    expect(body).toMatchObject({
+      schemas: [USER_ID, ENTERPRISE],
+      [ENTERPRISE]: { department: 'IT' },
+    })
     expect(JSON.stringify([body, await gateway.store.scim.users.find()])).not.toContain('canary')
   })
 })
@@ -122,7 +190,10 @@ describe('a group', () => {
       externalId: 'x',
       members: [{ value: ada, display: 'no' }],
     })
-    expect([status, headers.get('location')]).toEqual([201, `https://gateway.example/api/v1/scim/v2/Groups/${body.id}`])
+    expect([status, headers.get('location')]).toEqual([
+      201,
+      `https://gateway.example/api/v1/scim/v2/Groups/${body.id}`,
+    ])
     const $ref = `https://gateway.example/api/v1/scim/v2/Users/${ada}`
     expect(body).toMatchObject({
       schemas: [GROUP_ID],
@@ -137,8 +208,15 @@ describe('a group', () => {
     const [ada, bob] = [await idp.user('ada'), await idp.user('bob')]
     const id = await idp.group('E', ada)
     const etag = async () => (await idp.ask('GET', `/Groups/${id}`)).headers.get('etag')
-    const members = async () => ((await idp.ask('GET', `/Groups/${id}`)).body.members ?? []).map((one: { value: string }) => one.value)
-    await idp.ask('PUT', `/Groups/${id}`, { schemas: [GROUP_ID], displayName: 'E', members: [{ value: bob }] })
+    const members = async () =>
+      ((await idp.ask('GET', `/Groups/${id}`)).body.members ?? []).map(
+        (one: { value: string }) => one.value,
+      )
+    await idp.ask('PUT', `/Groups/${id}`, {
+      schemas: [GROUP_ID],
+      displayName: 'E',
+      members: [{ value: bob }],
+    })
     expect([await members(), await etag()]).toEqual([[bob], 'W/"2"'])
     await idp.patch(
       `/Groups/${id}`,
@@ -156,11 +234,24 @@ describe('a group', () => {
 
   test('has no member that does not exist', async () => {
     const id = await idp.group('E')
-    const refusal = { status: 400, body: { status: '400', scimType: 'invalidValue', detail: 'members: expected users that exist' } }
-    expect(await idp.ask('POST', '/Groups', { schemas: [GROUP_ID], displayName: 'E', members: [{ value: UNKNOWN }] })).toMatchObject(
-      refusal,
-    )
-    expect(await idp.patch(`/Groups/${id}`, { op: 'add', path: 'members', value: [{ value: id }] })).toMatchObject(refusal)
+    const refusal = {
+      status: 400,
+      body: {
+        status: '400',
+        scimType: 'invalidValue',
+        detail: 'members: expected users that exist',
+      },
+    }
+    expect(
+      await idp.ask('POST', '/Groups', {
+        schemas: [GROUP_ID],
+        displayName: 'E',
+        members: [{ value: UNKNOWN }],
+      }),
+    ).toMatchObject(refusal)
+    expect(
+      await idp.patch(`/Groups/${id}`, { op: 'add', path: 'members', value: [{ value: id }] }),
+    ).toMatchObject(refusal)
     expect((await gateway.store.scim.groups.find()).map(one => one.version)).toEqual([1])
   })
 })
@@ -175,7 +266,8 @@ describe('a list', () => {
       })
   })
 
-  const list = async (query: Record<string, string>) => (await idp.ask('GET', `/Users?${new URLSearchParams(query)}`)).body
+  const list = async (query: Record<string, string>) =>
+    (await idp.ask('GET', `/Users?${new URLSearchParams(query)}`)).body
 
   test('is a page of all, from 1 on, the oldest first', async () => {
     const all = await list({})
@@ -200,7 +292,11 @@ describe('a list', () => {
       [{ startIndex: '-3', count: '1' }, 1],
       [{ startIndex: '9' }, 0],
     ] as const)
-      expect(await list(query)).toMatchObject({ totalResults: 4, itemsPerPage: expected, Resources: { length: expected } })
+      expect(await list(query)).toMatchObject({
+        totalResults: 4,
+        itemsPerPage: expected,
+        Resources: { length: expected },
+      })
   })
 
   test('holds those that a filter wants, known by name, by foreign id or by anything', async () => {
@@ -215,9 +311,13 @@ describe('a list', () => {
   })
 
   test('is sorted, without regard to case, and what has no value comes last', async () => {
-    expect(names(await list({ sortBy: 'userName' }))).toEqual(['ada', 'bob', 'Carl', 'Dora'].map(name => `${name}@example.com`))
+    expect(names(await list({ sortBy: 'userName' }))).toEqual(
+      ['ada', 'bob', 'Carl', 'Dora'].map(name => `${name}@example.com`),
+    )
     expect(names(await list({ sortBy: 'title' })).at(-1)).toBe('bob@example.com')
-    expect(names(await list({ sortBy: 'displayName', sortOrder: 'descending' }))[0]).toBe('Dora@example.com')
+    expect(names(await list({ sortBy: 'displayName', sortOrder: 'descending' }))[0]).toBe(
+      'Dora@example.com',
+    )
     expect(names(await list({ sortBy: 'shoeSize' }))).toHaveLength(4)
   })
 
@@ -226,25 +326,44 @@ describe('a list', () => {
     const group = await idp.group('Engineers', ada?.id ?? '')
     await idp.group('Others')
     expect(names(await list({ filter: `groups.value eq "${group}"` }))).toEqual(['ada@example.com'])
-    const groups = async (query: Record<string, string>) => (await idp.ask('GET', `/Groups?${new URLSearchParams(query)}`)).body
+    const groups = async (query: Record<string, string>) =>
+      (await idp.ask('GET', `/Groups?${new URLSearchParams(query)}`)).body
     expect(names(await groups({ filter: `members[value eq "${ada?.id}"]` }))).toEqual(['Engineers'])
     expect(names(await groups({ filter: 'displayName eq "ENGINEERS"' }))).toEqual(['Engineers'])
-    expect((await groups({ excludedAttributes: 'members' })).Resources[0]).not.toHaveProperty('members')
+    expect((await groups({ excludedAttributes: 'members' })).Resources[0]).not.toHaveProperty(
+      'members',
+    )
     expect((await groups({})).Resources[0].members).toHaveLength(1)
   })
 
   test('may be asked for by POST, of one kind and of all', async () => {
-    const search = async (path: string, more: object) => (await idp.ask('POST', `${path}/.search`, { schemas: [SEARCH], ...more })).body
+    const search = async (path: string, more: object) =>
+      (await idp.ask('POST', `${path}/.search`, { schemas: [SEARCH], ...more })).body
     await idp.group('ada')
-    expect(names(await search('/Users', { filter: 'displayName sw "a"', attributes: ['userName'], startIndex: 1, count: 10 }))).toEqual([
-      'ada@example.com',
-    ])
+    expect(
+      names(
+        await search('/Users', {
+          filter: 'displayName sw "a"',
+          attributes: ['userName'],
+          startIndex: 1,
+          count: 10,
+        }),
+      ),
+    ).toEqual(['ada@example.com'])
     expect(names(await search('/Groups', { filter: 'displayName sw "a"' }))).toEqual(['ada'])
     const all = await search('', { filter: 'displayName sw "a"' })
     expect([all.totalResults, ...names(all)]).toEqual([2, 'ada@example.com', 'ada'])
     const second = await search('', { startIndex: 4, count: 2 })
-    expect([second.totalResults, second.itemsPerPage, ...names(second)]).toEqual([5, 2, 'bob@example.com', 'ada'])
-    expect((await idp.ask('POST', '/.search', { schemas: [USER_ID] })).body).toMatchObject({ status: '400', scimType: 'invalidSyntax' })
+    expect([second.totalResults, second.itemsPerPage, ...names(second)]).toEqual([
+      5,
+      2,
+      'bob@example.com',
+      'ada',
+    ])
+    expect((await idp.ask('POST', '/.search', { schemas: [USER_ID] })).body).toMatchObject({
+      status: '400',
+      scimType: 'invalidSyntax',
+    })
   })
 
   test.each([
@@ -255,7 +374,10 @@ describe('a list', () => {
     ['count=1.5', 'invalidValue'],
     [`attributes=${'a,'.repeat(200)}`, 'invalidValue'],
   ])('that nobody can give is refused: %s', async (query, scimType) => {
-    expect(await idp.ask('GET', `/Users?${query}`)).toMatchObject({ status: 400, body: { schemas: [ERROR], status: '400', scimType } })
+    expect(await idp.ask('GET', `/Users?${query}`)).toMatchObject({
+      status: 400,
+      body: { schemas: [ERROR], status: '400', scimType },
+    })
   })
 })
 
@@ -267,13 +389,29 @@ describe('a version', () => {
     ] as const) {
       const at = `${path}/${await make()}`
       const change = { op: 'replace', path: 'externalId', value: 'x' }
-      const ask = (method: string, json: unknown, name: string, tag: string) => idp.ask(method, at, json, { headers: { [name]: tag } })
-      expect(await ask('GET', undefined, 'if-none-match', 'W/"1"')).toMatchObject({ status: 304, body: null })
+      const ask = (method: string, json: unknown, name: string, tag: string) =>
+        idp.ask(method, at, json, { headers: { [name]: tag } })
+      expect(await ask('GET', undefined, 'if-none-match', 'W/"1"')).toMatchObject({
+        status: 304,
+        body: null,
+      })
       expect((await ask('GET', undefined, 'if-none-match', 'W/"2"')).status).toBe(200)
       const body = { schemas: [PATCH_OP], Operations: [change] }
-      expect(await ask('PATCH', body, 'if-match', 'W/"7"')).toMatchObject({ status: 412, body: { schemas: [ERROR], status: '412' } })
+      expect(await ask('PATCH', body, 'if-match', 'W/"7"')).toMatchObject({
+        status: 412,
+        body: { schemas: [ERROR], status: '412' },
+      })
       expect((await ask('PATCH', body, 'if-match', '"7", W/"1"')).headers.get('etag')).toBe('W/"2"')
-      expect((await ask('PUT', { schemas: [USER_ID, GROUP_ID], userName: 'x', displayName: 'x' }, 'if-match', 'W/"1"')).status).toBe(412)
+      expect(
+        (
+          await ask(
+            'PUT',
+            { schemas: [USER_ID, GROUP_ID], userName: 'x', displayName: 'x' },
+            'if-match',
+            'W/"1"',
+          )
+        ).status,
+      ).toBe(412)
       expect((await ask('DELETE', undefined, 'if-match', 'W/"1"')).status).toBe(412)
       expect((await ask('DELETE', undefined, 'if-match', '*')).status).toBe(204)
     }
@@ -299,8 +437,12 @@ describe('discovery', () => {
     ] as const) {
       const { body } = await idp.ask('GET', path)
       expect(body.totalResults).toBe(path === '/Schemas' ? 3 : 2)
-      for (const one of body.Resources) expect((await idp.ask('GET', `${path}/${one[key]}`)).body).toEqual(one)
-      expect((await idp.ask('GET', `${path}/urn:none`)).body).toMatchObject({ schemas: [ERROR], status: '404' })
+      for (const one of body.Resources)
+        expect((await idp.ask('GET', `${path}/${one[key]}`)).body).toEqual(one)
+      expect((await idp.ask('GET', `${path}/urn:none`)).body).toMatchObject({
+        schemas: [ERROR],
+        status: '404',
+      })
       expect((await idp.ask('GET', `${path}?filter=id%20pr`)).status).toBe(403)
     }
     const { body } = await idp.ask('GET', `/Schemas/${USER_ID}`)
@@ -320,7 +462,14 @@ describe('discovery', () => {
 })
 
 describe('the door', () => {
-  const PATHS = ['/Users', '/Groups', '/Users/x', '/ServiceProviderConfig', '/Schemas', '/ResourceTypes']
+  const PATHS = [
+    '/Users',
+    '/Groups',
+    '/Users/x',
+    '/ServiceProviderConfig',
+    '/Schemas',
+    '/ResourceTypes',
+  ]
 
   test('is shut without a token, and to every key of another kind', async () => {
     const keys = await testKeys(gateway)
@@ -331,7 +480,10 @@ describe('the door', () => {
       })
       expect((await idp.ask('GET', path, undefined, { token: 'gw-scim-v1-x' })).status).toBe(401)
       for (const token of [keys.management, keys.inference])
-        expect(await idp.ask('GET', path, undefined, { token })).toMatchObject({ status: 403, body: { schemas: [ERROR], status: '403' } })
+        expect(await idp.ask('GET', path, undefined, { token })).toMatchObject({
+          status: 403,
+          body: { schemas: [ERROR], status: '403' },
+        })
     }
     expect((await idp.ask('POST', '/Users', '{', { token: 'nobody' })).status).toBe(401)
   })
@@ -346,8 +498,17 @@ describe('the door', () => {
 
   test('is the only one that a token opens', async () => {
     const app = createApp(gateway)
-    for (const path of ['/keys', '/key', '/scim/groups', '/scim/group-mappings', '/byok', '/presets']) {
-      const request = new Request(`http://gateway.test/api/v1${path}`, { headers: { authorization: `Bearer ${idp.token}` } })
+    for (const path of [
+      '/keys',
+      '/key',
+      '/scim/groups',
+      '/scim/group-mappings',
+      '/byok',
+      '/presets',
+    ]) {
+      const request = new Request(`http://gateway.test/api/v1${path}`, {
+        headers: { authorization: `Bearer ${idp.token}` },
+      })
       expect([path, (await app.handle(request)).status]).toEqual([path, 401])
     }
   })
@@ -360,8 +521,16 @@ describe('what is no request', () => {
     ['no schemas', '{"userName":"ada"}', 'invalidSyntax'],
     ['another schema', JSON.stringify({ schemas: [GROUP_ID], userName: 'ada' }), 'invalidSyntax'],
     ['no name', JSON.stringify({ schemas: [USER_ID] }), 'invalidValue'],
-    ['an address without end', JSON.stringify({ schemas: [USER_ID], userName: 'a'.repeat(321) }), 'invalidValue'],
-    ['what nests without end', `{"schemas":["${USER_ID}"],"userName":"a","name":${'['.repeat(500)}${']'.repeat(500)}}`, 'invalidSyntax'],
+    [
+      'an address without end',
+      JSON.stringify({ schemas: [USER_ID], userName: 'a'.repeat(321) }),
+      'invalidValue',
+    ],
+    [
+      'what nests without end',
+      `{"schemas":["${USER_ID}"],"userName":"a","name":${'['.repeat(500)}${']'.repeat(500)}}`,
+      'invalidSyntax',
+    ],
   ])('is refused in SCIM’s own form: %s', async (_, json, scimType) => {
     const { status, headers, body } = await idp.ask('POST', '/Users', json)
     expect([status, headers.get('content-type')]).toEqual([400, 'application/scim+json'])
@@ -371,12 +540,18 @@ describe('what is no request', () => {
 
   test('is too large', async () => {
     const json = JSON.stringify(userOf('ada', { title: 'x'.repeat(33 * 1024 * 1024) }))
-    expect(await idp.ask('POST', '/Users', json)).toMatchObject({ status: 413, body: { schemas: [ERROR], status: '413' } })
+    expect(await idp.ask('POST', '/Users', json)).toMatchObject({
+      status: 413,
+      body: { schemas: [ERROR], status: '413' },
+    })
   })
 
   test('a store that fails is a 500, and says nothing', async () => {
     gateway.store.scim.users.byId = () => Promise.reject(new Error('canary'))
     const { status, body } = await idp.ask('GET', `/Users/${UNKNOWN}`)
-    expect([status, body]).toEqual([500, { schemas: [ERROR], status: '500', detail: 'Internal Server Error' }])
+    expect([status, body]).toEqual([
+      500,
+      { schemas: [ERROR], status: '500', detail: 'Internal Server Error' },
+    ])
   })
 })

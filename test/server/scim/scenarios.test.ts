@@ -4,11 +4,20 @@ import { operator } from '../../../src/core/identity/actor.ts'
 import { listAudit } from '../../../src/core/identity/audit.ts'
 import { createKey, updateKey } from '../../../src/core/identity/keys.ts'
 import { updateMember } from '../../../src/core/identity/members.ts'
-import { createGroupMapping, updateGroupMapping } from '../../../src/core/identity/scim/group-mappings.ts'
+import {
+  createGroupMapping,
+  updateGroupMapping,
+} from '../../../src/core/identity/scim/group-mappings.ts'
 import { createWorkspace } from '../../../src/core/identity/workspaces.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { testGateway } from '../../support/gateway.ts'
-import { ENTERPRISE, GROUP_ID, type IdentityProvider, identityProvider, USER_ID } from '../../support/scim.ts'
+import {
+  ENTERPRISE,
+  GROUP_ID,
+  type IdentityProvider,
+  identityProvider,
+  USER_ID,
+} from '../../support/scim.ts'
 import { setWorkspaceMember } from '../../support/workspace-members.ts'
 
 let gateway: Gateway
@@ -18,11 +27,14 @@ let workspace_id: string
 beforeEach(async () => {
   gateway = await testGateway()
   idp = await identityProvider(gateway)
-  workspace_id = (await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })).data.id
+  workspace_id = (
+    await createWorkspace(gateway, operator(gateway), { name: 'Other', slug: 'other' })
+  ).data.id
 })
 
 const map = async (scim_group_id: string, role: 'admin' | 'member') =>
-  (await createGroupMapping(gateway, operator(gateway), { scim_group_id, workspace_id, role })).data.id
+  (await createGroupMapping(gateway, operator(gateway), { scim_group_id, workspace_id, role })).data
+    .id
 
 const memberOf = async (id: string) => {
   const user = await gateway.store.scim.users.byId(id)
@@ -35,12 +47,16 @@ const memberOf = async (id: string) => {
 async function inWorkspace(): Promise<string[]> {
   const rows = await gateway.store.members.inWorkspace(workspace_id)
   const members = await gateway.store.members.byIds(rows.map(one => one.user_id))
-  return rows.map(row => `${members.find(one => one.id === row.user_id)?.email} ${row.role} ${row.source}`).sort()
+  return rows
+    .map(row => `${members.find(one => one.id === row.user_id)?.email} ${row.role} ${row.source}`)
+    .sort()
 }
 
 /** What a key opens. */
 async function opens(key: string): Promise<number> {
-  const request = new Request('http://gateway.test/api/v1/key', { headers: { authorization: `Bearer ${key}` } })
+  const request = new Request('http://gateway.test/api/v1/key', {
+    headers: { authorization: `Bearer ${key}` },
+  })
   return (await createApp(gateway).handle(request)).status
 }
 
@@ -65,32 +81,62 @@ test('Okta: a user is assigned, pushed with a group, mapped, promoted, taken out
   })
   expect(created.status).toBe(201)
   const { id } = created.body
-  expect(await memberOf(id)).toMatchObject({ email: 'isaac@acme.example', first_name: 'Isaac', last_name: 'Brock', active: true })
+  expect(await memberOf(id)).toMatchObject({
+    email: 'isaac@acme.example',
+    first_name: 'Isaac',
+    last_name: 'Brock',
+    active: true,
+  })
 
   // Group push: the group empty, then its members.
-  const group = (await idp.ask('POST', '/Groups', { schemas: [GROUP_ID], displayName: 'Engineers', members: [] })).body.id
+  const group = (
+    await idp.ask('POST', '/Groups', { schemas: [GROUP_ID], displayName: 'Engineers', members: [] })
+  ).body.id
   const mapping = await map(group, 'member')
-  const pushed = await idp.patch(`/Groups/${group}`, { op: 'add', path: 'members', value: [{ value: id, display: 'isaac@acme.example' }] })
+  const pushed = await idp.patch(`/Groups/${group}`, {
+    op: 'add',
+    path: 'members',
+    value: [{ value: id, display: 'isaac@acme.example' }],
+  })
   expect(pushed.body.members).toMatchObject([{ value: id, display: 'Isaac Brock' }])
   expect(await inWorkspace()).toEqual(['isaac@acme.example member scim'])
   await updateGroupMapping(gateway, operator(gateway), mapping, { role: 'admin' })
   expect(await inWorkspace()).toEqual(['isaac@acme.example admin scim'])
 
   // The group has another name: Okta says its id again.
-  await idp.patch(`/Groups/${group}`, { op: 'replace', value: { id: group, displayName: 'Builders' } })
-  expect((await idp.ask('GET', `/Groups/${group}`)).body).toMatchObject({ displayName: 'Builders', members: [{ value: id }] })
+  await idp.patch(`/Groups/${group}`, {
+    op: 'replace',
+    value: { id: group, displayName: 'Builders' },
+  })
+  expect((await idp.ask('GET', `/Groups/${group}`)).body).toMatchObject({
+    displayName: 'Builders',
+    members: [{ value: id }],
+  })
   await idp.patch(`/Groups/${group}`, { op: 'remove', path: `members[value eq "${id}"]` })
   expect(await inWorkspace()).toEqual([])
   await idp.patch(`/Groups/${group}`, { op: 'add', path: 'members', value: [{ value: id }] })
 
   // He is unassigned, and assigned again: his keys stay shut.
-  const { key, data } = await createKey(gateway, operator(gateway), { name: 'his', creator_user_id: (await memberOf(id)).id })
+  const { key, data } = await createKey(gateway, operator(gateway), {
+    name: 'his',
+    creator_user_id: (await memberOf(id)).id,
+  })
   expect(await opens(key)).toBe(200)
-  expect((await idp.patch(`/Users/${id}`, { op: 'replace', value: { active: false } })).body.active).toBe(false)
-  expect([await opens(key), await inWorkspace(), (await memberOf(id)).active]).toEqual([401, [], false])
+  expect(
+    (await idp.patch(`/Users/${id}`, { op: 'replace', value: { active: false } })).body.active,
+  ).toBe(false)
+  expect([await opens(key), await inWorkspace(), (await memberOf(id)).active]).toEqual([
+    401,
+    [],
+    false,
+  ])
   const whole = (await idp.ask('GET', `/Users/${id}`)).body
   expect((await idp.ask('PUT', `/Users/${id}`, { ...whole, active: true })).status).toBe(200)
-  expect([await opens(key), await inWorkspace(), (await memberOf(id)).active]).toEqual([401, ['isaac@acme.example admin scim'], true])
+  expect([await opens(key), await inWorkspace(), (await memberOf(id)).active]).toEqual([
+    401,
+    ['isaac@acme.example admin scim'],
+    true,
+  ])
   await updateKey(gateway, operator(gateway), data.hash, { disabled: false })
   expect(await opens(key)).toBe(200)
 
@@ -112,7 +158,10 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
   })
   expect(created.status).toBe(201)
   const { id } = created.body
-  const found = await idp.ask('GET', `/Users?${new URLSearchParams({ filter: 'externalId eq "0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef"' })}`)
+  const found = await idp.ask(
+    'GET',
+    `/Users?${new URLSearchParams({ filter: 'externalId eq "0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef"' })}`,
+  )
   expect(found.body.Resources[0].id).toBe(id)
 
   const changes = [
@@ -128,7 +177,10 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
     phoneNumbers: [{ type: 'mobile', value: '+1 555' }],
     [ENTERPRISE]: { department: 'IT', manager: { value: id } },
   })
-  expect(await memberOf(id)).toMatchObject({ email: 'updated@acme.example', last_name: 'updatedFamilyName' })
+  expect(await memberOf(id)).toMatchObject({
+    email: 'updated@acme.example',
+    last_name: 'updatedFamilyName',
+  })
 
   const group = (
     await idp.ask('POST', '/Groups', {
@@ -139,18 +191,44 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
     })
   ).body.id
   await map(group, 'admin')
-  const query = new URLSearchParams({ excludedAttributes: 'members', filter: 'displayName eq "displayName"' })
-  expect((await idp.ask('GET', `/Groups?${query}`)).body.Resources).toMatchObject([{ id: group, displayName: 'displayName' }])
-  await idp.patch(`/Groups/${group}`, { op: 'Add', path: 'members', value: [{ $ref: null, value: id }] })
+  const query = new URLSearchParams({
+    excludedAttributes: 'members',
+    filter: 'displayName eq "displayName"',
+  })
+  expect((await idp.ask('GET', `/Groups?${query}`)).body.Resources).toMatchObject([
+    { id: group, displayName: 'displayName' },
+  ])
+  await idp.patch(`/Groups/${group}`, {
+    op: 'Add',
+    path: 'members',
+    value: [{ $ref: null, value: id }],
+  })
   expect(await inWorkspace()).toEqual(['updated@acme.example admin scim'])
-  await idp.patch(`/Groups/${group}`, { op: 'Remove', path: 'members', value: [{ $ref: null, value: id }] })
+  await idp.patch(`/Groups/${group}`, {
+    op: 'Remove',
+    path: 'members',
+    value: [{ $ref: null, value: id }],
+  })
   expect(await inWorkspace()).toEqual([])
   await idp.patch(`/Groups/${group}`, { op: 'Add', path: 'members', value: [{ value: id }] })
 
-  await setWorkspaceMember(gateway, operator(gateway), gateway.memory.owner.workspace_id, (await memberOf(id)).id, 'admin', 'manual')
+  await setWorkspaceMember(
+    gateway,
+    operator(gateway),
+    gateway.memory.owner.workspace_id,
+    (await memberOf(id)).id,
+    'admin',
+    'manual',
+  )
   const before = await memberOf(id)
-  const { key } = await createKey(gateway, operator(gateway), { name: 'his', creator_user_id: before.id })
-  expect((await idp.patch(`/Users/${id}`, { op: 'Replace', path: 'active', value: 'False' })).body.active).toBe(false)
+  const { key } = await createKey(gateway, operator(gateway), {
+    name: 'his',
+    creator_user_id: before.id,
+  })
+  expect(
+    (await idp.patch(`/Users/${id}`, { op: 'Replace', path: 'active', value: 'False' })).body
+      .active,
+  ).toBe(false)
   expect([await opens(key), (await memberOf(id)).active]).toEqual([401, false])
   expect((await idp.ask('DELETE', `/Users/${id}`)).status).toBe(204)
   expect(await inWorkspace()).toEqual([])
@@ -159,7 +237,9 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
   const again = await idp.user('updated@acme.example')
   expect([again === id, (await memberOf(again)).id]).toEqual([false, before.id])
   expect([await opens(key), await inWorkspace()]).toEqual([401, []])
-  expect(await gateway.store.members.workspaceMember(gateway.memory.owner.workspace_id, before.id)).toMatchObject({
+  expect(
+    await gateway.store.members.workspaceMember(gateway.memory.owner.workspace_id, before.id),
+  ).toMatchObject({
     role: 'admin',
     source: 'manual',
   })
@@ -167,7 +247,9 @@ test('Entra ID: the same in its own words, and a user who is deleted and made ag
 
 describe('a member who was here before', () => {
   test('becomes known to the identity provider by his address, and keeps his role', async () => {
-    await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, { email: 'Owner@acme.example' })
+    await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, {
+      email: 'Owner@acme.example',
+    })
     const id = await idp.user('owner@acme.example', { name: { givenName: 'O' } })
     expect(await memberOf(id)).toMatchObject({
       id: gateway.memory.owner.user_id,
@@ -178,17 +260,29 @@ describe('a member who was here before', () => {
   })
 
   test('and owns the data directory cannot be deactivated, and stays a member when his user is deleted', async () => {
-    await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, { email: 'owner@acme.example' })
-    expect((await idp.ask('POST', '/Users', { schemas: [USER_ID], userName: 'owner@acme.example', active: false })).body.scimType).toBe(
-      'mutability',
-    )
+    await updateMember(gateway, operator(gateway), gateway.memory.owner.user_id, {
+      email: 'owner@acme.example',
+    })
+    expect(
+      (
+        await idp.ask('POST', '/Users', {
+          schemas: [USER_ID],
+          userName: 'owner@acme.example',
+          active: false,
+        })
+      ).body.scimType,
+    ).toBe('mutability')
     const id = await idp.user('owner@acme.example')
-    expect(await idp.patch(`/Users/${id}`, { op: 'replace', value: { active: false } })).toMatchObject({
+    expect(
+      await idp.patch(`/Users/${id}`, { op: 'replace', value: { active: false } }),
+    ).toMatchObject({
       status: 400,
       body: { scimType: 'mutability' },
     })
     expect((await idp.ask('DELETE', `/Users/${id}`)).status).toBe(204)
-    expect(await gateway.store.members.byIds([gateway.memory.owner.user_id])).toMatchObject([{ active: true }])
+    expect(await gateway.store.members.byIds([gateway.memory.owner.user_id])).toMatchObject([
+      { active: true },
+    ])
   })
 })
 
@@ -202,7 +296,13 @@ test('everything that an identity provider changes is told of, as his', async ()
   const { data } = await listAudit(gateway, operator(gateway), { limit: 100 })
   const his = data.filter(one => one.actor === 'scim').map(one => one.action)
   expect(his.reverse()).toEqual([
-    ...['scim_users.create', 'members.create', 'scim_groups.create', 'scim_groups.update', 'workspace_members.add'],
+    ...[
+      'scim_users.create',
+      'members.create',
+      'scim_groups.create',
+      'scim_groups.update',
+      'workspace_members.add',
+    ],
     ...['scim_users.update', 'scim_users.delete', 'members.deactivate', 'workspace_members.remove'],
   ])
   expect(JSON.stringify(data)).not.toContain(idp.token)

@@ -42,7 +42,8 @@ export function readEvents(frames: Frame[]): Reading {
   }
 }
 
-const readDelta = (choice: Json): string => text(choice.text) ?? text(member(choice, 'delta').content) ?? ''
+const readDelta = (choice: Json): string =>
+  text(choice.text) ?? text(member(choice, 'delta').content) ?? ''
 
 /** Reads the usual error envelope. */
 export function readRefusal(refusal: Json): Refused {

@@ -1,6 +1,16 @@
 import { expect, test } from 'bun:test'
 import { told } from '../../support/audit.ts'
-import { budgetOf, countAudit, LARGEST, LATER, type Opened, refusalOf, sortedBy, typeOf, WORKSPACE } from './rows.ts'
+import {
+  budgetOf,
+  countAudit,
+  LARGEST,
+  LATER,
+  type Opened,
+  refusalOf,
+  sortedBy,
+  typeOf,
+  WORKSPACE,
+} from './rows.ts'
 
 /** What every store does with budgets. */
 export function budgetCases(store: Opened): void {
@@ -13,7 +23,10 @@ export function budgetCases(store: Opened): void {
     const changed = { ...budgetOf('daily', 4n), created_at: 'another time', updated_at: LATER }
     await budgets.upsert(changed, false, told())
     expect(await isCounted()).toBe(false)
-    expect(sortedBy(await budgets.all(), 'id')).toEqual([{ ...budgetOf('daily', 4n), updated_at: LATER }, budgetOf('lifetime', LARGEST)])
+    expect(sortedBy(await budgets.all(), 'id')).toEqual([
+      { ...budgetOf('daily', 4n), updated_at: LATER },
+      budgetOf('lifetime', LARGEST),
+    ])
     await budgets.remove('budget daily', told())
     await budgets.remove('budget daily', told())
     expect(await budgets.all()).toEqual([budgetOf('lifetime', LARGEST)])
@@ -29,7 +42,10 @@ export function budgetCases(store: Opened): void {
     expect(await typeOf(budgets.upsert(second, true, told()))).toBe('conflict')
     const nowhere = { ...budgetOf('daily', 1n), workspace_id: 'none' }
     expect(await refusalOf(budgets.upsert(nowhere, true, told()))).toBe('404 Workspace not found')
-    expect([await budgets.all(), await countAudit(store())]).toEqual([[budgetOf('monthly', 10n)], entries])
+    expect([await budgets.all(), await countAudit(store())]).toEqual([
+      [budgetOf('monthly', 10n)],
+      entries,
+    ])
     const [{ include_byok_in_budgets } = {}] = await store().workspaces.all()
     expect([include_byok_in_budgets, WORKSPACE]).toEqual([false, WORKSPACE])
   })

@@ -24,10 +24,14 @@ export function connectionCases(name: string, openTwo: () => Promise<[Store, Sto
 
     test('they agree on its owner, and on the first workspace of a slug', async () => {
       const stores = await openTwo()
-      const owners = await Promise.all(stores.map((one, i) => one.owner({ user_id: `u${i}`, workspace_id: `w${i}` })))
+      const owners = await Promise.all(
+        stores.map((one, i) => one.owner({ user_id: `u${i}`, workspace_id: `w${i}` })),
+      )
       expect(owners[0]).toEqual(owners[1] as never)
       const made = new Date(CREATED)
-      await Promise.all(stores.map((one, i) => one.workspaces.first(firstWorkspace(`w${i}`, 'u', made))))
+      await Promise.all(
+        stores.map((one, i) => one.workspaces.first(firstWorkspace(`w${i}`, 'u', made))),
+      )
       expect(await stores[0].workspaces.all()).toHaveLength(1)
       await Promise.all(stores.map(one => one.close()))
     })
@@ -35,7 +39,9 @@ export function connectionCases(name: string, openTwo: () => Promise<[Store, Sto
     test('of two who make the same thing at once, one is told that it is there', async () => {
       const stores = await openTwo()
       await stores[0].workspaces.first(firstWorkspace(WORKSPACE, 'user_1', new Date(CREATED)))
-      const outcomes = await Promise.all(stores.map(one => typeOf(one.keys.insert(keyOf(), told()))))
+      const outcomes = await Promise.all(
+        stores.map(one => typeOf(one.keys.insert(keyOf(), told()))),
+      )
       expect(outcomes.toSorted()).toEqual(['conflict', undefined])
       await Promise.all(stores.map(one => one.close()))
     })

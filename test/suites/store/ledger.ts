@@ -12,7 +12,8 @@ export function ledgerCases(store: Opened): void {
     return { rows, ...books }
   }
 
-  const finished = (id: string, cost: bigint | null, more = {}) => generationWith({ id, upstream_inference_cost: cost, ...more })
+  const finished = (id: string, cost: bigint | null, more = {}) =>
+    generationWith({ id, upstream_inference_cost: cost, ...more })
 
   test('an empty ledger has no end, no rows and no faults', async () => {
     expect(await store().ledger.head()).toBeNull()
@@ -56,7 +57,8 @@ export function ledgerCases(store: Opened): void {
       { step: 3, byok: false, nanos: 4n },
     ]
     expect(await ledger.charges('a')).toEqual(charges)
-    for (const step of [1, 2, 3]) expect(await typeOf(generations.record([stepOf('c', 1), stepOf('a', step)]))).toBe('conflict')
+    for (const step of [1, 2, 3])
+      expect(await typeOf(generations.record([stepOf('c', 1), stepOf('a', step)]))).toBe('conflict')
     expect(await typeOf(generations.record([stepOf('d', 1), stepOf('d', 1)]))).toBe('conflict')
     expect([await ledger.charges('a'), await ledger.charges('c')]).toEqual([charges, []])
     expect((await ledger.head())?.seq).toBe(4)
@@ -80,7 +82,9 @@ export function ledgerCases(store: Opened): void {
   test('an amount that no column takes is refused in a step too, with all of its batch', async () => {
     const { generations, ledger } = store()
     for (const nanos of [LARGEST + 1n, -(2n ** 64n) - 1n])
-      expect(await typeOf(generations.record([stepOf('a', 1), stepOf('a', 2, { nanos })]))).toBe('conflict')
+      expect(await typeOf(generations.record([stepOf('a', 1), stepOf('a', 2, { nanos })]))).toBe(
+        'conflict',
+      )
     expect(await ledger.charges('a')).toEqual([])
   })
 

@@ -1,31 +1,57 @@
 import { expect, test } from 'bun:test'
 import { told } from '../../support/audit.ts'
-import { CREATED, countAudit, disablingOf, keyOf, LATER, memberOf, type Opened, placeOf, refusalOf, typeOf, WORKSPACE } from './rows.ts'
+import {
+  CREATED,
+  countAudit,
+  disablingOf,
+  keyOf,
+  LATER,
+  memberOf,
+  type Opened,
+  placeOf,
+  refusalOf,
+  typeOf,
+  WORKSPACE,
+} from './rows.ts'
 
 const TAKEN = '409 A member of the organization has this e-mail address'
 
 /** What every store does with members and with who is in which workspace. */
 export function memberCases(store: Opened): void {
-  const insert = (...ids: string[]) => Promise.all(ids.map(id => store().members.insert(memberOf(id), told())))
+  const insert = (...ids: string[]) =>
+    Promise.all(ids.map(id => store().members.insert(memberOf(id), told())))
 
   test('a member is what was inserted, to the last field, and the first of an id stays', async () => {
     const { members } = store()
     await members.first(memberOf('a'))
     await members.first(memberOf('a', { email: 'other@acme.example' }))
-    const gone = memberOf('b', { active: false, role: 'org:admin', last_name: `o'Hara`, updated_at: LATER })
+    const gone = memberOf('b', {
+      active: false,
+      role: 'org:admin',
+      last_name: `o'Hara`,
+      updated_at: LATER,
+    })
     await members.insert(gone, told())
     expect(await members.byIds(['a'])).toEqual([memberOf('a')])
     expect(await members.byIds(['b', 'none'])).toEqual([gone])
     expect(await members.byIds([])).toEqual([])
-    expect(await typeOf(members.insert(memberOf('a', { email: 'new@acme.example' }), told()))).toBe('conflict')
+    expect(await typeOf(members.insert(memberOf('a', { email: 'new@acme.example' }), told()))).toBe(
+      'conflict',
+    )
   })
 
   test('the active ones are listed and counted, the oldest first', async () => {
     const { members } = store()
     const ages = { d: CREATED, b: LATER, a: LATER, c: CREATED, gone: CREATED }
-    for (const [id, created_at] of Object.entries(ages)) await members.insert(memberOf(id, { created_at, active: id !== 'gone' }), told())
-    const ids = async (offset: number, limit: number) => (await members.list(offset, limit)).map(({ id }) => id)
-    expect([await ids(0, 9), await ids(1, 2), await ids(9, 9)]).toEqual([['c', 'd', 'a', 'b'], ['d', 'a'], []])
+    for (const [id, created_at] of Object.entries(ages))
+      await members.insert(memberOf(id, { created_at, active: id !== 'gone' }), told())
+    const ids = async (offset: number, limit: number) =>
+      (await members.list(offset, limit)).map(({ id }) => id)
+    expect([await ids(0, 9), await ids(1, 2), await ids(9, 9)]).toEqual([
+      ['c', 'd', 'a', 'b'],
+      ['d', 'a'],
+      [],
+    ])
     expect(await members.count()).toBe(4)
   })
 
@@ -41,7 +67,9 @@ export function memberCases(store: Opened): void {
     expect(await refusalOf(members.update('ada', { active: true }, told()))).toBe(TAKEN)
     await members.update('bob', { email: 'bob@acme.example' }, told())
     await members.update('ada', { active: true, first_name: null }, told())
-    expect(await members.byIds(['ada'])).toEqual([memberOf('ada', { email, first_name: null, updated_at: LATER })])
+    expect(await members.byIds(['ada'])).toEqual([
+      memberOf('ada', { email, first_name: null, updated_at: LATER }),
+    ])
   })
 
   test('with a member go the keys that they made, those that were looked at and no others', async () => {
@@ -57,11 +85,15 @@ export function memberCases(store: Opened): void {
     const entries = await countAudit(store())
     const refusal = '409 A key of this member was changed at the same moment. Please try again.'
     for (const hashes of [[], ['a', 'b'], ['a', 'c']])
-      expect(await refusalOf(members.deactivate('ada', disablingOf(...hashes), told()))).toBe(refusal)
+      expect(await refusalOf(members.deactivate('ada', disablingOf(...hashes), told()))).toBe(
+        refusal,
+      )
     expect([await countAudit(store()), await members.count()]).toEqual([entries, 2])
     await members.deactivate('ada', disablingOf('a'), told())
     expect(await countAudit(store())).toBe(entries + 2)
-    expect(await members.byIds(['ada'])).toEqual([memberOf('ada', { active: false, updated_at: LATER })])
+    expect(await members.byIds(['ada'])).toEqual([
+      memberOf('ada', { active: false, updated_at: LATER }),
+    ])
     const open = (await keys.all()).filter(({ disabled }) => !disabled)
     expect(open.map(({ hash }) => hash)).toEqual(['b'])
     expect(await refusalOf(keys.insert(keyOf({ hash: 'd', creator_user_id: 'ada' }), told()))).toBe(
@@ -87,9 +119,17 @@ export function memberCases(store: Opened): void {
     const outdated = { before: { ...ada, role: 'admin' as const }, after: ada, entry: told() }
     const late = { before: null, after: placeOf('ada', { id: 'other' }), entry: told() }
     const stranger = { before: null, after: placeOf('nobody'), entry: told() }
-    for (const wrong of [outdated, late, stranger, { before: { ...bob, id: 'old' }, after: null, entry: told() }])
+    for (const wrong of [
+      outdated,
+      late,
+      stranger,
+      { before: { ...bob, id: 'old' }, after: null, entry: told() },
+    ])
       expect(await typeOf(members.changeWorkspaceMembers([eve, wrong]))).toBe('conflict')
-    expect([await members.inWorkspace(WORKSPACE), await countAudit(store())]).toEqual([[bob, ada], entries])
+    expect([await members.inWorkspace(WORKSPACE), await countAudit(store())]).toEqual([
+      [bob, ada],
+      entries,
+    ])
 
     const higher = { ...ada, role: 'admin' as const }
     await members.changeWorkspaceMembers([

@@ -4,7 +4,8 @@ import { type Opened, typeOf } from './rows.ts'
 
 /** What every store does with what is to be told to others. */
 export function outboxCases(store: Opened): void {
-  const sequences = async (limit: number, after?: number) => (await store().outbox.pending(limit, after)).map(({ sequence }) => sequence)
+  const sequences = async (limit: number, after?: number) =>
+    (await store().outbox.pending(limit, after)).map(({ sequence }) => sequence)
   const note = (payload: string, topic = 'traces') => ({ topic, payload })
 
   test('a message is what was recorded with its call, to the last field, the oldest first', async () => {
@@ -19,15 +20,26 @@ export function outboxCases(store: Opened): void {
     const created_at = '2026-03-04T05:06:08.000Z'
     expect(await outbox.pending(9)).toEqual([
       { sequence: 1, topic: 'traces', generation_id: 'a', payload: '{"a":“𝄞”}', created_at },
-      { sequence: 2, topic: `'; drop table outbox; --`, generation_id: 'a', payload: '', created_at },
+      {
+        sequence: 2,
+        topic: `'; drop table outbox; --`,
+        generation_id: 'a',
+        payload: '',
+        created_at,
+      },
       { sequence: 3, ...note('c'), generation_id: 'c', created_at: '2026-03-04T06:00:00.000Z' },
     ])
   })
 
   test('pages go on after a sequence, and what is removed is gone, whoever removes it again', async () => {
     const { generations, outbox } = store()
-    for (let i = 0; i < 5; i++) await generations.record([{ ...entryOf(`g${i}`), outbox: [note(String(i))] }])
-    expect([await sequences(2), await sequences(2, 2), await sequences(9, 5)]).toEqual([[1, 2], [3, 4], []])
+    for (let i = 0; i < 5; i++)
+      await generations.record([{ ...entryOf(`g${i}`), outbox: [note(String(i))] }])
+    expect([await sequences(2), await sequences(2, 2), await sequences(9, 5)]).toEqual([
+      [1, 2],
+      [3, 4],
+      [],
+    ])
     await outbox.remove([])
     await outbox.remove([2, 5, 999])
     await outbox.remove([2])

@@ -101,4 +101,5 @@ export const refusalOf = (promise: Promise<unknown>) =>
 export const countAudit = async (store: Store) => (await store.audit.page({}, 0, 1)).total
 
 /** Sorts by a field that no two rows share. */
-export const sortedBy = <Row>(rows: Row[], field: keyof Row): Row[] => rows.toSorted((a, b) => (a[field] < b[field] ? -1 : 1))
+export const sortedBy = <Row>(rows: Row[], field: keyof Row): Row[] =>
+  rows.toSorted((a, b) => (a[field] < b[field] ? -1 : 1))

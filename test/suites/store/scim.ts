@@ -66,17 +66,23 @@ export function scimCases(store: Opened): void {
   const asked = () =>
     seen
       .splice(0)
-      .map(({ user_id, workspace_id, granted, current }) => [user_id, workspace_id, granted, current?.role ?? null].join(' '))
+      .map(({ user_id, workspace_id, granted, current }) =>
+        [user_id, workspace_id, granted, current?.role ?? null].join(' '),
+      )
       .toSorted()
 
   const rolesIn = async (workspace_id = WORKSPACE) =>
-    (await store().members.inWorkspace(workspace_id)).map(one => `${one.user_id} ${one.role} ${one.source}`).toSorted()
+    (await store().members.inWorkspace(workspace_id))
+      .map(one => `${one.user_id} ${one.role} ${one.source}`)
+      .toSorted()
 
   async function arrive(...ids: string[]): Promise<void> {
-    for (const id of ids) await store().scim.users.insert(memberOf(`user_${id}`).email, () => arrival(userOf(id)))
+    for (const id of ids)
+      await store().scim.users.insert(memberOf(`user_${id}`).email, () => arrival(userOf(id)))
   }
 
-  const map = (mapping: ReturnType<typeof mappingOf>) => store().scim.mappings.insert(mapping, () => ({ mapping, entry: told() }), move)
+  const map = (mapping: ReturnType<typeof mappingOf>) =>
+    store().scim.mappings.insert(mapping, () => ({ mapping, entry: told() }), move)
 
   test('a user is made once for a name, an address and a member, and what is refused leaves nothing', async () => {
     const { users } = store().scim
@@ -84,8 +90,12 @@ export function scimCases(store: Opened): void {
     const entries = await countAudit(store())
     const bob = memberOf('user_bob')
     expect([
-      await refusalOf(users.insert(bob.email, () => arrival(userOf('b', { userName: 'ADA' }), bob))),
-      await refusalOf(users.insert('x', () => arrival(userOf('b'), { ...bob, email: 'USER_ada@acme.example' }))),
+      await refusalOf(
+        users.insert(bob.email, () => arrival(userOf('b', { userName: 'ADA' }), bob)),
+      ),
+      await refusalOf(
+        users.insert('x', () => arrival(userOf('b'), { ...bob, email: 'USER_ada@acme.example' })),
+      ),
       await typeOf(users.insert('x', () => arrival({ ...userOf('b'), user_id: 'nobody' }, bob))),
       await refusalOf(
         users.insert('x', () => {
@@ -110,7 +120,12 @@ export function scimCases(store: Opened): void {
       'known',
       (user, before) => ({
         user,
-        member: { before, after: { ...before, email, active: false, updated_at: CREATED }, keys: null, entries: [told()] },
+        member: {
+          before,
+          after: { ...before, email, active: false, updated_at: CREATED },
+          keys: null,
+          entries: [told()],
+        },
       }),
       move,
     )
@@ -122,7 +137,10 @@ export function scimCases(store: Opened): void {
       for (const { member, isKnown } of namesakes) found.push(`${member.id} ${isKnown}`)
       const [here] = namesakes
       const before = here?.member ?? memberOf('?')
-      return { user: { ...userOf('new'), user_id: before.id }, member: { before, after: before, keys: null, entries: [told()] } }
+      return {
+        user: { ...userOf('new'), user_id: before.id },
+        member: { before, after: before, keys: null, entries: [told()] },
+      }
     }
     await scim.users.insert('Same@acme.example', decide)
     expect(found).toEqual(['here false', 'late false', 'user_known true', 'never false'])
@@ -133,12 +151,21 @@ export function scimCases(store: Opened): void {
     const { scim, members, keys } = store()
     await arrive('ada', 'bob')
     await keys.insert(keyOf({ creator_user_id: 'user_ada' }), told())
-    const after = { ...userOf('ada', { userName: 'Lady Ada', externalId: 'x' }), version: 2, updated_at: LATER }
+    const after = {
+      ...userOf('ada', { userName: 'Lady Ada', externalId: 'x' }),
+      version: 2,
+      updated_at: LATER,
+    }
     await scim.users.change(
       'ada',
       (user, before) => {
         expect([user, before]).toEqual([userOf('ada'), memberOf('user_ada')])
-        const member = { before, after: { ...before, active: false }, keys: disablingOf('h1'), entries: [told()] }
+        const member = {
+          before,
+          after: { ...before, active: false },
+          keys: disablingOf('h1'),
+          entries: [told()],
+        }
         return { user: after, member }
       },
       move,
@@ -148,14 +175,23 @@ export function scimCases(store: Opened): void {
     expect((await keys.all())[0]?.disabled).toBe(true)
     expect((await members.byIds(['user_ada']))[0]?.active).toBe(false)
     const entries = await countAudit(store())
-    const same = (user: ScimUser, before: Member) => ({ user, member: { before, after: before, keys: null, entries: [] } })
-    await scim.users.change('bob', user => same({ ...user, version: 9 }, memberOf('user_bob')), move)
+    const same = (user: ScimUser, before: Member) => ({
+      user,
+      member: { before, after: before, keys: null, entries: [] },
+    })
+    await scim.users.change(
+      'bob',
+      user => same({ ...user, version: 9 }, memberOf('user_bob')),
+      move,
+    )
     expect(await scim.users.byId('bob')).toEqual(userOf('bob'))
     const renamed = (user: ScimUser, before: Member) => ({
       user: { ...user, resource: { userName: 'LADY ADA' } },
       member: { before, after: before, keys: null, entries: [told()] },
     })
-    expect(await refusalOf(scim.users.change('bob', renamed, move))).toBe('409 userName: expected one that no other user has')
+    expect(await refusalOf(scim.users.change('bob', renamed, move))).toBe(
+      '409 userName: expected one that no other user has',
+    )
     expect(await refusalOf(scim.users.change('none', renamed, move))).toBe('404 User not found')
     expect(await countAudit(store())).toBe(entries)
   })
@@ -172,19 +208,35 @@ export function scimCases(store: Opened): void {
       groupOf('e', { display_name: 'Engineers “𝄞”' }),
       groupOf('d', { created_at: LATER, external_id: null }),
     ])
-    expect((await groups.find({ by: 'name', value: 'engineers “𝄞”' })).map(({ id }) => id)).toEqual(['e'])
-    expect((await groups.find({ by: 'externalId', value: 'x-e' })).map(({ id }) => id)).toEqual(['e'])
+    expect((await groups.find({ by: 'name', value: 'engineers “𝄞”' })).map(({ id }) => id)).toEqual(
+      ['e'],
+    )
+    expect((await groups.find({ by: 'externalId', value: 'x-e' })).map(({ id }) => id)).toEqual([
+      'e',
+    ])
     expect((await groups.find({ by: 'id', value: 'd' })).map(({ id }) => id)).toEqual(['d'])
-    expect([await groups.count(), (await groups.page(1, 1)).map(({ id }) => id)]).toEqual([2, ['d']])
+    expect([await groups.count(), (await groups.page(1, 1)).map(({ id }) => id)]).toEqual([
+      2,
+      ['d'],
+    ])
     expect((await groups.membersOf(['e'])).map(one => one.scim_user_id)).toEqual(['ada', 'bob'])
-    expect((await users.groupsOf(['ada'])).map(one => one.display_name)).toEqual(['D', 'Engineers “𝄞”'])
-    expect([await groups.membersOf([]), await users.groupsOf([]), await groups.byId('x')]).toEqual([[], [], undefined])
+    expect((await users.groupsOf(['ada'])).map(one => one.display_name)).toEqual([
+      'D',
+      'Engineers “𝄞”',
+    ])
+    expect([await groups.membersOf([]), await users.groupsOf([]), await groups.byId('x')]).toEqual([
+      [],
+      [],
+      undefined,
+    ])
   })
 
   test('who comes into a group and goes out of it is put into its workspaces and out again', async () => {
     const { groups } = store().scim
     await arrive('ada', 'bob', 'eve')
-    await store().members.changeWorkspaceMembers([{ before: null, after: placeOf('user_eve'), entry: told() }])
+    await store().members.changeWorkspaceMembers([
+      { before: null, after: placeOf('user_eve'), entry: told() },
+    ])
     for (const id of ['e', 'admins']) await groups.insert(groupOf(id), [], told())
     await map(mappingOf('e', 'member'))
     await map(mappingOf('admins', 'admin'))
@@ -196,12 +248,18 @@ export function scimCases(store: Opened): void {
     expect(asked()).toEqual([`user_ada ${WORKSPACE} member `, `user_bob ${WORKSPACE} member `])
     await groups.change('admins', members('ada'), move)
     expect(asked()).toEqual([`user_ada ${WORKSPACE} admin member`])
-    expect(await rolesIn()).toEqual(['user_ada admin scim', 'user_bob member scim', 'user_eve member manual'])
+    expect(await rolesIn()).toEqual([
+      'user_ada admin scim',
+      'user_bob member scim',
+      'user_eve member manual',
+    ])
     await groups.change('e', members('ada'), move)
     expect(asked()).toEqual([`user_bob ${WORKSPACE}  member`])
     const entries = await countAudit(store())
     await groups.change('e', group => ({ group, members: [], entry: null }), move)
-    expect(await refusalOf(groups.change('e', members('nobody'), move))).toBe('400 members: expected users that exist')
+    expect(await refusalOf(groups.change('e', members('nobody'), move))).toBe(
+      '400 members: expected users that exist',
+    )
     expect(await refusalOf(groups.change('none', members(), move))).toBe('404 Group not found')
     expect([asked(), await countAudit(store())]).toEqual([[], entries])
     await groups.change('admins', () => ({ group: null, members: [], entry: told() }), move)
@@ -219,7 +277,12 @@ export function scimCases(store: Opened): void {
     asked()
     const leave = (_: ScimUser, before: Member) => ({
       user: null,
-      member: { before, after: { ...before, active: false }, keys: null, entries: [told({ created_at: LATER })] },
+      member: {
+        before,
+        after: { ...before, active: false },
+        keys: null,
+        entries: [told({ created_at: LATER })],
+      },
     })
     expect((await users.change('ada', leave, move)).user).toBeNull()
     expect(asked()).toEqual([`user_ada ${WORKSPACE}  member`])
@@ -240,22 +303,40 @@ export function scimCases(store: Opened): void {
     await map(mappingOf('e', 'member', 'w2'))
     asked()
     const there = mappingOf('e', 'member')
-    const found = await mappings.insert({ ...mappingOf('e', 'admin'), id: 'new' }, one => ({ mapping: one ?? there, entry: null }), move)
-    expect([found, await mappings.count(), asked()]).toEqual([{ mapping: there, entry: null }, 3, []])
+    const found = await mappings.insert(
+      { ...mappingOf('e', 'admin'), id: 'new' },
+      one => ({ mapping: one ?? there, entry: null }),
+      move,
+    )
+    expect([found, await mappings.count(), asked()]).toEqual([
+      { mapping: there, entry: null },
+      3,
+      [],
+    ])
     const entries = await countAudit(store())
     expect(await refusalOf(map(mappingOf('none', 'member')))).toBe('404 SCIM group not found')
     expect(await refusalOf(map(mappingOf('e', 'member', 'none')))).toBe('404 Workspace not found')
     const none = mappingOf('none', 'member')
-    expect(await refusalOf(mappings.update(none, told(), move))).toBe('404 SCIM group mapping not found')
-    expect(await refusalOf(mappings.remove(none, told(), move, null))).toBe('404 SCIM group mapping not found')
+    expect(await refusalOf(mappings.update(none, told(), move))).toBe(
+      '404 SCIM group mapping not found',
+    )
+    expect(await refusalOf(mappings.remove(none, told(), move, null))).toBe(
+      '404 SCIM group mapping not found',
+    )
     expect([await countAudit(store()), asked()]).toEqual([entries, []])
     await mappings.update({ ...there, role: 'admin', updated_at: LATER }, told(), move)
     expect(asked()).toEqual([`user_ada ${WORKSPACE} admin member`])
     expect(await mappings.byId(there.id)).toEqual({ ...there, role: 'admin', updated_at: LATER })
     await mappings.remove(there, told(), move, null)
     expect(asked()).toEqual([`user_ada ${WORKSPACE}  admin`])
-    await mappings.remove(mappingOf('f', 'member'), told(), move, current => told({ before: current }))
-    expect([asked(), await rolesIn(), await rolesIn('w2')]).toEqual([[], ['user_bob member manual'], ['user_ada member scim']])
+    await mappings.remove(mappingOf('f', 'member'), told(), move, current =>
+      told({ before: current }),
+    )
+    expect([asked(), await rolesIn(), await rolesIn('w2')]).toEqual([
+      [],
+      ['user_bob member manual'],
+      ['user_ada member scim'],
+    ])
   })
 
   test('a job that has ended does not change, and its work puts everybody where they belong', async () => {
@@ -280,12 +361,25 @@ export function scimCases(store: Opened): void {
 
   test('a token is known by its hash, once, until it is revoked', async () => {
     const { tokens } = store().scim
-    const tokenOf = (id: string, created_at = CREATED) => ({ id, name: 'a', label: 'b', hash: `hash ${id}`, created_by: 'u', created_at })
-    for (const token of [tokenOf('b'), tokenOf('c'), tokenOf('a', LATER)]) await tokens.insert(token, told())
+    const tokenOf = (id: string, created_at = CREATED) => ({
+      id,
+      name: 'a',
+      label: 'b',
+      hash: `hash ${id}`,
+      created_by: 'u',
+      created_at,
+    })
+    for (const token of [tokenOf('b'), tokenOf('c'), tokenOf('a', LATER)])
+      await tokens.insert(token, told())
     expect(await tokens.all()).toEqual([tokenOf('b'), tokenOf('c'), tokenOf('a', LATER)])
-    expect(await typeOf(tokens.insert({ ...tokenOf('d'), hash: 'hash b' }, told()))).toBe('conflict')
+    expect(await typeOf(tokens.insert({ ...tokenOf('d'), hash: 'hash b' }, told()))).toBe(
+      'conflict',
+    )
     await tokens.remove('b', told())
     await tokens.remove('b', told())
-    expect([await tokens.byHash('hash b'), await tokens.byHash('hash c')]).toEqual([undefined, tokenOf('c')])
+    expect([await tokens.byHash('hash b'), await tokens.byHash('hash c')]).toEqual([
+      undefined,
+      tokenOf('c'),
+    ])
   })
 }

@@ -48,7 +48,8 @@ export function workspaceCases(store: Opened): void {
   })
 
   test('a change touches one workspace, and takes no slug that another has', async () => {
-    for (const id of ['w2', 'w3']) await store().workspaces.insert(workspaceOf({ id, slug: id }), told())
+    for (const id of ['w2', 'w3'])
+      await store().workspaces.insert(workspaceOf({ id, slug: id }), told())
     const change = { name: 'new', slug: 'fresh', disabled_server_tools: [], updated_at: LATER }
     await store().workspaces.update('w2', change, told())
     const entries = await countAudit(store())
@@ -92,7 +93,10 @@ export function workspaceCases(store: Opened): void {
     for (const noun of [byok, budgets, guardrails, presets])
       expect((await noun.all()).map(({ workspace_id }) => workspace_id)).toEqual(['w3'])
     expect(await presets.versions('preset w2', 0, 9)).toEqual([])
-    expect([await members.inWorkspace('w2'), await members.inWorkspace('w3')]).toMatchObject([[], [{}]])
+    expect([await members.inWorkspace('w2'), await members.inWorkspace('w3')]).toMatchObject([
+      [],
+      [{}],
+    ])
     expect((await scim.mappings.page(0, 9)).map(({ id }) => id)).toEqual(['mapping w3'])
     await store().workspaces.insert(workspaceOf({ id: 'w4', slug: 'w2' }), told())
   })
@@ -109,7 +113,9 @@ export function workspaceCases(store: Opened): void {
       await refusalOf(byok.insert({ ...sealed, id: 'x' }, told())),
       await refusalOf(guardrails.insert({ ...guardrail, id: 'x' }, told())),
       await refusalOf(presets.insert({ ...preset, id: 'x' }, told())),
-      await refusalOf(members.changeWorkspaceMembers([{ before: null, after: place, entry: told() }])),
+      await refusalOf(
+        members.changeWorkspaceMembers([{ before: null, after: place, entry: told() }]),
+      ),
       await refusalOf(budgets.upsert(budget, undefined, told())),
       await refusalOf(keys.update('key w2', { disabled: false }, told())),
     ]).toEqual([
@@ -170,7 +176,13 @@ function contentOf(workspace_id: string) {
       designated_version: { id: `version ${id}`, ...version, config: {}, ...times },
     },
     place: placeOf('user_2', { id: `place ${id}`, workspace_id }),
-    mapping: { id: `mapping ${id}`, scim_group_id: 'g', workspace_id, role: 'member' as const, ...times },
+    mapping: {
+      id: `mapping ${id}`,
+      scim_group_id: 'g',
+      workspace_id,
+      role: 'member' as const,
+      ...times,
+    },
     sealed: {
       ...{ id: `byok ${id}`, workspace_id, provider: 'openai', name: null, label: '...' },
       ...{ sealed: 'sealed', declared_zdr: null, sort_order: 0, created_at: CREATED },
@@ -186,7 +198,11 @@ async function fill(store: Store, id: string): Promise<void> {
   if ((await store.members.byIds(['user_2'])).length === 0) {
     await store.members.insert(memberOf('user_2'), told())
     const times = { version: 1, created_at: CREATED, updated_at: CREATED }
-    await store.scim.groups.insert({ id: 'g', display_name: 'G', external_id: null, ...times }, [], told())
+    await store.scim.groups.insert(
+      { id: 'g', display_name: 'G', external_id: null, ...times },
+      [],
+      told(),
+    )
   }
   await store.workspaces.insert(workspaceOf({ id, slug: id }), told())
   const own = { workspace_id: id, disabled: true }

@@ -39,7 +39,9 @@ export function otherThan(name: string): string {
 
 /** The same request for things that are nowhere. An interval and a version are no names. */
 export const nowhere = ({ params = {}, query, body }: Asked): Asked => ({
-  params: Object.fromEntries(Object.entries(params).map(([name, value]) => [name, isName(name) ? otherThan(value) : value])),
+  params: Object.fromEntries(
+    Object.entries(params).map(([name, value]) => [name, isName(name) ? otherThan(value) : value]),
+  ),
   ...(query === undefined ? {} : { query: query.replace(/(?<=^id=).*/, otherThan) }),
   ...(body === undefined ? {} : { body }),
 })
@@ -64,7 +66,12 @@ export const NAMED: Named[] = [
   ['createKeys', 'member', body(creator_user_id => ({ name: 'ci', creator_user_id })), 400],
   ['list', 'workspace', query('workspace_id'), 400],
   ['createBYOKKey', 'workspace', body(workspace_id => ({ ...PROVIDER_KEY, workspace_id })), 400],
-  ['createBYOKKey', 'key', body(hash => ({ ...PROVIDER_KEY, allowed_api_key_hashes: [hash] })), 400],
+  [
+    'createBYOKKey',
+    'key',
+    body(hash => ({ ...PROVIDER_KEY, allowed_api_key_hashes: [hash] })),
+    400,
+  ],
   ['updateBYOKKey', 'key', body(hash => ({ allowed_api_key_hashes: [hash] })), 400],
   ['listBYOKKeys', 'workspace', query('workspace_id'), 400],
   ['createGuardrail', 'workspace', body(workspace_id => ({ name: 'Rules', workspace_id })), 400],
@@ -73,17 +80,57 @@ export const NAMED: Named[] = [
   ['bulkUnassignKeysFromGuardrail', 'key', body(hash => ({ key_hashes: [hash] })), 200],
   ['bulkAssignMembersToGuardrail', 'member', body(id => ({ member_user_ids: [id] })), 403],
   ['bulkUnassignMembersFromGuardrail', 'member', body(id => ({ member_user_ids: [id] })), 403],
-  ['createScimGroupMapping', 'workspace', body(workspace_id => ({ scim_group_id: UUID, workspace_id, role: 'admin' })), 403],
-  ['createScimGroupMapping', 'group', body(scim_group_id => ({ scim_group_id, workspace_id: UUID, role: 'admin' })), 403],
+  [
+    'createScimGroupMapping',
+    'workspace',
+    body(workspace_id => ({ scim_group_id: UUID, workspace_id, role: 'admin' })),
+    403,
+  ],
+  [
+    'createScimGroupMapping',
+    'group',
+    body(scim_group_id => ({ scim_group_id, workspace_id: UUID, role: 'admin' })),
+    403,
+  ],
   ['listAudit', 'workspace', query('workspace_id'), 200],
   ['listAudit', 'key', query('resource_id'), 200],
   ['listAudit', 'key', query('key_hash'), 200],
   ['listAudit', 'guardrail', query('resource_id'), 200],
   ['listAudit', 'provider key', query('resource_id'), 200],
-  ['sendChatCompletionRequest', 'preset', body(preset => ({ model: 'acme/small', messages, preset })), 404],
-  ['sendChatCompletionRequest', 'preset', body(slug => ({ model: `@preset/${slug}`, messages })), 404],
-  ['sendChatCompletionRequest', 'preset', body(slug => ({ model: `acme/small@preset/${slug}`, messages, stream: true })), 404],
-  ['sendCompletionRequest', 'preset', body(slug => ({ model: `@preset/${slug}`, prompt: 'Hi' })), 404],
-  ['createMessages', 'preset', body(slug => ({ model: `@preset/${slug}`, max_tokens: 5, messages })), 404],
-  ['createMessages', 'preset', body(preset => ({ model: 'acme/small', max_tokens: 5, messages, preset })), 404],
+  [
+    'sendChatCompletionRequest',
+    'preset',
+    body(preset => ({ model: 'acme/small', messages, preset })),
+    404,
+  ],
+  [
+    'sendChatCompletionRequest',
+    'preset',
+    body(slug => ({ model: `@preset/${slug}`, messages })),
+    404,
+  ],
+  [
+    'sendChatCompletionRequest',
+    'preset',
+    body(slug => ({ model: `acme/small@preset/${slug}`, messages, stream: true })),
+    404,
+  ],
+  [
+    'sendCompletionRequest',
+    'preset',
+    body(slug => ({ model: `@preset/${slug}`, prompt: 'Hi' })),
+    404,
+  ],
+  [
+    'createMessages',
+    'preset',
+    body(slug => ({ model: `@preset/${slug}`, max_tokens: 5, messages })),
+    404,
+  ],
+  [
+    'createMessages',
+    'preset',
+    body(preset => ({ model: 'acme/small', max_tokens: 5, messages, preset })),
+    404,
+  ],
 ]

@@ -8,16 +8,34 @@ export const chat: Dialect = {
   async ask(base, key, asking) {
     const client = new OpenAI({ baseURL: `${base}/api/v1`, apiKey: key, maxRetries: 0 })
     const reading = nothingRead()
-    const message = { role: 'assistant' as const, content: '', reasoning: '', reasoning_details: [], tool_calls: [] }
+    const message = {
+      role: 'assistant' as const,
+      content: '',
+      reasoning: '',
+      reasoning_details: [],
+      tool_calls: [],
+    }
     reading.own = message
     try {
       if (asking.stream)
-        for await (const chunk of await client.chat.completions.create({ ...bodyOf(asking), stream: true })) hear(chunk, message, reading)
-      else hearWhole(await client.chat.completions.create({ ...bodyOf(asking), stream: false }), message, reading)
+        for await (const chunk of await client.chat.completions.create({
+          ...bodyOf(asking),
+          stream: true,
+        }))
+          hear(chunk, message, reading)
+      else
+        hearWhole(
+          await client.chat.completions.create({ ...bodyOf(asking), stream: false }),
+          message,
+          reading,
+        )
     } catch (thrown) {
       if (!(thrown instanceof APIError)) throw thrown
       const { code, metadata } = thrown.error as { code: number; metadata: { error_type: string } }
-      reading.failure = { status: thrown.status ?? null, type: metadata?.error_type ?? String(code) }
+      reading.failure = {
+        status: thrown.status ?? null,
+        type: metadata?.error_type ?? String(code),
+      }
     }
     return finished(message, reading)
   },
@@ -30,7 +48,17 @@ interface Message {
   tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[]
 }
 
-function bodyOf({ model, system, text = 'Hi', image, tools, mustCall, schema, thinks, after }: Asking) {
+function bodyOf({
+  model,
+  system,
+  text = 'Hi',
+  image,
+  tools,
+  mustCall,
+  schema,
+  thinks,
+  after,
+}: Asking) {
   const content = image
     ? [
         { type: 'text' as const, text },
@@ -44,30 +72,58 @@ function bodyOf({ model, system, text = 'Hi', image, tools, mustCall, schema, th
       ...(system ? [{ role: 'system' as const, content: system }] : []),
       { role: 'user' as const, content },
       ...(after ? [after.answer.own as OpenAI.ChatCompletionAssistantMessageParam] : []),
-      ...(after?.results.map((result, i) => ({ role: 'tool' as const, tool_call_id: after.answer.calls[i]?.id ?? '', content: result })) ??
-        []),
+      ...(after?.results.map((result, i) => ({
+        role: 'tool' as const,
+        tool_call_id: after.answer.calls[i]?.id ?? '',
+        content: result,
+      })) ?? []),
     ],
-    ...(tools ? { tools: tools.map(name => ({ type: 'function' as const, function: { name, parameters: PARAMETERS } })) } : {}),
-    ...(mustCall ? { tool_choice: { type: 'function' as const, function: { name: mustCall } } } : {}),
-    ...(schema ? { response_format: { type: 'json_schema' as const, json_schema: { name: 'answer', strict: true, schema } } } : {}),
+    ...(tools
+      ? {
+          tools: tools.map(name => ({
+            type: 'function' as const,
+            function: { name, parameters: PARAMETERS },
+          })),
+        }
+      : {}),
+    ...(mustCall
+      ? { tool_choice: { type: 'function' as const, function: { name: mustCall } } }
+      : {}),
+    ...(schema
+      ? {
+          response_format: {
+            type: 'json_schema' as const,
+            json_schema: { name: 'answer', strict: true, schema },
+          },
+        }
+      : {}),
     ...(thinks ? { reasoning_effort: 'low' as const } : {}),
   }
 }
 
 function hear(chunk: OpenAI.ChatCompletionChunk, message: Message, reading: Reading): void {
   const [choice] = chunk.choices
-  if (chunk.usage) reading.tokens = { input: chunk.usage.prompt_tokens, output: chunk.usage.completion_tokens }
+  if (chunk.usage)
+    reading.tokens = { input: chunk.usage.prompt_tokens, output: chunk.usage.completion_tokens }
   if (!choice) return
   const delta = choice.delta as Partial<Message> & OpenAI.ChatCompletionChunk.Choice.Delta
   message.content = (message.content ?? '') + (delta.content ?? '')
   message.reasoning = (message.reasoning ?? '') + (delta.reasoning ?? '')
-  for (const detail of delta.reasoning_details ?? []) addDetail(message.reasoning_details ?? [], detail)
+  for (const detail of delta.reasoning_details ?? [])
+    addDetail(message.reasoning_details ?? [], detail)
   for (const call of delta.tool_calls ?? []) hearCall(call, message)
   reading.finish = choice.finish_reason ?? reading.finish
 }
 
-function hearCall(call: OpenAI.ChatCompletionChunk.Choice.Delta.ToolCall, { tool_calls = [] }: Message): void {
-  tool_calls[call.index] ??= { id: call.id ?? '', type: 'function', function: { name: call.function?.name ?? '', arguments: '' } }
+function hearCall(
+  call: OpenAI.ChatCompletionChunk.Choice.Delta.ToolCall,
+  { tool_calls = [] }: Message,
+): void {
+  tool_calls[call.index] ??= {
+    id: call.id ?? '',
+    type: 'function',
+    function: { name: call.function?.name ?? '', arguments: '' },
+  }
   const known = tool_calls[call.index]
   if (known) known.function.arguments += call.function?.arguments ?? ''
 }
@@ -76,7 +132,8 @@ function hearWhole(answer: OpenAI.ChatCompletion, message: Message, reading: Rea
   const [choice] = answer.choices
   Object.assign(message, choice?.message)
   reading.finish = choice?.finish_reason ?? null
-  if (answer.usage) reading.tokens = { input: answer.usage.prompt_tokens, output: answer.usage.completion_tokens }
+  if (answer.usage)
+    reading.tokens = { input: answer.usage.prompt_tokens, output: answer.usage.completion_tokens }
 }
 
 const FINISHES: Record<string, string> = { content_filter: 'refusal' }
@@ -85,10 +142,15 @@ const finished = (message: Message, reading: Reading): Reading => ({
   ...reading,
   text: message.content ?? '',
   thought: message.reasoning ?? '',
-  calls: (message.tool_calls ?? []).map(({ id, function: { name, arguments: input } }) => ({ id, name, input: JSON.parse(input) })),
+  calls: (message.tool_calls ?? []).map(({ id, function: { name, arguments: input } }) => ({
+    id,
+    name,
+    input: JSON.parse(input),
+  })),
   finish: reading.finish && (FINISHES[reading.finish] ?? reading.finish),
   own: withoutEmpty(message),
 })
 
 // As a client would send it: no empty list of calls.
-const withoutEmpty = ({ tool_calls, ...message }: Message) => (tool_calls?.length ? { ...message, tool_calls } : message)
+const withoutEmpty = ({ tool_calls, ...message }: Message) =>
+  tool_calls?.length ? { ...message, tool_calls } : message

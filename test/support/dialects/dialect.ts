@@ -35,7 +35,19 @@ export interface Dialect {
 }
 
 /** The parameters of every tool. */
-export const PARAMETERS = { type: 'object' as const, properties: { city: { type: 'string' }, id: { type: 'integer' } }, required: ['city'] }
+export const PARAMETERS = {
+  type: 'object' as const,
+  properties: { city: { type: 'string' }, id: { type: 'integer' } },
+  required: ['city'],
+}
 
 /** A reading of nothing yet. */
-export const nothingRead = (): Reading => ({ text: '', thought: '', calls: [], finish: null, tokens: null, own: null, failure: null })
+export const nothingRead = (): Reading => ({
+  text: '',
+  thought: '',
+  calls: [],
+  finish: null,
+  tokens: null,
+  own: null,
+  failure: null,
+})

@@ -7,7 +7,9 @@ export const messages: Dialect = {
     const client = new Anthropic({ baseURL: `${base}/api`, apiKey: key, maxRetries: 0 })
     const reading = nothingRead()
     try {
-      const message = asking.stream ? await streamed(client, asking, reading) : await client.messages.create(bodyOf(asking))
+      const message = asking.stream
+        ? await streamed(client, asking, reading)
+        : await client.messages.create(bodyOf(asking))
       return read(message, reading)
     } catch (thrown) {
       if (!(thrown instanceof APIError)) throw thrown
@@ -17,7 +19,11 @@ export const messages: Dialect = {
   },
 }
 
-async function streamed(client: Anthropic, asking: Asking, reading: Reading): Promise<Anthropic.Message> {
+async function streamed(
+  client: Anthropic,
+  asking: Asking,
+  reading: Reading,
+): Promise<Anthropic.Message> {
   const stream = client.messages.stream(bodyOf(asking))
   stream.on('text', text => {
     reading.text += text
@@ -41,9 +47,23 @@ function bodyOf({
     max_tokens: 4_000,
     messages: [
       { role: 'user', content: [{ type: 'text', text }, ...(image ? [imageBlock(image)] : [])] },
-      ...(after ? [{ role: 'assistant' as const, content: after.answer.own as Anthropic.ContentBlockParam[] }] : []),
       ...(after
-        ? [{ role: 'user' as const, content: after.results.map((content, i) => resultBlock(after.answer.calls[i]?.id ?? '', content)) }]
+        ? [
+            {
+              role: 'assistant' as const,
+              content: after.answer.own as Anthropic.ContentBlockParam[],
+            },
+          ]
+        : []),
+      ...(after
+        ? [
+            {
+              role: 'user' as const,
+              content: after.results.map((content, i) =>
+                resultBlock(after.answer.calls[i]?.id ?? '', content),
+              ),
+            },
+          ]
         : []),
     ],
     ...(system ? { system } : {}),
@@ -67,14 +87,20 @@ const resultBlock = (tool_use_id: string, content: string): Anthropic.ToolResult
   content,
 })
 
-const FINISHES: Record<string, string> = { end_turn: 'stop', max_tokens: 'length', tool_use: 'tool_calls' }
+const FINISHES: Record<string, string> = {
+  end_turn: 'stop',
+  max_tokens: 'length',
+  tool_use: 'tool_calls',
+}
 
 function read(message: Anthropic.Message, reading: Reading): Reading {
   const calls = message.content.filter(block => block.type === 'tool_use')
   return {
     ...reading,
     text: message.content.flatMap(block => (block.type === 'text' ? block.text : [])).join(''),
-    thought: message.content.flatMap(block => (block.type === 'thinking' ? block.thinking : [])).join(''),
+    thought: message.content
+      .flatMap(block => (block.type === 'thinking' ? block.thinking : []))
+      .join(''),
     calls: calls.map(({ id, name, input }) => ({ id, name, input })),
     finish: message.stop_reason && (FINISHES[message.stop_reason] ?? message.stop_reason),
     tokens: { input: message.usage.input_tokens, output: message.usage.output_tokens },

@@ -5,7 +5,8 @@ import { changedMeanwhile } from './table.ts'
 
 /** Who has which guardrail, in memory. */
 export const assignmentStore = (connection: Connection): AssignmentStore => ({
-  all: () => connection.read(({ assignments }) => [...assignments.key.all(), ...assignments.member.all()]),
+  all: () =>
+    connection.read(({ assignments }) => [...assignments.key.all(), ...assignments.member.all()]),
   assign: (assignments, entry) =>
     connection.write(memory => {
       for (const one of assignments) assign(memory, one)

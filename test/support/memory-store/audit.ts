@@ -7,8 +7,11 @@ import type { Connection, Memory } from './memory.ts'
 export const auditStore = (connection: Connection): AuditStore => ({
   page: ({ since = '', until, ...equal }, offset, limit) =>
     connection.read(({ audit }) => {
-      const isEqual = (row: object) => Object.entries(equal).every(([name, value]) => row[name as keyof typeof row] === value)
-      const meant = audit.all(row => row.created_at >= since && !(until && row.created_at >= until) && isEqual(row)).reverse()
+      const isEqual = (row: object) =>
+        Object.entries(equal).every(([name, value]) => row[name as keyof typeof row] === value)
+      const meant = audit
+        .all(row => row.created_at >= since && !(until && row.created_at >= until) && isEqual(row))
+        .reverse()
       const entries = meant.slice(offset, offset + limit).map(({ before, after, ...row }) => ({
         ...row,
         before: recordOf(before),

@@ -14,11 +14,13 @@ export const budgetStore = (connection: Connection): BudgetStore => ({
       const { budgets, workspaces } = memory
       mustBeThere(memory, workspace_id)
       const own = (one: typeof budget) => one.workspace_id === workspace_id
-      if (budgets.all(one => own(one) && one.interval === interval && one.id !== id).length > 0) throw changedMeanwhile()
+      if (budgets.all(one => own(one) && one.interval === interval && one.id !== id).length > 0)
+        throw changedMeanwhile()
       if (budgets.has(id)) budgets.update(id, { limit_usd, updated_at })
       else budgets.insert(id, budget)
       mustDecrease(budgets.all(own))
-      if (include_byok_in_budgets !== undefined) workspaces.update(workspace_id, { include_byok_in_budgets })
+      if (include_byok_in_budgets !== undefined)
+        workspaces.update(workspace_id, { include_byok_in_budgets })
       addAudit(memory, entry)
     }),
   remove: (id, entry) =>

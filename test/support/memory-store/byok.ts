@@ -5,7 +5,10 @@ import type { Connection } from './memory.ts'
 
 /** Callers' own provider keys in memory. */
 export const byokStore = (connection: Connection): ByokStore => ({
-  all: () => connection.read(({ byok }) => byok.all(row => row.deleted_at === null).map(({ deleted_at: _, ...key }) => key)),
+  all: () =>
+    connection.read(({ byok }) =>
+      byok.all(row => row.deleted_at === null).map(({ deleted_at: _, ...key }) => key),
+    ),
   insert: (key, entry) =>
     connection.write(memory => {
       mustBeLive(memory, key.workspace_id)

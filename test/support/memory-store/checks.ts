@@ -5,7 +5,8 @@ const isLive = ({ workspaces }: Memory, id: string) => workspaces.get(id)?.delet
 
 /** Throws 400 where there is no such workspace for something to be made in. */
 export function mustBeLive(memory: Memory, id: string): void {
-  if (!isLive(memory, id)) throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
+  if (!isLive(memory, id))
+    throw invalid('workspace_id: expected a workspace that exists', 'workspace_id')
 }
 
 /** Throws 404 where there is no such workspace to be changed. */

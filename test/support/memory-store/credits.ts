@@ -9,7 +9,8 @@ export const creditStore = (connection: Connection): CreditStore => ({
       memory.credits.insert(credit.id, credit)
       addAudit(memory, entry)
     }),
-  total: () => connection.read(({ credits }) => credits.all().reduce((sum, { amount }) => sum + amount, 0n)),
+  total: () =>
+    connection.read(({ credits }) => credits.all().reduce((sum, { amount }) => sum + amount, 0n)),
   page: (offset, limit) =>
     connection.read(({ credits }) => {
       const all = credits.all().reverse()

@@ -12,18 +12,21 @@ export const generationStore = (connection: Connection): GenerationStore => ({
       for (const entry of batch) record(memory, entry)
     }),
   byId: id => connection.read(({ generations }) => generations.get(id)),
-  recent: limit => connection.read(({ generations }) => generations.all().reverse().slice(0, limit)),
+  recent: limit =>
+    connection.read(({ generations }) => generations.all().reverse().slice(0, limit)),
   freeSince: moment =>
     connection.read(({ generations }) => {
       const since = moment.toISOString()
-      const isFree = (model: string, router: string | null) => /:free$/i.test(model) || /\/free/i.test(router ?? '')
+      const isFree = (model: string, router: string | null) =>
+        /:free$/i.test(model) || /\/free/i.test(router ?? '')
       return generations.all(one => one.created_at >= since && isFree(one.model, one.router)).length
     }),
 })
 
 function record(memory: Memory, entry: Entry): void {
   const { generation, charge } = entry
-  if (generation) refuseWhatNoColumnTakes(() => memory.generations.insert(generation.id, generation))
+  if (generation)
+    refuseWhatNoColumnTakes(() => memory.generations.insert(generation.id, generation))
   // Of a call that goes on nothing else says that this step of it was settled.
   if (charge && (charge.nanos !== 0n || generation === null)) addRow(memory, charge)
   if (charge && charge.nanos !== 0n) addSpend(memory, charge)

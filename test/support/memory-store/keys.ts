@@ -42,5 +42,8 @@ function mustMayOpen({ workspaces, members }: Memory, key: Key | undefined): voi
   const stays = key.kind === 'management' && workspace.is_default
   const hasLeft = members.get(key.creator_user_id ?? '')?.active === false
   if ((workspace.deleted_at !== null && !stays) || hasLeft)
-    throw invalid('disabled: expected true, since the key’s workspace was deleted or its creator has left', 'disabled')
+    throw invalid(
+      'disabled: expected true, since the key’s workspace was deleted or its creator has left',
+      'disabled',
+    )
 }

@@ -1,6 +1,11 @@
 import { nextTurn } from '../../../src/core/kernel/clock.ts'
 import { chained } from '../../../src/core/ledger/chain.ts'
-import type { DaySpend, LedgerBooks, LedgerStore, StepCharge } from '../../../src/core/ledger/ledger.ts'
+import type {
+  DaySpend,
+  LedgerBooks,
+  LedgerStore,
+  StepCharge,
+} from '../../../src/core/ledger/ledger.ts'
 import type { Connection, Memory } from './memory.ts'
 import { byFields } from './table.ts'
 
@@ -34,7 +39,9 @@ export const ledgerStore = (connection: Connection): LedgerStore => ({
 })
 
 function sumByPayer(days: DaySpend[]): Omit<DaySpend, 'day'>[] {
-  const payers = Map.groupBy(days, ({ key_hash, user_id, workspace_id, byok }) => JSON.stringify([key_hash, user_id, workspace_id, byok]))
+  const payers = Map.groupBy(days, ({ key_hash, user_id, workspace_id, byok }) =>
+    JSON.stringify([key_hash, user_id, workspace_id, byok]),
+  )
   return [...payers.values()].flatMap(([first, ...others]) => {
     if (!first) return []
     const { day: _, nanos, ...payer } = first
@@ -46,10 +53,16 @@ function booksOf({ ledger, spend, generations }: Memory): LedgerBooks {
   const sums = new Map<string, bigint>()
   for (const { id, nanos } of ledger.all()) sums.set(id, (sums.get(id) ?? 0n) + nanos)
   const costs = new Map(
-    generations.all(({ key_hash }) => key_hash !== null).map(({ id, upstream_inference_cost }) => [id, upstream_inference_cost ?? 0n]),
+    generations
+      .all(({ key_hash }) => key_hash !== null)
+      .map(({ id, upstream_inference_cost }) => [id, upstream_inference_cost ?? 0n]),
   )
   const ids = [...new Set([...sums.keys(), ...costs.keys()])]
-  const both = ids.map(id => ({ id, charged: sums.get(id) || null, recorded: costs.get(id) || null }))
+  const both = ids.map(id => ({
+    id,
+    charged: sums.get(id) || null,
+    recorded: costs.get(id) || null,
+  }))
   const unmatched = both.filter(({ charged, recorded }) => charged !== recorded)
   return { integrity: ['ok'], spend: spend.all(), unmatched }
 }

@@ -1,6 +1,11 @@
 import { conflict } from '../../../src/core/errors.ts'
 import type { Disabling } from '../../../src/core/identity/keys/store.ts'
-import type { Member, MemberStore, Membership, WorkspaceMember } from '../../../src/core/identity/members/store.ts'
+import type {
+  Member,
+  MemberStore,
+  Membership,
+  WorkspaceMember,
+} from '../../../src/core/identity/members/store.ts'
 import { addAudit } from './audit.ts'
 import { mustBeLive } from './checks.ts'
 import type { Connection, Memory } from './memory.ts'
@@ -12,7 +17,8 @@ export const memberStore = (connection: Connection): MemberStore => ({
   first: member =>
     connection.write(memory => {
       const isThere = memory.members.has(member.id)
-      if (!isThere && findOthersAt(memory, member).length === 0) memory.members.insert(member.id, member)
+      if (!isThere && findOthersAt(memory, member).length === 0)
+        memory.members.insert(member.id, member)
     }),
   list: (offset, limit) =>
     connection.read(({ members }) =>
@@ -48,7 +54,8 @@ export const memberStore = (connection: Connection): MemberStore => ({
         .all(one => one.workspace_id === workspace_id && members.get(one.user_id)?.active === true)
         .sort(byFields('created_at', 'id')),
     ),
-  workspaceMember: (workspace_id, user_id) => connection.read(memory => findWorkspaceMember(memory, { workspace_id, user_id })),
+  workspaceMember: (workspace_id, user_id) =>
+    connection.read(memory => findWorkspaceMember(memory, { workspace_id, user_id })),
   changeWorkspaceMembers: changes =>
     connection.write(memory => {
       for (const change of changes) changeWorkspaceMember(memory, change)
@@ -62,21 +69,29 @@ export const findOthersAt = ({ members }: Memory, { id, email }: Addressed): Mem
   members.all(one => one.active && one.id !== id && lower(one.email) === lower(email))
 
 function mustHaveFreeAddress(memory: Memory, member: Addressed): void {
-  if (findOthersAt(memory, member).length > 0) throw conflict('A member of the organization has this e-mail address')
+  if (findOthersAt(memory, member).length > 0)
+    throw conflict('A member of the organization has this e-mail address')
 }
 
 /** Takes a membership and disables the keys that the member made. Throws 409 where there are others. */
 export function deactivateMember(memory: Memory, id: string, keys: Disabling): void {
   const own = memory.keys.all(key => key.creator_user_id === id && !key.disabled)
-  disable(memory, own, keys, () => conflict('A key of this member was changed at the same moment. Please try again.'))
+  disable(memory, own, keys, () =>
+    conflict('A key of this member was changed at the same moment. Please try again.'),
+  )
   memory.members.update(id, { active: false, updated_at: keys.updated_at })
 }
 
 type Place = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
 
 /** Finds how somebody is in a workspace. */
-export function findWorkspaceMember({ workspaceMembers }: Memory, { workspace_id, user_id }: Place): WorkspaceMember | undefined {
-  return workspaceMembers.all(one => one.workspace_id === workspace_id && one.user_id === user_id)[0]
+export function findWorkspaceMember(
+  { workspaceMembers }: Memory,
+  { workspace_id, user_id }: Place,
+): WorkspaceMember | undefined {
+  return workspaceMembers.all(
+    one => one.workspace_id === workspace_id && one.user_id === user_id,
+  )[0]
 }
 
 function changeWorkspaceMember(memory: Memory, { before, after, entry }: Membership): void {
@@ -84,7 +99,8 @@ function changeWorkspaceMember(memory: Memory, { before, after, entry }: Members
   if (!place) return
   if (after) mustBeLive(memory, after.workspace_id)
   const now = findWorkspaceMember(memory, place)
-  if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source) throw conflict()
+  if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source)
+    throw conflict()
   if (after) putIntoWorkspace(memory, after)
   else takeOutOfWorkspace(memory, place)
   addAudit(memory, entry)

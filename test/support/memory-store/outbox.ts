@@ -5,7 +5,8 @@ import type { Connection, Memory } from './memory.ts'
 
 /** The outbox in memory. */
 export const outboxStore = (connection: Connection): OutboxStore => ({
-  pending: (limit, after = 0) => connection.read(({ outbox }) => outbox.all(row => row.sequence > after).slice(0, limit)),
+  pending: (limit, after = 0) =>
+    connection.read(({ outbox }) => outbox.all(row => row.sequence > after).slice(0, limit)),
   remove: sequences =>
     connection.write(({ outbox }) => {
       for (const sequence of sequences) outbox.remove(String(sequence))

@@ -7,7 +7,8 @@ export const ownerStore =
   (connection: Connection): Store['owner'] =>
   candidate =>
     connection.write(({ meta }) => {
-      for (const [name, value] of Object.entries(candidate)) if (!meta.has(name)) meta.insert(name, { value })
+      for (const [name, value] of Object.entries(candidate))
+        if (!meta.has(name)) meta.insert(name, { value })
       const entries = Object.keys(candidate).map(name => [name, meta.get(name)?.value])
       return Object.fromEntries(entries) as Owner
     })

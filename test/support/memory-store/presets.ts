@@ -54,8 +54,10 @@ export const presetStore = (connection: Connection): PresetStore => ({
 type Row = Omit<PresetVersion, 'config'> & { config: string }
 
 function addVersion({ presets, presetVersions }: Memory, version: PresetVersion): void {
-  const isSame = (one: Row) => one.preset_id === version.preset_id && one.version === version.version
-  if (!presets.has(version.preset_id) || presetVersions.all(isSame).length > 0) throw changedMeanwhile()
+  const isSame = (one: Row) =>
+    one.preset_id === version.preset_id && one.version === version.version
+  if (!presets.has(version.preset_id) || presetVersions.all(isSame).length > 0)
+    throw changedMeanwhile()
   presetVersions.insert(version.id, { ...version, config: JSON.stringify(version.config) })
 }
 

@@ -53,12 +53,14 @@ export class Table<Row extends object> {
 }
 
 /** What a store says of a row that is there already, or that another one needs. 409. */
-export const changedMeanwhile = () => conflict('It was changed at the same moment. Please try again.')
+export const changedMeanwhile = () =>
+  conflict('It was changed at the same moment. Please try again.')
 
 /** Throws 409 for an amount that 64 bits do not hold: no database has a column for it. */
 function withinSqlRange<Row extends object>(row: Row): Row {
   for (const value of Object.values(row))
-    if (typeof value === 'bigint' && value !== BigInt.asIntN(64, value)) throw conflict('An amount of money does not fit 64 bits')
+    if (typeof value === 'bigint' && value !== BigInt.asIntN(64, value))
+      throw conflict('An amount of money does not fit 64 bits')
   return row
 }
 
@@ -71,4 +73,5 @@ export const byFields =
   }
 
 /** Lower case as SQL has it: only the letters of ASCII have one. */
-export const lower = (text: string): string => text.replace(/[A-Z]/g, letter => letter.toLowerCase())
+export const lower = (text: string): string =>
+  text.replace(/[A-Z]/g, letter => letter.toLowerCase())

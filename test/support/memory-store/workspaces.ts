@@ -8,7 +8,10 @@ import type { Connection, Memory } from './memory.ts'
 
 /** Workspaces in memory. */
 export const workspaceStore = (connection: Connection): WorkspaceStore => ({
-  all: () => connection.read(({ workspaces }) => workspaces.all(row => row.deleted_at === null).map(({ deleted_at: _, ...row }) => row)),
+  all: () =>
+    connection.read(({ workspaces }) =>
+      workspaces.all(row => row.deleted_at === null).map(({ deleted_at: _, ...row }) => row),
+    ),
   first: workspace =>
     connection.write(({ workspaces }) => {
       const isThere = workspaces.has(workspace.id)
@@ -48,7 +51,9 @@ function mustHaveFreeSlug({ workspaces }: Memory, { id, slug }: Named): void {
 }
 
 function disableUnscoped(memory: Memory, { id }: Workspace, keys: Disabling): void {
-  const unscoped = memory.keys.all(key => key.workspace_id === id && key.kind === 'inference' && key.isUnscoped && !key.disabled)
+  const unscoped = memory.keys.all(
+    key => key.workspace_id === id && key.kind === 'inference' && key.isUnscoped && !key.disabled,
+  )
   disable(memory, unscoped, keys, conflict)
 }
 
@@ -56,7 +61,8 @@ function disableUnscoped(memory: Memory, { id }: Workspace, keys: Disabling): vo
 export function disable(memory: Memory, found: Key[], keys: Disabling, refuse: () => Error): void {
   const hashes = new Set(found.map(({ hash }) => hash))
   if (hashes.symmetricDifference(new Set(keys.hashes)).size > 0) throw refuse()
-  for (const hash of hashes) memory.keys.update(hash, { disabled: true, updated_at: keys.updated_at })
+  for (const hash of hashes)
+    memory.keys.update(hash, { disabled: true, updated_at: keys.updated_at })
   for (const entry of keys.entries) addAudit(memory, entry)
 }
 
@@ -80,8 +86,10 @@ function removeBelongings(memory: Memory, workspace_id: string, deleted_at: stri
   for (const { id } of memory.scimMappings.all(isInside)) memory.scimMappings.remove(id)
   for (const { id } of memory.workspaceMembers.all(isInside)) memory.workspaceMembers.remove(id)
   for (const { id } of memory.presets.all(isInside)) {
-    for (const version of memory.presetVersions.all(one => one.preset_id === id)) memory.presetVersions.remove(version.id)
+    for (const version of memory.presetVersions.all(one => one.preset_id === id))
+      memory.presetVersions.remove(version.id)
     memory.presets.remove(id)
   }
-  for (const { id } of memory.byok.all(row => isInside(row) && row.deleted_at === null)) memory.byok.update(id, { sealed: '', deleted_at })
+  for (const { id } of memory.byok.all(row => isInside(row) && row.deleted_at === null))
+    memory.byok.update(id, { sealed: '', deleted_at })
 }

@@ -5,10 +5,20 @@ import { type Asking, groupOf } from '../operations.ts'
 import { GROUP_ID, PATCH_OP, SEARCH, USER_ID } from '../scim.ts'
 
 const userOf = async (gateway: Gateway) =>
-  (await createScimUser(gateway, operator(gateway), { schemas: [USER_ID], userName: 'ada@acme.example' })).id
+  (
+    await createScimUser(gateway, operator(gateway), {
+      schemas: [USER_ID],
+      userName: 'ada@acme.example',
+    })
+  ).id
 
 /** A good request of each operation of one kind of resources. */
-const resources = (type: string, one: (gateway: Gateway) => Promise<string>, resource: object, path: string): Record<string, Asking> => {
+const resources = (
+  type: string,
+  one: (gateway: Gateway) => Promise<string>,
+  resource: object,
+  path: string,
+): Record<string, Asking> => {
   const ofOne =
     (body?: object): Asking =>
     async gateway => ({ params: { id: await one(gateway) }, ...(body ? { body } : {}) })

@@ -32,7 +32,10 @@ const ofGuardrail: Asking = async (gateway, actor) => {
 
 /** Makes a preset, which an inference key of the workspace does. */
 export async function presetOf(gateway: Gateway, actor: Actor, slug = 'brief'): Promise<string> {
-  await createPreset(gateway, { ...actor, kind: 'inference' }, slug, { system_prompt: 'Be brief', config: { temperature: 0 } })
+  await createPreset(gateway, { ...actor, kind: 'inference' }, slug, {
+    system_prompt: 'Be brief',
+    config: { temperature: 0 },
+  })
   return slug
 }
 
@@ -41,12 +44,18 @@ const ofPreset =
   async (gateway, actor) => ({ params: { slug: await presetOf(gateway, actor), ...params } })
 
 async function generationOf(gateway: Gateway, { workspace_id }: Actor): Promise<string> {
-  await gateway.store.generations.record([{ generation: generationWith({ id: GENERATION, workspace_id }), charge: null }])
+  await gateway.store.generations.record([
+    { generation: generationWith({ id: GENERATION, workspace_id }), charge: null },
+  ])
   return GENERATION
 }
 
 async function mappingOf(gateway: Gateway): Promise<string> {
-  const input = { scim_group_id: await groupOf(gateway), workspace_id: gateway.memory.owner.workspace_id, role: 'member' as const }
+  const input = {
+    scim_group_id: await groupOf(gateway),
+    workspace_id: gateway.memory.owner.workspace_id,
+    role: 'member' as const,
+  }
   return (await createGroupMapping(gateway, operator(gateway), input)).data.id
 }
 
@@ -95,5 +104,7 @@ export const READINGS: Record<string, Asking> = {
   listScimGroups: plain,
   listScimGroupMappings: plain,
   getScimGroupMapping: async gateway => ({ params: { id: await mappingOf(gateway) } }),
-  getScimSyncJob: async gateway => ({ params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id } }),
+  getScimSyncJob: async gateway => ({
+    params: { id: (await finishSyncJob(gateway, operator(gateway))).data.id },
+  }),
 }

@@ -25,6 +25,11 @@ function stop(): Promise<void> {
   return new Promise(() => undefined)
 }
 
-const gateway = await openGateway({ data, config: parseConfig(config, {}), stages: stopping, plugins: [again as Plugin] })
+const gateway = await openGateway({
+  data,
+  config: parseConfig(config, {}),
+  stages: stopping,
+  plugins: [again as Plugin],
+})
 const server = listen(gateway, '127.0.0.1', 0)
 process.stdout.write(`${server.url}\n`)

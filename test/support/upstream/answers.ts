@@ -9,18 +9,35 @@ export type Usage = Record<string, unknown>
 
 /** A usage object: 10 tokens in and 5 out unless told. */
 export function usage(prompt = 10, completion = 5, more: Usage = {}): Usage {
-  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion, ...more }
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    ...more,
+  }
 }
 
 /** A response head. It says `connection: close` unless the headers say otherwise; `keep-alive` keeps the connection after the script. */
 export function head(status: number, headers: Headers = {}): string {
-  const fields = Object.entries({ connection: 'close', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
+  const fields = Object.entries({ connection: 'close', ...headers }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  )
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n${fields.join('')}\r\n`
 }
 
 /** A whole response of any type, with a true content-length. */
-export function body(type: string, text: string, { status = 200, headers = {} }: Answer = {}): string {
-  return head(status, { 'content-type': type, 'content-length': String(Buffer.byteLength(text)), ...headers }) + text
+export function body(
+  type: string,
+  text: string,
+  { status = 200, headers = {} }: Answer = {},
+): string {
+  return (
+    head(status, {
+      'content-type': type,
+      'content-length': String(Buffer.byteLength(text)),
+      ...headers,
+    }) + text
+  )
 }
 
 /** What a whole response may say besides its body. */
@@ -32,7 +49,11 @@ export function json(value: unknown, answer: Answer = {}): string {
 }
 
 /** A failure as OpenAI words it; `text` is the message, or the whole body when it is an object. */
-export function status(code: number, text: string | object = `Upstream says ${code}`, headers: Headers = {}): string {
+export function status(
+  code: number,
+  text: string | object = `Upstream says ${code}`,
+  headers: Headers = {},
+): string {
   return json(typeof text === 'string' ? errorBody(code, text) : text, { status: code, headers })
 }
 
@@ -44,20 +65,39 @@ export function errorBody(code: number | string, message: string) {
 const HEAD = { id: 'chatcmpl-upstream', created: 1_700_000_000, model: 'test-model' }
 
 /** A whole `chat.completion` answer; `fields` replaces what it names. */
-export function completion(text = 'Hello', fields: Record<string, unknown> = {}, answer: Answer = {}): string {
-  const choices = [{ index: 0, message: { role: 'assistant', content: text, refusal: null }, logprobs: null, finish_reason: 'stop' }]
+export function completion(
+  text = 'Hello',
+  fields: Record<string, unknown> = {},
+  answer: Answer = {},
+): string {
+  const choices = [
+    {
+      index: 0,
+      message: { role: 'assistant', content: text, refusal: null },
+      logprobs: null,
+      finish_reason: 'stop',
+    },
+  ]
   return json({ ...HEAD, object: 'chat.completion', choices, usage: usage(), ...fields }, answer)
 }
 
 /** The head of a chunked event stream. */
 export function sseHead(headers: Headers = {}): string {
-  return head(200, { 'content-type': 'text/event-stream; charset=utf-8', 'transfer-encoding': 'chunked', ...headers })
+  return head(200, {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'transfer-encoding': 'chunked',
+    ...headers,
+  })
 }
 
 /** One HTTP chunk with these bytes. */
 export function chunk(bytes: string | Uint8Array): Buffer {
   const content = Buffer.from(bytes)
-  return Buffer.concat([Buffer.from(`${content.length.toString(16)}\r\n`), content, Buffer.from('\r\n')])
+  return Buffer.concat([
+    Buffer.from(`${content.length.toString(16)}\r\n`),
+    content,
+    Buffer.from('\r\n'),
+  ])
 }
 
 /** The end of a chunked body. */
@@ -81,9 +121,16 @@ export function chunkObject(fields: Record<string, unknown> = {}) {
 }
 
 /** The object of a chunk that carries a delta: a text, or any delta object. */
-export function deltaObject(delta: string | object, finish_reason: string | null = null, fields: Record<string, unknown> = {}) {
+export function deltaObject(
+  delta: string | object,
+  finish_reason: string | null = null,
+  fields: Record<string, unknown> = {},
+) {
   const content = typeof delta === 'string' ? { content: delta } : delta
-  return chunkObject({ choices: [{ index: 0, delta: content, logprobs: null, finish_reason }], ...fields })
+  return chunkObject({
+    choices: [{ index: 0, delta: content, logprobs: null, finish_reason }],
+    ...fields,
+  })
 }
 
 /** The event of one `chat.completion.chunk`; `fields` replaces what it names. */
@@ -113,7 +160,12 @@ export function done(): Buffer {
 
 /** A whole good stream that says the texts, one per delta. */
 export function stream(texts: string[] = ['Hel', 'lo'], headers: Headers = {}): Script {
-  return [sseHead(headers), delta({ role: 'assistant', content: '' }), ...texts.map(delta), ending()]
+  return [
+    sseHead(headers),
+    delta({ role: 'assistant', content: '' }),
+    ...texts.map(delta),
+    ending(),
+  ]
 }
 
 /** What ends a good stream: finish reason, usage, `[DONE]`, and the end of the body. */

@@ -49,7 +49,11 @@ export function silenceMidStream(): Script {
 
 /** A proxy's or a captive portal's page instead of an answer. */
 export function htmlError(code = 502): Script {
-  return body('text/html; charset=utf-8', `<!DOCTYPE html><html><body><h1>${code}</h1></body></html>`, { status: code })
+  return body(
+    'text/html; charset=utf-8',
+    `<!DOCTYPE html><html><body><h1>${code}</h1></body></html>`,
+    { status: code },
+  )
 }
 
 /** A stream whose body ends well, but without a finish reason and without `[DONE]`. */
@@ -69,7 +73,12 @@ export function cutInsideChunk(): Script {
 
 /** A stream with no framing, that just stops: the close is its only end. */
 export function closeDelimited(): Script {
-  return [head(200, { 'content-type': 'text/event-stream' }), eventText(deltaObject('Hel')), eventText(deltaObject('lo')), { end: 'fin' }]
+  return [
+    head(200, { 'content-type': 'text/event-stream' }),
+    eventText(deltaObject('Hel')),
+    eventText(deltaObject('lo')),
+    { end: 'fin' },
+  ]
 }
 
 /** A stream that is reset after "Hello", when the gate opens or a moment later. */
@@ -91,8 +100,21 @@ export function shortContentLength(): Script {
 
 /** A good stream with everything in between that is not a chat chunk. */
 export function garbageSse(): Script {
-  const first = ['\0\0\0\n\n', ': a comment\n\n', 'data: {not json\n\n', 'retry: 5\nid: 7\n\n', 'event: surprise\ndata: {"a":1}\n\n']
-  const second = ['data: [1,2,3]\n\n', 'data: "text"\n\n', 'data: null\n\n', 'data\n\n', 'nonsense without a colon\n\n', 'data: \0\n\n']
+  const first = [
+    '\0\0\0\n\n',
+    ': a comment\n\n',
+    'data: {not json\n\n',
+    'retry: 5\nid: 7\n\n',
+    'event: surprise\ndata: {"a":1}\n\n',
+  ]
+  const second = [
+    'data: [1,2,3]\n\n',
+    'data: "text"\n\n',
+    'data: null\n\n',
+    'data\n\n',
+    'nonsense without a colon\n\n',
+    'data: \0\n\n',
+  ]
   return [sseHead(), first.map(chunk), delta('Hel'), second.map(chunk), delta('lo'), ending()]
 }
 
@@ -103,22 +125,47 @@ export function bomSse(): Script {
 
 /** A good stream whose lines end in CR LF, once with the pair split between two chunks. */
 export function crlfSse(gate?: string): Script {
-  const events = [deltaObject('Hel'), deltaObject('lo'), deltaObject({}, 'stop'), chunkObject({ usage: usage() }), '[DONE]']
+  const events = [
+    deltaObject('Hel'),
+    deltaObject('lo'),
+    deltaObject({}, 'stop'),
+    chunkObject({ usage: usage() }),
+    '[DONE]',
+  ]
   const [first = '', ...rest] = events.map(data => eventText(data).replaceAll('\n', '\r\n'))
-  return [sseHead(), chunk(first.slice(0, -3)), before(gate), chunk(first.slice(-3)), rest.map(chunk), chunkedEnd()]
+  return [
+    sseHead(),
+    chunk(first.slice(0, -3)),
+    before(gate),
+    chunk(first.slice(-3)),
+    rest.map(chunk),
+    chunkedEnd(),
+  ]
 }
 
 /** A good stream that says "Hello 🌍", with the globe's bytes in two chunks, the second when the gate opens or a moment later. */
 export function splitUtf8(gate?: string): Script {
   const bytes = Buffer.from(eventText(deltaObject(' 🌍')))
   const middle = bytes.indexOf('🌍') + 2
-  return [hello(), chunk(bytes.subarray(0, middle)), before(gate), chunk(bytes.subarray(middle)), ending()]
+  return [
+    hello(),
+    chunk(bytes.subarray(0, middle)),
+    before(gate),
+    chunk(bytes.subarray(middle)),
+    ending(),
+  ]
 }
 
 /** One event whose line has this many filler bytes and no end. */
 export function hugeLine(bytes: number): Script {
   const start = 'data: '
-  return [hello(), `${(start.length + bytes).toString(16)}\r\n${start}`, { flood: bytes }, '\r\n', chunkedEnd()]
+  return [
+    hello(),
+    `${(start.length + bytes).toString(16)}\r\n${start}`,
+    { flood: bytes },
+    '\r\n',
+    chunkedEnd(),
+  ]
 }
 
 /** A stream that says "Hello", then sends an error event and ends its body without `[DONE]`. */

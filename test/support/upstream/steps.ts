@@ -30,7 +30,8 @@ export function bytesOf(script: Script): Buffer {
 
 const textOf = (step: Step) => (isBytes(step) ? step : 'drip' in step ? step.drip : '')
 
-const isBytes = (step: Step): step is string | Uint8Array => typeof step === 'string' || step instanceof Uint8Array
+const isBytes = (step: Step): step is string | Uint8Array =>
+  typeof step === 'string' || step instanceof Uint8Array
 
 /** Whether a script's head asks for the connection to stay open for another request. */
 export function keepsAlive(script: Script): boolean {
@@ -65,7 +66,8 @@ async function drip(bytes: Buffer, ms: number, line: Line): Promise<void> {
 const FILLER = Buffer.alloc(64 * 1024, 'x')
 
 async function flood(count: number, line: Line): Promise<void> {
-  for (let left = count; left > 0 && !line.isOver; left -= FILLER.length) await line.write(FILLER.subarray(0, left))
+  for (let left = count; left > 0 && !line.isOver; left -= FILLER.length)
+    await line.write(FILLER.subarray(0, left))
 }
 
 /** Named barriers: scripts wait at them and a test opens them. An open one stays open. */
@@ -89,7 +91,10 @@ export class Gates {
   }
 }
 
-function deferred(all: Map<string, PromiseWithResolvers<void>>, name: string): PromiseWithResolvers<void> {
+function deferred(
+  all: Map<string, PromiseWithResolvers<void>>,
+  name: string,
+): PromiseWithResolvers<void> {
   const found = all.get(name) ?? Promise.withResolvers<void>()
   all.set(name, found)
   return found

@@ -28,18 +28,30 @@ export const anthropicMessages: Voice = {
     const tools = (body.tools ?? []) as { name: string; input_schema: unknown }[]
     const choice = body.tool_choice as { type: string; name?: string } | undefined
     heard.tools = tools.map(tool => tool.name)
-    heard.choice = choice ? (choice.name ?? (choice.type === 'any' ? 'required' : choice.type)) : null
+    heard.choice = choice
+      ? (choice.name ?? (choice.type === 'any' ? 'required' : choice.type))
+      : null
     heard.schema = format?.schema ?? tools.find(tool => tool.name === 'json')?.input_schema ?? null
     return heard
   },
-  whole: said => ({ ...HEAD, content: contentOf(said), stop_reason: STOP[said.finish], stop_sequence: null, usage: USAGE }),
+  whole: said => ({
+    ...HEAD,
+    content: contentOf(said),
+    stop_reason: STOP[said.finish],
+    stop_sequence: null,
+    usage: USAGE,
+  }),
   stream: said =>
     sse(
       [
         START,
         { type: 'ping' },
         ...contentOf(said).flatMap((block, index) => streamed(block, index)),
-        { type: 'message_delta', delta: { stop_reason: STOP[said.finish], stop_sequence: null }, usage: { output_tokens: TOKENS.output } },
+        {
+          type: 'message_delta',
+          delta: { stop_reason: STOP[said.finish], stop_sequence: null },
+          usage: { output_tokens: TOKENS.output },
+        },
         { type: 'message_stop' },
       ],
       true,
@@ -53,21 +65,35 @@ export const anthropicMessages: Voice = {
       ],
       true,
     ),
-  overloaded: { status: 529, body: { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } } },
+  overloaded: {
+    status: 529,
+    body: { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } },
+  },
 }
 
 const USAGE = { input_tokens: TOKENS.input, output_tokens: TOKENS.output }
 const HEAD = { id: 'msg_1', type: 'message', role: 'assistant', model: 'voice' }
 const START = {
   type: 'message_start',
-  message: { ...HEAD, content: [], stop_reason: null, stop_sequence: null, usage: { input_tokens: TOKENS.input, output_tokens: 1 } },
+  message: {
+    ...HEAD,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { input_tokens: TOKENS.input, output_tokens: 1 },
+  },
 }
 const STOP = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use', refusal: 'refusal' }
 
 const contentOf = ({ text, thought, calls }: Said): Block[] => [
   ...(thought ? [{ type: 'thinking', thinking: thought.text, signature: thought.signature }] : []),
   ...(text ? [{ type: 'text', text }] : []),
-  ...(calls ?? []).map(({ id, name, input }) => ({ type: 'tool_use', id, name, input: parseExact(input) })),
+  ...(calls ?? []).map(({ id, name, input }) => ({
+    type: 'tool_use',
+    id,
+    name,
+    input: parseExact(input),
+  })),
 ]
 
 function streamed(block: Block, index: number): object[] {
@@ -78,9 +104,16 @@ function streamed(block: Block, index: number): object[] {
       delta({ type: 'signature_delta', signature: block.signature }),
     ],
     text: () => halves(block.text ?? '').map(text => delta({ type: 'text_delta', text })),
-    tool_use: () => halves(JSON.stringify(block.input)).map(partial_json => delta({ type: 'input_json_delta', partial_json })),
+    tool_use: () =>
+      halves(JSON.stringify(block.input)).map(partial_json =>
+        delta({ type: 'input_json_delta', partial_json }),
+      ),
   }[block.type]
-  const empty = { thinking: { thinking: '', signature: '' }, text: { text: '' }, tool_use: { input: {} } }[block.type]
+  const empty = {
+    thinking: { thinking: '', signature: '' },
+    text: { text: '' },
+    tool_use: { input: {} },
+  }[block.type]
   return [
     { type: 'content_block_start', index, content_block: { ...block, ...empty } },
     ...(between?.() ?? []),
@@ -88,7 +121,8 @@ function streamed(block: Block, index: number): object[] {
   ]
 }
 
-const blocksOf = (content: string | Block[]): Block[] => (typeof content === 'string' ? [{ type: 'text', text: content }] : content)
+const blocksOf = (content: string | Block[]): Block[] =>
+  typeof content === 'string' ? [{ type: 'text', text: content }] : content
 
 function hear(role: string, block: Block, heard: Heard): void {
   switch (block.type) {
@@ -102,7 +136,11 @@ function hear(role: string, block: Block, heard: Heard): void {
       heard.thoughts.push({ text: block.thinking ?? '', signature: block.signature ?? '' })
       break
     case 'tool_use':
-      heard.calls.push({ id: block.id ?? '', name: block.name ?? '', input: JSON.stringify(block.input) })
+      heard.calls.push({
+        id: block.id ?? '',
+        name: block.name ?? '',
+        input: JSON.stringify(block.input),
+      })
       break
     case 'tool_result':
       heard.results.push({

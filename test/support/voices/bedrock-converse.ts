@@ -27,7 +27,10 @@ export const bedrockConverse: Voice = {
     heard.tools = specs.map(({ name }) => name)
     heard.choice = forced ?? (toolChoice.any ? 'required' : toolChoice.auto ? 'auto' : null)
     heard.schema =
-      nativeSchema(body.outputConfig) ?? (forced === 'json' ? (specs.find(({ name }) => name === 'json')?.inputSchema.json ?? null) : null)
+      nativeSchema(body.outputConfig) ??
+      (forced === 'json'
+        ? (specs.find(({ name }) => name === 'json')?.inputSchema.json ?? null)
+        : null)
     return heard
   },
   whole: said => ({
@@ -47,48 +50,88 @@ export const bedrockConverse: Voice = {
     Buffer.concat([
       event('messageStart', { role: 'assistant' }),
       event('contentBlockDelta', { contentBlockIndex: 0, delta: { text } }),
-      awsException('internalServerException', '{"message":"The system encountered an unexpected error"}'),
+      awsException(
+        'internalServerException',
+        '{"message":"The system encountered an unexpected error"}',
+      ),
     ]),
-  overloaded: { status: 503, body: { __type: 'ServiceUnavailableException', message: 'Bedrock is unable to process your request.' } },
+  overloaded: {
+    status: 503,
+    body: {
+      __type: 'ServiceUnavailableException',
+      message: 'Bedrock is unable to process your request.',
+    },
+  },
 }
 
-const USAGE = { inputTokens: TOKENS.input, outputTokens: TOKENS.output, totalTokens: TOKENS.input + TOKENS.output }
-const STOP = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use', refusal: 'content_filtered' }
+const USAGE = {
+  inputTokens: TOKENS.input,
+  outputTokens: TOKENS.output,
+  totalTokens: TOKENS.input + TOKENS.output,
+}
+const STOP = {
+  stop: 'end_turn',
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  refusal: 'content_filtered',
+}
 
 const event = (name: string, payload: object) => awsEvent(name, JSON.stringify(payload))
 
 const contentOf = ({ text, thought, calls }: Said): Block[] => [
   ...(thought ? [{ reasoningContent: { reasoningText: thought } }] : []),
   ...(text ? [{ text }] : []),
-  ...(calls ?? []).map(({ id, name, input }) => ({ toolUse: { toolUseId: id, name, input: parseExact(input) } })),
+  ...(calls ?? []).map(({ id, name, input }) => ({
+    toolUse: { toolUseId: id, name, input: parseExact(input) },
+  })),
 ]
 
-function streamed({ text, reasoningContent, toolUse }: Block, contentBlockIndex: number): Uint8Array[] {
+function streamed(
+  { text, reasoningContent, toolUse }: Block,
+  contentBlockIndex: number,
+): Uint8Array[] {
   const delta = (given: object) => event('contentBlockDelta', { contentBlockIndex, delta: given })
   const { toolUseId, name } = toolUse ?? {}
   const { text: thought = '', signature } = reasoningContent?.reasoningText ?? {}
   return [
-    ...(toolUse ? [event('contentBlockStart', { contentBlockIndex, start: { toolUse: { toolUseId, name } } })] : []),
+    ...(toolUse
+      ? [event('contentBlockStart', { contentBlockIndex, start: { toolUse: { toolUseId, name } } })]
+      : []),
     ...halves(thought).map(piece => delta({ reasoningContent: { text: piece } })),
     ...(signature ? [delta({ reasoningContent: { signature } })] : []),
     ...halves(text ?? '').map(piece => delta({ text: piece })),
-    ...(toolUse ? halves(JSON.stringify(toolUse.input)).map(input => delta({ toolUse: { input } })) : []),
+    ...(toolUse
+      ? halves(JSON.stringify(toolUse.input)).map(input => delta({ toolUse: { input } }))
+      : []),
     event('contentBlockStop', { contentBlockIndex }),
   ]
 }
 
 function nativeSchema(config: unknown): unknown {
-  const schema = (config as { textFormat?: { structure?: { jsonSchema?: { schema: string } } } } | undefined)?.textFormat?.structure
-    ?.jsonSchema?.schema
+  const schema = (
+    config as { textFormat?: { structure?: { jsonSchema?: { schema: string } } } } | undefined
+  )?.textFormat?.structure?.jsonSchema?.schema
   return schema === undefined ? null : JSON.parse(schema)
 }
 
-function hear(role: string, { text, image, reasoningContent, toolUse, toolResult }: Block, heard: Heard): void {
+function hear(
+  role: string,
+  { text, image, reasoningContent, toolUse, toolResult }: Block,
+  heard: Heard,
+): void {
   if (text) heard.lines.push(`${role}: ${text}`)
   if (image) heard.images.push(image.source.bytes)
   const thought = reasoningContent?.reasoningText
   if (thought) heard.thoughts.push({ text: thought.text, signature: thought.signature ?? '' })
-  if (toolUse) heard.calls.push({ id: toolUse.toolUseId, name: toolUse.name, input: JSON.stringify(toolUse.input) })
+  if (toolUse)
+    heard.calls.push({
+      id: toolUse.toolUseId,
+      name: toolUse.name,
+      input: JSON.stringify(toolUse.input),
+    })
   if (toolResult)
-    heard.results.push({ id: toolResult.toolUseId, text: toolResult.content.map(part => part.text ?? JSON.stringify(part.json)).join('') })
+    heard.results.push({
+      id: toolResult.toolUseId,
+      text: toolResult.content.map(part => part.text ?? JSON.stringify(part.json)).join(''),
+    })
 }

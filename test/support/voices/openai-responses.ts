@@ -1,4 +1,14 @@
-import { base64Of, type Call, type Heard, halves, nothingHeard, type Said, sse, TOKENS, type Voice } from './voice.ts'
+import {
+  base64Of,
+  type Call,
+  type Heard,
+  halves,
+  nothingHeard,
+  type Said,
+  sse,
+  TOKENS,
+  type Voice,
+} from './voice.ts'
 
 interface Item {
   type?: string
@@ -21,15 +31,22 @@ export const openaiResponses: Voice = {
     for (const item of body.input as Item[]) hear(item, heard)
     const choice = body.tool_choice
     heard.tools = ((body.tools ?? []) as { name: string }[]).map(tool => tool.name)
-    heard.choice = typeof choice === 'string' ? choice : ((choice as { name?: string } | undefined)?.name ?? null)
-    heard.schema = (body.text as { format?: { schema?: unknown } } | undefined)?.format?.schema ?? null
+    heard.choice =
+      typeof choice === 'string'
+        ? choice
+        : ((choice as { name?: string } | undefined)?.name ?? null)
+    heard.schema =
+      (body.text as { format?: { schema?: unknown } } | undefined)?.format?.schema ?? null
     return heard
   },
   whole: said => response(said, outputOf(said)),
   stream(said) {
     const output = outputOf(said)
     const { status: _, ...created } = response(said, [])
-    const ending = said.finish === 'length' || said.finish === 'refusal' ? 'response.incomplete' : 'response.completed'
+    const ending =
+      said.finish === 'length' || said.finish === 'refusal'
+        ? 'response.incomplete'
+        : 'response.completed'
     return numbered([
       { type: 'response.created', response: { ...created, status: 'in_progress', usage: null } },
       ...output.flatMap((item, output_index) => streamed(item, output_index)),
@@ -38,13 +55,23 @@ export const openaiResponses: Voice = {
   },
   broken: text =>
     numbered([
-      { type: 'response.created', response: { id: 'resp_1', object: 'response', status: 'in_progress', output: [] } },
+      {
+        type: 'response.created',
+        response: { id: 'resp_1', object: 'response', status: 'in_progress', output: [] },
+      },
       ...streamed(message(text), 0).slice(0, 4),
       { type: 'error', code: 'server_error', message: 'The server had an error', param: null },
     ]),
   overloaded: {
     status: 503,
-    body: { error: { message: 'The engine is currently overloaded', type: 'server_error', code: null, param: null } },
+    body: {
+      error: {
+        message: 'The engine is currently overloaded',
+        type: 'server_error',
+        code: null,
+        param: null,
+      },
+    },
   },
 }
 
@@ -54,10 +81,19 @@ const response = ({ finish }: Said, output: object[]) => ({
   created_at: 1_770_000_000,
   model: 'voice',
   status: finish === 'length' || finish === 'refusal' ? 'incomplete' : 'completed',
-  incomplete_details: finish === 'length' ? { reason: 'max_output_tokens' } : finish === 'refusal' ? { reason: 'content_filter' } : null,
+  incomplete_details:
+    finish === 'length'
+      ? { reason: 'max_output_tokens' }
+      : finish === 'refusal'
+        ? { reason: 'content_filter' }
+        : null,
   error: null,
   output,
-  usage: { input_tokens: TOKENS.input, output_tokens: TOKENS.output, total_tokens: TOKENS.input + TOKENS.output },
+  usage: {
+    input_tokens: TOKENS.input,
+    output_tokens: TOKENS.output,
+    total_tokens: TOKENS.input + TOKENS.output,
+  },
 })
 
 const message = (text: string) => ({
@@ -70,7 +106,14 @@ const message = (text: string) => ({
 
 const outputOf = ({ text, thought, calls }: Said): Output[] => [
   ...(thought
-    ? [{ type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: thought.text }], encrypted_content: thought.signature }]
+    ? [
+        {
+          type: 'reasoning',
+          id: 'rs_1',
+          summary: [{ type: 'summary_text', text: thought.text }],
+          encrypted_content: thought.signature,
+        },
+      ]
     : []),
   ...(text ? [message(text)] : []),
   ...(calls ?? []).map((call, i) => callItem(call, i)),
@@ -109,10 +152,22 @@ function summaryEvents({ summary }: Output, at: object): object[] {
   const [{ text }] = summary as [{ text: string }]
   const place = { ...at, summary_index: 0 }
   return [
-    { type: 'response.reasoning_summary_part.added', ...place, part: { type: 'summary_text', text: '' } },
-    ...halves(text).map(delta => ({ type: 'response.reasoning_summary_text.delta', ...place, delta })),
+    {
+      type: 'response.reasoning_summary_part.added',
+      ...place,
+      part: { type: 'summary_text', text: '' },
+    },
+    ...halves(text).map(delta => ({
+      type: 'response.reasoning_summary_text.delta',
+      ...place,
+      delta,
+    })),
     { type: 'response.reasoning_summary_text.done', ...place, text },
-    { type: 'response.reasoning_summary_part.done', ...place, part: { type: 'summary_text', text } },
+    {
+      type: 'response.reasoning_summary_part.done',
+      ...place,
+      part: { type: 'summary_text', text },
+    },
   ]
 }
 
@@ -128,7 +183,11 @@ function textEvents({ content }: Output, at: object): object[] {
 }
 
 const argumentEvents = (item: Output, at: object): object[] => [
-  ...halves(String(item.arguments)).map(delta => ({ type: 'response.function_call_arguments.delta', ...at, delta })),
+  ...halves(String(item.arguments)).map(delta => ({
+    type: 'response.function_call_arguments.delta',
+    ...at,
+    delta,
+  })),
   { type: 'response.function_call_arguments.done', ...at, arguments: item.arguments },
 ]
 
@@ -144,23 +203,32 @@ function hear(item: Item, heard: Heard): void {
       hearMessage(item, heard)
       break
     case 'function_call':
-      heard.calls.push({ id: item.call_id ?? '', name: item.name ?? '', input: item.arguments ?? '' })
+      heard.calls.push({
+        id: item.call_id ?? '',
+        name: item.name ?? '',
+        input: item.arguments ?? '',
+      })
       break
     case 'function_call_output':
       heard.results.push({ id: item.call_id ?? '', text: textOf(item.output) })
       break
     case 'reasoning':
-      heard.thoughts.push({ text: (item.summary ?? []).map(({ text }) => text).join(''), signature: item.encrypted_content ?? '' })
+      heard.thoughts.push({
+        text: (item.summary ?? []).map(({ text }) => text).join(''),
+        signature: item.encrypted_content ?? '',
+      })
       break
   }
 }
 
-const textOf = (output: Item['output']) => (typeof output === 'string' ? output : (output ?? []).map(part => part.text ?? '').join(''))
+const textOf = (output: Item['output']) =>
+  typeof output === 'string' ? output : (output ?? []).map(part => part.text ?? '').join('')
 
 function hearMessage({ role = '', content = [] }: Item, heard: Heard): void {
   const parts = typeof content === 'string' ? [{ type: 'input_text', text: content }] : content
   const texts = parts.flatMap(part => part.text ?? [])
   if (role === 'system' || role === 'developer') heard.system += texts.join('')
   else heard.lines.push(...texts.map(text => `${role}: ${text}`))
-  for (const part of parts) if ('image_url' in part && part.image_url) heard.images.push(base64Of(part.image_url))
+  for (const part of parts)
+    if ('image_url' in part && part.image_url) heard.images.push(base64Of(part.image_url))
 }

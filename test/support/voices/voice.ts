@@ -78,12 +78,20 @@ export const nothingHeard = (): Heard => ({
 /** Server-sent events, each with the name that its type gives it where the family names them. */
 export const sse = (events: object[], named = false): Uint8Array =>
   Buffer.from(
-    events.map(event => `${named ? `event: ${(event as { type: string }).type}\n` : ''}data: ${JSON.stringify(event)}\n\n`).join(''),
+    events
+      .map(
+        event =>
+          `${named ? `event: ${(event as { type: string }).type}\n` : ''}data: ${JSON.stringify(event)}\n\n`,
+      )
+      .join(''),
   )
 
 /** A text in two pieces, so that streams have something to put together. */
 export const halves = (text: string): string[] =>
-  [text.slice(0, Math.ceil(text.length / 2)), text.slice(Math.ceil(text.length / 2))].filter(Boolean)
+  [text.slice(0, Math.ceil(text.length / 2)), text.slice(Math.ceil(text.length / 2))].filter(
+    Boolean,
+  )
 
 /** The base64 of a data URL; any other URL as it is. */
-export const base64Of = (url: string): string => (url.startsWith('data:') ? url.slice(url.indexOf(',') + 1) : url)
+export const base64Of = (url: string): string =>
+  url.startsWith('data:') ? url.slice(url.indexOf(',') + 1) : url

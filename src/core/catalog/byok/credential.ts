@@ -4,19 +4,39 @@ import { parseObject } from '../../kernel/json.ts'
 import { type Fault, openProvider, type Provider } from '../providers.ts'
 
 /** Headers of the operator's own account: they would contradict a caller's key, or be a credential beside it. */
-const ACCOUNT_HEADERS = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key', 'openai-organization', 'openai-project']
+const ACCOUNT_HEADERS = [
+  'authorization',
+  'x-api-key',
+  'api-key',
+  'x-goog-api-key',
+  'openai-organization',
+  'openai-project',
+]
 
 /**
  * The provider as it is called with a caller's credential instead of the operator's, or what is wrong with the credential. That is a
  * plain key, or a JSON object: a Google service account, AWS credentials (`access_key_id`, `secret_access_key`, perhaps
  * `session_token`; also in camelCase, as AWS prints them), or `api_key`; each may have a `region`.
  */
-export function providerWith({ slug, protocol }: Provider, configured: ProviderConfig | undefined, text: string): Provider | Fault {
-  const { api_key: _, aws: __, service_account: ___, auth, headers = {}, ...rest } = configured ?? {}
+export function providerWith(
+  { slug, protocol }: Provider,
+  configured: ProviderConfig | undefined,
+  text: string,
+): Provider | Fault {
+  const {
+    api_key: _,
+    aws: __,
+    service_account: ___,
+    auth,
+    headers = {},
+    ...rest
+  } = configured ?? {}
   const credential = credentialIn(text)
   if ('field' in credential) return credential
   const travels = credential.api_key !== undefined && isHeader(auth) ? { auth } : {}
-  const own = Object.fromEntries(Object.entries(headers).filter(([name]) => !ACCOUNT_HEADERS.includes(name.toLowerCase())))
+  const own = Object.fromEntries(
+    Object.entries(headers).filter(([name]) => !ACCOUNT_HEADERS.includes(name.toLowerCase())),
+  )
   const given: ProviderConfig = { ...rest, headers: own, ...credential, ...travels }
   // Google's own default for accounts that name no place.
   if (given.service_account !== undefined) given.region ??= 'global'
@@ -33,7 +53,8 @@ function credentialIn(text: string): Given | Fault {
   const object = parseObject(text)
   if (!object) return EXPECTED
   const { region } = object
-  if (region !== undefined && !isRegion(region)) return { field: 'region', expected: 'a region in the JSON' }
+  if (region !== undefined && !isRegion(region))
+    return { field: 'region', expected: 'a region in the JSON' }
   const place = region === undefined ? {} : { region }
   if ('private_key' in object) return { service_account: withoutAddress(object), ...place }
   const aws = awsIn(object)
@@ -41,12 +62,17 @@ function credentialIn(text: string): Given | Fault {
   return isKey(object.api_key) ? { api_key: object.api_key, ...place } : EXPECTED
 }
 
-const EXPECTED: Fault = { field: 'key', expected: 'a key in printable ASCII, or the JSON of a service account or of AWS credentials' }
+const EXPECTED: Fault = {
+  field: 'key',
+  expected: 'a key in printable ASCII, or the JSON of a service account or of AWS credentials',
+}
 
 // What else stands in a header could end it and begin another.
-const isKey = (value: unknown): value is string => typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)
+const isKey = (value: unknown): value is string =>
+  typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)
 
-const isRegion = (value: unknown): value is string => typeof value === 'string' && /^[a-z0-9-]{1,64}$/.test(value)
+const isRegion = (value: unknown): value is string =>
+  typeof value === 'string' && /^[a-z0-9-]{1,64}$/.test(value)
 
 // Where tokens are bought is Google's to say, not a caller's: or the gateway would send what he likes wherever he likes.
 const withoutAddress = ({ token_uri: _, ...account }: Record<string, unknown>) => account
@@ -62,9 +88,11 @@ function awsIn(object: Record<string, unknown>): NonNullable<ProviderConfig['aws
 /** A short piece of the credential, by which its owner knows it again: of a JSON object, of the name in it, never of the secret. */
 export function labelOf(text: string): string {
   const object = text.startsWith('{') ? parseObject(text) : undefined
-  const name = object && (object.client_email ?? object.access_key_id ?? object.accessKeyId ?? object.api_key)
+  const name =
+    object && (object.client_email ?? object.access_key_id ?? object.accessKeyId ?? object.api_key)
   return masked(object ? (typeof name === 'string' ? name : '') : text)
 }
 
 // Of what is short nearly all would be shown.
-const masked = (text: string) => (text.length < 16 ? '...' : `${text.slice(0, 4)}...${text.slice(-3)}`)
+const masked = (text: string) =>
+  text.length < 16 ? '...' : `${text.slice(0, 4)}...${text.slice(-3)}`

@@ -25,7 +25,10 @@ export const isInProgram = (): boolean => data.startsWith('/$bunfs/')
 export function readBuiltIn(file: string = data): BuiltIn {
   try {
     const { models, aliases } = JSON.parse(readFileSync(file, 'utf8')) as CatalogData
-    return { rows: new Map(models.map(row => [row.id, row])), aliases: new Map(Object.entries(aliases)) }
+    return {
+      rows: new Map(models.map(row => [row.id, row])),
+      aliases: new Map(Object.entries(aliases)),
+    }
   } catch (cause) {
     // For who starts it: a caller hears that something is wrong, and not where.
     throw new Error(`${file}: the built-in catalogue cannot be read`, { cause })

@@ -10,6 +10,10 @@ export const costsNothing = ({ prices }: Endpoint): boolean => prices !== null &
 /** A model of those endpoints of another that cost nothing (wire reference K.4). Undefined where all of them cost something. */
 export function freeVariantOf(model: Model): Model | undefined {
   const id = model.id + FREE_VARIANT
-  const endpoints = model.endpoints.filter(costsNothing).map(endpoint => ({ ...endpoint, id: `${endpoint.id} free`, model: id }))
-  return endpoints.length > 0 ? { ...model, id, name: `${model.name} (free)`, endpoints } : undefined
+  const endpoints = model.endpoints
+    .filter(costsNothing)
+    .map(endpoint => ({ ...endpoint, id: `${endpoint.id} free`, model: id }))
+  return endpoints.length > 0
+    ? { ...model, id, name: `${model.name} (free)`, endpoints }
+    : undefined
 }

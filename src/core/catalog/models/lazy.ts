@@ -51,7 +51,8 @@ export class LazyModels implements Models {
     const { rows, aliases } = this.#data()
     const id = this.#given.has(slug) || rows.has(slug) ? slug : aliases.get(slug)
     if (id === undefined) return this.#openFree(slug)
-    const model = this.#opened.get(id) ?? openModel(id, this.#given.get(id), rows.get(id), this.#opening)
+    const model =
+      this.#opened.get(id) ?? openModel(id, this.#given.get(id), rows.get(id), this.#opening)
     this.#opened.set(id, model).set(slug, model)
     return model
   }

@@ -17,7 +17,12 @@ export interface Opening {
 }
 
 /** The model of the config, of the built-in row, or the one laid over the other. */
-export function openModel(id: string, given: ModelConfig | undefined, row: ModelRow | undefined, opening: Opening): Model {
+export function openModel(
+  id: string,
+  given: ModelConfig | undefined,
+  row: ModelRow | undefined,
+  opening: Opening,
+): Model {
   const model = {
     id,
     name: given?.name ?? row?.name ?? id,
@@ -30,20 +35,33 @@ export function openModel(id: string, given: ModelConfig | undefined, row: Model
   }
   const distillable = given?.distillable ?? false
   const own = given?.endpoints ?? []
-  const builtIn = (row?.endpoints ?? []).filter(one => isSpoken(one, opening) && own.every(({ provider }) => provider !== one.provider))
+  const builtIn = (row?.endpoints ?? []).filter(
+    one => isSpoken(one, opening) && own.every(({ provider }) => provider !== one.provider),
+  )
   const endpoints = [
     ...own.map(one => givenEndpoint({ ...model, distillable }, one, providerOf(one, opening))),
-    ...builtIn.map(one => builtInEndpoint({ ...model, distillable }, one, providerOf(one, opening), opening)),
+    ...builtIn.map(one =>
+      builtInEndpoint({ ...model, distillable }, one, providerOf(one, opening), opening),
+    ),
   ]
   return { ...model, endpoints: distinct(endpoints) }
 }
 
-const releaseOf = ({ created }: ModelRow) => (created === undefined ? null : Date.parse(created) / 1000)
+const releaseOf = ({ created }: ModelRow) =>
+  created === undefined ? null : Date.parse(created) / 1000
 
 /** An endpoint by what it is, whichever place it has in a list. A model's slug and a provider's have no space. */
-function idOf(model: string, { slug, edition }: Provider, upstreamModel: string, region?: string, quantization?: string): string {
+function idOf(
+  model: string,
+  { slug, edition }: Provider,
+  upstreamModel: string,
+  region?: string,
+  quantization?: string,
+): string {
   const provider = edition === 1 ? slug : `${slug} ${edition}`
-  return [`${model} ${provider}`, upstreamModel, region, quantization].filter(part => part !== undefined).join('/')
+  return [`${model} ${provider}`, upstreamModel, region, quantization]
+    .filter(part => part !== undefined)
+    .join('/')
 }
 
 /** What is listed twice is two, each with what is known of it. */
@@ -58,7 +76,8 @@ function distinct(endpoints: Endpoint[]): Endpoint[] {
 }
 
 // A model that its provider serves in a way of speaking that this version does not know cannot be had there.
-const isSpoken = ({ protocol }: EndpointRow, { protocols }: Opening) => protocol === undefined || protocols.includes(protocol)
+const isSpoken = ({ protocol }: EndpointRow, { protocols }: Opening) =>
+  protocol === undefined || protocols.includes(protocol)
 
 // The config was checked when it was read, the data when it was made.
 function providerOf({ provider }: { provider: string }, { providers }: Opening): Provider {
@@ -93,7 +112,12 @@ function givenEndpoint(model: Described, given: EndpointConfig, provider: Provid
   }
 }
 
-function builtInEndpoint(model: Described, row: EndpointRow, provider: Provider, { parametersOf }: Opening): Endpoint {
+function builtInEndpoint(
+  model: Described,
+  row: EndpointRow,
+  provider: Provider,
+  { parametersOf }: Opening,
+): Endpoint {
   const protocol = row.protocol ?? provider.protocol
   const isText = model.output_modalities.includes('text')
   const { dropped } = provider.quirks
@@ -106,7 +130,13 @@ function builtInEndpoint(model: Described, row: EndpointRow, provider: Provider,
     prices: row.prices ? pricesOf(row.prices) : null,
     context_length: row.context_length ?? model.context_length,
     max_completion_tokens: row.max_completion_tokens ?? null,
-    supported_parameters: parametersOf({ provider: row.provider, protocol, dropped, reasoning: row.reasoning ?? null, isText }),
+    supported_parameters: parametersOf({
+      provider: row.provider,
+      protocol,
+      dropped,
+      reasoning: row.reasoning ?? null,
+      isText,
+    }),
     data_policy: dataPolicyOf(row.provider),
     region: row.region ?? null,
     quantization: row.quantization ?? 'unknown',

@@ -9,8 +9,11 @@ import { namesOf } from '../providers/called.ts'
 import { cheapest, tokenizerOf } from './shown.ts'
 
 const Amount = (description: string, maximum?: number) =>
-  Type.Optional(Type.Number({ minimum: 0, description, ...(maximum === undefined ? {} : { maximum }) }))
-const Count = (minimum: number, description: string) => Type.Optional(Type.Integer({ minimum, description }))
+  Type.Optional(
+    Type.Number({ minimum: 0, description, ...(maximum === undefined ? {} : { maximum }) }),
+  )
+const Count = (minimum: number, description: string) =>
+  Type.Optional(Type.Integer({ minimum, description }))
 const List = (description: string) => Type.Optional(Type.String({ description }))
 
 /** Which page of a list. Without either the list is whole. */
@@ -68,8 +71,20 @@ export const ModelQuery = Type.Object({
   sort: Type.Optional(
     Type.Union(
       [
-        ...['newest', 'pricing-low-to-high', 'pricing-high-to-low', 'context-high-to-low', 'most-popular', 'top-weekly'],
-        ...['throughput-high-to-low', 'latency-low-to-high', 'intelligence-high-to-low', 'coding-high-to-low'],
+        ...[
+          'newest',
+          'pricing-low-to-high',
+          'pricing-high-to-low',
+          'context-high-to-low',
+          'most-popular',
+          'top-weekly',
+        ],
+        ...[
+          'throughput-high-to-low',
+          'latency-low-to-high',
+          'intelligence-high-to-low',
+          'coding-high-to-low',
+        ],
         ...['agentic-high-to-low', 'design-arena-elo-high-to-low'],
       ].map(word => Type.Literal(word)),
       { description: 'What nobody measures here leaves the order as it is' },
@@ -81,7 +96,10 @@ export const ModelQuery = Type.Object({
 export type ModelQuery = Static<typeof ModelQuery>
 
 type Given<Name extends keyof ModelQuery> = NonNullable<ModelQuery[Name]>
-type Filter<Name extends keyof ModelQuery> = (wanted: Given<Name>, now: Date) => (model: Model) => boolean
+type Filter<Name extends keyof ModelQuery> = (
+  wanted: Given<Name>,
+  now: Date,
+) => (model: Model) => boolean
 
 const never = () => () => false
 
@@ -89,9 +107,11 @@ const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
   category: never,
   supported_parameters: wanted => {
     const names = listed(wanted)
-    return ({ endpoints }) => endpoints.some(endpoint => names.every(name => supports(endpoint, name)))
+    return ({ endpoints }) =>
+      endpoints.some(endpoint => names.every(name => supports(endpoint, name)))
   },
-  input_modalities: wanted => model => listed(wanted).every(one => model.input_modalities.includes(one)),
+  input_modalities: wanted => model =>
+    listed(wanted).every(one => model.input_modalities.includes(one)),
   q: wanted => {
     const words = wanted.toLowerCase().split(/\s+/)
     return ({ id, name }) => words.every(word => `${id} ${name}`.toLowerCase().includes(word))
@@ -102,12 +122,15 @@ const FILTERS: { [Name in keyof ModelQuery]?: Filter<Name> } = {
   min_output_price: wanted => priced('completion', price => price >= attosPerToken(wanted)),
   max_output_price: wanted => priced('completion', price => price <= attosPerToken(wanted)),
   arch: wanted => model => tokenizerOf(model).toLowerCase().startsWith(wanted.toLowerCase()),
-  model_authors: wanted => model => listed(wanted).includes(model.id.slice(0, model.id.indexOf('/'))),
+  model_authors: wanted => model =>
+    listed(wanted).includes(model.id.slice(0, model.id.indexOf('/'))),
   providers: wanted => {
     const names = listed(wanted).map(name => name.toLowerCase())
-    return ({ endpoints }) => endpoints.some(({ provider }) => namesOf(provider).some(name => names.includes(name)))
+    return ({ endpoints }) =>
+      endpoints.some(({ provider }) => namesOf(provider).some(name => names.includes(name)))
   },
-  distillable: wanted => model => model.endpoints.some(({ distillable }) => distillable) === (wanted === 'true'),
+  distillable: wanted => model =>
+    model.endpoints.some(({ distillable }) => distillable) === (wanted === 'true'),
   zdr: () => model => model.endpoints.some(keepsNothing),
   region: wanted => model => model.endpoints.some(endpoint => endpoint.region === wanted),
   min_age_days: (wanted, now) => aged(now, days => days >= wanted),
@@ -140,7 +163,8 @@ function filtersOf(query: ModelQuery, now: Date): ((model: Model) => boolean)[] 
 
 function byOutput(wanted: string): (model: Model) => boolean {
   const outputs = listed(wanted)
-  return model => outputs.includes('all') || model.output_modalities.some(one => outputs.includes(one))
+  return model =>
+    outputs.includes('all') || model.output_modalities.some(one => outputs.includes(one))
 }
 
 const listed = (text: string) => text.split(',').map(one => one.trim())
@@ -151,10 +175,11 @@ const supports = ({ supported_parameters }: Endpoint, name: string) =>
 /** Whether an endpoint is known to keep nothing of what it is sent. */
 export const keepsNothing = ({ data_policy }: Endpoint): boolean => data_policy.retention_days === 0
 
-const priced = (name: 'prompt' | 'completion', fits: (price: bigint) => boolean) => (model: Model) => {
-  const prices = cheapest(model.endpoints)
-  return prices !== null && fits(prices[name])
-}
+const priced =
+  (name: 'prompt' | 'completion', fits: (price: bigint) => boolean) => (model: Model) => {
+    const prices = cheapest(model.endpoints)
+    return prices !== null && fits(prices[name])
+  }
 
 const aged =
   (now: Date, fits: (days: number) => boolean) =>

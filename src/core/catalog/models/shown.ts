@@ -60,7 +60,14 @@ export function shownEndpoints(model: Model, measured: (endpoint: Endpoint) => M
   const { id, name, description } = model
   const created = model.created ?? 0
   const architecture = { ...shownArchitecture(model), instruct_type: null }
-  return { id, name, description, created, architecture, endpoints: model.endpoints.map(one => shownEndpoint(model, one, measured(one))) }
+  return {
+    id,
+    name,
+    description,
+    created,
+    architecture,
+    endpoints: model.endpoints.map(one => shownEndpoint(model, one, measured(one))),
+  }
 }
 
 // Left out where nobody knows that it reasons.
@@ -80,7 +87,8 @@ export function shownEndpoint(model: Model, endpoint: Endpoint, measured: Measur
     max_completion_tokens: endpoint.max_completion_tokens,
     max_prompt_tokens: null,
     supported_parameters: parametersOf([endpoint]),
-    supports_implicit_caching: endpoint.prices?.cache_read !== undefined && !MARKED.includes(endpoint.protocol),
+    supports_implicit_caching:
+      endpoint.prices?.cache_read !== undefined && !MARKED.includes(endpoint.protocol),
     supports_tool_choice: shownToolChoice(endpoint),
     ...measured,
   }
@@ -151,7 +159,14 @@ export function shownPrices(prices: Prices | null) {
 }
 
 /** The rates that a tier may change, in their public names. */
-const perToken = ({ prompt, completion, cache_read, cache_write, cache_write_1h, audio }: Prices) => ({
+const perToken = ({
+  prompt,
+  completion,
+  cache_read,
+  cache_write,
+  cache_write_1h,
+  audio,
+}: Prices) => ({
   prompt,
   completion,
   input_cache_read: cache_read,
@@ -172,17 +187,26 @@ function perUnit(prices: Prices): Record<string, bigint> {
 
 function shownTier(base: Prices, { above, prices }: Tier) {
   const before = perToken(base)
-  const changed = Object.entries(perToken(prices)).filter(([name, rate]) => rate !== before[name as keyof typeof before])
+  const changed = Object.entries(perToken(prices)).filter(
+    ([name, rate]) => rate !== before[name as keyof typeof before],
+  )
   return { min_prompt_tokens: above, ...texts(Object.fromEntries(changed)) }
 }
 
 const texts = (rates: Record<string, bigint | undefined>): Record<string, string> =>
-  Object.fromEntries(Object.entries(rates).flatMap(([name, rate]) => (rate === undefined ? [] : [[name, usdPerTokenText(rate)]])))
+  Object.fromEntries(
+    Object.entries(rates).flatMap(([name, rate]) =>
+      rate === undefined ? [] : [[name, usdPerTokenText(rate)]],
+    ),
+  )
 
 /** The lowest known prices of a model's endpoints. Null where none is known. */
 export function cheapest(endpoints: Endpoint[]): Prices | null {
   const priced = endpoints.flatMap(endpoint => endpoint.prices ?? [])
-  return priced.reduce<Prices | null>((best, next) => (best && best.prompt <= next.prompt ? best : next), null)
+  return priced.reduce<Prices | null>(
+    (best, next) => (best && best.prompt <= next.prompt ? best : next),
+    null,
+  )
 }
 
 const parametersOf = (endpoints: Endpoint[]) => [

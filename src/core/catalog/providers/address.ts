@@ -7,19 +7,28 @@ import type { Credential } from './credential.ts'
 type Blank = 'region' | 'project'
 
 /** Where a configured provider is: where the config says, else the built-in address with its blanks filled, or what is missing for it. */
-export function addressOf(given: ProviderConfig, row: ProviderRow | undefined, { service_account, aws }: Credential): string | Fault {
+export function addressOf(
+  given: ProviderConfig,
+  row: ProviderRow | undefined,
+  { service_account, aws }: Credential,
+): string | Fault {
   if (given.base_url) return given.base_url.replace(/\/+$/, '')
   const known = {
     region: given.region ?? aws?.region,
     project: given.project ?? service_account?.project_id ?? undefined,
   }
   const template = own(row?.regions ?? {}, known.region) ?? row?.base_url
-  if (!template) return { field: 'base_url', expected: 'the address before the protocol’s own path' }
+  if (!template)
+    return { field: 'base_url', expected: 'the address before the protocol’s own path' }
   return filled(template, known)
 }
 
 function filled(template: string, known: Record<Blank, string | undefined>): string | Fault {
-  const missing = (['region', 'project'] as const).find(blank => template.includes(`{${blank}}`) && !known[blank])
+  const missing = (['region', 'project'] as const).find(
+    blank => template.includes(`{${blank}}`) && !known[blank],
+  )
   if (missing) return { field: missing, expected: `the ${missing} in ${template}` }
-  return template.replace(/\{(region|project)\}/g, (_, blank: Blank) => encodeURIComponent(known[blank] ?? ''))
+  return template.replace(/\{(region|project)\}/g, (_, blank: Blank) =>
+    encodeURIComponent(known[blank] ?? ''),
+  )
 }

@@ -2,7 +2,9 @@ import type { Provider } from '../providers.ts'
 import { ALIASES } from './aliases.data.ts'
 
 const aliases = new Map<string, string[]>(Object.entries(ALIASES))
-const publicSlugs = new Map(Object.entries(ALIASES).flatMap(([said, slugs]) => slugs.map(slug => [slug, said])))
+const publicSlugs = new Map(
+  Object.entries(ALIASES).flatMap(([said, slugs]) => slugs.map(slug => [slug, said])),
+)
 
 /** What the public service calls a provider of ours. */
 export const publicSlugOf = (slug: string): string => publicSlugs.get(slug) ?? slug
@@ -30,6 +32,8 @@ export function slugsOfCalled(providers: Iterable<Provider>, said: string): stri
 }
 
 /** Every name by which a provider may be meant, in lower case. */
-export const namesOf = ({ slug, name }: Provider): string[] => [slug, name, ...publicSlugsOf(slug)].map(one => one.toLowerCase())
+export const namesOf = ({ slug, name }: Provider): string[] =>
+  [slug, name, ...publicSlugsOf(slug)].map(one => one.toLowerCase())
 
-const publicSlugsOf = (slug: string) => [...aliases].flatMap(([said, slugs]) => (slugs.includes(slug) ? [said] : []))
+const publicSlugsOf = (slug: string) =>
+  [...aliases].flatMap(([said, slugs]) => (slugs.includes(slug) ? [said] : []))

@@ -31,7 +31,11 @@ export interface Credential {
 }
 
 /** The credential of a configured provider, or what is missing of it. */
-export function credentialOf(given: ProviderConfig, row: ProviderRow | undefined, protocol: string): Credential | Fault {
+export function credentialOf(
+  given: ProviderConfig,
+  row: ProviderRow | undefined,
+  protocol: string,
+): Credential | Fault {
   const auth = authOf(given, row, protocol)
   const none: Credential = { auth, api_key: null, aws: null, service_account: null }
   switch (auth) {
@@ -47,7 +51,10 @@ export function credentialOf(given: ProviderConfig, row: ProviderRow | undefined
 }
 
 /** What each protocol's own provider wants; every other one takes a bearer's token. */
-const AUTH_OF: Record<string, Auth> = { 'anthropic-messages': 'x-api-key', gemini: 'x-goog-api-key' }
+const AUTH_OF: Record<string, Auth> = {
+  'anthropic-messages': 'x-api-key',
+  gemini: 'x-goog-api-key',
+}
 
 // What the config says, else what the credentials given are for, else what the provider wants.
 function authOf(given: ProviderConfig, row: ProviderRow | undefined, protocol: string): Auth {
@@ -69,17 +76,32 @@ function awsOf({ aws, ...given }: ProviderConfig, none: Credential): Credential 
   if (!region) return { field: 'region', expected: 'the region that requests are signed for' }
   const session_token = aws.session_token ? new Secret(aws.session_token) : null
   const secret_access_key = new Secret(aws.secret_access_key)
-  return { ...none, aws: { access_key_id: aws.access_key_id, secret_access_key, session_token, region } }
+  return {
+    ...none,
+    aws: { access_key_id: aws.access_key_id, secret_access_key, session_token, region },
+  }
 }
 
 const TOKEN_URI = 'https://oauth2.googleapis.com/token'
 
-function serviceAccountOf({ service_account: given }: ProviderConfig, none: Credential): Credential | Fault {
+function serviceAccountOf(
+  { service_account: given }: ProviderConfig,
+  none: Credential,
+): Credential | Fault {
   const account = typeof given === 'string' ? parseObject(given) : given
-  const { client_email, private_key, private_key_id, token_uri = TOKEN_URI, project_id } = account ?? {}
-  if (!account) return { field: 'service_account', expected: 'the JSON of a Google service account' }
-  if (!isText(client_email)) return { field: 'service_account.client_email', expected: 'the name of the account' }
-  if (!isText(private_key) || !isRsaKey(private_key)) return { field: 'service_account.private_key', expected: 'an RSA key in PEM' }
+  const {
+    client_email,
+    private_key,
+    private_key_id,
+    token_uri = TOKEN_URI,
+    project_id,
+  } = account ?? {}
+  if (!account)
+    return { field: 'service_account', expected: 'the JSON of a Google service account' }
+  if (!isText(client_email))
+    return { field: 'service_account.client_email', expected: 'the name of the account' }
+  if (!isText(private_key) || !isRsaKey(private_key))
+    return { field: 'service_account.private_key', expected: 'an RSA key in PEM' }
   if (!isText(token_uri) || !/^https?:/.test(token_uri) || !URL.canParse(token_uri))
     return { field: 'service_account.token_uri', expected: 'the address that sells tokens' }
   const optional = (text: unknown) => (isText(text) ? text : null)

@@ -121,7 +121,10 @@ export const FACTS = {
     headquarters: 'US',
   },
   baseten: { privacy_policy_url: 'https://www.baseten.co/privacy-policy/', headquarters: 'US' },
-  nvidia: { privacy_policy_url: 'https://www.nvidia.com/en-us/about-nvidia/privacy-policy/', headquarters: 'US' },
+  nvidia: {
+    privacy_policy_url: 'https://www.nvidia.com/en-us/about-nvidia/privacy-policy/',
+    headquarters: 'US',
+  },
   sambanova: { privacy_policy_url: 'https://sambanova.ai/privacy-policy', headquarters: 'US' },
   hyperbolic: { headquarters: 'US' },
   nebius: { headquarters: 'NL' },

@@ -33,4 +33,6 @@ function leading(messages: Message[]): string | null {
 }
 
 const textOf = ({ content }: Message): string =>
-  typeof content === 'string' ? content : (content ?? []).map(part => (part.type === 'text' ? part.text : '')).join('\n\n')
+  typeof content === 'string'
+    ? content
+    : (content ?? []).map(part => (part.type === 'text' ? part.text : '')).join('\n\n')

@@ -12,7 +12,12 @@ import type { DialectWorld } from '../world.ts'
 import { ChatRequest, type FunctionTool, type Message } from './schema.ts'
 
 /** A checked body → the call. Throws 400 where fields contradict each other. */
-export function understand(gateway: DialectWorld, actor: Actor, given: ChatRequest, context: CallContext): TextCall {
+export function understand(
+  gateway: DialectWorld,
+  actor: Actor,
+  given: ChatRequest,
+  context: CallContext,
+): TextCall {
   const body = modernize(given)
   return {
     ...callBase(gateway, actor, body, context),
@@ -36,19 +41,27 @@ const OURS = new Set([
 ])
 
 function turnsOf({ messages, prompt }: ChatRequest): Turn[] {
-  if (messages && prompt !== undefined) throw invalid('messages: expected either messages or prompt, found both', 'messages')
+  if (messages && prompt !== undefined)
+    throw invalid('messages: expected either messages or prompt, found both', 'messages')
   if (messages) return messages.map(turnOf)
-  if (prompt === undefined) throw invalid('messages: expected either messages or prompt, found neither', 'messages')
+  if (prompt === undefined)
+    throw invalid('messages: expected either messages or prompt, found neither', 'messages')
   return [{ role: 'user', blocks: [{ type: 'text', text: prompt }] }]
 }
 
 function turnOf(message: Message): Turn {
   const given = message as Message & AssistantFields & { tool_call_id?: string }
-  const turn: Turn = { role: message.role === 'function' ? 'tool' : message.role, blocks: blocksOf(given) }
+  const turn: Turn = {
+    role: message.role === 'function' ? 'tool' : message.role,
+    blocks: blocksOf(given),
+  }
   if (given.name !== undefined) turn.name = given.name
   if (given.tool_call_id !== undefined) turn.tool_call_id = given.tool_call_id
   if (given.model && turn.role === 'assistant') turn.model = given.model
-  const extra = readUnknown(message, message.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS)
+  const extra = readUnknown(
+    message,
+    message.role === 'assistant' ? ASSISTANT_FIELDS : MESSAGE_FIELDS,
+  )
   if (extra) turn.extra = extra
   return turn
 }
@@ -68,19 +81,35 @@ const ASSISTANT_FIELDS = new Set([
 ])
 
 function blocksOf(message: Message & AssistantFields): Block[] {
-  if (typeof message.content === 'string' && message.role !== 'assistant') return [{ type: 'text', text: message.content }]
+  if (typeof message.content === 'string' && message.role !== 'assistant')
+    return [{ type: 'text', text: message.content }]
   const blocks: Block[] = []
-  if (message.role === 'assistant') pushReasoning(blocks, message.reasoning ?? message.reasoning_content ?? null, message.reasoning_details)
+  if (message.role === 'assistant')
+    pushReasoning(
+      blocks,
+      message.reasoning ?? message.reasoning_content ?? null,
+      message.reasoning_details,
+    )
   for (const part of contentOf(message.content)) blocks.push(blockOf(part))
   if (message.role !== 'assistant') return blocks
-  for (const { image_url } of message.images ?? []) blocks.push({ type: 'image', url: image_url.url })
+  for (const { image_url } of message.images ?? [])
+    blocks.push({ type: 'image', url: image_url.url })
   if (message.refusal) blocks.push({ type: 'refusal', text: message.refusal })
   for (const call of message.tool_calls ?? [])
-    blocks.push({ type: 'tool-call', id: call.id, name: call.function.name, input: call.function.arguments })
+    blocks.push({
+      type: 'tool-call',
+      id: call.id,
+      name: call.function.name,
+      input: call.function.arguments,
+    })
   return blocks
 }
 
-function pushReasoning(blocks: Block[], text: string | null, details: ReasoningDetail[] | null | undefined): void {
+function pushReasoning(
+  blocks: Block[],
+  text: string | null,
+  details: ReasoningDetail[] | null | undefined,
+): void {
   if (text !== null || details) blocks.push({ type: 'reasoning', text, details: details ?? null })
 }
 
@@ -98,7 +127,13 @@ function blockOf(part: Part): Block {
     case 'image_url': {
       const { type: _, image_url, cache_control, ...extra } = part
       const { url, detail } = image_url
-      return { type: 'image', url, ...(detail === undefined ? {} : { detail }), ...keepMarker(cache_control), ...keepExtra(extra) }
+      return {
+        type: 'image',
+        url,
+        ...(detail === undefined ? {} : { detail }),
+        ...keepMarker(cache_control),
+        ...keepExtra(extra),
+      }
     }
     case 'input_audio':
       return { type: 'audio', data: part.input_audio.data, format: part.input_audio.format }
@@ -115,7 +150,8 @@ function blockOf(part: Part): Block {
 }
 
 function toolOf(tool: NonNullable<ChatRequest['tools']>[number]): Tool {
-  if (!('function' in tool) || tool.type !== 'function') return { type: 'other', dialect: 'chat', value: tool }
+  if (!('function' in tool) || tool.type !== 'function')
+    return { type: 'other', dialect: 'chat', value: tool }
   const { type: _, function: definition, cache_control, ...extra } = tool as FunctionTool
   return {
     ...(definition as Omit<Extract<Tool, { type: 'function' }>, 'type'>),
@@ -159,20 +195,28 @@ function paramsOf(body: ChatRequest): Params {
   if (max_tokens != null) params.max_tokens = max_tokens
   // Zero is the public API's way to say "no limit".
   if (body.top_k) params.top_k = body.top_k
-  if (body.stop != null && body.stop.length > 0) params.stop = typeof body.stop === 'string' ? [body.stop] : body.stop
-  if (body.service_tier != null) params.service_tier = body.service_tier === 'fast' ? 'priority' : body.service_tier
+  if (body.stop != null && body.stop.length > 0)
+    params.stop = typeof body.stop === 'string' ? [body.stop] : body.stop
+  if (body.service_tier != null)
+    params.service_tier = body.service_tier === 'fast' ? 'priority' : body.service_tier
   const reasoning = reasoningOf(body)
   if (reasoning) params.reasoning = reasoning
   return params as Params
 }
 
 /** `reasoning`, with its flat alias and its legacy switch folded in. Throws 400 when two of them contradict each other. */
-function reasoningOf({ reasoning, reasoning_effort, include_reasoning }: ChatRequest): Reasoning | undefined {
+function reasoningOf({
+  reasoning,
+  reasoning_effort,
+  include_reasoning,
+}: ChatRequest): Reasoning | undefined {
   if (reasoning?.effort != null && reasoning.max_tokens != null)
     throw invalid('reasoning: expected either effort or max_tokens, found both', 'reasoning')
   const wish: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(reasoning ?? {})) if (value !== null) wish[name] = value
-  if (reasoning_effort != null && wish.effort === undefined && wish.max_tokens === undefined) wish.effort = reasoning_effort
+  for (const [name, value] of Object.entries(reasoning ?? {}))
+    if (value !== null) wish[name] = value
+  if (reasoning_effort != null && wish.effort === undefined && wish.max_tokens === undefined)
+    wish.effort = reasoning_effort
   if (include_reasoning === false) wish.exclude ??= true
   if (include_reasoning === true) wish.enabled ??= true
   return Object.keys(wish).length > 0 ? (wish as Reasoning) : undefined
@@ -186,7 +230,10 @@ function reasoningOf({ reasoning, reasoning_effort, include_reasoning }: ChatReq
 export function modernize(body: ChatRequest): ChatRequest {
   const { functions, function_call, messages, ...rest } = body
   if (!functions && function_call == null && !messages?.some(isLegacy)) return body
-  const tools = [...(rest.tools ?? []), ...(functions ?? []).map(definition => ({ type: 'function' as const, function: definition }))]
+  const tools = [
+    ...(rest.tools ?? []),
+    ...(functions ?? []).map(definition => ({ type: 'function' as const, function: definition })),
+  ]
   const choice = rest.tool_choice ?? legacyChoice(function_call)
   return {
     ...rest,
@@ -196,10 +243,13 @@ export function modernize(body: ChatRequest): ChatRequest {
   }
 }
 
-const isLegacy = (message: Message) => message.role === 'function' || ('function_call' in message && message.function_call != null)
+const isLegacy = (message: Message) =>
+  message.role === 'function' || ('function_call' in message && message.function_call != null)
 
 const legacyChoice = (choice: ChatRequest['function_call']) =>
-  typeof choice === 'object' && choice !== null ? { type: 'function' as const, function: choice } : (choice ?? undefined)
+  typeof choice === 'object' && choice !== null
+    ? { type: 'function' as const, function: choice }
+    : (choice ?? undefined)
 
 // Calls had no ids then: a function's result belongs to the last call of that name.
 function modernizeMessages(messages: Message[]): Message[] {
@@ -207,12 +257,20 @@ function modernizeMessages(messages: Message[]): Message[] {
   return messages.map((message, at) => {
     if (message.role === 'function') {
       const { name, content, ...rest } = message
-      return { ...rest, role: 'tool', content: content ?? '', tool_call_id: last.get(name) ?? `call_${name}` }
+      return {
+        ...rest,
+        role: 'tool',
+        content: content ?? '',
+        tool_call_id: last.get(name) ?? `call_${name}`,
+      }
     }
     if (message.role !== 'assistant' || message.function_call == null) return message
     const { function_call, ...rest } = message
     const id = `call_${at}`
     last.set(function_call.name, id)
-    return { ...rest, tool_calls: [...(rest.tool_calls ?? []), { id, type: 'function', function: function_call }] }
+    return {
+      ...rest,
+      tool_calls: [...(rest.tool_calls ?? []), { id, type: 'function', function: function_call }],
+    }
   })
 }

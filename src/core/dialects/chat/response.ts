@@ -63,7 +63,11 @@ class Choice {
         for (const detail of part.details) addDetail(this.details, detail)
         break
       case 'tool-call-start':
-        this.calls[part.index] = { id: part.id, type: 'function', function: { name: part.name, arguments: '' } }
+        this.calls[part.index] = {
+          id: part.id,
+          type: 'function',
+          function: { name: part.name, arguments: '' },
+        }
         break
       case 'tool-call-delta':
         this.#addInput(part.index, part.input)
@@ -96,8 +100,12 @@ class Choice {
 
   #addLogprobs(given: Logprobs | undefined): void {
     if (!given) return
-    const joined = (a: unknown[] | null | undefined, b: unknown[] | null | undefined) => (a || b ? [...(a ?? []), ...(b ?? [])] : null)
-    this.logprobs = { content: joined(this.logprobs?.content, given.content), refusal: joined(this.logprobs?.refusal, given.refusal) }
+    const joined = (a: unknown[] | null | undefined, b: unknown[] | null | undefined) =>
+      a || b ? [...(a ?? []), ...(b ?? [])] : null
+    this.logprobs = {
+      content: joined(this.logprobs?.content, given.content),
+      refusal: joined(this.logprobs?.refusal, given.refusal),
+    }
   }
 }
 
@@ -124,7 +132,9 @@ export async function chatResponse(answer: Answer<'text'>, shape: Shape) {
     provider: answer.provider,
     system_fingerprint: start.system_fingerprint,
     ...(start.service_tier === null ? {} : { service_tier: start.service_tier }),
-    choices: choices.flatMap((choice, index) => (choice ? [shownChoice(choice, index, error, shape)] : [])),
+    choices: choices.flatMap((choice, index) =>
+      choice ? [shownChoice(choice, index, error, shape)] : [],
+    ),
     ...(receipt ? { usage: chatUsage(receipt.receipt), ...receipt.besides } : {}),
   }
 }
@@ -143,7 +153,9 @@ function shownChoice(choice: Choice, index: number, error: GatewayError | null, 
     logprobs: choice.logprobs,
     ...(error ? { error: chatError(error) } : {}),
   }
-  return shape.text ? { ...ending, text: choice.content ?? '' } : { ...ending, message: messageOf(choice, shape) }
+  return shape.text
+    ? { ...ending, text: choice.content ?? '' }
+    : { ...ending, message: messageOf(choice, shape) }
 }
 
 function messageOf(choice: Choice, { hideReasoning, functions }: Shape) {
@@ -167,7 +179,12 @@ const detailsOf = ({ details, reasoning }: Choice): ReasoningDetail[] =>
   details.length > 0 || reasoning === null ? details : [plainDetail(reasoning)]
 
 /** Reasoning that came as bare text, in the structured form that clients send back. */
-export const plainDetail = (text: string): ReasoningDetail => ({ type: 'reasoning.text', text, format: 'unknown', index: 0 })
+export const plainDetail = (text: string): ReasoningDetail => ({
+  type: 'reasoning.text',
+  text,
+  format: 'unknown',
+  index: 0,
+})
 
 /** An error as it stands inside an answer that has begun (wire reference C.6 and L.2). */
 export const chatError = ({ status, message, type, metadata }: GatewayError) => ({
@@ -201,7 +218,12 @@ export function chatUsage({ usage, cost, cost_details, is_byok }: Receipt) {
       reasoning_tokens: output.reasoning,
       audio_tokens: output.audio,
       image_tokens: output.image,
-      ...(prediction ? { accepted_prediction_tokens: prediction.accepted, rejected_prediction_tokens: prediction.rejected } : {}),
+      ...(prediction
+        ? {
+            accepted_prediction_tokens: prediction.accepted,
+            rejected_prediction_tokens: prediction.rejected,
+          }
+        : {}),
     },
     cost_details: cost_details && {
       upstream_inference_cost: usdOf(cost_details.prompt + cost_details.completion),

@@ -11,20 +11,33 @@ const TextPart = Type.Object({ type: Type.Literal('text'), text: Type.String(), 
 const ImagePart = Type.Object(
   {
     type: Type.Literal('image_url'),
-    image_url: Type.Object({ url: Type.String({ minLength: 1 }), detail: Type.Optional(oneOf('auto', 'low', 'high', 'original')) }, open),
+    image_url: Type.Object(
+      {
+        url: Type.String({ minLength: 1 }),
+        detail: Type.Optional(oneOf('auto', 'low', 'high', 'original')),
+      },
+      open,
+    ),
     ...marked,
   },
   open,
 )
 const AudioPart = Type.Object(
-  { type: Type.Literal('input_audio'), input_audio: Type.Object({ data: Type.String(), format: Type.String() }, open) },
+  {
+    type: Type.Literal('input_audio'),
+    input_audio: Type.Object({ data: Type.String(), format: Type.String() }, open),
+  },
   open,
 )
 const FilePart = Type.Object(
   {
     type: Type.Literal('file'),
     file: Type.Object(
-      { filename: Type.Optional(Type.String()), file_data: Type.Optional(Type.String()), file_id: Type.Optional(Type.String()) },
+      {
+        filename: Type.Optional(Type.String()),
+        file_data: Type.Optional(Type.String()),
+        file_id: Type.Optional(Type.String()),
+      },
       open,
     ),
     ...marked,
@@ -32,10 +45,16 @@ const FilePart = Type.Object(
   open,
 )
 const VideoPart = Type.Object(
-  { type: oneOf('video_url', 'input_video'), video_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open) },
+  {
+    type: oneOf('video_url', 'input_video'),
+    video_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open),
+  },
   open,
 )
-const Content = Type.Union([Type.String(), Type.Array(Type.Union([TextPart, ImagePart, AudioPart, FilePart, VideoPart]))])
+const Content = Type.Union([
+  Type.String(),
+  Type.Array(Type.Union([TextPart, ImagePart, AudioPart, FilePart, VideoPart])),
+])
 const TextContent = Type.Union([Type.String(), Type.Array(TextPart)])
 
 const name = Type.Optional(Type.String())
@@ -57,7 +76,11 @@ const AssistantMessage = Type.Object(
     model: optional(Type.String()),
     tool_calls: optional(Type.Array(ToolCall)),
     function_call: optional(Type.Object({ name: Type.String(), arguments: Type.String() }, open)),
-    images: optional(Type.Array(Type.Object({ image_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open) }, open))),
+    images: optional(
+      Type.Array(
+        Type.Object({ image_url: Type.Object({ url: Type.String({ minLength: 1 }) }, open) }, open),
+      ),
+    ),
     refusal: optional(Type.String()),
     reasoning: optional(Type.String()),
     reasoning_content: optional(Type.String()),
@@ -71,8 +94,14 @@ const Message = Type.Union([
   Type.Object({ role: Type.Literal('developer'), content: TextContent, name }, open),
   Type.Object({ role: Type.Literal('user'), content: Content, name }, open),
   AssistantMessage,
-  Type.Object({ role: Type.Literal('tool'), content: Content, tool_call_id: Type.String(), name }, open),
-  Type.Object({ role: Type.Literal('function'), content: optional(TextContent), name: Type.String() }, open),
+  Type.Object(
+    { role: Type.Literal('tool'), content: Content, tool_call_id: Type.String(), name },
+    open,
+  ),
+  Type.Object(
+    { role: Type.Literal('function'), content: optional(TextContent), name: Type.String() },
+    open,
+  ),
 ])
 export type Message = Static<typeof Message>
 
@@ -85,13 +114,22 @@ const FunctionDefinition = Type.Object(
   },
   open,
 )
-const FunctionTool = Type.Object({ type: Type.Literal('function'), function: FunctionDefinition, ...marked }, open)
+const FunctionTool = Type.Object(
+  { type: Type.Literal('function'), function: FunctionDefinition, ...marked },
+  open,
+)
 export type FunctionTool = Static<typeof FunctionTool>
 const OtherTool = Type.Object({ type: Type.String({ pattern: '^(?!function$)' }) }, open)
 
 const ToolChoice = Type.Union([
   oneOf('none', 'auto', 'required'),
-  Type.Object({ type: Type.Literal('function'), function: Type.Object({ name: Type.String({ minLength: 1 }) }, open) }, open),
+  Type.Object(
+    {
+      type: Type.Literal('function'),
+      function: Type.Object({ name: Type.String({ minLength: 1 }) }, open),
+    },
+    open,
+  ),
   OtherTool,
 ])
 
@@ -140,7 +178,9 @@ const shared = {
   seed: optional(Whole),
   stop: optional(Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })])),
   logit_bias: optional(
-    Type.Record(Type.String({ pattern: '^\\d+$' }), Type.Number({ minimum: -100, maximum: 100 }), { additionalProperties: false }),
+    Type.Record(Type.String({ pattern: '^\\d+$' }), Type.Number({ minimum: -100, maximum: 100 }), {
+      additionalProperties: false,
+    }),
   ),
   logprobs: optional(Type.Union([Type.Boolean(), Type.Integer({ minimum: 0, maximum: 20 })])),
   top_logprobs: optional(Type.Integer({ minimum: 0, maximum: 20 })),
@@ -149,7 +189,9 @@ const shared = {
   tools: optional(Type.Array(Type.Union([FunctionTool, OtherTool]))),
   tool_choice: optional(ToolChoice),
   functions: optional(Type.Array(FunctionDefinition)),
-  function_call: optional(Type.Union([oneOf('none', 'auto'), Type.Object({ name: Type.String({ minLength: 1 }) }, open)])),
+  function_call: optional(
+    Type.Union([oneOf('none', 'auto'), Type.Object({ name: Type.String({ minLength: 1 }) }, open)]),
+  ),
   parallel_tool_calls: optional(Type.Boolean()),
   reasoning: optional(
     Type.Object(
@@ -175,15 +217,24 @@ const shared = {
   prompt_cache_key: optional(Type.String()),
   prompt_cache_options: optional(Anything),
   metadata: optional(Type.Record(Type.String(), Type.String())),
-  debug: optional(Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRun }, open)),
+  debug: optional(
+    Type.Object({ echo_upstream_body: Type.Optional(Type.Boolean()), ...dryRun }, open),
+  ),
 }
 
 /** The body of `POST /chat/completions`. Either `messages` or `prompt` is required. */
 export const ChatRequest = Type.Object(
-  { messages: Type.Optional(Type.Array(Message, { minItems: 1 })), prompt: Type.Optional(Type.String({ minLength: 1 })), ...shared },
+  {
+    messages: Type.Optional(Type.Array(Message, { minItems: 1 })),
+    prompt: Type.Optional(Type.String({ minLength: 1 })),
+    ...shared,
+  },
   open,
 )
 export type ChatRequest = Static<typeof ChatRequest>
 
 /** The body of `POST /completions`. */
-export const CompletionRequest = Type.Object({ prompt: Type.String({ minLength: 1 }), ...shared }, open)
+export const CompletionRequest = Type.Object(
+  { prompt: Type.String({ minLength: 1 }), ...shared },
+  open,
+)

@@ -35,7 +35,8 @@ export class ChatStream {
   #write(part: TextPart): string {
     switch (part.type) {
       case 'start':
-        if (part.system_fingerprint !== null) this.#fingerprint = `,"system_fingerprint":${JSON.stringify(part.system_fingerprint)}`
+        if (part.system_fingerprint !== null)
+          this.#fingerprint = `,"system_fingerprint":${JSON.stringify(part.system_fingerprint)}`
         return ''
       case 'text-delta':
         return this.#delta(part.choice, { content: part.text }, part.logprobs)
@@ -44,23 +45,37 @@ export class ChatStream {
       case 'reasoning-delta':
         return this.#reasoning(part)
       case 'tool-call-start':
-        return this.#call(part, { id: part.id, type: 'function' }, { name: part.name, arguments: '' })
+        return this.#call(
+          part,
+          { id: part.id, type: 'function' },
+          { name: part.name, arguments: '' },
+        )
       case 'tool-call-delta':
         return this.#call(part, {}, { arguments: part.input })
       case 'image':
-        return this.#delta(part.choice, { images: [{ type: 'image_url', image_url: { url: part.url } }] })
+        return this.#delta(part.choice, {
+          images: [{ type: 'image_url', image_url: { url: part.url } }],
+        })
       case 'audio-delta':
         return this.#delta(part.choice, { audio: part.audio })
       case 'annotation':
-        return part.annotation === null ? '' : this.#delta(part.choice, { annotations: [part.annotation] })
+        return part.annotation === null
+          ? ''
+          : this.#delta(part.choice, { annotations: [part.annotation] })
       case 'finish':
         return this.#finish(part.choice, part.reason, part.native)
       case 'echo':
-        return this.#event(`,"choices":[],"debug":${JSON.stringify({ echo_upstream_body: part.body })}`)
+        return this.#event(
+          `,"choices":[],"debug":${JSON.stringify({ echo_upstream_body: part.body })}`,
+        )
       case 'error':
         return this.#error(part.error)
       case 'receipt':
-        return this.#event(`,"choices":[],${JSON.stringify({ usage: chatUsage(part.receipt), ...part.besides }).slice(1, -1)}`) + DONE
+        return (
+          this.#event(
+            `,"choices":[],${JSON.stringify({ usage: chatUsage(part.receipt), ...part.besides }).slice(1, -1)}`,
+          ) + DONE
+        )
       default:
         return ''
     }
@@ -71,12 +86,22 @@ export class ChatStream {
     if (this.#shape.hideReasoning) return ''
     this.#detailed ||= details.length > 0
     const reasoning_details = this.#detailed ? details : [plainDetail(text)]
-    return this.#delta(choice, { ...(text ? { reasoning: text } : {}), ...(reasoning_details.length > 0 ? { reasoning_details } : {}) })
+    return this.#delta(choice, {
+      ...(text ? { reasoning: text } : {}),
+      ...(reasoning_details.length > 0 ? { reasoning_details } : {}),
+    })
   }
 
-  #call({ choice, index }: { choice: number; index: number }, about: object, called: object): string {
+  #call(
+    { choice, index }: { choice: number; index: number },
+    about: object,
+    called: object,
+  ): string {
     const tool_calls = [{ index, ...about, function: called }]
-    return this.#delta(choice, this.#shape.functions && index === 0 ? { tool_calls, function_call: called } : { tool_calls })
+    return this.#delta(
+      choice,
+      this.#shape.functions && index === 0 ? { tool_calls, function_call: called } : { tool_calls },
+    )
   }
 
   #delta(choice: number, delta: Record<string, unknown>, logprobs: unknown = null): string {
@@ -95,16 +120,25 @@ export class ChatStream {
     return this.#role(choice) + this.#choice(choice, {}, reason, null)
   }
 
-  #choice(index: number, delta: Record<string, unknown>, finish_reason: string | null, logprobs: unknown): string {
+  #choice(
+    index: number,
+    delta: Record<string, unknown>,
+    finish_reason: string | null,
+    logprobs: unknown,
+  ): string {
     const native_finish_reason = finish_reason === null ? null : (this.#natives.get(index) ?? null)
     const said = this.#shape.text ? { text: delta.content ?? '' } : { delta }
-    return this.#event(`,"choices":[${JSON.stringify({ index, ...said, finish_reason, native_finish_reason, logprobs })}]`)
+    return this.#event(
+      `,"choices":[${JSON.stringify({ index, ...said, finish_reason, native_finish_reason, logprobs })}]`,
+    )
   }
 
   #error(error: GatewayError): string {
     const said = this.#shape.text ? { text: '' } : { delta: { content: '' } }
     const choices = [{ index: 0, ...said, finish_reason: 'error', native_finish_reason: null }]
-    return this.#event(`,"error":${JSON.stringify(chatError(error))},"choices":${JSON.stringify(choices)}`)
+    return this.#event(
+      `,"error":${JSON.stringify(chatError(error))},"choices":${JSON.stringify(choices)}`,
+    )
   }
 
   #event(rest: string): string {

@@ -9,10 +9,20 @@ import type { DialectWorld } from '../world.ts'
 import { EmbeddingsRequest, type Input, type Part } from './schema.ts'
 
 /** A checked body → the call. Throws 400 where it names no provider at all. */
-export function understand(gateway: DialectWorld, actor: Actor, body: EmbeddingsRequest, context: CallContext): EmbeddingCall {
+export function understand(
+  gateway: DialectWorld,
+  actor: Actor,
+  body: EmbeddingsRequest,
+  context: CallContext,
+): EmbeddingCall {
   const { model, provider, user, session_id, trace } = body
   return {
-    ...callBase(gateway, actor, { model, ...given({ provider, user, session_id, trace }) }, context),
+    ...callBase(
+      gateway,
+      actor,
+      { model, ...given({ provider, user, session_id, trace }) },
+      context,
+    ),
     kind: 'embedding',
     inputs: inputsOf(body.input),
     params: paramsOf(body),
@@ -45,7 +55,9 @@ const isTokens = (input: Exclude<Input, string>): input is number[] => typeof in
 
 function inputOf(given: string | number[] | { content: Part[] }): EmbeddingInput {
   if (typeof given === 'string') return { type: 'text', text: given }
-  return Array.isArray(given) ? { type: 'tokens', tokens: given } : { type: 'content', blocks: given.content.map(blockOf) }
+  return Array.isArray(given)
+    ? { type: 'tokens', tokens: given }
+    : { type: 'content', blocks: given.content.map(blockOf) }
 }
 
 function blockOf(part: Part): Block {
@@ -55,7 +67,11 @@ function blockOf(part: Part): Block {
     case 'image_url':
       return { type: 'image', url: part.image_url.url }
     case 'input_audio':
-      return { type: 'audio', data: part.input_audio.data, format: part.input_audio.format ?? 'wav' }
+      return {
+        type: 'audio',
+        data: part.input_audio.data,
+        format: part.input_audio.format ?? 'wav',
+      }
     case 'input_video':
       return { type: 'video', url: urlOf(part.input_video, 'video', 'mp4') }
     case 'input_file':
@@ -64,7 +80,11 @@ function blockOf(part: Part): Block {
 }
 
 /** An address, or what is in base64 as a data URL: `format` is `mp4`, or a whole media type. */
-function urlOf({ data, format }: { data: string; format?: string }, family: string, usual: string): string {
+function urlOf(
+  { data, format }: { data: string; format?: string },
+  family: string,
+  usual: string,
+): string {
   if (isDataUrl(data) || /^https?:/i.test(data)) return data
   const subtype = format ?? usual
   return `data:${subtype.includes('/') ? subtype : `${family}/${subtype}`};base64,${data}`

@@ -4,14 +4,22 @@ import type { Vector } from '../../language/embedding.ts'
 import { inputTokens, type Receipt } from '../../language/usage.ts'
 
 /** Collects the parts of an answer into one list of vectors, written as the client wants them. Throws when the answer failed. */
-export async function embeddingsResponse(answer: Answer<'embedding'>, encoding: 'float' | 'base64') {
+export async function embeddingsResponse(
+  answer: Answer<'embedding'>,
+  encoding: 'float' | 'base64',
+) {
   const data: { object: 'embedding'; index: number; embedding: Vector }[] = []
   let receipt: Receipt | null = null
   for (const batch of await answer.parts.all()) {
     for (const part of batch) {
       if (part.type === 'error') throw part.error
       if (part.type === 'receipt') receipt = part.receipt
-      if (part.type === 'embedding') data.push({ object: 'embedding', index: part.index, embedding: written(part.vector, encoding) })
+      if (part.type === 'embedding')
+        data.push({
+          object: 'embedding',
+          index: part.index,
+          embedding: written(part.vector, encoding),
+        })
     }
   }
   return {
@@ -40,14 +48,20 @@ function base64Of(vector: number[]): string {
 
 function floatsOf(base64: string): number[] {
   const bytes = Buffer.from(base64, 'base64')
-  return Array.from({ length: Math.floor(bytes.length / FLOAT) }, (_, i) => bytes.readFloatLE(i * FLOAT))
+  return Array.from({ length: Math.floor(bytes.length / FLOAT) }, (_, i) =>
+    bytes.readFloatLE(i * FLOAT),
+  )
 }
 
 /** The usage object of embeddings (wire reference B.3): kinds of tokens are told apart where there is more than one. */
 function usageOf({ usage, cost, cost_details, is_byok }: Receipt) {
   const prompt_tokens = inputTokens(usage)
   const { audio, video } = usage.input
-  const details = { text_tokens: prompt_tokens - audio - video, audio_tokens: audio, video_tokens: video }
+  const details = {
+    text_tokens: prompt_tokens - audio - video,
+    audio_tokens: audio,
+    video_tokens: video,
+  }
   const several = Object.entries(details).filter(([, tokens]) => tokens > 0)
   return {
     prompt_tokens,

@@ -11,11 +11,17 @@ const Text = Type.String({ minLength: 1 })
 const Token = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const Tokens = Type.Array(Token, { minItems: 1 })
 
-const Media = Type.Object({ data: Text, format: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })) }, open)
+const Media = Type.Object(
+  { data: Text, format: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })) },
+  open,
+)
 
 const Part = Type.Union([
   Type.Object({ type: Type.Literal('text'), text: Text }, open),
-  Type.Object({ type: Type.Literal('image_url'), image_url: Type.Object({ url: Text }, open) }, open),
+  Type.Object(
+    { type: Type.Literal('image_url'), image_url: Type.Object({ url: Text }, open) },
+    open,
+  ),
   Type.Object({ type: Type.Literal('input_audio'), input_audio: Media }, open),
   Type.Object({ type: Type.Literal('input_video'), input_video: Media }, open),
   Type.Object({ type: Type.Literal('input_file'), input_file: Media }, open),

@@ -77,21 +77,29 @@ export class Content {
   // What a provider has cut stays cut: a citation is about the block that it stands in.
   #textLane(block?: number): Lane {
     const name = `text ${block ?? ''}`
-    return this.#lanes.last(name) ?? this.#lanes.begin({ name, block: { type: 'text', text: '', citations: null } })
+    return (
+      this.#lanes.last(name) ??
+      this.#lanes.begin({ name, block: { type: 'text', text: '', citations: null } })
+    )
   }
 
   // The words stand in the entries too, where there are any that hold words.
   #reasoning(words: string, details: ReasoningDetail[]): void {
     for (const entry of details) {
-      if (isWords(entry)) this.#thought(`thinking ${typeof entry.index === 'number' ? entry.index : ''}`, entry)
-      else this.#lanes.begin({ name: '', block: { type: 'redacted_thinking', data: dataOf(entry) } })
+      if (isWords(entry))
+        this.#thought(`thinking ${typeof entry.index === 'number' ? entry.index : ''}`, entry)
+      else
+        this.#lanes.begin({ name: '', block: { type: 'redacted_thinking', data: dataOf(entry) } })
     }
     if (words && !details.some(isWords)) this.#thought('thinking', { text: words })
   }
 
   #thought(name: string, { text: said, summary, ...rest }: Json): void {
     const lane = this.#thinkingLane(name)
-    lane.thought = { ...lane.thought, ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value != null)) }
+    lane.thought = {
+      ...lane.thought,
+      ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value != null)),
+    }
     const words = this.#hidesThinking ? '' : wordsOf({ text: said, summary })
     if (words) this.#lanes.gain(lane, { type: 'thinking_delta', thinking: words })
   }
@@ -100,7 +108,11 @@ export class Content {
   #thinkingLane(name: string): Lane {
     const last = this.#lanes.last(name)
     if (last && last.thought?.signature === undefined) return last
-    return this.#lanes.begin({ name, block: { type: 'thinking', thinking: '', signature: '' }, thought: {} })
+    return this.#lanes.begin({
+      name,
+      block: { type: 'thinking', thinking: '', signature: '' },
+      thought: {},
+    })
   }
 
   #toolCall({ index, id, name, extra }: Extract<TextPart, { type: 'tool-call-start' }>): void {
@@ -118,18 +130,28 @@ export class Content {
   #native(block: Json): void {
     const { type, input } = block
     if (typeof type !== 'string') return
-    if (type === 'web_fetch_tool_result' && member(block, 'content').type === 'web_fetch_result') this.webFetches += 1
+    if (type === 'web_fetch_tool_result' && member(block, 'content').type === 'web_fetch_result')
+      this.webFetches += 1
     if (!isObject(input)) this.#lanes.begin({ name: '', block })
     else
-      this.#lanes.begin({ name: '', block: { ...block, input: {} } }, [{ type: 'input_json_delta', partial_json: JSON.stringify(input) }])
+      this.#lanes.begin({ name: '', block: { ...block, input: {} } }, [
+        { type: 'input_json_delta', partial_json: JSON.stringify(input) },
+      ])
   }
 }
 
 /** A source in OpenAI's form. It proves nothing, so there is no index to send back. */
 function sourceOf(annotation: unknown): Json | undefined {
-  const source = isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined
+  const source =
+    isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined
   const url = text(source?.url)
   if (!source || !url) return undefined
   const { title, content } = source
-  return { type: 'web_search_result_location', cited_text: text(content) ?? '', encrypted_index: '', title: text(title), url }
+  return {
+    type: 'web_search_result_location',
+    cited_text: text(content) ?? '',
+    encrypted_index: '',
+    title: text(title),
+    url,
+  }
 }

@@ -33,9 +33,16 @@ const TYPES: Partial<Record<ErrorType, string>> = {
 const UNLISTED: readonly ErrorType[] = ['conflict', 'unavailable']
 
 /** A failure as Anthropic's clients know it, whole or as the data of an `error` event. `request_id` is the generation's, if there is one. */
-export const messagesError = ({ type, message, metadata, besides }: GatewayError, request_id: string | null) => ({
+export const messagesError = (
+  { type, message, metadata, besides }: GatewayError,
+  request_id: string | null,
+) => ({
   type: 'error' as const,
-  error: { type: TYPES[type] ?? 'api_error', message, ...(UNLISTED.includes(type) ? {} : { error_type: type }) },
+  error: {
+    type: TYPES[type] ?? 'api_error',
+    message,
+    ...(UNLISTED.includes(type) ? {} : { error_type: type }),
+  },
   request_id,
   ...(Object.keys(metadata).length > 0 ? { metadata } : {}),
   ...besides,
@@ -52,7 +59,11 @@ export const REFUSAL: Refusal = {
       error: {
         type: 'object',
         required: ['type', 'message'],
-        properties: { type: { type: 'string' }, message: { type: 'string' }, error_type: { type: 'string' } },
+        properties: {
+          type: { type: 'string' },
+          message: { type: 'string' },
+          error_type: { type: 'string' },
+        },
       },
       request_id: { type: ['string', 'null'] },
       metadata: { type: 'object' },

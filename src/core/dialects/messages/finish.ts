@@ -39,7 +39,8 @@ export function endingOf(finish: Finish | null, said: Said) {
   return {
     stop_reason,
     stop_sequence: finish?.sequence ?? null,
-    stop_details: stop_reason === 'refusal' ? { type: 'refusal', category: null, explanation: null } : null,
+    stop_details:
+      stop_reason === 'refusal' ? { type: 'refusal', category: null, explanation: null } : null,
     container: null,
     ...pick(finish?.extra, ['stop_details', 'container']),
   }

@@ -114,7 +114,11 @@ export class Lanes {
 
   #close(lane: Lane): void {
     if (lane.thought) this.#sign(lane, signatureOf(lane.thought))
-    if (lane.odd !== undefined) this.#tell(lane, { type: 'input_json_delta', partial_json: JSON.stringify(oddInput(lane.odd)) })
+    if (lane.odd !== undefined)
+      this.#tell(lane, {
+        type: 'input_json_delta',
+        partial_json: JSON.stringify(oddInput(lane.odd)),
+      })
     if (lane.started) this.#steps.push({ type: 'content_block_stop', index: this.#index })
     this.#open = null
   }

@@ -8,15 +8,33 @@ import type { CallContext } from '../dialect.ts'
 import { callBase } from '../routing.ts'
 import { keepExtra, keepMarker, readUnknown } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
-import { type ContentBlock, type CustomTool, type Document, type Image, type Message, MessagesRequest, type ToolResult } from './schema.ts'
+import {
+  type ContentBlock,
+  type CustomTool,
+  type Document,
+  type Image,
+  type Message,
+  MessagesRequest,
+  type ToolResult,
+} from './schema.ts'
 import { reasoningOf, redactedOf } from './thinking.ts'
 
 /** A checked body → the call. Throws 400 where its wishes cannot be. */
-export function understand(gateway: DialectWorld, actor: Actor, body: MessagesRequest, context: CallContext): TextCall {
+export function understand(
+  gateway: DialectWorld,
+  actor: Actor,
+  body: MessagesRequest,
+  context: CallContext,
+): TextCall {
   const { models = [], fallbacks, metadata } = body
   const wanted = [...models, ...(fallbacks ?? []).map(fallback => fallback.model)]
   return {
-    ...callBase(gateway, actor, { ...body, models: wanted, user: body.user ?? metadata?.user_id ?? null }, context),
+    ...callBase(
+      gateway,
+      actor,
+      { ...body, models: wanted, user: body.user ?? metadata?.user_id ?? null },
+      context,
+    ),
     kind: 'text',
     dialect: 'messages',
     turns: turnsOf(body),
@@ -30,7 +48,9 @@ export function understand(gateway: DialectWorld, actor: Actor, body: MessagesRe
 function turnsOf({ system, messages }: MessagesRequest): Turn[] {
   const turns = messages.flatMap(turnsOfMessage)
   const instructions = contentOf(system ?? [])
-  return instructions.length > 0 ? [{ role: 'system', blocks: blocksOf(instructions) }, ...turns] : turns
+  return instructions.length > 0
+    ? [{ role: 'system', blocks: blocksOf(instructions) }, ...turns]
+    : turns
 }
 
 const MESSAGE_FIELDS = new Set(['role', 'content', 'model'])
@@ -44,7 +64,12 @@ function turnsOfMessage(message: Message): Turn[] {
   if (said.length === 0 && turns.length > 0) return turns
   return [
     ...turns,
-    { role: message.role, blocks: blocksOf(said), ...speakerOf(message), ...keepExtra(readUnknown(message, MESSAGE_FIELDS) ?? {}) },
+    {
+      role: message.role,
+      blocks: blocksOf(said),
+      ...speakerOf(message),
+      ...keepExtra(readUnknown(message, MESSAGE_FIELDS) ?? {}),
+    },
   ]
 }
 
@@ -99,16 +124,35 @@ type Known<Type extends string> = Extract<ContentBlock, { type: Type }>
 const native = (value: unknown): Block => ({ type: 'other', dialect: 'messages', value })
 
 // A call that the model made itself says so to our clients, whoever it came from; not every provider takes that back.
-function toolCallOf({ type: _, id, name, input, cache_control, ...extra }: Known<'tool_use'>): Block {
+function toolCallOf({
+  type: _,
+  id,
+  name,
+  input,
+  cache_control,
+  ...extra
+}: Known<'tool_use'>): Block {
   const { caller, ...others } = extra as { caller?: unknown }
   const besides = isObject(caller) && caller.type === 'direct' ? others : extra
-  return { type: 'tool-call', id, name, input: JSON.stringify(input ?? {}), ...keepMarker(cache_control), ...keepExtra(besides) }
+  return {
+    type: 'tool-call',
+    id,
+    name,
+    input: JSON.stringify(input ?? {}),
+    ...keepMarker(cache_control),
+    ...keepExtra(besides),
+  }
 }
 
 function textOf({ type, text, cache_control, ...extra }: Known<'text'>): Block {
   const { citations, ...others } = extra as { citations?: unknown }
   const known = Array.isArray(citations) ? citations.filter(isProvable) : []
-  return { type, text, ...keepMarker(cache_control), ...keepExtra(known.length > 0 ? { ...others, citations: known } : others) }
+  return {
+    type,
+    text,
+    ...keepMarker(cache_control),
+    ...keepExtra(known.length > 0 ? { ...others, citations: known } : others),
+  }
 }
 
 // Sources of providers that prove none are shown without proof, and nobody takes them back so.
@@ -135,7 +179,9 @@ function documentOf(block: Document): Block {
   }
 }
 
-function fileOf(source: Document['source']): { file_data: string } | { file_id: string } | undefined {
+function fileOf(
+  source: Document['source'],
+): { file_data: string } | { file_id: string } | undefined {
   switch (source.type) {
     case 'base64':
       return { file_data: dataUrl(source.media_type, source.data) }
@@ -146,7 +192,9 @@ function fileOf(source: Document['source']): { file_data: string } | { file_id: 
     case 'text':
       return { file_data: plainText(source.data) }
     default:
-      return typeof source.content === 'string' ? { file_data: plainText(source.content) } : undefined
+      return typeof source.content === 'string'
+        ? { file_data: plainText(source.content) }
+        : undefined
   }
 }
 
@@ -154,11 +202,19 @@ const dataUrl = (mediaType: string, base64: string) => `data:${mediaType};base64
 
 const plainText = (text: string) => dataUrl('text/plain', Buffer.from(text).toString('base64'))
 
-const TOOL_FIELDS = new Set(['type', 'name', 'description', 'input_schema', 'strict', 'cache_control'])
+const TOOL_FIELDS = new Set([
+  'type',
+  'name',
+  'description',
+  'input_schema',
+  'strict',
+  'cache_control',
+])
 
 /** A tool in the neutral language. */
 export function toolOf(tool: NonNullable<MessagesRequest['tools']>[number]): Tool {
-  if (tool.type != null && tool.type !== 'custom') return { type: 'other', dialect: 'messages', value: tool }
+  if (tool.type != null && tool.type !== 'custom')
+    return { type: 'other', dialect: 'messages', value: tool }
   const { name, description, input_schema, strict, cache_control } = tool as CustomTool
   return {
     type: 'function',
@@ -180,7 +236,8 @@ export function paramsOf(body: MessagesRequest): Params {
   // As in the chat dialect: zero is no limit.
   if (body.top_k) params.top_k = body.top_k
   if (body.stop_sequences && body.stop_sequences.length > 0) params.stop = body.stop_sequences
-  if (body.service_tier != null) params.service_tier = TIERS.get(body.service_tier) ?? body.service_tier
+  if (body.service_tier != null)
+    params.service_tier = TIERS.get(body.service_tier) ?? body.service_tier
   if (body.cache_control) params.cache_control = body.cache_control
   return { ...params, ...choiceOf(body), ...formatOf(body), ...effortOf(body) }
 }
@@ -204,7 +261,14 @@ function wantedOf(choice: NonNullable<MessagesRequest['tool_choice']>): ToolChoi
 
 function formatOf({ output_config }: MessagesRequest): Params {
   const schema = output_config?.format?.schema
-  return schema ? { response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema } } } : {}
+  return schema
+    ? {
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'answer', strict: true, schema },
+        },
+      }
+    : {}
 }
 
 /**
@@ -214,11 +278,16 @@ function formatOf({ output_config }: MessagesRequest): Params {
 function effortOf({ thinking, output_config }: MessagesRequest): Params {
   const effort = output_config?.effort ?? undefined
   if (!thinking || thinking.type === 'adaptive') {
-    const reasoning = { ...(thinking ? { enabled: true, ...shown(thinking.display) } : {}), ...(effort ? { effort } : {}) }
+    const reasoning = {
+      ...(thinking ? { enabled: true, ...shown(thinking.display) } : {}),
+      ...(effort ? { effort } : {}),
+    }
     return thinking || effort ? { reasoning } : {}
   }
   const reasoning: Reasoning =
-    thinking.type === 'disabled' ? { enabled: false } : { enabled: true, max_tokens: thinking.budget_tokens, ...shown(thinking.display) }
+    thinking.type === 'disabled'
+      ? { enabled: false }
+      : { enabled: true, max_tokens: thinking.budget_tokens, ...shown(thinking.display) }
   return { reasoning, ...(effort ? { verbosity: effort } : {}) }
 }
 

@@ -35,7 +35,13 @@ export async function messagesResponse(answer: Answer<'text'>, { params }: TextC
     ...endingOf(finish, content),
     ...besidesOf(finish),
     ...(receipt
-      ? { usage: { ...messageUsage(receipt.receipt.usage, content.webFetches, tier), ...costsOf(receipt.receipt) }, ...receipt.besides }
+      ? {
+          usage: {
+            ...messageUsage(receipt.receipt.usage, content.webFetches, tier),
+            ...costsOf(receipt.receipt),
+          },
+          ...receipt.besides,
+        }
       : {}),
   }
 }

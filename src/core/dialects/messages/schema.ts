@@ -8,11 +8,20 @@ import { Anything, CacheControl, dryRun, marked } from '../schema.ts'
 const Text = Type.Object({ type: Type.Literal('text'), text: Type.String(), ...marked }, open)
 const TextContent = Type.Union([Type.String(), Type.Array(Text)])
 
-const Base64 = Type.Object({ type: Type.Literal('base64'), media_type: Type.String({ minLength: 1 }), data: Type.String() }, open)
+const Base64 = Type.Object(
+  { type: Type.Literal('base64'), media_type: Type.String({ minLength: 1 }), data: Type.String() },
+  open,
+)
 const Url = Type.Object({ type: Type.Literal('url'), url: Type.String({ minLength: 1 }) }, open)
-const File = Type.Object({ type: Type.Literal('file'), file_id: Type.String({ minLength: 1 }) }, open)
+const File = Type.Object(
+  { type: Type.Literal('file'), file_id: Type.String({ minLength: 1 }) },
+  open,
+)
 
-const Image = Type.Object({ type: Type.Literal('image'), source: Type.Union([Base64, Url, File]), ...marked }, open)
+const Image = Type.Object(
+  { type: Type.Literal('image'), source: Type.Union([Base64, Url, File]), ...marked },
+  open,
+)
 export type Image = Static<typeof Image>
 
 const Document = Type.Object(
@@ -24,7 +33,13 @@ const Document = Type.Object(
       File,
       Type.Object({ type: Type.Literal('text'), data: Type.String() }, open),
       Type.Object(
-        { type: Type.Literal('content'), content: Type.Union([Type.String(), Type.Array(Type.Object({ type: Type.String() }, open))]) },
+        {
+          type: Type.Literal('content'),
+          content: Type.Union([
+            Type.String(),
+            Type.Array(Type.Object({ type: Type.String() }, open)),
+          ]),
+        },
         open,
       ),
     ]),
@@ -48,14 +63,28 @@ const ToolUse = Type.Object(
   open,
 )
 
-const Thinking = Type.Object({ type: Type.Literal('thinking'), thinking: Type.String(), signature: Type.String() }, open)
-const RedactedThinking = Type.Object({ type: Type.Literal('redacted_thinking'), data: Type.String() }, open)
+const Thinking = Type.Object(
+  { type: Type.Literal('thinking'), thinking: Type.String(), signature: Type.String() },
+  open,
+)
+const RedactedThinking = Type.Object(
+  { type: Type.Literal('redacted_thinking'), data: Type.String() },
+  open,
+)
 
 /** What a tool may answer with; a tool's result holds no other. */
-const otherThan = (...types: string[]) => Type.Object({ type: Type.String({ pattern: `^(?!(${types.join('|')})$).` }) }, open)
+const otherThan = (...types: string[]) =>
+  Type.Object({ type: Type.String({ pattern: `^(?!(${types.join('|')})$).` }) }, open)
 const ResultContent = Type.Union([
   Type.String(),
-  Type.Array(Type.Union([Text, Image, Document, otherThan('text', 'image', 'document', 'tool_use', 'tool_result')])),
+  Type.Array(
+    Type.Union([
+      Text,
+      Image,
+      Document,
+      otherThan('text', 'image', 'document', 'tool_use', 'tool_result'),
+    ]),
+  ),
 ])
 
 const ToolResult = Type.Object(
@@ -71,13 +100,33 @@ const ToolResult = Type.Object(
 export type ToolResult = Static<typeof ToolResult>
 
 /** A kind of content that only providers of the same speech have a word for. */
-const OtherBlock = otherThan('text', 'image', 'document', 'tool_use', 'tool_result', 'thinking', 'redacted_thinking')
+const OtherBlock = otherThan(
+  'text',
+  'image',
+  'document',
+  'tool_use',
+  'tool_result',
+  'thinking',
+  'redacted_thinking',
+)
 
-const ContentBlock = Type.Union([Text, Image, Document, ToolUse, ToolResult, Thinking, RedactedThinking, OtherBlock])
+const ContentBlock = Type.Union([
+  Text,
+  Image,
+  Document,
+  ToolUse,
+  ToolResult,
+  Thinking,
+  RedactedThinking,
+  OtherBlock,
+])
 export type ContentBlock = Static<typeof ContentBlock>
 
 const Message = Type.Object(
-  { role: oneOf('user', 'assistant', 'system'), content: Type.Union([Type.String(), Type.Array(ContentBlock)]) },
+  {
+    role: oneOf('user', 'assistant', 'system'),
+    content: Type.Union([Type.String(), Type.Array(ContentBlock)]),
+  },
   open,
 )
 export type Message = Static<typeof Message>
@@ -100,14 +149,24 @@ const parallel = { disable_parallel_tool_use: Type.Optional(Type.Boolean()) }
 const ToolChoice = Type.Union([
   Type.Object({ type: Type.Literal('auto'), ...parallel }, open),
   Type.Object({ type: Type.Literal('any'), ...parallel }, open),
-  Type.Object({ type: Type.Literal('tool'), name: Type.String({ minLength: 1 }), ...parallel }, open),
+  Type.Object(
+    { type: Type.Literal('tool'), name: Type.String({ minLength: 1 }), ...parallel },
+    open,
+  ),
   Type.Object({ type: Type.Literal('none') }, open),
 ])
 
 const display = { display: optional(oneOf('summarized', 'omitted', 'updates')) }
 const LEAST_BUDGET = 1_024
 const ThinkingConfig = Type.Union([
-  Type.Object({ type: Type.Literal('enabled'), budget_tokens: Type.Integer({ minimum: LEAST_BUDGET }), ...display }, open),
+  Type.Object(
+    {
+      type: Type.Literal('enabled'),
+      budget_tokens: Type.Integer({ minimum: LEAST_BUDGET }),
+      ...display,
+    },
+    open,
+  ),
   Type.Object({ type: Type.Literal('adaptive'), ...display }, open),
   Type.Object({ type: Type.Literal('disabled') }, open),
 ])

@@ -85,7 +85,11 @@ class MessagesStream {
     if (this.#finish?.reason === 'error') return rest + this.#error(endedInError(besides))
     const usage = { ...countsOf(receipt.usage, this.#content.webFetches), ...costsOf(receipt) }
     const delta = endingOf(this.#finish, this.#content)
-    return rest + event({ type: 'message_delta', delta, usage, ...besidesOf(this.#finish) }) + event({ type: 'message_stop', ...besides })
+    return (
+      rest +
+      event({ type: 'message_delta', delta, usage, ...besidesOf(this.#finish) }) +
+      event({ type: 'message_stop', ...besides })
+    )
   }
 
   #error(error: GatewayError): string {
@@ -121,4 +125,5 @@ export function messagesEvents(answer: Answer<'text'>, call: TextCall): AsyncIte
 }
 
 /** The event of a call that failed after its stream had begun with pings. */
-export const messagesFailure = (error: GatewayError, id: string): string => event(messagesError(error, id))
+export const messagesFailure = (error: GatewayError, id: string): string =>
+  event(messagesError(error, id))

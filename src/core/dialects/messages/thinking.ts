@@ -9,7 +9,8 @@ const OWN_FORMAT = 'anthropic-claude-v1'
 const SEAL = 'sealed.'
 
 /** Whether the entry is words; else it is data that only its maker can read. */
-export const isWords = ({ type }: ReasoningDetail): boolean => type === 'reasoning.text' || type === 'reasoning.summary'
+export const isWords = ({ type }: ReasoningDetail): boolean =>
+  type === 'reasoning.text' || type === 'reasoning.summary'
 
 /** The words of an entry. */
 export function wordsOf({ text, summary }: Json): string {
@@ -38,7 +39,9 @@ export function reasoningOf(thinking: string, signature: string, index: number):
   if (signature === '') return { type: 'reasoning', text: thinking, details: null }
   const rest = opened(signature)
   const words = rest?.type === 'reasoning.summary' ? { summary: thinking } : { text: thinking }
-  const entry = rest ? { ...rest, ...words } : { type: 'reasoning.text', text: thinking, signature, format: OWN_FORMAT, index }
+  const entry = rest
+    ? { ...rest, ...words }
+    : { type: 'reasoning.text', text: thinking, signature, format: OWN_FORMAT, index }
   return { type: 'reasoning', text: thinking, details: [entry] }
 }
 

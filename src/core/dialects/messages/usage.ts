@@ -14,7 +14,10 @@ export function countsOf(usage: Usage, web_fetch_requests: number) {
     input_tokens: input.text + input.audio + input.video,
     cache_creation_input_tokens: input.cache_write + input.cache_write_1h,
     cache_read_input_tokens: input.cache_read,
-    cache_creation: { ephemeral_5m_input_tokens: input.cache_write, ephemeral_1h_input_tokens: input.cache_write_1h },
+    cache_creation: {
+      ephemeral_5m_input_tokens: input.cache_write,
+      ephemeral_1h_input_tokens: input.cache_write_1h,
+    },
     output_tokens: outputTokens(usage),
     output_tokens_details: { thinking_tokens: output.reasoning },
     server_tool_use:
@@ -25,7 +28,11 @@ export function countsOf(usage: Usage, web_fetch_requests: number) {
 }
 
 /** The counts as a message has them: with the tier that served it, where it is one that Anthropic's clients know. */
-export const messageUsage = (usage: Usage, web_fetch_requests: number, service_tier: string | null) => ({
+export const messageUsage = (
+  usage: Usage,
+  web_fetch_requests: number,
+  service_tier: string | null,
+) => ({
   ...countsOf(usage, web_fetch_requests),
   inference_geo: null,
   service_tier: service_tier !== null && TIERS.includes(service_tier) ? service_tier : null,

@@ -7,8 +7,10 @@ import type { PresetForm } from '../dialect.ts'
 import { routing } from '../routing.ts'
 import { Anything, caching } from '../schema.ts'
 
-const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } = ChatRequest.properties
-const { parallel_tool_calls, reasoning, modalities, image_config, service_tier } = ChatRequest.properties
+const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } =
+  ChatRequest.properties
+const { parallel_tool_calls, reasoning, modalities, image_config, service_tier } =
+  ChatRequest.properties
 const { cache_control, prompt_cache_key, prompt_cache_options, verbosity } = ChatRequest.properties
 
 /** What it has under the names that a chat request has too. */
@@ -42,7 +44,10 @@ const Schema = Type.Object(
   },
   open,
 )
-const Plain = [Type.Object({ type: Type.Literal('text') }, open), Type.Object({ type: Type.Literal('json_object') }, open)]
+const Plain = [
+  Type.Object({ type: Type.Literal('text') }, open),
+  Type.Object({ type: Type.Literal('json_object') }, open),
+]
 const Format = Type.Union([...Plain, Schema])
 
 const ResponsesPreset = Type.Object(
@@ -56,7 +61,11 @@ const ResponsesPreset = Type.Object(
     text: optional(Type.Object({ format: optional(Format), verbosity }, open)),
     tools: optional(Type.Array(Type.Union([FunctionTool, OtherTool]))),
     tool_choice: optional(
-      Type.Union([oneOf('none', 'auto', 'required'), Type.Object({ type: Type.Literal('function'), name: Name }, open), OtherTool]),
+      Type.Union([
+        oneOf('none', 'auto', 'required'),
+        Type.Object({ type: Type.Literal('function'), name: Name }, open),
+        OtherTool,
+      ]),
     ),
   },
   open,
@@ -91,7 +100,8 @@ function toDraft(body: ResponsesPreset): Draft {
 const KNOWN = new Set([...Object.keys(routing), ...Object.keys(alike), ...Object.keys(caching)])
 
 // Whatever else it holds is nothing that this API documents, even where a chat request has a word for it.
-const known = (body: ResponsesPreset) => Object.fromEntries(Object.entries(body).filter(([name]) => KNOWN.has(name)))
+const known = (body: ResponsesPreset) =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => KNOWN.has(name)))
 
 function formatOf(format: Static<typeof Format> | null | undefined): unknown {
   if (format?.type !== 'json_schema') return format
@@ -103,8 +113,14 @@ function toolOf(tool: NonNullable<ResponsesPreset['tools']>[number]): unknown {
   if (tool.type !== 'function') return tool
   const { type, name, description, parameters, strict, ...extra } = tool as FunctionTool
   const definition = { name, description, parameters, strict }
-  return { ...extra, type, function: Object.fromEntries(Object.entries(definition).filter(([, value]) => value != null)) }
+  return {
+    ...extra,
+    type,
+    function: Object.fromEntries(Object.entries(definition).filter(([, value]) => value != null)),
+  }
 }
 
 const choiceOf = (choice: ResponsesPreset['tool_choice']): unknown =>
-  isObject(choice) && choice.type === 'function' && 'name' in choice ? { type: 'function', function: { name: choice.name } } : choice
+  isObject(choice) && choice.type === 'function' && 'name' in choice
+    ? { type: 'function', function: { name: choice.name } }
+    : choice

@@ -34,7 +34,11 @@ export interface ResourceType {
 type Rest = Partial<Omit<Attribute, 'name' | 'type' | 'description'>>
 
 /** An attribute as most are: one text, in any case, that may be read and written. */
-export const attribute = (name: string, description: string, rest: Rest & { type?: Attribute['type'] } = {}): Attribute => ({
+export const attribute = (
+  name: string,
+  description: string,
+  rest: Rest & { type?: Attribute['type'] } = {},
+): Attribute => ({
   name,
   type: 'string',
   description,
@@ -49,8 +53,18 @@ export const attribute = (name: string, description: string, rest: Rest & { type
 
 /** What every resource has besides its schema's (RFC 7643, 3.1). They are in no schema's list. */
 const COMMON: Attribute[] = [
-  attribute('schemas', 'The schemas of what is in it', { multiValued: true, caseExact: true, mutability: 'readOnly', returned: 'always' }),
-  attribute('id', 'Its identifier here', { caseExact: true, mutability: 'readOnly', returned: 'always', uniqueness: 'server' }),
+  attribute('schemas', 'The schemas of what is in it', {
+    multiValued: true,
+    caseExact: true,
+    mutability: 'readOnly',
+    returned: 'always',
+  }),
+  attribute('id', 'Its identifier here', {
+    caseExact: true,
+    mutability: 'readOnly',
+    returned: 'always',
+    uniqueness: 'server',
+  }),
   attribute('externalId', 'Its identifier at the identity provider', { caseExact: true }),
   attribute('meta', 'What is known of the resource itself', {
     type: 'complex',
@@ -58,8 +72,15 @@ const COMMON: Attribute[] = [
     subAttributes: [
       attribute('resourceType', 'Its kind', { caseExact: true, mutability: 'readOnly' }),
       attribute('created', 'When it was made', { type: 'dateTime', mutability: 'readOnly' }),
-      attribute('lastModified', 'When it was changed last', { type: 'dateTime', mutability: 'readOnly' }),
-      attribute('location', 'Where it is', { type: 'reference', caseExact: true, mutability: 'readOnly' }),
+      attribute('lastModified', 'When it was changed last', {
+        type: 'dateTime',
+        mutability: 'readOnly',
+      }),
+      attribute('location', 'Where it is', {
+        type: 'reference',
+        caseExact: true,
+        mutability: 'readOnly',
+      }),
       attribute('version', 'Changes with it', { caseExact: true, mutability: 'readOnly' }),
     ],
   }),
@@ -72,7 +93,10 @@ export function named(attributes: Attribute[] | undefined, name: string): Attrib
 }
 
 /** The attributes at the top of such a resource. */
-export const attributesOf = ({ schema }: ResourceType): Attribute[] => [...COMMON, ...schema.attributes]
+export const attributesOf = ({ schema }: ResourceType): Attribute[] => [
+  ...COMMON,
+  ...schema.attributes,
+]
 
 /** The extension of this name, in any case. */
 export function extensionOf({ extensions }: ResourceType, id: string): Schema | undefined {

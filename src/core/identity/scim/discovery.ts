@@ -14,13 +14,19 @@ export const serviceProviderConfig = (base: string): Json => ({
   sort: { supported: true },
   etag: { supported: true },
   authenticationSchemes: [
-    { type: 'oauthbearertoken', name: 'Bearer token', description: 'A token of “gateway scim token create”', primary: true },
+    {
+      type: 'oauthbearertoken',
+      name: 'Bearer token',
+      description: 'A token of “gateway scim token create”',
+      primary: true,
+    },
   ],
   meta: { resourceType: 'ServiceProviderConfig', location: `${base}/ServiceProviderConfig` },
 })
 
 /** Every kind of resource (RFC 7643, 6). */
-export const resourceTypes = (base: string): Json[] => RESOURCE_TYPES.map(type => resourceType(base, type))
+export const resourceTypes = (base: string): Json[] =>
+  RESOURCE_TYPES.map(type => resourceType(base, type))
 
 /** One kind of resource by its name. Throws 404. */
 export function resourceTypeNamed(base: string, name: string): Json {
@@ -29,7 +35,10 @@ export function resourceTypeNamed(base: string, name: string): Json {
   return resourceType(base, type)
 }
 
-const resourceType = (base: string, { name, endpoint, description, schema, extensions }: ResourceType): Json => ({
+const resourceType = (
+  base: string,
+  { name, endpoint, description, schema, extensions }: ResourceType,
+): Json => ({
   schemas: ['urn:ietf:params:scim:schemas:core:2.0:ResourceType'],
   id: name,
   name,

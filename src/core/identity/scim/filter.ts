@@ -51,7 +51,8 @@ function conjunction(tokens: Tokens, depth: number, within: boolean): Filter {
   return joined('and', filters)
 }
 
-const joined = (op: 'and' | 'or', filters: Filter[]): Filter => (filters.length === 1 && filters[0] ? filters[0] : { op, filters })
+const joined = (op: 'and' | 'or', filters: Filter[]): Filter =>
+  filters.length === 1 && filters[0] ? filters[0] : { op, filters }
 
 function term(tokens: Tokens, depth: number, within: boolean): Filter {
   if (tokens.takes('(')) return bracketed(tokens, depth, within)
@@ -102,7 +103,8 @@ class Tokens {
 
   constructor(text: string, scimType: Exclude<ScimType, 'uniqueness'>) {
     this.#scimType = scimType
-    if (text.length > LONGEST) throw refused(scimType, `expected at most ${LONGEST} characters, found ${text.length}`)
+    if (text.length > LONGEST)
+      throw refused(scimType, `expected at most ${LONGEST} characters, found ${text.length}`)
     this.#tokens = this.#tokensOf(text)
   }
 
@@ -142,8 +144,10 @@ class Tokens {
   /** A value: a text in quotes, a number, true, false or null. */
   value(): Value {
     const token = this.#peek()
-    const value = token && jsonOf(token.text.startsWith('"') ? token.text : token.text.toLowerCase())
-    if (value === undefined || (typeof value === 'object' && value !== null)) throw this.refusal('a value')
+    const value =
+      token && jsonOf(token.text.startsWith('"') ? token.text : token.text.toLowerCase())
+    if (value === undefined || (typeof value === 'object' && value !== null))
+      throw this.refusal('a value')
     this.#next += 1
     return value as Value
   }
@@ -156,7 +160,10 @@ class Tokens {
 
   refusal(expected: string) {
     const token = this.#peek()
-    return refused(this.#scimType, `expected ${expected} ${token ? `at character ${token.at + 1}` : 'at the end'}`)
+    return refused(
+      this.#scimType,
+      `expected ${expected} ${token ? `at character ${token.at + 1}` : 'at the end'}`,
+    )
   }
 
   #peek(): Token | undefined {
@@ -201,7 +208,8 @@ function endOfWord(text: string, start: number): number {
 const isLetter = (code: number) => (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)
 const isDigit = (code: number) => code >= 0x30 && code <= 0x39
 // Letters, digits and `-_.:$+`: names with their schema, and numbers.
-const isWordPart = (code: number) => isLetter(code) || isDigit(code) || '-_.:$+'.includes(String.fromCharCode(code))
+const isWordPart = (code: number) =>
+  isLetter(code) || isDigit(code) || '-_.:$+'.includes(String.fromCharCode(code))
 const isNameStart = (text: string) => isLetter(text.charCodeAt(0)) || text.startsWith('$')
 
 function jsonOf(text: string): unknown {

@@ -33,11 +33,20 @@ export interface GroupMappingStore {
    * A new one, or the one that is there: `decide` says so, and its entry is null where there is one. Throws what `decide` throws, and 404
    * where the group or the workspace does not exist.
    */
-  insert(mapping: GroupMapping, decide: (there: GroupMapping | undefined) => Created, move: Mover): Promise<Created>
+  insert(
+    mapping: GroupMapping,
+    decide: (there: GroupMapping | undefined) => Created,
+    move: Mover,
+  ): Promise<Created>
   /** Changes its role. Throws 404. */
   update(mapping: GroupMapping, entry: AuditEntry, move: Mover): Promise<void>
   /** Takes it away. With `keep`, who was in the workspace by this group is left there by hand; without, only another mapping keeps him. */
-  remove(mapping: GroupMapping, entry: AuditEntry, move: Mover, keep: ((current: WorkspaceMember) => AuditEntry) | null): Promise<void>
+  remove(
+    mapping: GroupMapping,
+    entry: AuditEntry,
+    move: Mover,
+    keep: ((current: WorkspaceMember) => AuditEntry) | null,
+  ): Promise<void>
 }
 
 /** What comes of asking for a mapping. */
@@ -64,22 +73,42 @@ export type GroupMappingDeletion = Static<typeof GroupMappingDeletion>
  * E1: puts everybody of a group into a workspace. A mapping that is there already with this role is applied again. Throws 403 for who
  * manages one workspace only, 404 for a group or a workspace that does not exist, and 409 where the group has another role there.
  */
-export async function createGroupMapping(gateway: IdentityWorld, actor: Actor, input: NewGroupMapping) {
+export async function createGroupMapping(
+  gateway: IdentityWorld,
+  actor: Actor,
+  input: NewGroupMapping,
+) {
   mustManageAll(gateway, actor)
   const { scim_group_id, workspace_id, role } = input
   const now = isoNow(gateway)
-  const mapping = { id: gateway.ids.uuid(), scim_group_id, workspace_id, role, created_at: now, updated_at: now }
+  const mapping = {
+    id: gateway.ids.uuid(),
+    scim_group_id,
+    workspace_id,
+    role,
+    created_at: now,
+    updated_at: now,
+  }
   const entry = auditMapping(gateway, actor, null, mapping)
   const decide = (there: GroupMapping | undefined): Created => {
-    if (there && there.role !== role) throw conflict('This group already has another role in this workspace')
+    if (there && there.role !== role)
+      throw conflict('This group already has another role in this workspace')
     return there ? { mapping: there, entry: null } : { mapping, entry }
   }
-  const created = await gateway.store.scim.mappings.insert(mapping, decide, moverFor(gateway, actor))
+  const created = await gateway.store.scim.mappings.insert(
+    mapping,
+    decide,
+    moverFor(gateway, actor),
+  )
   return { data: shown(gateway, created.mapping) }
 }
 
 /** One page of the mappings, the oldest first. Throws 403. */
-export async function listGroupMappings(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE_SIZE }: ScimPage) {
+export async function listGroupMappings(
+  gateway: IdentityWorld,
+  actor: Actor,
+  { offset = 0, limit = PAGE_SIZE }: ScimPage,
+) {
   mustManageAll(gateway, actor)
   const { mappings } = gateway.store.scim
   const page = await mappings.page(offset, limit)
@@ -92,7 +121,12 @@ export const getGroupMapping = async (gateway: IdentityWorld, actor: Actor, id: 
 })
 
 /** Gives a group another role in its workspace. Throws 403, and 404. */
-export async function updateGroupMapping(gateway: IdentityWorld, actor: Actor, id: string, { role }: GroupMappingChange) {
+export async function updateGroupMapping(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  { role }: GroupMappingChange,
+) {
   const mapping = await mappingOf(gateway, actor, id)
   const changed = { ...mapping, role, updated_at: isoNow(gateway) }
   const entry = auditMapping(gateway, actor, mapping, changed)
@@ -104,7 +138,12 @@ export async function updateGroupMapping(gateway: IdentityWorld, actor: Actor, i
  * Takes a mapping away. With `keep_members` those whom it has put into the workspace stay there as if by hand; without, they are out
  * unless another mapping puts them there. Throws 403, and 404.
  */
-export async function deleteGroupMapping(gateway: IdentityWorld, actor: Actor, id: string, { keep_members }: GroupMappingDeletion) {
+export async function deleteGroupMapping(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  { keep_members }: GroupMappingDeletion,
+) {
   const mapping = await mappingOf(gateway, actor, id)
   const entry = auditMapping(gateway, actor, mapping, null)
   const keep = keep_members === 'true' ? keeperFor(gateway, actor) : null
@@ -117,6 +156,9 @@ async function mappingOf(gateway: IdentityWorld, actor: Actor, id: string): Prom
   return requireFound(await gateway.store.scim.mappings.byId(id), 'SCIM group mapping')
 }
 
-const shown = (gateway: IdentityWorld, mapping: GroupMapping) => ({ ...mapping, organization_id: organizationId(gateway) })
+const shown = (gateway: IdentityWorld, mapping: GroupMapping) => ({
+  ...mapping,
+  organization_id: organizationId(gateway),
+})
 
 const auditMapping = defineAudit<GroupMapping>('scim_group_mappings', { identify: byId })

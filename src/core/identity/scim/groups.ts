@@ -56,16 +56,34 @@ export interface ScimGroupStore {
   /** A new one. Throws 400 where one of its members does not exist. */
   insert(group: ScimGroup, members: string[], entry: AuditEntry): Promise<void>
   /** Changes one. Throws 404, and 400 as above. */
-  change<Change extends GroupChange>(id: string, decide: (group: ScimGroup, members: string[]) => Change, move: Mover): Promise<Change>
+  change<Change extends GroupChange>(
+    id: string,
+    decide: (group: ScimGroup, members: string[]) => Change,
+    move: Mover,
+  ): Promise<Change>
 }
 
 /** Makes a group. Names may be there twice: the id tells them apart. Throws 400 for what does not fit. */
-export async function createScimGroup(gateway: IdentityWorld, actor: Actor, body: unknown): Promise<ScimGroup> {
+export async function createScimGroup(
+  gateway: IdentityWorld,
+  actor: Actor,
+  body: unknown,
+): Promise<ScimGroup> {
   const resource = resourceOf(GROUP, body)
   const now = isoNow(gateway)
-  const group = { id: gateway.ids.uuid(), ...namesOf(resource), version: 1, created_at: now, updated_at: now }
+  const group = {
+    id: gateway.ids.uuid(),
+    ...namesOf(resource),
+    version: 1,
+    created_at: now,
+    updated_at: now,
+  }
   const members = memberIds(resource)
-  await gateway.store.scim.groups.insert(group, members, auditGroup(gateway, actor, null, told(group, [], members)))
+  await gateway.store.scim.groups.insert(
+    group,
+    members,
+    auditGroup(gateway, actor, null, told(group, [], members)),
+  )
   return group
 }
 
@@ -75,13 +93,25 @@ export async function getScimGroup({ store }: IdentityWorld, id: string): Promis
 }
 
 /** Puts another resource in a group’s place, its members too. Throws 400, 404 and 412. */
-export function replaceScimGroup(gateway: IdentityWorld, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimGroup> {
+export function replaceScimGroup(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  body: unknown,
+  when: Precondition,
+): Promise<ScimGroup> {
   const resource = resourceOf(GROUP, body)
   return changeGroup(gateway, actor, id, when, () => resource)
 }
 
 /** Changes a group step by step, all or none: whoever comes or goes is moved in and out of workspaces with it. Throws 400, 404 and 412. */
-export function patchScimGroup(gateway: IdentityWorld, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimGroup> {
+export function patchScimGroup(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  body: unknown,
+  when: Precondition,
+): Promise<ScimGroup> {
   const operations = operationsOf(body)
   return changeGroup(gateway, actor, id, when, before => patched(GROUP, before, operations))
 }
@@ -98,8 +128,17 @@ async function changeGroup(
     const resource = next(groupResource(before, members))
     const after = memberIds(resource)
     if (isSame(before, members, resource, after)) return { group: before, members, entry: null }
-    const group = { ...before, ...namesOf(resource), version: before.version + 1, updated_at: isoNow(gateway) }
-    return { group, members: after, entry: auditGroup(gateway, actor, before, told(group, members, after)) }
+    const group = {
+      ...before,
+      ...namesOf(resource),
+      version: before.version + 1,
+      updated_at: isoNow(gateway),
+    }
+    return {
+      group,
+      members: after,
+      entry: auditGroup(gateway, actor, before, told(group, members, after)),
+    }
   }
   return (await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))).group
 }
@@ -114,36 +153,59 @@ const isSame = (before: ScimGroup, members: string[], resource: Json, after: str
 }
 
 /** Takes a group away, its mappings and what they gave. Throws 404 and 412. */
-export async function deleteScimGroup(gateway: IdentityWorld, actor: Actor, id: string, when: Precondition): Promise<void> {
+export async function deleteScimGroup(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  when: Precondition,
+): Promise<void> {
   const decide = (before: ScimGroup, members: string[]): GroupChange<null> => {
     mustBeCurrent(when, before)
-    return { group: null, members: [], entry: auditGroup(gateway, actor, told(before, members, []), null) }
+    return {
+      group: null,
+      members: [],
+      entry: auditGroup(gateway, actor, told(before, members, []), null),
+    }
   }
   await gateway.store.scim.groups.change(id, decide, moverFor(gateway, actor))
 }
 
 /** One page of the groups, the oldest first, as the management API shows them: `GET /scim/groups`. Throws 403. */
-export async function listScimGroups(gateway: IdentityWorld, actor: Actor, { offset = 0, limit = PAGE_SIZE }: ScimPage) {
+export async function listScimGroups(
+  gateway: IdentityWorld,
+  actor: Actor,
+  { offset = 0, limit = PAGE_SIZE }: ScimPage,
+) {
   mustManageAll(gateway, actor)
   const { groups } = gateway.store.scim
   const organization_id = organizationId(gateway)
-  const data = (await groups.page(offset, limit)).map(({ version: _, ...group }) => ({ ...group, organization_id }))
+  const data = (await groups.page(offset, limit)).map(({ version: _, ...group }) => ({
+    ...group,
+    organization_id,
+  }))
   return { data, total_count: await groups.count() }
 }
 
 /** A group under the names of the schema, as patches change it. */
-export const groupResource = ({ display_name, external_id }: ScimGroup, members: string[]): Json => ({
+export const groupResource = (
+  { display_name, external_id }: ScimGroup,
+  members: string[],
+): Json => ({
   displayName: display_name,
   ...(external_id === null ? {} : { externalId: external_id }),
   ...(members.length === 0 ? {} : { members: members.map(value => ({ value })) }),
 })
 
-const namesOf = ({ displayName, externalId }: Json) => ({ display_name: text(displayName) ?? '', external_id: text(externalId) })
+const namesOf = ({ displayName, externalId }: Json) => ({
+  display_name: text(displayName) ?? '',
+  external_id: text(externalId),
+})
 
 /** Who is meant, each once. */
 function memberIds({ members }: Json): string[] {
   const ids = objects(members).flatMap(({ value }) => text(value) ?? [])
-  if (ids.length > MOST_MEMBERS) throw refused('invalidValue', `members: expected at most ${MOST_MEMBERS}`)
+  if (ids.length > MOST_MEMBERS)
+    throw refused('invalidValue', `members: expected at most ${MOST_MEMBERS}`)
   return [...new Set(ids)]
 }
 

@@ -1,5 +1,11 @@
 import { isObject, type Json, objects } from '../../kernel/json.ts'
-import { type Attribute, attributesOf, extensionOf, named, type ResourceType } from './attributes.ts'
+import {
+  type Attribute,
+  attributesOf,
+  extensionOf,
+  named,
+  type ResourceType,
+} from './attributes.ts'
 import { type Comparison, type Filter, type Path, parsePath, type Value } from './filter.ts'
 import { refused } from './refusal.ts'
 
@@ -26,13 +32,21 @@ export const matcher = (type: ResourceType, filter: Filter): ((resource: Json) =
 export function locate(type: ResourceType, { name, filter, sub }: Path): Place | undefined {
   const [extension, plain] = unqualified(type, name)
   if (plain === '') return { extension, attribute: null, sub: null, isMeant: null, filter: null }
-  const attributes = extension === null ? attributesOf(type) : extensionOf(type, extension)?.attributes
+  const attributes =
+    extension === null ? attributesOf(type) : extensionOf(type, extension)?.attributes
   const [top = '', below, ...rest] = plain.split('.')
   const attribute = named(attributes, top)
   const wanted = below ?? sub
   const found = wanted === null ? null : named(attribute?.subAttributes, wanted)
-  if (!attribute || found === undefined || rest.length > 0 || (filter && !attribute.multiValued)) return undefined
-  return { extension, attribute, sub: found, isMeant: filter && elementMatcher(attribute, filter), filter }
+  if (!attribute || found === undefined || rest.length > 0 || (filter && !attribute.multiValued))
+    return undefined
+  return {
+    extension,
+    attribute,
+    sub: found,
+    isMeant: filter && elementMatcher(attribute, filter),
+    filter,
+  }
 }
 
 /** Where a name leads that stands for itself, among others that nobody may know: undefined also for one that is no path. */
@@ -66,7 +80,11 @@ const NOTHING: Reading = { attribute: null, values: () => [] }
 /** How the values at a place are read. */
 export function reading({ extension, attribute, sub, isMeant }: Place): Reading {
   if (!attribute)
-    return { attribute, values: resource => (extension !== null && resource[extension] !== undefined ? [resource[extension]] : []) }
+    return {
+      attribute,
+      values: resource =>
+        extension !== null && resource[extension] !== undefined ? [resource[extension]] : [],
+    }
   // Of a list of values with what is said of each, the values are meant (RFC 7644, 3.4.2.2: `emails co "example.com"`).
   const inner = sub ?? (attribute.multiValued ? named(attribute.subAttributes, 'value') : undefined)
   const values = (resource: Json) => {
@@ -78,7 +96,8 @@ export function reading({ extension, attribute, sub, isMeant }: Place): Reading 
   return { attribute: inner ?? attribute, values }
 }
 
-const listOf = (value: unknown): unknown[] => (value === undefined || value === null ? [] : Array.isArray(value) ? value : [value])
+const listOf = (value: unknown): unknown[] =>
+  value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]
 
 /** The filter within brackets, which looks at one value of an attribute. */
 const elementMatcher = (attribute: Attribute, filter: Filter): ((value: Json) => boolean) =>
@@ -110,13 +129,19 @@ function predicate(filter: Filter, read: (path: Path) => Reading): (resource: Js
   }
 }
 
-const isPresent = (value: unknown): boolean => value !== '' && !(isObject(value) && Object.keys(value).length === 0)
+const isPresent = (value: unknown): boolean =>
+  value !== '' && !(isObject(value) && Object.keys(value).length === 0)
 
 // What is not there is unlike everything, and like null alone.
-function comparing(op: Comparison, { attribute, values }: Reading, wanted: Value): (resource: Json) => boolean {
+function comparing(
+  op: Comparison,
+  { attribute, values }: Reading,
+  wanted: Value,
+): (resource: Json) => boolean {
   if (wanted === null) return absence(op, values)
   const known = valueFor(attribute, wanted)
-  if (typeof known === 'boolean' && op !== 'eq' && op !== 'ne') throw refused('invalidFilter', `“${op}” compares no booleans`)
+  if (typeof known === 'boolean' && op !== 'eq' && op !== 'ne')
+    throw refused('invalidFilter', `“${op}” compares no booleans`)
   const compare = COMPARE[op]
   const isLike = (value: unknown) => {
     const found = comparable(attribute, value)
@@ -135,17 +160,18 @@ function absence(op: Comparison, values: Reading['values']): (resource: Json) =>
   throw refused('invalidFilter', `“${op}” compares nothing with null`)
 }
 
-const COMPARE: Record<Exclude<Comparison, 'ne'> | 'ne', (found: never, wanted: never) => boolean> = {
-  eq: (found, wanted) => found === wanted,
-  ne: (found, wanted) => found !== wanted,
-  co: (found: string, wanted: string) => typeof found === 'string' && found.includes(wanted),
-  sw: (found: string, wanted: string) => typeof found === 'string' && found.startsWith(wanted),
-  ew: (found: string, wanted: string) => typeof found === 'string' && found.endsWith(wanted),
-  gt: (found, wanted) => found > wanted,
-  ge: (found, wanted) => found >= wanted,
-  lt: (found, wanted) => found < wanted,
-  le: (found, wanted) => found <= wanted,
-}
+const COMPARE: Record<Exclude<Comparison, 'ne'> | 'ne', (found: never, wanted: never) => boolean> =
+  {
+    eq: (found, wanted) => found === wanted,
+    ne: (found, wanted) => found !== wanted,
+    co: (found: string, wanted: string) => typeof found === 'string' && found.includes(wanted),
+    sw: (found: string, wanted: string) => typeof found === 'string' && found.startsWith(wanted),
+    ew: (found: string, wanted: string) => typeof found === 'string' && found.endsWith(wanted),
+    gt: (found, wanted) => found > wanted,
+    ge: (found, wanted) => found >= wanted,
+    lt: (found, wanted) => found < wanted,
+    le: (found, wanted) => found <= wanted,
+  }
 
 /** A value as it is compared: times as such, and texts without their case where it means nothing. */
 export function comparable(attribute: Attribute | null, value: unknown): unknown {
@@ -156,7 +182,9 @@ export function comparable(attribute: Attribute | null, value: unknown): unknown
 
 // Some say "true" where they mean true.
 const valueFor = (attribute: Attribute | null, value: Value): unknown =>
-  attribute?.type === 'boolean' && typeof value === 'string' ? booleanOf(value) : comparable(attribute, value)
+  attribute?.type === 'boolean' && typeof value === 'string'
+    ? booleanOf(value)
+    : comparable(attribute, value)
 
 /** The boolean that a text says in any case; the text where it says none. */
 export function booleanOf(text: string): boolean | string {

@@ -29,7 +29,11 @@ export type Mover = (difference: Difference) => Move
 export const moverFor =
   (gateway: IdentityWorld, actor: Actor): Mover =>
   ({ workspace_id, user_id, granted, current }) => {
-    const after = granted && { ...(current ?? newWorkspaceMember(gateway, workspace_id, user_id)), role: granted, source: 'scim' as const }
+    const after = granted && {
+      ...(current ?? newWorkspaceMember(gateway, workspace_id, user_id)),
+      role: granted,
+      source: 'scim' as const,
+    }
     return { after, entry: auditWorkspaceMember(gateway, actor, current, after) }
   }
 

@@ -61,7 +61,8 @@ function wholeAt(given: Json, name: string): number | null {
   const value = given[name]
   if (value === undefined || value === null) return null
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
-  if (typeof number !== 'number' || !Number.isSafeInteger(number)) throw refused('invalidValue', `${name}: expected a whole number`)
+  if (typeof number !== 'number' || !Number.isSafeInteger(number))
+    throw refused('invalidValue', `${name}: expected a whole number`)
   return number
 }
 
@@ -69,7 +70,11 @@ function namesAt(given: Json, name: string): string[] | null {
   const value = given[name]
   if (value === undefined || value === null || value === '') return null
   const names = typeof value === 'string' ? value.split(',') : value
-  if (!Array.isArray(names) || names.length > MOST_NAMES || !names.every(one => typeof one === 'string'))
+  if (
+    !Array.isArray(names) ||
+    names.length > MOST_NAMES ||
+    !names.every(one => typeof one === 'string')
+  )
     throw refused('invalidValue', `${name}: expected at most ${MOST_NAMES} names`)
   return names.map(one => one.trim())
 }
@@ -81,13 +86,17 @@ export const wanted = (type: ResourceType, { filter }: Query): ((resource: Json)
   filter === null ? () => true : matcher(type, filter)
 
 /** What every resource that is asked for is known by; undefined where the filter says nothing of that. */
-export const knownBy = (type: ResourceType, { filter }: Query): Known | undefined => (filter === null ? undefined : knownIn(type, filter))
+export const knownBy = (type: ResourceType, { filter }: Query): Known | undefined =>
+  filter === null ? undefined : knownIn(type, filter)
 
 function knownIn(type: ResourceType, filter: Filter): Known | undefined {
   if (filter.op === 'and') return filter.filters.map(one => knownIn(type, one)).find(Boolean)
   if (filter.op !== 'eq' || typeof filter.value !== 'string') return undefined
   const place = locate(type, filter.path)
-  const by = place && !place.sub && place.extension === null ? BY[type.name][place.attribute?.name ?? ''] : undefined
+  const by =
+    place && !place.sub && place.extension === null
+      ? BY[type.name][place.attribute?.name ?? '']
+      : undefined
   return by && { by, value: by === 'name' ? filter.value.toLowerCase() : filter.value }
 }
 
@@ -103,19 +112,28 @@ export interface Candidate<One> {
 }
 
 /** Puts what is there in the order that is asked for: what has no such value comes last. Throws 400 `invalidPath` for what is no path. */
-export function sorted<One>(type: ResourceType, candidates: Candidate<One>[], { sortBy, sortOrder }: Query): Candidate<One>[] {
+export function sorted<One>(
+  type: ResourceType,
+  candidates: Candidate<One>[],
+  { sortBy, sortOrder }: Query,
+): Candidate<One>[] {
   if (sortBy === null) return candidates
   const place = locate(type, parsePath(sortBy))
   if (!place) return candidates
   const { attribute, values } = reading(place)
-  const keyed = candidates.map(candidate => ({ candidate, key: comparable(attribute, values(candidate.shown)[0]) }))
+  const keyed = candidates.map(candidate => ({
+    candidate,
+    key: comparable(attribute, values(candidate.shown)[0]),
+  }))
   const ascending = keyed.toSorted((a, b) => compared(a.key, b.key)).map(one => one.candidate)
   return sortOrder === 'descending' ? ascending.reverse() : ascending
 }
 
 /** Whether an attribute is looked at to find or to sort. */
 export const mentions = ({ filter, sortBy }: Query, attribute: string): boolean =>
-  [...(filter === null ? [] : namesIn(filter)), sortBy ?? ''].some(name => name.toLowerCase().includes(attribute))
+  [...(filter === null ? [] : namesIn(filter)), sortBy ?? ''].some(name =>
+    name.toLowerCase().includes(attribute),
+  )
 
 function namesIn(filter: Filter): string[] {
   if ('filters' in filter) return filter.filters.flatMap(namesIn)
@@ -123,9 +141,11 @@ function namesIn(filter: Filter): string[] {
 }
 
 function compared(one: unknown, other: unknown): number {
-  if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined)
+  if (one === undefined || other === undefined)
+    return Number(one === undefined) - Number(other === undefined)
   return (one as never) < (other as never) ? -1 : (one as never) > (other as never) ? 1 : 0
 }
 
 /** The page of a list. */
-export const paged = <One>(list: One[], { startIndex, count }: Query): One[] => list.slice(startIndex - 1, startIndex - 1 + count)
+export const paged = <One>(list: One[], { startIndex, count }: Query): One[] =>
+  list.slice(startIndex - 1, startIndex - 1 + count)

@@ -1,5 +1,11 @@
 import { isObject, type Json } from '../../kernel/json.ts'
-import { type Attribute, attributesOf, extensionOf, named, type ResourceType } from './attributes.ts'
+import {
+  type Attribute,
+  attributesOf,
+  extensionOf,
+  named,
+  type ResourceType,
+} from './attributes.ts'
 import { booleanOf, type Place, placeOf } from './match.ts'
 import { refused } from './refusal.ts'
 
@@ -20,13 +26,15 @@ export function resourceOf(type: ResourceType, body: unknown): Json {
   const resource = membersOf(attributesOf(type), body, '')
   for (const [id, value] of Object.entries(body)) {
     const extension = extensionOf(type, id)
-    const members = extension && isObject(value) ? membersOf(extension.attributes, value, `${extension.id}:`) : {}
+    const members =
+      extension && isObject(value) ? membersOf(extension.attributes, value, `${extension.id}:`) : {}
     if (extension && Object.keys(members).length > 0) resource[extension.id] = members
   }
   return checkedResource(type, resource)
 }
 
-const isSame = (one: unknown, other: string) => typeof one === 'string' && one.toLowerCase() === other.toLowerCase()
+const isSame = (one: unknown, other: string) =>
+  typeof one === 'string' && one.toLowerCase() === other.toLowerCase()
 
 /** The resource, if it has what it must have, and no list in it prefers two. Throws 400 `invalidValue`. */
 export function checkedResource(type: ResourceType, resource: Json): Json {
@@ -35,7 +43,10 @@ export function checkedResource(type: ResourceType, resource: Json): Json {
       throw refused('invalidValue', `${name}: expected a text`)
   }
   for (const [name, value] of Object.entries(resource)) {
-    if (Array.isArray(value) && value.filter(one => isObject(one) && one.primary === true).length > 1)
+    if (
+      Array.isArray(value) &&
+      value.filter(one => isObject(one) && one.primary === true).length > 1
+    )
       throw refused('invalidValue', `${name}: expected one that is primary at most`)
   }
   return resource
@@ -44,14 +55,18 @@ export function checkedResource(type: ResourceType, resource: Json): Json {
 function membersOf(attributes: Attribute[], body: Json, path: string): Json {
   const found = Object.entries(body).flatMap(([name, value]) => {
     const attribute = named(attributes, name)
-    const read = attribute && isKept(attribute) ? keptValue(attribute, value, path + attribute.name) : undefined
+    const read =
+      attribute && isKept(attribute)
+        ? keptValue(attribute, value, path + attribute.name)
+        : undefined
     return attribute && read !== undefined ? [[attribute.name, read] as const] : []
   })
   return Object.fromEntries(found)
 }
 
 /** Whether it is kept at all when somebody writes it. */
-export const isKept = ({ mutability, returned }: Attribute): boolean => mutability === 'readWrite' && returned !== 'never'
+export const isKept = ({ mutability, returned }: Attribute): boolean =>
+  mutability === 'readWrite' && returned !== 'never'
 
 /** The value of an attribute as it is kept; undefined where there is none. Throws 400 `invalidValue`. */
 export function keptValue(attribute: Attribute, value: unknown, path = attribute.name): unknown {
@@ -79,11 +94,21 @@ export function keptSingle(attribute: Attribute, value: unknown, path = attribut
 }
 
 // A value may stand for itself where more could be said of it: Entra ID sends a manager so.
-function complexOf({ subAttributes = [] }: Attribute, value: unknown, path: string): Json | undefined {
-  const whole = isObject(value) ? value : named(subAttributes, 'value') && typeof value === 'string' ? { value } : undefined
+function complexOf(
+  { subAttributes = [] }: Attribute,
+  value: unknown,
+  path: string,
+): Json | undefined {
+  const whole = isObject(value)
+    ? value
+    : named(subAttributes, 'value') && typeof value === 'string'
+      ? { value }
+      : undefined
   if (!whole) throw refused('invalidValue', `${path}: expected an object`)
   const members = membersOf(subAttributes, whole, `${path}.`)
-  const missing = subAttributes.find(({ required, name }) => required && members[name] === undefined)
+  const missing = subAttributes.find(
+    ({ required, name }) => required && members[name] === undefined,
+  )
   if (missing) throw refused('invalidValue', `${path}.${missing.name}: expected a ${missing.type}`)
   return Object.keys(members).length > 0 ? members : undefined
 }
@@ -96,13 +121,15 @@ function booleanFrom(value: unknown, path: string): boolean {
 }
 
 function timeFrom(value: unknown, path: string): string {
-  if (typeof value !== 'string' || Number.isNaN(Date.parse(value))) throw refused('invalidValue', `${path}: expected a time`)
+  if (typeof value !== 'string' || Number.isNaN(Date.parse(value)))
+    throw refused('invalidValue', `${path}: expected a time`)
   return value
 }
 
 function textFrom(value: unknown, path: string, longest: number): string {
   if (typeof value !== 'string') throw refused('invalidValue', `${path}: expected a text`)
-  if (value.length > longest) throw refused('invalidValue', `${path}: expected at most ${longest} characters`)
+  if (value.length > longest)
+    throw refused('invalidValue', `${path}: expected at most ${longest} characters`)
   return value
 }
 
@@ -113,7 +140,11 @@ export interface Projection {
 }
 
 /** The resource with only what was asked for. What is always shown stays. */
-export function projected(type: ResourceType, resource: Json, { attributes, excludedAttributes }: Projection): Json {
+export function projected(
+  type: ResourceType,
+  resource: Json,
+  { attributes, excludedAttributes }: Projection,
+): Json {
   if (attributes) return only(type, resource, attributes)
   return excludedAttributes ? without(type, resource, excludedAttributes) : resource
 }
@@ -129,19 +160,26 @@ function copy({ extension, attribute, sub }: Place, from: Json, to: Json): void 
   if (extension !== null && attribute) {
     const [inner, outer] = [from[extension], isObject(to[extension]) ? to[extension] : {}]
     if (isObject(inner)) to[extension] = outer
-    if (isObject(inner)) copy({ extension: null, attribute, sub, isMeant: null, filter: null }, inner, outer)
+    if (isObject(inner))
+      copy({ extension: null, attribute, sub, isMeant: null, filter: null }, inner, outer)
     return
   }
   const name = attribute?.name ?? extension ?? ''
-  if (from[name] !== undefined) to[name] = sub ? merged(to[name], picked(from[name], sub.name)) : from[name]
+  if (from[name] !== undefined)
+    to[name] = sub ? merged(to[name], picked(from[name], sub.name)) : from[name]
 }
 
 const picked = (value: unknown, sub: string): unknown =>
-  Array.isArray(value) ? value.map(one => picked(one, sub)) : isObject(value) && value[sub] !== undefined ? { [sub]: value[sub] } : {}
+  Array.isArray(value)
+    ? value.map(one => picked(one, sub))
+    : isObject(value) && value[sub] !== undefined
+      ? { [sub]: value[sub] }
+      : {}
 
 /** Two selections from the same value, as one. */
 function merged(one: unknown, other: unknown): unknown {
-  if (Array.isArray(one) && Array.isArray(other)) return one.map((value, i) => merged(value, other[i]))
+  if (Array.isArray(one) && Array.isArray(other))
+    return one.map((value, i) => merged(value, other[i]))
   return isObject(one) && isObject(other) ? { ...one, ...other } : other
 }
 
@@ -149,7 +187,8 @@ function without(type: ResourceType, resource: Json, names: string[]): Json {
   const shown = { ...resource }
   for (const { extension, attribute, sub } of placesOf(type, names)) {
     if (attribute?.returned === 'always') continue
-    if (extension !== null && attribute) shown[extension] = omitted(shown[extension], sub ? null : attribute.name)
+    if (extension !== null && attribute)
+      shown[extension] = omitted(shown[extension], sub ? null : attribute.name)
     else if (attribute && sub) shown[attribute.name] = omitted(shown[attribute.name], sub.name)
     else delete shown[attribute?.name ?? extension ?? '']
   }
@@ -164,4 +203,5 @@ const omitted = (value: unknown, name: string | null): unknown =>
       : value
 
 // A name that says nothing here asks for nothing.
-const placesOf = (type: ResourceType, names: string[]) => names.flatMap(name => placeOf(type, name) ?? [])
+const placesOf = (type: ResourceType, names: string[]) =>
+  names.flatMap(name => placeOf(type, name) ?? [])

@@ -3,7 +3,12 @@ import { type Attribute, attribute, type ResourceType, type Schema } from './att
 const readOnly = { mutability: 'readOnly' as const }
 
 /** A list of values with what is said of each (RFC 7643, 2.4). */
-function plural(name: string, description: string, canonicalValues: string[] = [], value: Partial<Attribute> = {}): Attribute {
+function plural(
+  name: string,
+  description: string,
+  canonicalValues: string[] = [],
+  value: Partial<Attribute> = {},
+): Attribute {
   return attribute(name, description, {
     type: 'complex',
     multiValued: true,
@@ -49,7 +54,12 @@ const GROUPS = attribute('groups', 'The groups that the user is in', {
   multiValued: true,
   subAttributes: [
     attribute('value', 'The group’s id', { ...readOnly, caseExact: true }),
-    attribute('$ref', 'Where the group is', { ...readOnly, type: 'reference', caseExact: true, referenceTypes: ['Group'] }),
+    attribute('$ref', 'Where the group is', {
+      ...readOnly,
+      type: 'reference',
+      caseExact: true,
+      referenceTypes: ['Group'],
+    }),
     attribute('display', 'The group’s name', readOnly),
     attribute('type', 'How he is in it', { ...readOnly, canonicalValues: ['direct'] }),
   ],
@@ -64,16 +74,31 @@ const USER_SCHEMA: Schema = {
     NAME,
     attribute('displayName', 'The name to show'),
     attribute('nickName', 'What he is called'),
-    attribute('profileUrl', 'His page', { type: 'reference', caseExact: true, referenceTypes: ['external'] }),
+    attribute('profileUrl', 'His page', {
+      type: 'reference',
+      caseExact: true,
+      referenceTypes: ['external'],
+    }),
     attribute('title', 'His title, as “Vice President”'),
     attribute('userType', 'How he belongs to the organization'),
     attribute('preferredLanguage', 'The languages that he prefers'),
     attribute('locale', 'How numbers and dates are written for him'),
     attribute('timezone', 'Where it is the same time'),
     attribute('active', 'Whether he may do anything', { type: 'boolean' }),
-    attribute('password', 'Taken and not kept', { caseExact: true, mutability: 'writeOnly', returned: 'never' }),
+    attribute('password', 'Taken and not kept', {
+      caseExact: true,
+      mutability: 'writeOnly',
+      returned: 'never',
+    }),
     plural('emails', 'E-mail addresses', ['work', 'home', 'other']),
-    plural('phoneNumbers', 'Telephone numbers', ['work', 'home', 'mobile', 'fax', 'pager', 'other']),
+    plural('phoneNumbers', 'Telephone numbers', [
+      'work',
+      'home',
+      'mobile',
+      'fax',
+      'pager',
+      'other',
+    ]),
     plural('ims', 'Addresses of instant messaging'),
     plural('photos', 'Where pictures of him are', ['photo', 'thumbnail'], {
       type: 'reference',
@@ -102,7 +127,11 @@ const ENTERPRISE_SCHEMA: Schema = {
       type: 'complex',
       subAttributes: [
         attribute('value', 'The manager’s id', { caseExact: true }),
-        attribute('$ref', 'Where the manager is', { type: 'reference', caseExact: true, referenceTypes: ['User'] }),
+        attribute('$ref', 'Where the manager is', {
+          type: 'reference',
+          caseExact: true,
+          referenceTypes: ['User'],
+        }),
         attribute('displayName', 'The manager’s name', readOnly),
       ],
     }),
@@ -120,7 +149,12 @@ const GROUP_SCHEMA: Schema = {
       multiValued: true,
       subAttributes: [
         attribute('value', 'The user’s id', { caseExact: true, required: true }),
-        attribute('$ref', 'Where the user is', { ...readOnly, type: 'reference', caseExact: true, referenceTypes: ['User'] }),
+        attribute('$ref', 'Where the user is', {
+          ...readOnly,
+          type: 'reference',
+          caseExact: true,
+          referenceTypes: ['User'],
+        }),
         attribute('display', 'The user’s name', readOnly),
         attribute('type', 'What kind of member it is', { ...readOnly, canonicalValues: ['User'] }),
       ],

@@ -9,7 +9,11 @@ import type { GroupOfUser, ScimUser } from './users/store.ts'
 import { tagOf } from './version.ts'
 
 /** Users as they are shown, with their groups. `base` is where SCIM is, without a slash at its end. */
-export async function shownUsers({ store }: IdentityWorld, base: string, users: ScimUser[]): Promise<Json[]> {
+export async function shownUsers(
+  { store }: IdentityWorld,
+  base: string,
+  users: ScimUser[],
+): Promise<Json[]> {
   const rows = users.length === 0 ? [] : await store.scim.users.groupsOf(users.map(({ id }) => id))
   const groups = Map.groupBy(rows, row => row.scim_user_id)
   return users.map(user => ({
@@ -22,8 +26,13 @@ export async function shownUsers({ store }: IdentityWorld, base: string, users: 
 }
 
 /** Groups as they are shown, with their members. */
-export async function shownGroups({ store }: IdentityWorld, base: string, groups: ScimGroup[]): Promise<Json[]> {
-  const rows = groups.length === 0 ? [] : await store.scim.groups.membersOf(groups.map(({ id }) => id))
+export async function shownGroups(
+  { store }: IdentityWorld,
+  base: string,
+  groups: ScimGroup[],
+): Promise<Json[]> {
+  const rows =
+    groups.length === 0 ? [] : await store.scim.groups.membersOf(groups.map(({ id }) => id))
   const members = Map.groupBy(rows, row => row.group_id)
   return groups.map(group => ({
     ...bareGroup(base, group),
@@ -35,26 +44,46 @@ export async function shownGroups({ store }: IdentityWorld, base: string, groups
 }
 
 /** A page of the users that are asked for. Throws 400. */
-export async function searchScimUsers(gateway: IdentityWorld, base: string, query: Query): Promise<Json> {
+export async function searchScimUsers(
+  gateway: IdentityWorld,
+  base: string,
+  query: Query,
+): Promise<Json> {
   const users = await gateway.store.scim.users.find(knownBy(USER, query))
   const bare = (user: ScimUser) => bareUser(base, user)
   return listOf(USER, query, users, 'groups', bare, some => shownUsers(gateway, base, some))
 }
 
 /** A page of the groups that are asked for. Throws 400. */
-export async function searchScimGroups(gateway: IdentityWorld, base: string, query: Query): Promise<Json> {
+export async function searchScimGroups(
+  gateway: IdentityWorld,
+  base: string,
+  query: Query,
+): Promise<Json> {
   const groups = await gateway.store.scim.groups.find(knownBy(GROUP, query))
   const bare = (group: ScimGroup) => bareGroup(base, group)
   return listOf(GROUP, query, groups, 'members', bare, some => shownGroups(gateway, base, some))
 }
 
 /** A page of everything that is asked for, users before groups: `POST /.search`. Throws 400. */
-export async function searchScim(gateway: IdentityWorld, base: string, query: Query): Promise<Json> {
+export async function searchScim(
+  gateway: IdentityWorld,
+  base: string,
+  query: Query,
+): Promise<Json> {
   const users = await searchScimUsers(gateway, base, query)
   const [found, shown] = [Number(users.totalResults), objects(users.Resources)]
-  const rest = { ...query, startIndex: Math.max(1, query.startIndex - found), count: query.count - shown.length }
+  const rest = {
+    ...query,
+    startIndex: Math.max(1, query.startIndex - found),
+    count: query.count - shown.length,
+  }
   const groups = await searchScimGroups(gateway, base, rest)
-  return listResponse([...shown, ...objects(groups.Resources)], found + Number(groups.totalResults), query.startIndex)
+  return listResponse(
+    [...shown, ...objects(groups.Resources)],
+    found + Number(groups.totalResults),
+    query.startIndex,
+  )
 }
 
 /**
@@ -71,10 +100,14 @@ async function listOf<One>(
 ): Promise<Json> {
   const seen = mentions(query, costly) ? await whole(all) : all.map(bare)
   const isWanted = wanted(type, query)
-  const candidates = all.flatMap((one, i) => (isWanted(seen[i] ?? {}) ? [{ one, shown: seen[i] ?? {} }] : []))
+  const candidates = all.flatMap((one, i) =>
+    isWanted(seen[i] ?? {}) ? [{ one, shown: seen[i] ?? {} }] : [],
+  )
   const page = paged(sorted(type, candidates, query), query)
   const isHidden = query.excludedAttributes?.some(name => name.toLowerCase() === costly) ?? false
-  const shown = isHidden ? page.map(({ one }) => bare(one)) : await whole(page.map(({ one }) => one))
+  const shown = isHidden
+    ? page.map(({ one }) => bare(one))
+    : await whole(page.map(({ one }) => one))
   return listResponse(
     shown.map(one => projected(type, one, query)),
     candidates.length,
@@ -83,7 +116,11 @@ async function listOf<One>(
 }
 
 /** Resources as a list shows them (RFC 7644, 3.4.2). */
-export const listResponse = (Resources: unknown[], totalResults = Resources.length, startIndex = 1): Json => ({
+export const listResponse = (
+  Resources: unknown[],
+  totalResults = Resources.length,
+  startIndex = 1,
+): Json => ({
   schemas: ['urn:ietf:params:scim:api:messages:2.0:ListResponse'],
   totalResults,
   startIndex,
@@ -91,14 +128,28 @@ export const listResponse = (Resources: unknown[], totalResults = Resources.leng
   Resources,
 })
 
-const bareUser = (base: string, user: ScimUser): Json => ({ ...common(USER, base, user, user.resource), ...user.resource })
+const bareUser = (base: string, user: ScimUser): Json => ({
+  ...common(USER, base, user, user.resource),
+  ...user.resource,
+})
 
-const bareGroup = (base: string, group: ScimGroup): Json => ({ ...common(GROUP, base, group, {}), ...groupResource(group, []) })
+const bareGroup = (base: string, group: ScimGroup): Json => ({
+  ...common(GROUP, base, group, {}),
+  ...groupResource(group, []),
+})
 
 type Versioned = Pick<ScimUser, 'id' | 'version' | 'created_at' | 'updated_at'>
 
-const common = (type: ResourceType, base: string, { id, version, created_at, updated_at }: Versioned, resource: Json): Json => ({
-  schemas: [type.schema.id, ...type.extensions.map(one => one.id).filter(one => resource[one] !== undefined)],
+const common = (
+  type: ResourceType,
+  base: string,
+  { id, version, created_at, updated_at }: Versioned,
+  resource: Json,
+): Json => ({
+  schemas: [
+    type.schema.id,
+    ...type.extensions.map(one => one.id).filter(one => resource[one] !== undefined),
+  ],
   id,
   meta: {
     resourceType: type.name,
@@ -109,7 +160,8 @@ const common = (type: ResourceType, base: string, { id, version, created_at, upd
   },
 })
 
-const withList = (name: string, values: Json[]): Json => (values.length === 0 ? {} : { [name]: values })
+const withList = (name: string, values: Json[]): Json =>
+  values.length === 0 ? {} : { [name]: values }
 
 const groupOf = (base: string, { group_id, display_name }: GroupOfUser): Json => ({
   value: group_id,

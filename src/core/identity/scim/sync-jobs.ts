@@ -57,8 +57,19 @@ export async function getSyncJob(gateway: IdentityWorld, actor: Actor, id: strin
 
 async function queued(gateway: IdentityWorld, actor: Actor): Promise<SyncJob> {
   mustManageAll(gateway, actor)
-  const nothing = { synced_groups: null, deleted_groups: null, error_message: null, started_at: null, finished_at: null }
-  const job: SyncJob = { id: gateway.ids.uuid(), status: 'queued', ...nothing, created_at: isoNow(gateway) }
+  const nothing = {
+    synced_groups: null,
+    deleted_groups: null,
+    error_message: null,
+    started_at: null,
+    finished_at: null,
+  }
+  const job: SyncJob = {
+    id: gateway.ids.uuid(),
+    status: 'queued',
+    ...nothing,
+    created_at: isoNow(gateway),
+  }
   await gateway.store.scim.jobs.insert(job, auditJob(gateway, actor, null, job))
   return job
 }
@@ -71,7 +82,10 @@ async function run(gateway: IdentityWorld, actor: Actor, id: string): Promise<vo
     // A group that the identity provider has deleted went at once, with all that it gave.
     await ended(gateway, id, { status: 'succeeded', synced_groups, deleted_groups: 0 })
   } catch (thrown) {
-    await ended(gateway, id, { status: 'failed', error_message: GatewayError.from(thrown).message }).catch(() => undefined)
+    await ended(gateway, id, {
+      status: 'failed',
+      error_message: GatewayError.from(thrown).message,
+    }).catch(() => undefined)
   }
 }
 
@@ -87,7 +101,8 @@ async function applied(gateway: IdentityWorld, actor: Actor): Promise<number> {
 }
 
 const isAbandoned = ({ status, started_at, created_at }: SyncJob, now: Date): boolean =>
-  (status === 'queued' || status === 'running') && now.getTime() - Date.parse(started_at ?? created_at) > PATIENCE
+  (status === 'queued' || status === 'running') &&
+  now.getTime() - Date.parse(started_at ?? created_at) > PATIENCE
 
 async function abandoned(gateway: IdentityWorld, job: SyncJob): Promise<SyncJob> {
   const change = {

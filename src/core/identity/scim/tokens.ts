@@ -33,7 +33,11 @@ export const NewScimToken = Type.Object({ name: Type.String({ minLength: 1, maxL
 export type NewScimToken = Static<typeof NewScimToken>
 
 /** Creates a token. The plaintext leaves here once and is never stored: only its hash is. Throws 403 for who manages one workspace only. */
-export async function createScimToken(gateway: IdentityWorld, actor: Actor, { name }: NewScimToken) {
+export async function createScimToken(
+  gateway: IdentityWorld,
+  actor: Actor,
+  { name }: NewScimToken,
+) {
   mustManageAll(gateway, actor)
   const plaintext = withChecksum(`gw-scim-v1-${gateway.ids.secret()}`)
   const token: ScimToken = {
@@ -70,14 +74,27 @@ export async function revokeScimToken(gateway: IdentityWorld, actor: Actor, id: 
  * The identity provider behind an `Authorization` header. The store is asked each time: no call of a model stands behind this door, and
  * a token that was revoked is gone at once. Throws 401, and 403 for a good key of another kind.
  */
-export async function identifyScim(gateway: IdentityWorld, authorization: string | null): Promise<Actor> {
-  if (authorization === null || authorization === '') throw unauthenticated('Missing Authentication header')
+export async function identifyScim(
+  gateway: IdentityWorld,
+  authorization: string | null,
+): Promise<Actor> {
+  if (authorization === null || authorization === '')
+    throw unauthenticated('Missing Authentication header')
   const token = await gateway.store.scim.tokens.byHash(hashOf(bearerOf(authorization)))
-  if (token) return { kind: 'scim', user_id: token.created_by, workspace_id: gateway.memory.owner.workspace_id, key_hash: token.hash }
+  if (token)
+    return {
+      kind: 'scim',
+      user_id: token.created_by,
+      workspace_id: gateway.memory.owner.workspace_id,
+      key_hash: token.hash,
+    }
   await identify(gateway, authorization)
   throw denied('Only SCIM tokens can perform this operation')
 }
 
 const shown = ({ hash: _, ...token }: ScimToken) => token
 
-const auditToken = defineAudit<ScimToken>('scim_tokens', { identify: byId, verbs: { delete: 'revoke' } })
+const auditToken = defineAudit<ScimToken>('scim_tokens', {
+  identify: byId,
+  verbs: { delete: 'revoke' },
+})

@@ -20,19 +20,37 @@ import { mustBeCurrent, type Precondition } from './version.ts'
  * Makes a user: a member of the organization. Who has left and has the same address comes back, and a member who is here becomes known
  * to the identity provider. Throws 400 for what does not fit, and 409 for a name or an address that another user has.
  */
-export async function createScimUser(gateway: IdentityWorld, actor: Actor, body: unknown): Promise<ScimUser> {
+export async function createScimUser(
+  gateway: IdentityWorld,
+  actor: Actor,
+  body: unknown,
+): Promise<ScimUser> {
   const resource = active(resourceOf(USER, body), true)
   const decide = (namesakes: Namesake[]) => arrival(gateway, actor, resource, namesakes)
-  return (await settled(gateway, () => gateway.store.scim.users.insert(addressOf(resource), decide))).user
+  return (
+    await settled(gateway, () => gateway.store.scim.users.insert(addressOf(resource), decide))
+  ).user
 }
 
-function arrival(gateway: IdentityWorld, actor: Actor, resource: Json, namesakes: Namesake[]): UserChange<ScimUser> {
+function arrival(
+  gateway: IdentityWorld,
+  actor: Actor,
+  resource: Json,
+  namesakes: Namesake[],
+): UserChange<ScimUser> {
   const known = namesakes.find(({ isKnown, member }) => isKnown && member.active)
   if (known) throw taken('emails: expected an address that no other user has')
   const before = namesakes.find(({ isKnown }) => !isKnown)?.member ?? null
   const now = isoNow(gateway)
   const change = memberChange(gateway, actor, before, resource)
-  const user: ScimUser = { id: gateway.ids.uuid(), user_id: change.after.id, resource, version: 1, created_at: now, updated_at: now }
+  const user: ScimUser = {
+    id: gateway.ids.uuid(),
+    user_id: change.after.id,
+    resource,
+    version: 1,
+    created_at: now,
+    updated_at: now,
+  }
   return { user, member: withEntry(change, auditUser(gateway, actor, null, user)) }
 }
 
@@ -42,15 +60,29 @@ export async function getScimUser({ store }: IdentityWorld, id: string): Promise
 }
 
 /** Puts another resource in a user's place. One that does not say whether he is active leaves that. Throws 400, 404, 409 and 412. */
-export function replaceScimUser(gateway: IdentityWorld, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimUser> {
+export function replaceScimUser(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  body: unknown,
+  when: Precondition,
+): Promise<ScimUser> {
   const resource = resourceOf(USER, body)
   return changeUser(gateway, actor, id, when, before => active(resource, before.active !== false))
 }
 
 /** Changes a user step by step, all or none. Whether he is active can be changed and not taken away. Throws 400, 404, 409 and 412. */
-export function patchScimUser(gateway: IdentityWorld, actor: Actor, id: string, body: unknown, when: Precondition): Promise<ScimUser> {
+export function patchScimUser(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  body: unknown,
+  when: Precondition,
+): Promise<ScimUser> {
   const operations = operationsOf(body)
-  return changeUser(gateway, actor, id, when, before => active(patched(USER, before, operations), before.active !== false))
+  return changeUser(gateway, actor, id, when, before =>
+    active(patched(USER, before, operations), before.active !== false),
+  )
 }
 
 async function changeUser(
@@ -63,33 +95,50 @@ async function changeUser(
   const decide = (before: ScimUser, member: Member): UserChange<ScimUser> => {
     mustBeCurrent(when, before)
     const resource = next(before.resource)
-    if (Bun.deepEquals(resource, before.resource)) return { user: before, member: unchanged(member) }
+    if (Bun.deepEquals(resource, before.resource))
+      return { user: before, member: unchanged(member) }
     const user = { ...before, resource, version: before.version + 1, updated_at: isoNow(gateway) }
     const change = memberChange(gateway, actor, member, resource)
     return { user, member: withEntry(change, auditUser(gateway, actor, before, user)) }
   }
-  return (await settled(gateway, () => gateway.store.scim.users.change(id, decide, moverFor(gateway, actor)))).user
+  return (
+    await settled(gateway, () =>
+      gateway.store.scim.users.change(id, decide, moverFor(gateway, actor)),
+    )
+  ).user
 }
 
 /**
  * Takes a user away: his membership and his keys are disabled, and what groups have given him is gone. The owner of the data directory
  * stays a member. Throws 404 and 412.
  */
-export async function deleteScimUser(gateway: IdentityWorld, actor: Actor, id: string, when: Precondition): Promise<void> {
+export async function deleteScimUser(
+  gateway: IdentityWorld,
+  actor: Actor,
+  id: string,
+  when: Precondition,
+): Promise<void> {
   const decide = (before: ScimUser, member: Member): UserChange<null> => {
     mustBeCurrent(when, before)
     const stays = member.id === gateway.memory.owner.user_id
-    const change = stays ? unchanged(member) : memberChange(gateway, actor, member, { ...before.resource, active: false })
+    const change = stays
+      ? unchanged(member)
+      : memberChange(gateway, actor, member, { ...before.resource, active: false })
     return { user: null, member: withEntry(change, auditUser(gateway, actor, before, null)) }
   }
-  await settled(gateway, () => gateway.store.scim.users.change(id, decide, moverFor(gateway, actor)))
+  await settled(gateway, () =>
+    gateway.store.scim.users.change(id, decide, moverFor(gateway, actor)),
+  )
 }
 
 /**
  * Does it, and takes over in memory what it did to keys. A key that another process makes or disables at the same moment stands in the
  * way once.
  */
-async function settled<Change extends UserChange>(gateway: IdentityWorld, run: () => Promise<Change>): Promise<Change> {
+async function settled<Change extends UserChange>(
+  gateway: IdentityWorld,
+  run: () => Promise<Change>,
+): Promise<Change> {
   await gateway.catchUp()
   const change = await run().catch(async thrown => {
     if (!isConflict(thrown) || thrown.metadata.scimType) throw thrown
@@ -100,25 +149,48 @@ async function settled<Change extends UserChange>(gateway: IdentityWorld, run: (
   return change
 }
 
-const withEntry = (change: MemberChange, entry: AuditEntry): MemberChange => ({ ...change, entries: [entry, ...change.entries] })
+const withEntry = (change: MemberChange, entry: AuditEntry): MemberChange => ({
+  ...change,
+  entries: [entry, ...change.entries],
+})
 
-const unchanged = (member: Member): MemberChange => ({ before: member, after: member, keys: null, entries: [] })
+const unchanged = (member: Member): MemberChange => ({
+  before: member,
+  after: member,
+  keys: null,
+  entries: [],
+})
 
 /** What a user's resource makes of the member that he is. */
-function memberChange(gateway: IdentityWorld, actor: Actor, before: Member | null, resource: Json): MemberChange {
+function memberChange(
+  gateway: IdentityWorld,
+  actor: Actor,
+  before: Member | null,
+  resource: Json,
+): MemberChange {
   const now = isoNow(gateway)
   const after = memberAfter(before ?? newMember(gateway, now), resource)
-  if (!before) return { before, after, keys: null, entries: [auditMember(gateway, actor, null, after)] }
+  if (!before)
+    return { before, after, keys: null, entries: [auditMember(gateway, actor, null, after)] }
   if (Bun.deepEquals(before, after)) return unchanged(before)
   const leaves = before.active && !after.active
   if (leaves && before.id === gateway.memory.owner.user_id)
-    throw refused('mutability', 'active: expected true, since the owner of the data directory cannot be deactivated')
+    throw refused(
+      'mutability',
+      'active: expected true, since the owner of the data directory cannot be deactivated',
+    )
   const changed = { ...after, updated_at: now }
   const entry = auditMember(gateway, actor, before, changed, leaves ? 'deactivate' : 'update')
-  return { before, after: changed, keys: leaves ? keysOf(gateway, actor, before) : null, entries: [entry] }
+  return {
+    before,
+    after: changed,
+    keys: leaves ? keysOf(gateway, actor, before) : null,
+    entries: [entry],
+  }
 }
 
-const keysOf = (gateway: IdentityWorld, actor: Actor, { id }: Member) => disablingOf(gateway, actor, key => key.creator_user_id === id)
+const keysOf = (gateway: IdentityWorld, actor: Actor, { id }: Member) =>
+  disablingOf(gateway, actor, key => key.creator_user_id === id)
 
 const newMember = ({ ids }: IdentityWorld, now: string): Member => ({
   id: `user_${ids.uuid().replaceAll('-', '')}`,
@@ -150,13 +222,20 @@ const LONGEST_ADDRESS = 320
 /** The address that is preferred, else the first, else the name to sign in with. */
 function addressOf({ emails, userName }: Json): string {
   const given = objects(emails).filter(({ value }) => text(value))
-  const address = text((given.find(({ primary }) => primary === true) ?? given[0])?.value) ?? text(userName) ?? ''
+  const address =
+    text((given.find(({ primary }) => primary === true) ?? given[0])?.value) ?? text(userName) ?? ''
   if (address.length > LONGEST_ADDRESS)
-    throw refused('invalidValue', `emails: expected an address of at most ${LONGEST_ADDRESS} characters`)
+    throw refused(
+      'invalidValue',
+      `emails: expected an address of at most ${LONGEST_ADDRESS} characters`,
+    )
   return address
 }
 
-const active = (resource: Json, usual: boolean): Json => ({ ...resource, active: resource.active ?? usual })
+const active = (resource: Json, usual: boolean): Json => ({
+  ...resource,
+  active: resource.active ?? usual,
+})
 
 const auditUser = defineAudit<ScimUser>('scim_users', {
   identify: byId,

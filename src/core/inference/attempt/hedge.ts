@@ -90,7 +90,8 @@ class Race<K extends Kind> {
     const isDecided = this.#isDecided(earlier, other.one)
     if (isDecided) await this.#giveUp(other)
     const begun = this.answerOf(earlier) ?? (isDecided ? null : this.answerOf(await other.outcome))
-    if (begun?.endpoint === hedge.one.endpoint) events.publish('hedge.won', { endpoint: begun.endpoint })
+    if (begun?.endpoint === hedge.one.endpoint)
+      events.publish('hedge.won', { endpoint: begun.endpoint })
     return begun
   }
 
@@ -119,12 +120,15 @@ class Race<K extends Kind> {
     if (one.error && one.error !== GIVEN_UP) return
     one.error = GIVEN_UP
     // A hedge that had less time than its rival is not measured by that.
-    if (!begun && one.sent !== null && clock.ticks() - one.sent >= this.#delay) health.outrun(one.endpoint, one.sent)
+    if (!begun && one.sent !== null && clock.ticks() - one.sent >= this.#delay)
+      health.outrun(one.endpoint, one.sent)
   }
 }
 
 /** As a server has it whose client left. */
-const GIVEN_UP = new GatewayError('unmapped', 'Another endpoint was asked as well, and decided', { status: 499 })
+const GIVEN_UP = new GatewayError('unmapped', 'Another endpoint was asked as well, and decided', {
+  status: 499,
+})
 
 /** Rings so many milliseconds after it was set, unless it was stopped. */
 class Alarm {

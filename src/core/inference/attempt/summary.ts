@@ -11,7 +11,8 @@ export interface Failure {
 }
 
 /** Whether the failure is the upstream's own, so that another endpoint may do better. Our own bug is not: it would only be hidden. */
-export const isWorthFallback = (error: GatewayError): boolean => error.type !== 'server' && (error.status >= 500 || error.status === 429)
+export const isWorthFallback = (error: GatewayError): boolean =>
+  error.type !== 'server' && (error.status >= 500 || error.status === 429)
 
 /**
  * What a caller is told of a call that nobody answered: the last failure, with what came before it, and the shortest wait that any provider
@@ -23,9 +24,17 @@ export function summaryOf(call: CallBase, failures: Failure[]): GatewayError {
   const { error, endpoint } = last
   if (error.type === 'server') return error
   const retryAfter = shortestWait(failures)
-  const busy = failures.every(one => one.error.type === 'rate_limit_exceeded') ? atCapacity(call, failures, retryAfter) : null
+  const busy = failures.every(one => one.error.type === 'rate_limit_exceeded')
+    ? atCapacity(call, failures, retryAfter)
+    : null
   return new GatewayError(error.type, busy?.message ?? error.message, {
-    metadata: { ...error.metadata, provider_name: endpoint.provider.name, ...byokOf(endpoint), ...previousOf(failures), ...busy?.metadata },
+    metadata: {
+      ...error.metadata,
+      provider_name: endpoint.provider.name,
+      ...byokOf(endpoint),
+      ...previousOf(failures),
+      ...busy?.metadata,
+    },
     cause: error,
     status: error.status,
     ...(retryAfter === undefined ? {} : { retryAfter }),
@@ -38,7 +47,11 @@ const byokOf = ({ is_byok }: Endpoint) => (is_byok ? { is_byok: true } : {})
 function previousOf(failures: Failure[]) {
   const previous_errors = failures
     .slice(0, -1)
-    .map(({ endpoint, error, status }) => ({ provider: endpoint.provider.name, code: error.status, status }))
+    .map(({ endpoint, error, status }) => ({
+      provider: endpoint.provider.name,
+      code: error.status,
+      status,
+    }))
   return previous_errors.length > 0 ? { previous_errors } : {}
 }
 
@@ -51,7 +64,19 @@ function shortestWait(failures: Failure[]): number | undefined {
 function atCapacity({ models }: CallBase, failures: Failure[], retry_after: number | undefined) {
   const affected_providers = [...new Set(failures.map(({ endpoint }) => endpoint.provider.slug))]
   const wait = retry_after === undefined ? {} : { retry_after }
-  const availability = { code: 'capacity_exhausted', retryable: true, ...wait, requested_models: models, affected_providers }
-  const when = retry_after === undefined ? '' : ` Retry after ${retry_after} ${retry_after === 1 ? 'second' : 'seconds'}.`
-  return { message: `All providers for ${models[0]} are at capacity.${when}`, metadata: { availability } }
+  const availability = {
+    code: 'capacity_exhausted',
+    retryable: true,
+    ...wait,
+    requested_models: models,
+    affected_providers,
+  }
+  const when =
+    retry_after === undefined
+      ? ''
+      : ` Retry after ${retry_after} ${retry_after === 1 ? 'second' : 'seconds'}.`
+  return {
+    message: `All providers for ${models[0]} are at capacity.${when}`,
+    metadata: { availability },
+  }
 }

@@ -15,7 +15,10 @@ const NOT_PAYABLE = 'payment_required'
 export function explainedDrop(kind: Kind, { endpoint, by, rule }: Dropped): ExplainedDrop {
   if (!rule) return drop(endpoint, by, reasonOf(kind, by))
   const guardrail = { id: rule.guardrail_id, field: rule.field }
-  return { ...drop(endpoint, by, `${rule.field} of guardrail ${rule.guardrail_id} excludes it`), guardrail }
+  return {
+    ...drop(endpoint, by, `${rule.field} of guardrail ${rule.guardrail_id} excludes it`),
+    guardrail,
+  }
 }
 
 /** What a word of `excluded_by` means of one endpoint. */
@@ -25,31 +28,46 @@ const REASONS: Record<string, string> = {
   allowed_providers: 'provider.only, provider.ignore or provider.order leaves its provider out',
   'data_policy:zdr': 'provider.zdr is true, and it is not known to keep nothing',
   'data_policy:training': 'provider.data_collection is deny, and it may train on what it is sent',
-  distillable_text: 'provider.enforce_distillable_text is true, and nobody knows that its texts may train others',
+  distillable_text:
+    'provider.enforce_distillable_text is true, and nobody knows that its texts may train others',
   quantization: 'provider.quantizations does not name its own',
   max_price: 'provider.max_price is below its price',
-  require_parameters: 'provider.require_parameters is true, and it does not support all that is asked for',
+  require_parameters:
+    'provider.require_parameters is true, and it does not support all that is asked for',
   reasoning: 'the model’s variant asks for thoughts, and it cannot be told to reason',
-  web_search: 'a search of the web is asked for, and it does not search itself, or not as it is told to',
+  web_search:
+    'a search of the web is asked for, and it does not search itself, or not as it is told to',
   context_length: 'max_tokens is not below its context length',
 }
 
 const reasonOf = (kind: Kind, by: string): string =>
-  by === WRONG_ENDPOINT ? `its provider cannot be asked for ${kinds[kind].gives}` : (REASONS[by] ?? SENTENCES[by] ?? by)
+  by === WRONG_ENDPOINT
+    ? `its provider cannot be asked for ${kinds[kind].gives}`
+    : (REASONS[by] ?? SENTENCES[by] ?? by)
 
 /** Those that would do and are left out, because another one was picked and there shall be no fallback. */
 export const notPicked = (candidates: Endpoint[], picked: Endpoint[]): ExplainedDrop[] =>
   candidates
     .filter(endpoint => !picked.includes(endpoint))
-    .map(endpoint => drop(endpoint, NOT_PICKED, 'provider.allow_fallbacks is false, and another one comes first'))
+    .map(endpoint =>
+      drop(endpoint, NOT_PICKED, 'provider.allow_fallbacks is false, and another one comes first'),
+    )
 
 /** Those of a plan to which no money can be set aside. */
-export const notPayable = (endpoints: Endpoint[], amounts: Amounts, bounds: Bound[]): ExplainedDrop[] =>
+export const notPayable = (
+  endpoints: Endpoint[],
+  amounts: Amounts,
+  bounds: Bound[],
+): ExplainedDrop[] =>
   endpoints
     .filter(endpoint => !isPayable(amounts, endpoint))
     .map(endpoint => drop(endpoint, NOT_PAYABLE, bounds.map(({ message }) => message).join(' ')))
 
-const drop = ({ provider, model, is_byok }: Endpoint, excluded_by: string, reason: string): ExplainedDrop => ({
+const drop = (
+  { provider, model, is_byok }: Endpoint,
+  excluded_by: string,
+  reason: string,
+): ExplainedDrop => ({
   provider: provider.slug,
   model,
   is_byok,

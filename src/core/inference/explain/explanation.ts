@@ -6,30 +6,48 @@ import { REGIONS } from '../../language/region.ts'
 /** What a dry run tells of a call, as its JSON looks. Money in USD, prices in USD per token as decimal texts, times in ISO 8601. */
 
 const Usd = Type.Number({ minimum: 0, description: 'USD' })
-const Percentiles = Type.Object({ p50: Type.Number(), p75: Type.Number(), p90: Type.Number(), p99: Type.Number() })
+const Percentiles = Type.Object({
+  p50: Type.Number(),
+  p75: Type.Number(),
+  p90: Type.Number(),
+  p99: Type.Number(),
+})
 
 const Guardrail = Type.Object({
   id: Type.String(),
-  name: nullable(Type.String(), { description: 'Null for one of another workspace, whose filters are not told either' }),
+  name: nullable(Type.String(), {
+    description: 'Null for one of another workspace, whose filters are not told either',
+  }),
   scope: oneOf('workspace', 'member', 'key'),
 })
 
 const Filter = Type.Object({
   guardrail_id: Type.String(),
-  filter: Type.String({ description: 'The builtin’s slug, or the pattern’s label; never the pattern' }),
+  filter: Type.String({
+    description: 'The builtin’s slug, or the pattern’s label; never the pattern',
+  }),
   action: oneOf('block', 'redact', 'flag'),
   looks_at: Type.Array(oneOf('prompt', 'answer')),
-  found: nullable(Type.Integer({ description: 'How often it is in this prompt; null where it was not looked for' })),
+  found: nullable(
+    Type.Integer({
+      description: 'How often it is in this prompt; null where it was not looked for',
+    }),
+  ),
 })
 
 const Limit = Type.Object({
-  account: Type.String({ description: 'Whose spending is counted: a key, a member, a workspace, or all' }),
+  account: Type.String({
+    description: 'Whose spending is counted: a key, a member, a workspace, or all',
+  }),
   limit_usd: nullable(Usd, { description: 'Null where more is counted than the asker manages' }),
   remaining_usd: nullable(Usd),
   period: nullable(oneOf(...PERIODS)),
-  include_byok: Type.Boolean({ description: 'Whether what goes through the caller’s own provider keys counts' }),
+  include_byok: Type.Boolean({
+    description: 'Whether what goes through the caller’s own provider keys counts',
+  }),
   pays: nullable(oneOf('yes', 'less', 'no'), {
-    description: '`less`: with a smaller max_tokens; null where it is not known what the call may come to',
+    description:
+      '`less`: with a smaller max_tokens; null where it is not known what the call may come to',
   }),
   refusal: Type.String({ description: 'What a caller is told whom it stops' }),
 })
@@ -39,7 +57,9 @@ const Cost = Type.Object({
   prompt: Usd,
   completion: Usd,
   prompt_tokens: Type.Integer({ description: 'As they are expected, rather too many' }),
-  completion_tokens: Type.Integer({ description: 'As many as the answer may have, of all its choices' }),
+  completion_tokens: Type.Integer({
+    description: 'As many as the answer may have, of all its choices',
+  }),
   bounded_by: oneOf('call', 'endpoint', 'limit', 'config'),
 })
 
@@ -54,18 +74,23 @@ const Endpoint = Type.Object({
   pricing: Type.Record(Type.String(), Type.Unknown(), { description: 'As GET /models shows it' }),
   estimated_cost: nullable(Cost),
   most: nullable(Usd),
-  rests: nullable(Type.Object({ until: Type.String(), because: oneOf('failures', 'asked_to_wait') })),
+  rests: nullable(
+    Type.Object({ until: Type.String(), because: oneOf('failures', 'asked_to_wait') }),
+  ),
   latency: nullable(Percentiles),
   throughput: nullable(Percentiles),
   hedge_after: nullable(Type.Number(), {
-    description: 'Milliseconds without a first part after which another one is asked beside it; null where none is',
+    description:
+      'Milliseconds without a first part after which another one is asked beside it; null where none is',
   }),
   sound_tool_calls: nullable(Type.Object({ lower: Type.Number(), upper: Type.Number() }), {
-    description: 'Between which shares of a day’s answers to calls with tools call them as they were offered; null for fewer than twenty',
+    description:
+      'Between which shares of a day’s answers to calls with tools call them as they were offered; null for fewer than twenty',
   }),
   session: Type.Boolean({ description: 'Whether the call’s session is at it' }),
   chance: nullable(Type.Number({ minimum: 0, maximum: 1 }), {
-    description: 'To be asked first, before the order is drawn; null where it is not drawn, or models were drawn too',
+    description:
+      'To be asked first, before the order is drawn; null where it is not drawn, or models were drawn too',
   }),
   ignored_parameters: Type.Array(Type.String()),
 })
@@ -98,16 +123,27 @@ export const Explanation = Type.Object({
     limits: Type.Array(Limit),
   }),
   region: nullable(oneOf(...REGIONS), { description: 'By which way the call comes in' }),
-  preset: nullable(Type.Object({ id: Type.String(), slug: Type.String(), version: Type.Integer() })),
+  preset: nullable(
+    Type.Object({ id: Type.String(), slug: Type.String(), version: Type.Integer() }),
+  ),
   requested: Type.Array(Type.String()),
   models: Type.Array(Type.String({ description: 'What the names stand for that were asked for' })),
   strategy: nullable(Type.String()),
-  stages: Type.Array(Type.Object({ type: Type.String(), name: Type.String(), summary: Type.Optional(Type.String()) }, open)),
+  stages: Type.Array(
+    Type.Object(
+      { type: Type.String(), name: Type.String(), summary: Type.Optional(Type.String()) },
+      open,
+    ),
+  ),
   endpoints: Type.Array(Endpoint, { description: 'In the order in which they would be tried' }),
   dropped: Type.Array(Dropped),
   set_aside: nullable(Type.Object({ credits: nullable(Usd), byok: nullable(Usd) }), {
-    description: 'What is kept for the call while it runs, through the gateway’s credentials and through the caller’s own',
+    description:
+      'What is kept for the call while it runs, through the gateway’s credentials and through the caller’s own',
   }),
-  error: nullable(Refusal, { description: 'What the call would be answered, where it would be refused before a provider is asked' }),
+  error: nullable(Refusal, {
+    description:
+      'What the call would be answered, where it would be refused before a provider is asked',
+  }),
 })
 export type Explanation = Static<typeof Explanation>

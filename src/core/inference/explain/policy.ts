@@ -28,16 +28,24 @@ export async function explainedPolicy(
   findings: Finding[] | null,
   need: Need | null,
 ): Promise<Explained> {
-  const applied = appliedTo(gateway, actor).map(({ guardrail: { id, name, workspace_id }, scope }) => {
-    return { id, name: reaches(gateway, asker, workspace_id) ? name : null, scope }
-  })
+  const applied = appliedTo(gateway, actor).map(
+    ({ guardrail: { id, name, workspace_id }, scope }) => {
+      return { id, name: reaches(gateway, asker, workspace_id) ? name : null, scope }
+    },
+  )
   const unnamed = new Set(applied.flatMap(({ id, name }) => (name === null ? id : [])))
-  const isOurs = ({ account }: Bound) => managesAll(gateway, asker) || account.startsWith('key ') || account.startsWith('workspace ')
+  const isOurs = ({ account }: Bound) =>
+    managesAll(gateway, asker) || account.startsWith('key ') || account.startsWith('workspace ')
   return {
     guardrails: applied,
     regions: policy.regions,
-    filters: (await explainedFilters(policy, findings)).filter(({ guardrail_id }) => !unnamed.has(guardrail_id)),
-    limits: policy.bounds.map(bound => ({ ...explainedLimit(gateway.ledger, bound, need), ...(isOurs(bound) ? {} : UNTOLD) })),
+    filters: (await explainedFilters(policy, findings)).filter(
+      ({ guardrail_id }) => !unnamed.has(guardrail_id),
+    ),
+    limits: policy.bounds.map(bound => ({
+      ...explainedLimit(gateway.ledger, bound, need),
+      ...(isOurs(bound) ? {} : UNTOLD),
+    })),
   }
 }
 
@@ -45,7 +53,10 @@ const UNTOLD = { limit_usd: null, remaining_usd: null }
 
 // Filters that cannot be opened refuse the call: its error says so. Those that look at the user's words are all that look at any; of the
 // others and of the answer fewer may.
-async function explainedFilters({ filters }: Policy, findings: Finding[] | null): Promise<Explained['filters']> {
+async function explainedFilters(
+  { filters }: Policy,
+  findings: Finding[] | null,
+): Promise<Explained['filters']> {
   const opened = await filters?.catch(() => null)
   if (!opened) return []
   const { asked, answered } = opened
@@ -55,17 +66,26 @@ async function explainedFilters({ filters }: Policy, findings: Finding[] | null)
     guardrail_id: rule.guardrail_id,
     filter: rule.filter,
     action: rule.action,
-    looks_at: [...(before.has(rule) ? (['prompt'] as const) : []), ...(behind.has(rule) ? (['answer'] as const) : [])],
+    looks_at: [
+      ...(before.has(rule) ? (['prompt'] as const) : []),
+      ...(behind.has(rule) ? (['answer'] as const) : []),
+    ],
     found: findings && countOf(findings, rule),
   }))
 }
 
 const countOf = (findings: Finding[], { guardrail_id, filter }: OpenedRule): number =>
   findings
-    .filter(one => one.guardrail_id === guardrail_id && one.filter === filter && one.where === 'input')
+    .filter(
+      one => one.guardrail_id === guardrail_id && one.filter === filter && one.where === 'input',
+    )
     .reduce((sum, { count }) => sum + count, 0)
 
-function explainedLimit(ledger: Ledger, bound: Bound, need: Need | null): Explained['limits'][number] {
+function explainedLimit(
+  ledger: Ledger,
+  bound: Bound,
+  need: Need | null,
+): Explained['limits'][number] {
   const { account, limit, period, byok, message } = bound
   const left = ledger.left(bound)
   return {

@@ -24,7 +24,11 @@ export interface Route<K extends Kind> {
 }
 
 /** An endpoint that would be tried: what it costs, how it is, and what it would not get of the call. */
-export function explainedEndpoint<K extends Kind>(gateway: InferenceWorld, route: Route<K>, endpoint: Endpoint): ExplainedEndpoint {
+export function explainedEndpoint<K extends Kind>(
+  gateway: InferenceWorld,
+  route: Route<K>,
+  endpoint: Endpoint,
+): ExplainedEndpoint {
   const { provider, model, upstreamModel, region, quantization, is_byok, prices } = endpoint
   return {
     provider: provider.slug,
@@ -35,11 +39,17 @@ export function explainedEndpoint<K extends Kind>(gateway: InferenceWorld, route
     quantization,
     is_byok,
     pricing: shownPrices(prices),
-    ...(prices ? { estimated_cost: estimated(gateway, route, endpoint), most: most(gateway, route, endpoint) } : UNPRICED),
+    ...(prices
+      ? {
+          estimated_cost: estimated(gateway, route, endpoint),
+          most: most(gateway, route, endpoint),
+        }
+      : UNPRICED),
     rests: rest(gateway, endpoint),
     latency: gateway.traffic.health.measured(endpoint, 'latency'),
     throughput: gateway.traffic.health.measured(endpoint, 'throughput'),
-    hedge_after: endpoint === route.plan.endpoints.at(-1) ? null : hedgeDelay(gateway, route, endpoint),
+    hedge_after:
+      endpoint === route.plan.endpoints.at(-1) ? null : hedgeDelay(gateway, route, endpoint),
     sound_tool_calls: gateway.traffic.health.quality(endpoint),
     session: route.places.has(endpoint.id),
     chance: route.chances.get(endpoint) ?? null,
@@ -50,7 +60,11 @@ export function explainedEndpoint<K extends Kind>(gateway: InferenceWorld, route
 const UNPRICED = { estimated_cost: null, most: null }
 
 // The prompt as it is expected and no token of it cached, with all the output that it may have: how long an answer will be nobody knows.
-function estimated<K extends Kind>(gateway: InferenceWorld, route: Route<K>, endpoint: Endpoint): ExplainedEndpoint['estimated_cost'] {
+function estimated<K extends Kind>(
+  gateway: InferenceWorld,
+  route: Route<K>,
+  endpoint: Endpoint,
+): ExplainedEndpoint['estimated_cost'] {
   const { tokens, bounded_by } = outputOf(gateway, route, endpoint)
   const { call, kind } = route
   const usage = expectedUsage(kind, call, tokens * choicesOf(kind, call))
@@ -72,10 +86,16 @@ const choicesOf = <K extends Kind>(kind: K, call: Work[K]['call']): number =>
   Number(kinds[kind].costing.priceOutputToken(call, { prompt: 0n, completion: 1n }))
 
 /** The tokens of output that one answer may have, and who says so. */
-function outputOf<K extends Kind>(gateway: InferenceWorld, { kind, call, amounts }: Route<K>, endpoint: Endpoint) {
+function outputOf<K extends Kind>(
+  gateway: InferenceWorld,
+  { kind, call, amounts }: Route<K>,
+  endpoint: Endpoint,
+) {
   const bound = (of: Work[K]['call'], at = endpoint) => kinds[kind].costing.boundOutput(of, at)
   const asked = bound(call) ?? gateway.config.limits.max_tokens
-  const payable = amounts ? (bound(withinHold(gateway, kind, call, endpoint, { amounts })) ?? asked) : asked
+  const payable = amounts
+    ? (bound(withinHold(gateway, kind, call, endpoint, { amounts })) ?? asked)
+    : asked
   if (payable < asked) return { tokens: payable, bounded_by: 'limit' as const }
   if (bound(call) === null) return { tokens: asked, bounded_by: 'config' as const }
   const isEndpoints = bound(call, { ...endpoint, max_completion_tokens: null }) !== asked
@@ -83,14 +103,21 @@ function outputOf<K extends Kind>(gateway: InferenceWorld, { kind, call, amounts
 }
 
 /** What the call may come to there, as far as limits let it. */
-function most<K extends Kind>(gateway: InferenceWorld, { kind, call, amounts }: Route<K>, endpoint: Endpoint): number {
+function most<K extends Kind>(
+  gateway: InferenceWorld,
+  { kind, call, amounts }: Route<K>,
+  endpoint: Endpoint,
+): number {
   const { own, byok } = needOf(gateway, kind, call, [endpoint]).most
   const needed = own ?? byok ?? 0n
   const allowed = (endpoint.is_byok ? amounts?.byok : amounts?.own) ?? needed
   return Math.min(usdOf(needed), usdOf(allowed))
 }
 
-function rest({ traffic: { health }, clock }: InferenceWorld, endpoint: Endpoint): ExplainedEndpoint['rests'] {
+function rest(
+  { traffic: { health }, clock }: InferenceWorld,
+  endpoint: Endpoint,
+): ExplainedEndpoint['rests'] {
   const found = health.restOf(endpoint)
   if (!found) return null
   const until = new Date(clock.now().getTime() + found.until - clock.ticks())

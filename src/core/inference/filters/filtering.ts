@@ -18,7 +18,9 @@ export class Filtering {
   /** Notes a match. */
   note(rule: OpenedRule, where: Finding['where'], count = 1): void {
     const { guardrail_id, filter, action } = rule
-    const known = this.findings.find(one => one.guardrail_id === guardrail_id && one.filter === filter && one.where === where)
+    const known = this.findings.find(
+      one => one.guardrail_id === guardrail_id && one.filter === filter && one.where === where,
+    )
     if (known) {
       known.count += count
       return

@@ -50,22 +50,28 @@ export class Samples {
   }
 
   #lately(now: number, span: number): Counted | null {
-    if (this.#counted?.span !== span || now - this.#counted.at >= FRESH) this.#counted = this.#count(now, span)
+    if (this.#counted?.span !== span || now - this.#counted.at >= FRESH)
+      this.#counted = this.#count(now, span)
     return this.#counted
   }
 
   #count(now: number, span: number): Counted | null {
-    const recent = this.#values.subarray(0, Math.min(this.#added, MOST)).filter((_, i) => now - (this.#times[i] ?? 0) <= span)
+    const recent = this.#values
+      .subarray(0, Math.min(this.#added, MOST))
+      .filter((_, i) => now - (this.#times[i] ?? 0) <= span)
     if (recent.length === 0) return null
     recent.sort()
     if (this.#better === 'more') recent.reverse()
-    const percentiles = Object.fromEntries(PERCENTILES.map(name => [name, at(recent, Number(name.slice(1)) / 100)])) as Percentiles
+    const percentiles = Object.fromEntries(
+      PERCENTILES.map(name => [name, at(recent, Number(name.slice(1)) / 100)]),
+    ) as Percentiles
     return { at: now, span, percentiles, p95: recent.length < LEAST ? null : at(recent, 0.95) }
   }
 }
 
 // The nearest rank: a value that was measured, none between two.
-const at = (sorted: Float64Array, share: number): number => sorted[Math.ceil(share * sorted.length) - 1] ?? 0
+const at = (sorted: Float64Array, share: number): number =>
+  sorted[Math.ceil(share * sorted.length) - 1] ?? 0
 
 /** How many went well and how many did not. */
 export interface Count {
@@ -95,7 +101,10 @@ export class Tally {
 
   sum(now: number): Count {
     this.#sliceAt(now)
-    return this.#slices.reduce((sum, { ok, failed }) => ({ ok: sum.ok + ok, failed: sum.failed + failed }))
+    return this.#slices.reduce((sum, { ok, failed }) => ({
+      ok: sum.ok + ok,
+      failed: sum.failed + failed,
+    }))
   }
 
   /** Forgets everything. */
@@ -144,7 +153,8 @@ export class Quality {
 
   /** The share of those that did so. Null where too few were judged. */
   bounds(now: number): Bounds | null {
-    if (!this.#counted || now - this.#counted.at >= FRESH) this.#counted = { at: now, bounds: boundsOf(this.#answers.sum(now)) }
+    if (!this.#counted || now - this.#counted.at >= FRESH)
+      this.#counted = { at: now, bounds: boundsOf(this.#answers.sum(now)) }
     return this.#counted.bounds
   }
 }
@@ -163,5 +173,8 @@ export function boundsOf({ ok, failed }: Count): Bounds | null {
   const centre = share + Z ** 2 / (2 * all)
   const spread = Z * Math.sqrt((share * (1 - share)) / all + Z ** 2 / (4 * all ** 2))
   const scale = 1 + Z ** 2 / all
-  return { lower: Math.max((centre - spread) / scale, 0), upper: Math.min((centre + spread) / scale, 1) }
+  return {
+    lower: Math.max((centre - spread) / scale, 0),
+    upper: Math.min((centre + spread) / scale, 1),
+  }
 }

@@ -2,8 +2,20 @@ import type { Block } from '../../language/message.ts'
 import { namesOfUnits, type Units } from '../../language/units.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import { type Counter, contentBound, contentEstimate, largestContent } from '../../tokenizers/prompt.ts'
-import type { ContentFiltering, Costing, KindOfWork, Meter, Metering, Understanding } from '../kinds.ts'
+import {
+  type Counter,
+  contentBound,
+  contentEstimate,
+  largestContent,
+} from '../../tokenizers/prompt.ts'
+import type {
+  ContentFiltering,
+  Costing,
+  KindOfWork,
+  Meter,
+  Metering,
+  Understanding,
+} from '../kinds.ts'
 import { listMediaIn, replaceUrl } from '../media.ts'
 import { rewriteContents } from './rewrite.ts'
 

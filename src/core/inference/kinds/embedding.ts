@@ -2,7 +2,12 @@ import { denied } from '../../errors.ts'
 import type { EmbeddingCall, EmbeddingInput } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import type { Reword } from '../../language/passage.ts'
-import { contentBound, contentEstimate, type ExpectedInput, largestContent } from '../../tokenizers/prompt.ts'
+import {
+  contentBound,
+  contentEstimate,
+  type ExpectedInput,
+  largestContent,
+} from '../../tokenizers/prompt.ts'
 import { defineKind } from './define-kind.ts'
 import { rewriteContents } from './rewrite.ts'
 

@@ -14,8 +14,13 @@ export function chancesOf<K extends Kind>(
   call: Work[K]['call'],
   groups: Group[],
 ): Map<Endpoint, number | null> {
-  const runners = groups.flatMap((group, g) => group.turns.flatMap((turn, t) => runnersIn(gateway, kind, call, group, turn, [g, t])))
-  const foremost = runners.reduce<Runner | undefined>((best, one) => (best && isBefore(best, one) ? best : one), undefined)
+  const runners = groups.flatMap((group, g) =>
+    group.turns.flatMap((turn, t) => runnersIn(gateway, kind, call, group, turn, [g, t])),
+  )
+  const foremost = runners.reduce<Runner | undefined>(
+    (best, one) => (best && isBefore(best, one) ? best : one),
+    undefined,
+  )
   const sharing = runners.filter(one => foremost && !isBefore(foremost, one))
   const cheapest = Math.min(...sharing.map(({ price }) => price))
   const sum = sharing.reduce((all, one) => all + weightOf(one, cheapest), 0)
@@ -47,7 +52,11 @@ function runnersIn<K extends Kind>(
   const price = lotPriceAmong(turn)
   const leanings = leaningsOf(gateway, kind, call, group, turn)
   return turn.map(endpoint => {
-    const late = [health.restsUntil(endpoint), Number(misses(health, endpoint, call.routing)), ...places]
+    const late = [
+      health.restsUntil(endpoint),
+      Number(misses(health, endpoint, call.routing)),
+      ...places,
+    ]
     const liked = leanings.map(numberOf => numberOf(endpoint))
     return {
       endpoint,
@@ -65,4 +74,5 @@ function isBefore({ stand: one }: Runner, { stand: other }: Runner): boolean {
 }
 
 /** Relative to the cheapest. What is free comes before all that is not, one as likely as another. */
-const weightOf = ({ price }: Runner, cheapest: number): number => (cheapest === 0 ? Number(price === 0) : (cheapest / price) ** 2)
+const weightOf = ({ price }: Runner, cheapest: number): number =>
+  cheapest === 0 ? Number(price === 0) : (cheapest / price) ** 2

@@ -60,7 +60,10 @@ export function needsOf(call: TextCall): Needs {
     room: Math.ceil(tokens * LEAST_SHARE) + (params.max_tokens ?? 1),
     inputs: INPUTS.filter(type => types.has(type)),
     outputs: params.modalities ?? ['text'],
-    parameters: [...(tools.length > 0 ? ['tools'] : []), ...(params.response_format?.type.startsWith('json') ? ['response_format'] : [])],
+    parameters: [
+      ...(tools.length > 0 ? ['tools'] : []),
+      ...(params.response_format?.type.startsWith('json') ? ['response_format'] : []),
+    ],
   }
 }
 
@@ -95,7 +98,13 @@ export function choicesAmong(
 
 const NONE: Endpoint[] = []
 
-function endpointsFor(gateway: InferenceWorld, model: Model, { call, own, rules }: Asked, needs: Needs, excluded: Excluded): Endpoint[] {
+function endpointsFor(
+  gateway: InferenceWorld,
+  model: Model,
+  { call, own, rules }: Asked,
+  needs: Needs,
+  excluded: Excluded,
+): Endpoint[] {
   const withheld: Dropped[] = []
   const turns = turnsOf(gateway, model, own, withheld)
   for (const { by } of withheld) excluded.by.add(by)
@@ -108,16 +117,28 @@ function endpointsFor(gateway: InferenceWorld, model: Model, { call, own, rules 
 
 // Most models of the catalogue are served by nobody who is configured.
 const isCallable = ({ endpoints }: Model, own: OpenedKey[]) =>
-  endpoints.some(({ provider }) => provider.configured || own.some(({ providers }) => providers.has(provider.slug)))
+  endpoints.some(
+    ({ provider }) =>
+      provider.configured || own.some(({ providers }) => providers.has(provider.slug)),
+  )
 
-function lackingIn({ input_modalities, output_modalities }: Model, { inputs, outputs }: Needs): string | undefined {
+function lackingIn(
+  { input_modalities, output_modalities }: Model,
+  { inputs, outputs }: Needs,
+): string | undefined {
   if (!inputs.every(input => input_modalities.includes(input))) return 'input_modalities'
   // What draws or speaks does so unasked.
   const isWanted = output_modalities.every(output => output === 'text' || outputs.includes(output))
-  return isWanted && outputs.every(output => output_modalities.includes(output)) ? undefined : 'output_modalities'
+  return isWanted && outputs.every(output => output_modalities.includes(output))
+    ? undefined
+    : 'output_modalities'
 }
 
-function missingAt(endpoint: Endpoint, call: TextCall, { room, parameters }: Needs): string | undefined {
+function missingAt(
+  endpoint: Endpoint,
+  call: TextCall,
+  { room, parameters }: Needs,
+): string | undefined {
   if (endpoint.context_length !== null && room > endpoint.context_length) return 'context_length'
   if (parameters.length === 0) return undefined
   const isMissing = listUnsupported(endpoint, call).some(name => parameters.includes(name))
@@ -135,7 +156,10 @@ function isRuledOut(rules: Rule[], endpoint: Endpoint, excluded: Excluded): bool
 /** All models that give text, opened once for a catalogue. An echo is among them only where no provider is configured. */
 export function textModels(catalog: Catalog): Model[] {
   const known =
-    texts.get(catalog) ?? [...catalog.models.values()].filter(model => isForText(model) && (!isSandbox(model) || isBare(catalog)))
+    texts.get(catalog) ??
+    [...catalog.models.values()].filter(
+      model => isForText(model) && (!isSandbox(model) || isBare(catalog)),
+    )
   texts.set(catalog, known)
   return known
 }

@@ -21,8 +21,10 @@ export function memoryOf(call: CallBase, router: Router): string {
 }
 
 /** How the router is to choose for the call. */
-export const wishesOf = ({ plugins }: Pick<CallBase, 'plugins'>, router: AutoRouter): RouterWishes =>
-  (plugins?.[routerPlugin(router)] ?? {}) as RouterWishes
+export const wishesOf = (
+  { plugins }: Pick<CallBase, 'plugins'>,
+  router: AutoRouter,
+): RouterWishes => (plugins?.[routerPlugin(router)] ?? {}) as RouterWishes
 
 /** The plugin that a router is, by its id. */
 export const routerPlugin = (router: Router): string => `${router}-router`

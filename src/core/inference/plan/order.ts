@@ -1,6 +1,11 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { sumPrices } from '../../catalog/prices.ts'
-import { type Cutoffs, PERCENTILES, type RoutingPreferences, type SortKey } from '../../language/routing.ts'
+import {
+  type Cutoffs,
+  PERCENTILES,
+  type RoutingPreferences,
+  type SortKey,
+} from '../../language/routing.ts'
 import type { Health } from '../health.ts'
 import type { InferenceWorld } from '../world.ts'
 import { isCalled } from './wishes.ts'
@@ -17,9 +22,17 @@ export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {
  * The best first: the cheapest, by the median of the last five minutes the quickest, or who calls tools best as far as a day's answers tell, of
  * equals the cheapest. An unknown price comes last.
  */
-export function sorted(gateway: InferenceWorld, endpoints: Endpoint[], sort: SortKey, streamed: boolean): Endpoint[] {
+export function sorted(
+  gateway: InferenceWorld,
+  endpoints: Endpoint[],
+  sort: SortKey,
+  streamed: boolean,
+): Endpoint[] {
   if (sort === 'exacto')
-    return by(sorted(gateway, endpoints, 'price', streamed), endpoint => -(gateway.traffic.health.quality(endpoint)?.lower ?? UNJUDGED))
+    return by(
+      sorted(gateway, endpoints, 'price', streamed),
+      endpoint => -(gateway.traffic.health.quality(endpoint)?.lower ?? UNJUDGED),
+    )
   const badness = badnessBy(gateway, sort, streamed)
   return by(endpoints, endpoint => badness(endpoint))
 }
@@ -39,7 +52,8 @@ function badnessBy(
     case 'throughput':
       return endpoint => -(health.measured(endpoint, sort)?.p50 ?? Number.POSITIVE_INFINITY)
     case 'latency':
-      return endpoint => health.measured(endpoint, sort)?.p50 ?? (streamed ? 0 : Number.POSITIVE_INFINITY)
+      return endpoint =>
+        health.measured(endpoint, sort)?.p50 ?? (streamed ? 0 : Number.POSITIVE_INFINITY)
   }
 }
 
@@ -48,25 +62,41 @@ function badnessBy(
  * reference K.1), and so on among the rest. Free ones come before all that cost something, one as likely as another; one whose price
  * nobody knows is taken to be as dear as the dearest of the others. As they are listed, where the config says so.
  */
-export function drawn({ config, ids: { random } }: InferenceWorld, endpoints: Endpoint[]): Endpoint[] {
+export function drawn(
+  { config, ids: { random } }: InferenceWorld,
+  endpoints: Endpoint[],
+): Endpoint[] {
   if (config.routing.choice === 'listed' || endpoints.length < 2) return endpoints
   const price = lotPriceAmong(endpoints)
   // A race: who waits for a time with the mean of 1/weight comes first with the probability of his weight.
-  const racers = endpoints.map(endpoint => ({ endpoint, price: price(endpoint), luck: -Math.log(1 - random()) }))
+  const racers = endpoints.map(endpoint => ({
+    endpoint,
+    price: price(endpoint),
+    luck: -Math.log(1 - random()),
+  }))
   racers.sort((a, b) => a.luck * a.price ** 2 - b.luck * b.price ** 2 || a.luck - b.luck)
   return racers.map(({ endpoint }) => endpoint)
 }
 
 /** Says at which price each of these takes part in the lot. */
 export function lotPriceAmong(endpoints: Endpoint[]): (endpoint: Endpoint) => number {
-  const dearest = endpoints.reduce((most, endpoint) => Math.max(most, priceOf(endpoint) ?? 0), 0) || 1
+  const dearest =
+    endpoints.reduce((most, endpoint) => Math.max(most, priceOf(endpoint) ?? 0), 0) || 1
   return endpoint => priceOf(endpoint) ?? dearest
 }
 
 /** Those who call tools worse than the best of them does, beyond what chance explains. Nobody is of whom too little is known. */
-export function worse({ traffic: { health } }: InferenceWorld, endpoints: Endpoint[]): Set<Endpoint> {
-  const best = endpoints.reduce((most, endpoint) => Math.max(most, health.quality(endpoint)?.lower ?? 0), 0)
-  return best === 0 ? NOBODY : new Set(endpoints.filter(endpoint => (health.quality(endpoint)?.upper ?? 1) < best))
+export function worse(
+  { traffic: { health } }: InferenceWorld,
+  endpoints: Endpoint[],
+): Set<Endpoint> {
+  const best = endpoints.reduce(
+    (most, endpoint) => Math.max(most, health.quality(endpoint)?.lower ?? 0),
+    0,
+  )
+  return best === 0
+    ? NOBODY
+    : new Set(endpoints.filter(endpoint => (health.quality(endpoint)?.upper ?? 1) < best))
 }
 
 export const NOBODY = new Set<Endpoint>()
@@ -78,7 +108,11 @@ const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(sumPri
  * The same endpoints, with those put behind that miss a preferred throughput or latency, and behind them those that rest, the
  * first to be well again first. What was not measured misses nothing.
  */
-export function deferred({ traffic: { health } }: InferenceWorld, endpoints: Endpoint[], routing: RoutingPreferences): Endpoint[] {
+export function deferred(
+  { traffic: { health } }: InferenceWorld,
+  endpoints: Endpoint[],
+  routing: RoutingPreferences,
+): Endpoint[] {
   const meeting = by(endpoints, endpoint => Number(misses(health, endpoint, routing)))
   return by(meeting, endpoint => health.restsUntil(endpoint))
 }
@@ -89,9 +123,16 @@ export function misses(
   endpoint: Endpoint,
   { preferred_min_throughput: least, preferred_max_latency: most }: RoutingPreferences,
 ): boolean {
-  const isSlow = (cutoffs: Cutoffs, what: 'throughput' | 'latency', isMissed: (value: number, cutoff: number) => boolean) => {
+  const isSlow = (
+    cutoffs: Cutoffs,
+    what: 'throughput' | 'latency',
+    isMissed: (value: number, cutoff: number) => boolean,
+  ) => {
     const measured = health.measured(endpoint, what)
-    return measured !== null && PERCENTILES.some(name => isMissed(measured[name], cutoffs[name] ?? Number.NaN))
+    return (
+      measured !== null &&
+      PERCENTILES.some(name => isMissed(measured[name], cutoffs[name] ?? Number.NaN))
+    )
   }
   return (
     (least !== undefined && isSlow(least, 'throughput', (value, cutoff) => value < cutoff)) ||
@@ -103,6 +144,12 @@ export function misses(
 export function by<T>(all: T[], numberOf: (one: T) => number): T[] {
   if (all.length < 2) return all
   const numbered = all.map(one => ({ one, number: numberOf(one) }))
-  const isSorted = numbered.every(({ number }, i) => i === 0 || (numbered[i - 1]?.number ?? 0) <= number)
-  return isSorted ? all : numbered.sort((a, b) => (a.number < b.number ? -1 : Number(a.number > b.number))).map(({ one }) => one)
+  const isSorted = numbered.every(
+    ({ number }, i) => i === 0 || (numbered[i - 1]?.number ?? 0) <= number,
+  )
+  return isSorted
+    ? all
+    : numbered
+        .sort((a, b) => (a.number < b.number ? -1 : Number(a.number > b.number)))
+        .map(({ one }) => one)
 }

@@ -17,12 +17,16 @@ export interface Dropped {
 }
 
 /** The model is there, but asked at the wrong door. */
-export const wrongEndpoint = (slug: string, why: string) => unavailableModel('wrong_endpoint', slug, `${slug} ${why}`)
+export const wrongEndpoint = (slug: string, why: string) =>
+  unavailableModel('wrong_endpoint', slug, `${slug} ${why}`)
 
 /** A model as it cannot be had (wire reference L.3). */
 const unavailableModel = (code: string, slug: string, message: string) =>
   new GatewayError('invalid_request', message, {
-    metadata: { field: 'model', availability: { code, retryable: false, requested_models: [slug] } },
+    metadata: {
+      field: 'model',
+      availability: { code, retryable: false, requested_models: [slug] },
+    },
   })
 
 /** No more of a slug is repeated. */
@@ -32,7 +36,9 @@ const LONGEST_SLUG = 200
 export function unknownModel({ models }: Catalog, slug: string): GatewayError {
   const said = slug.slice(0, LONGEST_SLUG)
   const [, base = '', variants = ''] = /^([^:]+)((?::[^:]*){2,})$/.exec(said) ?? []
-  const message = models.has(base) ? `${base} takes one variant, found ${variants}` : `${JSON.stringify(said)} is not a valid model ID`
+  const message = models.has(base)
+    ? `${base} takes one variant, found ${variants}`
+    : `${JSON.stringify(said)} is not a valid model ID`
   return unavailableModel('model_not_found', said, message)
 }
 
@@ -40,7 +46,12 @@ export function unknownModel({ models }: Catalog, slug: string): GatewayError {
 const STATIC = [FREE_VARIANT, ':extended']
 
 /** The model has no such variant: what that asks for would not be done. */
-export function unknownVariant({ models }: Catalog, base: string, variant: string, known: string[]): GatewayError {
+export function unknownVariant(
+  { models }: Catalog,
+  base: string,
+  variant: string,
+  known: string[],
+): GatewayError {
   const variants = [...STATIC.filter(one => models.has(base + one)), ...known]
   const why = variant === ':thinking' ? ', since it is not known to reason' : ''
   const said = variant.slice(0, LONGEST_SLUG)
@@ -50,16 +61,20 @@ export function unknownVariant({ models }: Catalog, base: string, variant: strin
 
 /** In the order in which they are looked at: the last that was met is the one that was in the way. */
 export const SENTENCES: Record<string, string> = {
-  [BYOK_ONLY]: 'a provider key of the workspace keeps all others away, and may not be used for this call itself',
-  allowed_providers: 'provider.only, provider.ignore and provider.order leave no provider that serves it',
+  [BYOK_ONLY]:
+    'a provider key of the workspace keeps all others away, and may not be used for this call itself',
+  allowed_providers:
+    'provider.only, provider.ignore and provider.order leave no provider that serves it',
   'data_policy:zdr': 'provider.zdr asks for zero data retention',
   'data_policy:training': 'provider.data_collection asks for providers that do not train on data',
-  distillable_text: 'provider.enforce_distillable_text asks for a model whose author is known to allow that its texts train others',
+  distillable_text:
+    'provider.enforce_distillable_text asks for a model whose author is known to allow that its texts train others',
   quantization: 'provider.quantizations names none that is served',
   max_price: 'provider.max_price is below every price',
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
   reasoning: ':thinking asks for a provider that can be told to reason',
-  web_search: ':online and the web plugin ask for a provider that searches the web itself, and as it is told to',
+  web_search:
+    ':online and the web plugin ask for a provider that searches the web itself, and as it is told to',
   context_length: 'max_tokens is not below the context length',
 }
 
@@ -72,30 +87,51 @@ export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): Gate
   const rules = [...new Set(dropped.flatMap(({ rule }) => rule ?? []))]
   if (rules.length > 0) return withheld(slug, rules, excluded_by)
   const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
-  if (last === undefined) return unavailable('no_endpoints', call, unservedBy(call, dropped), excluded_by)
+  if (last === undefined)
+    return unavailable('no_endpoints', call, unservedBy(call, dropped), excluded_by)
   const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${last === 'allowed_providers' ? served(dropped) : ''}.`
   const outOfRange = excluded_by.length === 1 && last === 'context_length'
-  if (outOfRange) return new GatewayError('max_tokens_exceeded', message, { metadata: { field: 'max_tokens', excluded_by } })
-  return unavailable(last.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered', call, message, excluded_by)
+  if (outOfRange)
+    return new GatewayError('max_tokens_exceeded', message, {
+      metadata: { field: 'max_tokens', excluded_by },
+    })
+  return unavailable(
+    last.startsWith('data_policy') ? 'privacy_restricted' : 'constraint_filtered',
+    call,
+    message,
+    excluded_by,
+  )
 }
 
-function unavailable(code: string, { models }: CallBase, message: string, excluded_by: string[]): GatewayError {
+function unavailable(
+  code: string,
+  { models }: CallBase,
+  message: string,
+  excluded_by: string[],
+): GatewayError {
   const availability = { code, retryable: false, requested_models: models, excluded_by }
   return new GatewayError('not_found', message, { metadata: { excluded_by, availability } })
 }
 
 /** A router had nothing left to choose from. */
-export function nothingToChoose(call: CallBase, { by, rules }: { by: Set<string>; rules: Set<Rule> }): GatewayError {
+export function nothingToChoose(
+  call: CallBase,
+  { by, rules }: { by: Set<string>; rules: Set<Rule> },
+): GatewayError {
   const excluded_by = by.size > 0 ? [...by] : [NOT_CONFIGURED]
   const message = 'No models match your request and model restrictions'
   const guardrails = [...rules].map(({ guardrail_id, field }) => ({ guardrail_id, field }))
   const { type, metadata } = unavailable(codeOf(excluded_by), call, message, excluded_by)
-  return new GatewayError(type, message, { metadata: { ...metadata, ...(guardrails.length > 0 ? { guardrails } : {}) } })
+  return new GatewayError(type, message, {
+    metadata: { ...metadata, ...(guardrails.length > 0 ? { guardrails } : {}) },
+  })
 }
 
 function codeOf(excluded_by: string[]): string {
   if (excluded_by.every(word => word === NOT_CONFIGURED)) return 'no_endpoints'
-  return excluded_by.every(word => word.startsWith('data_policy')) ? 'privacy_restricted' : 'constraint_filtered'
+  return excluded_by.every(word => word.startsWith('data_policy'))
+    ? 'privacy_restricted'
+    : 'constraint_filtered'
 }
 
 function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
@@ -108,11 +144,15 @@ function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayEr
 // Who was asked for may be misspelled, or not be configured.
 function served(dropped: Dropped[]): string {
   const wanted = dropped[0]?.endpoint.model
-  const others = dropped.filter(({ endpoint }) => endpoint.model === wanted && endpoint.provider.configured)
+  const others = dropped.filter(
+    ({ endpoint }) => endpoint.model === wanted && endpoint.provider.configured,
+  )
   return others.length > 0 ? `; here it is served by ${slugsOf(others).join(', ')}` : ''
 }
 
-const slugsOf = (dropped: Dropped[]) => [...new Set(dropped.map(({ endpoint }) => endpoint.provider.slug))]
+const slugsOf = (dropped: Dropped[]) => [
+  ...new Set(dropped.map(({ endpoint }) => endpoint.provider.slug)),
+]
 
 function unservedBy(call: CallBase, dropped: Dropped[]): string {
   const names = slugsOf(dropped)

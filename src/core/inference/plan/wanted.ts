@@ -34,19 +34,30 @@ export interface WantedModel<K extends Kind> {
  * chooses. Throws 400 for one that is not in the catalogue or does another kind of work, and 404 where nothing but routers is named and
  * they have nothing to choose from.
  */
-export function wantedBy<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], held: Held): Wanted<K> {
+export function wantedBy<K extends Kind>(
+  gateway: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  held: Held,
+): Wanted<K> {
   const models = new Map<string, WantedModel<K>>()
   const choices: Choices = new Map()
   for (const slug of call.models) {
     const route = routeOf(gateway, slug)
-    const meant = route ? modelsChosen(gateway, kind, call, route, held, choices) : [modelMeant(gateway, kind, call, slug)]
+    const meant = route
+      ? modelsChosen(gateway, kind, call, route, held, choices)
+      : [modelMeant(gateway, kind, call, slug)]
     for (const one of meant) if (!models.has(one.model.id)) models.set(one.model.id, one)
   }
   const chosen = [...choices.values()]
   const refusal = chosen.find(one => one.refusal)?.refusal
   if (models.size === 0 && refusal) throw refusal
   const [first = ''] = call.models
-  return { models: [...models.values()], strategy: strategyOf(gateway, first), stages: chosen.map(({ stage }) => stage) }
+  return {
+    models: [...models.values()],
+    strategy: strategyOf(gateway, first),
+    stages: chosen.map(({ stage }) => stage),
+  }
 }
 
 /** What routers have chosen for a call, by the router and the variant that is not about the order. */
@@ -74,29 +85,50 @@ function modelsChosen<K extends Kind>(
 }
 
 /** The call as a model is asked by this variant of its name, with what plugins add to it. */
-function effectiveCall<K extends Kind>(world: InferenceWorld, kind: K, call: Work[K]['call'], variant: string): Work[K]['call'] {
+function effectiveCall<K extends Kind>(
+  world: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  variant: string,
+): Work[K]['call'] {
   const asked = kinds[kind].understanding.applyVariant(call, variant)
   return asked.plugins ? withPlugins(world, asked) : asked
 }
 
 /** The call as the endpoint is asked. */
-export const askedOf = <K extends Kind>(models: WantedModel<K>[], call: Work[K]['call'], endpoint: Endpoint): Work[K]['call'] =>
-  models.find(({ model }) => model.id === endpoint.model)?.asked ?? call
+export const askedOf = <K extends Kind>(
+  models: WantedModel<K>[],
+  call: Work[K]['call'],
+  endpoint: Endpoint,
+): Work[K]['call'] => models.find(({ model }) => model.id === endpoint.model)?.asked ?? call
 
 /** The router that has chosen the endpoint's model, or where nobody has answered the first; undefined where none did. */
-export const routeTo = (models: WantedModel<Kind>[], endpoint: Endpoint | null): Route | undefined =>
+export const routeTo = (
+  models: WantedModel<Kind>[],
+  endpoint: Endpoint | null,
+): Route | undefined =>
   models.find(({ model }) => endpoint === null || model.id === endpoint.model)?.route
 
 /** Variants that are a way of sorting (wire reference K.4). */
-const SORTS: Record<string, SortKey> = { ':nitro': 'throughput', ':floor': 'price', ':exacto': 'exacto' }
+const SORTS: Record<string, SortKey> = {
+  ':nitro': 'throughput',
+  ':floor': 'price',
+  ':exacto': 'exacto',
+}
 
-function modelMeant<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work[K]['call'], slug: string): WantedModel<K> {
+function modelMeant<K extends Kind>(
+  gateway: InferenceWorld,
+  kind: K,
+  call: Work[K]['call'],
+  slug: string,
+): WantedModel<K> {
   const { catalog } = gateway
   const { base, variant } = catalog.models.has(slug) ? { base: slug, variant: '' } : parted(slug)
   const model = catalog.models.get(base)
   if (!model) throw unknownModel(catalog, slug)
   const { isGivenBy, gives, understanding } = kinds[kind]
-  if (!isGivenBy(model.output_modalities)) throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
+  if (!isGivenBy(model.output_modalities))
+    throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${gives}`)
   const sort = own(SORTS, variant)
   const variants = understanding.listVariants(model)
   if (variant !== '' && !sort && !variants.includes(variant))
@@ -107,7 +139,9 @@ function modelMeant<K extends Kind>(gateway: InferenceWorld, kind: K, call: Work
 /** The name of a model, and what stands behind it. */
 function parted(slug: string): { base: string; variant: string } {
   const at = slug.lastIndexOf(':')
-  return at === -1 ? { base: slug, variant: '' } : { base: slug.slice(0, at), variant: slug.slice(at) }
+  return at === -1
+    ? { base: slug, variant: '' }
+    : { base: slug.slice(0, at), variant: slug.slice(at) }
 }
 
 // Another name of a model is an alias of it; one that moves on to the newest of a family says so (wire reference K.4).

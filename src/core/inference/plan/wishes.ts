@@ -11,13 +11,25 @@ import { kinds } from '../kinds.ts'
 type Wish = (endpoint: Endpoint, call: CallBase, model: Model) => string | true
 
 /** What is asked of an endpoint whatever the kind of work. The kind's own wishes come after these. */
-const WISHES: Wish[] = [canBeCalled, chosenByCaller, keepsNoData, isDistillable, isQuantized, withinPrice]
+const WISHES: Wish[] = [
+  canBeCalled,
+  chosenByCaller,
+  keepsNoData,
+  isDistillable,
+  isQuantized,
+  withinPrice,
+]
 
 /** How the endpoint's provider speaks may have no words for this kind of work. */
 export const WRONG_ENDPOINT = 'wrong_endpoint'
 
 /** Which of the call's wishes forbids the endpoint: the word of `excluded_by` (wire reference L.3). */
-export function forbidding<K extends Kind>(endpoint: Endpoint, model: Model, kind: K, call: Work[K]['call']): string | undefined {
+export function forbidding<K extends Kind>(
+  endpoint: Endpoint,
+  model: Model,
+  kind: K,
+  call: Work[K]['call'],
+): string | undefined {
   if (!protocols[kind][endpoint.protocol]) return WRONG_ENDPOINT
   for (const wish of WISHES) {
     const verdict = wish(endpoint, call, model)
@@ -37,9 +49,15 @@ function canBeCalled({ provider }: Endpoint) {
   return provider.configured || NOT_CONFIGURED
 }
 
-function chosenByCaller(endpoint: Endpoint, { routing: { only, ignore, order, allow_fallbacks } }: CallBase) {
+function chosenByCaller(
+  endpoint: Endpoint,
+  { routing: { only, ignore, order, allow_fallbacks } }: CallBase,
+) {
   const isIn = (names: string[]) => names.some(name => isCalled(endpoint, name))
-  const isOut = (only && !isIn(only)) || (ignore && isIn(ignore)) || (allow_fallbacks === false && order && !isIn(order))
+  const isOut =
+    (only && !isIn(only)) ||
+    (ignore && isIn(ignore)) ||
+    (allow_fallbacks === false && order && !isIn(order))
   return isOut ? 'allowed_providers' : true
 }
 
@@ -49,7 +67,10 @@ function keepsNoData({ data_policy }: Endpoint, { routing: { data_collection, zd
 }
 
 /** Ours: the public list has no word for it. */
-function isDistillable({ distillable }: Endpoint, { routing: { enforce_distillable_text } }: CallBase) {
+function isDistillable(
+  { distillable }: Endpoint,
+  { routing: { enforce_distillable_text } }: CallBase,
+) {
   return !enforce_distillable_text || distillable || 'distillable_text'
 }
 
@@ -58,7 +79,11 @@ function isQuantized({ quantization }: Endpoint, { routing: { quantizations } }:
 }
 
 // What has prices and none for a request asks nothing for it. Sound and pictures are priced by the token, like text where they have no own price.
-function withinPrice({ prices }: Endpoint, { routing: { max_price } }: CallBase, { input_modalities }: Model) {
+function withinPrice(
+  { prices }: Endpoint,
+  { routing: { max_price } }: CallBase,
+  { input_modalities }: Model,
+) {
   if (!max_price) return true
   if (!prices) return Object.keys(max_price).length === 0 || 'max_price'
   const { prompt, completion, request, image, audio } = max_price
@@ -66,7 +91,9 @@ function withinPrice({ prices }: Endpoint, { routing: { max_price } }: CallBase,
     (prompt !== undefined && prices.prompt > attosPerToken(prompt)) ||
     (completion !== undefined && prices.completion > attosPerToken(completion)) ||
     (request !== undefined && (prices.request ?? 0n) > attosOfUsd(request)) ||
-    (image !== undefined && input_modalities.includes('image') && pictureOf(prices) > attosOfUsd(image)) ||
+    (image !== undefined &&
+      input_modalities.includes('image') &&
+      pictureOf(prices) > attosOfUsd(image)) ||
     (audio !== undefined && (prices.audio ?? prices.prompt) > attosOfUsd(audio))
   return isTooDear ? 'max_price' : true
 }
@@ -76,7 +103,10 @@ const pictureOf = ({ image, prompt, per_input_image }: Prices): bigint =>
   larger(BigInt(LARGEST_PICTURE) * (image ?? prompt), per_input_image)
 
 /** Whether an endpoint goes by this name: its provider's slug, or that with its region or its quantization (wire reference C.3). */
-export function isCalled({ provider: { slug }, region, quantization }: Endpoint, name: string): boolean {
+export function isCalled(
+  { provider: { slug }, region, quantization }: Endpoint,
+  name: string,
+): boolean {
   if (!name.startsWith(slug)) return false
   const suffix = name.slice(slug.length)
   return suffix === '' || suffix === `/${region}` || suffix === `/${quantization}`

@@ -17,7 +17,12 @@ export function patternOf(text: string): Pattern {
   const [head = '', ...rest] = text.split('*')
   const tail = rest.pop()
   const middle = rest.filter(piece => piece !== '')
-  return { head, middle, tail, least: middle.reduce((sum, piece) => sum + piece.length, head.length + (tail?.length ?? 0)) }
+  return {
+    head,
+    middle,
+    tail,
+    least: middle.reduce((sum, piece) => sum + piece.length, head.length + (tail?.length ?? 0)),
+  }
 }
 
 /**

@@ -31,7 +31,12 @@ const ANSWERS: Record<Task, { least: number; share: number }> = {
 }
 
 /** The choice with its price for this call, at the cheapest of its endpoints. */
-export function priced(choice: Choice, task: Task, { tokens }: Needs, { params: { max_tokens } }: TextCall): Candidate {
+export function priced(
+  choice: Choice,
+  task: Task,
+  { tokens }: Needs,
+  { params: { max_tokens } }: TextCall,
+): Candidate {
   const { least, share } = ANSWERS[task]
   const answer = Math.min(Math.max(least, share * tokens), max_tokens ?? Number.POSITIVE_INFINITY)
   let price: number | null = null
@@ -44,12 +49,16 @@ export function priced(choice: Choice, task: Task, { tokens }: Needs, { params: 
 
 function costAt(prices: Prices, prompt: number, answer: number): number {
   const rates = pricesFor(prices, prompt)
-  return Number(rates.prompt) * prompt + Number(rates.completion) * answer + Number(rates.request ?? 0n)
+  return (
+    Number(rates.prompt) * prompt + Number(rates.completion) * answer + Number(rates.request ?? 0n)
+  )
 }
 
 /** The candidates, the cheapest first. Those at one price have one percentile. */
 export function ranked(candidates: Candidate[]): Ranked[] {
-  const sorted = candidates.toSorted((a, b) => (a.price ?? 0) - (b.price ?? 0) || compare(a.model.id, b.model.id))
+  const sorted = candidates.toSorted(
+    (a, b) => (a.price ?? 0) - (b.price ?? 0) || compare(a.model.id, b.model.id),
+  )
   let cheaper = 0
   return sorted.map((candidate, i) => {
     if (candidate.price !== sorted[cheaper]?.price) cheaper = i
@@ -96,7 +105,8 @@ const ceilingOf = (all: Ranked[], ceiling: number): Band => ({
   below: [],
 })
 
-const tierOf = ({ percentile }: Ranked): CostTier => COST_TIERS[Math.min(Math.floor(percentile / 20), 4)] ?? 'max'
+const tierOf = ({ percentile }: Ranked): CostTier =>
+  COST_TIERS[Math.min(Math.floor(percentile / 20), 4)] ?? 'max'
 
 // Of two that are as far away the cheaper.
 const distance = (tier: CostTier, wanted: number) => {
@@ -120,14 +130,26 @@ const ROOMY = 100_000
  */
 export function fittest(candidates: Ranked[], task: Task, needs: Needs, call: TextCall): Ranked[] {
   const latest = Math.max(...candidates.map(({ model }) => model.created ?? 0)) - GENERATION
-  const scored = candidates.map(candidate => ({ candidate, marks: marksOf(candidate, task, needs, call, latest) }))
+  const scored = candidates.map(candidate => ({
+    candidate,
+    marks: marksOf(candidate, task, needs, call, latest),
+  }))
   return scored
-    .sort((a, b) => compareMarks(a.marks, b.marks) || compare(a.candidate.model.id, b.candidate.model.id))
+    .sort(
+      (a, b) =>
+        compareMarks(a.marks, b.marks) || compare(a.candidate.model.id, b.candidate.model.id),
+    )
     .map(one => one.candidate)
 }
 
 /** What speaks for a candidate, the weightiest first; more is better. */
-function marksOf(candidate: Ranked, task: Task, { tokens }: Needs, call: TextCall, latest: number): number[] {
+function marksOf(
+  candidate: Ranked,
+  task: Task,
+  { tokens }: Needs,
+  call: TextCall,
+  latest: number,
+): number[] {
   const context = largest(candidate.endpoints, ({ context_length }) => context_length)
   return [
     Number(context > tokens),
@@ -138,9 +160,16 @@ function marksOf(candidate: Ranked, task: Task, { tokens }: Needs, call: TextCal
   ]
 }
 
-function suitability({ model, endpoints }: Ranked, task: Task, context: number, call: TextCall, latest: number): number {
+function suitability(
+  { model, endpoints }: Ranked,
+  task: Task,
+  context: number,
+  call: TextCall,
+  latest: number,
+): number {
   const { reasoning, created } = model
-  if (thinks(call) || (THOUGHTFUL.includes(task) && call.params.reasoning === undefined)) return Number(reasoning !== null)
+  if (thinks(call) || (THOUGHTFUL.includes(task) && call.params.reasoning === undefined))
+    return Number(reasoning !== null)
   switch (task) {
     case 'long-context':
       return context

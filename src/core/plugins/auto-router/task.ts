@@ -67,5 +67,9 @@ const wordsIn = (text: string): Set<string> => new Set(text.match(/[\p{L}-]+/gu)
 function weightOf(task: Told, words: Set<string>, text: string): number {
   const { strong, weak, signs } = WORDS[task]
   const found = (list: string[]) => list.reduce((count, word) => count + Number(words.has(word)), 0)
-  return found(strong) * STRONG + found(weak) * WEAK + signs.reduce((sum, sign) => sum + (text.includes(sign) ? STRONG : 0), 0)
+  return (
+    found(strong) * STRONG +
+    found(weak) * WEAK +
+    signs.reduce((sum, sign) => sum + (text.includes(sign) ? STRONG : 0), 0)
+  )
 }

@@ -1,5 +1,12 @@
 /** The tasks that words tell. Of two that are told alike the first is meant. */
-export const TOLD = ['translation', 'summarization', 'creative-writing', 'math', 'code', 'reasoning'] as const
+export const TOLD = [
+  'translation',
+  'summarization',
+  'creative-writing',
+  'math',
+  'code',
+  'reasoning',
+] as const
 export type Told = (typeof TOLD)[number]
 
 /** Words and signs of a task, in small letters. */
@@ -12,7 +19,11 @@ interface Words {
   signs: string[]
 }
 
-const words = (strong: string, weak: string, signs: string[]): Words => ({ strong: strong.split(' '), weak: weak.split(' '), signs })
+const words = (strong: string, weak: string, signs: string[]): Words => ({
+  strong: strong.split(' '),
+  weak: weak.split(' '),
+  signs,
+})
 
 /** English and German, and the plainest words of French, Spanish, Chinese and Japanese. */
 export const WORDS: Record<Told, Words> = {
@@ -34,16 +45,48 @@ export const WORDS: Record<Told, Words> = {
   math: words(
     'equation equations integral derivative theorem lemma polynomial eigenvalue algebra calculus trigonometry logarithm gleichung gleichungen ableitung polynom eigenwert algebra bruchrechnung wahrscheinlichkeit beweise',
     'solve calculate compute sum product prove proof probability percent fraction matrix vector angle triangle equals löse berechne ausrechnen summe produkt beweis prozent bruch matrix vektor winkel dreieck math maths mathe',
-    ['\\frac', '\\int', '\\sum', '\\sqrt', '∫', '∑', '√', 'x^2', 'square root', 'quadratwurzel', '求解', '方程'],
+    [
+      '\\frac',
+      '\\int',
+      '\\sum',
+      '\\sqrt',
+      '∫',
+      '∑',
+      '√',
+      'x^2',
+      'square root',
+      'quadratwurzel',
+      '求解',
+      '方程',
+    ],
   ),
   code: words(
     'python javascript typescript golang kotlin haskell sql regex dockerfile kubernetes refactor refactoring debug debugger stacktrace traceback compiler segfault npm github html css programmieren programmiere quellcode programmcode quelltext',
     'code java rust function functions funktion method methode class klasse bug bugs script skript error fehler exception compile kompiliert algorithm algorithmus api endpoint json yaml bash shell terminal repository database datenbank variable loop schleife array parser unit tests test implement implementiere programm program software quicksort mergesort recursive recursion rekursiv backend frontend react django kernel git',
-    ['```', '#include', '=> {', '();', 'def __', 'import react', 'select * from', 'stack trace', '代码', 'コード'],
+    [
+      '```',
+      '#include',
+      '=> {',
+      '();',
+      'def __',
+      'import react',
+      'select * from',
+      'stack trace',
+      '代码',
+      'コード',
+    ],
   ),
   reasoning: words(
     'puzzle riddle paradox deduce syllogism rätsel denksport paradoxon schlussfolgere schlussfolgerung folgere',
     'reason reasoning logic logical logically analyze analyse analysis compare evaluate argue consequences trade-offs carefully strategy decide logik logisch analysiere abwägen abwägung vergleiche bewerte begründe folgerung sorgfältig strategie entscheide warum why',
-    ['step by step', 'schritt für schritt', 'think carefully', 'denke gründlich', 'pros and cons', 'vor- und nachteile', '一步一步'],
+    [
+      'step by step',
+      'schritt für schritt',
+      'think carefully',
+      'denke gründlich',
+      'pros and cons',
+      'vor- und nachteile',
+      '一步一步',
+    ],
   ),
 }

@@ -22,4 +22,5 @@ export interface Builtin {
 }
 
 /** The whole of what was found, or nothing. */
-export const wholeIf = (found: string, isIt: boolean): Span[] => (isIt ? [{ start: 0, end: found.length }] : [])
+export const wholeIf = (found: string, isIt: boolean): Span[] =>
+  isIt ? [{ start: 0, end: found.length }] : []

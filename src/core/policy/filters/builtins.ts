@@ -10,7 +10,8 @@ export const BUILTINS = {
   'ip-address': async () => (await import('./ip-address.ts')).ipAddress,
   'person-name': async () => (await import('./person-name.ts')).personName,
   address: async () => (await import('./address.ts')).address,
-  'regex-prompt-injection': async () => (await import('./regex-prompt-injection.ts')).promptInjection,
+  'regex-prompt-injection': async () =>
+    (await import('./regex-prompt-injection.ts')).promptInjection,
   secrets: async () => (await import('./secrets.ts')).secrets,
 } satisfies Record<BuiltinSlug, () => Promise<Builtin>>
 

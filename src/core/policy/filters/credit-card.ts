@@ -16,11 +16,16 @@ const SHORTEST = 13
 
 /** The cards among these groups of digits: each begins and ends with a group. */
 function cardsIn(found: string): Span[] {
-  const groups = [...found.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({ digits, start: index, end: index + digits.length }))
+  const groups = [...found.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({
+    digits,
+    start: index,
+    end: index + digits.length,
+  }))
   const cards: Span[] = []
   for (let i = 0; i < groups.length; ) {
     const last = lastOfCard(groups, i)
-    if (last !== undefined) cards.push({ start: groups[i]?.start ?? 0, end: groups[last]?.end ?? 0 })
+    if (last !== undefined)
+      cards.push({ start: groups[i]?.start ?? 0, end: groups[last]?.end ?? 0 })
     i = (last ?? i) + 1
   }
   return cards

@@ -21,9 +21,15 @@ function isAddress(found: string): boolean {
   const at = found.indexOf('@')
   const labels = found.slice(at + 1).split('.')
   return (
-    at > 0 && at <= 64 && found.length - at <= 256 && !found.startsWith('.') && labels.every(isLabel) && isTopLevel(labels.at(-1) ?? '')
+    at > 0 &&
+    at <= 64 &&
+    found.length - at <= 256 &&
+    !found.startsWith('.') &&
+    labels.every(isLabel) &&
+    isTopLevel(labels.at(-1) ?? '')
   )
 }
 
-const isLabel = (label: string) => label.length <= 63 && !label.startsWith('-') && !label.endsWith('-')
+const isLabel = (label: string) =>
+  label.length <= 63 && !label.startsWith('-') && !label.endsWith('-')
 const isTopLevel = (label: string) => label.length >= 2 && /^[^\d_-]/.test(label)

@@ -4,7 +4,8 @@ import { type Builtin, wholeIf } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
 
 // What has four numbers as well: behind one of these words they are no address.
-const NUMBERED = '(?i:\\b(?:sections?|versions?|chapters?|release|build|table|figure|kapitel|abschnitt|v))'
+const NUMBERED =
+  '(?i:\\b(?:sections?|versions?|chapters?|release|build|table|figure|kapitel|abschnitt|v))'
 
 /** Addresses of the internet protocol, versions 4 and 6. */
 export const ipAddress: Builtin = {
@@ -12,17 +13,23 @@ export const ipAddress: Builtin = {
   name: 'IP address',
   // Both are taken as whole words, so that nothing is found inside of a longer number, a time or a name of C++.
   patterns: [
-    { pattern: `(?:${NUMBERED}[. ]{0,2})?\\b\\d+(?:\\.\\d+){3,}\\b`, spans: found => wholeIf(found, found.length <= 15 && isIP(found, 4)) },
+    {
+      pattern: `(?:${NUMBERED}[. ]{0,2})?\\b\\d+(?:\\.\\d+){3,}\\b`,
+      spans: found => wholeIf(found, found.length <= 15 && isIP(found, 4)),
+    },
     { pattern: '[\\w.]*:[\\w.]*:[\\w:.]*', spans: versionSix },
   ],
 }
 
 // RFC 4291, 2.2, has 45 characters at most. A digit is asked for: `A::B` is an address too, and nobody's.
 function versionSix(found: string): Span[] {
-  const label = /^[a-z_.]*[g-z_.][a-z_.]*:(?!:)/i.exec(found.slice(0, LONGEST_LABEL))?.[0].length ?? 0
+  const label =
+    /^[a-z_.]*[g-z_.][a-z_.]*:(?!:)/i.exec(found.slice(0, LONGEST_LABEL))?.[0].length ?? 0
   const end = found.length - (/[^:]([.:])$/.test(found.slice(-2)) ? 1 : 0)
   const address = found.slice(label, end)
-  return address.length <= 45 && /\d/.test(address) && isIP(address, 6) ? [{ start: label, end }] : []
+  return address.length <= 45 && /\d/.test(address) && isIP(address, 6)
+    ? [{ start: label, end }]
+    : []
 }
 
 const LONGEST_LABEL = 40

@@ -27,7 +27,10 @@ export async function screenedJson(json: string, search: Search): Promise<Screen
   const tokens = isJson(json) ? tokensOf(json) : []
   if (tokens.length === 0) return { text: redacted(json, written), matches: written }
   const meant = await meantMatches(json, tokens, written, search)
-  return { text: rewritten(json, tokens, written, meant.byToken), matches: [...written, ...meant.hidden] }
+  return {
+    text: rewritten(json, tokens, written, meant.byToken),
+    matches: [...written, ...meant.hidden],
+  }
 }
 
 function isJson(text: string): boolean {
@@ -50,7 +53,9 @@ async function meantMatches(json: string, tokens: Token[], written: Match[], sea
     if (matches.length === 0) continue
     byToken.set(token, matches)
     hidden.push(
-      ...matches.filter(match => !isSeen(match, token, written)).map(match => ({ ...match, found: meaning.slice(match.start, match.end) })),
+      ...matches
+        .filter(match => !isSeen(match, token, written))
+        .map(match => ({ ...match, found: meaning.slice(match.start, match.end) })),
     )
   }
   return { byToken, hidden }
@@ -59,9 +64,15 @@ async function meantMatches(json: string, tokens: Token[], written: Match[], sea
 const isSeen = ({ rule }: Match, { start, end }: Span, written: Match[]): boolean =>
   written.some(one => one.rule === rule && one.start < end && one.end > start)
 
-const meaningOf = (json: string, { start, end }: Span): string => String(JSON.parse(json.slice(start, end)))
+const meaningOf = (json: string, { start, end }: Span): string =>
+  String(JSON.parse(json.slice(start, end)))
 
-function rewritten(json: string, tokens: Token[], written: Match[], byToken: Map<Token, Match[]>): string {
+function rewritten(
+  json: string,
+  tokens: Token[],
+  written: Match[],
+  byToken: Map<Token, Match[]>,
+): string {
   const replacements = replacementsOf(written)
   let result = ''
   let from = 0
@@ -75,9 +86,15 @@ function rewritten(json: string, tokens: Token[], written: Match[], byToken: Map
   return result + json.slice(from)
 }
 
-function tokenText(json: string, token: Token, meant: Match[], over: (Span & { label: string }) | undefined): string {
+function tokenText(
+  json: string,
+  token: Token,
+  meant: Match[],
+  over: (Span & { label: string }) | undefined,
+): string {
   const own = json.slice(token.start, token.end)
-  if (token.isText && replacementsOf(meant).length > 0) return JSON.stringify(redacted(meaningOf(json, token), meant))
+  if (token.isText && replacementsOf(meant).length > 0)
+    return JSON.stringify(redacted(meaningOf(json, token), meant))
   if (!over) return own
   const isInside = over.start >= token.start && over.end <= token.end
   if (token.isName && !isInside) return own
@@ -88,7 +105,11 @@ function tokenText(json: string, token: Token, meant: Match[], over: (Span & { l
 function textWithout(json: string, { start, end }: Token, over: Span & { label: string }): string {
   const inner = json.slice(start + 1, end - 1)
   if (inner.includes('\\')) return over.label
-  return inner.slice(0, Math.max(0, over.start - start - 1)) + over.label + inner.slice(Math.max(0, over.end - start - 1))
+  return (
+    inner.slice(0, Math.max(0, over.start - start - 1)) +
+    over.label +
+    inner.slice(Math.max(0, over.end - start - 1))
+  )
 }
 
 /** Every text, number and word of a JSON text, in order. */
@@ -98,7 +119,12 @@ function tokensOf(json: string): Token[] {
     const code = json.charCodeAt(i)
     if (code !== QUOTE && !isScalar(code)) continue
     const end = code === QUOTE ? endOfText(json, i) : endOfScalar(json, i)
-    tokens.push({ start: i, end, isText: code === QUOTE, isName: code === QUOTE && isFollowedByColon(json, end) })
+    tokens.push({
+      start: i,
+      end,
+      isText: code === QUOTE,
+      isName: code === QUOTE && isFollowedByColon(json, end),
+    })
     i = end - 1
   }
   return tokens
@@ -116,7 +142,8 @@ function endOfText(json: string, start: number): number {
   return json.length
 }
 
-const isScalar = (code: number) => code === 0x2d || (code >= 0x30 && code <= 0x39) || (code >= 0x61 && code <= 0x7a)
+const isScalar = (code: number) =>
+  code === 0x2d || (code >= 0x30 && code <= 0x39) || (code >= 0x61 && code <= 0x7a)
 
 function endOfScalar(json: string, start: number): number {
   let end = start + 1

@@ -25,7 +25,12 @@ export class Lane {
     this.#matched = matched
     this.#machines = rules.flatMap(rule =>
       rule.lookings.map(
-        looking => new Machine(looking.program, (start, end) => this.#found(rule, looking, start, end), LONGEST_HELD - WIDEST),
+        looking =>
+          new Machine(
+            looking.program,
+            (start, end) => this.#found(rule, looking, start, end),
+            LONGEST_HELD - WIDEST,
+          ),
       ),
     )
   }
@@ -43,7 +48,10 @@ export class Lane {
   /** Up to where it is decided what comes out: nothing before that can be part of a match that is not known. What blocks never comes out. */
   get clear(): number {
     if (this.#ended) return Math.min(this.length, this.#blockedAt)
-    const open = this.#machines.reduce((least, machine) => Math.min(least, machine.open), this.length)
+    const open = this.#machines.reduce(
+      (least, machine) => Math.min(least, machine.open),
+      this.length,
+    )
     return Math.min(Math.max(open, this.length - LONGEST_HELD), this.#blockedAt)
   }
 
@@ -88,7 +96,12 @@ export class Lane {
 
   #found(rule: OpenedRule, looking: OpenedLooking, start: number, end: number): void {
     const from = Math.max(start, end - LONGEST_HELD, this.#taken)
-    for (const match of matchesOf(rule, looking, from, this.#text.slice(from - this.#taken, end - this.#taken))) {
+    for (const match of matchesOf(
+      rule,
+      looking,
+      from,
+      this.#text.slice(from - this.#taken, end - this.#taken),
+    )) {
       if (rule.action === 'redact') insert(this.#redactions, match)
       if (rule.action === 'block') this.#blockedAt = Math.min(this.#blockedAt, match.start)
       this.#matched(match)
@@ -97,7 +110,12 @@ export class Lane {
 }
 
 /** The matches in what a pattern has found at this place. */
-export function matchesOf(rule: OpenedRule, { spans }: OpenedLooking, at: number, found: string): Match[] {
+export function matchesOf(
+  rule: OpenedRule,
+  { spans }: OpenedLooking,
+  at: number,
+  found: string,
+): Match[] {
   const pieces: Span[] = spans ? spans(found) : [{ start: 0, end: found.length }]
   return pieces.map(({ start, end }) => ({ rule, start: at + start, end: at + end }))
 }
@@ -107,6 +125,7 @@ export const byPlace = (a: Span, b: Span): number => a.start - b.start || b.end 
 
 function insert(matches: Match[], match: Match): void {
   let at = matches.length
-  for (let before = matches[at - 1]; before && byPlace(before, match) > 0; before = matches[at - 1]) at -= 1
+  for (let before = matches[at - 1]; before && byPlace(before, match) > 0; before = matches[at - 1])
+    at -= 1
   matches.splice(at, 0, match)
 }

@@ -26,7 +26,9 @@ yves yvonne zoe`.split(/\s+/),
 
 /** What stands before a name, lower case and without its full stop. */
 export const TITLES = new Set(
-  'mr mrs ms miss mx dr prof professor sir madam herr frau monsieur madame mme mlle m sr sra señor señora signor signora'.split(' '),
+  'mr mrs ms miss mx dr prof professor sir madam herr frau monsieur madame mme mlle m sr sra señor señora signor signora'.split(
+    ' ',
+  ),
 )
 
 /** Words with a capital that stand behind a given name or a title and are no family's name. */
@@ -34,5 +36,7 @@ export const NO_NAMES = new Set(
   `january february march april may june july august september october november december monday tuesday wednesday thursday friday saturday
 sunday street avenue road university college school hospital church airport station bridge park river lake mountain island city county state
 award prize museum foundation institute company corporation inc ltd gmbh and or the of for in on at to from with is was has had will would could
-should said says asked told thinks inside outside president minister chairman who bank code api`.split(/\s+/),
+should said says asked told thinks inside outside president minister chairman who bank code api`.split(
+    /\s+/,
+  ),
 )

@@ -9,19 +9,24 @@ import { Screen } from './screen.ts'
 
 /** The filters of these rules, compiled. Throws 400 for a pattern that cannot be. */
 export async function open(rules: FilterRule[]): Promise<Filters> {
-  const opened = new Map(await Promise.all(rules.map(async rule => [rule, await openRule(rule)] as const)))
+  const opened = new Map(
+    await Promise.all(rules.map(async rule => [rule, await openRule(rule)] as const)),
+  )
   const screenOf = (some: FilterRule[]) => {
     const looking = strictest(some).flatMap(rule => opened.get(rule) ?? [])
     return looking.length === 0 ? null : new Screen(looking)
   }
   const users = screenOf(rules)
   const others = screenOf(rules.filter(looksAtAll))
-  const answered = screenOf(rules.filter(rule => rule.output && rule.slug !== 'regex-prompt-injection'))
+  const answered = screenOf(
+    rules.filter(rule => rule.output && rule.slug !== 'regex-prompt-injection'),
+  )
   return { asked: (role: Role) => (role === 'user' ? users : others), answered }
 }
 
 // The scope is prompt injection's own; whatever else is looked for is nobody's to say.
-const looksAtAll = ({ slug, scan_scope }: FilterRule) => slug !== 'regex-prompt-injection' || scan_scope !== 'user_only'
+const looksAtAll = ({ slug, scan_scope }: FilterRule) =>
+  slug !== 'regex-prompt-injection' || scan_scope !== 'user_only'
 
 /** One rule for each thing that is looked for: the strictest, and of several the first (wire reference H.4). */
 function strictest(rules: FilterRule[]): FilterRule[] {
@@ -29,28 +34,54 @@ function strictest(rules: FilterRule[]): FilterRule[] {
   for (const rule of rules) {
     const name = rule.slug ?? `/${rule.pattern}`
     const known = found.get(name)
-    if (!known || ACTIONS.indexOf(rule.action) < ACTIONS.indexOf(known.action)) found.set(name, rule)
+    if (!known || ACTIONS.indexOf(rule.action) < ACTIONS.indexOf(known.action))
+      found.set(name, rule)
   }
   return [...found.values()]
 }
 
-async function openRule({ guardrail_id, scope, slug, pattern = '', action, label }: FilterRule): Promise<OpenedRule> {
+async function openRule({
+  guardrail_id,
+  scope,
+  slug,
+  pattern = '',
+  action,
+  label,
+}: FilterRule): Promise<OpenedRule> {
   const whose = { guardrail_id, scope, action }
   if (slug !== undefined) return { ...whose, ...openBuiltin(await BUILTINS[slug]()), filter: slug }
   const lookings = [{ program: patternProgram(pattern), isKnown: false }]
-  return { ...whose, filter: label || 'pattern', label: label || '[REDACTED]', name: label || '[BLOCKED]', lookings }
+  return {
+    ...whose,
+    filter: label || 'pattern',
+    label: label || '[REDACTED]',
+    name: label || '[BLOCKED]',
+    lookings,
+  }
 }
 
-function openBuiltin(builtin: Builtin): Pick<OpenedRule, 'label' | 'name' | 'blocked' | 'lookings' | 'find'> {
+function openBuiltin(
+  builtin: Builtin,
+): Pick<OpenedRule, 'label' | 'name' | 'blocked' | 'lookings' | 'find'> {
   const { label, name, blocked, find } = builtin
-  return { label, name, lookings: lookingsOf(builtin), ...(blocked === undefined ? {} : { blocked }), ...(find ? { find } : {}) }
+  return {
+    label,
+    name,
+    lookings: lookingsOf(builtin),
+    ...(blocked === undefined ? {} : { blocked }),
+    ...(find ? { find } : {}),
+  }
 }
 
 /** The programs of a builtin, compiled when it is first asked for. */
 function lookingsOf(builtin: Builtin): OpenedLooking[] {
   const known = compiled.get(builtin)
   if (known) return known
-  const made = builtin.patterns.map(({ pattern, spans }) => ({ program: programOf(pattern), isKnown: true, ...(spans ? { spans } : {}) }))
+  const made = builtin.patterns.map(({ pattern, spans }) => ({
+    program: programOf(pattern),
+    isKnown: true,
+    ...(spans ? { spans } : {}),
+  }))
   compiled.set(builtin, made)
   return made
 }

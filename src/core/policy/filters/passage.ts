@@ -15,7 +15,10 @@ export interface ScreenedPassage {
  * Looks at a passage. Several pieces are read twice, as one and each by itself: a number may be cut in two by them, and two words may
  * be run together in one.
  */
-export async function screenedPassage({ pieces, isJson }: Passage, screen: Screen): Promise<ScreenedPassage> {
+export async function screenedPassage(
+  { pieces, isJson }: Passage,
+  screen: Screen,
+): Promise<ScreenedPassage> {
   const text = pieces.join('')
   const search = (some: string) => screen.search(some)
   if (isJson) {
@@ -28,12 +31,18 @@ export async function screenedPassage({ pieces, isJson }: Passage, screen: Scree
 }
 
 /** Adds what only shows in a piece by itself. */
-async function addOwn(pieces: string[], matches: Match[], search: (text: string) => Promise<Match[]>): Promise<void> {
+async function addOwn(
+  pieces: string[],
+  matches: Match[],
+  search: (text: string) => Promise<Match[]>,
+): Promise<void> {
   const together = [...matches]
   let at = 0
   for (const piece of pieces) {
     for (const { rule, start, end } of await search(piece)) {
-      const isKnown = together.some(one => one.rule === rule && one.start <= at + start && one.end >= at + end)
+      const isKnown = together.some(
+        one => one.rule === rule && one.start <= at + start && one.end >= at + end,
+      )
       if (!isKnown) matches.push({ rule, start: at + start, end: at + end })
     }
     at += piece.length

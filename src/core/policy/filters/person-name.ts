@@ -5,7 +5,8 @@ import { GIVEN_NAMES, NO_NAMES, TITLES } from './names.data.ts'
 
 const WORD = "\\p{Lu}(?:['’]\\p{Lu})?[\\p{Ll}\\p{M}]*(?:['’-]?\\p{Lu}?[\\p{Ll}\\p{M}]+)*\\.?"
 const PARTICLE = '(?:van|von|de|der|den|du|da|di|del|la|le|zu|zur|bin|al|el|ter|ten) '
-const INTRODUCTION = "(?i:my name is|i am called|call me|ich heiße|mein name ist|je m['’]appelle|mon nom est|me llamo|mi chiamo) "
+const INTRODUCTION =
+  "(?i:my name is|i am called|call me|ich heiße|mein name ist|je m['’]appelle|mon nom est|me llamo|mi chiamo) "
 
 /**
  * Names of people, by a rule of thumb and not by a model, as the public service has one: what follows a title or an introduction, and
@@ -29,7 +30,11 @@ interface Word {
 }
 
 const wordsIn = (found: string): Word[] =>
-  [...found.matchAll(/\S+/g)].map(({ 0: text, index }) => ({ text, start: index, end: index + text.length }))
+  [...found.matchAll(/\S+/g)].map(({ 0: text, index }) => ({
+    text,
+    start: index,
+    end: index + text.length,
+  }))
 
 /** Every name among these words: it begins with a title or a given name, and goes on as long as words with capitals come that can be one. */
 function namesIn(found: string): Span[] {
@@ -77,13 +82,20 @@ const withoutAccents = (text: string) => text.normalize('NFD').replace(/\p{M}/gu
 /** The words between, without the full stop of a sentence. */
 function spanOf(words: Word[], first: number, last: number): Span {
   const end = words[last]
-  return { start: words[first]?.start ?? 0, end: (end?.end ?? 0) - (end?.text.endsWith('.') && end.text.length > 2 ? 1 : 0) }
+  return {
+    start: words[first]?.start ?? 0,
+    end: (end?.end ?? 0) - (end?.text.endsWith('.') && end.text.length > 2 ? 1 : 0),
+  }
 }
 
 function introduced(found: string): Span[] {
   const words = wordsIn(found)
-  const first = words.findIndex((word, i) => i >= 2 && /^\p{Lu}/u.test(word.text) && !/^(?:Name|Nom)$/.test(word.text))
+  const first = words.findIndex(
+    (word, i) => i >= 2 && /^\p{Lu}/u.test(word.text) && !/^(?:Name|Nom)$/.test(word.text),
+  )
   if (first === -1 || NO_NAMES.has(bare(words[first]))) return []
-  const stop = words.findIndex((word, i) => i >= first && word.text.endsWith('.') && word.text.length > 2)
+  const stop = words.findIndex(
+    (word, i) => i >= first && word.text.endsWith('.') && word.text.length > 2,
+  )
   return [spanOf(words, first, stop === -1 ? words.length - 1 : stop)]
 }

@@ -11,7 +11,9 @@ interface Replacement {
 /** What is to be replaced: where matches overlap they are one, by the label of that which begins first, and of several the longest. */
 export function replacementsOf(matches: Match[]): Replacement[] {
   const found: Replacement[] = []
-  for (const { start, end, rule } of matches.filter(({ rule }) => rule.action === 'redact').toSorted(byPlace)) {
+  for (const { start, end, rule } of matches
+    .filter(({ rule }) => rule.action === 'redact')
+    .toSorted(byPlace)) {
     const last = found.at(-1)
     if (last && start < last.end) last.end = Math.max(last.end, end)
     else found.push({ start, end, label: rule.label })

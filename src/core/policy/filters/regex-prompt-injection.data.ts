@@ -1,7 +1,9 @@
-const EARLIER = '(?:previous|prior|preceding|earlier|above|foregoing|former|existing|original|initial|past)'
+const EARLIER =
+  '(?:previous|prior|preceding|earlier|above|foregoing|former|existing|original|initial|past)'
 const RULES =
   '(?:instructions?|rules?|prompts?|directives?|guidelines?|commands?|constraints?|restrictions?|programming|directions?|orders?)'
-const ALL = '(?:(?:any|all|every|each|of|the|your|my|these|those|this|that|and|other|system|everything|you|were|given|have|been)\\s+)*'
+const ALL =
+  '(?:(?:any|all|every|each|of|the|your|my|these|those|this|that|and|other|system|everything|you|were|given|have|been)\\s+)*'
 const SECRET_TEXT =
   '(?:system\\s+prompt|initial\\s+prompt|hidden\\s+prompt|original\\s+prompt|secret\\s+prompt|system\\s+message|(?:initial|original|hidden|secret|system|internal|full|exact)\\s+instructions|instructions\\s+(?:above|verbatim)|prompt\\s+above|system\\s+instructions)'
 const SAFETY =
@@ -27,7 +29,8 @@ export const INJECTIONS: Record<string, string> = {
     '(?:enter|switch\\s+(?:in)?to|go\\s+into|you\\s+are\\s+(?:now\\s+)?in)\\s+(?:a\\s+|the\\s+)?(?:god|admin|root|sudo|unrestricted|unfiltered|uncensored|evil|chaos|jailbroken|no[- ]limits)\\s+mode',
   activate_special_mode:
     '(?:activate|enable|turn\\s+on)\\s+(?:the\\s+)?(?:god|admin|root|sudo|unrestricted|unfiltered|uncensored|evil|chaos|jailbroken|no[- ]limits)\\s+mode',
-  system_override: 'system\\s+override|override\\s+(?:the\\s+|your\\s+)?system|admin(?:istrator)?\\s+override',
+  system_override:
+    'system\\s+override|override\\s+(?:the\\s+|your\\s+)?system|admin(?:istrator)?\\s+override',
   override_instructions: `(?:override|overrule|overwrite|bypass)\\s+${ALL}(?:${EARLIER}\\s+)?${RULES}`,
   reveal_prompt: `(?:reveal|disclose|leak|expose|divulge)\\s+(?:to\\s+me\\s+|me\\s+)?${YOUR}${SECRET_TEXT}`,
   show_prompt: `(?:show|tell|give|send|display)\\s+(?:me\\s+|us\\s+)?${YOUR}${SECRET_TEXT}`,
@@ -41,7 +44,8 @@ export const INJECTIONS: Record<string, string> = {
     "pretend\\s+(?:that\\s+)?(?:you\\s+are|you['’]re|to\\s+be)\\s+(?:a\\s+|an\\s+)?(?:different|another|unrestricted|unfiltered|uncensored|evil|jailbroken)",
   identity_hijack:
     'you\\s+are\\s+no\\s+longer\\s+(?:an?\\s+)?(?:ai|assistant|language\\s+model|chatgpt|claude|gemini|bound|restricted|gpt)|from\\s+now\\s+on[,\\s]+you\\s+(?:are|will\\s+(?:act|be|respond|answer))',
-  dan_jailbreak: '(?:do\\s+anything\\s+now|you\\s+are\\s+(?:now\\s+)?dan\\b|act\\s+as\\s+dan\\b|dan\\s+mode|stay\\s+(?:a\\s+)?dan\\b)',
+  dan_jailbreak:
+    '(?:do\\s+anything\\s+now|you\\s+are\\s+(?:now\\s+)?dan\\b|act\\s+as\\s+dan\\b|dan\\s+mode|stay\\s+(?:a\\s+)?dan\\b)',
   jailbreak_mode:
     'jailbreak\\s+(?:mode|prompt|enabled|activated)|(?:enable|activate|enter)\\s+jailbreak|you\\s+(?:are|have\\s+been)\\s+(?:now\\s+)?jailbroken',
   bypass_safety: `(?:bypass|circumvent|evade|get\\s+around)\\s+${YOUR}${SAFETY}`,
@@ -60,7 +64,8 @@ export const SPOOFS: Record<string, string> = {
   role_tag_injection: '<\\s*/?\\s*(?:assistant|developer|admin)\\s*>',
   role_delimiter_injection:
     '(?m:^|\\n)\\s*#{2,4}\\s*(?:system|instructions?|assistant|new\\s+instructions?)\\s*:?\\s*(?:\\n|$)|-{3,}\\s*(?:begin|end|start)\\s+(?:of\\s+)?(?:system|new)\\s+(?:prompt|instructions?)',
-  bracketed_role_spoofing: '\\[\\s*/?\\s*(?:system|admin|administrator|developer|system\\s+message|system\\s+prompt|override)\\s*\\]\\s*:?',
+  bracketed_role_spoofing:
+    '\\[\\s*/?\\s*(?:system|admin|administrator|developer|system\\s+message|system\\s+prompt|override)\\s*\\]\\s*:?',
 }
 
 /** What is still known with its middle letters in another order. */

@@ -2,7 +2,12 @@ import { Machine, type Span } from '../patterns/machine.ts'
 import { type Program, programOf } from '../patterns/program.ts'
 import type { Builtin } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
-import { type Folded, folded, lettersJoined, placesWithoutBlanks } from './regex-prompt-injection/folded.ts'
+import {
+  type Folded,
+  folded,
+  lettersJoined,
+  placesWithoutBlanks,
+} from './regex-prompt-injection/folded.ts'
 import { ENCODED, INJECTIONS, SCRAMBLED, SPOOFS } from './regex-prompt-injection.data.ts'
 
 const PHRASES = `\\b(?:${Object.values(INJECTIONS).join('|')})`
@@ -12,7 +17,10 @@ let runTogether: Program | undefined
 
 /** The phrases without their blanks, compiled when letters stand alone for the first time. */
 function runTogetherProgram(): Program {
-  const phrases = Object.values(INJECTIONS).join('|').replaceAll('\\s+', '\\s*').replaceAll('\\b', '')
+  const phrases = Object.values(INJECTIONS)
+    .join('|')
+    .replaceAll('\\s+', '\\s*')
+    .replaceAll('\\b', '')
   runTogether ??= programOf(`(?i)(?:${phrases})`)
   return runTogether
 }
@@ -28,7 +36,13 @@ export const promptInjection: Builtin = {
   blocked: 'Request blocked: prompt injection patterns detected',
   patterns: [],
   find: text =>
-    [...plain(text), ...disguised(text), ...spaced(text), ...scrambled(text), ...encoded(text)].toSorted((a, b) => a.start - b.start),
+    [
+      ...plain(text),
+      ...disguised(text),
+      ...spaced(text),
+      ...scrambled(text),
+      ...encoded(text),
+    ].toSorted((a, b) => a.start - b.start),
 }
 
 function spansOf(program: Program, text: string): Span[] {
@@ -43,13 +57,16 @@ function spansOf(program: Program, text: string): Span[] {
 const plain = (text: string): Span[] => spansOf(AS_THEY_STAND, text)
 
 /** What is found once every character is the one that it looks like. */
-const disguised = (text: string): Span[] => (IS_PLAIN.test(text) ? [] : inOriginal(folded(text), plain))
+const disguised = (text: string): Span[] =>
+  IS_PLAIN.test(text) ? [] : inOriginal(folded(text), plain)
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII.
 const IS_PLAIN = /^[\x00-\x7f]*$/
 
 const spaced = (text: string): Span[] =>
-  lettersJoined(text).flatMap(run => inOriginal(run, joined => spansOf(runTogetherProgram(), joined)))
+  lettersJoined(text).flatMap(run =>
+    inOriginal(run, joined => spansOf(runTogetherProgram(), joined)),
+  )
 
 const inOriginal = ({ text, at }: Folded, find: (text: string) => Span[]): Span[] =>
   find(text).map(({ start, end }) => ({ start: at[start] ?? 0, end: (at[end - 1] ?? 0) + 1 }))
@@ -76,7 +93,8 @@ function unscrambled(word: string): string | undefined {
   return meant === word ? undefined : meant
 }
 
-const lettersOf = (word: string): string => `${word[0]}${[...word.slice(1, -1)].toSorted().join('')}${word.at(-1)}`
+const lettersOf = (word: string): string =>
+  `${word[0]}${[...word.slice(1, -1)].toSorted().join('')}${word.at(-1)}`
 const BY_LETTERS = new Map(SCRAMBLED.map(word => [lettersOf(word), word]))
 
 /** Base64 and hexadecimal digits, in one piece or in several, that say one of the tell-tale words. */
@@ -85,7 +103,9 @@ function encoded(text: string): Span[] {
   if (found.length > 0) return found
   const joined = text.replace(/\s+/g, '')
   const hidden = joined.length === text.length ? [] : telling(joined)
-  return hidden.length === 0 ? [] : inOriginal({ text: joined, at: placesWithoutBlanks(text) }, () => hidden)
+  return hidden.length === 0
+    ? []
+    : inOriginal({ text: joined, at: placesWithoutBlanks(text) }, () => hidden)
 }
 
 // Where the first whole group begins is tried out: other digits may stand before it.

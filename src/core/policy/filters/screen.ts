@@ -65,8 +65,15 @@ const SMALL_PROGRAM = 64
 const SHORT_TEXT = 64 * 1024
 
 /** Follows the text in slices, and tells what each has cost. */
-function* followed(text: string, rule: OpenedRule, looking: OpenedLooking, found: Match[]): Generator<number, void> {
-  const machine = new Machine(looking.program, (start, end) => found.push(...matchesOf(rule, looking, start, text.slice(start, end))))
+function* followed(
+  text: string,
+  rule: OpenedRule,
+  looking: OpenedLooking,
+  found: Match[],
+): Generator<number, void> {
+  const machine = new Machine(looking.program, (start, end) =>
+    found.push(...matchesOf(rule, looking, start, text.slice(start, end))),
+  )
   let spent = 0
   for (let at = 0; at < text.length; at += SLICE) {
     machine.feed(text.slice(at, at + SLICE))

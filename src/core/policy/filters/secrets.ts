@@ -37,7 +37,8 @@ function assigned(found: string): Span[] {
 const LONGEST_VALUE = 512
 
 /** Behind the last sign of an assignment that is not part of the value itself. */
-const valueStart = (found: string): number => /^[\w-]+\\?["']?\s*(?:=>|:=|=|:)\s*\\?["']?/.exec(found)?.[0].length ?? 0
+const valueStart = (found: string): number =>
+  /^[\w-]+\\?["']?\s*(?:=>|:=|=|:)\s*\\?["']?/.exec(found)?.[0].length ?? 0
 
 const PLACEHOLDER =
   /^(?:\$|%|\{|<|\*{3}|\.{3}|x{4}|your|my[-_]|example|change|placeholder|process\.|os\.|env[.[(]|self\.|this\.|get|config)/i
@@ -47,13 +48,15 @@ const isPlaceholder = (value: string): boolean => PLACEHOLDER.test(value)
 // Words have about two and a half bits a letter in a text this short, keys of 16 signs above three. A secret has digits or signs too.
 const RANDOM_BITS = 2.75
 
-const looksRandom = (value: string): boolean => /[0-9]/.test(value) && /[A-Za-z]/.test(value) && bitsOf(value) >= RANDOM_BITS
+const looksRandom = (value: string): boolean =>
+  /[0-9]/.test(value) && /[A-Za-z]/.test(value) && bitsOf(value) >= RANDOM_BITS
 
 /** Shannon's entropy of the value's characters, in bits for each. */
 function bitsOf(value: string): number {
   const counts = new Map<string, number>()
   for (const character of value) counts.set(character, (counts.get(character) ?? 0) + 1)
   let bits = 0
-  for (const count of counts.values()) bits -= (count / value.length) * Math.log2(count / value.length)
+  for (const count of counts.values())
+    bits -= (count / value.length) * Math.log2(count / value.length)
   return bits
 }

@@ -12,9 +12,16 @@ export const ssn: Builtin = {
   label: LABELS.ssn,
   name: 'Social Security number',
   patterns: [
-    { pattern: DASHED, spans: found => wholeIf(found, /^\d{3}-\d{2}-\d{4}$/.test(found) && isIssued(found)) },
+    {
+      pattern: DASHED,
+      spans: found => wholeIf(found, /^\d{3}-\d{2}-\d{4}$/.test(found) && isIssued(found)),
+    },
     { pattern: SPACED, spans: found => wholeIf(found, isIssued(found)) },
-    { pattern: NAMED, spans: found => (isIssued(found.slice(-9)) ? [{ start: found.length - 9, end: found.length }] : []) },
+    {
+      pattern: NAMED,
+      spans: found =>
+        isIssued(found.slice(-9)) ? [{ start: found.length - 9, end: found.length }] : [],
+    },
   ],
 }
 

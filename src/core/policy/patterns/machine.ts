@@ -52,7 +52,11 @@ export class Machine {
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i)
       // Most of a text cannot begin a match: that is passed over.
-      if (this.#threads.length === 0 && this.#high === NOTHING && (code < ASCII ? begins[code] === 0 : !beginsBeyond)) {
+      if (
+        this.#threads.length === 0 &&
+        this.#high === NOTHING &&
+        (code < ASCII ? begins[code] === 0 : !beginsBeyond)
+      ) {
         this.#before = code
         this.#position += 1
       } else this.#unit(code)
@@ -91,7 +95,8 @@ export class Machine {
     const context = program.looksAround ? contextOf(this.#before, rune) : 0
     const visit = program.newVisit()
     this.#cut = 0
-    for (let i = 0; i < threads.length; i++) this.#follow(threads[i] ?? 0, starts[i] ?? 0, rune, context, visit)
+    for (let i = 0; i < threads.length; i++)
+      this.#follow(threads[i] ?? 0, starts[i] ?? 0, rune, context, visit)
     if (rune >= 0 && rune < ASCII) this.#begin(program.beginning(rune, context))
     else this.#follow(program.start, this.#position, rune, context, visit)
     this.#turn()
@@ -154,7 +159,8 @@ export class Machine {
   // What is less preferred from the same beginning, and what begins inside, is given up.
   #matched(start: number): void {
     const candidates = this.#candidates
-    for (let last = candidates.at(-1); last && last.start >= start; last = candidates.at(-1)) candidates.pop()
+    for (let last = candidates.at(-1); last && last.start >= start; last = candidates.at(-1))
+      candidates.pop()
     candidates.push({ start, end: this.#position })
     this.#cut = this.#position
   }
@@ -184,12 +190,19 @@ const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
 /** What `^`, `$`, `\b` and the like may ask of the place between two characters: the bits of RE2's programs. */
 function contextOf(before: number, after: number): number {
   const edges = (before === NOTHING ? BEGIN_TEXT : 0) | (after === NOTHING ? END_TEXT : 0)
-  const lines = (before === NOTHING || before === LINE_FEED ? BEGIN_LINE : 0) | (after === NOTHING || after === LINE_FEED ? END_LINE : 0)
+  const lines =
+    (before === NOTHING || before === LINE_FEED ? BEGIN_LINE : 0) |
+    (after === NOTHING || after === LINE_FEED ? END_LINE : 0)
   return edges | lines | (isWord(before) === isWord(after) ? NO_WORD_BOUNDARY : WORD_BOUNDARY)
 }
 
-const [BEGIN_LINE, END_LINE, BEGIN_TEXT, END_TEXT, WORD_BOUNDARY, NO_WORD_BOUNDARY] = [1, 2, 4, 8, 16, 32]
+const [BEGIN_LINE, END_LINE, BEGIN_TEXT, END_TEXT, WORD_BOUNDARY, NO_WORD_BOUNDARY] = [
+  1, 2, 4, 8, 16, 32,
+]
 const LINE_FEED = 0x0a
 
 const isWord = (code: number) =>
-  (code >= 0x61 && code <= 0x7a) || (code >= 0x41 && code <= 0x5a) || (code >= 0x30 && code <= 0x39) || code === 0x5f
+  (code >= 0x61 && code <= 0x7a) ||
+  (code >= 0x41 && code <= 0x5a) ||
+  (code >= 0x30 && code <= 0x39) ||
+  code === 0x5f

@@ -79,7 +79,13 @@ export class Program {
     return made
   }
 
-  #fillBeginning(pc: number, rune: number, context: number, into: number[], seen: Set<number>): void {
+  #fillBeginning(
+    pc: number,
+    rune: number,
+    context: number,
+    into: number[],
+    seen: Set<number>,
+  ): void {
     if (seen.has(pc)) return
     seen.add(pc)
     const [op, out, arg] = [this.op[pc], this.out[pc] ?? 0, this.arg[pc] ?? 0]
@@ -116,7 +122,8 @@ export class Program {
       if (seen.has(pc)) continue
       seen.add(pc)
       const op = this.op[pc]
-      if (op === OP.either || op === OP.nothing || op === OP.between) waiting.push(this.out[pc] ?? 0)
+      if (op === OP.either || op === OP.nothing || op === OP.between)
+        waiting.push(this.out[pc] ?? 0)
       if (op === OP.either) waiting.push(this.arg[pc] ?? 0)
     }
     return [...seen].filter(pc => this.op[pc] === OP.rune)

@@ -36,7 +36,12 @@ const NEWEST: Capabilities = {
 }
 
 const CLAUDE_5: Capabilities = { ...NEWEST, off: 'disabled', forcedTools: true }
-const CLAUDE_4_6: Capabilities = { ...CLAUDE_5, thinking: 'either', efforts: EFFORTS, sampling: 'either' }
+const CLAUDE_4_6: Capabilities = {
+  ...CLAUDE_5,
+  thinking: 'either',
+  efforts: EFFORTS,
+  sampling: 'either',
+}
 const CLAUDE_4_5: Capabilities = {
   ...CLAUDE_4_6,
   maxOutput: 64_000,
@@ -86,7 +91,8 @@ export const VERTEX = 'anthropic-vertex'
 
 /** Whether this is Anthropic's own service, or stands for it. */
 export const isAnthropic = ({ provider }: Endpoint): boolean =>
-  provider.slug === 'anthropic' || /^https:\/\/([a-z0-9-]+\.)*anthropic\.com(\/|$)/i.test(provider.base_url)
+  provider.slug === 'anthropic' ||
+  /^https:\/\/([a-z0-9-]+\.)*anthropic\.com(\/|$)/i.test(provider.base_url)
 
 /**
  * The features by header (`anthropic-beta`) that other hosts of this API are known to take. They refuse a whole request for one

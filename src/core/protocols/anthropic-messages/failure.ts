@@ -17,7 +17,11 @@ const CODES: Codes = {
 }
 
 /** The status that goes with a type, where an answer has begun and there is none. Others are the provider's own trouble. */
-const STATUSES: Record<string, number> = { invalid_request_error: 400, request_too_large: 413, rate_limit_error: 429 }
+const STATUSES: Record<string, number> = {
+  invalid_request_error: 400,
+  request_too_large: 413,
+  rate_limit_error: 429,
+}
 
 /** What an HTTP failure means. Its words stay with us; only its type goes on. */
 export function failure(status: number, body: unknown): GatewayError {
@@ -37,5 +41,9 @@ const FILTERED = /content filtering policy/i
 function told(error: unknown): Told {
   if (!isObject(error)) return { code: undefined, message: undefined }
   const isFiltered = typeof error.message === 'string' && FILTERED.test(error.message)
-  return { code: error.type ?? error.status, type: isFiltered ? 'content_filter' : undefined, message: error.message }
+  return {
+    code: error.type ?? error.status,
+    type: isFiltered ? 'content_filter' : undefined,
+    message: error.message,
+  }
 }

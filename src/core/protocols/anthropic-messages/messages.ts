@@ -18,8 +18,14 @@ export function systemOf({ system }: Conversation, content: Content, format: For
   return blocks.length > 0 ? { system: plainly(blocks) } : {}
 }
 
-export function messagesOf({ messages }: Conversation, content: Content, isPrefilled: boolean): Json[] {
-  const said = messages.map(({ role, blocks }) => ({ role, content: content.of(blocks) })).filter(({ content }) => content.length > 0)
+export function messagesOf(
+  { messages }: Conversation,
+  content: Content,
+  isPrefilled: boolean,
+): Json[] {
+  const said = messages
+    .map(({ role, blocks }) => ({ role, content: content.of(blocks) }))
+    .filter(({ content }) => content.length > 0)
   const last = said.at(-1)?.content.at(-1)
   // What ends in white space is refused as a beginning.
   if (isPrefilled && typeof last?.text === 'string') last.text = last.text.trimEnd()
@@ -29,7 +35,10 @@ export function messagesOf({ messages }: Conversation, content: Content, isPrefi
 // A single plain text goes as a string, as people write it.
 function plainly(blocks: Json[]): string | Json[] {
   const [only] = blocks
-  return blocks.length === 1 && only?.type === 'text' && typeof only.text === 'string' && Object.keys(only).length === 2
+  return blocks.length === 1 &&
+    only?.type === 'text' &&
+    typeof only.text === 'string' &&
+    Object.keys(only).length === 2
     ? only.text
     : blocks
 }
@@ -53,11 +62,25 @@ export class Content {
   #of(block: Block | ToolResult): Json[] {
     switch (block.type) {
       case 'text':
-        return [{ ...this.#own(block.extra), type: 'text', text: block.text, ...marker(block.cache_control) }]
+        return [
+          {
+            ...this.#own(block.extra),
+            type: 'text',
+            text: block.text,
+            ...marker(block.cache_control),
+          },
+        ]
       case 'refusal':
         return [{ type: 'text', text: block.text }]
       case 'image':
-        return [{ ...this.#own(block.extra), type: 'image', source: sourceOf(block.url), ...marker(block.cache_control) }]
+        return [
+          {
+            ...this.#own(block.extra),
+            type: 'image',
+            source: sourceOf(block.url),
+            ...marker(block.cache_control),
+          },
+        ]
       case 'file':
         return [this.#file(block)]
       case 'tool-call':
@@ -74,7 +97,10 @@ export class Content {
   }
 
   #file({ file, citations, cache_control, extra }: Extract<Block, { type: 'file' }>): Json {
-    const source = file.file_id === undefined ? sourceOf(file.file_data ?? '') : { type: 'file', file_id: file.file_id }
+    const source =
+      file.file_id === undefined
+        ? sourceOf(file.file_data ?? '')
+        : { type: 'file', file_id: file.file_id }
     if (isPicture(source)) return { type: 'image', source, ...marker(cache_control) }
     return {
       ...this.#own(extra),
@@ -86,7 +112,13 @@ export class Content {
     }
   }
 
-  #toolCall({ id, name, input, cache_control, extra }: Extract<Block, { type: 'tool-call' }>): Json {
+  #toolCall({
+    id,
+    name,
+    input,
+    cache_control,
+    extra,
+  }: Extract<Block, { type: 'tool-call' }>): Json {
     return {
       ...this.#own(extra),
       type: 'tool_use',
@@ -113,7 +145,8 @@ export class Content {
   }
 }
 
-const marker = (cache_control: CacheControl | undefined): Json => (cache_control ? { cache_control } : {})
+const marker = (cache_control: CacheControl | undefined): Json =>
+  cache_control ? { cache_control } : {}
 
 function otherOf(block: Extract<Block, { type: 'other' }>): Json {
   if (isNative(block, NATIVE) && isObject(block.value)) return { ...block.value }
@@ -125,28 +158,38 @@ function sourceOf(url: string): Json {
   return { type: 'base64', ...dataUrl(url, 'messages') }
 }
 
-const isPicture = ({ media_type }: Json): boolean => typeof media_type === 'string' && media_type.startsWith('image/')
+const isPicture = ({ media_type }: Json): boolean =>
+  typeof media_type === 'string' && media_type.startsWith('image/')
 
 // Pages are read as such, and plain text as it stands.
 function documentSource(source: Json): Json {
   const { type, media_type, data } = source
   if (type !== 'base64' || media_type === 'application/pdf') return source
-  if (!isText(text(media_type) ?? '')) throw invalid('messages: the provider reads PDF and plain text files only', 'messages')
+  if (!isText(text(media_type) ?? ''))
+    throw invalid('messages: the provider reads PDF and plain text files only', 'messages')
   return { type: 'text', media_type: 'text/plain', data: textOf({ data: text(data) ?? '' }) }
 }
 
-const isText = (media_type: string): boolean => /^(text\/|application\/(json|xml|x-yaml|yaml|javascript)$)/.test(media_type)
+const isText = (media_type: string): boolean =>
+  /^(text\/|application\/(json|xml|x-yaml|yaml|javascript)$)/.test(media_type)
 
 /** Whose thinking this is, in `reasoning_details`: what is signed by Claude is taken back by Claude, wherever it runs. */
 export const REASONING_FORMAT = 'anthropic-claude-v1'
 const FORMATS = [REASONING_FORMAT]
 
 /** The thinking as it was given, for the model that gave it: its signatures are checked. Other models' thinking is left out. */
-export const thinkingBlocks = (details: Parameters<typeof ownDetails>[0]): Json[] => ownDetails(details, FORMATS).flatMap(thinkingBlock)
+export const thinkingBlocks = (details: Parameters<typeof ownDetails>[0]): Json[] =>
+  ownDetails(details, FORMATS).flatMap(thinkingBlock)
 
 function thinkingBlock(detail: Json): Json[] {
-  if (detail.type === 'reasoning.encrypted' && typeof detail.data === 'string') return [{ type: 'redacted_thinking', data: detail.data }]
-  if (detail.type !== 'reasoning.text' || typeof detail.signature !== 'string' || detail.signature === '') return []
+  if (detail.type === 'reasoning.encrypted' && typeof detail.data === 'string')
+    return [{ type: 'redacted_thinking', data: detail.data }]
+  if (
+    detail.type !== 'reasoning.text' ||
+    typeof detail.signature !== 'string' ||
+    detail.signature === ''
+  )
+    return []
   return [{ type: 'thinking', thinking: text(detail.text) ?? '', signature: detail.signature }]
 }
 

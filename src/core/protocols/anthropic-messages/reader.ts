@@ -34,7 +34,13 @@ type Open = { block: number } & (
 type OpenOf<Type> = Extract<Open, { type: Type }>
 
 /** What the message says of itself besides its content, in an answer to clients who know these names. */
-const BESIDES = ['container', 'context_management', 'stop_details', 'safeguard_results', 'input_transformations']
+const BESIDES = [
+  'container',
+  'context_management',
+  'stop_details',
+  'safeguard_results',
+  'input_transformations',
+]
 
 const choice = 0
 
@@ -179,7 +185,12 @@ export class MessageReader implements Reader<TextPart> {
   }
 
   #redacted(block: number, { data }: Json): Open {
-    const detail = { type: 'reasoning.encrypted', data: text(data) ?? '', format: REASONING_FORMAT, index: block }
+    const detail = {
+      type: 'reasoning.encrypted',
+      data: text(data) ?? '',
+      format: REASONING_FORMAT,
+      index: block,
+    }
     this.#parts.push({ type: 'reasoning-delta', choice, text: '', details: [detail] })
     return { block, type: 'ignored' }
   }
@@ -230,7 +241,10 @@ export class MessageReader implements Reader<TextPart> {
     if (signature) this.#thought(block, '', { signature })
   }
 
-  #otherDelta(open: OpenOf<'other'>, { type, partial_json, content, encrypted_content }: Json): void {
+  #otherDelta(
+    open: OpenOf<'other'>,
+    { type, partial_json, content, encrypted_content }: Json,
+  ): void {
     if (type === 'input_json_delta') open.input = this.#kept(open.input, text(partial_json) ?? '')
     if (type !== 'compaction_delta') return
     if (typeof content === 'string') open.content = this.#kept(open.content ?? '', content)
@@ -245,11 +259,23 @@ export class MessageReader implements Reader<TextPart> {
 
   #citation({ block, start }: OpenOf<'text'>, citation: Json): void {
     const place = { start, end: this.#said > start ? this.#said : null }
-    this.#parts.push({ type: 'annotation', choice, annotation: annotationOf(citation, place), citation, block })
+    this.#parts.push({
+      type: 'annotation',
+      choice,
+      annotation: annotationOf(citation, place),
+      citation,
+      block,
+    })
   }
 
   #thought(index: number, said: string, signed: { signature?: string }): void {
-    const detail: ReasoningDetail = { type: 'reasoning.text', text: said, ...signed, format: REASONING_FORMAT, index }
+    const detail: ReasoningDetail = {
+      type: 'reasoning.text',
+      text: said,
+      ...signed,
+      format: REASONING_FORMAT,
+      index,
+    }
     this.#parts.push({ type: 'reasoning-delta', choice, text: said, details: [detail] })
   }
 
@@ -278,7 +304,8 @@ export class MessageReader implements Reader<TextPart> {
     if (input !== '') whole.input = parseObject(input) ?? {}
     if (content !== null) whole.content = content
     // Others have no word for a summary of the conversation, but the model goes on from it: it is part of what it said.
-    if (whole.type === 'compaction' && !isNative(this.#call, NATIVE)) this.#say(block, text(whole.content) ?? '')
+    if (whole.type === 'compaction' && !isNative(this.#call, NATIVE))
+      this.#say(block, text(whole.content) ?? '')
     else this.#parts.push({ type: 'other', choice, dialect: NATIVE, value: whole })
   }
 
@@ -291,7 +318,8 @@ export class MessageReader implements Reader<TextPart> {
   }
 
   #stopped({ stop_reason, stop_sequence }: Json): void {
-    if (typeof stop_reason === 'string') this.#stop = { reason: stop_reason, sequence: text(stop_sequence) }
+    if (typeof stop_reason === 'string')
+      this.#stop = { reason: stop_reason, sequence: text(stop_sequence) }
   }
 
   #beside(given: Json): void {
@@ -353,5 +381,9 @@ function annotationOf(citation: Json, { start, end }: Place): unknown {
   const url = text(citation.type === 'search_result_location' ? citation.source : citation.url)
   if (url === null || !isWebAddress(url)) return null
   const place = end === null ? {} : { start_index: start, end_index: end }
-  return urlCitation(url, { title: text(citation.title), content: text(citation.cited_text), ...place })
+  return urlCitation(url, {
+    title: text(citation.title),
+    content: text(citation.cited_text),
+    ...place,
+  })
 }

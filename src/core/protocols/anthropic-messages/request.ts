@@ -8,7 +8,14 @@ import { begunByUser, type Conversation, conversationOf } from '../conversation.
 import { answerToolName, ONLY_JSON } from '../json-answer.ts'
 import { isNative, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
-import { BETA_OF_PARAMETER, BETA_OF_TOOL, capabilitiesOf, isAnthropic, KNOWN_BETAS, VERTEX } from './capabilities.data.ts'
+import {
+  BETA_OF_PARAMETER,
+  BETA_OF_TOOL,
+  capabilitiesOf,
+  isAnthropic,
+  KNOWN_BETAS,
+  VERTEX,
+} from './capabilities.data.ts'
 import { Content, messagesOf, NATIVE, namesOf, systemOf } from './messages.ts'
 import { closedSchema, inputSchema, isClosable } from './schema.ts'
 import { samplingOf, type Thinking, thinkingOf } from './thinking.ts'
@@ -20,7 +27,11 @@ const VERTEX_VERSION = 'vertex-2023-10-16'
 /** The call as a message request of Anthropic's API. Throws 400 for what it has no word for. */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const headers = { 'anthropic-version': VERSION, ...betaHeader(call, endpoint) }
-  return { path: '/messages', headers, body: { ...bodyOf(call, endpoint), model: endpoint.upstreamModel } }
+  return {
+    path: '/messages',
+    headers,
+    body: { ...bodyOf(call, endpoint), model: endpoint.upstreamModel },
+  }
 }
 
 /** The same as Vertex AI takes it: the model stands in the path, the version in the body ("Claude on Vertex AI"). */
@@ -61,9 +72,20 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
 }
 
 /** What OpenAI's clients send and nobody here knows: this API refuses what it does not know, and would not do it anyway. */
-const FOREIGN = ['n', 'best_of', 'echo', 'suffix', 'store', 'functions', 'function_call', 'structured_outputs', 'max_tool_calls']
+const FOREIGN = [
+  'n',
+  'best_of',
+  'echo',
+  'suffix',
+  'store',
+  'functions',
+  'function_call',
+  'structured_outputs',
+  'max_tool_calls',
+]
 
-const withoutForeign = (extra: Json): Json => Object.fromEntries(Object.entries(extra).filter(([name]) => !FOREIGN.includes(name)))
+const withoutForeign = (extra: Json): Json =>
+  Object.fromEntries(Object.entries(extra).filter(([name]) => !FOREIGN.includes(name)))
 
 /** Whether the answer is begun by the caller. Throws 400 where the model would refuse to go on with it. */
 function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
@@ -71,11 +93,17 @@ function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
   // What the provider's own tools left open is gone on with, and no prefill.
   if (last?.role !== 'assistant' || last.blocks.at(-1)?.type === 'other') return false
   if (!capabilitiesOf(endpoint).prefill)
-    throw invalid('messages: the model goes on with no answer that was begun for it; the last message must be the user’s', 'messages')
+    throw invalid(
+      'messages: the model goes on with no answer that was begun for it; the last message must be the user’s',
+      'messages',
+    )
   return true
 }
 
-const thoughtful = ({ thinking, max_tokens }: Thinking): Json => ({ max_tokens, ...(thinking ? { thinking } : {}) })
+const thoughtful = ({ thinking, max_tokens }: Thinking): Json => ({
+  max_tokens,
+  ...(thinking ? { thinking } : {}),
+})
 
 function outputConfig(call: TextCall, { effort }: Thinking, format: Format): Json {
   const config: Json = { ...readOwn(call, 'output_config') }
@@ -129,8 +157,11 @@ function formatOf(call: TextCall, endpoint: Endpoint): Format {
   if (format.type !== 'json_schema' && format.type !== 'json_object') return { by: 'nothing' }
   const { schemas, forcedTools } = capabilitiesOf(endpoint)
   const schema = isObject(wanted.schema) ? wanted.schema : null
-  if (schema && schemas && (!forcedTools || (endpoint.protocol !== VERTEX && isClosable(schema)))) return bySchema(schema, call)
-  return forcedTools ? byTool(schema, text(wanted.description), call) : { by: 'words', words: ONLY_JSON }
+  if (schema && schemas && (!forcedTools || (endpoint.protocol !== VERTEX && isClosable(schema))))
+    return bySchema(schema, call)
+  return forcedTools
+    ? byTool(schema, text(wanted.description), call)
+    : { by: 'words', words: ONLY_JSON }
 }
 
 // Whoever speaks this API has written the schema for it.
@@ -162,11 +193,20 @@ const MOST_MARKERS = 4
  * what stands before them. Changes the body, whose blocks are its own.
  */
 function withinFour(body: Json): Json {
-  const marked = [...objects(body.tools), ...blocksOf(body.system), ...objects(body.messages).flatMap(({ content }) => blocksOf(content))]
-    .flatMap(block => [...blocksOf(block.type === 'tool_result' ? block.content : undefined), block])
+  const marked = [
+    ...objects(body.tools),
+    ...blocksOf(body.system),
+    ...objects(body.messages).flatMap(({ content }) => blocksOf(content)),
+  ]
+    .flatMap(block => [
+      ...blocksOf(block.type === 'tool_result' ? block.content : undefined),
+      block,
+    ])
     .filter(block => isObject(block.cache_control))
-  if (marked.length + (body.cache_control === undefined ? 0 : 1) > MOST_MARKERS) delete body.cache_control
-  for (const block of marked.slice(0, Math.max(marked.length - MOST_MARKERS, 0))) delete block.cache_control
+  if (marked.length + (body.cache_control === undefined ? 0 : 1) > MOST_MARKERS)
+    delete body.cache_control
+  for (const block of marked.slice(0, Math.max(marked.length - MOST_MARKERS, 0)))
+    delete block.cache_control
   return body
 }
 
@@ -216,15 +256,20 @@ function betasOfTool(tool: Tool): string[] {
 // A picture that the provider keeps is a block of this API's own.
 function isKeptFile(block: Block): boolean {
   if (block.type === 'file') return block.file.file_id !== undefined
-  return block.type === 'other' && isObject(block.value) && member(block.value, 'source').type === 'file'
+  return (
+    block.type === 'other' && isObject(block.value) && member(block.value, 'source').type === 'file'
+  )
 }
 
 function neededByParameters({ extra }: TextCall): string[] {
-  const betas = Object.entries(BETA_OF_PARAMETER).flatMap(([name, beta]) => (isSaid(extra[name]) ? [beta] : []))
+  const betas = Object.entries(BETA_OF_PARAMETER).flatMap(([name, beta]) =>
+    isSaid(extra[name]) ? [beta] : [],
+  )
   const edits = objects(member(extra, 'context_management').edits)
   if (edits.some(edit => edit.type === 'compact_20260112')) betas.push(COMPACTION)
   if (member(extra, 'output_config').task_budget != null) betas.push(TASK_BUDGETS)
   return betas
 }
 
-const isSaid = (value: unknown): boolean => value != null && value !== 'standard' && !(Array.isArray(value) && value.length === 0)
+const isSaid = (value: unknown): boolean =>
+  value != null && value !== 'standard' && !(Array.isArray(value) && value.length === 0)

@@ -3,7 +3,9 @@ import { isObject, type Json, text } from '../../kernel/json.ts'
 
 /** The schema of a tool's input: always an object's, with whatever else it says. */
 export const inputSchema = (parameters: unknown): Json =>
-  isObject(parameters) && Object.keys(parameters).length > 0 ? { ...parameters, type: 'object' } : { type: 'object', properties: {} }
+  isObject(parameters) && Object.keys(parameters).length > 0
+    ? { ...parameters, type: 'object' }
+    : { type: 'object', properties: {} }
 
 /** What a schema may hold that bounds a value instead of shaping it. The model is told in words: it is refused as a keyword. */
 const BOUNDS = [
@@ -21,7 +23,18 @@ const BOUNDS = [
   'minProperties',
   'maxProperties',
 ]
-const FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid'])
+const FORMATS = new Set([
+  'date-time',
+  'time',
+  'date',
+  'duration',
+  'email',
+  'hostname',
+  'uri',
+  'ipv4',
+  'ipv6',
+  'uuid',
+])
 const MAPS = ['properties', '$defs', 'definitions']
 const LISTS = ['anyOf', 'oneOf', 'allOf', 'prefixItems']
 const DEEPEST = 100
@@ -31,7 +44,8 @@ const DEEPEST = 100
  * alternatives are `anyOf`, bounds are told in the description. Throws 400 for a schema deeper than 100 levels.
  */
 export function closedSchema(schema: Json, depth = 0): Json {
-  if (depth > DEEPEST) throw invalid('response_format: expected a schema of at most 100 levels', 'response_format')
+  if (depth > DEEPEST)
+    throw invalid('response_format: expected a schema of at most 100 levels', 'response_format')
   const closed: Json = {}
   for (const [name, value] of Object.entries(schema)) {
     if (BOUNDS.includes(name) || (name === 'format' && !isKnownFormat(value))) continue
@@ -39,7 +53,9 @@ export function closedSchema(schema: Json, depth = 0): Json {
   }
   if (schema.type === 'object' || isObject(schema.properties)) closed.additionalProperties = false
   const told = boundsIn(schema)
-  if (told !== '') closed.description = typeof schema.description === 'string' ? `${schema.description}\n${told}` : told
+  if (told !== '')
+    closed.description =
+      typeof schema.description === 'string' ? `${schema.description}\n${told}` : told
   return closed
 }
 
@@ -47,14 +63,22 @@ const isKnownFormat = (format: unknown): boolean => FORMATS.has(text(format) ?? 
 
 function closedMember(name: string, value: unknown, depth: number): unknown {
   if (MAPS.includes(name) && isObject(value))
-    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, isObject(one) ? closedSchema(one, depth) : one]))
-  if (LISTS.includes(name) && Array.isArray(value)) return value.map(one => (isObject(one) ? closedSchema(one, depth) : one))
+    return Object.fromEntries(
+      Object.entries(value).map(([key, one]) => [
+        key,
+        isObject(one) ? closedSchema(one, depth) : one,
+      ]),
+    )
+  if (LISTS.includes(name) && Array.isArray(value))
+    return value.map(one => (isObject(one) ? closedSchema(one, depth) : one))
   return name === 'items' && isObject(value) ? closedSchema(value, depth) : value
 }
 
 const boundsIn = (schema: Json): string =>
   [...BOUNDS, 'format']
-    .filter(name => schema[name] !== undefined && !(name === 'format' && isKnownFormat(schema.format)))
+    .filter(
+      name => schema[name] !== undefined && !(name === 'format' && isKnownFormat(schema.format)),
+    )
     .map(name => `${name}: ${JSON.stringify(schema[name])}`)
     .join(', ')
 
@@ -68,17 +92,42 @@ export function isClosable(schema: Json): boolean {
 }
 
 // Notes on the way which definition refers to which, so that the circles are found in the end.
-function isOpen(schema: unknown, within: string, refs: Map<string, string[]>, depth: number): boolean {
+function isOpen(
+  schema: unknown,
+  within: string,
+  refs: Map<string, string[]>,
+  depth: number,
+): boolean {
   if (Array.isArray(schema)) return schema.some(one => isOpen(one, within, refs, depth + 1))
   if (!isObject(schema) || depth > DEEPEST) return false
   if (typeof schema.$ref === 'string') refs.set(within, [...(refs.get(within) ?? []), schema.$ref])
-  if (isObject(schema.additionalProperties) || schema.additionalProperties === true || isObject(schema.patternProperties)) return true
-  if (schema.type === 'object' && !isObject(schema.properties) && schema.additionalProperties !== false && !schema.$ref) return true
-  return Object.entries(schema).some(([name, value]) => isOpenMember(name, value, within, refs, depth + 1))
+  if (
+    isObject(schema.additionalProperties) ||
+    schema.additionalProperties === true ||
+    isObject(schema.patternProperties)
+  )
+    return true
+  if (
+    schema.type === 'object' &&
+    !isObject(schema.properties) &&
+    schema.additionalProperties !== false &&
+    !schema.$ref
+  )
+    return true
+  return Object.entries(schema).some(([name, value]) =>
+    isOpenMember(name, value, within, refs, depth + 1),
+  )
 }
 
-function isOpenMember(name: string, value: unknown, within: string, refs: Map<string, string[]>, depth: number): boolean {
-  if (name === 'properties' && isObject(value)) return Object.values(value).some(one => isOpen(one, within, refs, depth))
+function isOpenMember(
+  name: string,
+  value: unknown,
+  within: string,
+  refs: Map<string, string[]>,
+  depth: number,
+): boolean {
+  if (name === 'properties' && isObject(value))
+    return Object.values(value).some(one => isOpen(one, within, refs, depth))
   if ((name === '$defs' || name === 'definitions') && isObject(value))
     return Object.entries(value).some(([key, one]) => isOpen(one, `#/${name}/${key}`, refs, depth))
   return (LISTS.includes(name) || name === 'items') && isOpen(value, within, refs, depth)

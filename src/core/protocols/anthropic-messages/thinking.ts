@@ -19,16 +19,24 @@ export interface Thinking {
 const LEAST_BUDGET = 1_024
 
 /** What the caller wishes, as far as this model can do it. `isBarred` says that something else in the request forbids it to think. */
-export function thinkingOf(call: TextCall, endpoint: Endpoint, conversation: Conversation, isBarred: boolean): Thinking {
+export function thinkingOf(
+  call: TextCall,
+  endpoint: Endpoint,
+  conversation: Conversation,
+  isBarred: boolean,
+): Thinking {
   const { reasoning, verbosity, max_tokens } = call.params
   const can = capabilitiesOf(endpoint)
   const bound = outputBound(max_tokens, endpoint)
   const plain = { max_tokens: bound, ...fittingEffort(verbosity, can) }
   const effort = reasoning && effortOf(reasoning, bound)
   if (!reasoning || effort === undefined || can.thinking === 'none') return plain
-  if (effort === 'none' || reasoning.max_tokens === 0) return { ...plain, ...withoutThinking(can, plain.effort) }
+  if (effort === 'none' || reasoning.max_tokens === 0)
+    return { ...plain, ...withoutThinking(can, plain.effort) }
   if (isBudgeted(can, reasoning))
-    return isBarred || lostItsThinking(conversation) ? plain : { ...plain, ...withBudget(budgetOf(reasoning, bound) ?? 0, bound, endpoint) }
+    return isBarred || lostItsThinking(conversation)
+      ? plain
+      : { ...plain, ...withBudget(budgetOf(reasoning, bound) ?? 0, bound, endpoint) }
   const told = { ...plain, ...(isDefault(call) ? {} : fittingEffort(effort, can)) }
   return isBarred ? told : { ...told, thinking: { type: 'adaptive', ...shown(call) } }
 }
@@ -58,7 +66,10 @@ function fittingEffort(wish: string | undefined, { efforts }: Capabilities): { e
   return wish === 'xhigh' || wish === 'max' ? { effort: 'high' } : {}
 }
 
-function withoutThinking({ off }: Capabilities, effort: string | undefined): { thinking?: Json; effort?: string } {
+function withoutThinking(
+  { off }: Capabilities,
+  effort: string | undefined,
+): { thinking?: Json; effort?: string } {
   switch (off) {
     case 'omit':
       return {}
@@ -66,7 +77,10 @@ function withoutThinking({ off }: Capabilities, effort: string | undefined): { t
       return { effort: 'low' }
     default:
       // Above `high` a model insists on thinking.
-      return { thinking: { type: off }, ...(effort === 'xhigh' || effort === 'max' ? { effort: 'high' } : {}) }
+      return {
+        thinking: { type: off },
+        ...(effort === 'xhigh' || effort === 'max' ? { effort: 'high' } : {}),
+      }
   }
 }
 
@@ -74,11 +88,25 @@ function withoutThinking({ off }: Capabilities, effort: string | undefined): { t
  * The budget, which must be less than `max_tokens`. Where it is not, the caller's bound is taken for the room that the words
  * need, and the thinking gets its own beside it, as far as the model goes.
  */
-function withBudget(wish: number, bound: number, endpoint: Endpoint): Pick<Thinking, 'thinking' | 'max_tokens'> {
+function withBudget(
+  wish: number,
+  bound: number,
+  endpoint: Endpoint,
+): Pick<Thinking, 'thinking' | 'max_tokens'> {
   const budget = Math.max(wish, LEAST_BUDGET)
-  if (budget < bound) return { thinking: { type: 'enabled', budget_tokens: budget }, max_tokens: bound }
-  const max_tokens = Math.max(Math.min(budget + bound, ceilingOf(endpoint) ?? Number.POSITIVE_INFINITY), LEAST_BUDGET + 1)
-  return { thinking: { type: 'enabled', budget_tokens: Math.max(Math.min(budget, max_tokens - bound), LEAST_BUDGET) }, max_tokens }
+  if (budget < bound)
+    return { thinking: { type: 'enabled', budget_tokens: budget }, max_tokens: bound }
+  const max_tokens = Math.max(
+    Math.min(budget + bound, ceilingOf(endpoint) ?? Number.POSITIVE_INFINITY),
+    LEAST_BUDGET + 1,
+  )
+  return {
+    thinking: {
+      type: 'enabled',
+      budget_tokens: Math.max(Math.min(budget, max_tokens - bound), LEAST_BUDGET),
+    },
+    max_tokens,
+  }
 }
 
 /**
@@ -94,12 +122,16 @@ function lostItsThinking({ messages }: Conversation): boolean {
   return block?.type !== 'reasoning' || thinkingBlocks(block.details).length === 0
 }
 
-const isResults = ({ blocks }: Message): boolean => blocks.every(block => block.type === 'tool-result')
+const isResults = ({ blocks }: Message): boolean =>
+  blocks.every(block => block.type === 'tool-result')
 
 /** The most output tokens of one answer there: the catalogue's number, else the model's own. Undefined for a model that nobody knows. */
 function ceilingOf(endpoint: Endpoint): number | undefined {
   const capabilities = capabilitiesOf(endpoint)
-  return endpoint.max_completion_tokens ?? (capabilities === STRANGER ? undefined : capabilities.maxOutput)
+  return (
+    endpoint.max_completion_tokens ??
+    (capabilities === STRANGER ? undefined : capabilities.maxOutput)
+  )
 }
 
 /** What is sent as `max_tokens`, which this API insists on: the caller's bound, else as much as the model gives. */
@@ -107,11 +139,16 @@ const outputBound = (max_tokens: number | undefined, endpoint: Endpoint): number
   max_tokens ?? endpoint.max_completion_tokens ?? capabilitiesOf(endpoint).maxOutput
 
 /** How the words are chosen, as far as the model leaves that to the caller: not at all while it thinks, and 1 is the hottest. */
-export function samplingOf({ temperature, top_p, top_k }: Params, { sampling }: Capabilities, { thinking }: Thinking): Json {
+export function samplingOf(
+  { temperature, top_p, top_k }: Params,
+  { sampling }: Capabilities,
+  { thinking }: Thinking,
+): Json {
   if (sampling === 'none' || (thinking && thinking.type !== 'disabled')) return {}
   const said: Json = {}
   if (temperature !== undefined) said.temperature = Math.min(Math.max(temperature, 0), 1)
-  if (top_p !== undefined && !(sampling === 'either' && temperature !== undefined)) said.top_p = top_p
+  if (top_p !== undefined && !(sampling === 'either' && temperature !== undefined))
+    said.top_p = top_p
   if (top_k !== undefined) said.top_k = top_k
   return said
 }

@@ -17,11 +17,18 @@ interface Tooling {
 }
 
 /** The tools of the call and the choice between them, with the one that stands for the form of the answer. */
-export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, format: Format): Tooling {
+export function toolingOf(
+  call: TextCall,
+  endpoint: Endpoint,
+  names: ToolNames,
+  format: Format,
+): Tooling {
   const tools = call.tools.flatMap((tool, i) => definitionsOf(tool, i, call, endpoint, names))
-  const isAsked = call.params.web_search_options !== undefined && tools.every(tool => tool.name !== SEARCH)
+  const isAsked =
+    call.params.web_search_options !== undefined && tools.every(tool => tool.name !== SEARCH)
   if (isAsked && searchesItself(endpoint)) tools.push(webSearch(call.params.web_search_options))
-  if (format.by === 'tool') return withAnswerTool(tools, call.params.tool_choice, names, format.tool)
+  if (format.by === 'tool')
+    return withAnswerTool(tools, call.params.tool_choice, names, format.tool)
   if (tools.length === 0) return {}
   return chosen(allowedOf(tools, call.params.tool_choice, names), call, endpoint, names)
 }
@@ -29,14 +36,23 @@ export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, 
 // The choice between some of them is a choice between no others: a choice of this API names one at most.
 function allowedOf(tools: Json[], choice: ToolChoice | undefined, names: ToolNames): Json[] {
   const { allowed } = wishOf(choice)
-  const offered = allowed ? tools.filter(tool => allowed.some(name => tool.name === names.sent(name))) : tools
+  const offered = allowed
+    ? tools.filter(tool => allowed.some(name => tool.name === names.sent(name)))
+    : tools
   return offered.length > 0 ? offered : tools
 }
 
 // Others who speak so do not.
-const searchesItself = (endpoint: Endpoint): boolean => isAnthropic(endpoint) || endpoint.protocol === VERTEX
+const searchesItself = (endpoint: Endpoint): boolean =>
+  isAnthropic(endpoint) || endpoint.protocol === VERTEX
 
-function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] {
+function definitionsOf(
+  tool: Tool,
+  at: number,
+  call: TextCall,
+  endpoint: Endpoint,
+  names: ToolNames,
+): Json[] {
   if (tool.type === 'function') return [definitionOf(tool, call, endpoint, names)]
   const value = isObject(tool.value) ? tool.value : {}
   if (isNative(tool, NATIVE)) return [{ ...value }]
@@ -44,14 +60,21 @@ function definitionsOf(tool: Tool, at: number, call: TextCall, endpoint: Endpoin
   throw foreignTool(value, at)
 }
 
-function definitionOf(tool: FunctionTool, call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
+function definitionOf(
+  tool: FunctionTool,
+  call: TextCall,
+  endpoint: Endpoint,
+  names: ToolNames,
+): Json {
   const { name, description, parameters, strict, cache_control, extra } = tool
   return {
     ...(isNative(call, NATIVE) ? extra : {}),
     name: names.sent(name),
     ...(description ? { description } : {}),
     input_schema: inputSchema(parameters),
-    ...(strict === true && capabilitiesOf(endpoint).schemas && endpoint.protocol !== VERTEX ? { strict } : {}),
+    ...(strict === true && capabilitiesOf(endpoint).schemas && endpoint.protocol !== VERTEX
+      ? { strict }
+      : {}),
     ...(cache_control ? { cache_control } : {}),
   }
 }
@@ -72,13 +95,18 @@ const SEARCH_WORDS = ['max_uses', 'allowed_domains', 'excluded_domains', 'user_l
  */
 export function searches(call: TextCall, endpoint: Endpoint): boolean {
   const { web_search_options: options } = call.params
-  const isBoth = isObject(options) && options.allowed_domains !== undefined && options.excluded_domains !== undefined
+  const isBoth =
+    isObject(options) &&
+    options.allowed_domains !== undefined &&
+    options.excluded_domains !== undefined
   return searchesItself(endpoint) && !isBoth && searchesBy(call, SEARCH_WORDS)
 }
 
 function webSearch(wish: unknown): Json {
   const given = isObject(wish) ? wish : {}
-  const location = isObject(given.user_location) ? { ...given.user_location, ...member(given.user_location, 'approximate') } : null
+  const location = isObject(given.user_location)
+    ? { ...given.user_location, ...member(given.user_location, 'approximate') }
+    : null
   const tool: Json = { type: 'web_search_20250305', name: SEARCH }
   if (typeof given.max_uses === 'number') tool.max_uses = given.max_uses
   if (Array.isArray(given.allowed_domains)) tool.allowed_domains = given.allowed_domains
@@ -89,24 +117,45 @@ function webSearch(wish: unknown): Json {
 
 const placeOf = ({ city, region, country, timezone }: Json): Json =>
   Object.fromEntries(
-    Object.entries({ type: 'approximate', city, region, country, timezone }).filter(([, value]) => typeof value === 'string'),
+    Object.entries({ type: 'approximate', city, region, country, timezone }).filter(
+      ([, value]) => typeof value === 'string',
+    ),
   )
 
 // The answer is a call: it must be made, alone, and no tool is offered that the caller did not want.
-function withAnswerTool(tools: Json[], choice: ToolChoice | undefined, names: ToolNames, answer: Json): Tooling {
+function withAnswerTool(
+  tools: Json[],
+  choice: ToolChoice | undefined,
+  names: ToolNames,
+  answer: Json,
+): Tooling {
   const { mode, name } = wishOf(choice)
   const offered =
-    mode === 'none' ? [] : name === null ? allowedOf(tools, choice, names) : tools.filter(tool => tool.name === names.sent(name))
-  return { tools: [...offered, answer], tool_choice: { type: 'any', disable_parallel_tool_use: true } }
+    mode === 'none'
+      ? []
+      : name === null
+        ? allowedOf(tools, choice, names)
+        : tools.filter(tool => tool.name === names.sent(name))
+  return {
+    tools: [...offered, answer],
+    tool_choice: { type: 'any', disable_parallel_tool_use: true },
+  }
 }
 
-function chosen(tools: Json[], { params }: TextCall, endpoint: Endpoint, names: ToolNames): Tooling {
+function chosen(
+  tools: Json[],
+  { params }: TextCall,
+  endpoint: Endpoint,
+  names: ToolNames,
+): Tooling {
   const { tool_choice, parallel_tool_calls } = params
   const { mode, name } = wishOf(tool_choice)
   const alone = parallel_tool_calls === false ? { disable_parallel_tool_use: true } : {}
   if (mode === 'none') return { tools, tool_choice: { type: 'none' } }
-  if (isForcing(tool_choice) && !capabilitiesOf(endpoint).forcedTools) return unforced(tools, name, names, alone)
-  if (name !== null) return { tools, tool_choice: { type: 'tool', name: names.sent(name), ...alone } }
+  if (isForcing(tool_choice) && !capabilitiesOf(endpoint).forcedTools)
+    return unforced(tools, name, names, alone)
+  if (name !== null)
+    return { tools, tool_choice: { type: 'tool', name: names.sent(name), ...alone } }
   if (mode === 'required') return { tools, tool_choice: { type: 'any', ...alone } }
   if (tool_choice === undefined && parallel_tool_calls !== false) return { tools }
   return { tools, tool_choice: { type: 'auto', ...alone } }
@@ -132,12 +181,16 @@ interface Wish {
 }
 
 function wishOf(wish: ToolChoice | undefined): Wish {
-  if (wish === undefined || typeof wish === 'string') return { mode: wish ?? 'auto', name: null, allowed: null }
+  if (wish === undefined || typeof wish === 'string')
+    return { mode: wish ?? 'auto', name: null, allowed: null }
   const choice: Json = wish
-  if (choice.type === 'function') return { mode: 'auto', name: text(member(choice, 'function').name), allowed: null }
+  if (choice.type === 'function')
+    return { mode: 'auto', name: text(member(choice, 'function').name), allowed: null }
   if (choice.type !== 'allowed_tools') return { mode: 'auto', name: null, allowed: null }
   // The chat API has the list in an object of its own, the Responses API has it beside the type.
   const { mode, tools } = isObject(choice.allowed_tools) ? choice.allowed_tools : choice
-  const allowed = objects(tools).flatMap(tool => text(tool.name) ?? text(member(tool, 'function').name) ?? [])
+  const allowed = objects(tools).flatMap(
+    tool => text(tool.name) ?? text(member(tool, 'function').name) ?? [],
+  )
   return { mode: mode === 'required' ? 'required' : 'auto', name: null, allowed }
 }

@@ -11,7 +11,8 @@ export function usageOf(given: unknown): Usage | undefined {
   if (!isObject(given)) return undefined
   const input = inputOf(given)
   const whole = count(outputTotal(given))
-  if (whole === undefined || (whole === 0 && Object.values(input).every(tokens => tokens === 0))) return undefined
+  if (whole === undefined || (whole === 0 && Object.values(input).every(tokens => tokens === 0)))
+    return undefined
   const reasoning = countWithin(whole, member(given, 'output_tokens_details').thinking_tokens)
   return {
     input,
@@ -24,7 +25,10 @@ export function usageOf(given: unknown): Usage | undefined {
 function inputOf(given: Json): Usage['input'] {
   const written = count(given.cache_creation_input_tokens) ?? 0
   // The hour's share is told once, at the start; the sum may still grow.
-  const cache_write_1h = countWithin(written, member(given, 'cache_creation').ephemeral_1h_input_tokens)
+  const cache_write_1h = countWithin(
+    written,
+    member(given, 'cache_creation').ephemeral_1h_input_tokens,
+  )
   return {
     text: inputTotal(given),
     cache_read: count(given.cache_read_input_tokens) ?? 0,
@@ -35,8 +39,10 @@ function inputOf(given: Json): Usage['input'] {
   }
 }
 
-const inputTotal = (given: Json): number => count(summed(runsOf(given), 'input_tokens')) ?? count(given.input_tokens) ?? 0
-const outputTotal = (given: Json): number | undefined => count(summed(runsOf(given), 'output_tokens')) ?? count(given.output_tokens)
+const inputTotal = (given: Json): number =>
+  count(summed(runsOf(given), 'input_tokens')) ?? count(given.input_tokens) ?? 0
+const outputTotal = (given: Json): number | undefined =>
+  count(summed(runsOf(given), 'output_tokens')) ?? count(given.output_tokens)
 
 /**
  * The runs of the model that the totals leave out: they name the last one only where a conversation was summed up on the way.
@@ -54,7 +60,12 @@ const summed = (runs: Json[], name: string): number | undefined =>
 /** The counts so far with those that are told anew: they are sums, and what is left out has not changed. */
 export function merged(known: Json, told: unknown): Json {
   if (!isObject(told)) return known
-  return { ...known, ...Object.fromEntries(Object.entries(told).filter(([name, value]) => value != null && COUNTED.has(name))) }
+  return {
+    ...known,
+    ...Object.fromEntries(
+      Object.entries(told).filter(([name, value]) => value != null && COUNTED.has(name)),
+    ),
+  }
 }
 
 const COUNTED = new Set([

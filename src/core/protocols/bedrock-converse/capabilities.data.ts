@@ -76,7 +76,10 @@ const OPEN_WEIGHT: Family = { ...NAMED, schemas: true }
  */
 const FAMILIES: [model: RegExp, family: Family][] = [
   [/claude-((opus|sonnet|haiku)-4-5|opus-4-6)/, { ...CLAUDE, schemas: true }],
-  [/claude-(instant|v?[12](?!\d)|3-(opus|sonnet|haiku)|3-5-sonnet-20240620)/, { ...CLAUDE, cache: 'nowhere', hour: false }],
+  [
+    /claude-(instant|v?[12](?!\d)|3-(opus|sonnet|haiku)|3-5-sonnet-20240620)/,
+    { ...CLAUDE, cache: 'nowhere', hour: false },
+  ],
   [/claude-(3-|(opus|sonnet)-4(-0|-1|-2025|@|$))/, { ...CLAUDE, hour: false }],
   [/claude|anthropic/, CLAUDE],
   [/amazon[-/]nova-2/, { ...NOVA, thinking: 'nova' }],
@@ -107,11 +110,16 @@ const plain = (name: string) => name.toLowerCase().replaceAll('.', '-')
 export const familyOf = (endpoint: Endpoint): Family => found(nameOf(endpoint)) ?? STRANGER
 
 /** The endpoint under a name that tells what its model is: that of an inference profile does not, then our own slug may. */
-export const named = (endpoint: Endpoint): Endpoint => ({ ...endpoint, upstreamModel: nameOf(endpoint) })
+export const named = (endpoint: Endpoint): Endpoint => ({
+  ...endpoint,
+  upstreamModel: nameOf(endpoint),
+})
 
-const nameOf = ({ upstreamModel, model }: Endpoint): string => (found(upstreamModel) ? upstreamModel : model)
+const nameOf = ({ upstreamModel, model }: Endpoint): string =>
+  found(upstreamModel) ? upstreamModel : model
 
-const found = (name: string): Family | undefined => FAMILIES.find(([pattern]) => pattern.test(plain(name)))?.[1]
+const found = (name: string): Family | undefined =>
+  FAMILIES.find(([pattern]) => pattern.test(plain(name)))?.[1]
 
 /**
  * Anthropic's features by header that Bedrock's Claude knows (Bedrock user guide, "Anthropic Claude Messages API"). It refuses a

@@ -32,7 +32,9 @@ export function citationOf(citation: Json): Json | undefined {
   const found = PLACES.find(([name]) => isObject(location[name]))
   if (found) return placeOf(member(location, found[0]), found, cited_text, text(citation.title))
   const url = text(member(location, 'web').url)
-  return url === null ? undefined : { type: 'web_search_result_location', cited_text, url, title: text(citation.title) }
+  return url === null
+    ? undefined
+    : { type: 'web_search_result_location', cited_text, url, title: text(citation.title) }
 }
 
 function placeOf(
@@ -41,7 +43,14 @@ function placeOf(
   cited_text: string,
   title: string | null,
 ) {
-  return { type, cited_text, document_index: documentIndex, document_title: title, [first]: start, [last]: end }
+  return {
+    type,
+    cited_text,
+    document_index: documentIndex,
+    document_title: title,
+    [first]: start,
+    [last]: end,
+  }
 }
 
 const citedText = ({ sourceContent }: Json): string =>

@@ -35,9 +35,15 @@ const NAMES: Record<number, string> = {
 
 /** What a `ValidationException` is about, where it is not simply invalid. What it says of a model's name is our trouble. */
 const REFUSALS: [says: RegExp, type: ErrorType][] = [
-  [/model (identifier|id)\b|inference profile|on-demand throughput|provisioned throughput/i, 'provider_unavailable'],
+  [
+    /model (identifier|id)\b|inference profile|on-demand throughput|provisioned throughput/i,
+    'provider_unavailable',
+  ],
   [/maximum (number of )?(output )?tokens you requested/i, 'max_tokens_exceeded'],
-  [/input tokens.{0,20}exceed|exceeds? the maximum (input|sequence|context) length/i, 'context_length_exceeded'],
+  [
+    /input tokens.{0,20}exceed|exceeds? the maximum (input|sequence|context) length/i,
+    'context_length_exceeded',
+  ],
   [/content filter/i, 'content_policy_violation'],
 ]
 
@@ -48,7 +54,11 @@ type Header = (name: string) => string | null
 export function failure(status: number, body: unknown, header: Header = () => null): GatewayError {
   const error = isObject(body) ? body : {}
   const name = text(header('x-amzn-errortype')) ?? text(error.__type) ?? text(error.code)
-  return meaningOf(name === null ? NAMES[status] : nameOf(name), status, text(error.message) ?? text(error.Message))
+  return meaningOf(
+    name === null ? NAMES[status] : nameOf(name),
+    status,
+    text(error.message) ?? text(error.Message),
+  )
 }
 
 /** What an exception inside a streamed answer means. */
@@ -56,7 +66,11 @@ export const failureInside = (event: string, payload: unknown): GatewayError =>
   meaningOf(nameOf(event), 502, isObject(payload) ? text(payload.message) : null)
 
 function meaningOf(name: string | undefined, status: number, message: string | null): GatewayError {
-  return failureOf(own(STATUSES, name) ?? status, { code: name, message }, name === 'ValidationException' ? refusal(message ?? '') : {})
+  return failureOf(
+    own(STATUSES, name) ?? status,
+    { code: name, message },
+    name === 'ValidationException' ? refusal(message ?? '') : {},
+  )
 }
 
 function refusal(message: string): Codes {
@@ -71,4 +85,5 @@ function nameOf(given: string): string {
 }
 
 /** Whether an event of a stream is a failure: the exceptions that Converse models, and what the service itself may say. */
-export const isFailure = (event: string): boolean => /(Exception|Error|Failure|Unavailable)$/i.test(event)
+export const isFailure = (event: string): boolean =>
+  /(Exception|Error|Failure|Unavailable)$/i.test(event)

@@ -55,7 +55,8 @@ function systemOf(system: Block[], format: Format, family: Family): Json[] {
 }
 
 function instructionOf(block: Block, family: Family): Json[] {
-  if (block.type !== 'text') throw invalid('messages: the provider takes instructions in words only', 'messages')
+  if (block.type !== 'text')
+    throw invalid('messages: the provider takes instructions in words only', 'messages')
   return [{ text: block.text }, ...cachePoint(block.cache_control, family)]
 }
 
@@ -101,7 +102,11 @@ class Content {
 
   // Pictures and films may come as files too.
   #file({ file: { filename, file_data }, citations }: Extract<Block, { type: 'file' }>): Json {
-    if (file_data === undefined) throw invalid('messages: the provider takes files by what they hold only, not by an id', 'messages')
+    if (file_data === undefined)
+      throw invalid(
+        'messages: the provider takes files by what they hold only, not by an id',
+        'messages',
+      )
     const media = mediaOf(file_data)
     if (Object.hasOwn(IMAGES, media.media_type)) return imageOf(media)
     if (Object.hasOwn(VIDEOS, media.media_type)) return videoOf(media)
@@ -116,12 +121,20 @@ class Content {
   }
 
   #toolCall({ id, name, input }: Extract<Block, { type: 'tool-call' }>): Json {
-    return { toolUse: { toolUseId: this.#id(id), name: this.#names.sent(name), input: inputObject(input) } }
+    return {
+      toolUse: { toolUseId: this.#id(id), name: this.#names.sent(name), input: inputObject(input) },
+    }
   }
 
   #toolResult({ id, blocks, is_error }: ToolResult): Json {
     const content = blocks.flatMap(block => this.#of(block))
-    return { toolResult: { toolUseId: this.#id(id), content, ...(is_error && this.#family.statuses ? { status: 'error' } : {}) } }
+    return {
+      toolResult: {
+        toolUseId: this.#id(id),
+        content,
+        ...(is_error && this.#family.statuses ? { status: 'error' } : {}),
+      },
+    }
   }
 
   #id(id: string): string {
@@ -131,36 +144,48 @@ class Content {
 
 // What is marked within a tool's answer is marked after it: there are no points inside.
 function markOf(block: Block | ToolResult): CacheControl | undefined {
-  if (block.type === 'tool-result') return block.cache_control ?? block.blocks.map(markOf).find(mark => mark !== undefined)
+  if (block.type === 'tool-result')
+    return block.cache_control ?? block.blocks.map(markOf).find(mark => mark !== undefined)
   return 'cache_control' in block ? block.cache_control : undefined
 }
 
 function mediaOf(url: string): Media {
-  if (!isDataUrl(url)) throw invalid('messages: the provider takes media by what they hold only, not by URL', 'messages')
+  if (!isDataUrl(url))
+    throw invalid(
+      'messages: the provider takes media by what they hold only, not by URL',
+      'messages',
+    )
   return dataUrl(url, 'messages')
 }
 
 function imageOf({ media_type, data }: Media): Json {
   const format = own(IMAGES, media_type)
-  if (format === undefined) throw new GatewayError('unsupported_image_format', 'The provider takes JPEG, PNG, GIF and WebP pictures only')
+  if (format === undefined)
+    throw new GatewayError(
+      'unsupported_image_format',
+      'The provider takes JPEG, PNG, GIF and WebP pictures only',
+    )
   return { image: { format, source: { bytes: data } } }
 }
 
 function videoOf({ media_type, data }: Media): Json {
   const format = own(VIDEOS, media_type)
-  if (format === undefined) throw invalid('messages: the provider does not take videos of this format', 'messages')
+  if (format === undefined)
+    throw invalid('messages: the provider does not take videos of this format', 'messages')
   return { video: { format, source: { bytes: data } } }
 }
 
 function audioOf(format: string, data: string): Json {
-  if (!AUDIO.has(format)) throw invalid('messages: the provider does not take sound of this format', 'messages')
+  if (!AUDIO.has(format))
+    throw invalid('messages: the provider does not take sound of this format', 'messages')
   return { audio: { format, source: { bytes: data } } }
 }
 
 // A name's ending tells what a file is where its type does not; any other kind of text is one all the same.
 function documentFormat(media_type: string, filename = ''): string {
   const ending = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()
-  const known = own(DOCUMENTS, media_type) ?? Object.values(DOCUMENTS).find(format => format === ending)
+  const known =
+    own(DOCUMENTS, media_type) ?? Object.values(DOCUMENTS).find(format => format === ending)
   if (known !== undefined) return known
   if (/^text\/|[/+](json|xml|yaml)$/.test(media_type)) return 'txt'
   throw invalid('messages: the provider does not take files of this format', 'messages')
@@ -172,9 +197,16 @@ const thoughtsOf = (details: ReasoningDetail[] | null, { reasoning_format }: Fam
 
 // A signature without words is valid, but the words may not be missing (translation traps 94, 95).
 function thoughtOf(detail: ReasoningDetail): Json[] {
-  if (detail.type === 'reasoning.encrypted') return text(detail.data) ? [{ reasoningContent: { redactedContent: detail.data } }] : []
+  if (detail.type === 'reasoning.encrypted')
+    return text(detail.data) ? [{ reasoningContent: { redactedContent: detail.data } }] : []
   if (detail.type !== 'reasoning.text' || !text(detail.signature)) return []
-  return [{ reasoningContent: { reasoningText: { text: text(detail.text) ?? '', signature: detail.signature } } }]
+  return [
+    {
+      reasoningContent: {
+        reasoningText: { text: text(detail.text) ?? '', signature: detail.signature },
+      },
+    },
+  ]
 }
 
 const LONGEST = 200

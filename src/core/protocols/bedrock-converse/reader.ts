@@ -1,6 +1,15 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { joinedBase64 } from '../../kernel/data-url.ts'
-import { count, isObject, type Json, member, objects, own, parseObject, text } from '../../kernel/json.ts'
+import {
+  count,
+  isObject,
+  type Json,
+  member,
+  objects,
+  own,
+  parseObject,
+  text,
+} from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { FinishReason, TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
@@ -19,11 +28,15 @@ import { usageOf } from './usage.ts'
 /** The parts of a whole answer of `Converse`. Throws what an error in its place means. */
 export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
   if (!isObject(body)) throw unreadable()
-  if (!isAnswer(body)) throw typeof body.__type === 'string' ? failureInside(body.__type, { message: text(body.message) }) : unreadable()
+  if (!isAnswer(body))
+    throw typeof body.__type === 'string'
+      ? failureInside(body.__type, { message: text(body.message) })
+      : unreadable()
   return answeredBy(answerToolOf(call, endpoint), new ConverseReader(call, endpoint).message(body))
 }
 
-const isAnswer = (body: Json): boolean => Array.isArray(member(member(body, 'output'), 'message').content)
+const isAnswer = (body: Json): boolean =>
+  Array.isArray(member(member(body, 'output'), 'message').content)
 
 /** A block that has begun and needs remembering: a call, or something that is given only when it is whole. */
 type Open =
@@ -31,7 +44,14 @@ type Open =
   | { type: 'redacted'; data: string }
   | { type: 'image'; format: string; data: string }
 
-const EVENTS = new Set(['messageStart', 'contentBlockStart', 'contentBlockDelta', 'contentBlockStop', 'messageStop', 'metadata'])
+const EVENTS = new Set([
+  'messageStart',
+  'contentBlockStart',
+  'contentBlockDelta',
+  'contentBlockStop',
+  'messageStop',
+  'metadata',
+])
 
 const choice = 0
 
@@ -80,7 +100,8 @@ export class ConverseReader implements Reader<TextPart> {
   /** The parts of a whole answer. */
   message(body: Json): TextPart[] {
     this.#start(text(member(body, 'serviceTier').type))
-    for (const [at, block] of objects(member(member(body, 'output'), 'message').content).entries()) this.#block(at, block)
+    for (const [at, block] of objects(member(member(body, 'output'), 'message').content).entries())
+      this.#block(at, block)
     this.#stop(body)
     this.#count(body.usage)
     return this.#taken()
@@ -124,7 +145,8 @@ export class ConverseReader implements Reader<TextPart> {
   #openBlock(at: number, { toolUse, image }: Json): void {
     this.#closeBlock(at)
     if (isObject(toolUse)) this.#openCall(at, toolUse)
-    if (isObject(image)) this.#hold(at, { type: 'image', format: text(image.format) ?? 'png', data: '' })
+    if (isObject(image))
+      this.#hold(at, { type: 'image', format: text(image.format) ?? 'png', data: '' })
   }
 
   // A tool that runs at the provider's is nothing that the caller could answer.
@@ -132,7 +154,13 @@ export class ConverseReader implements Reader<TextPart> {
     if (this.#calls >= MOST_CALLS || type === 'server_tool_use') return
     const index = this.#calls++
     const id = text(toolUseId) || ownId(this.#call, index, 'tooluse')
-    this.#parts.push({ type: 'tool-call-start', choice, index, id, name: this.#names.given(text(name) ?? '') })
+    this.#parts.push({
+      type: 'tool-call-start',
+      choice,
+      index,
+      id,
+      name: this.#names.given(text(name) ?? ''),
+    })
     this.#hold(at, { type: 'call', index, told: false })
   }
 
@@ -143,17 +171,22 @@ export class ConverseReader implements Reader<TextPart> {
 
   #delta(at: number, { text: said, toolUse, reasoningContent, citation, image }: Json): void {
     if (typeof said === 'string') this.#say(at, said)
-    if (isObject(toolUse)) this.#input(at, typeof toolUse.input === 'string' ? toolUse.input : wholeInput(toolUse.input))
+    if (isObject(toolUse))
+      this.#input(at, typeof toolUse.input === 'string' ? toolUse.input : wholeInput(toolUse.input))
     if (isObject(reasoningContent)) this.#reasoning(at, reasoningContent)
     if (isObject(citation)) this.#cite(at, citation, null)
     if (isObject(image)) this.#image(at, image)
   }
 
   /** A block of a whole answer, in which a text may also stand among its sources. */
-  #block(at: number, { text: said, citationsContent, toolUse, reasoningContent, image }: Json): void {
+  #block(
+    at: number,
+    { text: said, citationsContent, toolUse, reasoningContent, image }: Json,
+  ): void {
     if (typeof said === 'string') this.#say(at, said)
     if (isObject(citationsContent)) this.#cited(at, citationsContent)
-    if (isObject(reasoningContent)) this.#reasoning(at, { ...member(reasoningContent, 'reasoningText'), ...reasoningContent })
+    if (isObject(reasoningContent))
+      this.#reasoning(at, { ...member(reasoningContent, 'reasoningText'), ...reasoningContent })
     if (isObject(toolUse)) this.#wholeCall(at, toolUse)
     if (isObject(image)) this.#wholeImage(at, image)
     this.#closeBlock(at)
@@ -185,14 +218,24 @@ export class ConverseReader implements Reader<TextPart> {
     const annotation = annotationOf(given, place)
     const citation = citationOf(given)
     if (annotation === null && citation === undefined) return
-    this.#parts.push({ type: 'annotation', choice, annotation, ...(citation ? { citation } : {}), block })
+    this.#parts.push({
+      type: 'annotation',
+      choice,
+      annotation,
+      ...(citation ? { citation } : {}),
+      block,
+    })
   }
 
   // `redactedReasoning` and `data` are what earlier versions of the API called it.
   #reasoning(at: number, given: Json): void {
     const said = text(given.text) ?? ''
     const signature = text(given.signature) ?? ''
-    const redacted = text(given.redactedContent) ?? text(given.data) ?? text(member(given, 'redactedReasoning').data) ?? ''
+    const redacted =
+      text(given.redactedContent) ??
+      text(given.data) ??
+      text(member(given, 'redactedReasoning').data) ??
+      ''
     if (said !== '' || signature !== '') this.#thought(at, said, signature)
     if (redacted !== '') this.#redacted(at, redacted)
   }
@@ -200,7 +243,13 @@ export class ConverseReader implements Reader<TextPart> {
   // A signature may stand alone: thinking that is not shown has one all the same.
   #thought(index: number, said: string, signature: string): void {
     const signed = signature === '' ? {} : { signature }
-    const detail: ReasoningDetail = { type: 'reasoning.text', text: said, ...signed, format: this.#format, index }
+    const detail: ReasoningDetail = {
+      type: 'reasoning.text',
+      text: said,
+      ...signed,
+      format: this.#format,
+      index,
+    }
     this.#parts.push({ type: 'reasoning-delta', choice, text: said, details: [detail] })
   }
 
@@ -210,7 +259,8 @@ export class ConverseReader implements Reader<TextPart> {
   }
 
   #image(at: number, image: Json): void {
-    if (this.#open.get(at)?.type === 'image') this.#more(at, text(member(image, 'source').bytes) ?? '')
+    if (this.#open.get(at)?.type === 'image')
+      this.#more(at, text(member(image, 'source').bytes) ?? '')
   }
 
   #more(at: number, data: string): void {
@@ -234,7 +284,11 @@ export class ConverseReader implements Reader<TextPart> {
     if (open.type === 'call' && !open.told) this.#input(at, '{}')
     if (open.type === 'redacted') this.#encrypted(at, open.data)
     if (open.type === 'image' && open.data !== '')
-      this.#parts.push({ type: 'image', choice, url: `data:image/${open.format};base64,${open.data}` })
+      this.#parts.push({
+        type: 'image',
+        choice,
+        url: `data:image/${open.format};base64,${open.data}`,
+      })
     this.#open.delete(at)
   }
 
@@ -247,7 +301,13 @@ export class ConverseReader implements Reader<TextPart> {
     for (const at of [...this.#open.keys()]) this.#closeBlock(at)
     const native = text(told.stopReason)
     const sequence = sequenceOf(member(told, 'additionalModelResponseFields'))
-    this.#parts.push({ type: 'finish', choice, reason: finishReason(native), native, ...(sequence === null ? {} : { sequence }) })
+    this.#parts.push({
+      type: 'finish',
+      choice,
+      reason: finishReason(native),
+      native,
+      ...(sequence === null ? {} : { sequence }),
+    })
     this.#stopped = true
   }
 
@@ -260,10 +320,12 @@ export class ConverseReader implements Reader<TextPart> {
 }
 
 // What Claude says besides, where we have asked for it: of its whole answer, or of the last event of its stream.
-const sequenceOf = (fields: Json): string | null => text(fields.stop_sequence) ?? text(member(fields, 'delta').stop_sequence)
+const sequenceOf = (fields: Json): string | null =>
+  text(fields.stop_sequence) ?? text(member(fields, 'delta').stop_sequence)
 
 // Whatever JSON it is, as a stream gives it: a model may well say an object in quotes.
-const wholeInput = (given: unknown): string => (given == null || given === '' ? '' : JSON.stringify(given))
+const wholeInput = (given: unknown): string =>
+  given == null || given === '' ? '' : JSON.stringify(given)
 
 const REASONS: Record<string, FinishReason> = {
   end_turn: 'stop',

@@ -27,7 +27,12 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const isPrefilled = prefills(conversation, endpoint)
   const format = formatOf(call, endpoint)
   const tooling = toolingOf(call, endpoint, namesOf(call), format, conversation)
-  const inference = inferenceOf(call, endpoint, conversation, isPrefilled || isForcing(call, endpoint, format))
+  const inference = inferenceOf(
+    call,
+    endpoint,
+    conversation,
+    isPrefilled || isForcing(call, endpoint, format),
+  )
   const extra = readExtra(call)
   return {
     ...extra,
@@ -48,7 +53,10 @@ function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
   if (messages.at(-1)?.role !== 'assistant') return false
   const family = familyOf(endpoint)
   if (!(family.thinking === 'claude' ? capabilitiesOf(named(endpoint)).prefill : family.prefill))
-    throw invalid('messages: the model goes on with no answer that was begun for it; the last message must be the user’s', 'messages')
+    throw invalid(
+      'messages: the model goes on with no answer that was begun for it; the last message must be the user’s',
+      'messages',
+    )
   return true
 }
 
@@ -86,14 +94,17 @@ function formatOf(call: TextCall, endpoint: Endpoint): Format {
   if (format.type === 'json_object') return anyObject(call, endpoint)
   const wanted = isObject(format.json_schema) ? format.json_schema : {}
   if (format.type !== 'json_schema' || !isObject(wanted.schema)) return { by: 'nothing' }
-  if (familyOf(endpoint).schemas && isClosable(wanted.schema)) return bySchema(wanted, wanted.schema)
+  if (familyOf(endpoint).schemas && isClosable(wanted.schema))
+    return bySchema(wanted, wanted.schema)
   return byTool(wanted, inputSchema(wanted.schema), call, endpoint)
 }
 
 // Of a tool whose input may hold anything Claude makes good use; others would leave it empty.
 function anyObject(call: TextCall, endpoint: Endpoint): Format {
   const isTool = familyOf(endpoint).thinking === 'claude' && forcesTools(endpoint)
-  return isTool ? byTool({}, { type: 'object', additionalProperties: true }, call, endpoint) : { by: 'words', words: ONLY_JSON }
+  return isTool
+    ? byTool({}, { type: 'object', additionalProperties: true }, call, endpoint)
+    : { by: 'words', words: ONLY_JSON }
 }
 
 /** API reference, OutputFormat and JsonSchemaDefinition: the schema goes as a text. */
@@ -132,9 +143,17 @@ interface Inference {
 }
 
 /** The wishes of the call as this model takes them. `isBarred` says that something else in the request forbids it to think. */
-function inferenceOf(call: TextCall, endpoint: Endpoint, conversation: Conversation, isBarred: boolean): Inference {
+function inferenceOf(
+  call: TextCall,
+  endpoint: Endpoint,
+  conversation: Conversation,
+  isBarred: boolean,
+): Inference {
   const family = familyOf(endpoint)
-  const { config, fields } = family.thinking === 'claude' ? ofClaude(call, named(endpoint), conversation, isBarred) : ofOthers(call, family)
+  const { config, fields } =
+    family.thinking === 'claude'
+      ? ofClaude(call, named(endpoint), conversation, isBarred)
+      : ofOthers(call, family)
   // White space alone is refused.
   const stops = call.params.stop?.filter(sequence => sequence.trim() !== '') ?? []
   if (stops.length > 0) config.stopSequences = stops
@@ -142,25 +161,45 @@ function inferenceOf(call: TextCall, endpoint: Endpoint, conversation: Conversat
   return { config, fields }
 }
 
-function ofClaude(call: TextCall, endpoint: Endpoint, conversation: Conversation, isBarred: boolean): Inference {
+function ofClaude(
+  call: TextCall,
+  endpoint: Endpoint,
+  conversation: Conversation,
+  isBarred: boolean,
+): Inference {
   const thinking = thinkingOf(call, endpoint, conversation, isBarred)
-  const { temperature, top_p, ...fields } = samplingOf(call.params, capabilitiesOf(endpoint), thinking)
+  const { temperature, top_p, ...fields } = samplingOf(
+    call.params,
+    capabilitiesOf(endpoint),
+    thinking,
+  )
   const betas = call.betas.filter(beta => BETAS.has(beta))
   // Left out, the bound is the model's own. A budget must be less than it, so then it is told.
-  const isBounded = call.params.max_tokens !== undefined || thinking.thinking?.budget_tokens !== undefined
+  const isBounded =
+    call.params.max_tokens !== undefined || thinking.thinking?.budget_tokens !== undefined
   if (thinking.thinking) fields.thinking = thinking.thinking
   if (thinking.effort !== undefined) fields.output_config = { effort: thinking.effort }
   if (betas.length > 0) fields.anthropic_beta = betas
-  return { config: defined({ maxTokens: isBounded ? thinking.max_tokens : undefined, temperature, topP: top_p }), fields }
+  return {
+    config: defined({
+      maxTokens: isBounded ? thinking.max_tokens : undefined,
+      temperature,
+      topP: top_p,
+    }),
+    fields,
+  }
 }
 
 function ofOthers({ params }: TextCall, family: Family): Inference {
   const { max_tokens, temperature, top_p, top_k, reasoning } = params
-  const hot = temperature === undefined ? undefined : Math.min(Math.max(temperature, 0), family.hottest)
+  const hot =
+    temperature === undefined ? undefined : Math.min(Math.max(temperature, 0), family.hottest)
   const config = defined({ maxTokens: max_tokens, temperature: hot, topP: top_p })
   const fields = top_k === undefined || family.top_k === null ? {} : nested(family.top_k, top_k)
   const effort = reasoning && effortOf(reasoning, max_tokens)
-  return effort === undefined ? { config, fields } : WISHES[family.thinking](effort, { config, fields })
+  return effort === undefined
+    ? { config, fields }
+    : WISHES[family.thinking](effort, { config, fields })
 }
 
 type Wish = (effort: string, inference: Inference) => Inference
@@ -171,13 +210,20 @@ const WISHES: Record<Family['thinking'], Wish> = {
   none: (_, inference) => inference,
   nova: thoughtful,
   // It cannot do without.
-  reasoning_effort: (effort, { config, fields }) => ({ config, fields: { ...fields, reasoning_effort: level(effort) } }),
-  reasoning: (effort, { config, fields }) => ({ config, fields: { ...fields, reasoning: { effort } } }),
+  reasoning_effort: (effort, { config, fields }) => ({
+    config,
+    fields: { ...fields, reasoning_effort: level(effort) },
+  }),
+  reasoning: (effort, { config, fields }) => ({
+    config,
+    fields: { ...fields, reasoning: { effort } },
+  }),
 }
 
 // At its highest effort Nova decides all this by itself, and refuses to be told (Nova 2 user guide, "Extended thinking").
 function thoughtful(effort: string, { config, fields }: Inference): Inference {
-  if (effort === 'none') return { config, fields: { ...fields, reasoningConfig: { type: 'disabled' } } }
+  if (effort === 'none')
+    return { config, fields: { ...fields, reasoningConfig: { type: 'disabled' } } }
   const maxReasoningEffort = level(effort)
   const { maxTokens: _, temperature: __, topP: ___, ...rest } = config
   return {
@@ -191,4 +237,5 @@ const LEVELS: Record<string, string> = { none: 'low', minimal: 'low', low: 'low'
 /** The effort of three that stands for this one. */
 const level = (effort: string): string => own(LEVELS, effort) ?? 'high'
 
-const nested = (path: string[], value: unknown): Json => path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value) as Json
+const nested = (path: string[], value: unknown): Json =>
+  path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value) as Json

@@ -14,12 +14,17 @@ import type { Format } from './request.ts'
 /** Whether the model may be made to call a tool. */
 export const forcesTools = (endpoint: Endpoint): boolean => {
   const family = familyOf(endpoint)
-  return family.forces && (family.thinking !== 'claude' || capabilitiesOf(named(endpoint)).forcedTools)
+  return (
+    family.forces && (family.thinking !== 'claude' || capabilitiesOf(named(endpoint)).forcedTools)
+  )
 }
 
 /** Whether this request makes the model call a tool. Claude may not think before it then. */
 export const isForcing = (call: TextCall, endpoint: Endpoint, format: Format): boolean =>
-  (format.by === 'tool' || call.params.tool_choice === 'required' || nameIn(call.params.tool_choice) !== null) && forcesTools(endpoint)
+  (format.by === 'tool' ||
+    call.params.tool_choice === 'required' ||
+    nameIn(call.params.tool_choice) !== null) &&
+  forcesTools(endpoint)
 
 /** What the request says of tools: `toolConfig`, and the choice in Claude's own words where Converse has none. */
 export interface Tooling {
@@ -32,7 +37,13 @@ export interface Tooling {
  * "no tool": then there are none. But a conversation with calls in it must have some (translation traps 4, 27), so the tools
  * that were called are named there, with a word that they are gone.
  */
-export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, format: Format, told: Conversation): Tooling {
+export function toolingOf(
+  call: TextCall,
+  endpoint: Endpoint,
+  names: ToolNames,
+  format: Format,
+  told: Conversation,
+): Tooling {
   const offered = offeredTo(call, endpoint, format).flatMap(tool => specOf(tool, endpoint, names))
   if (format.by === 'tool') return withAnswerTool(offered, endpoint, format)
   if (offered.length > 0) return chosen(offered, call, endpoint, names)
@@ -41,7 +52,11 @@ export function toolingOf(call: TextCall, endpoint: Endpoint, names: ToolNames, 
 }
 
 // Who cannot be forced, or has the form of the answer to choose as well, gets only the tool that it should call.
-function offeredTo({ tools, params: { tool_choice } }: TextCall, endpoint: Endpoint, format: Format): FunctionTool[] {
+function offeredTo(
+  { tools, params: { tool_choice } }: TextCall,
+  endpoint: Endpoint,
+  format: Format,
+): FunctionTool[] {
   const functions = tools.map(functionOf)
   const name = nameIn(tool_choice)
   if (tool_choice === 'none') return []
@@ -50,7 +65,11 @@ function offeredTo({ tools, params: { tool_choice } }: TextCall, endpoint: Endpo
   return wanted.length > 0 ? wanted : functions
 }
 
-function specOf({ name, description, parameters, strict, cache_control }: FunctionTool, endpoint: Endpoint, names: ToolNames): Json[] {
+function specOf(
+  { name, description, parameters, strict, cache_control }: FunctionTool,
+  endpoint: Endpoint,
+  names: ToolNames,
+): Json[] {
   const family = familyOf(endpoint)
   const schema = inputSchema(parameters)
   const isStrict = strict === true && family.schemas && isClosable(schema)
@@ -64,16 +83,30 @@ function specOf({ name, description, parameters, strict, cache_control }: Functi
 }
 
 const calledIn = ({ messages }: Conversation): Set<string> =>
-  new Set(messages.flatMap(({ blocks }) => blocks.flatMap(block => (block.type === 'tool-call' ? [block.name] : []))))
+  new Set(
+    messages.flatMap(({ blocks }) =>
+      blocks.flatMap(block => (block.type === 'tool-call' ? [block.name] : [])),
+    ),
+  )
 
 const goneSpec = (name: string): Json => ({
-  toolSpec: { name, description: 'This tool is gone. Do not call it.', inputSchema: { json: { type: 'object', properties: {} } } },
+  toolSpec: {
+    name,
+    description: 'This tool is gone. Do not call it.',
+    inputSchema: { json: { type: 'object', properties: {} } },
+  },
 })
 
-function withAnswerTool(offered: Json[], endpoint: Endpoint, { name, description, schema }: Extract<Format, { by: 'tool' }>): Tooling {
+function withAnswerTool(
+  offered: Json[],
+  endpoint: Endpoint,
+  { name, description, schema }: Extract<Format, { by: 'tool' }>,
+): Tooling {
   const tools = [...offered, { toolSpec: { name, description, inputSchema: { json: schema } } }]
   if (!forcesTools(endpoint)) return { toolConfig: { tools } }
-  return { toolConfig: { tools, toolChoice: offered.length > 0 ? { any: {} } : { tool: { name } } } }
+  return {
+    toolConfig: { tools, toolChoice: offered.length > 0 ? { any: {} } : { tool: { name } } },
+  }
 }
 
 function chosen(tools: Json[], call: TextCall, endpoint: Endpoint, names: ToolNames): Tooling {

@@ -11,14 +11,23 @@ export function usageOf(given: unknown): Usage | undefined {
   const output = count(given.outputTokens)
   if (text === undefined || output === undefined) return undefined
   return {
-    input: { text, cache_read: count(given.cacheReadInputTokens) ?? 0, ...writtenOf(given), audio: 0, video: 0 },
+    input: {
+      text,
+      cache_read: count(given.cacheReadInputTokens) ?? 0,
+      ...writtenOf(given),
+      audio: 0,
+      video: 0,
+    },
     output: { text: output, reasoning: 0, audio: 0, image: 0 },
     prediction: null,
   }
 }
 
 /** What was written to the cache. `cacheDetails` tells for how long, each time to live apart (API reference, CacheDetail). */
-function writtenOf({ cacheWriteInputTokens, cacheDetails }: Json): Pick<Usage['input'], 'cache_write' | 'cache_write_1h'> {
+function writtenOf({
+  cacheWriteInputTokens,
+  cacheDetails,
+}: Json): Pick<Usage['input'], 'cache_write' | 'cache_write_1h'> {
   const written = count(cacheWriteInputTokens) ?? 0
   const hours = objects(cacheDetails).filter(detail => detail.ttl === '1h')
   const told = hours.reduce((sum, detail) => sum + (count(detail.inputTokens) ?? 0), 0)

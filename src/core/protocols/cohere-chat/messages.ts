@@ -14,11 +14,14 @@ type Part = Record<string, unknown>
 export function messagesOf(turns: Turn[], instruction: string | null, names: ToolNames): Message[] {
   const { system, messages } = conversationOf(turns)
   const told = [...(instruction === null ? [] : [instruction]), ...texts(system)].join('\n\n')
-  const said = messages.flatMap(({ role, blocks }) => (role === 'assistant' ? [assistantMessage(blocks, names)] : userMessages(blocks)))
+  const said = messages.flatMap(({ role, blocks }) =>
+    role === 'assistant' ? [assistantMessage(blocks, names)] : userMessages(blocks),
+  )
   return told === '' ? said : [{ role: 'system', content: told }, ...said]
 }
 
-const texts = (blocks: (Block | ToolResult)[]): string[] => blocks.flatMap(block => (block.type === 'text' ? [block.text] : []))
+const texts = (blocks: (Block | ToolResult)[]): string[] =>
+  blocks.flatMap(block => (block.type === 'text' ? [block.text] : []))
 
 /** The results of the calls, each a message of its own, then what the user said and what the tools have shown. */
 function userMessages(blocks: (Block | ToolResult)[]): Message[] {
@@ -33,7 +36,9 @@ function userMessages(blocks: (Block | ToolResult)[]): Message[] {
 function contentOf(blocks: Block[]): string | Part[] | null {
   const parts = blocks.flatMap(partsOf)
   if (parts.length === 0) return blocks.length === 0 ? null : 'See the documents.'
-  return parts.every(({ type }) => type === 'text') ? parts.map(({ text }) => text).join('\n\n') : parts
+  return parts.every(({ type }) => type === 'text')
+    ? parts.map(({ text }) => text).join('\n\n')
+    : parts
 }
 
 function partsOf(block: Block): Part[] {
@@ -42,7 +47,15 @@ function partsOf(block: Block): Part[] {
     case 'refusal':
       return [{ type: 'text', text: block.text }]
     case 'image':
-      return [{ type: 'image_url', image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) } }]
+      return [
+        {
+          type: 'image_url',
+          image_url: {
+            url: block.url,
+            ...(block.detail === undefined ? {} : { detail: block.detail }),
+          },
+        },
+      ]
     // A file stands among the documents.
     case 'file':
     case 'reasoning':
@@ -58,7 +71,11 @@ function toolMessage({ id, blocks }: ToolResult): Message {
     const data = parseObject(text)
     return data ? { type: 'document', document: { data } } : { type: 'text', text }
   })
-  return { role: 'tool', tool_call_id: id, content: content.length > 0 ? content : [{ type: 'text', text: 'The tool gave no text.' }] }
+  return {
+    role: 'tool',
+    tool_call_id: id,
+    content: content.length > 0 ? content : [{ type: 'text', text: 'The tool gave no text.' }],
+  }
 }
 
 /** What is said beside a tool call is the plan that led to it. Thinking is not taken back. */
@@ -93,8 +110,10 @@ export function documentsOf({ turns, extra: { documents: given } }: TextCall): u
 
 // Cohere reads words only: what the picture of a page says it cannot know.
 function documentOf({ filename, file_data }: File) {
-  const file = file_data !== undefined && isDataUrl(file_data) ? dataUrl(file_data, 'file_data') : undefined
-  if (!file || !TEXTUAL.test(file.media_type)) throw invalid('file: expected a file of text for this model’s provider', 'file')
+  const file =
+    file_data !== undefined && isDataUrl(file_data) ? dataUrl(file_data, 'file_data') : undefined
+  if (!file || !TEXTUAL.test(file.media_type))
+    throw invalid('file: expected a file of text for this model’s provider', 'file')
   return { data: { ...(filename === undefined ? {} : { title: filename }), text: textOf(file) } }
 }
 

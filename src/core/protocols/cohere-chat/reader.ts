@@ -1,4 +1,13 @@
-import { count, isObject, type Json, member, objects, own, parseObject, text } from '../../kernel/json.ts'
+import {
+  count,
+  isObject,
+  type Json,
+  member,
+  objects,
+  own,
+  parseObject,
+  text,
+} from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { FinishReason, Logprobs, TextPart } from '../../language/part.ts'
 import { failureOf, unreadable } from '../failure.ts'
@@ -12,7 +21,8 @@ import { usageOf } from './usage.ts'
 export function parts(body: unknown, call: TextCall): TextPart[] {
   if (!isObject(body)) throw unreadable()
   // An error has a sentence where an answer has a message.
-  if (typeof body.message === 'string') throw failureOf(502, { code: undefined, message: body.message })
+  if (typeof body.message === 'string')
+    throw failureOf(502, { code: undefined, message: body.message })
   if (!isObject(body.message)) throw unreadable()
   return new EventReader(call).whole(body, body.message)
 }
@@ -54,7 +64,8 @@ export class EventReader implements Reader<TextPart> {
     parts.push(...contentsOf(message.content).flatMap(content => this.#content(content)))
     const logprobs = logprobsOf(body.logprobs)
     if (logprobs) parts.push({ type: 'text-delta', choice: 0, text: '', logprobs })
-    for (const [i, call] of objects(message.tool_calls).entries()) parts.push(...this.#callStart(i, call), ...this.#callEnd(i))
+    for (const [i, call] of objects(message.tool_calls).entries())
+      parts.push(...this.#callStart(i, call), ...this.#callEnd(i))
     for (const citation of objects(message.citations)) parts.push(...this.#citation(citation))
     return [...parts, ...this.#end(body)]
   }
@@ -99,7 +110,9 @@ export class EventReader implements Reader<TextPart> {
     if (thought) return [{ type: 'reasoning-delta', choice: 0, text: thought, details: [] }]
     const said = text(content.text) ?? ''
     const logprobs = logprobsOf(given)
-    return said || logprobs ? [{ type: 'text-delta', choice: 0, text: said, ...(logprobs ? { logprobs } : {}) }] : []
+    return said || logprobs
+      ? [{ type: 'text-delta', choice: 0, text: said, ...(logprobs ? { logprobs } : {}) }]
+      : []
   }
 
   #callStart(slot: unknown, given: Json): TextPart[] {
@@ -144,7 +157,11 @@ export class EventReader implements Reader<TextPart> {
   }
 
   #citation(citation: Json): TextPart[] {
-    return annotationsOf(citation).map(annotation => ({ type: 'annotation', choice: 0, annotation }))
+    return annotationsOf(citation).map(annotation => ({
+      type: 'annotation',
+      choice: 0,
+      annotation,
+    }))
   }
 
   // Whatever else the last event repeats has been read (translation trap 81).
@@ -155,11 +172,16 @@ export class EventReader implements Reader<TextPart> {
     this.complete = true
     const closed = [...this.#open.keys()].flatMap(slot => this.#callEnd(slot))
     const usage = usageOf(given)
-    return [...closed, { type: 'finish', choice: 0, reason, native }, ...(usage ? [{ type: 'usage' as const, usage }] : [])]
+    return [
+      ...closed,
+      { type: 'finish', choice: 0, reason, native },
+      ...(usage ? [{ type: 'usage' as const, usage }] : []),
+    ]
   }
 }
 
-const contentsOf = (content: unknown): Json[] => (typeof content === 'string' ? [{ text: content }] : objects(content))
+const contentsOf = (content: unknown): Json[] =>
+  typeof content === 'string' ? [{ text: content }] : objects(content)
 
 // One call, though the name is of many; some servers send a list of one.
 function callIn({ tool_calls: given }: Json): Json {
@@ -195,7 +217,9 @@ function placeOf({ start, end }: Json): Json {
 function logprobsOf(given: unknown): Logprobs | undefined {
   const content = (isObject(given) ? [given] : objects(given)).flatMap(piece => {
     const token = text(piece.text)
-    const logprobs = Array.isArray(piece.logprobs) ? piece.logprobs.filter(value => typeof value === 'number') : []
+    const logprobs = Array.isArray(piece.logprobs)
+      ? piece.logprobs.filter(value => typeof value === 'number')
+      : []
     if (token === null || logprobs.length === 0) return []
     const logprob = logprobs.reduce((sum, value) => sum + value, 0)
     return [{ token, logprob, bytes: [...Buffer.from(token)], top_logprobs: [] }]

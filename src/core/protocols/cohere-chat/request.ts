@@ -38,7 +38,17 @@ const MOST_STOPS = 5
 const MOST_K = 500
 
 function samplingOf(params: Params): Record<string, unknown> {
-  const { temperature, top_p, top_k, frequency_penalty, presence_penalty, seed, max_tokens, stop, logprobs } = params
+  const {
+    temperature,
+    top_p,
+    top_k,
+    frequency_penalty,
+    presence_penalty,
+    seed,
+    max_tokens,
+    stop,
+    logprobs,
+  } = params
   return defined({
     temperature: within(0, temperature, 1),
     p: within(0.01, top_p, 0.99),
@@ -58,19 +68,29 @@ const within = (least: number, value: number | undefined, most: number) =>
 /** What a budget is a share of, where nobody bounds the output: the most that these models say at once. */
 const UNBOUNDED_OUTPUT = 32_768
 
-function thinkingOf({ params: { reasoning, max_tokens } }: TextCall, endpoint: Endpoint): Record<string, unknown> {
+function thinkingOf(
+  { params: { reasoning, max_tokens } }: TextCall,
+  endpoint: Endpoint,
+): Record<string, unknown> {
   if (!reasoning || !capabilitiesOf(endpoint).thinking) return {}
-  const token_budget = budgetOf(reasoning, max_tokens ?? endpoint.max_completion_tokens ?? UNBOUNDED_OUTPUT)
+  const token_budget = budgetOf(
+    reasoning,
+    max_tokens ?? endpoint.max_completion_tokens ?? UNBOUNDED_OUTPUT,
+  )
   if (token_budget === undefined) return {}
   return { thinking: token_budget === 0 ? { type: 'disabled' } : { type: 'enabled', token_budget } }
 }
 
-function toolsOf({ tools, params: { tool_choice } }: TextCall, names: ToolNames): Record<string, unknown> {
+function toolsOf(
+  { tools, params: { tool_choice } }: TextCall,
+  names: ToolNames,
+): Record<string, unknown> {
   if (tools.length === 0) return {}
   const only = namedIn(tool_choice)
   const functions = tools.map(functionOf)
   const sent = only === undefined ? functions : functions.filter(({ name }) => name === only)
-  if (sent.length === 0) throw invalid('tool_choice: names a function that is not among the tools', 'tool_choice')
+  if (sent.length === 0)
+    throw invalid('tool_choice: names a function that is not among the tools', 'tool_choice')
   return {
     tools: sent.map(tool => shown(tool, names)),
     ...(sent.every(({ strict }) => strict) ? { strict_tools: true } : {}),
@@ -92,7 +112,10 @@ const shown = ({ name, description, parameters }: FunctionTool, names: ToolNames
   function: {
     name: names.sent(name),
     ...(description === undefined ? {} : { description }),
-    parameters: isObject(parameters) && Object.keys(parameters).length > 0 ? parameters : { type: 'object', properties: {} },
+    parameters:
+      isObject(parameters) && Object.keys(parameters).length > 0
+        ? parameters
+        : { type: 'object', properties: {} },
   },
 })
 
@@ -111,7 +134,10 @@ function formatOf(call: TextCall): Format {
   if (!schema) return { format: null, instruction: null }
   if (call.tools.length > 0 || 'documents' in call.extra || call.turns.some(hasFile))
     return { format: null, instruction: schemaInWords(ONE_OBJECT, schema) }
-  const format: Format['format'] = { type: 'json_object', ...(schema.schema ? { json_schema: schema.schema } : {}) }
+  const format: Format['format'] = {
+    type: 'json_object',
+    ...(schema.schema ? { json_schema: schema.schema } : {}),
+  }
   return { format, instruction: mentionsJson(call) ? null : ANSWER_IN_JSON }
 }
 
@@ -127,4 +153,5 @@ function schemaOf(wish: ResponseFormat | undefined): Schema | null {
 
 const ONE_OBJECT = 'Answer with one JSON object and nothing else, unless you call a tool.'
 
-const hasFile = ({ blocks }: TextCall['turns'][number]) => blocks.some(block => block.type === 'file')
+const hasFile = ({ blocks }: TextCall['turns'][number]) =>
+  blocks.some(block => block.type === 'file')

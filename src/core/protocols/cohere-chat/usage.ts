@@ -12,10 +12,17 @@ export function usageOf(given: unknown): Usage | undefined {
   if (!counted) return undefined
   const cache_read = countWithin(counted.input, given.cached_tokens)
   const usage = textUsage(counted.input - cache_read, counted.output)
-  return { ...usage, input: { ...usage.input, cache_read }, ...(billed ? { billed: textUsage(billed.input, billed.output) } : {}) }
+  return {
+    ...usage,
+    input: { ...usage.input, cache_read },
+    ...(billed ? { billed: textUsage(billed.input, billed.output) } : {}),
+  }
 }
 
-function countsOf({ input_tokens, output_tokens }: Json): { input: number; output: number } | undefined {
+function countsOf({
+  input_tokens,
+  output_tokens,
+}: Json): { input: number; output: number } | undefined {
   const input = count(input_tokens)
   const output = count(output_tokens)
   return input === undefined || output === undefined ? undefined : { input, output }

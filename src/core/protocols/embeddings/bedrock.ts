@@ -12,7 +12,13 @@ import { bodyOf as cohereBody, parts as cohereParts } from './cohere.ts'
  * The embedding models of Amazon Bedrock: `POST {base_url}/model/{model}/invoke`, where each maker's body is its own
  * (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html).
  */
-export const bedrockEmbeddings: Protocol<'embedding'> = { ...whole, takesUrls: [], request, parts, failure }
+export const bedrockEmbeddings: Protocol<'embedding'> = {
+  ...whole,
+  takesUrls: [],
+  request,
+  parts,
+  failure,
+}
 
 /** How one maker's models are asked and answer. */
 interface Maker {
@@ -20,7 +26,10 @@ interface Maker {
   parts(body: unknown, call: EmbeddingCall): EmbeddingPart[]
 }
 
-const cohere: Maker = { body: call => ({ ...cohereBody(call), embedding_types: ['float'] }), parts: cohereParts }
+const cohere: Maker = {
+  body: call => ({ ...cohereBody(call), embedding_types: ['float'] }),
+  parts: cohereParts,
+}
 
 const titan: Maker = {
   body: call => ({ ...call.extra, inputText: only(call), ...dimensionsOf('dimensions', call) }),
@@ -35,14 +44,18 @@ const nova: Maker = {
     ...call.extra,
     taskType: 'SINGLE_EMBEDDING',
     singleEmbeddingParams: {
-      embeddingPurpose: purposeOf(call.params.input_type) === 'query' ? 'GENERIC_RETRIEVAL' : 'GENERIC_INDEX',
+      embeddingPurpose:
+        purposeOf(call.params.input_type) === 'query' ? 'GENERIC_RETRIEVAL' : 'GENERIC_INDEX',
       ...dimensionsOf('embeddingDimension', call),
       text: { truncationMode: 'NONE', value: only(call) },
     },
   }),
   parts: (body, call) => {
     if (!isObject(body)) throw unreadable()
-    return answerOf(call, { vectors: objects(body.embeddings).map(({ embedding }) => embedding), usage: usageOf(body.inputTokenCount) })
+    return answerOf(call, {
+      vectors: objects(body.embeddings).map(({ embedding }) => embedding),
+      usage: usageOf(body.inputTokenCount),
+    })
   },
 }
 
@@ -52,10 +65,14 @@ const MAKERS: [model: RegExp, maker: Maker][] = [
   [/amazon\.nova-/, nova],
 ]
 
-const makerOf = ({ upstreamModel }: Endpoint): Maker => MAKERS.find(([model]) => model.test(upstreamModel))?.[1] ?? titan
+const makerOf = ({ upstreamModel }: Endpoint): Maker =>
+  MAKERS.find(([model]) => model.test(upstreamModel))?.[1] ?? titan
 
 function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
-  return { path: `/model/${encodeURIComponent(endpoint.upstreamModel)}/invoke`, body: makerOf(endpoint).body(call) }
+  return {
+    path: `/model/${encodeURIComponent(endpoint.upstreamModel)}/invoke`,
+    body: makerOf(endpoint).body(call),
+  }
 }
 
 function parts(body: unknown, call: EmbeddingCall, endpoint: Endpoint): EmbeddingPart[] {

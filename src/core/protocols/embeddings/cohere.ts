@@ -4,15 +4,33 @@ import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
 import { failure } from '../cohere-chat/failure.ts'
-import { answerOf, atMost, blocksOf, type Purpose, purposeOf, refuse, textsOf, whole } from '../embeddings.ts'
+import {
+  answerOf,
+  atMost,
+  blocksOf,
+  type Purpose,
+  purposeOf,
+  refuse,
+  textsOf,
+  whole,
+} from '../embeddings.ts'
 import { unreadable } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 
 /** Cohere's embed, version 2: `POST {base_url}/embed` (https://docs.cohere.com/reference/embed). */
-export const cohereEmbeddings: Protocol<'embedding'> = { ...whole, takesUrls: [], request, parts, failure }
+export const cohereEmbeddings: Protocol<'embedding'> = {
+  ...whole,
+  takesUrls: [],
+  request,
+  parts,
+  failure,
+}
 
 function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
-  return { path: '/embed', body: { ...bodyOf(call), model: endpoint.upstreamModel, embedding_types: ['float'] } }
+  return {
+    path: '/embed',
+    body: { ...bodyOf(call), model: endpoint.upstreamModel, embedding_types: ['float'] },
+  }
 }
 
 const MOST_INPUTS = 96
@@ -23,7 +41,9 @@ export function bodyOf(call: EmbeddingCall): Json {
   const { dimensions, input_type } = call.params
   return {
     ...call.extra,
-    ...(call.inputs.every(({ type }) => type === 'text') ? { texts: textsOf(call) } : { inputs: call.inputs.map(contentOf) }),
+    ...(call.inputs.every(({ type }) => type === 'text')
+      ? { texts: textsOf(call) }
+      : { inputs: call.inputs.map(contentOf) }),
     input_type: purposeIn(input_type),
     ...(dimensions === undefined ? {} : { output_dimension: dimensions }),
   }
@@ -42,11 +62,15 @@ function purposeIn(input_type: string | undefined): string {
   return (purpose === undefined ? input_type : PURPOSES[purpose]) ?? 'search_document'
 }
 
-const contentOf = (input: EmbeddingCall['inputs'][number]) => ({ content: blocksOf(input).map(part) })
+const contentOf = (input: EmbeddingCall['inputs'][number]) => ({
+  content: blocksOf(input).map(part),
+})
 
 function part(block: Block): Json {
   if (block.type === 'text') return { type: 'text', text: block.text }
-  return block.type === 'image' ? { type: 'image_url', image_url: { url: block.url } } : refuse(block.type)
+  return block.type === 'image'
+    ? { type: 'image_url', image_url: { url: block.url } }
+    : refuse(block.type)
 }
 
 /** The parts of an answer of any host: older models answer with a bare list of vectors. */
@@ -54,12 +78,18 @@ export function parts(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
   if (!isObject(body)) throw unreadable()
   const vectors = isObject(body.embeddings) ? body.embeddings.float : body.embeddings
   if (!Array.isArray(vectors)) throw unreadable()
-  return answerOf(call, { upstream_id: text(body.id), vectors, usage: usageOf(member(body, 'meta')) })
+  return answerOf(call, {
+    upstream_id: text(body.id),
+    vectors,
+    usage: usageOf(member(body, 'meta')),
+  })
 }
 
 function usageOf(meta: Json): Usage | undefined {
   const { input_tokens, image_tokens } = member(meta, 'billed_units')
   const texts = count(input_tokens)
   const images = count(image_tokens)
-  return texts === undefined && images === undefined ? undefined : textUsage((texts ?? 0) + (images ?? 0), 0)
+  return texts === undefined && images === undefined
+    ? undefined
+    : textUsage((texts ?? 0) + (images ?? 0), 0)
 }

@@ -4,7 +4,16 @@ import { count, isObject, type Json, member, objects } from '../../kernel/json.t
 import type { EmbeddingCall, EmbeddingPart } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import { textUsage, type Usage } from '../../language/usage.ts'
-import { answerOf, atMost, blocksOf, type Purpose, purposeOf, refuse, textsOf, whole } from '../embeddings.ts'
+import {
+  answerOf,
+  atMost,
+  blocksOf,
+  type Purpose,
+  purposeOf,
+  refuse,
+  textsOf,
+  whole,
+} from '../embeddings.ts'
 import { unreadable } from '../failure.ts'
 import { isVertex } from '../gemini/capabilities.data.ts'
 import { failure, failureInside } from '../gemini/failure.ts'
@@ -14,16 +23,27 @@ import type { Protocol, UpstreamRequest } from '../protocol.ts'
  * Google's embeddings: `:embedContent` for one thing and `:batchEmbedContents` for several
  * (https://ai.google.dev/api/embeddings), on Vertex `:predict` for the models from before there was anything else.
  */
-export const geminiEmbeddings: Protocol<'embedding'> = { ...whole, takesUrls: [], request, parts, failure }
+export const geminiEmbeddings: Protocol<'embedding'> = {
+  ...whole,
+  takesUrls: [],
+  request,
+  parts,
+  failure,
+}
 
 function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
   const { upstreamModel } = endpoint
   const atVertex = isVertex(endpoint)
   const path = `/models/${encodeURIComponent(upstreamModel)}`
-  if (atVertex && PREDICTED.some(model => model.test(upstreamModel))) return { path: `${path}:predict`, body: prediction(call) }
+  if (atVertex && PREDICTED.some(model => model.test(upstreamModel)))
+    return { path: `${path}:predict`, body: prediction(call) }
   atMost(atVertex ? 1 : MOST_INPUTS, call)
   const named = atVertex ? {} : { model: `models/${upstreamModel}` }
-  const requests = call.inputs.map(input => ({ ...wishes(call), ...named, content: { parts: blocksOf(input).map(part) } }))
+  const requests = call.inputs.map(input => ({
+    ...wishes(call),
+    ...named,
+    content: { parts: blocksOf(input).map(part) },
+  }))
   const [only] = requests
   if (requests.length === 1 && only) return { path: `${path}:embedContent`, body: only }
   return { path: `${path}:batchEmbedContents`, body: { requests } }
@@ -32,7 +52,11 @@ function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
 const MOST_INPUTS = 100
 
 /** Models that Vertex has under `:predict` (https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api). */
-const PREDICTED = [/^text-(multilingual-)?embedding-/, /^textembedding-gecko/, /^gemini-embedding-001$/]
+const PREDICTED = [
+  /^text-(multilingual-)?embedding-/,
+  /^textembedding-gecko/,
+  /^gemini-embedding-001$/,
+]
 
 function prediction(call: EmbeddingCall): Json {
   const { outputDimensionality, taskType, ...rest } = wishes(call)
@@ -60,7 +84,9 @@ function wishes({ extra, params: { dimensions, input_type } }: EmbeddingCall): J
   const taskType = purpose === undefined ? input_type?.toUpperCase() : PURPOSES[purpose]
   return {
     ...extra,
-    ...(taskType !== undefined && (purpose !== undefined || OWN_PURPOSES.has(taskType)) ? { taskType } : {}),
+    ...(taskType !== undefined && (purpose !== undefined || OWN_PURPOSES.has(taskType))
+      ? { taskType }
+      : {}),
     ...(dimensions === undefined ? {} : { outputDimensionality: dimensions }),
   }
 }
@@ -68,7 +94,8 @@ function wishes({ extra, params: { dimensions, input_type } }: EmbeddingCall): J
 function part(block: Block): Json {
   if (block.type === 'text') return { text: block.text }
   const url = urlOf(block)
-  if (url === undefined || !isDataUrl(url)) return refuse(`${block.type} that is not in the request itself`)
+  if (url === undefined || !isDataUrl(url))
+    return refuse(`${block.type} that is not in the request itself`)
   const { media_type, data } = dataUrl(url, 'input')
   return { inlineData: { mimeType: media_type, data } }
 }
@@ -87,16 +114,24 @@ function parts(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
 
 function vectorsOf(body: Json): unknown[] {
   if (isObject(body.embedding)) return [body.embedding.values]
-  const given = Array.isArray(body.predictions) ? objects(body.predictions).map(one => member(one, 'embeddings')) : objects(body.embeddings)
+  const given = Array.isArray(body.predictions)
+    ? objects(body.predictions).map(one => member(one, 'embeddings'))
+    : objects(body.embeddings)
   return given.map(({ values }) => values)
 }
 
 /** Vertex counts each text, the Gemini API the whole or nothing. */
 function usageOf(body: Json): Usage | undefined {
-  const counts = objects(body.predictions).map(one => count(member(member(one, 'embeddings'), 'statistics').token_count))
-  const total = counts.length > 0 ? sumOf(counts) : count(member(body, 'usageMetadata').promptTokenCount)
+  const counts = objects(body.predictions).map(one =>
+    count(member(member(one, 'embeddings'), 'statistics').token_count),
+  )
+  const total =
+    counts.length > 0 ? sumOf(counts) : count(member(body, 'usageMetadata').promptTokenCount)
   return total === undefined ? undefined : textUsage(total, 0)
 }
 
 const sumOf = (counts: (number | undefined)[]): number | undefined =>
-  counts.reduce((sum, tokens) => (sum === undefined || tokens === undefined ? undefined : sum + tokens), 0)
+  counts.reduce(
+    (sum, tokens) => (sum === undefined || tokens === undefined ? undefined : sum + tokens),
+    0,
+  )

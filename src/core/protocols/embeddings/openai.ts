@@ -28,7 +28,11 @@ const speaking = (words: Words): Protocol<'embedding'> => ({
   failure,
 })
 
-export const openaiEmbeddings = speaking({ dimensions: 'dimensions', input_type: 'input_type', purposes: null })
+export const openaiEmbeddings = speaking({
+  dimensions: 'dimensions',
+  input_type: 'input_type',
+  purposes: null,
+})
 
 /** https://docs.voyageai.com/reference/embeddings-api */
 export const voyageEmbeddings = speaking({
@@ -67,7 +71,10 @@ function request(call: EmbeddingCall, endpoint: Endpoint, words: Words): Upstrea
   return { path: pathOf(endpoint, '/embeddings'), body: inItsWords(body, endpoint.provider.quirks) }
 }
 
-function purposeIn({ purposes }: Words, { params: { input_type } }: EmbeddingCall): string | undefined {
+function purposeIn(
+  { purposes }: Words,
+  { params: { input_type } }: EmbeddingCall,
+): string | undefined {
   if (input_type === undefined || purposes === null) return input_type
   const purpose = purposeOf(input_type)
   return purpose === undefined ? input_type : purposes[purpose]
@@ -111,14 +118,19 @@ function media(url: string) {
 function parts(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
   if (!isObject(body)) throw unreadable()
   if (body.error) throw failureInside(body.error)
-  return answerOf(call, { upstream_id: text(body.id), vectors: inOrder(body.data), usage: countOf(body.usage) })
+  return answerOf(call, {
+    upstream_id: text(body.id),
+    vectors: inOrder(body.data),
+    usage: countOf(body.usage),
+  })
 }
 
 /** The vectors by their index; where servers give none, as they stand. */
 function inOrder(data: unknown): unknown[] {
   const vectors: unknown[] = []
   const given = objects(data)
-  for (const [i, { index, embedding }] of given.entries()) vectors[placeOf(index, i, given.length)] = embedding
+  for (const [i, { index, embedding }] of given.entries())
+    vectors[placeOf(index, i, given.length)] = embedding
   return vectors
 }
 
@@ -127,4 +139,6 @@ const placeOf = (index: unknown, at: number, length: number): number =>
 
 // Some count the whole only; it is all input.
 const countOf = (given: unknown): Usage | undefined =>
-  isObject(given) ? usageOf({ prompt_tokens: given.total_tokens, ...given, completion_tokens: 0 }) : undefined
+  isObject(given)
+    ? usageOf({ prompt_tokens: given.total_tokens, ...given, completion_tokens: 0 })
+    : undefined

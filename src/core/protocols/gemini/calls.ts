@@ -48,7 +48,9 @@ export class PartialArgs {
     if (steps.length > DEEPEST) throw unreadable()
     let container: Container = this.#root
     for (const [i, step] of steps.entries()) {
-      const next: unknown = memberOf(container, step) ?? (typeof (steps[i + 1] ?? last) === 'number' ? [] : Object.create(null))
+      const next: unknown =
+        memberOf(container, step) ??
+        (typeof (steps[i + 1] ?? last) === 'number' ? [] : Object.create(null))
       if (!isContainer(next) || !put(container, step, next)) return undefined
       container = next
     }
@@ -60,12 +62,19 @@ const STEP = /\[(\d{1,9})\]|\[(['"])(.*?)\2\]|[^.[\]]+/g
 
 /** `$.items[0].name` as `['items', 0, 'name']`. A path that ends in `[]` is that of the list. */
 const stepsOf = (path: string): Step[] =>
-  [...path.replace(/^\$/, '').matchAll(STEP)].map(([whole, index, , quoted]) => (index === undefined ? (quoted ?? whole) : Number(index)))
+  [...path.replace(/^\$/, '').matchAll(STEP)].map(([whole, index, , quoted]) =>
+    index === undefined ? (quoted ?? whole) : Number(index),
+  )
 
-const isContainer = (value: unknown): value is Container => typeof value === 'object' && value !== null && !isRawJson(value)
+const isContainer = (value: unknown): value is Container =>
+  typeof value === 'object' && value !== null && !isRawJson(value)
 
 const memberOf = (container: Container, step: Step): unknown =>
-  Array.isArray(container) ? container[Number(step)] : Object.hasOwn(container, step) ? container[step] : undefined
+  Array.isArray(container)
+    ? container[Number(step)]
+    : Object.hasOwn(container, step)
+      ? container[step]
+      : undefined
 
 // Lists come in order: a place far behind their end would be filled with nothing.
 function put(container: Container, step: Step, value: unknown): boolean {
@@ -80,7 +89,8 @@ function put(container: Container, step: Step, value: unknown): boolean {
 function filled(piece: Json, path: string, before: unknown): unknown {
   const more = text(piece.stringValue)
   if (more !== null) return typeof before === 'string' ? before + more : more
-  if (typeof piece.numberValue === 'number' || isRawJson(piece.numberValue)) return piece.numberValue
+  if (typeof piece.numberValue === 'number' || isRawJson(piece.numberValue))
+    return piece.numberValue
   if (typeof piece.boolValue === 'boolean') return piece.boolValue
   if ('nullValue' in piece) return null
   if (before !== undefined || piece.willContinue === true) return before

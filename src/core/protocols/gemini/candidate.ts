@@ -79,10 +79,13 @@ export class Candidate {
     const signature = text(part.thoughtSignature) || null
     if (isObject(part.functionCall)) this.#functionCall(part.functionCall, signature, parts)
     else if (isObject(part.inlineData)) this.#inlineData(part, signature, parts)
-    else if (isObject(part.executableCode)) this.#beginServerCall('code_execution', part.executableCode, null, signature, parts)
-    else if (isObject(part.codeExecutionResult)) this.#endServerCall(JSON.stringify(part.codeExecutionResult), parts)
+    else if (isObject(part.executableCode))
+      this.#beginServerCall('code_execution', part.executableCode, null, signature, parts)
+    else if (isObject(part.codeExecutionResult))
+      this.#endServerCall(JSON.stringify(part.codeExecutionResult), parts)
     else if (isObject(part.toolCall)) this.#toolCall(part.toolCall, signature, parts)
-    else if (isObject(part.toolResponse)) this.#endServerCall(JSON.stringify(part.toolResponse.response ?? {}), parts)
+    else if (isObject(part.toolResponse))
+      this.#endServerCall(JSON.stringify(part.toolResponse.response ?? {}), parts)
     else if (part.thought === true) this.#thought(text(part.text) ?? '', signature, parts)
     else this.#text(text(part.text) ?? '', signature, parts)
   }
@@ -92,7 +95,11 @@ export class Candidate {
     if (!this.#thinking) this.#entries += 1
     this.#thinking = signature === null
     const signed = signature === null ? {} : { signature }
-    this.#reasoning(said, { type: 'reasoning.text', text: said, ...signed, format: FORMAT, index: this.#entries - 1 }, parts)
+    this.#reasoning(
+      said,
+      { type: 'reasoning.text', text: said, ...signed, format: FORMAT, index: this.#entries - 1 },
+      parts,
+    )
   }
 
   #text(said: string, signature: string | null, parts: TextPart[]): void {
@@ -110,7 +117,11 @@ export class Candidate {
   /** A signature of a part that is no thought: an entry of its own, which names the call that it belongs to. */
   #sign(data: string, id: string | null, parts: TextPart[]): void {
     const belonging = id === null ? {} : { id }
-    this.#reasoning('', { type: 'reasoning.encrypted', data, ...belonging, format: FORMAT, index: this.#nextEntry() }, parts)
+    this.#reasoning(
+      '',
+      { type: 'reasoning.encrypted', data, ...belonging, format: FORMAT, index: this.#nextEntry() },
+      parts,
+    )
   }
 
   #reasoning(said: string, detail: ReasoningDetail, parts: TextPart[]): void {
@@ -131,11 +142,13 @@ export class Candidate {
       this.#call(given, inputOf(given.args), signature, parts)
       return
     }
-    if (name !== null && this.#open.length < MOST_OPEN) this.#open.push({ given, signature, args: new PartialArgs() })
+    if (name !== null && this.#open.length < MOST_OPEN)
+      this.#open.push({ given, signature, args: new PartialArgs() })
     const open = this.#open.at(-1)
     if (!open) return
     open.args.add(partialArgs)
-    if (willContinue !== true && !objects(partialArgs).some(piece => piece.willContinue === true)) this.#close(open, parts)
+    if (willContinue !== true && !objects(partialArgs).some(piece => piece.willContinue === true))
+      this.#close(open, parts)
   }
 
   #close({ given, signature, args }: OpenCall, parts: TextPart[]): void {
@@ -150,14 +163,26 @@ export class Candidate {
     else if (this.#calls < MOST_CALLS) this.#callTool(name, given, input, signature, parts)
   }
 
-  #callTool(name: string, given: Json, input: string, signature: string | null, parts: TextPart[]): void {
+  #callTool(
+    name: string,
+    given: Json,
+    input: string,
+    signature: string | null,
+    parts: TextPart[],
+  ): void {
     const index = this.#calls
     // Google's older models and Vertex give none.
     const id = text(given.id) || ownId(this.#reading.call, `${this.#choice}_${index}`)
     this.#calls += 1
     this.#hasCalls = true
     this.#thinking = false
-    parts.push({ type: 'tool-call-start', choice: this.#choice, index, id, name: this.#reading.given(name) })
+    parts.push({
+      type: 'tool-call-start',
+      choice: this.#choice,
+      index,
+      id,
+      name: this.#reading.given(name),
+    })
     parts.push({ type: 'tool-call-delta', choice: this.#choice, index, input })
     if (signature !== null) this.#sign(signature, id, parts)
   }
@@ -174,17 +199,35 @@ export class Candidate {
 
   #give(type: string, data: string, parts: TextPart[]): void {
     this.#thinking = false
-    if (type.startsWith('audio/')) parts.push({ type: 'audio-delta', choice: this.#choice, audio: { data } })
-    else if (type.startsWith('image/')) parts.push({ type: 'image', choice: this.#choice, url: `data:${type};base64,${data}` })
+    if (type.startsWith('audio/'))
+      parts.push({ type: 'audio-delta', choice: this.#choice, audio: { data } })
+    else if (type.startsWith('image/'))
+      parts.push({ type: 'image', choice: this.#choice, url: `data:${type};base64,${data}` })
   }
 
   #toolCall({ toolType, id, args }: Json, signature: string | null, parts: TextPart[]): void {
-    this.#beginServerCall(text(toolType) ?? '', isObject(args) ? args : {}, text(id), signature, parts)
+    this.#beginServerCall(
+      text(toolType) ?? '',
+      isObject(args) ? args : {},
+      text(id),
+      signature,
+      parts,
+    )
   }
 
-  #beginServerCall(name: string, given: Json, id: string | null, signature: string | null, parts: TextPart[]): void {
+  #beginServerCall(
+    name: string,
+    given: Json,
+    id: string | null,
+    signature: string | null,
+    parts: TextPart[],
+  ): void {
     this.#endServerCall('', parts)
-    this.#serverCall = { name, id: id || `server_${this.#choice}_${this.#entries}`, arguments: JSON.stringify(given) }
+    this.#serverCall = {
+      name,
+      id: id || `server_${this.#choice}_${this.#entries}`,
+      arguments: JSON.stringify(given),
+    }
     if (signature !== null) this.#sign(signature, this.#serverCall.id, parts)
   }
 
@@ -193,7 +236,14 @@ export class Candidate {
     if (!this.#serverCall) return
     const { name, id, arguments: input } = this.#serverCall
     this.#serverCall = null
-    const entry = { tool_name: name, tool_call_id: id, arguments: input, result, format: FORMAT, index: this.#nextEntry() }
+    const entry = {
+      tool_name: name,
+      tool_call_id: id,
+      arguments: input,
+      result,
+      format: FORMAT,
+      index: this.#nextEntry(),
+    }
     this.#reasoning('', { type: 'reasoning.server_tool_call', ...entry }, parts)
   }
 
@@ -207,7 +257,8 @@ export class Candidate {
   }
 }
 
-const inputOf = (args: unknown): string => (typeof args === 'string' ? args : JSON.stringify(args ?? {}))
+const inputOf = (args: unknown): string =>
+  typeof args === 'string' ? args : JSON.stringify(args ?? {})
 
 /** Google's `logprobsResult` as the chat API's `{ content }`: each chosen token with its alternatives. Undefined where there is none. */
 function logprobsOf(given: unknown): Logprobs | undefined {
@@ -222,7 +273,11 @@ function logprobsOf(given: unknown): Logprobs | undefined {
 
 const tokenOf = ({ token, logProbability }: Json) => {
   const said = text(token) ?? ''
-  return { token: said, logprob: typeof logProbability === 'number' ? logProbability : 0, bytes: [...new TextEncoder().encode(said)] }
+  return {
+    token: said,
+    logprob: typeof logProbability === 'number' ? logProbability : 0,
+    bytes: [...new TextEncoder().encode(said)],
+  }
 }
 
 /** Google's finish reasons and reasons for blocking a prompt (`Candidate.FinishReason`, `PromptFeedback.BlockReason`). */

@@ -21,10 +21,18 @@ export interface Capabilities {
 }
 
 /** `least` is the smallest number of tokens besides `off`, which turns thinking off, or down as far as it goes. */
-export type Thinking = { in: 'levels'; levels: string[] } | { in: 'tokens'; off: number; least: number; most: number } | { in: 'nothing' }
+export type Thinking =
+  | { in: 'levels'; levels: string[] }
+  | { in: 'tokens'; off: number; least: number; most: number }
+  | { in: 'nothing' }
 
 const levels = (...names: string[]): Thinking => ({ in: 'levels', levels: names })
-const tokens = (off: number, least: number, most: number): Thinking => ({ in: 'tokens', off, least, most })
+const tokens = (off: number, least: number, most: number): Thinking => ({
+  in: 'tokens',
+  off,
+  least,
+  most,
+})
 const NO_THINKING: Thinking = { in: 'nothing' }
 
 /** What a model that no row knows takes: what the newest do, but schemas in the form that all of them read. */
@@ -39,7 +47,11 @@ const NEWEST: Capabilities = {
   search: true,
 }
 
-const OLDER: Partial<Capabilities> = { formBesideTools: false, mediaInResults: false, signedCalls: false }
+const OLDER: Partial<Capabilities> = {
+  formBesideTools: false,
+  mediaInResults: false,
+  signedCalls: false,
+}
 
 /**
  * The rows that match a model's name, laid over `NEWEST`; the first match rules. Sources: ai.google.dev/gemini-api/docs
@@ -50,8 +62,14 @@ const CAPABILITIES: [name: RegExp, capabilities: Partial<Capabilities>][] = [
   [/gemini-1[.-]|gemini-pro(-vision)?$/, { ...OLDER, thinking: NO_THINKING, search: false }],
   [/gemini-2\.0/, { ...OLDER, thinking: NO_THINKING }],
   [/gemini-2\.5.*(image|tts|audio)/, { ...OLDER, thinking: NO_THINKING, penalties: false }],
-  [/gemini-2\.5-pro/, { ...OLDER, thinking: tokens(128, 128, 32_768), jsonSchema: true, penalties: false }],
-  [/gemini-2\.5-flash-lite/, { ...OLDER, thinking: tokens(0, 512, 24_576), jsonSchema: true, penalties: false }],
+  [
+    /gemini-2\.5-pro/,
+    { ...OLDER, thinking: tokens(128, 128, 32_768), jsonSchema: true, penalties: false },
+  ],
+  [
+    /gemini-2\.5-flash-lite/,
+    { ...OLDER, thinking: tokens(0, 512, 24_576), jsonSchema: true, penalties: false },
+  ],
   [/gemini-2\.5/, { ...OLDER, thinking: tokens(0, 1, 24_576), jsonSchema: true, penalties: false }],
   [/gemini-2/, { ...OLDER, thinking: NO_THINKING }],
   [/gemini-robotics-er-1\.5/, { ...OLDER, thinking: tokens(0, 1, 24_576) }],
@@ -72,4 +90,5 @@ export const capabilitiesOf = ({ upstreamModel }: Endpoint): Capabilities => ({
 })
 
 /** Whether the endpoint is one of Vertex, which differs from the Gemini API in small things. */
-export const isVertex = ({ provider }: Endpoint): boolean => provider.base_url.endsWith('/publishers/google')
+export const isVertex = ({ provider }: Endpoint): boolean =>
+  provider.base_url.endsWith('/publishers/google')

@@ -41,12 +41,16 @@ export class Citations {
     if (!Array.isArray(groundingChunks)) return []
     const sources = groundingChunks.map(sourceOf)
     const annotations: Annotation[] = []
-    for (const support of objects(groundingSupports)) annotations.push(...this.#supported(support, sources))
+    for (const support of objects(groundingSupports))
+      annotations.push(...this.#supported(support, sources))
     for (const source of sources) if (source) annotations.push(...this.#cite(source))
     return annotations
   }
 
-  #supported({ segment, groundingChunkIndices }: Json, sources: (Source | undefined)[]): Annotation[] {
+  #supported(
+    { segment, groundingChunkIndices }: Json,
+    sources: (Source | undefined)[],
+  ): Annotation[] {
     const place = this.#placeOf(isObject(segment) ? text(segment.text) : null)
     if (!place || !Array.isArray(groundingChunkIndices)) return []
     return groundingChunkIndices.flatMap(index => {
@@ -66,8 +70,12 @@ export class Citations {
   /** What the answer repeats of others, and the pages that it was asked to read. */
   #others(candidate: Json): Annotation[] {
     const { citationSources, citations } = member(candidate, 'citationMetadata')
-    const repeated = [...objects(citationSources), ...objects(citations)].map(one => sourceFrom(one.uri, one.title))
-    const read = objects(member(candidate, 'urlContextMetadata').urlMetadata).map(one => sourceFrom(one.retrievedUrl, null))
+    const repeated = [...objects(citationSources), ...objects(citations)].map(one =>
+      sourceFrom(one.uri, one.title),
+    )
+    const read = objects(member(candidate, 'urlContextMetadata').urlMetadata).map(one =>
+      sourceFrom(one.retrievedUrl, null),
+    )
     return [...repeated, ...read].flatMap(source => (source ? this.#cite(source) : []))
   }
 
@@ -75,7 +83,13 @@ export class Citations {
     const key = place ? `${place.start_index} ${place.end_index} ${source.url}` : source.url
     if (this.#told.has(key) || this.#told.size >= MOST_SOURCES) return []
     this.#told.add(key).add(source.url)
-    return [{ type: 'annotation', choice: this.#choice, annotation: urlCitation(source.url, { ...source, ...place }) }]
+    return [
+      {
+        type: 'annotation',
+        choice: this.#choice,
+        annotation: urlCitation(source.url, { ...source, ...place }),
+      },
+    ]
   }
 }
 
@@ -83,8 +97,12 @@ function sourceOf(chunk: unknown): Source | undefined {
   if (!isObject(chunk)) return undefined
   const { web, image, retrievedContext, maps } = chunk
   const from = [web, retrievedContext, maps].find(isObject)
-  return isObject(image) && !from ? sourceFrom(image.sourceUri, image.title) : sourceFrom(from?.uri, from?.title)
+  return isObject(image) && !from
+    ? sourceFrom(image.sourceUri, image.title)
+    : sourceFrom(from?.uri, from?.title)
 }
 
 const sourceFrom = (uri: unknown, title: unknown): Source | undefined =>
-  typeof uri === 'string' && isWebAddress(uri) ? { url: uri, ...(typeof title === 'string' ? { title } : {}) } : undefined
+  typeof uri === 'string' && isWebAddress(uri)
+    ? { url: uri, ...(typeof title === 'string' ? { title } : {}) }
+    : undefined

@@ -43,7 +43,9 @@ const LONGEST_WAIT = 300
 
 /** The error with the wait that `RetryInfo.retryDelay` asks for, in seconds: `"34.07s"`. */
 function withWait(error: GatewayError, given: Json): GatewayError {
-  const delays = objects(given.details).map(detail => /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(text(detail.retryDelay) ?? '')?.[1])
+  const delays = objects(given.details).map(
+    detail => /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(text(detail.retryDelay) ?? '')?.[1],
+  )
   const delay = delays.find(one => one !== undefined)
   if (delay === undefined || error.type !== 'rate_limit_exceeded') return error
   const retryAfter = Math.min(Math.ceil(Number(delay)), LONGEST_WAIT)

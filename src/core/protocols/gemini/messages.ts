@@ -23,10 +23,13 @@ interface Manner {
 export function contentsOf(call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
   const { system, messages } = conversationOf(call.turns)
   const manner = { names, capabilities: capabilitiesOf(endpoint), takesIds: !isVertex(endpoint) }
-  const contents = messages.map(message => content(message, manner)).filter(({ parts }) => parts.length > 0)
+  const contents = messages
+    .map(message => content(message, manner))
+    .filter(({ parts }) => parts.length > 0)
   const said = system.flatMap(block => (block.type === 'text' ? [{ text: block.text }] : []))
   if (said.length === 0) return { contents }
-  if (manner.capabilities.systemInstruction && contents.length > 0) return { systemInstruction: { parts: said }, contents }
+  if (manner.capabilities.systemInstruction && contents.length > 0)
+    return { systemInstruction: { parts: said }, contents }
   return { contents: opened(contents, said) }
 }
 
@@ -43,12 +46,16 @@ function opened(contents: Content[], said: Json[]): Content[] {
 }
 
 const content = ({ role, blocks }: Message, manner: Manner): Content =>
-  role === 'user' ? { role, parts: userParts(blocks, manner) } : { role: 'model', parts: modelParts(blocks, manner) }
+  role === 'user'
+    ? { role, parts: userParts(blocks, manner) }
+    : { role: 'model', parts: modelParts(blocks, manner) }
 
 // The results stand together; what they hold besides words follows, where it has no place in them.
 function userParts(blocks: (Block | ToolResult)[], manner: Manner): Json[] {
   const results = blocks.filter(block => block.type === 'tool-result')
-  const shown = manner.capabilities.mediaInResults ? [] : results.flatMap(({ blocks: inner }) => inner.filter(isMedia).map(mediaPart))
+  const shown = manner.capabilities.mediaInResults
+    ? []
+    : results.flatMap(({ blocks: inner }) => inner.filter(isMedia).map(mediaPart))
   const said = blocks.flatMap(block => (block.type === 'tool-result' ? [] : saidPart(block)))
   return [...results.map(result => functionResponse(result, manner)), ...shown, ...said]
 }
@@ -70,12 +77,18 @@ function saidPart(block: Block): Json[] {
   }
 }
 
-const isMedia = (block: Block): block is MediaBlock => ['image', 'audio', 'video', 'file'].includes(block.type)
+const isMedia = (block: Block): block is MediaBlock =>
+  ['image', 'audio', 'video', 'file'].includes(block.type)
 
-function functionResponse({ id, name, blocks, is_error }: ToolResult, { names, capabilities, takesIds }: Manner): Json {
+function functionResponse(
+  { id, name, blocks, is_error }: ToolResult,
+  { names, capabilities, takesIds }: Manner,
+): Json {
   const foreign = blocks.find(block => block.type === 'other')
   if (foreign) throw foreignContent(foreign)
-  const said = blocks.flatMap(block => (block.type === 'text' || block.type === 'refusal' ? [block.text] : [])).join('\n')
+  const said = blocks
+    .flatMap(block => (block.type === 'text' || block.type === 'refusal' ? [block.text] : []))
+    .join('\n')
   const media = capabilities.mediaInResults ? blocks.filter(isMedia).map(mediaPart) : []
   return {
     functionResponse: {
@@ -88,14 +101,17 @@ function functionResponse({ id, name, blocks, is_error }: ToolResult, { names, c
 }
 
 // An object goes as it is, any other answer under the name that Google documents. `$ref` points to a picture there.
-const responseOf = (said: string): Json => (said.includes('"$ref"') ? undefined : parseObject(said)) ?? { output: said }
+const responseOf = (said: string): Json =>
+  (said.includes('"$ref"') ? undefined : parseObject(said)) ?? { output: said }
 
 function modelParts(given: (Block | ToolResult)[], manner: Manner): Json[] {
   // What another provider ran itself is of no use here.
   const blocks = given.filter(block => block.type !== 'tool-result' && block.type !== 'other')
   const signatures = new Signatures(blocks)
   const media = blocks.filter(isMedia)
-  const said = blocks.flatMap(block => (isMedia(block) ? [signedMedia(block, media.indexOf(block), signatures)] : saidPart(block)))
+  const said = blocks.flatMap(block =>
+    isMedia(block) ? [signedMedia(block, media.indexOf(block), signatures)] : saidPart(block),
+  )
   const calls = blocks.filter(block => block.type === 'tool-call')
   return [
     ...signatures.opening,
@@ -116,16 +132,29 @@ function signedTexts(said: Json[], signatures: readonly string[]): Json[] {
   const alone = signatures.slice(0, -1).map(thoughtSignature => ({ text: '', thoughtSignature }))
   const at = said.findLastIndex(part => 'text' in part)
   if (at === -1) return [...alone, { text: '', thoughtSignature: last }, ...said]
-  return [...alone, ...said.map((part, i) => (i === at ? { ...part, thoughtSignature: last } : part))]
+  return [
+    ...alone,
+    ...said.map((part, i) => (i === at ? { ...part, thoughtSignature: last } : part)),
+  ]
 }
 
 type Call = Extract<Block, { type: 'tool-call' }>
 
 // The first call of a turn has to have a signature; those beside it need none.
-function functionCall({ id, name, input }: Call, at: number, signatures: Signatures, { names, capabilities, takesIds }: Manner): Json {
-  const thoughtSignature = signatures.of(id) ?? (at === 0 && capabilities.signedCalls ? LOST_SIGNATURE : undefined)
+function functionCall(
+  { id, name, input }: Call,
+  at: number,
+  signatures: Signatures,
+  { names, capabilities, takesIds }: Manner,
+): Json {
+  const thoughtSignature =
+    signatures.of(id) ?? (at === 0 && capabilities.signedCalls ? LOST_SIGNATURE : undefined)
   return {
-    functionCall: { ...(takesIds ? { id } : {}), name: names.sent(name), args: inputObject(input, 'arguments') },
+    functionCall: {
+      ...(takesIds ? { id } : {}),
+      name: names.sent(name),
+      args: inputObject(input, 'arguments'),
+    },
     ...(thoughtSignature === undefined ? {} : { thoughtSignature }),
   }
 }
@@ -147,7 +176,12 @@ function mediaPart(block: MediaBlock): Json {
 }
 
 /** The chat API's formats of sound as Google names them. */
-const AUDIO: Record<string, string> = { pcm16: 'audio/pcm', pcm24: 'audio/pcm', mpeg: 'audio/mp3', mpga: 'audio/mp3' }
+const AUDIO: Record<string, string> = {
+  pcm16: 'audio/pcm',
+  pcm24: 'audio/pcm',
+  mpeg: 'audio/mp3',
+  mpga: 'audio/mp3',
+}
 
 const soundType = (format: string): string => own(AUDIO, format) ?? `audio/${format}`
 
@@ -186,14 +220,20 @@ const BY_ENDING: Record<string, string> = {
 
 const UNKNOWN = 'application/octet-stream'
 
-function filePart({ filename = '', file_data, file_id }: Extract<Block, { type: 'file' }>['file']): Json {
-  if (file_data === undefined && file_id === undefined) throw invalid('file: expected file_data or file_id, found neither', 'file')
+function filePart({
+  filename = '',
+  file_data,
+  file_id,
+}: Extract<Block, { type: 'file' }>['file']): Json {
+  if (file_data === undefined && file_id === undefined)
+    throw invalid('file: expected file_data or file_id, found neither', 'file')
   return fromUrl(file_data ?? file_id ?? '', byEnding(filename) ?? 'application/pdf')
 }
 
 // Films at YouTube, files of the Files API and of Cloud Storage: what is no data URL by now is for Google to fetch.
 function fromUrl(url: string, otherwise: string): Json {
-  if (!isDataUrl(url)) return { fileData: { mimeType: byEnding(pathOf(url)) ?? otherwise, fileUri: url } }
+  if (!isDataUrl(url))
+    return { fileData: { mimeType: byEnding(pathOf(url)) ?? otherwise, fileUri: url } }
   const { media_type, data } = dataUrl(url)
   return inline(media_type === UNKNOWN ? otherwise : media_type, data)
 }
@@ -202,7 +242,8 @@ const inline = (mimeType: string, data: string): Json => ({ inlineData: { mimeTy
 
 const pathOf = (url: string): string => (URL.canParse(url) ? new URL(url).pathname : url)
 
-const byEnding = (name: string): string | undefined => own(BY_ENDING, name.slice(name.lastIndexOf('.') + 1).toLowerCase())
+const byEnding = (name: string): string | undefined =>
+  own(BY_ENDING, name.slice(name.lastIndexOf('.') + 1).toLowerCase())
 
 /** The mark of reasoning entries that only Google reads. */
 export const FORMAT = 'google-gemini-v1'
@@ -221,8 +262,11 @@ class Signatures {
   readonly #ofTexts: string[] = []
 
   constructor(blocks: Block[]) {
-    const details = blocks.flatMap(block => (block.type === 'reasoning' ? ownDetails(block.details, [FORMAT]) : []))
-    for (const detail of details) if (detail.type === 'reasoning.encrypted') this.#addSignature(detail)
+    const details = blocks.flatMap(block =>
+      block.type === 'reasoning' ? ownDetails(block.details, [FORMAT]) : [],
+    )
+    for (const detail of details)
+      if (detail.type === 'reasoning.encrypted') this.#addSignature(detail)
     for (const detail of details) this.#addOpening(detail)
   }
 
@@ -246,7 +290,11 @@ class Signatures {
   #addOpening(detail: ReasoningDetail): void {
     const { type, signature } = detail
     if (type === 'reasoning.text' && typeof signature === 'string' && signature !== '')
-      this.opening.push({ text: text(detail.text) ?? '', thought: true, thoughtSignature: signature })
+      this.opening.push({
+        text: text(detail.text) ?? '',
+        thought: true,
+        thoughtSignature: signature,
+      })
     if (type === 'reasoning.server_tool_call') this.opening.push(...this.#serverCall(detail))
   }
 
@@ -257,7 +305,10 @@ class Signatures {
     const signature = this.#byId.get(id)
     const signed = signature === undefined ? {} : { thoughtSignature: signature }
     if (tool_name === 'code_execution')
-      return [{ executableCode: given, ...signed }, ...(outcome ? [{ codeExecutionResult: outcome }] : [])]
+      return [
+        { executableCode: given, ...signed },
+        ...(outcome ? [{ codeExecutionResult: outcome }] : []),
+      ]
     const call = { toolCall: { toolType: tool_name, args: given, id }, ...signed }
     return outcome ? [call, { toolResponse: { toolType: tool_name, response: outcome, id } }] : []
   }

@@ -53,7 +53,8 @@ export class GenerateContentReader implements Reader<TextPart> {
     this.#start(chunk, parts)
     this.#blocked ??= blockReason(member(chunk, 'promptFeedback').blockReason)
     if (Array.isArray(chunk.candidates) && this.#blocked === undefined)
-      for (const [i, candidate] of chunk.candidates.entries()) if (isObject(candidate)) this.#candidate(candidate, i, parts)
+      for (const [i, candidate] of chunk.candidates.entries())
+        if (isObject(candidate)) this.#candidate(candidate, i, parts)
     this.#usage(chunk, parts)
     return parts
   }
@@ -62,7 +63,8 @@ export class GenerateContentReader implements Reader<TextPart> {
   end(isWhole = false): TextPart[] {
     if (this.#blocked !== undefined) return this.#refused(this.#blocked)
     const candidates = [...this.#candidates.values()]
-    this.complete = candidates.length > 0 && candidates.every(one => one.hasEnded || (isWhole && one.hasSpoken))
+    this.complete =
+      candidates.length > 0 && candidates.every(one => one.hasEnded || (isWhole && one.hasSpoken))
     return this.complete ? candidates.flatMap(one => one.end()) : []
   }
 
@@ -137,5 +139,9 @@ export interface Reading {
 /** How the answer to this call, sent to this endpoint, has to be read. */
 export function readingOf(call: TextCall, endpoint: Endpoint): Reading {
   const names = namesOf(call)
-  return { call, given: name => names.given(name), answerTool: formatOf(call, endpoint).tool?.name ?? null }
+  return {
+    call,
+    given: name => names.given(name),
+    answerTool: formatOf(call, endpoint).tool?.name ?? null,
+  }
 }

@@ -34,7 +34,9 @@ function unknown(call: TextCall): Json {
 /** Where a known object may hold unknown members, those that the caller gave stay. */
 function withUnknown(call: TextCall, name: string, known: Json): Json {
   const given = readExtra(call)[name]
-  return isObject(given) && isObject(known[name]) ? { ...known, [name]: { ...given, ...member(known, name) } } : known
+  return isObject(given) && isObject(known[name])
+    ? { ...known, [name]: { ...given, ...member(known, name) } }
+    : known
 }
 
 // A model's name may say itself what it is: `tunedModels/…`, `endpoints/…`.
@@ -48,10 +50,17 @@ function pathOf({ stream }: TextCall, { upstreamModel }: Endpoint): string {
 const TIERS: Record<string, string> = { default: 'standard', flex: 'flex', priority: 'priority' }
 
 // The Gemini API is told in the body, Vertex by header.
-function tier({ params }: TextCall, endpoint: Endpoint, body: Json): { headers?: Record<string, string> } {
+function tier(
+  { params }: TextCall,
+  endpoint: Endpoint,
+  body: Json,
+): { headers?: Record<string, string> } {
   const wished = own(TIERS, params.service_tier)
   if (wished === undefined) return {}
-  if (isVertex(endpoint)) return wished === 'standard' ? {} : { headers: { 'x-vertex-ai-llm-shared-request-type': wished } }
+  if (isVertex(endpoint))
+    return wished === 'standard'
+      ? {}
+      : { headers: { 'x-vertex-ai-llm-shared-request-type': wished } }
   body.serviceTier = wished
   return {}
 }
@@ -71,7 +80,9 @@ function generationConfig(call: TextCall, endpoint: Endpoint, form: Json): Json 
     temperature: params.temperature,
     topP: params.top_p,
     topK: params.top_k,
-    ...(penalties || isVertex(endpoint) ? { frequencyPenalty: params.frequency_penalty, presencePenalty: params.presence_penalty } : {}),
+    ...(penalties || isVertex(endpoint)
+      ? { frequencyPenalty: params.frequency_penalty, presencePenalty: params.presence_penalty }
+      : {}),
     // 32 bits there.
     seed: params.seed === undefined ? undefined : params.seed | 0,
     stopSequences: params.stop?.slice(0, MOST_STOPS),
@@ -100,7 +111,12 @@ function modalities({ modalities: wished = [], image_config, audio }: Params): J
 }
 
 const inCamelCase = (given: Json): Json =>
-  Object.fromEntries(Object.entries(given).map(([name, value]) => [name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase()), value]))
+  Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [
+      name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase()),
+      value,
+    ]),
+  )
 
 function speechConfig({ voice }: Json): Json | undefined {
   const voiceName = text(voice)
@@ -114,31 +130,48 @@ const LONGEST_OUTPUT = 65_536
  * The wish for reasoning as a `thinkingConfig`: a level or a number of tokens, never both (a request with both is refused).
  * Undefined where nothing was wished, or the model cannot be told.
  */
-function thinkingConfig({ reasoning, max_tokens }: Params, thinking: Thinking): Record<string, unknown> | undefined {
+function thinkingConfig(
+  { reasoning, max_tokens }: Params,
+  thinking: Thinking,
+): Record<string, unknown> | undefined {
   if (!reasoning || thinking.in === 'nothing') return undefined
-  const depth = thinking.in === 'levels' ? levelOf(reasoning, max_tokens, thinking.levels) : tokensOf(reasoning, max_tokens, thinking)
+  const depth =
+    thinking.in === 'levels'
+      ? levelOf(reasoning, max_tokens, thinking.levels)
+      : tokensOf(reasoning, max_tokens, thinking)
   // Summaries that nobody is shown need not be written.
   const shown = reasoning.exclude || isOff(reasoning) ? {} : { includeThoughts: true }
   return { ...depth, ...shown }
 }
 
-const isOff = ({ effort, enabled }: Reasoning) => effort === 'none' || (enabled === false && effort === undefined)
+const isOff = ({ effort, enabled }: Reasoning) =>
+  effort === 'none' || (enabled === false && effort === undefined)
 
-const isUndecided = ({ effort, max_tokens, enabled }: Reasoning) => effort === undefined && max_tokens === undefined && enabled !== false
+const isUndecided = ({ effort, max_tokens, enabled }: Reasoning) =>
+  effort === undefined && max_tokens === undefined && enabled !== false
 
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
 // The wished level, or the next higher one that there is, or the highest. Thinking in levels cannot be turned off.
-function levelOf(reasoning: Reasoning, bound: number | undefined, levels: string[]): Record<string, unknown> {
+function levelOf(
+  reasoning: Reasoning,
+  bound: number | undefined,
+  levels: string[],
+): Record<string, unknown> {
   const effort = isUndecided(reasoning) ? undefined : effortOf(reasoning, bound)
   if (effort === undefined) return {}
-  const thinkingLevel = levels.find(level => EFFORTS.indexOf(level) >= EFFORTS.indexOf(effort)) ?? levels.at(-1)
+  const thinkingLevel =
+    levels.find(level => EFFORTS.indexOf(level) >= EFFORTS.indexOf(effort)) ?? levels.at(-1)
   return { thinkingLevel }
 }
 
 type InTokens = Extract<Thinking, { in: 'tokens' }>
 
-function tokensOf(reasoning: Reasoning, bound: number | undefined, { off, least, most }: InTokens): Record<string, unknown> {
+function tokensOf(
+  reasoning: Reasoning,
+  bound: number | undefined,
+  { off, least, most }: InTokens,
+): Record<string, unknown> {
   const budget = isUndecided(reasoning) ? undefined : budgetOf(reasoning, bound ?? LONGEST_OUTPUT)
   if (budget === undefined) return {}
   return { thinkingBudget: budget === 0 ? off : Math.min(Math.max(budget, least), most) }
@@ -165,16 +198,20 @@ export function formatOf(call: TextCall, endpoint: Endpoint): Format {
   const capabilities = capabilitiesOf(endpoint)
   const hasTools = call.tools.length > 0
   const isForced = hasTools && choice !== undefined && choice !== 'auto' && choice !== 'none'
-  if (!hasTools || (capabilities.formBesideTools && !isForced)) return { config: native(format, capabilities), tool: null }
+  if (!hasTools || (capabilities.formBesideTools && !isForced))
+    return { config: native(format, capabilities), tool: null }
   if (isForced && choice !== 'required') return FREE
   const schema = schemaOf(format)
-  return schema ? { config: {}, tool: { name: answerToolName(call), description: describedAs(format), schema } } : FREE
+  return schema
+    ? { config: {}, tool: { name: answerToolName(call), description: describedAs(format), schema } }
+    : FREE
 }
 
 function native(format: ResponseFormat, capabilities: Capabilities): Json {
   const schema = schemaOf(format)
   if (!schema) return { responseMimeType: 'application/json' }
-  if (capabilities.jsonSchema) return { responseMimeType: 'application/json', responseJsonSchema: jsonSchema(schema, FIELD) }
+  if (capabilities.jsonSchema)
+    return { responseMimeType: 'application/json', responseJsonSchema: jsonSchema(schema, FIELD) }
   return { responseMimeType: 'application/json', responseSchema: reducedSchema(schema, FIELD) }
 }
 

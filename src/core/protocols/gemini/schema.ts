@@ -10,7 +10,8 @@ const DEEPEST = 32
  * stand where they point to, lists of types are `nullable` or `anyOf`, `const` is an `enum`, and what it has no word for is left out.
  * Throws 400 naming `field` for a reference that leads nowhere or back to itself, and for a schema without end.
  */
-export const reducedSchema = (schema: Json, field: string): Json => new Reduction(schema, field).of(schema)
+export const reducedSchema = (schema: Json, field: string): Json =>
+  new Reduction(schema, field).of(schema)
 
 class Reduction {
   readonly #root: Json
@@ -29,7 +30,8 @@ class Reduction {
       throw invalid(`${this.#field}: expected a schema of less depth and size`, this.#field)
     if (!isObject(given)) return { ...ANYTHING }
     const { $ref, ...beside } = given
-    if (typeof $ref === 'string') return this.of({ ...this.#target($ref, way), ...beside }, [...way, $ref], depth + 1)
+    if (typeof $ref === 'string')
+      return this.of({ ...this.#target($ref, way), ...beside }, [...way, $ref], depth + 1)
     const inner = (one: unknown) => this.of(one, way, depth + 1)
     const schema = withAll(given, inner)
     const choices = alternativesOf(schema)
@@ -37,9 +39,17 @@ class Reduction {
   }
 
   #target(ref: string, way: string[]): Json {
-    if (way.includes(ref)) throw invalid(`${this.#field}: expected no schema that contains itself (${printed(ref)})`, this.#field)
+    if (way.includes(ref))
+      throw invalid(
+        `${this.#field}: expected no schema that contains itself (${printed(ref)})`,
+        this.#field,
+      )
     const target = ref.startsWith('#') ? pointed(this.#root, ref.slice(1)) : undefined
-    if (!isObject(target)) throw invalid(`${this.#field}: expected references to places in this schema (${printed(ref)})`, this.#field)
+    if (!isObject(target))
+      throw invalid(
+        `${this.#field}: expected references to places in this schema (${printed(ref)})`,
+        this.#field,
+      )
     return target
   }
 
@@ -47,7 +57,8 @@ class Reduction {
   #anyOf(schema: Json, choices: Json[], inner: (one: unknown) => Json): Json {
     const { anyOf: _, oneOf: __, type: ___, ...beside } = schema
     const real = choices.filter(choice => choice.type !== 'null')
-    const nullable = real.length < choices.length || schema.nullable === true ? { nullable: true } : {}
+    const nullable =
+      real.length < choices.length || schema.nullable === true ? { nullable: true } : {}
     const reduced = real.map(choice => ({ ...inner({ ...beside, ...choice }), ...nullable }))
     const [only] = reduced
     return reduced.length > 1 ? { anyOf: reduced } : (only ?? { ...ANYTHING, ...nullable })
@@ -82,7 +93,16 @@ const members = ({ properties }: Json): Json => (isObject(properties) ? properti
 
 /** Keywords that mean the same there. */
 const SAME = ['title', 'description', 'nullable', 'pattern']
-const COUNTS = ['minItems', 'maxItems', 'minProperties', 'maxProperties', 'minLength', 'maxLength', 'minimum', 'maximum']
+const COUNTS = [
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+]
 /** Other formats are refused, not ignored. */
 const FORMATS: Record<string, string[]> = {
   string: ['date-time', 'enum'],
@@ -109,17 +129,26 @@ function typeOf(schema: Json): string {
   if (schema.items !== undefined || schema.prefixItems !== undefined) return 'array'
   const values = 'const' in schema ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : []
   const types = new Set(values.filter(value => value !== null).map(value => typeof value))
-  return types.size === 1 && types.has('number') ? 'number' : types.size === 1 && types.has('boolean') ? 'boolean' : 'string'
+  return types.size === 1 && types.has('number')
+    ? 'number'
+    : types.size === 1 && types.has('boolean')
+      ? 'boolean'
+      : 'string'
 }
 
 // An `enum` is a list of texts there, none of them empty. Other values are told in words.
 function valuesOf(schema: Json, type: string): Json {
-  const values: unknown[] | null = 'const' in schema ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : null
+  const values: unknown[] | null =
+    'const' in schema ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : null
   if (!values) return {}
   const nullable = values.includes(null) ? { nullable: true } : {}
   const real = values.filter(value => value !== null && value !== '')
   if (real.length === 0) return nullable
-  if (type === 'string') return { ...nullable, enum: real.map(value => (typeof value === 'string' ? value : JSON.stringify(value))) }
+  if (type === 'string')
+    return {
+      ...nullable,
+      enum: real.map(value => (typeof value === 'string' ? value : JSON.stringify(value))),
+    }
   const said = `One of: ${real.map(value => JSON.stringify(value)).join(', ')}`
   return { ...nullable, description: [text(schema.description), said].filter(Boolean).join('. ') }
 }
@@ -135,7 +164,9 @@ function membersOf(schema: Json, inner: (one: unknown) => Json): Json {
   if (!isObject(schema.properties)) return {}
   const names = Object.keys(schema.properties)
   if (names.length === 0) return {}
-  const properties = Object.fromEntries(Object.entries(schema.properties).map(([name, one]) => [name, inner(one)]))
+  const properties = Object.fromEntries(
+    Object.entries(schema.properties).map(([name, one]) => [name, inner(one)]),
+  )
   const required = texts(schema.required).filter(name => Object.hasOwn(properties, name))
   const order = texts(schema.propertyOrdering)
   return {
@@ -145,7 +176,8 @@ function membersOf(schema: Json, inner: (one: unknown) => Json): Json {
   }
 }
 
-const texts = (value: unknown): string[] => (Array.isArray(value) ? value.filter(one => typeof one === 'string') : [])
+const texts = (value: unknown): string[] =>
+  Array.isArray(value) ? value.filter(one => typeof one === 'string') : []
 
 /** The place that a JSON pointer names (RFC 6901), as it stands in a URL's fragment. */
 function pointed(root: Json, pointer: string): unknown {
@@ -175,21 +207,28 @@ const DEEPEST_PLAIN = 64
  * A JSON Schema for models that take JSON Schema itself, which has no word for `const` there either, nor for the name of its
  * dialect. References stay, back to itself too. Throws 400 naming `field` for a schema without end.
  */
-export const jsonSchema = (schema: Json, field: string): Json => withoutConst(schema, field, 0) as Json
+export const jsonSchema = (schema: Json, field: string): Json =>
+  withoutConst(schema, field, 0) as Json
 
 /** Keywords whose values are schemas by name, or plain values that only look like schemas. */
 const NAMED = new Set(['properties', '$defs', 'definitions', 'patternProperties'])
 const VALUES = new Set(['enum', 'default', 'examples', 'example', 'required', 'propertyOrdering'])
 
 function withoutConst(schema: unknown, field: string, depth: number): unknown {
-  if (depth > DEEPEST_PLAIN) throw invalid(`${field}: expected a schema of less depth and size`, field)
+  if (depth > DEEPEST_PLAIN)
+    throw invalid(`${field}: expected a schema of less depth and size`, field)
   if (Array.isArray(schema)) return schema.map(one => withoutConst(one, field, depth + 1))
   if (!isObject(schema)) return schema
   const { const: only, $schema: _, ...rest } = schema
   const entries = Object.entries(rest).map(([name, value]) => {
     if (VALUES.has(name)) return [name, value]
     if (!NAMED.has(name) || !isObject(value)) return [name, withoutConst(value, field, depth + 1)]
-    return [name, Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withoutConst(one, field, depth + 1)]))]
+    return [
+      name,
+      Object.fromEntries(
+        Object.entries(value).map(([key, one]) => [key, withoutConst(one, field, depth + 1)]),
+      ),
+    ]
   })
   return { ...Object.fromEntries(entries), ...('const' in schema ? { enum: [only] } : {}) }
 }

@@ -10,13 +10,33 @@ import type { Format } from './request.ts'
 import { jsonSchema, reducedSchema } from './schema.ts'
 
 /** The functions of the call, all in one entry, for some models refuse several; and what the model may do with them. */
-export function toolsOf(call: TextCall, endpoint: Endpoint, names: ToolNames, { tool }: Format): Json {
+export function toolsOf(
+  call: TextCall,
+  endpoint: Endpoint,
+  names: ToolNames,
+  { tool }: Format,
+): Json {
   const { jsonSchema: isPlain, search } = capabilitiesOf(endpoint)
   const declared = call.tools.map((given, i) => declaration(given, i, names, isPlain))
-  if (tool) declared.push(declarationOf(tool.name, tool.description, tool.schema, 'response_format.json_schema.schema', isPlain))
-  if (declared.length === 0) return search && call.params.web_search_options ? { tools: [{ googleSearch: {} }] } : {}
-  const functionCallingConfig = tool ? forcing(tool.name, call.params.tool_choice) : choiceOf(call.params.tool_choice, names)
-  return { tools: [{ functionDeclarations: declared }], ...(functionCallingConfig ? { toolConfig: { functionCallingConfig } } : {}) }
+  if (tool)
+    declared.push(
+      declarationOf(
+        tool.name,
+        tool.description,
+        tool.schema,
+        'response_format.json_schema.schema',
+        isPlain,
+      ),
+    )
+  if (declared.length === 0)
+    return search && call.params.web_search_options ? { tools: [{ googleSearch: {} }] } : {}
+  const functionCallingConfig = tool
+    ? forcing(tool.name, call.params.tool_choice)
+    : choiceOf(call.params.tool_choice, names)
+  return {
+    tools: [{ functionDeclarations: declared }],
+    ...(functionCallingConfig ? { toolConfig: { functionCallingConfig } } : {}),
+  }
 }
 
 /** Whether it searches, which it does as it likes and beside no functions. */
@@ -25,15 +45,34 @@ export const searches = (call: TextCall, endpoint: Endpoint): boolean =>
 
 function declaration(tool: Tool, at: number, names: ToolNames, isPlain: boolean): Json {
   const { name, description, parameters } = functionOf(tool, at)
-  return declarationOf(names.sent(name), description, parameters, `tools.${at}.function.parameters`, isPlain)
+  return declarationOf(
+    names.sent(name),
+    description,
+    parameters,
+    `tools.${at}.function.parameters`,
+    isPlain,
+  )
 }
 
 // A function without parameters has no schema there: one of an object without members is refused.
-function declarationOf(name: string, description = '', schema: unknown, field: string, isPlain: boolean): Json {
+function declarationOf(
+  name: string,
+  description = '',
+  schema: unknown,
+  field: string,
+  isPlain: boolean,
+): Json {
   if (!isObject(schema)) return { name, description }
-  if (isPlain) return { name, description, parametersJsonSchema: jsonSchema({ type: 'object', ...schema }, field) }
+  if (isPlain)
+    return {
+      name,
+      description,
+      parametersJsonSchema: jsonSchema({ type: 'object', ...schema }, field),
+    }
   const parameters = reducedSchema({ type: 'object', ...schema }, field)
-  return parameters.type === 'object' && !isObject(parameters.properties) ? { name, description } : { name, description, parameters }
+  return parameters.type === 'object' && !isObject(parameters.properties)
+    ? { name, description }
+    : { name, description, parameters }
 }
 
 function choiceOf(choice: ToolChoice | undefined, names: ToolNames): Json | undefined {

@@ -24,10 +24,19 @@ export function usageOf(given: unknown, searches: number | null = null): Usage |
 function inputOf(prompt: number, given: Json): Usage['input'] {
   const cache_read = Math.min(counted(given.cachedContentTokenCount), prompt)
   const fresh = (modality: string) =>
-    of(modality, given.promptTokensDetails) + of(modality, given.toolUsePromptTokensDetails) - of(modality, given.cacheTokensDetails)
+    of(modality, given.promptTokensDetails) +
+    of(modality, given.toolUsePromptTokensDetails) -
+    of(modality, given.cacheTokensDetails)
   const audio = within(prompt - cache_read, fresh('AUDIO'))
   const video = within(prompt - cache_read - audio, fresh('VIDEO'))
-  return { text: prompt - cache_read - audio - video, cache_read, cache_write: 0, cache_write_1h: 0, audio, video }
+  return {
+    text: prompt - cache_read - audio - video,
+    cache_read,
+    cache_write: 0,
+    cache_write_1h: 0,
+    audio,
+    video,
+  }
 }
 
 function outputOf(candidates: number, reasoning: number, given: Json): Usage['output'] {
@@ -37,7 +46,10 @@ function outputOf(candidates: number, reasoning: number, given: Json): Usage['ou
 }
 
 const of = (modality: string, details: unknown): number =>
-  objects(details).reduce((sum, one) => (one.modality === modality ? sum + counted(one.tokenCount) : sum), 0)
+  objects(details).reduce(
+    (sum, one) => (one.modality === modality ? sum + counted(one.tokenCount) : sum),
+    0,
+  )
 
 const counted = (value: unknown): number => count(value) ?? 0
 

@@ -33,7 +33,11 @@ export class Calls {
   read(given: Json, position: number, choice: number): TextPart[] {
     const fn = isObject(given.function) ? given.function : {}
     const slot = `${choice} ${typeof given.index === 'number' ? given.index : position}`
-    const piece = { id: text(given.id) || null, name: text(fn.name) || null, input: inputText(fn.arguments) }
+    const piece = {
+      id: text(given.id) || null,
+      name: text(fn.name) || null,
+      input: inputText(fn.arguments),
+    }
     if (piece.name !== null || this.#begun.has(slot)) return this.#piece(slot, piece, choice)
     this.#hold(slot, piece)
     return []
@@ -48,7 +52,9 @@ export class Calls {
     const { index } = call
     const said = held ? held.input + input : input
     return [
-      ...(isNew ? [{ type: 'tool-call-start' as const, choice, index, id: call.id, name: name ?? '' }] : []),
+      ...(isNew
+        ? [{ type: 'tool-call-start' as const, choice, index, id: call.id, name: name ?? '' }]
+        : []),
       ...(said ? [{ type: 'tool-call-delta' as const, choice, index, input: said }] : []),
     ]
   }
@@ -67,7 +73,11 @@ export class Calls {
     return held
   }
 
-  #begin(slot: string, id: string | null, choice: number): { index: number; id: string } | undefined {
+  #begin(
+    slot: string,
+    id: string | null,
+    choice: number,
+  ): { index: number; id: string } | undefined {
     const index = this.#counts.get(choice) ?? 0
     if (index >= MOST_CALLS) return undefined
     this.#counts.set(choice, index + 1)

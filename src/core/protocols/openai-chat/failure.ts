@@ -21,4 +21,5 @@ export function failureInside(given: unknown): GatewayError {
 const told = ({ code, type, message, param }: Json): Told => ({ code, type, message, param })
 
 // Numbers can also be objects: one that JavaScript would round is kept as it was written.
-const isStatus = (code: unknown): code is number => typeof code === 'number' && code >= 400 && code < 600
+const isStatus = (code: unknown): code is number =>
+  typeof code === 'number' && code >= 400 && code < 600

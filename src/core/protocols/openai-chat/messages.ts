@@ -14,7 +14,10 @@ type Message = Record<string, unknown> & { role: string }
 /** The turns as messages, the way this server takes them. `instruction` is ours, and comes first. */
 export function messagesOf(turns: Turn[], instruction: string | null, quirks: Quirks): Message[] {
   const named = quirks.names ? turns : namesInText(turns)
-  const told: Turn[] = instruction === null ? named : [{ role: 'system', blocks: [{ type: 'text', text: instruction }] }, ...named]
+  const told: Turn[] =
+    instruction === null
+      ? named
+      : [{ role: 'system', blocks: [{ type: 'text', text: instruction }] }, ...named]
   const spread = told.some(showsMore) ? withShown(told) : told
   const sides = quirks.alternating ? alternating(spread) : spread
   const messages = sides.map(turn => message(turn, quirks))
@@ -55,14 +58,18 @@ function alternating(turns: Turn[]): Turn[] {
 // A conversation that ends with the assistant's words is to be gone on with; some servers want to be told so.
 function markPrefill(messages: Message[], { prefill }: Quirks): void {
   const last = messages.at(-1)
-  if (prefill !== 'plain' && last?.role === 'assistant' && last.tool_calls === undefined) last[prefill] = true
+  if (prefill !== 'plain' && last?.role === 'assistant' && last.tool_calls === undefined)
+    last[prefill] = true
 }
 
 function message(turn: Turn, quirks: Quirks): Message {
   const said: Message = {
     ...turn.extra,
     role: turn.role === 'developer' && !quirks.developer_role ? 'system' : turn.role,
-    content: content(turn.role === 'assistant' ? turn.blocks.filter(isNoImage) : turn.blocks, quirks),
+    content: content(
+      turn.role === 'assistant' ? turn.blocks.filter(isNoImage) : turn.blocks,
+      quirks,
+    ),
     ...special(turn, quirks),
   }
   if (turn.name !== undefined) said.name = turn.name
@@ -78,7 +85,13 @@ function content(blocks: Block[], quirks: Quirks): unknown {
   const shown = blocks.filter(block => isShown(block, quirks))
   if (shown.length === 0) return blocks.length === 0 ? '' : null
   const [only] = shown
-  if (shown.length === 1 && only?.type === 'text' && !only.extra && !(only.cache_control && quirks.cache_markers)) return only.text
+  if (
+    shown.length === 1 &&
+    only?.type === 'text' &&
+    !only.extra &&
+    !(only.cache_control && quirks.cache_markers)
+  )
+    return only.text
   return shown.map(block => part(block, quirks))
 }
 
@@ -91,12 +104,20 @@ function isShown(block: Block, { reasoning_back }: Quirks): boolean {
 function part(block: Block, quirks: Quirks): unknown {
   switch (block.type) {
     case 'text':
-      return { ...block.extra, type: 'text', text: block.text, ...marker(block.cache_control, quirks) }
+      return {
+        ...block.extra,
+        type: 'text',
+        text: block.text,
+        ...marker(block.cache_control, quirks),
+      }
     case 'image':
       return {
         ...block.extra,
         type: 'image_url',
-        image_url: { url: block.url, ...(block.detail === undefined ? {} : { detail: block.detail }) },
+        image_url: {
+          url: block.url,
+          ...(block.detail === undefined ? {} : { detail: block.detail }),
+        },
         ...marker(block.cache_control, quirks),
       }
     case 'audio':
@@ -133,14 +154,21 @@ function special({ role, blocks }: Turn, quirks: Quirks): Record<string, unknown
   return fields
 }
 
-function thought({ text, details }: Extract<Block, { type: 'reasoning' }>, { reasoning_back }: Quirks): Record<string, unknown> {
+function thought(
+  { text, details }: Extract<Block, { type: 'reasoning' }>,
+  { reasoning_back }: Quirks,
+): Record<string, unknown> {
   if (reasoning_back === 'none' || reasoning_back === 'content') return {}
-  const said = text === null ? {} : { [reasoning_back === 'details' ? 'reasoning' : reasoning_back]: text }
-  return reasoning_back === 'details' && details !== null ? { ...said, reasoning_details: details } : said
+  const said =
+    text === null ? {} : { [reasoning_back === 'details' ? 'reasoning' : reasoning_back]: text }
+  return reasoning_back === 'details' && details !== null
+    ? { ...said, reasoning_details: details }
+    : said
 }
 
 /** The id as this server takes it, the same each time for the same id: a call and its result stay together. */
-const idOf = (id: string, { tool_call_ids }: Quirks): string => (tool_call_ids === 'any' ? id : nineLetters(id))
+const idOf = (id: string, { tool_call_ids }: Quirks): string =>
+  tool_call_ids === 'any' ? id : nineLetters(id)
 
 /** The mark of a place up to which the conversation shall be remembered, for servers that know it. */
 export const marker = (cache_control: CacheControl | undefined, { cache_markers }: Quirks) =>
@@ -175,7 +203,11 @@ function documentOf(block: Extract<Block, { type: 'file' }>): Block {
   const text = plainTextIn(file.file_data ?? '', 'messages')
   if (text === undefined) return block
   const heading = [file.filename, extra?.context].filter(line => typeof line === 'string')
-  return { type: 'text', text: [...heading, text].join('\n\n'), ...(cache_control ? { cache_control } : {}) }
+  return {
+    type: 'text',
+    text: [...heading, text].join('\n\n'),
+    ...(cache_control ? { cache_control } : {}),
+  }
 }
 
 // There a turn has thought once, before it said anything.

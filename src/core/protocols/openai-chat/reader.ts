@@ -65,7 +65,8 @@ export class ChunkReader implements Reader<TextPart> {
     this.#start(chunk, parts)
     this.#sources(chunk, parts)
     if (Array.isArray(chunk.choices))
-      for (const [i, choice] of chunk.choices.entries()) if (isObject(choice)) this.#choice(choice, i, parts)
+      for (const [i, choice] of chunk.choices.entries())
+        if (isObject(choice)) this.#choice(choice, i, parts)
     this.#usage(chunk, parts)
     return parts
   }
@@ -109,8 +110,11 @@ export class ChunkReader implements Reader<TextPart> {
 
   #reasoning(delta: Json, choice: number, parts: TextPart[]): void {
     const said = text(delta.reasoning) || text(delta.reasoning_content) || thoughtIn(delta.content)
-    const details = Array.isArray(delta.reasoning_details) ? delta.reasoning_details.filter(isDetail) : []
-    if (said || details.length > 0) parts.push({ type: 'reasoning-delta', choice, text: said, details })
+    const details = Array.isArray(delta.reasoning_details)
+      ? delta.reasoning_details.filter(isDetail)
+      : []
+    if (said || details.length > 0)
+      parts.push({ type: 'reasoning-delta', choice, text: said, details })
   }
 
   #text(delta: Json, given: Json, choice: number, parts: TextPart[]): void {
@@ -118,8 +122,10 @@ export class ChunkReader implements Reader<TextPart> {
     const beside = logprobs ? { logprobs } : {}
     const said = this.#said(saidIn(delta.content), choice, parts)
     const refused = text(delta.refusal)
-    if (refused) parts.push({ type: 'refusal-delta', choice, text: refused, ...(said ? {} : beside) })
-    if (said || (logprobs && !refused)) parts.push({ type: 'text-delta', choice, text: said, ...beside })
+    if (refused)
+      parts.push({ type: 'refusal-delta', choice, text: refused, ...(said ? {} : beside) })
+    if (said || (logprobs && !refused))
+      parts.push({ type: 'text-delta', choice, text: said, ...beside })
   }
 
   // What of the text was thought goes ahead of what was said.
@@ -131,7 +137,8 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #told(pieces: Piece[], choice: number, parts: TextPart[]): string {
-    for (const { thought, text } of pieces) if (thought) parts.push({ type: 'reasoning-delta', choice, text, details: [] })
+    for (const { thought, text } of pieces)
+      if (thought) parts.push({ type: 'reasoning-delta', choice, text, details: [] })
     return pieces.map(({ thought, text }) => (thought ? '' : text)).join('')
   }
 
@@ -149,11 +156,13 @@ export class ChunkReader implements Reader<TextPart> {
     if (Array.isArray(delta.tool_calls)) given.push(...delta.tool_calls)
     if (given.length === 0) return
     this.#calls ??= new Calls(this.#call)
-    for (const [i, call] of given.entries()) if (isObject(call)) parts.push(...this.#calls.read(call, i, choice))
+    for (const [i, call] of given.entries())
+      if (isObject(call)) parts.push(...this.#calls.read(call, i, choice))
   }
 
   #media(delta: Json, choice: number, parts: TextPart[]): void {
-    if (isObject(delta.audio)) parts.push({ type: 'audio-delta', choice, audio: audioOf(delta.audio) })
+    if (isObject(delta.audio))
+      parts.push({ type: 'audio-delta', choice, audio: audioOf(delta.audio) })
     if (!Array.isArray(delta.images)) return
     for (const image of delta.images) {
       const url = isObject(image) && isObject(image.image_url) ? text(image.image_url.url) : null
@@ -163,12 +172,14 @@ export class ChunkReader implements Reader<TextPart> {
 
   #annotations(delta: Json, choice: number, parts: TextPart[]): void {
     if (!Array.isArray(delta.annotations)) return
-    for (const annotation of delta.annotations) parts.push({ type: 'annotation', choice, annotation })
+    for (const annotation of delta.annotations)
+      parts.push({ type: 'annotation', choice, annotation })
   }
 
   // Perplexity and xAI tell their sources beside the choices, some in every chunk: the first telling counts.
   #sources(chunk: Json, parts: TextPart[]): void {
-    if (this.#sourced || (!Array.isArray(chunk.citations) && !Array.isArray(chunk.search_results))) return
+    if (this.#sourced || (!Array.isArray(chunk.citations) && !Array.isArray(chunk.search_results)))
+      return
     const sources = sourcesOf(chunk)
     this.#sourced = sources.length > 0
     for (const annotation of sources) parts.push({ type: 'annotation', choice: 0, annotation })
@@ -180,7 +191,12 @@ export class ChunkReader implements Reader<TextPart> {
     this.#ended ??= new Set()
     this.#ended.add(choice)
     this.#held(choice, parts)
-    parts.push({ type: 'finish', choice, reason: finishReason(reason), native: text(given.native_finish_reason) ?? reason })
+    parts.push({
+      type: 'finish',
+      choice,
+      reason: finishReason(reason),
+      native: text(given.native_finish_reason) ?? reason,
+    })
   }
 
   // Some servers count in every chunk: the call ends with the last count, so each replaces the one before.
@@ -195,24 +211,34 @@ export class ChunkReader implements Reader<TextPart> {
 // Groq counts in an object of its own, Moonshot in the choice.
 function countIn({ usage, x_groq, choices }: Json): unknown {
   const [choice] = Array.isArray(choices) ? choices : []
-  return usage ?? (isObject(x_groq) ? x_groq.usage : undefined) ?? (isObject(choice) ? choice.usage : undefined)
+  return (
+    usage ??
+    (isObject(x_groq) ? x_groq.usage : undefined) ??
+    (isObject(choice) ? choice.usage : undefined)
+  )
 }
 
 const isNothing = (usage: Usage): boolean => inputTokens(usage) + outputTokens(usage) === 0
 
-const isDetail = (value: unknown): value is ReasoningDetail => isObject(value) && typeof value.type === 'string'
+const isDetail = (value: unknown): value is ReasoningDetail =>
+  isObject(value) && typeof value.type === 'string'
 
 // Azure begins with what its filters say of the prompt, before the answer has an id.
-const isPreamble = ({ id, choices }: Json): boolean => id === '' && Array.isArray(choices) && choices.length === 0
+const isPreamble = ({ id, choices }: Json): boolean =>
+  id === '' && Array.isArray(choices) && choices.length === 0
 
 /** What of a message's content is said. Mistral answers with a list of parts where others have a text. */
 const saidIn = (content: unknown): string =>
-  typeof content === 'string' ? content : joined(content, part => (part.type === 'text' ? (text(part.text) ?? '') : ''))
+  typeof content === 'string'
+    ? content
+    : joined(content, part => (part.type === 'text' ? (text(part.text) ?? '') : ''))
 
 /** What of it is thought: Mistral thinks in parts of the content, each with a list of texts. */
-const thoughtIn = (content: unknown): string => joined(content, part => (part.type === 'thinking' ? saidIn(part.thinking) : ''))
+const thoughtIn = (content: unknown): string =>
+  joined(content, part => (part.type === 'thinking' ? saidIn(part.thinking) : ''))
 
-const joined = (parts: unknown, words: (part: Json) => string): string => objects(parts).map(words).join('')
+const joined = (parts: unknown, words: (part: Json) => string): string =>
+  objects(parts).map(words).join('')
 
 /** A piece of sound, without what is of another type than it should be. */
 const audioOf = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({

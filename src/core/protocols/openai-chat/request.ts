@@ -14,7 +14,8 @@ import { inChatWords, marker, messagesOf, NATIVE } from './messages.ts'
 export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { quirks } = endpoint.provider
   const call = inChatWords(given)
-  const { max_tokens, reasoning, response_format, tool_choice, cache_control, stop, ...params } = call.params
+  const { max_tokens, reasoning, response_format, tool_choice, cache_control, stop, ...params } =
+    call.params
   const { format, instruction } = formatOf(response_format, call, quirks)
   const body: Record<string, unknown> = {
     ...readExtra(call, NATIVE),
@@ -35,9 +36,14 @@ export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
   return { path: pathOf(endpoint, '/chat/completions'), body: inItsWords(body, quirks) }
 }
 
-const choiceOf = (choice: ToolChoice, { required_tool }: Quirks) => (choice === 'required' ? required_tool : choice)
+const choiceOf = (choice: ToolChoice, { required_tool }: Quirks) =>
+  choice === 'required' ? required_tool : choice
 
-function reasoningWish(reasoning: Reasoning | undefined, { params, extra }: TextCall, { reasoning: way }: Quirks): Record<string, unknown> {
+function reasoningWish(
+  reasoning: Reasoning | undefined,
+  { params, extra }: TextCall,
+  { reasoning: way }: Quirks,
+): Record<string, unknown> {
   if (!reasoning || way === 'none') return {}
   if (way === 'object') return { reasoning }
   const effort = effortOf(reasoning, params.max_tokens)
@@ -45,7 +51,12 @@ function reasoningWish(reasoning: Reasoning | undefined, { params, extra }: Text
   return WISHES[way](effort, reasoning, params, extra)
 }
 
-type Wish = (effort: string, reasoning: Reasoning, params: Params, extra: Record<string, unknown>) => Record<string, unknown>
+type Wish = (
+  effort: string,
+  reasoning: Reasoning,
+  params: Params,
+  extra: Record<string, unknown>,
+) => Record<string, unknown>
 
 /** How each server is asked to think, or not to. */
 const WISHES: Record<Exclude<Quirks['reasoning'], 'none' | 'object'>, Wish> = {
@@ -80,10 +91,17 @@ interface Format {
  * The wish for a form. Where a schema cannot be asked for, it is said in words beside `json_object`; and some servers refuse
  * `json_object` unless somebody has said the word JSON (translation trap 45).
  */
-function formatOf(wish: ResponseFormat | undefined, call: TextCall, { json_schema, json_word }: Quirks): Format {
+function formatOf(
+  wish: ResponseFormat | undefined,
+  call: TextCall,
+  { json_schema, json_word }: Quirks,
+): Format {
   if (!wish) return { format: null, instruction: null }
   if ('json_schema' in wish && !json_schema)
-    return { format: { type: 'json_object' }, instruction: schemaInWords(ONE_OBJECT, wish.json_schema) }
+    return {
+      format: { type: 'json_object' },
+      instruction: schemaInWords(ONE_OBJECT, wish.json_schema),
+    }
   const silent = wish.type === 'json_object' && json_word && !mentionsJson(call)
   return { format: wish, instruction: silent ? ANSWER_IN_JSON : null }
 }
@@ -91,7 +109,10 @@ function formatOf(wish: ResponseFormat | undefined, call: TextCall, { json_schem
 const ONE_OBJECT = 'Answer with one JSON object and nothing else.'
 
 /** The parameters under the server's own names, without those that it refuses. */
-export function inItsWords(body: Record<string, unknown>, { renamed, dropped }: Quirks): Record<string, unknown> {
+export function inItsWords(
+  body: Record<string, unknown>,
+  { renamed, dropped }: Quirks,
+): Record<string, unknown> {
   for (const name in renamed) {
     if (!(name in body)) continue
     body[renamed[name] ?? name] = body[name]
@@ -102,7 +123,10 @@ export function inItsWords(body: Record<string, unknown>, { renamed, dropped }: 
 }
 
 /** Where an operation is. Azure's dated API names the model in the path, where its deployment is. */
-export function pathOf({ upstreamModel, provider: { quirks } }: Endpoint, operation: '/chat/completions' | '/embeddings'): string {
+export function pathOf(
+  { upstreamModel, provider: { quirks } }: Endpoint,
+  operation: '/chat/completions' | '/embeddings',
+): string {
   if (quirks.api_version === null) return operation
   return `/deployments/${encodeURIComponent(upstreamModel)}${operation}?api-version=${encodeURIComponent(quirks.api_version)}`
 }

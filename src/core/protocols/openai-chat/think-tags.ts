@@ -81,7 +81,8 @@ export class ThinkTags {
 
 /** How many of the last characters could be the beginning of the closing tag. */
 function tailOf(text: string): number {
-  for (let length = Math.min(CLOSE.length - 1, text.length); length > 0; length--) if (CLOSE.startsWith(text.slice(-length))) return length
+  for (let length = Math.min(CLOSE.length - 1, text.length); length > 0; length--)
+    if (CLOSE.startsWith(text.slice(-length))) return length
   return 0
 }
 

@@ -27,10 +27,20 @@ const readSearches = (given: Json): number | undefined =>
 function inputOf(prompt: number, given: Json): Usage['input'] {
   const details = member(given, 'prompt_tokens_details')
   const cache_read = countWithin(prompt, cachedOf(given))
-  const cache_write = countWithin(prompt - cache_read, details.cache_write_tokens ?? details.cache_creation_input_tokens)
+  const cache_write = countWithin(
+    prompt - cache_read,
+    details.cache_write_tokens ?? details.cache_creation_input_tokens,
+  )
   const audio = countWithin(prompt - cache_read - cache_write, details.audio_tokens)
   const video = countWithin(prompt - cache_read - cache_write - audio, details.video_tokens)
-  return { text: prompt - cache_read - cache_write - audio - video, cache_read, cache_write, cache_write_1h: 0, audio, video }
+  return {
+    text: prompt - cache_read - cache_write - audio - video,
+    cache_read,
+    cache_write,
+    cache_write_1h: 0,
+    audio,
+    video,
+  }
 }
 
 // The names of Moonshot and Mistral, of everybody, of Mistral once more, of DeepSeek: the first that is told counts.

@@ -45,8 +45,12 @@ export class Calls {
   done(item: Item, given: Json): TextPart[] {
     const name = text(given.name) ?? ''
     const input = inputText(given.arguments)
-    const wrapped = item.call === null && isWrapper(name, this.#call) ? unwrapped(input, this.#call, this.#names) : null
-    if (wrapped) return wrapped.flatMap((one, i) => this.whole(`${idOf(given)}_${i}`, { ...one, ends: true }))
+    const wrapped =
+      item.call === null && isWrapper(name, this.#call)
+        ? unwrapped(input, this.#call, this.#names)
+        : null
+    if (wrapped)
+      return wrapped.flatMap((one, i) => this.whole(`${idOf(given)}_${i}`, { ...one, ends: true }))
     const began = item.call === null ? this.#begin(item, given, name) : []
     return [...began, ...this.wholeInput(item, input)]
   }
@@ -68,7 +72,16 @@ export class Calls {
     item.call = index
     this.ends = true
     const id = idOf(given) || ownId(this.#call, index)
-    return [{ type: 'tool-call-start', choice: 0, index, id, name: this.#names.given(name), ...besides(given) }]
+    return [
+      {
+        type: 'tool-call-start',
+        choice: 0,
+        index,
+        id,
+        name: this.#names.given(name),
+        ...besides(given),
+      },
+    ]
   }
 
   #next(): number | null {
@@ -81,7 +94,9 @@ export const idOf = ({ call_id, id }: Json): string => text(call_id) || text(id)
 
 /** What OpenAI tells of a call besides, which a client that speaks this dialect has to give back. */
 function besides({ namespace, caller, async: late }: Json): { extra?: Json } {
-  const told = Object.entries({ namespace, caller, async: late }).filter(([, value]) => value != null)
+  const told = Object.entries({ namespace, caller, async: late }).filter(
+    ([, value]) => value != null,
+  )
   return told.length > 0 ? { extra: Object.fromEntries(told) } : {}
 }
 
@@ -107,17 +122,30 @@ export function clientCallOf(item: Json, endpoint: Endpoint): ClientCall | null 
     case 'shell_call':
       return isHosted(item) ? null : call('shell', { action: shellAction(item.action) })
     case 'apply_patch_call':
-      return isCut(item) ? null : { ...call('apply_patch', { callId: item.call_id, operation: item.operation }), ends: true }
+      return isCut(item)
+        ? null
+        : {
+            ...call('apply_patch', { callId: item.call_id, operation: item.operation }),
+            ends: true,
+          }
     case 'tool_search_call':
-      return item.execution === 'client' ? call('tool_search', { arguments: item.arguments, call_id: item.call_id }) : null
+      return item.execution === 'client'
+        ? call('tool_search', { arguments: item.arguments, call_id: item.call_id })
+        : null
     case 'computer_call':
-      return text(item.call_id) === null ? null : { ...call('computer', computerInput(item)), ends: true }
+      return text(item.call_id) === null
+        ? null
+        : { ...call('computer', computerInput(item)), ends: true }
     default:
       return null
   }
 }
 
-const call = (name: string, input: Json): ClientCall => ({ name, input: JSON.stringify(input), ends: false })
+const call = (name: string, input: Json): ClientCall => ({
+  name,
+  input: JSON.stringify(input),
+  ends: false,
+})
 
 /** xAI's own tools, which it runs itself though it calls them custom: the known ones, for xAI behind another name. */
 const RUN_BY_XAI = new Set([
@@ -153,7 +181,11 @@ function localAction(given: unknown): Json {
 
 function shellAction(given: unknown): Json {
   const { commands, timeout_ms, max_output_length } = isObject(given) ? given : {}
-  return { commands, timeoutMs: timeout_ms ?? undefined, maxOutputLength: max_output_length ?? undefined }
+  return {
+    commands,
+    timeoutMs: timeout_ms ?? undefined,
+    maxOutputLength: max_output_length ?? undefined,
+  }
 }
 
 const computerInput = ({ action, actions, pending_safety_checks, status }: Json): Json => ({
@@ -165,7 +197,8 @@ const computerInput = ({ action, actions, pending_safety_checks, status }: Json)
 const computerAction = ({ scroll_x, scroll_y, ...action }: Json): Json =>
   told({ ...action, ...(action.type === 'scroll' ? { scrollX: scroll_x, scrollY: scroll_y } : {}) })
 
-const told = (given: Json): Json => Object.fromEntries(Object.entries(given).filter(([, value]) => value != null))
+const told = (given: Json): Json =>
+  Object.fromEntries(Object.entries(given).filter(([, value]) => value != null))
 
 const WRAPPER = 'parallel'
 const PREFIX = 'functions.'
@@ -180,13 +213,16 @@ interface Wrapped {
  * Whether this is a call of `multi_tool_use.parallel`, a tool of the models' training that OpenAI's models sometimes call as if it
  * were one of the client's: it wraps several calls in one.
  */
-const isWrapper = (name: string, { tools }: TextCall): boolean => name === WRAPPER && tools.length > 0 && !names(tools).has(WRAPPER)
+const isWrapper = (name: string, { tools }: TextCall): boolean =>
+  name === WRAPPER && tools.length > 0 && !names(tools).has(WRAPPER)
 
 /** The calls in a wrapper, by the client's names for its tools; null unless each is of a function that the client has. */
 function unwrapped(input: string, { tools }: TextCall, toolNames: ToolNames): Wrapped[] | null {
   const uses = parseObject(input)?.tool_uses
   if (!Array.isArray(uses) || uses.length === 0) return null
-  const calls = uses.map(use => (isObject(use) ? wrappedOf(use, toolNames) : null)).filter(call => call !== null)
+  const calls = uses
+    .map(use => (isObject(use) ? wrappedOf(use, toolNames) : null))
+    .filter(call => call !== null)
   const known = names(tools)
   return calls.length === uses.length && calls.every(({ name }) => known.has(name)) ? calls : null
 }
@@ -197,4 +233,5 @@ function wrappedOf({ recipient_name, parameters }: Json, toolNames: ToolNames): 
   return { name: toolNames.given(name.slice(PREFIX.length)), input: JSON.stringify(parameters) }
 }
 
-const names = (tools: TextCall['tools']) => new Set(tools.flatMap(tool => (tool.type === 'function' ? [tool.name] : [])))
+const names = (tools: TextCall['tools']) =>
+  new Set(tools.flatMap(tool => (tool.type === 'function' ? [tool.name] : [])))

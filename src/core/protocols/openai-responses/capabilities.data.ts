@@ -98,7 +98,10 @@ const BY_MODEL: [model: RegExp, Partial<Capabilities>][] = [
   [/^gpt-[6-9]/, { ...THINKING, efforts: ['low', 'medium', 'high', 'xhigh', 'max'] }],
   [/^o\d(-|$)/, { ...THINKING, efforts: ['low', 'medium', 'high'], verbosity: false }],
   [/^(codex|computer-use)/, { ...THINKING, efforts: ['low', 'medium', 'high'], verbosity: false }],
-  [/^grok-(2|3(?!-mini)|4\.20-.*reasoning|4$|4-\d{4}|4-fast|4-1-fast|code)/, { ...XAI, efforts: null }],
+  [
+    /^grok-(2|3(?!-mini)|4\.20-.*reasoning|4$|4-\d{4}|4-fast|4-1-fast|code)/,
+    { ...XAI, efforts: null },
+  ],
   [/^grok-3-mini/, { ...XAI, efforts: ['low', 'high'] }],
 ]
 

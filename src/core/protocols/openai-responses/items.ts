@@ -36,13 +36,17 @@ export class Items {
 
   /** Whether nothing has been given of any item. */
   get untouched(): boolean {
-    return [...this.#known.values()].every(({ given, call, done }) => given.size === 0 && call === null && !done)
+    return [...this.#known.values()].every(
+      ({ given, call, done }) => given.size === 0 && call === null && !done,
+    )
   }
 
   /** The item that begins here. Told twice, it is one. */
   begun(event: Json, id: string | null): Item {
     const known = this.#find(event, id)
-    return known && !known.done && (known.id === id || known.id === null) ? known : this.#new(event, id)
+    return known && !known.done && (known.id === id || known.id === null)
+      ? known
+      : this.#new(event, id)
   }
 
   /** The item that this event tells of; a new one where nothing was said of its beginning. */
@@ -98,7 +102,8 @@ export class Items {
   }
 }
 
-const placed = (output_index: unknown) => `at ${typeof output_index === 'number' ? output_index : ''}`
+const placed = (output_index: unknown) =>
+  `at ${typeof output_index === 'number' ? output_index : ''}`
 const named = (id: string) => `id ${id}`
 
 /** What a piece of an item is known by: its kind, and its place among its like. */

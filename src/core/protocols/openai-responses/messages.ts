@@ -33,17 +33,24 @@ interface Conversation {
 type Call = Extract<Block, { type: 'tool-call' }>
 
 const callsOf = ({ blocks }: Turn): Call[] => blocks.filter(block => block.type === 'tool-call')
-const calledIn = ({ turns }: TextCall) => new Set(turns.flatMap(turn => callsOf(turn).map(({ id }) => id)))
-const answeredIn = ({ turns }: TextCall) => new Set(turns.flatMap(({ role, tool_call_id = '' }) => (role === 'tool' ? [tool_call_id] : [])))
+const calledIn = ({ turns }: TextCall) =>
+  new Set(turns.flatMap(turn => callsOf(turn).map(({ id }) => id)))
+const answeredIn = ({ turns }: TextCall) =>
+  new Set(turns.flatMap(({ role, tool_call_id = '' }) => (role === 'tool' ? [tool_call_id] : [])))
 
 function itemsOf(turn: Turn, conversation: Conversation): Json[] {
   switch (turn.role) {
     case 'assistant':
       return assistantItems(turn, conversation)
     case 'tool':
-      return conversation.called.has(turn.tool_call_id ?? '') ? [resultItem(turn)] : messageItems('user', turn.blocks)
+      return conversation.called.has(turn.tool_call_id ?? '')
+        ? [resultItem(turn)]
+        : messageItems('user', turn.blocks)
     case 'developer':
-      return messageItems(capabilitiesOf(conversation.endpoint).developer ? 'developer' : 'system', turn.blocks)
+      return messageItems(
+        capabilitiesOf(conversation.endpoint).developer ? 'developer' : 'system',
+        turn.blocks,
+      )
     default:
       return messageItems(turn.role, turn.blocks)
   }
@@ -78,7 +85,10 @@ function assistantItems(turn: Turn, conversation: Conversation): Json[] {
     return first ? messageItems('assistant', [first, ...rest], phaseOf(turn)) : []
   })
   if (items.every(item => item.type === 'reasoning')) return []
-  return [...items, ...callsOf(turn).flatMap(({ id }) => (conversation.answered.has(id) ? [] : [unanswered(id)]))]
+  return [
+    ...items,
+    ...callsOf(turn).flatMap(({ id }) => (conversation.answered.has(id) ? [] : [unanswered(id)])),
+  ]
 }
 
 /** The blocks, those that are said one after the other together. */
@@ -100,21 +110,43 @@ function phaseOf({ extra }: Turn): Json {
 
 function callItem({ id, name, input, extra }: Call, { call, names }: Conversation): Json {
   const own = isNative(call, NATIVE) ? extra : {}
-  return { ...own, type: 'function_call', call_id: callId(id), name: names.sent(name), arguments: inputJson(input) }
+  return {
+    ...own,
+    type: 'function_call',
+    call_id: callId(id),
+    name: names.sent(name),
+    arguments: inputJson(input),
+  }
 }
 
 // A single text goes as a string: the one form that every server reads. Pictures have a place here (translation trap 17).
 function resultItem({ tool_call_id = '', blocks }: Turn): Json {
   const [only] = blocks
   const isText = blocks.length === 1 && only?.type === 'text'
-  const output = isText ? only.text : blocks.length === 0 ? '' : blocks.flatMap(block => contentOf(block, 'tool'))
+  const output = isText
+    ? only.text
+    : blocks.length === 0
+      ? ''
+      : blocks.flatMap(block => contentOf(block, 'tool'))
   return { type: 'function_call_output', call_id: callId(tool_call_id), output }
 }
 
-const unanswered = (id: string): Json => ({ type: 'function_call_output', call_id: callId(id), output: 'The tool gave no result.' })
+const unanswered = (id: string): Json => ({
+  type: 'function_call_output',
+  call_id: callId(id),
+  output: 'The tool gave no result.',
+})
 
 /** The kinds of content that stand in a message or in a result; whatever else a client of this dialect sends is an item. */
-const CONTENT = new Set(['input_text', 'input_image', 'input_file', 'input_audio', 'input_video', 'output_text', 'refusal'])
+const CONTENT = new Set([
+  'input_text',
+  'input_image',
+  'input_file',
+  'input_audio',
+  'input_video',
+  'output_text',
+  'refusal',
+])
 
 /** Whether the block is an item of the input rather than content of a message. */
 const isItem = (block: Block): block is Extract<Block, { type: 'other' }> =>
@@ -150,19 +182,28 @@ function contentOf(block: Block, role: string): Json[] {
 function textOf({ text: said, extra }: Extract<Block, { type: 'text' }>, role: string): Json[] {
   if (role === 'assistant') return said === '' ? [] : [{ type: 'output_text', text: said }]
   const mark = extra?.prompt_cache_breakpoint
-  return [{ type: 'input_text', text: said, ...(mark === undefined ? {} : { prompt_cache_breakpoint: mark }) }]
+  return [
+    {
+      type: 'input_text',
+      text: said,
+      ...(mark === undefined ? {} : { prompt_cache_breakpoint: mark }),
+    },
+  ]
 }
 
 // A document of plain text is a text. OpenAI wants a name for every other file that comes with its data.
 function fileOf({ file_data, file_id, filename }: Extract<Block, { type: 'file' }>['file']): Json {
   if (file_id !== undefined) return { type: 'input_file', file_id }
-  if (file_data !== undefined && /^https?:/i.test(file_data)) return { type: 'input_file', file_url: file_data }
+  if (file_data !== undefined && /^https?:/i.test(file_data))
+    return { type: 'input_file', file_url: file_data }
   const said = plainTextIn(file_data ?? '', 'messages')
-  if (said !== undefined) return { type: 'input_text', text: filename === undefined ? said : `${filename}\n\n${said}` }
+  if (said !== undefined)
+    return { type: 'input_text', text: filename === undefined ? said : `${filename}\n\n${said}` }
   return { type: 'input_file', filename: filename ?? nameFor(file_data), file_data }
 }
 
-const nameFor = (url = '') => (isDataUrl(url) && !/^data:application\/pdf[;,]/i.test(url) ? 'document' : 'document.pdf')
+const nameFor = (url = '') =>
+  isDataUrl(url) && !/^data:application\/pdf[;,]/i.test(url) ? 'document' : 'document.pdf'
 
 /** What a client of this dialect sent, as it came. Throws 400 for another dialect's. */
 function ownOf(block: Extract<Block, { type: 'other' }>): Json {

@@ -55,13 +55,16 @@ export class EventReader implements Reader<TextPart> {
   read({ event: name, data }: Frame): TextPart[] {
     if (this.complete || data.trim() === '[DONE]') return []
     const event = parseObject(data)
-    return event === undefined ? this.#garbage.pass() : this.#event(text(event.type) ?? name ?? '', event)
+    return event === undefined
+      ? this.#garbage.pass()
+      : this.#event(text(event.type) ?? name ?? '', event)
   }
 
   /** The parts of a whole response: of each of its items, and of its end. */
   response(response: Json): TextPart[] {
     const parts = this.#started(response)
-    for (const [output_index, item] of objects(response.output).entries()) parts.push(...this.#done({ output_index, item }))
+    for (const [output_index, item] of objects(response.output).entries())
+      parts.push(...this.#done({ output_index, item }))
     return [...parts, ...this.#ended(response)]
   }
 
@@ -98,21 +101,29 @@ export class EventReader implements Reader<TextPart> {
       case 'response.output_text.delta':
         return this.#text(item, event, event.delta)
       case 'response.output_text.done':
-        return item.given.has(pieceOf('text', event.content_index)) ? [] : this.#text(item, event, event.text)
+        return item.given.has(pieceOf('text', event.content_index))
+          ? []
+          : this.#text(item, event, event.text)
       case 'response.output_text.annotation.added':
         return this.#annotation(item, event, member(event, 'annotation'))
       case 'response.refusal.delta':
         return this.#refusal(item, event, event.delta)
       case 'response.refusal.done':
-        return item.given.has(pieceOf('refusal', event.content_index)) ? [] : this.#refusal(item, event, event.refusal)
+        return item.given.has(pieceOf('refusal', event.content_index))
+          ? []
+          : this.#refusal(item, event, event.refusal)
       case 'response.reasoning_summary_text.delta':
         return this.#thoughts.summary(item, event, event.delta)
       case 'response.reasoning_summary_text.done':
-        return item.given.has(pieceOf('summary', event.summary_index)) ? [] : this.#thoughts.summary(item, event, event.text)
+        return item.given.has(pieceOf('summary', event.summary_index))
+          ? []
+          : this.#thoughts.summary(item, event, event.text)
       case 'response.reasoning_text.delta':
         return this.#thoughts.thinking(item, event, event.delta)
       case 'response.reasoning_text.done':
-        return item.given.has(pieceOf('thinking', event.content_index)) ? [] : this.#thoughts.thinking(item, event, event.text)
+        return item.given.has(pieceOf('thinking', event.content_index))
+          ? []
+          : this.#thoughts.thinking(item, event, event.text)
       case 'response.function_call_arguments.delta':
         return this.#calls.input(item, event.delta)
       case 'response.function_call_arguments.done':
@@ -159,9 +170,17 @@ export class EventReader implements Reader<TextPart> {
     const told = new Set([...item.given.keys()].map(piece => piece.split(' ')[0]))
     return contents.flatMap((content, content_index) => {
       const place = { ...content, content_index }
-      const said = content.type === 'output_text' && !told.has('text') ? this.#text(item, place, content.text) : []
-      const refused = content.type === 'refusal' && !told.has('refusal') ? this.#refusal(item, place, content.refusal) : []
-      const sources = told.has('annotation') ? [] : objects(content.annotations).flatMap(one => this.#annotation(item, place, one))
+      const said =
+        content.type === 'output_text' && !told.has('text')
+          ? this.#text(item, place, content.text)
+          : []
+      const refused =
+        content.type === 'refusal' && !told.has('refusal')
+          ? this.#refusal(item, place, content.refusal)
+          : []
+      const sources = told.has('annotation')
+        ? []
+        : objects(content.annotations).flatMap(one => this.#annotation(item, place, one))
       return [...said, ...refused, ...sources]
     })
   }
@@ -189,7 +208,9 @@ export class EventReader implements Reader<TextPart> {
     if (annotation === undefined) return []
     this.#items.give(item, 'annotation')
     const block = item.given.get(pieceOf('text', content_index))
-    return [{ type: 'annotation', choice: 0, annotation, ...(block === undefined ? {} : { block }) }]
+    return [
+      { type: 'annotation', choice: 0, annotation, ...(block === undefined ? {} : { block }) },
+    ]
   }
 
   /** An item of a kind that the chat API does not have. Clients that speak this dialect get it whole. */
@@ -206,12 +227,15 @@ export class EventReader implements Reader<TextPart> {
 
   // Some servers tell everything in their last event only.
   #last(response: Json): TextPart[] {
-    return this.#items.untouched ? this.response(response) : [...this.#started(response), ...this.#ended(response)]
+    return this.#items.untouched
+      ? this.response(response)
+      : [...this.#started(response), ...this.#ended(response)]
   }
 
   #failed(response: Json): TextPart[] {
     const { error } = response
-    if (error == null && text(member(response, 'incomplete_details').reason) !== null) return this.#last(response)
+    if (error == null && text(member(response, 'incomplete_details').reason) !== null)
+      return this.#last(response)
     throw failureInside(error)
   }
 
@@ -219,13 +243,18 @@ export class EventReader implements Reader<TextPart> {
     this.complete = true
     const usage = usageOf(response.usage, this.#searches)
     const finish = finishOf(response, { calls: this.#calls.ends, refused: this.#refused })
-    return [...this.#served(response), { type: 'finish', choice: 0, ...finish }, ...(usage ? [{ type: 'usage', usage } as const] : [])]
+    return [
+      ...this.#served(response),
+      { type: 'finish', choice: 0, ...finish },
+      ...(usage ? [{ type: 'usage', usage } as const] : []),
+    ]
   }
 
   // At the start the tier is the one that was asked for, at the end the one that was given.
   #served(response: Json): TextPart[] {
     const service_tier = text(response.service_tier)
-    if (!this.#start || service_tier === null || service_tier === this.#start.service_tier) return []
+    if (!this.#start || service_tier === null || service_tier === this.#start.service_tier)
+      return []
     return [{ ...this.#start, service_tier }]
   }
 }
@@ -246,7 +275,10 @@ interface Held {
 }
 
 /** Why the model stopped, in our words and in the provider's: here a response has a status, and a reason only when it is incomplete. */
-export function finishOf(response: Json, { calls, refused }: Held): { reason: FinishReason; native: string | null } {
+export function finishOf(
+  response: Json,
+  { calls, refused }: Held,
+): { reason: FinishReason; native: string | null } {
   const cut = text(member(response, 'incomplete_details').reason)
   const status = text(response.status)
   const native = cut ?? status
@@ -268,7 +300,12 @@ function annotationOf(given: Json): unknown {
 function logprobsOf(given: unknown): Logprobs | undefined {
   const entries = objects(given)
   if (entries.length === 0) return undefined
-  return { content: entries.map(entry => ({ ...withBytes(entry), top_logprobs: objects(entry.top_logprobs).map(withBytes) })) }
+  return {
+    content: entries.map(entry => ({
+      ...withBytes(entry),
+      top_logprobs: objects(entry.top_logprobs).map(withBytes),
+    })),
+  }
 }
 
 const withBytes = (entry: Json): Json => ({ ...entry, bytes: entry.bytes ?? null })
@@ -282,4 +319,5 @@ function imageOf({ result, output_format }: Json): string | null {
   return `data:${pictureType(made) ?? `image/${formatOf(output_format)}`};base64,${made}`
 }
 
-const formatOf = (given: unknown) => (typeof given === 'string' && /^[a-z]{3,4}$/.test(given) ? given : 'png')
+const formatOf = (given: unknown) =>
+  typeof given === 'string' && /^[a-z]{3,4}$/.test(given) ? given : 'png'

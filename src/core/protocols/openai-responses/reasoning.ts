@@ -17,7 +17,8 @@ const FORMATS: Record<string, string> = {
 }
 
 /** The name for the reasoning of this endpoint. Of the names that clients know, OpenAI's is the one for a server of one's own. */
-const formatOf = ({ provider }: Endpoint): string => own(FORMATS, provider.slug) ?? 'openai-responses-v1'
+const formatOf = ({ provider }: Endpoint): string =>
+  own(FORMATS, provider.slug) ?? 'openai-responses-v1'
 
 /** What stands between two blocks of reasoning, each of which begins with a heading. It belongs to neither, and is taken away again. */
 const BETWEEN = '\n\n'
@@ -27,11 +28,17 @@ const BETWEEN = '\n\n'
  * are one item, and entries without an id belong to the item that is being told. As nothing is kept at the provider, an item
  * without its encrypted content would only name what nobody knows; it is left out. Servers that do not encrypt get the thinking.
  */
-export function reasoningItems({ details }: Extract<Block, { type: 'reasoning' }>, endpoint: Endpoint): Json[] {
+export function reasoningItems(
+  { details }: Extract<Block, { type: 'reasoning' }>,
+  endpoint: Endpoint,
+): Json[] {
   const items: ReasoningItem[] = []
-  for (const detail of ownDetails(details, [formatOf(endpoint)])) add(itemFor(items, detail), detail)
+  for (const detail of ownDetails(details, [formatOf(endpoint)]))
+    add(itemFor(items, detail), detail)
   const { encrypted } = capabilitiesOf(endpoint)
-  return items.filter(item => item.encrypted !== null || (item.content.length > 0 && !encrypted)).map(shown)
+  return items
+    .filter(item => item.encrypted !== null || (item.content.length > 0 && !encrypted))
+    .map(shown)
 }
 
 interface ReasoningItem {
@@ -54,16 +61,20 @@ function itemFor(items: ReasoningItem[], detail: ReasoningDetail): ReasoningItem
 }
 
 // The encrypted content is what ends an item where no id tells.
-const continues = (last: ReasoningItem, id: string | null) => (id !== null && last.id !== null ? last.id === id : last.encrypted === null)
+const continues = (last: ReasoningItem, id: string | null) =>
+  id !== null && last.id !== null ? last.id === id : last.encrypted === null
 
 function add(item: ReasoningItem, detail: ReasoningDetail): void {
   const { type, summary, text, data } = detail
-  if (type === 'reasoning.summary' && typeof summary === 'string') item.summary.push({ type: 'summary_text', text: block(summary, detail) })
-  if (type === 'reasoning.text' && typeof text === 'string') item.content.push({ type: 'reasoning_text', text: block(text, detail) })
+  if (type === 'reasoning.summary' && typeof summary === 'string')
+    item.summary.push({ type: 'summary_text', text: block(summary, detail) })
+  if (type === 'reasoning.text' && typeof text === 'string')
+    item.content.push({ type: 'reasoning_text', text: block(text, detail) })
   if (type === 'reasoning.encrypted' && typeof data === 'string') item.encrypted = data
 }
 
-const block = (text: string, { index }: ReasoningDetail) => (index !== 0 && text.startsWith(BETWEEN) ? text.slice(BETWEEN.length) : text)
+const block = (text: string, { index }: ReasoningDetail) =>
+  index !== 0 && text.startsWith(BETWEEN) ? text.slice(BETWEEN.length) : text
 
 const shown = ({ id, summary, content, encrypted }: ReasoningItem): Json => ({
   type: 'reasoning',
@@ -88,28 +99,42 @@ export class Thoughts {
 
   /** A piece of a part of the summary. */
   summary(item: Item, place: Json, given: unknown): TextPart[] {
-    return this.#block(item, pieceOf('summary', place.summary_index), given, said => ({ type: 'reasoning.summary', summary: said }))
+    return this.#block(item, pieceOf('summary', place.summary_index), given, said => ({
+      type: 'reasoning.summary',
+      summary: said,
+    }))
   }
 
   /** A piece of the thinking itself, which servers of open models show. */
   thinking(item: Item, place: Json, given: unknown): TextPart[] {
-    return this.#block(item, pieceOf('thinking', place.content_index), given, said => ({ type: 'reasoning.text', text: said }))
+    return this.#block(item, pieceOf('thinking', place.content_index), given, said => ({
+      type: 'reasoning.text',
+      text: said,
+    }))
   }
 
   /** What a whole item holds that was not streamed; its encrypted content comes only now. */
   done(item: Item, given: Json): TextPart[] {
     const parts: TextPart[] = []
     if (item.given.size === 0) {
-      for (const [summary_index, one] of objects(given.summary).entries()) parts.push(...this.summary(item, { summary_index }, one.text))
-      for (const [content_index, one] of objects(given.content).entries()) parts.push(...this.thinking(item, { content_index }, one.text))
+      for (const [summary_index, one] of objects(given.summary).entries())
+        parts.push(...this.summary(item, { summary_index }, one.text))
+      for (const [content_index, one] of objects(given.content).entries())
+        parts.push(...this.thinking(item, { content_index }, one.text))
     }
     const data = text(given.encrypted_content)
-    if (data) parts.push(this.#thought(item, '', { type: 'reasoning.encrypted', data }, this.#blocks++))
+    if (data)
+      parts.push(this.#thought(item, '', { type: 'reasoning.encrypted', data }, this.#blocks++))
     return parts
   }
 
   // All blocks but the first begin apart from the one before.
-  #block(item: Item, piece: string, given: unknown, entry: (said: string) => ReasoningDetail): TextPart[] {
+  #block(
+    item: Item,
+    piece: string,
+    given: unknown,
+    entry: (said: string) => ReasoningDetail,
+  ): TextPart[] {
     const said = text(given)
     if (!said) return []
     const known = item.given.get(piece)

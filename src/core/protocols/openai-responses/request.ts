@@ -28,7 +28,8 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
     ...include(call, can),
   }
   for (const name of PLAIN) if (params[name] !== undefined) body[name] = params[name]
-  if (params.max_tokens !== undefined) body.max_output_tokens = Math.max(params.max_tokens, can.leastOutput)
+  if (params.max_tokens !== undefined)
+    body.max_output_tokens = Math.max(params.max_tokens, can.leastOutput)
   if (user !== null) body[can.user] = user
   if (stream) body.stream = true
   return { path: '/responses', body }
@@ -38,24 +39,43 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
 const PLAIN = ['service_tier', 'prompt_cache_key', 'prompt_cache_options'] as const
 
 /** What would let the provider keep the conversation, go on with one that it kept, or answer another time. */
-const STATEFUL = new Set(['store', 'metadata', 'previous_response_id', 'conversation', 'background', 'include', 'stream_options'])
+const STATEFUL = new Set([
+  'store',
+  'metadata',
+  'previous_response_id',
+  'conversation',
+  'background',
+  'include',
+  'stream_options',
+])
 
-const stateless = (given: Json): Json => Object.fromEntries(Object.entries(given).filter(([name]) => !STATEFUL.has(name)))
+const stateless = (given: Json): Json =>
+  Object.fromEntries(Object.entries(given).filter(([name]) => !STATEFUL.has(name)))
 
 const spokenFor = (call: TextCall, { developer }: Capabilities): Json[] =>
   lacksJsonWord(call)
-    ? [{ type: 'message', role: developer ? 'developer' : 'system', content: [{ type: 'input_text', text: ANSWER_IN_JSON }] }]
+    ? [
+        {
+          type: 'message',
+          role: developer ? 'developer' : 'system',
+          content: [{ type: 'input_text', text: ANSWER_IN_JSON }],
+        },
+      ]
     : []
 
 /** Models that reason refuse to be sampled otherwise; some of them take it when they do not reason. */
 function sampling(call: TextCall, can: Capabilities): Json {
   if (!samples(call, can)) return {}
   const { temperature, top_p } = call.params
-  return { ...(temperature === undefined ? {} : { temperature }), ...(top_p === undefined ? {} : { top_p }) }
+  return {
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(top_p === undefined ? {} : { top_p }),
+  }
 }
 
 const samples = (call: TextCall, can: Capabilities) =>
-  can.sampling === 'always' || (can.sampling === 'without-reasoning' && effortFor(call, can) === 'none')
+  can.sampling === 'always' ||
+  (can.sampling === 'without-reasoning' && effortFor(call, can) === 'none')
 
 function reasoningOf(call: TextCall, can: Capabilities): Json {
   const wish = call.params.reasoning
@@ -64,7 +84,12 @@ function reasoningOf(call: TextCall, can: Capabilities): Json {
   const hidden = wish.exclude || effortOf(wish, call.params.max_tokens) === 'none'
   const summary = hidden ? undefined : (wish.summary ?? can.summary ?? undefined)
   if (effort === undefined && summary === undefined) return {}
-  return { reasoning: { ...(effort === undefined ? {} : { effort }), ...(summary === undefined ? {} : { summary }) } }
+  return {
+    reasoning: {
+      ...(effort === undefined ? {} : { effort }),
+      ...(summary === undefined ? {} : { summary }),
+    },
+  }
 }
 
 /** What is only told when it is asked for: the reasoning to send back, as nothing is kept there, and the tokens' probabilities. */
@@ -74,7 +99,10 @@ function include(call: TextCall, can: Capabilities): Json {
   if (can.encrypted) wanted.add('reasoning.encrypted_content')
   const counted = (logprobs || (top_logprobs ?? 0) > 0) && (can.logprobs || samples(call, can))
   if (counted) wanted.add('message.output_text.logprobs')
-  return { ...(wanted.size > 0 ? { include: [...wanted] } : {}), ...(counted ? { top_logprobs: top_logprobs ?? 0 } : {}) }
+  return {
+    ...(wanted.size > 0 ? { include: [...wanted] } : {}),
+    ...(counted ? { top_logprobs: top_logprobs ?? 0 } : {}),
+  }
 }
 
 function readIncludes(call: TextCall): string[] {
@@ -117,4 +145,5 @@ function formatOf(wish: ResponseFormat): unknown {
 }
 
 /** `json_object` is refused unless the word JSON stands in the input (translation trap 45). */
-const lacksJsonWord = (call: TextCall): boolean => call.params.response_format?.type === 'json_object' && !mentionsJson(call)
+const lacksJsonWord = (call: TextCall): boolean =>
+  call.params.response_format?.type === 'json_object' && !mentionsJson(call)

@@ -47,16 +47,25 @@ function otherTool(tool: Extract<Tool, { type: 'other' }>, at: number): Json {
 /** What is asked for by a parameter elsewhere, and by a tool of the provider's own here. */
 function hosted({ params, tools }: TextCall): Json[] {
   const asked: Json[] = []
-  if (params.web_search_options !== undefined && !has(tools, 'web_search')) asked.push(webSearch(params.web_search_options))
-  if (params.modalities?.includes('image') && !has(tools, 'image_generation')) asked.push({ type: 'image_generation' })
+  if (params.web_search_options !== undefined && !has(tools, 'web_search'))
+    asked.push(webSearch(params.web_search_options))
+  if (params.modalities?.includes('image') && !has(tools, 'image_generation'))
+    asked.push({ type: 'image_generation' })
   return asked
 }
 
 const has = (tools: Tool[], type: string) =>
-  tools.some(tool => tool.type === 'other' && isObject(tool.value) && (text(tool.value.type) ?? '').startsWith(type))
+  tools.some(
+    tool =>
+      tool.type === 'other' &&
+      isObject(tool.value) &&
+      (text(tool.value.type) ?? '').startsWith(type),
+  )
 
 function webSearch(given: unknown, type = 'web_search'): Json {
-  const { search_context_size, user_location, filters, allowed_domains } = isObject(given) ? given : {}
+  const { search_context_size, user_location, filters, allowed_domains } = isObject(given)
+    ? given
+    : {}
   const within = filters ?? (allowed_domains == null ? undefined : { allowed_domains })
   return {
     type,
@@ -79,7 +88,11 @@ function choiceOf(choice: ToolChoice, names: ToolNames): unknown {
 
 function allowedTools(given: unknown, names: ToolNames): Json {
   const { mode, tools } = isObject(given) ? given : {}
-  return { type: 'allowed_tools', mode, tools: Array.isArray(tools) ? tools.map(tool => flat(tool, names)) : [] }
+  return {
+    type: 'allowed_tools',
+    mode,
+    tools: Array.isArray(tools) ? tools.map(tool => flat(tool, names)) : [],
+  }
 }
 
 function flat(tool: unknown, names: ToolNames): unknown {

@@ -27,7 +27,14 @@ function inputOf(told: number, given: Json): Usage['input'] {
   const input = cached > told ? told + cached : told
   const cache_write = countWithin(input - cached, details.cache_write_tokens)
   const audio = countWithin(input - cached - cache_write, details.audio_tokens)
-  return { text: input - cached - cache_write - audio, cache_read: cached, cache_write, cache_write_1h: 0, audio, video: 0 }
+  return {
+    text: input - cached - cache_write - audio,
+    cache_read: cached,
+    cache_write,
+    cache_write_1h: 0,
+    audio,
+    video: 0,
+  }
 }
 
 function outputOf(output: number, given: Json): Usage['output'] {

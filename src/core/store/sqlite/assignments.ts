@@ -8,7 +8,9 @@ import type { Write } from './write.ts'
 export function assignmentStore(kysely: Kysely<Tables>, write: Write): AssignmentStore {
   return {
     async all() {
-      const keys = kysely.selectFrom('guardrail_keys').select(['id', 'guardrail_id', 'key_hash as assignee', 'assigned_by', 'created_at'])
+      const keys = kysely
+        .selectFrom('guardrail_keys')
+        .select(['id', 'guardrail_id', 'key_hash as assignee', 'assigned_by', 'created_at'])
       const members = kysely
         .selectFrom('guardrail_members')
         .select(['id', 'guardrail_id', 'user_id as assignee', 'assigned_by', 'created_at'])
@@ -18,10 +20,16 @@ export function assignmentStore(kysely: Kysely<Tables>, write: Write): Assignmen
       ]
     },
     assign(assignments, entry) {
-      return write(...assignments.flatMap(one => [removal(kysely, one), insertion(kysely, one)]), auditInsert(kysely, entry))
+      return write(
+        ...assignments.flatMap(one => [removal(kysely, one), insertion(kysely, one)]),
+        auditInsert(kysely, entry),
+      )
     },
     unassign(assignments, entry) {
-      return write(...assignments.map(({ kind, id }) => kysely.deleteFrom(TABLES[kind]).where('id', '=', id)), auditInsert(kysely, entry))
+      return write(
+        ...assignments.map(({ kind, id }) => kysely.deleteFrom(TABLES[kind]).where('id', '=', id)),
+        auditInsert(kysely, entry),
+      )
     },
   }
 }

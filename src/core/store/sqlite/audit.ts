@@ -9,7 +9,12 @@ export function auditStore(kysely: Kysely<Tables>): AuditStore {
   return {
     async page(filter, offset, limit) {
       // By the order of writing: an id is older than its entry where the store was locked for a moment.
-      const rows = await meant(kysely, filter).selectAll().orderBy('sequence', 'desc').offset(offset).limit(limit).execute()
+      const rows = await meant(kysely, filter)
+        .selectAll()
+        .orderBy('sequence', 'desc')
+        .offset(offset)
+        .limit(limit)
+        .execute()
       const { total } = await meant(kysely, filter)
         .select(({ fn }) => fn.countAll<number>().as('total'))
         .executeTakeFirstOrThrow()
@@ -33,7 +38,9 @@ const recordOf = (json: string | null) => (json === null ? null : (parseObject(j
 
 /** The statement that keeps an entry: it belongs into the transaction of the change that it tells of. */
 export const auditInsert = (kysely: Kysely<Tables>, entry: AuditEntry): Compilable =>
-  kysely.insertInto('audit').values({ ...entry, before: jsonOf(entry.before), after: jsonOf(entry.after) })
+  kysely
+    .insertInto('audit')
+    .values({ ...entry, before: jsonOf(entry.before), after: jsonOf(entry.after) })
 
 // Money reads as on the wire.
 const jsonOf = (record: object | null): string | null =>

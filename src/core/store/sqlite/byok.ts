@@ -10,15 +10,29 @@ import type { Write } from './write.ts'
 export function byokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
   return {
     async all() {
-      const rows = await kysely.selectFrom('byok').selectAll().where('deleted_at', 'is', null).execute()
+      const rows = await kysely
+        .selectFrom('byok')
+        .selectAll()
+        .where('deleted_at', 'is', null)
+        .execute()
       return rows.map(keyOf)
     },
     insert: (key, entry) =>
-      write(isLive(kysely, key.workspace_id), kysely.insertInto('byok').values(rowOf(key)), auditInsert(kysely, entry)),
+      write(
+        isLive(kysely, key.workspace_id),
+        kysely.insertInto('byok').values(rowOf(key)),
+        auditInsert(kysely, entry),
+      ),
     update: (id, change, entry) =>
-      write(kysely.updateTable('byok').set(columnsOf<Partial<Row>>(change)).where('id', '=', id), auditInsert(kysely, entry)),
+      write(
+        kysely.updateTable('byok').set(columnsOf<Partial<Row>>(change)).where('id', '=', id),
+        auditInsert(kysely, entry),
+      ),
     remove: (id, deleted_at, entry) =>
-      write(kysely.updateTable('byok').set({ sealed: null, deleted_at }).where('id', '=', id), auditInsert(kysely, entry)),
+      write(
+        kysely.updateTable('byok').set({ sealed: null, deleted_at }).where('id', '=', id),
+        auditInsert(kysely, entry),
+      ),
   }
 }
 

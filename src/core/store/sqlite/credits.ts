@@ -7,7 +7,8 @@ import type { Write } from './write.ts'
 /** Credits in SQL. The table itself refuses to lose any. */
 export function creditStore(kysely: Kysely<Tables>, write: Write): CreditStore {
   return {
-    insert: (credit, entry) => write(kysely.insertInto('credits').values(credit), auditInsert(kysely, entry)),
+    insert: (credit, entry) =>
+      write(kysely.insertInto('credits').values(credit), auditInsert(kysely, entry)),
     async total() {
       const sum = sql<string>`cast(coalesce(sum(amount), 0) as text)`.as('total')
       const { total } = await kysely.selectFrom('credits').select(sum).executeTakeFirstOrThrow()
@@ -15,7 +16,9 @@ export function creditStore(kysely: Kysely<Tables>, write: Write): CreditStore {
     },
     async page(offset, limit) {
       const amount = sql<string>`cast(amount as text)`.as('amount')
-      const rows = kysely.selectFrom('credits').select(['id', 'created_at', 'note', 'user_id', amount])
+      const rows = kysely
+        .selectFrom('credits')
+        .select(['id', 'created_at', 'note', 'user_id', amount])
       const credits = await rows.orderBy('sequence', 'desc').offset(offset).limit(limit).execute()
       const { count } = await kysely
         .selectFrom('credits')

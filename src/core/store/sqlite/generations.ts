@@ -47,7 +47,8 @@ const COLUMNS: { [Name in keyof Generation]: (one: Generation) => Value } = {
   preset_id: one => one.preset_id,
   data_region: one => one.data_region,
   router: one => one.router,
-  contentFilters: one => (one.contentFilters.length === 0 ? '[]' : JSON.stringify(one.contentFilters)),
+  contentFilters: one =>
+    one.contentFilters.length === 0 ? '[]' : JSON.stringify(one.contentFilters),
 }
 
 const NAMES = Object.keys(COLUMNS)
@@ -64,7 +65,9 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
       try {
         record.immediate(batch)
       } catch (error) {
-        throw isConstraint(error) ? new GatewayError('conflict', 'The call cannot be recorded', { cause: error }) : error
+        throw isConstraint(error)
+          ? new GatewayError('conflict', 'The call cannot be recorded', { cause: error })
+          : error
       }
     },
     async byId(id) {
@@ -73,12 +76,17 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
     },
     // Rows are only ever added, so the newest stand last in the file: no index is needed to find them.
     async recent(limit) {
-      return (await rows(kysely).orderBy(sql`rowid`, 'desc').limit(limit).execute()).map(generationOf)
+      return (await rows(kysely).orderBy(sql`rowid`, 'desc').limit(limit).execute()).map(
+        generationOf,
+      )
     },
     // From the end of the file to the first row that was settled before, and no further: what began since was settled since.
     async freeSince(moment) {
       const since = moment.toISOString()
-      const before = kysely.selectFrom('generations').select(sql<number>`rowid`.as('row')).where('settled_at', '<', since)
+      const before = kysely
+        .selectFrom('generations')
+        .select(sql<number>`rowid`.as('row'))
+        .where('settled_at', '<', since)
       const last = await before.orderBy(sql`rowid`, 'desc').limit(1).executeTakeFirst()
       const { count } = await kysely
         .selectFrom('generations')
@@ -93,7 +101,9 @@ export function generationStore(kysely: Kysely<Tables>, db: Database): Generatio
 }
 
 function recorder(db: Database) {
-  const generation = db.query(`insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`)
+  const generation = db.query(
+    `insert into generations (${NAMES.join(', ')}) values (${NAMES.map(() => '?').join(', ')})`,
+  )
   const ledger = ledgerWriter(db)
   const tell = outboxWriter(db)
   const recorded = db.query('select 1 from generations where id = ?')
@@ -103,7 +113,8 @@ function recorder(db: Database) {
     const charges: (StepCharge & { continued: boolean })[] = []
     for (const entry of batch) {
       if (entry.generation) generation.run(...valuesOf(entry.generation))
-      if (entry.charge && leavesRow(entry.charge, entry.generation)) charges.push(rowOf(entry.charge, entry.generation === null))
+      if (entry.charge && leavesRow(entry.charge, entry.generation))
+        charges.push(rowOf(entry.charge, entry.generation === null))
       if (entry.outbox) tell(entry)
     }
     if (charges.length > 0) ledger.append(charges)
@@ -114,15 +125,29 @@ function recorder(db: Database) {
 // Field by field: copying the rest of an object costs more than writing it down.
 const rowOf = (charge: StepCharge, continued: boolean) => {
   const { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = charge
-  return { id, step, day, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, continued }
+  return {
+    id,
+    step,
+    day,
+    settled_at,
+    key_hash,
+    user_id,
+    workspace_id,
+    byok,
+    nanos,
+    source,
+    continued,
+  }
 }
 
 // Of a call that goes on nothing else says that this step of it was settled.
-const leavesRow = ({ nanos }: StepCharge, generation: Generation | null): boolean => nanos !== 0n || generation === null
+const leavesRow = ({ nanos }: StepCharge, generation: Generation | null): boolean =>
+  nanos !== 0n || generation === null
 
 // A TypeError is a value that no column takes.
 const isConstraint = (error: unknown) =>
-  error instanceof TypeError || (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT'))
+  error instanceof TypeError ||
+  (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT'))
 
 type Value = string | number | bigint | null
 
@@ -160,5 +185,6 @@ const generationOf = (row: Row): Generation => ({
   cancelled: row.cancelled === 1,
   is_byok: row.is_byok === 1,
   total_cost: row.total_cost === null ? null : BigInt(row.total_cost),
-  upstream_inference_cost: row.upstream_inference_cost === null ? null : BigInt(row.upstream_inference_cost),
+  upstream_inference_cost:
+    row.upstream_inference_cost === null ? null : BigInt(row.upstream_inference_cost),
 })

@@ -19,18 +19,27 @@ export function guardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailS
       return rows.map(guardrailOf)
     },
     insert: (guardrail, entry) =>
-      write(isLive(kysely, guardrail.workspace_id), kysely.insertInto('guardrails').values(rowOf(guardrail)), auditInsert(kysely, entry)),
+      write(
+        isLive(kysely, guardrail.workspace_id),
+        kysely.insertInto('guardrails').values(rowOf(guardrail)),
+        auditInsert(kysely, entry),
+      ),
     replace(guardrail, entry) {
-      const update = kysely.updateTable('guardrails').set(rowOf(guardrail)).where('id', '=', guardrail.id)
+      const update = kysely
+        .updateTable('guardrails')
+        .set(rowOf(guardrail))
+        .where('id', '=', guardrail.id)
       return write(isStill(kysely, guardrail), update, auditInsert(kysely, entry))
     },
-    remove: (id, entry) => write(kysely.deleteFrom('guardrails').where('id', '=', id), auditInsert(kysely, entry)),
+    remove: (id, entry) =>
+      write(kysely.deleteFrom('guardrails').where('id', '=', id), auditInsert(kysely, entry)),
   }
 }
 
 const isStill = (kysely: Kysely<Tables>, { id, revision }: Guardrail): Check =>
   check(kysely.selectFrom('guardrails').select('revision').where('id', '=', id), ([now]) => {
-    if (now?.revision !== revision - 1) throw conflict('It was changed at the same moment. Please try again.')
+    if (now?.revision !== revision - 1)
+      throw conflict('It was changed at the same moment. Please try again.')
   })
 
 type Row = Selectable<Tables['guardrails']>
@@ -68,5 +77,8 @@ const guardrailOf = (row: Row): Guardrail => ({
 
 const rowOf = (guardrail: Guardrail) => columnsOf<Insertable<Tables['guardrails']>>(guardrail)
 
-const mapped = <Name extends string>(of: Record<Name, unknown>, names: readonly Name[], map: (value: unknown) => unknown) =>
-  Object.fromEntries(names.map(name => [name, map(of[name])])) as Record<Name, never>
+const mapped = <Name extends string>(
+  of: Record<Name, unknown>,
+  names: readonly Name[],
+  map: (value: unknown) => unknown,
+) => Object.fromEntries(names.map(name => [name, map(of[name])])) as Record<Name, never>

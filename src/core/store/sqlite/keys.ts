@@ -11,7 +11,11 @@ import { type Check, check, type Statement, type Write } from './write.ts'
 export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
   return {
     async all() {
-      const rows = await kysely.selectFrom('keys').selectAll().select(sql<string | null>`cast("limit" as text)`.as('limit')).execute()
+      const rows = await kysely
+        .selectFrom('keys')
+        .selectAll()
+        .select(sql<string | null>`cast("limit" as text)`.as('limit'))
+        .execute()
       return rows.map(row => ({
         ...row,
         disabled: row.disabled === 1,
@@ -27,19 +31,31 @@ export function keyStore(kysely: Kysely<Tables>, write: Write): KeyStore {
         auditInsert(kysely, entry),
       ),
     update(hash, change, entry) {
-      const update = kysely.updateTable('keys').set(columnsOf<Updateable<Tables['keys']>>(change)).where('hash', '=', hash)
+      const update = kysely
+        .updateTable('keys')
+        .set(columnsOf<Updateable<Tables['keys']>>(change))
+        .where('hash', '=', hash)
       const opens = change.disabled === false ? [mayOpen(kysely, hash)] : []
       return write(...opens, update, auditInsert(kysely, entry))
     },
-    remove: (hash, entry) => write(kysely.deleteFrom('keys').where('hash', '=', hash), auditInsert(kysely, entry)),
+    remove: (hash, entry) =>
+      write(kysely.deleteFrom('keys').where('hash', '=', hash), auditInsert(kysely, entry)),
   }
 }
 
 /** Whether a new key's workspace and its creator are there. A key that manages all outlives the default workspace. */
-function isWelcome(kysely: Kysely<Tables>, { kind, isUnscoped, workspace_id, creator_user_id }: Key): Statement[] {
-  const gone = kysely.selectFrom('members').select('id').where('id', '=', creator_user_id).where('active', '=', 0)
+function isWelcome(
+  kysely: Kysely<Tables>,
+  { kind, isUnscoped, workspace_id, creator_user_id }: Key,
+): Statement[] {
+  const gone = kysely
+    .selectFrom('members')
+    .select('id')
+    .where('id', '=', creator_user_id)
+    .where('active', '=', 0)
   const creator = check(gone, ([left]) => {
-    if (left) throw invalid('creator_user_id: expected a member who has not left', 'creator_user_id')
+    if (left)
+      throw invalid('creator_user_id: expected a member who has not left', 'creator_user_id')
   })
   return kind === 'management' && isUnscoped ? [creator] : [creator, isLive(kysely, workspace_id)]
 }
@@ -54,8 +70,12 @@ const mayOpen = (kysely: Kysely<Tables>, hash: string): Check =>
       .select(['keys.kind', 'workspaces.is_default', 'workspaces.deleted_at', 'members.active'])
       .where('hash', '=', hash),
     ([row]) => {
-      const isHomeless = row?.deleted_at != null && !(row.kind === 'management' && row.is_default === 1)
+      const isHomeless =
+        row?.deleted_at != null && !(row.kind === 'management' && row.is_default === 1)
       if (isHomeless || row?.active === 0)
-        throw invalid('disabled: expected true, since the key’s workspace was deleted or its creator has left', 'disabled')
+        throw invalid(
+          'disabled: expected true, since the key’s workspace was deleted or its creator has left',
+          'disabled',
+        )
     },
   )

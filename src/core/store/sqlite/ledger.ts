@@ -6,16 +6,28 @@ import type { Tables } from './tables.ts'
 
 /** Spending in SQL. It is written together with the generations it belongs to: see `generations.ts`. */
 export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
-  const head = db.query<LedgerHead, []>('select seq, hash from ledger where hash is not null order by seq desc limit 1')
+  const head = db.query<LedgerHead, []>(
+    'select seq, hash from ledger where hash is not null order by seq desc limit 1',
+  )
   return {
     async days(since) {
-      const rows = await kysely.selectFrom('spend').selectAll().select(textOf('nanos')).where('day', '>=', since).execute()
+      const rows = await kysely
+        .selectFrom('spend')
+        .selectAll()
+        .select(textOf('nanos'))
+        .where('day', '>=', since)
+        .execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
     async totals() {
       const payer = ['key_hash', 'user_id', 'workspace_id', 'byok'] as const
       const sum = sql<string>`cast(sum(nanos) as text)`.as('nanos')
-      const rows = await kysely.selectFrom('spend').select(payer).select(sum).groupBy(payer).execute()
+      const rows = await kysely
+        .selectFrom('spend')
+        .select(payer)
+        .select(sum)
+        .groupBy(payer)
+        .execute()
       return rows.map(row => ({ ...row, byok: row.byok === 1, nanos: BigInt(row.nanos) }))
     },
     // The row of a call of one step is in no index: it is looked for only where the call is on record.
@@ -27,7 +39,11 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
         .orderBy('step')
       const steps = await rows.where('several', '=', 1).execute()
       if (steps.length > 0) return steps.map(opened)
-      const recorded = await kysely.selectFrom('generations').select('id').where('id', '=', id).executeTakeFirst()
+      const recorded = await kysely
+        .selectFrom('generations')
+        .select('id')
+        .where('id', '=', id)
+        .executeTakeFirst()
       return recorded ? (await rows.execute()).map(opened) : []
     },
     head: async () => head.get(),
@@ -40,19 +56,28 @@ export function ledgerStore(kysely: Kysely<Tables>, db: Database): LedgerStore {
 }
 
 // A driver that reads a 64-bit column as a double rounds it.
-const textOf = <Name extends string>(name: Name) => sql<string>`cast(${sql.ref(name)} as text)`.as(name)
+const textOf = <Name extends string>(name: Name) =>
+  sql<string>`cast(${sql.ref(name)} as text)`.as(name)
 
 function booksOf(db: Database): LedgerBooks {
-  const spend = db.query('select *, cast(nanos as text) as nanos from spend').all() as (Omit<DaySpend, 'byok' | 'nanos'> & Raw)[]
+  const spend = db.query('select *, cast(nanos as text) as nanos from spend').all() as (Omit<
+    DaySpend,
+    'byok' | 'nanos'
+  > &
+    Raw)[]
   return {
     integrity: db
       .query<{ integrity_check: string }, []>('pragma integrity_check')
       .all()
       .map(one => one.integrity_check),
     spend: spend.map(opened),
-    unmatched: (db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]).map(
-      ({ id, charged, recorded }) => ({ id, charged: moneyOf(charged), recorded: moneyOf(recorded) }),
-    ),
+    unmatched: (
+      db.query(UNMATCHED).all() as { id: string; charged: string | null; recorded: string | null }[]
+    ).map(({ id, charged, recorded }) => ({
+      id,
+      charged: moneyOf(charged),
+      recorded: moneyOf(recorded),
+    })),
   }
 }
 
@@ -62,7 +87,8 @@ function* rowsOf(db: Database): Generator<LedgerRow> {
       'select seq, id, step, settled_at, key_hash, user_id, workspace_id, byok, cast(nanos as text) as nanos, source, hash from ledger order by seq',
     )
     .iterate()
-  for (const row of rows as IterableIterator<Omit<LedgerRow, 'byok' | 'nanos'> & Raw>) yield opened(row)
+  for (const row of rows as IterableIterator<Omit<LedgerRow, 'byok' | 'nanos'> & Raw>)
+    yield opened(row)
 }
 
 /** A row as SQL has it: flags are 0 and 1, money is text. */
@@ -90,7 +116,8 @@ const UNMATCHED = `
 
 /** The amount. Throws a TypeError for one that no column takes: the driver would write it down as another, and as less than nothing. */
 function fitting(nanos: bigint): bigint {
-  if (nanos !== BigInt.asIntN(64, nanos)) throw new TypeError('An amount of money does not fit 64 bits')
+  if (nanos !== BigInt.asIntN(64, nanos))
+    throw new TypeError('An amount of money does not fit 64 bits')
   return nanos
 }
 
@@ -99,7 +126,9 @@ type NewRow = Omit<LedgerRow, 'seq' | 'hash'> & { continued: boolean }
 
 /** The statements of the ledger that are part of recording a call. They run inside the recorder's transaction, and nowhere else. */
 export function ledgerWriter(db: Database) {
-  const last = db.query<{ hash: string | null }, []>('select hash from ledger order by seq desc limit 1')
+  const last = db.query<{ hash: string | null }, []>(
+    'select hash from ledger order by seq desc limit 1',
+  )
   const row = db.query(
     `insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash)
     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -108,7 +137,9 @@ export function ledgerWriter(db: Database) {
     `insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash, several)
     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`,
   )
-  const spend = db.query('insert into spend values (?, ?, ?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos')
+  const spend = db.query(
+    'insert into spend values (?, ?, ?, ?, ?, ?) on conflict do update set nanos = nanos + excluded.nanos',
+  )
 
   /** The hash that the next row follows. */
   function head(): string {
@@ -125,9 +156,31 @@ export function ledgerWriter(db: Database) {
       let hash = head()
       for (const one of rows) {
         hash = chained(hash, one)
-        const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, continued } = one
+        const {
+          id,
+          step,
+          settled_at,
+          key_hash,
+          user_id,
+          workspace_id,
+          byok,
+          nanos,
+          source,
+          continued,
+        } = one
         const insert = continued || step > 1 ? stepRow : row
-        insert.run(id, step, settled_at, key_hash, user_id, workspace_id, Number(byok), fitting(nanos), source, hash)
+        insert.run(
+          id,
+          step,
+          settled_at,
+          key_hash,
+          user_id,
+          workspace_id,
+          Number(byok),
+          fitting(nanos),
+          source,
+          hash,
+        )
       }
     },
     count({ key_hash, user_id, workspace_id, day, byok, nanos }: Charge): void {

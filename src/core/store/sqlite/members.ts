@@ -1,7 +1,12 @@
 import { type Compilable, type Expression, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../../errors.ts'
 import type { Disabling } from '../../identity/keys/store.ts'
-import type { Member, MemberStore, Membership, WorkspaceMember } from '../../identity/members/store.ts'
+import type {
+  Member,
+  MemberStore,
+  Membership,
+  WorkspaceMember,
+} from '../../identity/members/store.ts'
 import { auditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import { isLive } from './workspaces.ts'
@@ -20,17 +25,34 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
     },
     async list(offset, limit) {
       const query = kysely.selectFrom('members').selectAll().where('active', '=', 1)
-      return (await query.orderBy('created_at').orderBy('id').offset(offset).limit(limit).execute()).map(memberOf)
+      return (
+        await query.orderBy('created_at').orderBy('id').offset(offset).limit(limit).execute()
+      ).map(memberOf)
     },
     async count() {
-      const query = kysely.selectFrom('members').select(({ fn }) => fn.countAll<number>().as('count'))
+      const query = kysely
+        .selectFrom('members')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
       return (await query.where('active', '=', 1).executeTakeFirstOrThrow()).count
     },
-    byIds: async ids => (await kysely.selectFrom('members').selectAll().where('id', 'in', ids).execute()).map(memberOf),
-    insert: (member, entry) => write(...isAddressFree(kysely, member.id, member), memberInsert(kysely, member), auditInsert(kysely, entry)),
+    byIds: async ids =>
+      (await kysely.selectFrom('members').selectAll().where('id', 'in', ids).execute()).map(
+        memberOf,
+      ),
+    insert: (member, entry) =>
+      write(
+        ...isAddressFree(kysely, member.id, member),
+        memberInsert(kysely, member),
+        auditInsert(kysely, entry),
+      ),
     update: (id, change, entry) =>
-      write(...isAddressFree(kysely, id, change), memberUpdate(kysely, id, change), auditInsert(kysely, entry)),
-    deactivate: (id, keys, entry) => write(...deactivation(kysely, id, keys), auditInsert(kysely, entry)),
+      write(
+        ...isAddressFree(kysely, id, change),
+        memberUpdate(kysely, id, change),
+        auditInsert(kysely, entry),
+      ),
+    deactivate: (id, keys, entry) =>
+      write(...deactivation(kysely, id, keys), auditInsert(kysely, entry)),
     inWorkspace: workspace_id =>
       kysely
         .selectFrom('workspace_members')
@@ -41,13 +63,19 @@ export function memberStore(kysely: Kysely<Tables>, write: Write): MemberStore {
         .orderBy('workspace_members.created_at')
         .orderBy('workspace_members.id')
         .execute(),
-    workspaceMember: (workspace_id, user_id) => membership(kysely, { workspace_id, user_id }).executeTakeFirst(),
-    changeWorkspaceMembers: changes => write(...changes.flatMap(change => workspaceMemberChange(kysely, change))),
+    workspaceMember: (workspace_id, user_id) =>
+      membership(kysely, { workspace_id, user_id }).executeTakeFirst(),
+    changeWorkspaceMembers: changes =>
+      write(...changes.flatMap(change => workspaceMemberChange(kysely, change))),
   }
 }
 
 // The index refuses a second one too, and cannot say why. Who comes back without another address has the one that he had.
-function isAddressFree(kysely: Kysely<Tables>, id: string, { email, active }: Partial<Member>): Check[] {
+function isAddressFree(
+  kysely: Kysely<Tables>,
+  id: string,
+  { email, active }: Partial<Member>,
+): Check[] {
   if (email === undefined && active === undefined) return []
   const own = kysely.selectFrom('members as own').select('own.email').where('own.id', '=', id)
   return [check(othersAt(kysely, id, email ?? own), noneOrConflict)]
@@ -67,10 +95,15 @@ function noneOrConflict(members: unknown[]): void {
 }
 
 /** The statement that keeps a new member. */
-export const memberInsert = (kysely: Kysely<Tables>, member: Member): Compilable => kysely.insertInto('members').values(rowOf(member))
+export const memberInsert = (kysely: Kysely<Tables>, member: Member): Compilable =>
+  kysely.insertInto('members').values(rowOf(member))
 
 /** The statement that changes a member. */
-export const memberUpdate = (kysely: Kysely<Tables>, id: string, { active, ...rest }: Partial<Member>): Compilable =>
+export const memberUpdate = (
+  kysely: Kysely<Tables>,
+  id: string,
+  { active, ...rest }: Partial<Member>,
+): Compilable =>
   kysely
     .updateTable('members')
     .set({ ...rest, ...(active === undefined ? {} : { active: Number(active) }) })
@@ -79,28 +112,51 @@ export const memberUpdate = (kysely: Kysely<Tables>, id: string, { active, ...re
 /** The statements that take a membership and disable the keys that the member made, with their entries. 409 where there are others. */
 export function deactivation(kysely: Kysely<Tables>, id: string, keys: Disabling): Statement[] {
   const { hashes, updated_at, entries } = keys
-  const open = kysely.selectFrom('keys').select('hash').where('creator_user_id', '=', id).where('disabled', '=', 0)
+  const open = kysely
+    .selectFrom('keys')
+    .select('hash')
+    .where('creator_user_id', '=', id)
+    .where('disabled', '=', 0)
   return [
     check(open, rows => sameOrConflict(new Set(hashes), new Set(rows.map(row => row.hash)))),
-    kysely.updateTable('keys').set({ disabled: 1, updated_at }).where('creator_user_id', '=', id).where('disabled', '=', 0),
+    kysely
+      .updateTable('keys')
+      .set({ disabled: 1, updated_at })
+      .where('creator_user_id', '=', id)
+      .where('disabled', '=', 0),
     memberUpdate(kysely, id, { active: false, updated_at }),
     ...entries.map(entry => auditInsert(kysely, entry)),
   ]
 }
 
 function sameOrConflict(expected: Set<string>, found: Set<string>): void {
-  if (expected.symmetricDifference(found).size > 0) throw conflict('A key of this member was changed at the same moment. Please try again.')
+  if (expected.symmetricDifference(found).size > 0)
+    throw conflict('A key of this member was changed at the same moment. Please try again.')
 }
 
 /** The statements that change how somebody is in a workspace, with their entry. 409 where he is no longer in it as he was before. */
-function workspaceMemberChange(kysely: Kysely<Tables>, { before, after, entry }: Membership): Statement[] {
+function workspaceMemberChange(
+  kysely: Kysely<Tables>,
+  { before, after, entry }: Membership,
+): Statement[] {
   const told = auditInsert(kysely, entry)
-  if (after) return [isLive(kysely, after.workspace_id), isStill(kysely, after, before), workspaceMemberUpsert(kysely, after), told]
-  return before ? [isStill(kysely, before, before), workspaceMemberDelete(kysely, before), told] : []
+  if (after)
+    return [
+      isLive(kysely, after.workspace_id),
+      isStill(kysely, after, before),
+      workspaceMemberUpsert(kysely, after),
+      told,
+    ]
+  return before
+    ? [isStill(kysely, before, before), workspaceMemberDelete(kysely, before), told]
+    : []
 }
 
 /** The statement that puts a member into a workspace; one who is there already keeps his id. */
-export const workspaceMemberUpsert = (kysely: Kysely<Tables>, { role, source, ...member }: WorkspaceMember): Compilable =>
+export const workspaceMemberUpsert = (
+  kysely: Kysely<Tables>,
+  { role, source, ...member }: WorkspaceMember,
+): Compilable =>
   kysely
     .insertInto('workspace_members')
     .values({ ...member, role, source })
@@ -109,18 +165,32 @@ export const workspaceMemberUpsert = (kysely: Kysely<Tables>, { role, source, ..
 type Place = Pick<WorkspaceMember, 'workspace_id' | 'user_id'>
 
 /** The statement that takes a member out of a workspace. */
-export const workspaceMemberDelete = (kysely: Kysely<Tables>, { workspace_id, user_id }: Place): Compilable =>
-  kysely.deleteFrom('workspace_members').where('workspace_id', '=', workspace_id).where('user_id', '=', user_id)
+export const workspaceMemberDelete = (
+  kysely: Kysely<Tables>,
+  { workspace_id, user_id }: Place,
+): Compilable =>
+  kysely
+    .deleteFrom('workspace_members')
+    .where('workspace_id', '=', workspace_id)
+    .where('user_id', '=', user_id)
 
 const membership = (kysely: Kysely<Tables>, { workspace_id, user_id }: Place) =>
-  kysely.selectFrom('workspace_members').selectAll().where('workspace_id', '=', workspace_id).where('user_id', '=', user_id)
+  kysely
+    .selectFrom('workspace_members')
+    .selectAll()
+    .where('workspace_id', '=', workspace_id)
+    .where('user_id', '=', user_id)
 
 const isStill = (kysely: Kysely<Tables>, place: Place, before: WorkspaceMember | null): Check =>
   check(membership(kysely, place), ([now]) => {
-    if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source) throw conflict()
+    if (now?.id !== before?.id || now?.role !== before?.role || now?.source !== before?.source)
+      throw conflict()
   })
 
 /** A row as a member. */
-export const memberOf = (row: Selectable<Tables['members']>): Member => ({ ...row, active: row.active === 1 })
+export const memberOf = (row: Selectable<Tables['members']>): Member => ({
+  ...row,
+  active: row.active === 1,
+})
 
 const rowOf = (member: Member) => ({ ...member, active: Number(member.active) })

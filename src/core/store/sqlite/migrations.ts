@@ -5,7 +5,9 @@ import { MIGRATIONS } from './contents.ts'
 export function migrate(db: Database): void {
   const applied = versionOf(db)
   if (applied > MIGRATIONS.length)
-    throw new Error(`This data directory was written by a newer gateway (schema ${applied}, this one knows ${MIGRATIONS.length})`)
+    throw new Error(
+      `This data directory was written by a newer gateway (schema ${applied}, this one knows ${MIGRATIONS.length})`,
+    )
   if (applied < MIGRATIONS.length) db.transaction(() => applyFrom(db, versionOf(db))).immediate()
 }
 
@@ -14,4 +16,5 @@ function applyFrom(db: Database, applied: number): void {
   db.run(`pragma user_version = ${MIGRATIONS.length}`)
 }
 
-const versionOf = (db: Database): number => (db.query('pragma user_version').get() as { user_version: number }).user_version
+const versionOf = (db: Database): number =>
+  (db.query('pragma user_version').get() as { user_version: number }).user_version

@@ -9,13 +9,22 @@ import type { Write } from './write.ts'
 /** The outbox in SQL. It is written together with the calls that it tells of: see `generations.ts`. */
 export const outboxStore = (kysely: Kysely<Tables>, write: Write): OutboxStore => ({
   pending: (limit, after = 0) =>
-    kysely.selectFrom('outbox').selectAll().where('sequence', '>', after).orderBy('sequence').limit(limit).execute(),
-  remove: sequences => write(kysely.deleteFrom('outbox').where('sequence', 'in', listed(kysely, sequences))),
+    kysely
+      .selectFrom('outbox')
+      .selectAll()
+      .where('sequence', '>', after)
+      .orderBy('sequence')
+      .limit(limit)
+      .execute(),
+  remove: sequences =>
+    write(kysely.deleteFrom('outbox').where('sequence', 'in', listed(kysely, sequences))),
 })
 
 /** The statement that adds the messages of an entry. It runs inside the recorder's transaction. */
 export function outboxWriter(db: Database): (entry: Entry) => void {
-  const insert = db.query('insert into outbox (topic, generation_id, payload, created_at) values (?, ?, ?, ?)')
+  const insert = db.query(
+    'insert into outbox (topic, generation_id, payload, created_at) values (?, ?, ?, ?)',
+  )
   return ({ generation, charge, outbox = [] }) => {
     const about = generation ?? charge
     if (!about) throw new TypeError('There is no call that a message could tell of')

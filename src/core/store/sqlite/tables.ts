@@ -27,7 +27,11 @@ export interface Tables {
   members: Columns<Member>
   workspace_members: Columns<WorkspaceMember>
   scim_tokens: Columns<ScimToken>
-  scim_users: Columns<Omit<ScimUser, 'resource'>> & { resource: string; name_key: string; external_id: string | null }
+  scim_users: Columns<Omit<ScimUser, 'resource'>> & {
+    resource: string
+    name_key: string
+    external_id: string | null
+  }
   scim_groups: Columns<ScimGroup> & { name_key: string }
   scim_group_members: { group_id: string; scim_user_id: string }
   scim_group_mappings: Columns<GroupMapping>
@@ -36,7 +40,11 @@ export interface Tables {
   presets: Columns<Preset>
   preset_versions: Columns<Omit<PresetVersion, 'config'>> & { config: string }
   byok: ByokTable
-  audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & { sequence: Generated<number>; before: string | null; after: string | null }
+  audit: Omit<Columns<AuditEntry>, 'before' | 'after'> & {
+    sequence: Generated<number>
+    before: string | null
+    after: string | null
+  }
   credits: Columns<Credit> & { sequence: Generated<number> }
   guardrails: Columns<Guardrail>
   guardrail_keys: AssignmentTable & { key_hash: string }
@@ -48,7 +56,10 @@ export interface Tables {
 }
 
 /** A row stays when its workspace is deleted, for what points to it. */
-export type WorkspaceTable = Omit<Columns<Workspace>, 'io_logging_api_key_ids' | 'disabled_server_tools'> &
+export type WorkspaceTable = Omit<
+  Columns<Workspace>,
+  'io_logging_api_key_ids' | 'disabled_server_tools'
+> &
   Record<'io_logging_api_key_ids' | 'disabled_server_tools' | 'deleted_at', string | null>
 
 /** A row stays when its key is deleted, without what was sealed. */
@@ -62,6 +73,12 @@ type AssignmentTable = Omit<Assignment, 'kind' | 'assignee'>
 
 /** A record as the columns of its table. */
 export type Columns<T> = { [Name in keyof T]: Column<T[Name]> }
-type Column<V> = boolean extends V ? number | Extract<V, null> : [V] extends [bigint | null] ? Money<V> : V extends unknown[] ? string : V
+type Column<V> = boolean extends V
+  ? number | Extract<V, null>
+  : [V] extends [bigint | null]
+    ? Money<V>
+    : V extends unknown[]
+      ? string
+      : V
 // Read as text and written as a bigint: a driver that reads a 64-bit column as a double rounds it.
 type Money<V> = ColumnType<V extends null ? string | null : string, V, V>

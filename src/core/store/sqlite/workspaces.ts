@@ -11,7 +11,11 @@ import { type Check, check, type Statement, type Write } from './write.ts'
 export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceStore {
   return {
     async all() {
-      const rows = await kysely.selectFrom('workspaces').selectAll().where('deleted_at', 'is', null).execute()
+      const rows = await kysely
+        .selectFrom('workspaces')
+        .selectAll()
+        .where('deleted_at', 'is', null)
+        .execute()
       return rows.map(workspaceOf)
     },
     // Two processes may start on an empty directory at once; the first one's workspace stays.
@@ -27,8 +31,16 @@ export function workspaceStore(kysely: Kysely<Tables>, write: Write): WorkspaceS
       return write(isFree(kysely, workspace), insert, auditInsert(kysely, entry))
     },
     update(id, change, entry) {
-      const update = kysely.updateTable('workspaces').set(columnsOf<Partial<Row>>(change)).where('id', '=', id)
-      return write(isThere(kysely, id), isFree(kysely, { id, ...change }), update, auditInsert(kysely, entry))
+      const update = kysely
+        .updateTable('workspaces')
+        .set(columnsOf<Partial<Row>>(change))
+        .where('id', '=', id)
+      return write(
+        isThere(kysely, id),
+        isFree(kysely, { id, ...change }),
+        update,
+        auditInsert(kysely, entry),
+      )
     },
     remove(workspace, keys, entry) {
       return write(
@@ -58,19 +70,33 @@ export const isThere = (kysely: Kysely<Tables>, id: string): Check =>
 const living = (kysely: Kysely<Tables>, id: string) =>
   kysely.selectFrom('workspaces').select('id').where('id', '=', id).where('deleted_at', 'is', null)
 
-const isFree = (kysely: Kysely<Tables>, { id, slug = '' }: Partial<Workspace> & { id: string }): Check =>
-  check(kysely.selectFrom('workspaces').select('id').where('slug', '=', slug).where('id', '!=', id), ([taken]) => {
-    if (taken) throw invalid('slug: expected one that no other workspace has', 'slug')
-  })
+const isFree = (
+  kysely: Kysely<Tables>,
+  { id, slug = '' }: Partial<Workspace> & { id: string },
+): Check =>
+  check(
+    kysely.selectFrom('workspaces').select('id').where('slug', '=', slug).where('id', '!=', id),
+    ([taken]) => {
+      if (taken) throw invalid('slug: expected one that no other workspace has', 'slug')
+    },
+  )
 
 /** Disables the keys that go with a default workspace, if they are those that were looked at. */
-function disabling(kysely: Kysely<Tables>, workspace: Workspace, { hashes, updated_at, entries }: Disabling): Statement[] {
+function disabling(
+  kysely: Kysely<Tables>,
+  workspace: Workspace,
+  { hashes, updated_at, entries }: Disabling,
+): Statement[] {
   if (!workspace.is_default) return []
   const going = kysely.selectFrom('keys').select('hash').where('workspace_id', '=', workspace.id)
-  const unscoped = going.where('kind', '=', 'inference').where('isUnscoped', '=', 1).where('disabled', '=', 0)
+  const unscoped = going
+    .where('kind', '=', 'inference')
+    .where('isUnscoped', '=', 1)
+    .where('disabled', '=', 0)
   return [
     check(unscoped, rows => {
-      if (new Set(rows.map(row => row.hash)).symmetricDifference(new Set(hashes)).size > 0) throw conflict()
+      if (new Set(rows.map(row => row.hash)).symmetricDifference(new Set(hashes)).size > 0)
+        throw conflict()
     }),
     kysely.updateTable('keys').set({ disabled: 1, updated_at }).where('hash', 'in', unscoped),
     ...entries.map(entry => auditInsert(kysely, entry)),
@@ -78,15 +104,27 @@ function disabling(kysely: Kysely<Tables>, workspace: Workspace, { hashes, updat
 }
 
 // The organization's management keys live in the default workspace, and outlive it.
-function hasNoActiveKeys(kysely: Kysely<Tables>, { id, is_default }: Workspace, now: string): Check {
-  const own = kysely.selectFrom('keys').select('hash').where('workspace_id', '=', id).where(isActive(now))
+function hasNoActiveKeys(
+  kysely: Kysely<Tables>,
+  { id, is_default }: Workspace,
+  now: string,
+): Check {
+  const own = kysely
+    .selectFrom('keys')
+    .select('hash')
+    .where('workspace_id', '=', id)
+    .where(isActive(now))
   return check(is_default ? own.where('kind', '=', 'inference') : own, ({ length }) => {
-    if (length > 0) throw invalid(`This workspace has ${length} active API ${length === 1 ? 'key' : 'keys'}: delete or disable them first`)
+    if (length > 0)
+      throw invalid(
+        `This workspace has ${length} active API ${length === 1 ? 'key' : 'keys'}: delete or disable them first`,
+      )
   })
 }
 
 /** Of keys: whether it opens anything at this moment. A time may have fractions of a second or not, so its text does not compare. */
-const isActive = (now: string) => sql<boolean>`disabled = 0 and (expires_at is null or julianday(expires_at) > julianday(${now}))`
+const isActive = (now: string) =>
+  sql<boolean>`disabled = 0 and (expires_at is null or julianday(expires_at) > julianday(${now}))`
 
 /** Everything that is in a workspace and goes with it. What was sealed is forgotten. */
 function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: string): Statement[] {
@@ -99,7 +137,11 @@ function belongings(kysely: Kysely<Tables>, { id }: Workspace, deleted_at: strin
     kysely.deleteFrom('workspace_members').where('workspace_id', '=', id),
     kysely.deleteFrom('preset_versions').where('preset_id', 'in', presets),
     kysely.deleteFrom('presets').where('workspace_id', '=', id),
-    kysely.updateTable('byok').set({ sealed: null, deleted_at }).where('workspace_id', '=', id).where('deleted_at', 'is', null),
+    kysely
+      .updateTable('byok')
+      .set({ sealed: null, deleted_at })
+      .where('workspace_id', '=', id)
+      .where('deleted_at', 'is', null),
   ]
 }
 

@@ -19,7 +19,10 @@ export interface Check {
 }
 
 /** A check of what a query gives. */
-export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void): Check => ({ query, judge: judge as Check['judge'] })
+export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void): Check => ({
+  query,
+  judge: judge as Check['judge'],
+})
 
 /** A look at the store in the middle of a transaction that says how it goes on. */
 export interface Consequence {
@@ -29,7 +32,10 @@ export interface Consequence {
 }
 
 /** What follows from what a query gives. */
-export const follow = <Row>(query: Compilable<Row>, then: (rows: Row[]) => Statement[]): Consequence => ({
+export const follow = <Row>(
+  query: Compilable<Row>,
+  then: (rows: Row[]) => Statement[],
+): Consequence => ({
   query,
   follow: then as Consequence['follow'],
 })
@@ -75,8 +81,14 @@ function attempted(run: () => void): boolean {
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (code.startsWith('SQLITE_BUSY')) return false
-    throw IN_THE_WAY.has(code) ? conflict('It was changed at the same moment. Please try again.') : error
+    throw IN_THE_WAY.has(code)
+      ? conflict('It was changed at the same moment. Please try again.')
+      : error
   }
 }
 
-const IN_THE_WAY = new Set(['SQLITE_CONSTRAINT_UNIQUE', 'SQLITE_CONSTRAINT_PRIMARYKEY', 'SQLITE_CONSTRAINT_FOREIGNKEY'])
+const IN_THE_WAY = new Set([
+  'SQLITE_CONSTRAINT_UNIQUE',
+  'SQLITE_CONSTRAINT_PRIMARYKEY',
+  'SQLITE_CONSTRAINT_FOREIGNKEY',
+])

@@ -58,7 +58,10 @@ class AccountTokens {
 
   async #buy(): Promise<Secret> {
     const asked = this.#clock.ticks()
-    const { token, seconds } = await exchanged(this.#send, exchangeOf(this.#account, this.#clock.now()))
+    const { token, seconds } = await exchanged(
+      this.#send,
+      exchangeOf(this.#account, this.#clock.now()),
+    )
     this.#bought = { token, until: asked + seconds * 1000 - MARGIN }
     return token
   }
@@ -71,7 +74,10 @@ const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
 const HOUR = 3600
 
 /** The request that a token is asked for with: a statement about the account that only its key can have signed. */
-function exchangeOf({ client_email, private_key, private_key_id, token_uri }: ServiceAccount, now: Date): Outgoing {
+function exchangeOf(
+  { client_email, private_key, private_key_id, token_uri }: ServiceAccount,
+  now: Date,
+): Outgoing {
   const iat = Math.floor(now.getTime() / 1000)
   const head = { alg: 'RS256', typ: 'JWT', ...(private_key_id ? { kid: private_key_id } : {}) }
   const stated = `${base64url(head)}.${base64url({ iss: client_email, scope: SCOPE, aud: token_uri, iat, exp: iat + HOUR })}`
@@ -79,7 +85,10 @@ function exchangeOf({ client_email, private_key, private_key_id, token_uri }: Se
   return {
     url: token_uri,
     headers: { 'content-type': 'application/x-www-form-urlencoded', 'user-agent': 'gateway' },
-    body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }).toString(),
+    body: new URLSearchParams({
+      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+      assertion,
+    }).toString(),
   }
 }
 
@@ -89,11 +98,15 @@ const PATIENCE = { firstByte: 10_000, idle: 10_000, total: 10_000 }
 const LARGEST_ANSWER = 64 * 1024
 
 // Nobody's call carries it, so that no caller who leaves takes it from the others.
-async function exchanged(send: Send, outgoing: Outgoing): Promise<{ token: Secret; seconds: number }> {
+async function exchanged(
+  send: Send,
+  outgoing: Outgoing,
+): Promise<{ token: Secret; seconds: number }> {
   const deadline = new Deadline(new Cancellation(), PATIENCE)
   try {
     const incoming = await send(outgoing, deadline.attempt)
-    if (incoming.status !== 200) throw new Error(`The token was refused with status ${incoming.status}`)
+    if (incoming.status !== 200)
+      throw new Error(`The token was refused with status ${incoming.status}`)
     const bought = boughtIn(await incoming.text(LARGEST_ANSWER, () => deadline.touched()))
     deadline.close()
     return bought
@@ -107,6 +120,7 @@ async function exchanged(send: Send, outgoing: Outgoing): Promise<{ token: Secre
 function boughtIn(text: string): { token: Secret; seconds: number } {
   const { access_token, expires_in } = parseObject(text) ?? {}
   // What else stands in a header could end it and begin another.
-  if (typeof access_token !== 'string' || !/^[\x21-\x7e]+$/.test(access_token)) throw new Error('An answer without a token')
+  if (typeof access_token !== 'string' || !/^[\x21-\x7e]+$/.test(access_token))
+    throw new Error('An answer without a token')
   return { token: new Secret(access_token), seconds: Math.min(count(expires_in) ?? 0, 24 * HOUR) }
 }

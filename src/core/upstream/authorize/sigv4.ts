@@ -12,7 +12,13 @@ export interface Signable {
 const ALGORITHM = 'AWS4-HMAC-SHA256'
 
 /** What somebody between us and AWS may change. */
-const UNSIGNED = new Set(['authorization', 'connection', 'expect', 'transfer-encoding', 'user-agent'])
+const UNSIGNED = new Set([
+  'authorization',
+  'connection',
+  'expect',
+  'transfer-encoding',
+  'user-agent',
+])
 
 /**
  * The headers that sign a request (AWS Signature Version 4, with the signature in a header): `authorization`, `x-amz-date`
@@ -33,17 +39,35 @@ export function signV4(
   const key = signingKey(credentials.secret_access_key.reveal(), scope)
   const signature = hmac(key, `${ALGORITHM}\n${time}\n${scope}\n${sha256(text)}`).toString('hex')
   const credential = `${credentials.access_key_id}/${scope}`
-  return { ...added, authorization: `${ALGORITHM} Credential=${credential}, SignedHeaders=${signedHeaders}, Signature=${signature}` }
+  return {
+    ...added,
+    authorization: `${ALGORITHM} Credential=${credential}, SignedHeaders=${signedHeaders}, Signature=${signature}`,
+  }
 }
 
 /** The request as both sides write it down to sign it. */
-function canonical({ method, url, headers, body }: Signable, added: Record<string, string>): { text: string; signedHeaders: string } {
+function canonical(
+  { method, url, headers, body }: Signable,
+  added: Record<string, string>,
+): { text: string; signedHeaders: string } {
   const { host, pathname, searchParams } = new URL(url)
-  const signed = sortedByName(Object.entries({ ...headers, ...added, host }).map(([name, value]) => [name.toLowerCase(), oneSpaced(value)]))
+  const signed = sortedByName(
+    Object.entries({ ...headers, ...added, host }).map(([name, value]) => [
+      name.toLowerCase(),
+      oneSpaced(value),
+    ]),
+  )
   const names = signed.filter(([name]) => !UNSIGNED.has(name))
   const signedHeaders = names.map(([name]) => name).join(';')
   const lines = names.map(([name, value]) => `${name}:${value}\n`).join('')
-  const text = [method, canonicalPath(pathname), canonicalQuery(searchParams), lines, signedHeaders, sha256(body)].join('\n')
+  const text = [
+    method,
+    canonicalPath(pathname),
+    canonicalQuery(searchParams),
+    lines,
+    signedHeaders,
+    sha256(body),
+  ].join('\n')
   return { text, signedHeaders }
 }
 
@@ -61,16 +85,22 @@ const canonicalQuery = (query: URLSearchParams) =>
     .join('&')
 
 // By code, then by value: a locale sorts otherwise.
-const sortedByName = (pairs: [string, string][]) => pairs.sort((a, b) => compareTexts(a[0], b[0]) || compareTexts(a[1], b[1]))
+const sortedByName = (pairs: [string, string][]) =>
+  pairs.sort((a, b) => compareTexts(a[0], b[0]) || compareTexts(a[1], b[1]))
 
 const oneSpaced = (value: string) => value.trim().replace(/ {2,}/g, ' ')
 
 /** As RFC 3986 has it: only letters, digits and `-._~` stay. */
 const encoded = (text: string) =>
-  encodeURIComponent(text).replace(/[!'()*]/g, letter => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`)
+  encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    letter => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
 
-const signingKey = (secret: string, scope: string) => scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secret}`)
+const signingKey = (secret: string, scope: string) =>
+  scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secret}`)
 
-const hmac = (key: string | Buffer, text: string): Buffer => new Bun.CryptoHasher('sha256', key).update(text).digest()
+const hmac = (key: string | Buffer, text: string): Buffer =>
+  new Bun.CryptoHasher('sha256', key).update(text).digest()
 
 const sha256 = (text: string) => new Bun.CryptoHasher('sha256').update(text).digest('hex')

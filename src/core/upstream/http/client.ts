@@ -39,7 +39,8 @@ export function openHttp(settings: ConnectionSettings): HttpClient {
       cancellation.listen(reason => exchange.fail(reason))
       if (exchange.failed) return exchange.headed.promise
       const text = textOf(request, target)
-      if (isOnce) void connect({ ...target, address: request.address }, ONCE, settings, exchange, text)
+      if (isOnce)
+        void connect({ ...target, address: request.address }, ONCE, settings, exchange, text)
       else poolFor(pools, target, settings).carry(exchange, text)
       return exchange.headed.promise
     },
@@ -73,7 +74,14 @@ function targetOf(address: string): Target {
   const { protocol, hostname, port, host, origin, pathname, search } = new URL(address)
   const secure = protocol === 'https:'
   if (!secure && protocol !== 'http:') throw new TypeError('Expected an http or https address')
-  return { origin, host, hostname, port: Number(port || (secure ? 443 : 80)), secure, path: pathname + search }
+  return {
+    origin,
+    host,
+    hostname,
+    port: Number(port || (secure ? 443 : 80)),
+    secure,
+    path: pathname + search,
+  }
 }
 
 function textOf({ method, headers, body }: HttpRequest, { host, path }: Target): string {
@@ -224,16 +232,28 @@ class Connection implements Carrier {
    * Opens a connection for an exchange: should that fail, nobody waits for the host. Throws `ConnectionFailed`; over TLS also
    * when the certificate is not the host's own, or not trusted.
    */
-  static async open(origin: Origin, owner: ConnectionOwner, settings: ConnectionSettings, exchange: Exchange): Promise<Connection> {
+  static async open(
+    origin: Origin,
+    owner: ConnectionOwner,
+    settings: ConnectionSettings,
+    exchange: Exchange,
+  ): Promise<Connection> {
     const connection = new Connection(owner)
     exchange.carriedBy(connection)
     const ready = Promise.withResolvers<void>()
     const { hostname, port, secure, address = hostname.replace(/^\[|\]$/g, '') } = origin
     const { connectMilliseconds, ca } = settings
     const handlers = connection.#handlers(ready, secure)
-    const tls = secure ? { tls: { serverName: hostname, rejectUnauthorized: true, ...(ca ? { ca } : {}) } } : {}
-    Bun.connect({ hostname: address, port, socket: handlers, ...tls }).catch(error => ready.reject(new ConnectionFailed(codeOf(error))))
-    const late = setTimeout(() => ready.reject(new ConnectionFailed('ETIMEDOUT')), connectMilliseconds)
+    const tls = secure
+      ? { tls: { serverName: hostname, rejectUnauthorized: true, ...(ca ? { ca } : {}) } }
+      : {}
+    Bun.connect({ hostname: address, port, socket: handlers, ...tls }).catch(error =>
+      ready.reject(new ConnectionFailed(codeOf(error))),
+    )
+    const late = setTimeout(
+      () => ready.reject(new ConnectionFailed('ETIMEDOUT')),
+      connectMilliseconds,
+    )
     try {
       await ready.promise
       return connection
@@ -291,7 +311,12 @@ class Connection implements Carrier {
         if (!this.#usable) socket.terminate()
         else if (!secure) ready.resolve()
       },
-      ...(secure ? { handshake: (_: unknown, ok: boolean, error: Error | null) => this.#trusted(ready, ok, error) } : {}),
+      ...(secure
+        ? {
+            handshake: (_: unknown, ok: boolean, error: Error | null) =>
+              this.#trusted(ready, ok, error),
+          }
+        : {}),
       data: (_: unknown, bytes: Buffer) => this.#received(bytes),
       drain: () => this.#send(),
       end: () => this.#closed(),
@@ -338,4 +363,6 @@ class Connection implements Carrier {
 }
 
 const codeOf = (error: unknown): string =>
-  typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string' ? error.code : 'ECONNRESET'
+  typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
+    ? error.code
+    : 'ECONNRESET'

@@ -75,7 +75,8 @@ export class Exchange implements ResponseSink, Incoming {
   }
 
   text(largest: number, touched: () => void): string | Promise<string> {
-    if (!this.#ended || this.#unread.length !== 1 || this.#size > largest) return textOf(this, largest, touched)
+    if (!this.#ended || this.#unread.length !== 1 || this.#size > largest)
+      return textOf(this, largest, touched)
     const [whole] = this.#unread.splice(0)
     return DECODER.decode(whole)
   }
@@ -113,7 +114,9 @@ export class Exchange implements ResponseSink, Incoming {
   head(head: ResponseHead): void {
     this.#head = head
     const coding = head.headers.get('content-encoding')?.toLowerCase()
-    this.headed.resolve(coding === undefined || coding === 'identity' ? this : unpacked(this, coding))
+    this.headed.resolve(
+      coding === undefined || coding === 'identity' ? this : unpacked(this, coding),
+    )
   }
 
   bytes(bytes: Uint8Array): void {
@@ -148,7 +151,11 @@ const DECODER = new TextDecoder()
 const NO_HEAD: ResponseHead = { status: 0, headers: new Map() }
 
 /** A body's text, as it comes. Throws past so many bytes. */
-export async function textOf(incoming: Pick<Incoming, 'read'>, largest: number, touched: () => void): Promise<string> {
+export async function textOf(
+  incoming: Pick<Incoming, 'read'>,
+  largest: number,
+  touched: () => void,
+): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
   let size = 0

@@ -23,7 +23,15 @@ const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: |$)/
 // A reader that is less strict may take one of these for the end of a line.
 const BARE_END = /[\r\n\0]/
 
-type State = 'head' | 'length' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailer' | 'until-close' | 'done'
+type State =
+  | 'head'
+  | 'length'
+  | 'chunk-size'
+  | 'chunk-data'
+  | 'chunk-end'
+  | 'trailer'
+  | 'until-close'
+  | 'done'
 
 /**
  * Reads one HTTP/1.1 answer from bytes, wherever the reads may have cut them (RFC 9112). Strict about framing: an answer that
@@ -64,7 +72,8 @@ export class ResponseParser {
   /** The server has closed: whether that is how this answer ends. Throws `MalformedResponse` where it cuts it short. */
   closed(): void {
     if (this.#state === 'done') return
-    if (this.#state !== 'until-close') throw new MalformedResponse('The connection closed before the answer was whole')
+    if (this.#state !== 'until-close')
+      throw new MalformedResponse('The connection closed before the answer was whole')
     this.#state = 'done'
     this.#sink.end(false)
   }
@@ -101,7 +110,8 @@ export class ResponseParser {
 
   #head(data: Buffer, at: number): number {
     const end = data.indexOf('\r\n\r\n', at)
-    if ((end === -1 ? data.length : end) - at > LARGEST_HEAD) throw new MalformedResponse('A head that is too large')
+    if ((end === -1 ? data.length : end) - at > LARGEST_HEAD)
+      throw new MalformedResponse('A head that is too large')
     if (end === -1) return -1
     const head = parseHead(data.toString('latin1', at, end))
     // 1xx announces the answer that follows (RFC 9110, 15.2). We asked for no switch of protocols.
@@ -119,10 +129,12 @@ export class ResponseParser {
   #measure({ version, status, headers }: ParsedHead): void {
     const coding = headers.get('transfer-encoding')?.toLowerCase()
     const length = headers.get('content-length')
-    if (coding !== undefined && length !== undefined) throw new MalformedResponse('Two ways to measure one body')
+    if (coding !== undefined && length !== undefined)
+      throw new MalformedResponse('Two ways to measure one body')
     if (status === 204 || status === 304) this.#state = 'done'
     else if (coding === 'chunked' && version === '1.1') this.#state = 'chunk-size'
-    else if (coding !== undefined) throw new MalformedResponse('A transfer coding that nobody asked for')
+    else if (coding !== undefined)
+      throw new MalformedResponse('A transfer coding that nobody asked for')
     else if (length !== undefined) this.#expect(length)
     else this.#state = 'until-close'
   }
@@ -144,7 +156,8 @@ export class ResponseParser {
 
   #line(data: Buffer, at: number, longest: number, use: (line: string) => void): number {
     const end = data.indexOf('\r\n', at)
-    if ((end === -1 ? data.length - 1 : end) - at > longest) throw new MalformedResponse('A line that is too long')
+    if ((end === -1 ? data.length - 1 : end) - at > longest)
+      throw new MalformedResponse('A line that is too long')
     if (end === -1) return -1
     use(data.toString('latin1', at, end))
     return end + 2
@@ -152,7 +165,8 @@ export class ResponseParser {
 
   #chunkSize(line: string): void {
     const size = /^([0-9a-fA-F]{1,12})[ \t]*(?:;|$)/.exec(line)?.[1]
-    if (size === undefined || BARE_END.test(line)) throw new MalformedResponse('A chunk without a size')
+    if (size === undefined || BARE_END.test(line))
+      throw new MalformedResponse('A chunk without a size')
     this.#left = Number.parseInt(size, 16)
     this.#state = this.#left === 0 ? 'trailer' : 'chunk-data'
   }
@@ -190,8 +204,12 @@ function parseHeaders(text: string, from: number): Map<string, string> {
 
 function addHeader(headers: Map<string, string>, name: string, value: string): void {
   const before = headers.get(name)
-  if (before !== undefined && name === 'content-length' && before !== value) throw new MalformedResponse('Two lengths for one body')
-  headers.set(name, before === undefined || name === 'content-length' ? value : `${before}, ${value}`)
+  if (before !== undefined && name === 'content-length' && before !== value)
+    throw new MalformedResponse('Two lengths for one body')
+  headers.set(
+    name,
+    before === undefined || name === 'content-length' ? value : `${before}, ${value}`,
+  )
 }
 
 // Only spaces and tabs surround a value (RFC 9110, 5.6.3). What else looks like a space is part of it.

@@ -16,19 +16,27 @@ export function embeddings({ input, dimensions }: Json) {
   return {
     object: 'list',
     model: 'embed',
-    data: inputs.map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(text, size) })),
+    data: inputs.map((text, index) => ({
+      object: 'embedding',
+      index,
+      embedding: vectorOf(text, size),
+    })),
     usage: { prompt_tokens, total_tokens: prompt_tokens },
   }
 }
 
 // A text, a list of tokens, or a list of things.
-const inputsOf = (input: unknown): unknown[] => (Array.isArray(input) && typeof input[0] !== 'number' ? input : [input])
+const inputsOf = (input: unknown): unknown[] =>
+  Array.isArray(input) && typeof input[0] !== 'number' ? input : [input]
 
-const written = (input: unknown): string => (typeof input === 'string' ? input : JSON.stringify(input))
+const written = (input: unknown): string =>
+  typeof input === 'string' ? input : JSON.stringify(input)
 
 function vectorOf(text: string, size: number): number[] {
   const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [text]
-  const sum = Array.from({ length: size }, (_, at) => words.reduce((total, word) => total + coordinate(word, at), 0))
+  const sum = Array.from({ length: size }, (_, at) =>
+    words.reduce((total, word) => total + coordinate(word, at), 0),
+  )
   const length = Math.hypot(...sum) || 1
   return sum.map(value => Math.fround(value / length))
 }

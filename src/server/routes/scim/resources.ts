@@ -13,9 +13,20 @@ import {
 import { projectionOf, type Query, queryOf, searchOf } from '../../../core/identity/scim/query.ts'
 import { projected } from '../../../core/identity/scim/resource.ts'
 import { GROUP, USER } from '../../../core/identity/scim/schemas.data.ts'
-import { searchScimGroups, searchScimUsers, shownGroups, shownUsers } from '../../../core/identity/scim/shown.ts'
+import {
+  searchScimGroups,
+  searchScimUsers,
+  shownGroups,
+  shownUsers,
+} from '../../../core/identity/scim/shown.ts'
 import type { ScimUser } from '../../../core/identity/scim/users/store.ts'
-import { createScimUser, deleteScimUser, getScimUser, patchScimUser, replaceScimUser } from '../../../core/identity/scim/users.ts'
+import {
+  createScimUser,
+  deleteScimUser,
+  getScimUser,
+  patchScimUser,
+  replaceScimUser,
+} from '../../../core/identity/scim/users.ts'
 import type { Precondition } from '../../../core/identity/scim/version.ts'
 import type { Json } from '../../../core/kernel/json.ts'
 import { scimToken } from '../../access.ts'
@@ -36,7 +47,13 @@ interface Kind<One extends { id: string; version: number }> {
   type: ResourceType
   create(gateway: Gateway, actor: Actor, body: unknown): Promise<One>
   get(gateway: Gateway, id: string): Promise<One>
-  replace(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<One>
+  replace(
+    gateway: Gateway,
+    actor: Actor,
+    id: string,
+    body: unknown,
+    when: Precondition,
+  ): Promise<One>
   patch(gateway: Gateway, actor: Actor, id: string, body: unknown, when: Precondition): Promise<One>
   remove(gateway: Gateway, actor: Actor, id: string, when: Precondition): Promise<void>
   search(gateway: Gateway, base: string, query: Query): Promise<Json>
@@ -79,13 +96,23 @@ const changing = {
   statuses: [200, 400, 401, 403, 404, 409, 412, 413, 500],
 }
 
-function resources<One extends { id: string; version: number }>(gateway: Gateway, siteUrl: string, kind: Kind<One>) {
+function resources<One extends { id: string; version: number }>(
+  gateway: Gateway,
+  siteUrl: string,
+  kind: Kind<One>,
+) {
   const { type } = kind
   const one = async (request: Request, found: One, status = 200) => {
     const base = scimBase(siteUrl, request)
     const [shown = {}] = await kind.show(gateway, base, [found])
     const location = status === 201 ? { location: `${base}${type.endpoint}/${found.id}` } : {}
-    return resourceResponse(request, projected(type, shown, projectionOf(parametersOf(request))), found, status, location)
+    return resourceResponse(
+      request,
+      projected(type, shown, projectionOf(parametersOf(request))),
+      found,
+      status,
+      location,
+    )
   }
   const change = async (request: Request, by: Kind<One>['replace'], actor: Actor, id: string) => {
     const body = await readBody(request, ScimBody)
@@ -95,7 +122,10 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
     .use(scimToken(gateway))
     .get(
       '/',
-      async ({ request }) => scimResponse(await kind.search(gateway, scimBase(siteUrl, request), queryOf(parametersOf(request)))),
+      async ({ request }) =>
+        scimResponse(
+          await kind.search(gateway, scimBase(siteUrl, request), queryOf(parametersOf(request))),
+        ),
       scimV2Operation({
         id: `listScim${type.name}Resources`,
         summary: `Find ${type.name}s`,
@@ -106,7 +136,13 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
     .post(
       '/.search',
       async ({ request }) =>
-        scimResponse(await kind.search(gateway, scimBase(siteUrl, request), searchOf(await readBody(request, ScimBody)))),
+        scimResponse(
+          await kind.search(
+            gateway,
+            scimBase(siteUrl, request),
+            searchOf(await readBody(request, ScimBody)),
+          ),
+        ),
       scimV2Operation({
         id: `searchScim${type.name}Resources`,
         summary: `Find ${type.name}s`,
@@ -116,7 +152,8 @@ function resources<One extends { id: string; version: number }>(gateway: Gateway
     )
     .post(
       '/',
-      async ({ actor, request }) => one(request, await kind.create(gateway, actor, await readBody(request, ScimBody)), 201),
+      async ({ actor, request }) =>
+        one(request, await kind.create(gateway, actor, await readBody(request, ScimBody)), 201),
       scimV2Operation({
         id: `createScim${type.name}Resource`,
         summary: `Make a ${type.name}`,

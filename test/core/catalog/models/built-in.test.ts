@@ -15,9 +15,14 @@ describe('the built-in catalogue', () => {
     expect(first.rows.size).toBeGreaterThan(100)
   })
 
-  test.each([['{"models": ['], ['{}'], ['null']])('of a checkout that was damaged (%j) names its file', text => {
-    const file = join(directory, 'models.data.json')
-    writeFileSync(file, text)
-    expect(() => readBuiltIn(file)).toThrow(new Error(`${file}: the built-in catalogue cannot be read`))
-  })
+  test.each([['{"models": ['], ['{}'], ['null']])(
+    'of a checkout that was damaged (%j) names its file',
+    text => {
+      const file = join(directory, 'models.data.json')
+      writeFileSync(file, text)
+      expect(() => readBuiltIn(file)).toThrow(
+        new Error(`${file}: the built-in catalogue cannot be read`),
+      )
+    },
+  )
 })

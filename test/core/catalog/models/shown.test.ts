@@ -19,6 +19,11 @@ test('prices of units are listed by the names that the public list has, in USD f
 })
 
 test('prices that the public list has no name for are left out', () => {
-  const units = { per_second: 0.5, per_megapixel: 0.02, per_character: 0.000015, per_search_unit: 0.002 }
+  const units = {
+    per_second: 0.5,
+    per_megapixel: 0.02,
+    per_character: 0.000015,
+    per_search_unit: 0.002,
+  }
   expect(shown(units)).toEqual({ prompt: '0.000001', completion: '0.000002' })
 })

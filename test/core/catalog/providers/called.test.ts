@@ -5,7 +5,12 @@ import { PROVIDERS } from '../../../../src/core/catalog/providers.data.ts'
 import { openProviders } from '../../../../src/core/catalog/providers.ts'
 
 const local = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
-const config = { MyOwn: local, 'local/eu': local, 'local/us': local, copy: { ...local, name: 'groq' } }
+const config = {
+  MyOwn: local,
+  'local/eu': local,
+  'local/us': local,
+  copy: { ...local, name: 'groq' },
+}
 const { providers } = openProviders(config, ['openai-chat', 'sandbox'])
 const called = (said: string) => slugsOfCalled(providers.values(), said)
 

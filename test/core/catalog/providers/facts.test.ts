@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { FACTS } from '../../../../src/core/catalog/providers/facts.data.ts'
-import { dataPolicyOf, factsOf, type ProviderFacts } from '../../../../src/core/catalog/providers/facts.ts'
+import {
+  dataPolicyOf,
+  factsOf,
+  type ProviderFacts,
+} from '../../../../src/core/catalog/providers/facts.ts'
 import { PROVIDERS } from '../../../../src/core/catalog/providers.data.ts'
 
 const facts: [string, Partial<ProviderFacts>][] = Object.entries(FACTS)
@@ -12,10 +16,14 @@ describe('the facts of providers', () => {
 
   test('are https addresses, countries and days', () => {
     const urls = facts.flatMap(([, one]) =>
-      [one.privacy_policy_url, one.terms_of_service_url, one.status_page_url].filter(url => url != null),
+      [one.privacy_policy_url, one.terms_of_service_url, one.status_page_url].filter(
+        url => url != null,
+      ),
     )
     expect(urls.filter(url => !(URL.canParse(url) && url.startsWith('https://')))).toEqual([])
-    const countries = facts.flatMap(([, one]) => [one.headquarters ?? [], one.datacenters ?? []].flat())
+    const countries = facts.flatMap(([, one]) =>
+      [one.headquarters ?? [], one.datacenters ?? []].flat(),
+    )
     expect(countries.filter(country => !/^[A-Z]{2}$/.test(country))).toEqual([])
     const days = facts.flatMap(([, one]) => one.retention_days ?? [])
     expect(days.filter(one => !Number.isInteger(one) || one < 0)).toEqual([])
@@ -33,7 +41,12 @@ describe('the facts of providers', () => {
 
 test('the rows of the providers have an https address, or one of this machine, or none; no two who speak alike have one name', () => {
   const rows = Object.entries(PROVIDERS)
-  const open = rows.filter(([, { base_url }]) => base_url && !/^(https:\/\/|http:\/\/127\.0\.0\.1|sandbox:)/.test(base_url))
+  const open = rows.filter(
+    ([, { base_url }]) =>
+      base_url && !/^(https:\/\/|http:\/\/127\.0\.0\.1|sandbox:)/.test(base_url),
+  )
   expect(open).toEqual([])
-  expect(new Set(rows.map(([, { name, protocol }]) => `${name} by ${protocol}`)).size).toBe(rows.length)
+  expect(new Set(rows.map(([, { name, protocol }]) => `${name} by ${protocol}`)).size).toBe(
+    rows.length,
+  )
 })

@@ -19,22 +19,38 @@ beforeAll(async () => {
 const { origin, id } = textCall()
 const understood = (body: object) => {
   expect(fits(ChatRequest, body)).toBe(true)
-  return chat.understand(gateway, operator(gateway), body as ChatRequest, { id, origin, session_id: null, betas: [] })
+  return chat.understand(gateway, operator(gateway), body as ChatRequest, {
+    id,
+    origin,
+    session_id: null,
+    betas: [],
+  })
 }
 
 describe('trap 37: a client that speaks of functions', () => {
   const functions = [{ name: 'f', description: 'd', parameters: { type: 'object' } }]
 
   test('asks for tools', () => {
-    const { tools, params, extra } = understood({ messages: [{ role: 'user', content: 'Hi' }], functions, function_call: { name: 'f' } })
+    const { tools, params, extra } = understood({
+      messages: [{ role: 'user', content: 'Hi' }],
+      functions,
+      function_call: { name: 'f' },
+    })
     expect(tools).toEqual([{ type: 'function', ...functions[0] }] as typeof tools)
     expect(params.tool_choice).toEqual({ type: 'function', function: { name: 'f' } })
     expect(extra).toEqual({})
-    expect(understood({ messages: [{ role: 'user', content: 'Hi' }], functions, function_call: 'none' }).params.tool_choice).toBe('none')
+    expect(
+      understood({ messages: [{ role: 'user', content: 'Hi' }], functions, function_call: 'none' })
+        .params.tool_choice,
+    ).toBe('none')
   })
 
   test('tells of its calls, each result with the call of that name before it', () => {
-    const called = (name: string) => ({ role: 'assistant', content: null, function_call: { name, arguments: '{}' } })
+    const called = (name: string) => ({
+      role: 'assistant',
+      content: null,
+      function_call: { name, arguments: '{}' },
+    })
     const { turns } = understood({
       functions,
       messages: [
@@ -45,7 +61,11 @@ describe('trap 37: a client that speaks of functions', () => {
       ],
     })
     expect(turns.map(turn => turn.role)).toEqual(['assistant', 'tool', 'assistant', 'tool'])
-    const ids = turns.map(turn => turn.tool_call_id ?? turn.blocks.flatMap(block => (block.type === 'tool-call' ? block.id : []))[0])
+    const ids = turns.map(
+      turn =>
+        turn.tool_call_id ??
+        turn.blocks.flatMap(block => (block.type === 'tool-call' ? block.id : []))[0],
+    )
     expect(ids[0]).toBe(ids[1])
     expect(ids[2]).toBe(ids[3])
     expect(ids[0]).not.toBe(ids[2])
@@ -61,7 +81,10 @@ describe('trap 37: a client that speaks of functions', () => {
   test('reads its answer in both words, whole and streamed', async () => {
     const body: ChatRequest = { messages: [{ role: 'user', content: 'Hi' }], functions }
     const shape = readShape('chat.completion', textCall(), body)
-    const collected = await chatResponse({ ...answer, parts: { all: async () => [parts] } } as never, shape)
+    const collected = await chatResponse(
+      { ...answer, parts: { all: async () => [parts] } } as never,
+      shape,
+    )
     expect(JSON.parse(JSON.stringify(collected)).choices[0].message).toMatchObject({
       function_call: { name: 'f', arguments: '{"a":1}' },
       tool_calls: [{ id: 'call_1' }],
@@ -72,6 +95,10 @@ describe('trap 37: a client that speaks of functions', () => {
   })
 
   test('is the only one who does', async () => {
-    expect(new ChatStream(answer, readShape('chat.completion', textCall(), { messages: [] })).write(parts)).not.toContain('function_call')
+    expect(
+      new ChatStream(answer, readShape('chat.completion', textCall(), { messages: [] })).write(
+        parts,
+      ),
+    ).not.toContain('function_call')
   })
 })

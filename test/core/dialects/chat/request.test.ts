@@ -18,7 +18,12 @@ beforeAll(async () => {
 const messages = [{ role: 'user', content: 'Hi' }]
 const { origin, id } = textCall()
 const callOf = (body: object, session_id: string | null = null) =>
-  chat.understand(gateway, operator(gateway), { messages, ...body } as ChatRequest, { id, origin, session_id, betas: [] })
+  chat.understand(gateway, operator(gateway), { messages, ...body } as ChatRequest, {
+    id,
+    origin,
+    session_id,
+    betas: [],
+  })
 
 const fieldOf = (body: object): unknown => {
   try {
@@ -37,7 +42,11 @@ describe('models', () => {
   })
 
   test('are the wanted one and its stand-ins, each once', () => {
-    expect(callOf({ model: 'a/a', models: ['b/b', 'a/a', 'c/c', 'b/b'] }).models).toEqual(['a/a', 'b/b', 'c/c'])
+    expect(callOf({ model: 'a/a', models: ['b/b', 'a/a', 'c/c', 'b/b'] }).models).toEqual([
+      'a/a',
+      'b/b',
+      'c/c',
+    ])
     expect(callOf({ models: ['b/b', 'a/a'] }).models).toEqual(['b/b', 'a/a'])
   })
 
@@ -50,17 +59,28 @@ describe('messages', () => {
   test('E9 either they or a prompt are needed, not both', () => {
     expect(fieldOf({ prompt: 'x' })).toBe('messages')
     expect(fieldOf({ messages: undefined })).toBe('messages')
-    expect(callOf({ messages: undefined, prompt: 'Say' }).turns).toEqual([{ role: 'user', blocks: [{ type: 'text', text: 'Say' }] }])
+    expect(callOf({ messages: undefined, prompt: 'Say' }).turns).toEqual([
+      { role: 'user', blocks: [{ type: 'text', text: 'Say' }] },
+    ])
   })
 
   test('E9 of an unknown role, or none at all, do not fit', () => {
-    expect(misfit(ChatRequest, { messages: [{ role: 'robot', content: 'x' }] })?.path).toMatch(/^messages\.0/)
-    expect(misfit(ChatRequest, { messages: [] })).toMatchObject({ path: 'messages', found: 'an empty array' })
-    expect(misfit(ChatRequest, { messages: [{ role: 'user' }] })?.path).toBe('messages.0.content')
-    expect(misfit(ChatRequest, { messages: [{ role: 'tool', content: 'x' }] })?.path).toBe('messages.0.tool_call_id')
-    expect(misfit(ChatRequest, { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 5 } }] }] })?.path).toBe(
-      'messages.0.content.0.image_url.url',
+    expect(misfit(ChatRequest, { messages: [{ role: 'robot', content: 'x' }] })?.path).toMatch(
+      /^messages\.0/,
     )
+    expect(misfit(ChatRequest, { messages: [] })).toMatchObject({
+      path: 'messages',
+      found: 'an empty array',
+    })
+    expect(misfit(ChatRequest, { messages: [{ role: 'user' }] })?.path).toBe('messages.0.content')
+    expect(misfit(ChatRequest, { messages: [{ role: 'tool', content: 'x' }] })?.path).toBe(
+      'messages.0.tool_call_id',
+    )
+    expect(
+      misfit(ChatRequest, {
+        messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 5 } }] }],
+      })?.path,
+    ).toBe('messages.0.content.0.image_url.url')
   })
 
   test('E9 of every role fit, with or without a name', () => {
@@ -69,7 +89,10 @@ describe('messages', () => {
       { role: 'developer', content: [{ type: 'text', text: 'x' }] },
       { role: 'user', content: 'x', name: 'ada' },
       { role: 'assistant', content: null },
-      { role: 'assistant', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '' } }] },
+      {
+        role: 'assistant',
+        tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '' } }],
+      },
       { role: 'tool', content: 'x', tool_call_id: 'a' },
     ]
     expect(misfit(ChatRequest, { messages: all })).toBeUndefined()
@@ -77,8 +100,12 @@ describe('messages', () => {
 
   test('trap 8: content of null beside a call is no text', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
-    const { turns } = callOf({ messages: [{ role: 'assistant', content: null, tool_calls: [call] }] })
-    expect(turns).toEqual([{ role: 'assistant', blocks: [{ type: 'tool-call', id: 'a', name: 'f', input: '{}' }] }])
+    const { turns } = callOf({
+      messages: [{ role: 'assistant', content: null, tool_calls: [call] }],
+    })
+    expect(turns).toEqual([
+      { role: 'assistant', blocks: [{ type: 'tool-call', id: 'a', name: 'f', input: '{}' }] },
+    ])
   })
 
   test('a text completion needs a prompt', () => {
@@ -99,7 +126,11 @@ describe('parameters', () => {
   })
 
   test('a temperature and a seed of 0 are what they are', () => {
-    expect(callOf({ temperature: 0, seed: 0, logprobs: false }).params).toEqual({ temperature: 0, seed: 0, logprobs: false })
+    expect(callOf({ temperature: 0, seed: 0, logprobs: false }).params).toEqual({
+      temperature: 0,
+      seed: 0,
+      logprobs: false,
+    })
   })
 
   test('the fast service tier is priority', () => {
@@ -112,15 +143,23 @@ describe('parameters', () => {
   })
 
   test('the reasoning object rules over its flat names', () => {
-    expect(callOf({ reasoning: { effort: 'high' }, reasoning_effort: 'low' }).params.reasoning).toEqual({ effort: 'high' })
-    expect(callOf({ reasoning: { exclude: false }, include_reasoning: false }).params.reasoning).toEqual({ exclude: false })
+    expect(
+      callOf({ reasoning: { effort: 'high' }, reasoning_effort: 'low' }).params.reasoning,
+    ).toEqual({ effort: 'high' })
+    expect(
+      callOf({ reasoning: { exclude: false }, include_reasoning: false }).params.reasoning,
+    ).toEqual({ exclude: false })
     expect(callOf({ include_reasoning: false }).params.reasoning).toEqual({ exclude: true })
   })
 })
 
 describe('wishes about who answers', () => {
   test('name providers as we do, as the public service does, or as they are shown, in any case', () => {
-    const provider = { order: ['OpenAI', 'google-vertex'], only: ['amazon-bedrock', 'Google AI Studio'], ignore: ['GROQ', 'nobody'] }
+    const provider = {
+      order: ['OpenAI', 'google-vertex'],
+      only: ['amazon-bedrock', 'Google AI Studio'],
+      ignore: ['GROQ', 'nobody'],
+    }
     expect(callOf({ provider }).routing).toEqual({
       order: ['openai', 'vertex', 'vertex-anthropic'],
       only: ['bedrock', 'google'],
@@ -129,24 +168,41 @@ describe('wishes about who answers', () => {
   })
 
   test('of nobody that is known are of nobody, and an order of none is no order', () => {
-    expect(callOf({ provider: { only: ['nobody'], order: ['nobody'] } }).routing).toEqual({ only: [], order: [] })
+    expect(callOf({ provider: { only: ['nobody'], order: ['nobody'] } }).routing).toEqual({
+      only: [],
+      order: [],
+    })
     expect(callOf({ provider: { order: [] } }).routing).toEqual({})
   })
 
   test('name no more providers than there could be', () => {
-    const ignoring = (many: number) => ({ messages, provider: { ignore: Array.from({ length: many }, (_, i) => `p${i}`) } })
-    expect([fits(ChatRequest, ignoring(256)), fits(ChatRequest, ignoring(257))]).toEqual([true, false])
+    const ignoring = (many: number) => ({
+      messages,
+      provider: { ignore: Array.from({ length: many }, (_, i) => `p${i}`) },
+    })
+    expect([fits(ChatRequest, ignoring(256)), fits(ChatRequest, ignoring(257))]).toEqual([
+      true,
+      false,
+    ])
   })
 
   test('take prices as numbers or as decimal texts', () => {
-    expect(callOf({ provider: { max_price: { prompt: '0.15', completion: 1 } } }).routing.max_price).toEqual({
+    expect(
+      callOf({ provider: { max_price: { prompt: '0.15', completion: 1 } } }).routing.max_price,
+    ).toEqual({
       prompt: 0.15,
       completion: 1,
     })
   })
 
   test('may name a region or a quantization behind a provider, by whatever name', () => {
-    const order = ['google-vertex/europe', 'Google AI Studio/us', 'deepinfra/fp8', 'nobody/us', 'nobody']
+    const order = [
+      'google-vertex/europe',
+      'Google AI Studio/us',
+      'deepinfra/fp8',
+      'nobody/us',
+      'nobody',
+    ]
     expect(callOf({ provider: { order } }).routing.order).toEqual([
       'vertex/europe',
       'vertex-anthropic/europe',
@@ -158,26 +214,39 @@ describe('wishes about who answers', () => {
   test('sort by a word or an object, and route is the partition’s old name', () => {
     const sorted = (provider: object, more: object = {}) => callOf({ provider, ...more }).routing
     expect(sorted({ sort: 'price' })).toEqual({ sort: 'price' })
-    expect(sorted({ sort: { by: 'latency', partition: 'none' } })).toEqual({ sort: 'latency', partition: 'none' })
+    expect(sorted({ sort: { by: 'latency', partition: 'none' } })).toEqual({
+      sort: 'latency',
+      partition: 'none',
+    })
     expect(sorted({ sort: { by: 'exacto' } })).toEqual({ sort: 'exacto' })
     expect(sorted({ sort: { by: null, partition: null } })).toEqual({})
     expect(callOf({ route: 'fallback' }).routing).toEqual({ partition: 'model' })
     expect(callOf({ route: 'sort' }).routing).toEqual({ partition: 'none' })
-    expect(sorted({ sort: { partition: 'model' } }, { route: 'sort' })).toEqual({ partition: 'model' })
+    expect(sorted({ sort: { partition: 'model' } }, { route: 'sort' })).toEqual({
+      partition: 'model',
+    })
   })
 
   test('prefer a throughput and a latency of the median, or at the percentiles that are named', () => {
-    expect(callOf({ provider: { preferred_min_throughput: 50, preferred_max_latency: 1.5 } }).routing).toEqual({
+    expect(
+      callOf({ provider: { preferred_min_throughput: 50, preferred_max_latency: 1.5 } }).routing,
+    ).toEqual({
       preferred_min_throughput: { p50: 50 },
       preferred_max_latency: { p50: 1.5 },
     })
-    expect(callOf({ provider: { preferred_max_latency: { p50: null, p90: 3 } } }).routing).toEqual({ preferred_max_latency: { p90: 3 } })
-    expect(callOf({ provider: { enforce_distillable_text: true } }).routing).toEqual({ enforce_distillable_text: true })
+    expect(callOf({ provider: { preferred_max_latency: { p50: null, p90: 3 } } }).routing).toEqual({
+      preferred_max_latency: { p90: 3 },
+    })
+    expect(callOf({ provider: { enforce_distillable_text: true } }).routing).toEqual({
+      enforce_distillable_text: true,
+    })
   })
 
   test('are sorted as the workspace likes it', async () => {
     const usual = async (default_provider_sort: 'latency' | 'exacto' | null) => {
-      await updateWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, { default_provider_sort })
+      await updateWorkspace(gateway, operator(gateway), gateway.memory.owner.workspace_id, {
+        default_provider_sort,
+      })
       return callOf({}).routing
     }
     expect(await usual('latency')).toEqual({ usualSort: 'latency' })
@@ -190,7 +259,11 @@ describe('wishes about who answers', () => {
   })
 
   test('that are off or null are none', () => {
-    expect(callOf({ provider: { zdr: false, require_parameters: false, order: null, allow_fallbacks: null } }).routing).toEqual({})
+    expect(
+      callOf({
+        provider: { zdr: false, require_parameters: false, order: null, allow_fallbacks: null },
+      }).routing,
+    ).toEqual({})
     expect(callOf({ provider: null }).routing).toEqual({})
   })
 })
@@ -212,12 +285,17 @@ describe('whose call it is', () => {
   test('users of two workspaces are two, whatever their names', () => {
     const actor = operator(gateway)
     const userIn = (workspace_id: string) =>
-      chat.understand(gateway, { ...actor, workspace_id }, { messages, user: 'ada' } as ChatRequest, {
-        id,
-        origin,
-        session_id: null,
-        betas: [],
-      }).user
+      chat.understand(
+        gateway,
+        { ...actor, workspace_id },
+        { messages, user: 'ada' } as ChatRequest,
+        {
+          id,
+          origin,
+          session_id: null,
+          betas: [],
+        },
+      ).user
     expect(userIn('w1')).not.toBe(userIn('w2'))
     expect(userIn('w1')).toBe(userIn('w1'))
     expect(userIn('w1')).toMatch(/^[0-9a-f]{64}$/)

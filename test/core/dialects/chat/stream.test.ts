@@ -20,7 +20,10 @@ const SHAPE: Shape = {
 
 /** The events of these parts: chunks, and the text `[DONE]`. */
 function eventsOf(...batches: TextPart[][]): (Chunk | '[DONE]')[] {
-  const stream = new ChatStream({ id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: 'Local' }, SHAPE)
+  const stream = new ChatStream(
+    { id: 'gen-1', created: 1_772_600_767, model: 'acme/small', provider: 'Local' },
+    SHAPE,
+  )
   const written = batches.map(batch => stream.write(batch)).join('')
   return written
     .split('\n\n')
@@ -33,10 +36,19 @@ const text = (said: string): TextPart => ({ type: 'text-delta', choice: 0, text:
 const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
 const usage: TextPart = { type: 'usage', usage: textUsage(10, 5) }
 const receipt: TextPart = { type: 'receipt', receipt: freeReceipt(textUsage(10, 5)) }
-const START: TextPart = { type: 'start', upstream_id: 'x', system_fingerprint: null, service_tier: null }
+const START: TextPart = {
+  type: 'start',
+  upstream_id: 'x',
+  system_fingerprint: null,
+  service_tier: null,
+}
 
 describe('a streamed answer', () => {
-  const events = eventsOf([START, usage, text('Hel')], [text('lo'), usage, FINISH], [usage, receipt])
+  const events = eventsOf(
+    [START, usage, text('Hel')],
+    [text('lo'), usage, FINISH],
+    [usage, receipt],
+  )
   const chunks = events.filter(event => event !== '[DONE]')
 
   test('traps 70 and 71: counts exactly once, in a chunk without choices, last before [DONE], however often the provider counts', () => {
@@ -56,6 +68,8 @@ describe('a streamed answer', () => {
   })
 
   test('trap 80: has one id and one time in all of its chunks', () => {
-    expect(new Set(chunks.map(chunk => `${chunk.id} ${chunk.created}`))).toEqual(new Set(['gen-1 1772600767']))
+    expect(new Set(chunks.map(chunk => `${chunk.id} ${chunk.created}`))).toEqual(
+      new Set(['gen-1 1772600767']),
+    )
   })
 })

@@ -46,7 +46,11 @@ describe('understand', () => {
         { type: 'tokens', tokens: [2] },
       ],
     ],
-    ['contents', [{ content: [{ type: 'text', text: 'a' }] }], [{ type: 'content', blocks: [{ type: 'text', text: 'a' }] }]],
+    [
+      'contents',
+      [{ content: [{ type: 'text', text: 'a' }] }],
+      [{ type: 'content', blocks: [{ type: 'text', text: 'a' }] }],
+    ],
   ])('%s', (_name, input, inputs) => {
     expect(callOf({ input }).inputs).toEqual(inputs as never)
   })
@@ -76,16 +80,36 @@ describe('understand', () => {
   test('known parameters are parameters, unknown ones travel as they came, and vectors do not stream', () => {
     const params = { dimensions: 8, encoding_format: 'base64', input_type: 'search_query' }
     const call = callOf({ ...params, truncate: 'END', stream: true, models: ['a/b'] })
-    expect(call).toMatchObject({ params, extra: { truncate: 'END' }, stream: false, models: ['acme/embed'] })
+    expect(call).toMatchObject({
+      params,
+      extra: { truncate: 'END' },
+      stream: false,
+      models: ['acme/embed'],
+    })
   })
 
   test('null is no wish', () => {
-    expect(callOf({ dimensions: null, encoding_format: null, input_type: null, provider: null, user: null })).toEqual(embeddingCall())
+    expect(
+      callOf({
+        dimensions: null,
+        encoding_format: null,
+        input_type: null,
+        provider: null,
+        user: null,
+      }),
+    ).toEqual(embeddingCall())
   })
 
   test('who asks, for whom and where is told as in a conversation', () => {
-    const call = callOf({ user: 'ann', session_id: 's-1', trace: { a: 1 }, provider: { only: ['OpenAI'] } }, 's-2')
-    expect(call).toMatchObject({ session_id: 's-1', trace: { a: 1 }, routing: { only: ['openai'] } })
+    const call = callOf(
+      { user: 'ann', session_id: 's-1', trace: { a: 1 }, provider: { only: ['OpenAI'] } },
+      's-2',
+    )
+    expect(call).toMatchObject({
+      session_id: 's-1',
+      trace: { a: 1 },
+      routing: { only: ['openai'] },
+    })
     expect(call.user).toMatch(/^[0-9a-f]{64}$/)
     expect(callOf({}, 's-2').session_id).toBe('s-2')
     expect(() => callOf({ provider: { only: [] } })).toThrow(/provider.only/)

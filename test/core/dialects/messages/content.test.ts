@@ -11,10 +11,31 @@ const text = (said: string, block?: number): TextPart => ({
   text: said,
   ...(block === undefined ? {} : { block }),
 })
-const start = (index: number, name = `tool_${index}`): TextPart => ({ type: 'tool-call-start', choice, index, id: `call_${index}`, name })
-const input = (index: number, piece: string): TextPart => ({ type: 'tool-call-delta', choice, index, input: piece })
-const thought = (said: string, ...details: ReasoningDetail[]): TextPart => ({ type: 'reasoning-delta', choice, text: said, details })
-const claude = (index: number, more: object): ReasoningDetail => ({ type: 'reasoning.text', format: 'anthropic-claude-v1', index, ...more })
+const start = (index: number, name = `tool_${index}`): TextPart => ({
+  type: 'tool-call-start',
+  choice,
+  index,
+  id: `call_${index}`,
+  name,
+})
+const input = (index: number, piece: string): TextPart => ({
+  type: 'tool-call-delta',
+  choice,
+  index,
+  input: piece,
+})
+const thought = (said: string, ...details: ReasoningDetail[]): TextPart => ({
+  type: 'reasoning-delta',
+  choice,
+  text: said,
+  details,
+})
+const claude = (index: number, more: object): ReasoningDetail => ({
+  type: 'reasoning.text',
+  format: 'anthropic-claude-v1',
+  index,
+  ...more,
+})
 
 /** The steps as short lines: `0 + tool_use call_0`, `0 {"a":`, `0 .`, each batch of them as it came. */
 function stepsOf(parts: TextPart[], hidesThinking = false): string[] {
@@ -86,7 +107,8 @@ function shuffled(seed: number): TextPart[] {
   return Array.from({ length: 60 }, () => {
     const at = random(4)
     const next = begun.get(at)
-    if (random(4) === 0) return random(2) === 0 ? text('x') : thought('y', claude(random(2), { text: 'y' }))
+    if (random(4) === 0)
+      return random(2) === 0 ? text('x') : thought('y', claude(random(2), { text: 'y' }))
     begun.set(at, (next ?? -1) + 1)
     return next === undefined ? start(at) : input(at, pieces[next] ?? ' ')
   })
@@ -153,7 +175,16 @@ describe('tools', () => {
   })
 
   test('trap 61: two calls that are told in turns come one after the other', () => {
-    expect(stepsOf([start(0), start(1), input(1, '{"b":'), input(0, '{"a":'), input(1, '2}'), input(0, '1}')])).toEqual([
+    expect(
+      stepsOf([
+        start(0),
+        start(1),
+        input(1, '{"b":'),
+        input(0, '{"a":'),
+        input(1, '2}'),
+        input(0, '1}'),
+      ]),
+    ).toEqual([
       '0 + tool_use call_0 tool_0',
       '0 {"a":',
       '0 1}',
@@ -176,7 +207,9 @@ describe('tools', () => {
   })
 
   test('trap 24: arguments that are no object are told inside one', () => {
-    expect(stepsOf([start(0), input(0, ' ["a'), input(0, '"]'), start(1), input(1, '"x"')])).toEqual([
+    expect(
+      stepsOf([start(0), input(0, ' ["a'), input(0, '"]'), start(1), input(1, '"x"')]),
+    ).toEqual([
       '0 + tool_use call_0 tool_0',
       '0 {"INVALID_JSON":" [\\"a\\"]"}',
       '0 .',
@@ -200,23 +233,40 @@ describe('tools', () => {
       return step?.type === 'content_block_start' ? step.content_block : undefined
     }
     const caller = { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' }
-    expect(blockOf(start(0, 'a'))).toEqual({ type: 'tool_use', id: 'call_0', name: 'a', input: {}, caller: { type: 'direct' } })
-    const called: TextPart = { type: 'tool-call-start', choice, index: 0, id: 'call_0', name: 'a', extra: { caller } }
-    expect(blockOf(called)).toEqual({ type: 'tool_use', id: 'call_0', name: 'a', input: {}, caller })
+    expect(blockOf(start(0, 'a'))).toEqual({
+      type: 'tool_use',
+      id: 'call_0',
+      name: 'a',
+      input: {},
+      caller: { type: 'direct' },
+    })
+    const called: TextPart = {
+      type: 'tool-call-start',
+      choice,
+      index: 0,
+      id: 'call_0',
+      name: 'a',
+      extra: { caller },
+    }
+    expect(blockOf(called)).toEqual({
+      type: 'tool_use',
+      id: 'call_0',
+      name: 'a',
+      input: {},
+      caller,
+    })
   })
 })
 
 describe('thinking', () => {
   test('trap 66: words and signature stand in a block of their own, the signature once and last', () => {
-    expect(stepsOf([thought('a', claude(0, { text: 'a' })), thought('', claude(0, { text: '', signature: 'sig' })), text('b')])).toEqual([
-      '0 + thinking',
-      '0 a',
-      '0 sig',
-      '0 .',
-      '1 + text',
-      '1 b',
-      '1 .',
-    ])
+    expect(
+      stepsOf([
+        thought('a', claude(0, { text: 'a' })),
+        thought('', claude(0, { text: '', signature: 'sig' })),
+        text('b'),
+      ]),
+    ).toEqual(['0 + thinking', '0 a', '0 sig', '0 .', '1 + text', '1 b', '1 .'])
   })
 
   test('each block that was signed apart stays apart', () => {
@@ -226,42 +276,85 @@ describe('thinking', () => {
         thought('b', claude(0, { text: 'b', signature: 's1' })),
         thought('c', claude(2, { text: 'c' })),
       ]),
-    ).toEqual(['0 + thinking', '0 a', '0 s0', '0 .', '1 + thinking', '1 b', '1 s1', '1 .', '2 + thinking', '2 c', '2 .'])
+    ).toEqual([
+      '0 + thinking',
+      '0 a',
+      '0 s0',
+      '0 .',
+      '1 + thinking',
+      '1 b',
+      '1 s1',
+      '1 .',
+      '2 + thinking',
+      '2 c',
+      '2 .',
+    ])
   })
 
   test('trap 67: redacted thinking is whole at once', () => {
     const content = new Content(false)
-    expect(content.read(thought('', { type: 'reasoning.encrypted', data: 'AAEC', format: 'anthropic-claude-v1', index: 0 }))).toEqual([
-      { type: 'content_block_start', index: 0, content_block: { type: 'redacted_thinking', data: 'AAEC' } },
+    expect(
+      content.read(
+        thought('', {
+          type: 'reasoning.encrypted',
+          data: 'AAEC',
+          format: 'anthropic-claude-v1',
+          index: 0,
+        }),
+      ),
+    ).toEqual([
+      {
+        type: 'content_block_start',
+        index: 0,
+        content_block: { type: 'redacted_thinking', data: 'AAEC' },
+      },
     ])
     expect(content.end().map(shown)).toEqual(['0 .'])
   })
 
   test('trap 94: a signature without words is a block all the same', () => {
-    expect(stepsOf([thought('', claude(0, { text: '', signature: 'sig' }))])).toEqual(['0 + thinking', '0 sig', '0 .'])
+    expect(stepsOf([thought('', claude(0, { text: '', signature: 'sig' }))])).toEqual([
+      '0 + thinking',
+      '0 sig',
+      '0 .',
+    ])
   })
 
   test('that the client did not want to see keeps its signature, and leaves no trace where it has none', () => {
-    const parts = [thought('a', claude(0, { text: 'a', signature: 'sig' })), thought('b'), text('c')]
+    const parts = [
+      thought('a', claude(0, { text: 'a', signature: 'sig' })),
+      thought('b'),
+      text('c'),
+    ]
     expect(stepsOf(parts, true)).toEqual(['0 + thinking', '0 sig', '0 .', '1 + text', '1 c', '1 .'])
   })
 
   test('in words alone is not signed, and what stands in words and entries is told once', () => {
     expect(stepsOf([thought('a'), thought('b')])).toEqual(['0 + thinking', '0 a', '0 b', '0 .'])
-    expect(stepsOf([thought('a', { type: 'reasoning.summary', summary: 'a', format: 'unknown', index: 0 })])).toEqual([
-      '0 + thinking',
-      '0 a',
-      '0 .',
-    ])
+    expect(
+      stepsOf([
+        thought('a', { type: 'reasoning.summary', summary: 'a', format: 'unknown', index: 0 }),
+      ]),
+    ).toEqual(['0 + thinking', '0 a', '0 .'])
   })
 })
 
 describe('other parts', () => {
-  const native = (value: unknown): TextPart => ({ type: 'other', choice, dialect: 'messages', value })
+  const native = (value: unknown): TextPart => ({
+    type: 'other',
+    choice,
+    dialect: 'messages',
+    value,
+  })
 
   test('a tool that the provider runs tells its input like any other, and its result is whole', () => {
     const result = { type: 'web_search_tool_result', tool_use_id: 's', content: [] }
-    expect(stepsOf([native({ type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'x' } }), native(result)])).toEqual([
+    expect(
+      stepsOf([
+        native({ type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'x' } }),
+        native(result),
+      ]),
+    ).toEqual([
       '0 + server_tool_use s web_search',
       '0 {"query":"x"}',
       '0 .',
@@ -272,19 +365,34 @@ describe('other parts', () => {
 
   test('of another dialect, or of no form at all, are left out', () => {
     expect(
-      stepsOf([{ type: 'other', choice, dialect: 'responses', value: { type: 'x' } }, native(null), native({ type: 5 }), native([])]),
+      stepsOf([
+        { type: 'other', choice, dialect: 'responses', value: { type: 'x' } },
+        native(null),
+        native({ type: 5 }),
+        native([]),
+      ]),
     ).toEqual([])
   })
 
   test('a source in OpenAI’s form is shown, and proves nothing', () => {
-    const annotation = { type: 'url_citation', url_citation: { url: 'https://a.example', title: 'A', start_index: 0 } }
-    const shownSource = { type: 'web_search_result_location', cited_text: '', encrypted_index: '', title: 'A', url: 'https://a.example' }
-    expect(stepsOf([text('a'), { type: 'annotation', choice, annotation }, { type: 'annotation', choice, annotation: 5 }])).toEqual([
-      '0 + text',
-      '0 a',
-      `0 ${JSON.stringify(shownSource)}`,
-      '0 .',
-    ])
+    const annotation = {
+      type: 'url_citation',
+      url_citation: { url: 'https://a.example', title: 'A', start_index: 0 },
+    }
+    const shownSource = {
+      type: 'web_search_result_location',
+      cited_text: '',
+      encrypted_index: '',
+      title: 'A',
+      url: 'https://a.example',
+    }
+    expect(
+      stepsOf([
+        text('a'),
+        { type: 'annotation', choice, annotation },
+        { type: 'annotation', choice, annotation: 5 },
+      ]),
+    ).toEqual(['0 + text', '0 a', `0 ${JSON.stringify(shownSource)}`, '0 .'])
   })
 
   test('pictures and sounds are text, and a refusal is what the model said', () => {
@@ -304,12 +412,20 @@ describe('other parts', () => {
   })
 
   test('a hundred thousand of them behind a call that never ends take no stack and no time to speak of', () => {
-    const redacted = thought('', { type: 'reasoning.encrypted', data: 'A', format: 'anthropic-claude-v1', index: 0 })
-    expect(stepsOf([start(0), input(0, '{'), ...Array.from({ length: 100_000 }, () => redacted)])).toHaveLength(3 + 200_000)
+    const redacted = thought('', {
+      type: 'reasoning.encrypted',
+      data: 'A',
+      format: 'anthropic-claude-v1',
+      index: 0,
+    })
+    expect(
+      stepsOf([start(0), input(0, '{'), ...Array.from({ length: 100_000 }, () => redacted)]),
+    ).toHaveLength(3 + 200_000)
   })
 })
 
 test('an entry whose number is none belongs to those without a number', () => {
-  const odd = (said: string) => thought(said, { ...claude(0, { text: said }), index: { toString: 1 } })
+  const odd = (said: string) =>
+    thought(said, { ...claude(0, { text: said }), index: { toString: 1 } })
   expect(stepsOf([odd('Let '), odd('me')])).toEqual(['0 + thinking', '0 Let ', '0 me', '0 .'])
 })

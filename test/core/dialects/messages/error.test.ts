@@ -15,7 +15,8 @@ const TABLE: Record<string, string[]> = {
 }
 
 test.each(Object.keys(STATUS) as ErrorType[])('%s has its type', type => {
-  const expected = Object.keys(TABLE).find(name => TABLE[name]?.includes(type)) ?? 'invalid_request_error'
+  const expected =
+    Object.keys(TABLE).find(name => TABLE[name]?.includes(type)) ?? 'invalid_request_error'
   expect(messagesError(new GatewayError(type, 'No'), null).error.type).toBe(expected)
 })
 

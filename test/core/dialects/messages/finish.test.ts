@@ -10,7 +10,8 @@ const finish = (reason: FinishReason, native: string | null, more: object = {}) 
   native,
   ...more,
 })
-const reasonOf = (reason: FinishReason, native: string | null, said = NOTHING) => endingOf(finish(reason, native), said).stop_reason
+const reasonOf = (reason: FinishReason, native: string | null, said = NOTHING) =>
+  endingOf(finish(reason, native), said).stop_reason
 
 describe('the reason', () => {
   test.each<[native: string, reason: FinishReason]>([
@@ -48,7 +49,12 @@ describe('the reason', () => {
   })
 
   test('of an answer that has not ended is none', () => {
-    expect(endingOf(null, NOTHING)).toEqual({ stop_reason: null, stop_sequence: null, stop_details: null, container: null })
+    expect(endingOf(null, NOTHING)).toEqual({
+      stop_reason: null,
+      stop_sequence: null,
+      stop_details: null,
+      container: null,
+    })
   })
 })
 
@@ -61,13 +67,26 @@ test('a stop sequence is told, and makes the reason', () => {
 
 test('a refusal says so, in the provider’s words where it has them', () => {
   const stop_details = { type: 'refusal', category: null, explanation: null }
-  expect(endingOf(finish('stop', 'stop'), { calledTool: false, refused: true })).toMatchObject({ stop_reason: 'refusal', stop_details })
+  expect(endingOf(finish('stop', 'stop'), { calledTool: false, refused: true })).toMatchObject({
+    stop_reason: 'refusal',
+    stop_details,
+  })
   const told = { type: 'refusal', category: 'cyber', explanation: 'No' }
-  expect(endingOf(finish('content_filter', 'refusal', { extra: { stop_details: told } }), NOTHING)).toMatchObject({ stop_details: told })
+  expect(
+    endingOf(finish('content_filter', 'refusal', { extra: { stop_details: told } }), NOTHING),
+  ).toMatchObject({ stop_details: told })
 })
 
 test('what the provider tells of the message besides is kept, what nobody knows is not', () => {
-  const extra = { container: { id: 'c', expires_at: 'x' }, context_management: { applied_edits: [] }, secret: 'x' }
-  expect(endingOf(finish('stop', 'end_turn', { extra }), NOTHING)).toMatchObject({ container: extra.container })
-  expect(besidesOf(finish('stop', 'end_turn', { extra }))).toEqual({ context_management: extra.context_management })
+  const extra = {
+    container: { id: 'c', expires_at: 'x' },
+    context_management: { applied_edits: [] },
+    secret: 'x',
+  }
+  expect(endingOf(finish('stop', 'end_turn', { extra }), NOTHING)).toMatchObject({
+    container: extra.container,
+  })
+  expect(besidesOf(finish('stop', 'end_turn', { extra }))).toEqual({
+    context_management: extra.context_management,
+  })
 })

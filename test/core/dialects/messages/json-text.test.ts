@@ -6,7 +6,9 @@ const OBJECT = ' {"a}\\"{":[{"b":"\\\\"},{}],"c":{"d":"]}"}}'
 test('the end of an object is found wherever it is cut', () => {
   for (let at = 0; at <= OBJECT.length; at++) {
     const json = new JsonText()
-    expect(json.read(OBJECT.slice(0, at)) + json.read(`${OBJECT.slice(at)} {"more":1}`)).toBe(OBJECT)
+    expect(json.read(OBJECT.slice(0, at)) + json.read(`${OBJECT.slice(at)} {"more":1}`)).toBe(
+      OBJECT,
+    )
     expect(json).toMatchObject({ isObject: true, complete: true })
   }
 })

@@ -18,7 +18,12 @@ const { origin, id } = textCall()
 const hi = { role: 'user', content: 'Hi' }
 const bodyOf = (more: object) => ({ model: 'acme/small', messages: [hi], ...more })
 const callOf = (more: object) =>
-  messages.understand(gateway, operator(gateway), bodyOf(more) as MessagesRequest, { id, origin, session_id: null, betas: ['beta-1'] })
+  messages.understand(gateway, operator(gateway), bodyOf(more) as MessagesRequest, {
+    id,
+    origin,
+    session_id: null,
+    betas: ['beta-1'],
+  })
 const turnsOf = (...messages: object[]) => callOf({ messages }).turns
 const blocksOf = (...content: object[]) => turnsOf({ role: 'user', content })[0]?.blocks
 const saidBlocksOf = (...content: object[]) => turnsOf({ role: 'assistant', content })[0]?.blocks
@@ -29,7 +34,13 @@ const mark = { cache_control: { type: 'ephemeral' as const, ttl: '1h' as const }
 
 describe('a conversation', () => {
   test('of plain texts is turns of one text', () => {
-    expect(callOf({})).toMatchObject({ kind: 'text', dialect: 'messages', id, stream: false, betas: ['beta-1'] })
+    expect(callOf({})).toMatchObject({
+      kind: 'text',
+      dialect: 'messages',
+      id,
+      stream: false,
+      betas: ['beta-1'],
+    })
     expect(turnsOf(hi, { role: 'assistant', content: 'Hello' })).toEqual([
       { role: 'user', blocks: [{ type: 'text', text: 'Hi' }] },
       { role: 'assistant', blocks: [{ type: 'text', text: 'Hello' }] },
@@ -37,15 +48,20 @@ describe('a conversation', () => {
   })
 
   test('begins with its system text, as one text or as blocks, and keeps the marks', () => {
-    expect(callOf({ system: 'Be kind' }).turns[0]).toEqual({ role: 'system', blocks: [{ type: 'text', text: 'Be kind' }] })
-    expect(callOf({ system: [{ type: 'text', text: 'Be kind', ...mark }] }).turns[0]?.blocks).toEqual([
-      { type: 'text', text: 'Be kind', ...mark },
-    ])
+    expect(callOf({ system: 'Be kind' }).turns[0]).toEqual({
+      role: 'system',
+      blocks: [{ type: 'text', text: 'Be kind' }],
+    })
+    expect(
+      callOf({ system: [{ type: 'text', text: 'Be kind', ...mark }] }).turns[0]?.blocks,
+    ).toEqual([{ type: 'text', text: 'Be kind', ...mark }])
     expect(callOf({ system: [] }).turns).toHaveLength(1)
   })
 
   test('trap 5: may have a system message in its middle', () => {
-    expect(turnsOf(hi, { role: 'system', content: 'Now be brief' }, hi).map(turn => turn.role)).toEqual(['user', 'system', 'user'])
+    expect(
+      turnsOf(hi, { role: 'system', content: 'Now be brief' }, hi).map(turn => turn.role),
+    ).toEqual(['user', 'system', 'user'])
   })
 
   test('keeps what nobody here knows of a message', () => {
@@ -59,7 +75,11 @@ describe('content', () => {
     expect(
       blocksOf(
         { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } },
-        { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' }, ...mark },
+        {
+          type: 'image',
+          source: { type: 'base64', media_type: 'image/png', data: 'AAAA' },
+          ...mark,
+        },
         kept,
       ),
     ).toEqual([
@@ -77,7 +97,10 @@ describe('content', () => {
           { type: 'base64', media_type: 'application/pdf', data: 'AAAA' },
           { title: 'a.pdf', context: 'About', citations: { enabled: true }, ...mark },
         ),
-        document({ type: 'url', url: 'https://example.com/a.pdf' }, { title: null, context: null, citations: null }),
+        document(
+          { type: 'url', url: 'https://example.com/a.pdf' },
+          { title: null, context: null, citations: null },
+        ),
         document({ type: 'file', file_id: 'file_1' }, { citations: { enabled: false } }),
         document({ type: 'text', media_type: 'text/plain', data: 'Grüße' }),
         document({ type: 'content', content: 'Hi' }),
@@ -100,18 +123,31 @@ describe('content', () => {
   test('a document made of blocks, and what only Anthropic has a word for, stay as they are', () => {
     const kinds = [
       { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'Hi' }] } },
-      { type: 'search_result', source: 'https://example.com', title: 'A', content: [{ type: 'text', text: 'a' }] },
+      {
+        type: 'search_result',
+        source: 'https://example.com',
+        title: 'A',
+        content: [{ type: 'text', text: 'a' }],
+      },
       { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } },
       { type: 'web_search_tool_result', tool_use_id: 'srvtoolu_1', content: [] },
       { type: 'compaction', content: 'So far' },
       { type: 'container_upload', file_id: 'file_1' },
       { type: 'mcp_tool_use', id: 'mcptoolu_1', name: 'echo', server_name: 'echo', input: {} },
     ]
-    expect(blocksOf(...kinds)).toEqual(kinds.map(value => ({ type: 'other', dialect: 'messages', value })))
+    expect(blocksOf(...kinds)).toEqual(
+      kinds.map(value => ({ type: 'other', dialect: 'messages', value })),
+    )
   })
 
   test('the sources of a text go back with it, but not those that prove nothing', () => {
-    const proven = { type: 'web_search_result_location', encrypted_index: 'abc', url: 'https://a.example', title: 'A', cited_text: 'a' }
+    const proven = {
+      type: 'web_search_result_location',
+      encrypted_index: 'abc',
+      url: 'https://a.example',
+      title: 'A',
+      cited_text: 'a',
+    }
     const shown = { ...proven, encrypted_index: '' }
     expect(
       saidBlocksOf(
@@ -139,15 +175,26 @@ describe('tools', () => {
 
   test('a call by a program says so, one by the model itself does not', () => {
     const program = { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' }
-    expect(saidBlocksOf({ ...use, caller: { type: 'direct' } }, { ...use, caller: program })).toEqual([
+    expect(
+      saidBlocksOf({ ...use, caller: { type: 'direct' } }, { ...use, caller: program }),
+    ).toEqual([
       { type: 'tool-call', id: 'toolu_1', name: 'get_weather', input: '{"city":"Oslo"}' },
-      { type: 'tool-call', id: 'toolu_1', name: 'get_weather', input: '{"city":"Oslo"}', extra: { caller: program } },
+      {
+        type: 'tool-call',
+        id: 'toolu_1',
+        name: 'get_weather',
+        input: '{"city":"Oslo"}',
+        extra: { caller: program },
+      },
     ])
   })
 
   test('trap 1, 19: each result is a turn of its own, before what else the user says, in order', () => {
     const result = (id: string, more: object) => ({ type: 'tool_result', tool_use_id: id, ...more })
-    const picture = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }
+    const picture = {
+      type: 'image',
+      source: { type: 'base64', media_type: 'image/png', data: 'AAAA' },
+    }
     const reference = { type: 'tool_reference', tool_name: 'x' }
     expect(
       turnsOf({
@@ -155,7 +202,10 @@ describe('tools', () => {
         content: [
           { type: 'text', text: 'Look' },
           result('toolu_1', { content: 'Sunny', ...mark }),
-          result('toolu_2', { content: [{ type: 'text', text: 'Broken' }, picture, reference], is_error: true }),
+          result('toolu_2', {
+            content: [{ type: 'text', text: 'Broken' }, picture, reference],
+            is_error: true,
+          }),
           result('toolu_3', {}),
           { type: 'text', text: 'And?' },
         ],
@@ -181,7 +231,9 @@ describe('tools', () => {
         ],
       },
     ])
-    expect(turnsOf({ role: 'user', content: [result('toolu_1', { content: 'Sunny' })] })).toHaveLength(1)
+    expect(
+      turnsOf({ role: 'user', content: [result('toolu_1', { content: 'Sunny' })] }),
+    ).toHaveLength(1)
   })
 
   test('a tool of the caller is a function, one that Anthropic runs stays as it is', () => {
@@ -191,13 +243,29 @@ describe('tools', () => {
       callOf({
         tools: [
           { name: 'a', input_schema },
-          { type: 'custom', name: 'b', description: 'B', input_schema, strict: true, defer_loading: true, ...mark },
+          {
+            type: 'custom',
+            name: 'b',
+            description: 'B',
+            input_schema,
+            strict: true,
+            defer_loading: true,
+            ...mark,
+          },
           search,
         ],
       }).tools,
     ).toEqual([
       { type: 'function', name: 'a', parameters: input_schema },
-      { type: 'function', name: 'b', description: 'B', parameters: input_schema, strict: true, ...mark, extra: { defer_loading: true } },
+      {
+        type: 'function',
+        name: 'b',
+        description: 'B',
+        parameters: input_schema,
+        strict: true,
+        ...mark,
+        extra: { defer_loading: true },
+      },
       { type: 'other', dialect: 'messages', value: search },
     ])
   })
@@ -205,7 +273,9 @@ describe('tools', () => {
   test('trap 28, 30: the choice between them, and one at a time', () => {
     const choice = (tool_choice: object) => paramsOf({ tool_choice })
     expect(choice({ type: 'auto' })).toEqual({ tool_choice: 'auto' })
-    expect(choice({ type: 'any', disable_parallel_tool_use: false })).toEqual({ tool_choice: 'required' })
+    expect(choice({ type: 'any', disable_parallel_tool_use: false })).toEqual({
+      tool_choice: 'required',
+    })
     expect(choice({ type: 'none' })).toEqual({ tool_choice: 'none' })
     expect(choice({ type: 'tool', name: 'a', disable_parallel_tool_use: true })).toEqual({
       tool_choice: { type: 'function', function: { name: 'a' } },
@@ -227,13 +297,35 @@ describe('thinking', () => {
       {
         type: 'reasoning',
         text: 'Hm',
-        details: [{ type: 'reasoning.text', text: 'Hm', signature: 'c2ln', format: 'anthropic-claude-v1', index: 0 }],
+        details: [
+          {
+            type: 'reasoning.text',
+            text: 'Hm',
+            signature: 'c2ln',
+            format: 'anthropic-claude-v1',
+            index: 0,
+          },
+        ],
       },
-      { type: 'reasoning', text: null, details: [{ type: 'reasoning.encrypted', data: 'AAEC', format: 'anthropic-claude-v1', index: 1 }] },
+      {
+        type: 'reasoning',
+        text: null,
+        details: [
+          { type: 'reasoning.encrypted', data: 'AAEC', format: 'anthropic-claude-v1', index: 1 },
+        ],
+      },
       {
         type: 'reasoning',
         text: '',
-        details: [{ type: 'reasoning.text', text: '', signature: 'c2lnMg==', format: 'anthropic-claude-v1', index: 2 }],
+        details: [
+          {
+            type: 'reasoning.text',
+            text: '',
+            signature: 'c2lnMg==',
+            format: 'anthropic-claude-v1',
+            index: 2,
+          },
+        ],
       },
       { type: 'reasoning', text: 'Unsigned', details: null },
     ])
@@ -241,7 +333,10 @@ describe('thinking', () => {
 
   test('is asked for with a budget, as the model sees fit, or not at all', () => {
     const wish = (thinking: object) => paramsOf({ thinking }).reasoning
-    expect(wish({ type: 'enabled', budget_tokens: 2048 })).toEqual({ enabled: true, max_tokens: 2048 })
+    expect(wish({ type: 'enabled', budget_tokens: 2048 })).toEqual({
+      enabled: true,
+      max_tokens: 2048,
+    })
     expect(wish({ type: 'adaptive' })).toEqual({ enabled: true })
     expect(wish({ type: 'adaptive', display: 'omitted' })).toEqual({ enabled: true, exclude: true })
     expect(wish({ type: 'enabled', budget_tokens: 2048, display: 'summarized' })).toEqual({
@@ -254,11 +349,15 @@ describe('thinking', () => {
   })
 
   test('the effort is its own, or the answer’s where thinking is off or has a budget', () => {
-    const wish = (thinking?: object) => paramsOf({ output_config: { effort: 'high' }, ...(thinking ? { thinking } : {}) })
+    const wish = (thinking?: object) =>
+      paramsOf({ output_config: { effort: 'high' }, ...(thinking ? { thinking } : {}) })
     expect(wish()).toEqual({ reasoning: { effort: 'high' } })
     expect(wish({ type: 'adaptive' })).toEqual({ reasoning: { enabled: true, effort: 'high' } })
     expect(wish({ type: 'disabled' })).toEqual({ reasoning: { enabled: false }, verbosity: 'high' })
-    expect(wish({ type: 'enabled', budget_tokens: 1024 })).toEqual({ reasoning: { enabled: true, max_tokens: 1024 }, verbosity: 'high' })
+    expect(wish({ type: 'enabled', budget_tokens: 1024 })).toEqual({
+      reasoning: { enabled: true, max_tokens: 1024 },
+      verbosity: 'high',
+    })
   })
 })
 
@@ -283,38 +382,61 @@ describe('parameters', () => {
       service_tier: 'default',
       ...mark,
     })
-    expect(paramsOf({ service_tier: 'constructor', top_k: 0, stop_sequences: [], max_tokens: null })).toEqual({
+    expect(
+      paramsOf({ service_tier: 'constructor', top_k: 0, stop_sequences: [], max_tokens: null }),
+    ).toEqual({
       service_tier: 'constructor',
     })
   })
 
   test('trap 44: the form of the answer', () => {
     const schema = { type: 'object', properties: {} }
-    expect(paramsOf({ output_config: { format: { type: 'json_schema', schema } } }).response_format).toEqual({
+    expect(
+      paramsOf({ output_config: { format: { type: 'json_schema', schema } } }).response_format,
+    ).toEqual({
       type: 'json_schema',
       json_schema: { name: 'answer', strict: true, schema },
     })
   })
 
   test('the models are the wanted one, then those that may stand in for it', () => {
-    expect(callOf({ models: ['b/b', 'acme/small'], fallbacks: [{ model: 'c/c', max_tokens: 5 }] }).models).toEqual([
-      'acme/small',
-      'b/b',
-      'c/c',
-    ])
-    expect(() => callOf({ fallbacks: Array.from({ length: 8 }, (_, i) => ({ model: `a/${i}` })) })).toThrow('at most 8 models')
+    expect(
+      callOf({ models: ['b/b', 'acme/small'], fallbacks: [{ model: 'c/c', max_tokens: 5 }] })
+        .models,
+    ).toEqual(['acme/small', 'b/b', 'c/c'])
+    expect(() =>
+      callOf({ fallbacks: Array.from({ length: 8 }, (_, i) => ({ model: `a/${i}` })) }),
+    ).toThrow('at most 8 models')
   })
 
   test('who may answer, for whom, and in which session', () => {
     const { workspace_id } = operator(gateway)
-    const call = callOf({ provider: { only: ['OpenAI'] }, session_id: 's', trace: { a: 1 }, metadata: { user_id: 'ada', team: 'x' } })
-    expect(call).toMatchObject({ routing: { only: ['openai'] }, session_id: 's', trace: { a: 1 }, user: hashUser(workspace_id, 'ada') })
+    const call = callOf({
+      provider: { only: ['OpenAI'] },
+      session_id: 's',
+      trace: { a: 1 },
+      metadata: { user_id: 'ada', team: 'x' },
+    })
+    expect(call).toMatchObject({
+      routing: { only: ['openai'] },
+      session_id: 's',
+      trace: { a: 1 },
+      user: hashUser(workspace_id, 'ada'),
+    })
     expect(call.extra).toEqual({ metadata: { team: 'x' } })
-    expect(callOf({ user: 'bob', metadata: { user_id: 'ada' } }).user).toBe(hashUser(workspace_id, 'bob'))
+    expect(callOf({ user: 'bob', metadata: { user_id: 'ada' } }).user).toBe(
+      hashUser(workspace_id, 'bob'),
+    )
   })
 
   test('trap 57: what only providers of the same speech understand travels apart, and ours stays here', () => {
-    const extra = { context_management: { edits: [] }, container: 'c', mcp_servers: [], safeguards: [], inference_geo: 'us' }
+    const extra = {
+      context_management: { edits: [] },
+      container: 'c',
+      mcp_servers: [],
+      safeguards: [],
+      inference_geo: 'us',
+    }
     const task_budget = { type: 'tokens', total: 20_000 }
     const call = callOf({
       ...extra,
@@ -338,10 +460,16 @@ describe('a body does not fit', () => {
     ['messages.0.content', { messages: [{ role: 'user' }] }],
     ['messages.0.content.0.text', content({ type: 'text' })],
     ['messages.0.content.0.source', content({ type: 'image' })],
-    ['messages.0.content.0.source.data', content({ type: 'image', source: { type: 'base64', media_type: 'image/png' } })],
+    [
+      'messages.0.content.0.source.data',
+      content({ type: 'image', source: { type: 'base64', media_type: 'image/png' } }),
+    ],
     ['messages.0.content.0.id', content({ type: 'tool_use', name: 'a' })],
     ['messages.0.content.0.tool_use_id', content({ type: 'tool_result' })],
-    ['messages.0.content.0.content.0.text', content({ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text', text: 5 }] })],
+    [
+      'messages.0.content.0.content.0.text',
+      content({ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text', text: 5 }] }),
+    ],
     ['messages.0.content.0.signature', content({ type: 'thinking', thinking: 'x' })],
     ['messages.0.content.0.data', content({ type: 'redacted_thinking' })],
     ['temperature', { temperature: 1.1 }],
@@ -363,7 +491,11 @@ describe('a body does not fit', () => {
         bodyOf({
           ...content(
             text,
-            { type: 'tool_result', tool_use_id: 'a', content: [text, { type: 'tool_reference', tool_name: 'x' }] },
+            {
+              type: 'tool_result',
+              tool_use_id: 'a',
+              content: [text, { type: 'tool_reference', tool_name: 'x' }],
+            },
             { type: 'brand_new' },
           ),
           max_tokens: null,

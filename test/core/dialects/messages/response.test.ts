@@ -16,7 +16,15 @@ describe('a whole answer', () => {
         type: 'reasoning-delta',
         choice,
         text: 'Hm',
-        details: [{ type: 'reasoning.text', text: 'Hm', signature: 's', format: 'anthropic-claude-v1', index: 0 }],
+        details: [
+          {
+            type: 'reasoning.text',
+            text: 'Hm',
+            signature: 's',
+            format: 'anthropic-claude-v1',
+            index: 0,
+          },
+        ],
       },
       text('Hel'),
       text('lo'),
@@ -26,20 +34,40 @@ describe('a whole answer', () => {
       { type: 'finish', choice, reason: 'tool_calls', native: 'tool_calls' },
       receipt,
     )
-    expect(message).toMatchObject({ id: 'gen-1', type: 'message', role: 'assistant', model: 'acme/small', provider: 'Local' })
-    expect(message).toMatchObject({ stop_reason: 'tool_use', stop_sequence: null, stop_details: null, container: null })
+    expect(message).toMatchObject({
+      id: 'gen-1',
+      type: 'message',
+      role: 'assistant',
+      model: 'acme/small',
+      provider: 'Local',
+    })
+    expect(message).toMatchObject({
+      stop_reason: 'tool_use',
+      stop_sequence: null,
+      stop_details: null,
+      container: null,
+    })
     expect(message.content.slice(0, 2)).toEqual([
       { type: 'thinking', thinking: 'Hm', signature: 's' },
       { type: 'text', text: 'Hello', citations: null },
     ])
-    expect(message.usage).toMatchObject({ input_tokens: 10, output_tokens: 5, service_tier: 'standard' })
+    expect(message.usage).toMatchObject({
+      input_tokens: 10,
+      output_tokens: 5,
+      service_tier: 'standard',
+    })
     // Trap 26: the client reads the same digits.
     expect(JSON.stringify(message.content[2])).toContain('"input":{"id":12345678901234567890}')
   })
 
   test('holds the sources of its texts', async () => {
     const citation = { type: 'page_location', cited_text: 'a' }
-    const message = await messageOf(text('a'), { type: 'annotation', choice, annotation: null, citation }, finish, receipt)
+    const message = await messageOf(
+      text('a'),
+      { type: 'annotation', choice, annotation: null, citation },
+      finish,
+      receipt,
+    )
     expect(message.content).toEqual([{ type: 'text', text: 'a', citations: [citation] }])
   })
 
@@ -48,13 +76,27 @@ describe('a whole answer', () => {
       { type: 'tool-call-start', choice, index, id: `call_${index}`, name: 'get' },
       { type: 'tool-call-delta', choice, index, input },
     ]
-    const { content } = await messageOf(...call(0, '[1]'), ...call(1, ''), ...call(2, '{"a":'), finish, receipt)
-    expect(content.map(({ input }) => input)).toEqual([{ INVALID_JSON: '[1]' }, {}, { INVALID_JSON: '{"a":' }])
+    const { content } = await messageOf(
+      ...call(0, '[1]'),
+      ...call(1, ''),
+      ...call(2, '{"a":'),
+      finish,
+      receipt,
+    )
+    expect(content.map(({ input }) => input)).toEqual([
+      { INVALID_JSON: '[1]' },
+      {},
+      { INVALID_JSON: '{"a":' },
+    ])
   })
 
   test('that failed is thrown, whatever it said before', async () => {
-    expect(messageOf(text('a'), failed, receipt)).rejects.toMatchObject({ type: 'provider_unavailable' })
-    expect(messageOf(text('a'), { type: 'finish', choice, reason: 'error', native: null }, receipt)).rejects.toMatchObject({ status: 502 })
+    expect(messageOf(text('a'), failed, receipt)).rejects.toMatchObject({
+      type: 'provider_unavailable',
+    })
+    expect(
+      messageOf(text('a'), { type: 'finish', choice, reason: 'error', native: null }, receipt),
+    ).rejects.toMatchObject({ status: 502 })
   })
 
   test('of nothing has no content', async () => {

@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { messagesEvents, messagesFailure, PING } from '../../../../src/core/dialects/messages/stream.ts'
+import {
+  messagesEvents,
+  messagesFailure,
+  PING,
+} from '../../../../src/core/dialects/messages/stream.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
@@ -14,7 +18,8 @@ type Event = { type: string } & Record<string, unknown>
 async function eventsOf(batches: TextPart[][], call: TextCall = textCall()): Promise<Event[]> {
   const events: Event[] = []
   const texts = messagesEvents(answerOf(...batches), call)
-  for (let step = await texts.next(); !step.done; step = await texts.next()) events.push(...parsed(step.value))
+  for (let step = await texts.next(); !step.done; step = await texts.next())
+    events.push(...parsed(step.value))
   return events
 }
 
@@ -45,7 +50,9 @@ describe('a stream', () => {
       'message_delta',
       'message_stop',
     ])
-    expect(events[0]).toMatchObject({ message: { id: 'gen-1', type: 'message', role: 'assistant', content: [], stop_reason: null } })
+    expect(events[0]).toMatchObject({
+      message: { id: 'gen-1', type: 'message', role: 'assistant', content: [], stop_reason: null },
+    })
     expect(events.at(-2)).toMatchObject({
       delta: { stop_reason: 'end_turn', stop_sequence: null },
       usage: { input_tokens: 10, output_tokens: 5 },
@@ -55,11 +62,15 @@ describe('a stream', () => {
   test('trap 73: begins with the provider’s own count of the prompt where that comes first', async () => {
     const usage: TextPart = { type: 'usage', usage: textUsage(77, 1) }
     const [first] = await eventsOf([[start, usage, text('a')], [finish], [receipt]])
-    expect(first).toMatchObject({ message: { usage: { input_tokens: 77, output_tokens: 1, service_tier: 'standard' } } })
+    expect(first).toMatchObject({
+      message: { usage: { input_tokens: 77, output_tokens: 1, service_tier: 'standard' } },
+    })
   })
 
   test('trap 73: and with an estimate where it does not', async () => {
-    const long = textCall({ turns: [{ role: 'user', blocks: [{ type: 'text', text: 'word '.repeat(1000) }] }] })
+    const long = textCall({
+      turns: [{ role: 'user', blocks: [{ type: 'text', text: 'word '.repeat(1000) }] }],
+    })
     const [first] = (await eventsOf([[text('a')], [finish], [receipt]], long)) as unknown as {
       message: { usage: { input_tokens: number } }
     }[]
@@ -68,27 +79,45 @@ describe('a stream', () => {
 
   test('trap 72: the last counts are the receipt’s, whatever came before', async () => {
     const usage = (output: number): TextPart => ({ type: 'usage', usage: textUsage(10, output) })
-    const events = await eventsOf([[usage(1), text('a')], [usage(3)], [usage(5), finish], [receipt]])
+    const events = await eventsOf([
+      [usage(1), text('a')],
+      [usage(3)],
+      [usage(5), finish],
+      [receipt],
+    ])
     expect(events.at(-2)).toMatchObject({ usage: { input_tokens: 10, output_tokens: 5, cost: 0 } })
   })
 
   test('trap 74: a failure is an event of its own, and the last', async () => {
     const events = await eventsOf([[text('Hel')], [failed, receipt]])
-    expect(typesOf(events)).toEqual(['message_start', 'content_block_start', 'content_block_delta', 'error'])
+    expect(typesOf(events)).toEqual([
+      'message_start',
+      'content_block_start',
+      'content_block_delta',
+      'error',
+    ])
     expect(events.at(-1)).toEqual({
       type: 'error',
-      error: { type: 'api_error', message: 'Provider returned error', error_type: 'provider_unavailable' },
+      error: {
+        type: 'api_error',
+        message: 'Provider returned error',
+        error_type: 'provider_unavailable',
+      },
       request_id: 'gen-1',
     })
   })
 
   test('a provider that stopped in an error has failed', async () => {
-    const events = await eventsOf([[text('a'), { type: 'finish', choice, reason: 'error', native: 'error' }, receipt]])
+    const events = await eventsOf([
+      [text('a'), { type: 'finish', choice, reason: 'error', native: 'error' }, receipt],
+    ])
     expect(typesOf(events).slice(-2)).toEqual(['content_block_stop', 'error'])
   })
 
   test('that fails before it began is that failure alone', () => {
-    const [event, ...more] = parsed(messagesFailure(new GatewayError('timeout', 'Too slow'), 'gen-1'))
+    const [event, ...more] = parsed(
+      messagesFailure(new GatewayError('timeout', 'Too slow'), 'gen-1'),
+    )
     expect(event).toMatchObject({ type: 'error', error: { type: 'timeout_error' } })
     expect(more).toEqual([])
   })

@@ -1,42 +1,86 @@
 import { describe, expect, test } from 'bun:test'
-import { dataOf, reasoningOf, redactedOf, signatureOf, wordsOf } from '../../../../src/core/dialects/messages/thinking.ts'
+import {
+  dataOf,
+  reasoningOf,
+  redactedOf,
+  signatureOf,
+  wordsOf,
+} from '../../../../src/core/dialects/messages/thinking.ts'
 import type { ReasoningDetail } from '../../../../src/core/language/reasoning.ts'
 
 describe('what another provider thought', () => {
   const entries: ReasoningDetail[] = [
-    { type: 'reasoning.summary', summary: 'So', id: 'rs_1', format: 'openai-responses-v1', index: 0 },
-    { type: 'reasoning.text', text: 'So', signature: 'AAEC/+==', format: 'google-gemini-v1', index: 3 },
+    {
+      type: 'reasoning.summary',
+      summary: 'So',
+      id: 'rs_1',
+      format: 'openai-responses-v1',
+      index: 0,
+    },
+    {
+      type: 'reasoning.text',
+      text: 'So',
+      signature: 'AAEC/+==',
+      format: 'google-gemini-v1',
+      index: 3,
+    },
   ]
 
   test('trap 97: comes back as it was, in a signature that only we open', () => {
     for (const entry of entries) {
       const signature = signatureOf(entry)
       expect(signature).toMatch(/^sealed\.[A-Za-z0-9_-]+$/)
-      expect(reasoningOf(wordsOf(entry), signature, 7)).toEqual({ type: 'reasoning', text: 'So', details: [entry] })
+      expect(reasoningOf(wordsOf(entry), signature, 7)).toEqual({
+        type: 'reasoning',
+        text: 'So',
+        details: [entry],
+      })
     }
   })
 
   test('trap 97: comes back as it was, though there are no words in it', () => {
-    const entry: ReasoningDetail = { type: 'reasoning.encrypted', data: 'AAEC', id: 'rs_1', format: 'openai-responses-v1', index: 1 }
-    expect(redactedOf(dataOf(entry), 7)).toEqual({ type: 'reasoning', text: null, details: [entry] })
+    const entry: ReasoningDetail = {
+      type: 'reasoning.encrypted',
+      data: 'AAEC',
+      id: 'rs_1',
+      format: 'openai-responses-v1',
+      index: 1,
+    }
+    expect(redactedOf(dataOf(entry), 7)).toEqual({
+      type: 'reasoning',
+      text: null,
+      details: [entry],
+    })
   })
 
   test('is not signed where it is words alone', () => {
-    expect(signatureOf({ type: 'reasoning.text', text: 'So', format: 'unknown', index: 0 })).toBe('')
+    expect(signatureOf({ type: 'reasoning.text', text: 'So', format: 'unknown', index: 0 })).toBe(
+      '',
+    )
     expect(signatureOf({})).toBe('')
   })
 
   test('is not opened where nothing is in it', () => {
     const signature = 'sealed.AAAA'
-    const own = { type: 'reasoning.text', text: 'a', signature, format: 'anthropic-claude-v1', index: 0 }
+    const own = {
+      type: 'reasoning.text',
+      text: 'a',
+      signature,
+      format: 'anthropic-claude-v1',
+      index: 0,
+    }
     expect(reasoningOf('a', signature, 0)).toMatchObject({ details: [own] })
-    expect(redactedOf('sealed.', 0)).toMatchObject({ details: [{ type: 'reasoning.encrypted', data: 'sealed.' }] })
+    expect(redactedOf('sealed.', 0)).toMatchObject({
+      details: [{ type: 'reasoning.encrypted', data: 'sealed.' }],
+    })
   })
 })
 
 test('what Claude thought keeps its own signature and data, byte for byte', () => {
   const format = 'anthropic-claude-v1'
-  expect(signatureOf({ type: 'reasoning.text', text: 'a', signature: 'a/b+==', id: 'x', format })).toBe('a/b+==')
+  expect(
+    signatureOf({ type: 'reasoning.text', text: 'a', signature: 'a/b+==', id: 'x', format }),
+  ).toBe('a/b+==')
   expect(signatureOf({ type: 'reasoning.text', text: 'a', format })).toBe('')
   expect(dataOf({ type: 'reasoning.encrypted', data: 'a/b+==', format })).toBe('a/b+==')
 })

@@ -23,14 +23,19 @@ test('trap 85: input_tokens leaves out what a cache gave or took', () => {
 })
 
 test('a tier is told where Anthropic’s clients know it', () => {
-  expect(messageUsage(usage, 0, 'priority')).toMatchObject({ service_tier: 'priority', inference_geo: null })
+  expect(messageUsage(usage, 0, 'priority')).toMatchObject({
+    service_tier: 'priority',
+    inference_geo: null,
+  })
   expect(messageUsage(usage, 0, 'flex').service_tier).toBeNull()
   expect(messageUsage(usage, 0, null).service_tier).toBeNull()
 })
 
 test('costs are dollars, or unknown', () => {
   const receipt = { usage, usageSource: 'exact' as const, is_byok: false }
-  expect(costsOf({ ...receipt, cost: 3_000n, cost_details: { prompt: 1_000n, completion: 2_000n } })).toEqual({
+  expect(
+    costsOf({ ...receipt, cost: 3_000n, cost_details: { prompt: 1_000n, completion: 2_000n } }),
+  ).toEqual({
     cost: 0.000003,
     is_byok: false,
     cost_details: {
@@ -39,5 +44,9 @@ test('costs are dollars, or unknown', () => {
       upstream_inference_completions_cost: 0.000002,
     },
   })
-  expect(costsOf({ ...receipt, cost: null, cost_details: null })).toEqual({ cost: null, is_byok: false, cost_details: null })
+  expect(costsOf({ ...receipt, cost: null, cost_details: null })).toEqual({
+    cost: null,
+    is_byok: false,
+    cost_details: null,
+  })
 })

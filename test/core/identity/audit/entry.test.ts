@@ -22,7 +22,14 @@ describe('the entry of a change', () => {
     ['notes.update', before, after],
     ['notes.delete', before, null],
   ])('is called %s, and tells how it was and is', (action, was, is) => {
-    const expected = { action, resource_id: 'n1', workspace_id: 'w1', before: was, after: is, actor: 'operator' }
+    const expected = {
+      action,
+      resource_id: 'n1',
+      workspace_id: 'w1',
+      before: was,
+      after: is,
+      actor: 'operator',
+    }
     expect(auditNote(gateway, actor, was, is)).toMatchObject(expected)
   })
 
@@ -42,7 +49,12 @@ describe('the entry of a change', () => {
       identify: ({ text }) => ({ id: text, workspace_id: null }),
       show: ({ id }) => ({ shown: id }),
     })
-    const expected = { resource_id: 'two', workspace_id: null, before: { shown: 'n1' }, after: { shown: 'n1' } }
+    const expected = {
+      resource_id: 'two',
+      workspace_id: null,
+      before: { shown: 'n1' },
+      after: { shown: 'n1' },
+    }
     expect(auditSecret(gateway, actor, before, after)).toMatchObject(expected)
   })
 })

@@ -22,11 +22,20 @@ const BARBARA = {
   userType: 'Employee',
   title: 'Tour Guide',
   active: true,
-  [ENTERPRISE]: { employeeNumber: '701984', manager: { value: '26118915-6090-4610-87e4-49d8ca9f808d', displayName: 'John Smith' } },
-  meta: { resourceType: 'User', created: '2010-01-23T04:56:22Z', lastModified: '2011-05-13T04:42:34Z', version: 'W/"3"' },
+  [ENTERPRISE]: {
+    employeeNumber: '701984',
+    manager: { value: '26118915-6090-4610-87e4-49d8ca9f808d', displayName: 'John Smith' },
+  },
+  meta: {
+    resourceType: 'User',
+    created: '2010-01-23T04:56:22Z',
+    lastModified: '2011-05-13T04:42:34Z',
+    version: 'W/"3"',
+  },
 }
 
-const matches = (filter: string, resource: Record<string, unknown> = BARBARA) => matcher(USER, parseFilter(filter))(resource)
+const matches = (filter: string, resource: Record<string, unknown> = BARBARA) =>
+  matcher(USER, parseFilter(filter))(resource)
 
 const refusalOf = (run: () => unknown) => {
   try {
@@ -57,11 +66,17 @@ describe('a filter', () => {
     ['nickName pr or userType eq "Intern"', false],
     [`schemas eq "${ENTERPRISE}"`, true],
     ['userType eq "Employee" and (emails co "example.com" or emails.value co "example.org")', true],
-    ['userType ne "Employee" and not (emails co "example.com" or emails.value co "example.org")', false],
+    [
+      'userType ne "Employee" and not (emails co "example.com" or emails.value co "example.org")',
+      false,
+    ],
     ['userType eq "Employee" and (emails.type eq "work")', true],
     ['userType eq "Employee" and emails[type eq "work" and value co "@example.com"]', true],
     ['userType eq "Employee" and emails[type eq "home" and value co "@example.com"]', false],
-    ['emails[type eq "work" and value co "@example.net"] or ims[type eq "aim" and value sw "some"]', true],
+    [
+      'emails[type eq "work" and value co "@example.net"] or ims[type eq "aim" and value sw "some"]',
+      true,
+    ],
   ])('of RFC 7644 is understood: %s', (filter, is) => {
     expect(matches(filter)).toBe(is)
   })
@@ -181,7 +196,14 @@ describe('a filter', () => {
   })
 
   test('reaches nothing that every object has', () => {
-    for (const name of ['__proto__', 'constructor', 'constructor.name', 'toString', 'name.constructor', 'emails[constructor pr]'])
+    for (const name of [
+      '__proto__',
+      'constructor',
+      'constructor.name',
+      'toString',
+      'name.constructor',
+      'emails[constructor pr]',
+    ])
       expect(matchesOrRefused(`${name} pr`)).toBe(false)
   })
 
@@ -195,14 +217,21 @@ describe('a filter', () => {
     )
     const leaf = fc.oneof(
       fc.record({ op: fc.constant('pr' as const), path: name.map(plain) }),
-      fc.record({ op: fc.constantFrom('eq' as const, 'ne' as const, 'co' as const, 'ge' as const), path: name.map(plain), value }),
+      fc.record({
+        op: fc.constantFrom('eq' as const, 'ne' as const, 'co' as const, 'ge' as const),
+        path: name.map(plain),
+        value,
+      }),
     )
     const { filter } = fc.letrec<{ filter: Filter }>(tie => ({
       filter: fc.oneof(
         { maxDepth: 5 },
         leaf,
         fc.record({ op: fc.constant('not' as const), filter: tie('filter') }),
-        fc.record({ op: fc.constantFrom('and' as const, 'or' as const), filters: fc.array(tie('filter'), { minLength: 2, maxLength: 3 }) }),
+        fc.record({
+          op: fc.constantFrom('and' as const, 'or' as const),
+          filters: fc.array(tie('filter'), { minLength: 2, maxLength: 3 }),
+        }),
       ) as fc.Arbitrary<Filter>,
     }))
     fc.assert(fc.property(filter, one => expect(parseFilter(written(one))).toEqual(one)))
@@ -243,10 +272,16 @@ describe('a path', () => {
     })
   })
 
-  test.each(['', 'a b', 'emails[type eq "work"].value.x y', 'emails[type]', 'emails[', '.value', '[type eq "work"]', 'a'.repeat(10_001)])(
-    'that is none is refused: %p',
-    path => {
-      expect(refusalOf(() => parsePath(path))).toBe('400 invalidPath')
-    },
-  )
+  test.each([
+    '',
+    'a b',
+    'emails[type eq "work"].value.x y',
+    'emails[type]',
+    'emails[',
+    '.value',
+    '[type eq "work"]',
+    'a'.repeat(10_001),
+  ])('that is none is refused: %p', path => {
+    expect(refusalOf(() => parsePath(path))).toBe('400 invalidPath')
+  })
 })

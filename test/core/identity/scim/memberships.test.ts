@@ -4,10 +4,22 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { Gateway } from '../../../../src/core/gateway.ts'
 import { type Actor, operator } from '../../../../src/core/identity/actor.ts'
 import type { WorkspaceMember } from '../../../../src/core/identity/members/store.ts'
-import { createGroupMapping, deleteGroupMapping, updateGroupMapping } from '../../../../src/core/identity/scim/group-mappings.ts'
-import { createScimGroup, deleteScimGroup, patchScimGroup } from '../../../../src/core/identity/scim/groups.ts'
+import {
+  createGroupMapping,
+  deleteGroupMapping,
+  updateGroupMapping,
+} from '../../../../src/core/identity/scim/group-mappings.ts'
+import {
+  createScimGroup,
+  deleteScimGroup,
+  patchScimGroup,
+} from '../../../../src/core/identity/scim/groups.ts'
 import { finishSyncJob } from '../../../../src/core/identity/scim/sync-jobs.ts'
-import { createScimUser, deleteScimUser, patchScimUser } from '../../../../src/core/identity/scim/users.ts'
+import {
+  createScimUser,
+  deleteScimUser,
+  patchScimUser,
+} from '../../../../src/core/identity/scim/users.ts'
 import { createWorkspace, deleteWorkspace } from '../../../../src/core/identity/workspaces.ts'
 import { testGateway } from '../../../support/gateway.ts'
 import { GROUP_ID, PATCH_OP, USER_ID } from '../../../support/scim.ts'
@@ -25,9 +37,12 @@ beforeEach(async () => {
   other = await newWorkspace()
 })
 
-const newWorkspace = async () => (await createWorkspace(gateway, actor, { name: 'Other', slug: 'other' })).data.id
-const newUser = (userName: string) => createScimUser(gateway, actor, { schemas: [USER_ID], userName })
-const newGroup = async (displayName: string) => (await createScimGroup(gateway, actor, { schemas: [GROUP_ID], displayName })).id
+const newWorkspace = async () =>
+  (await createWorkspace(gateway, actor, { name: 'Other', slug: 'other' })).data.id
+const newUser = (userName: string) =>
+  createScimUser(gateway, actor, { schemas: [USER_ID], userName })
+const newGroup = async (displayName: string) =>
+  (await createScimGroup(gateway, actor, { schemas: [GROUP_ID], displayName })).id
 const map = async (scim_group_id: string, workspace_id: string, role: WorkspaceMember['role']) =>
   (await createGroupMapping(gateway, actor, { scim_group_id, workspace_id, role })).data.id
 
@@ -36,7 +51,10 @@ const setMembers = (group: string, ids: string[]) =>
     gateway,
     actor,
     group,
-    { schemas: [PATCH_OP], Operations: [{ op: 'replace', path: 'members', value: ids.map(value => ({ value })) }] },
+    {
+      schemas: [PATCH_OP],
+      Operations: [{ op: 'replace', path: 'members', value: ids.map(value => ({ value })) }],
+    },
     ALWAYS,
   )
 
@@ -58,9 +76,15 @@ describe('a mapping', () => {
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
     await map(group, other, 'admin')
-    expect([await held(other, ada.user_id), await held(other, bob.user_id)]).toEqual(['admin scim', ''])
+    expect([await held(other, ada.user_id), await held(other, bob.user_id)]).toEqual([
+      'admin scim',
+      '',
+    ])
     await setMembers(group, [bob.id])
-    expect([await held(other, ada.user_id), await held(other, bob.user_id)]).toEqual(['', 'admin scim'])
+    expect([await held(other, ada.user_id), await held(other, bob.user_id)]).toEqual([
+      '',
+      'admin scim',
+    ])
   })
 
   test('with the higher role wins, whichever came first, and its end leaves the other', async () => {
@@ -91,7 +115,9 @@ describe('a mapping', () => {
     const ada = await newUser('ada')
     const group = await newGroup('E')
     await setMembers(group, [ada.id])
-    await deleteGroupMapping(gateway, actor, await map(group, other, 'admin'), { keep_members: 'true' })
+    await deleteGroupMapping(gateway, actor, await map(group, other, 'admin'), {
+      keep_members: 'true',
+    })
     expect(await held(other, ada.user_id)).toBe('admin manual')
     await map(group, other, 'member')
     await setMembers(group, [])
@@ -105,7 +131,10 @@ describe('a mapping', () => {
     const id = await map(group, other, 'member')
     const before = await gateway.store.members.workspaceMember(other, ada.user_id)
     await updateGroupMapping(gateway, actor, id, { role: 'admin' })
-    expect(await gateway.store.members.workspaceMember(other, ada.user_id)).toEqual({ ...before, role: 'admin' } as WorkspaceMember)
+    expect(await gateway.store.members.workspaceMember(other, ada.user_id)).toEqual({
+      ...before,
+      role: 'admin',
+    } as WorkspaceMember)
   })
 })
 
@@ -169,10 +198,28 @@ const index = fc.nat({ max: 2 })
 const role = fc.constantFrom('admin' as const, 'member' as const)
 const workspace = fc.nat({ max: 1 })
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { arbitrary: fc.record({ do: fc.constant('members' as const), group: index, users: fc.uniqueArray(index) }), weight: 4 },
-  { arbitrary: fc.record({ do: fc.constant('map' as const), group: index, workspace, role }), weight: 3 },
+  {
+    arbitrary: fc.record({
+      do: fc.constant('members' as const),
+      group: index,
+      users: fc.uniqueArray(index),
+    }),
+    weight: 4,
+  },
+  {
+    arbitrary: fc.record({ do: fc.constant('map' as const), group: index, workspace, role }),
+    weight: 3,
+  },
   fc.record({ do: fc.constant('role' as const), group: index, workspace, role }),
-  { arbitrary: fc.record({ do: fc.constant('unmap' as const), group: index, workspace, keep: fc.boolean() }), weight: 2 },
+  {
+    arbitrary: fc.record({
+      do: fc.constant('unmap' as const),
+      group: index,
+      workspace,
+      keep: fc.boolean(),
+    }),
+    weight: 2,
+  },
   fc.record({ do: fc.constant('put' as const), user: index, workspace, role }),
   fc.record({ do: fc.constant('take' as const), user: index, workspace }),
   fc.record({ do: fc.constant('drop' as const), group: index }),
@@ -246,19 +293,33 @@ test('after any changes everybody is in the workspaces as five lines say', async
             const id = ids.get(key)
             if (!id) break
             if (one.keep) keep(one.group, one.workspace)
-            await deleteGroupMapping(gateway, actor, id, { keep_members: one.keep ? 'true' : 'false' })
+            await deleteGroupMapping(gateway, actor, id, {
+              keep_members: one.keep ? 'true' : 'false',
+            })
             ids.delete(key)
             reference.mappings.delete(key)
             break
           }
           case 'put':
-            await setWorkspaceMember(gateway, actor, workspaces[one.workspace] ?? '', users[one.user]?.user_id ?? '', one.role, 'manual')
+            await setWorkspaceMember(
+              gateway,
+              actor,
+              workspaces[one.workspace] ?? '',
+              users[one.user]?.user_id ?? '',
+              one.role,
+              'manual',
+            )
             reference.manual.set(`${one.user} ${one.workspace}`, one.role)
             break
           case 'take':
             // By hand only what was given by hand is taken; what a group gives comes back with the next change.
             if (!reference.manual.delete(`${one.user} ${one.workspace}`)) break
-            await removeWorkspaceMember(gateway, actor, workspaces[one.workspace] ?? '', users[one.user]?.user_id ?? '')
+            await removeWorkspaceMember(
+              gateway,
+              actor,
+              workspaces[one.workspace] ?? '',
+              users[one.user]?.user_id ?? '',
+            )
             await finishSyncJob(gateway, actor)
             break
           case 'drop': {
@@ -280,21 +341,36 @@ test('after any changes everybody is in the workspaces as five lines say', async
             break
           case 'active': {
             const Operations = [{ op: 'replace', value: { active: one.active } }]
-            await patchScimUser(gateway, actor, users[one.user]?.id ?? '', { schemas: [PATCH_OP], Operations }, ALWAYS)
+            await patchScimUser(
+              gateway,
+              actor,
+              users[one.user]?.id ?? '',
+              { schemas: [PATCH_OP], Operations },
+              ALWAYS,
+            )
             break
           }
           case 'sync':
-            expect((await finishSyncJob(gateway, actor)).data).toMatchObject({ status: 'succeeded', synced_groups: 3 })
+            expect((await finishSyncJob(gateway, actor)).data).toMatchObject({
+              status: 'succeeded',
+              synced_groups: 3,
+            })
         }
         for (const [user, { user_id }] of users.entries())
           for (const [at, id] of workspaces.entries())
-            expect([one, user, at, await held(id, user_id)]).toEqual([one, user, at, reference.held(user, at)])
+            expect([one, user, at, await held(id, user_id)]).toEqual([
+              one,
+              user,
+              at,
+              reference.held(user, at),
+            ])
       }
 
       function keep(group: number, at: number): void {
         for (const user of reference.members.get(group) ?? []) {
           const [role, source] = reference.held(user, at).split(' ')
-          if (source === 'scim') reference.manual.set(`${user} ${at}`, role as WorkspaceMember['role'])
+          if (source === 'scim')
+            reference.manual.set(`${user} ${at}`, role as WorkspaceMember['role'])
         }
       }
     }),

@@ -24,14 +24,21 @@ const user = {
     { value: 'babs@jensen.org', type: 'home' },
   ],
   addresses: [
-    { type: 'work', streetAddress: '100 Universal City Plaza', locality: 'Hollywood', country: 'USA' },
+    {
+      type: 'work',
+      streetAddress: '100 Universal City Plaza',
+      locality: 'Hollywood',
+      country: 'USA',
+    },
     { type: 'home', streetAddress: '456 Hollywood Blvd' },
   ],
 }
 
 const steps = (...Operations: object[]) => operationsOf({ schemas: [PATCH_OP], Operations })
-const ofUser = (...operations: object[]): Record<string, unknown> => patched(USER, user, steps(...operations))
-const ofGroup = (...operations: object[]): Record<string, unknown> => patched(GROUP, group, steps(...operations))
+const ofUser = (...operations: object[]): Record<string, unknown> =>
+  patched(USER, user, steps(...operations))
+const ofGroup = (...operations: object[]): Record<string, unknown> =>
+  patched(GROUP, group, steps(...operations))
 
 const refusalOf = (run: () => unknown) => {
   try {
@@ -45,8 +52,13 @@ const refusalOf = (run: () => unknown) => {
 
 describe('the examples of RFC 7644, 3.5.2', () => {
   test('add a member to a group', () => {
-    const value = [{ display: 'James Smith', $ref: `https://example.com/v2/Users/${JAMES}`, value: JAMES }]
-    expect(ofGroup({ op: 'add', path: 'members', value })).toEqual({ ...group, members: [{ value: BABS }, { value: JAMES }] })
+    const value = [
+      { display: 'James Smith', $ref: `https://example.com/v2/Users/${JAMES}`, value: JAMES },
+    ]
+    expect(ofGroup({ op: 'add', path: 'members', value })).toEqual({
+      ...group,
+      members: [{ value: BABS }, { value: JAMES }],
+    })
   })
 
   test('add attributes without a path', () => {
@@ -59,12 +71,16 @@ describe('the examples of RFC 7644, 3.5.2', () => {
   })
 
   test('remove one member, and all of them', () => {
-    expect(ofGroup({ op: 'remove', path: `members[value eq "${BABS}"]` })).toEqual({ displayName: 'Tour Guides' })
+    expect(ofGroup({ op: 'remove', path: `members[value eq "${BABS}"]` })).toEqual({
+      displayName: 'Tour Guides',
+    })
     expect(ofGroup({ op: 'remove', path: 'members' })).toEqual({ displayName: 'Tour Guides' })
   })
 
   test('remove a work address that ends in a domain', () => {
-    expect(ofUser({ op: 'remove', path: 'emails[type eq "work" and value ew "example.com"]' }).emails).toEqual([user.emails[1]])
+    expect(
+      ofUser({ op: 'remove', path: 'emails[type eq "work" and value ew "example.com"]' }).emails,
+    ).toEqual([user.emails[1]])
   })
 
   test('remove a member and add another in one request', () => {
@@ -76,32 +92,56 @@ describe('the examples of RFC 7644, 3.5.2', () => {
   })
 
   test('replace all members', () => {
-    expect(ofGroup({ op: 'replace', path: 'members', value: [{ value: JAMES }, { value: JAMES }] }).members).toEqual([{ value: JAMES }])
+    expect(
+      ofGroup({ op: 'replace', path: 'members', value: [{ value: JAMES }, { value: JAMES }] })
+        .members,
+    ).toEqual([{ value: JAMES }])
   })
 
   test('replace a work address whole, and a part of it', () => {
     const value = { type: 'work', streetAddress: '911 Universal City Plaza', postalCode: '91608' }
-    expect(ofUser({ op: 'replace', path: 'addresses[type eq "work"]', value }).addresses).toEqual([value, user.addresses[1]])
-    const street = { op: 'replace', path: 'addresses[type eq "work"].streetAddress', value: '1010 Broadway Ave' }
-    expect(ofUser(street).addresses).toEqual([{ ...user.addresses[0], streetAddress: '1010 Broadway Ave' }, user.addresses[1]])
+    expect(ofUser({ op: 'replace', path: 'addresses[type eq "work"]', value }).addresses).toEqual([
+      value,
+      user.addresses[1],
+    ])
+    const street = {
+      op: 'replace',
+      path: 'addresses[type eq "work"].streetAddress',
+      value: '1010 Broadway Ave',
+    }
+    expect(ofUser(street).addresses).toEqual([
+      { ...user.addresses[0], streetAddress: '1010 Broadway Ave' },
+      user.addresses[1],
+    ])
   })
 
   test('replace attributes without a path', () => {
-    const value = { emails: [{ value: 'bjensen@example.com', type: 'work', primary: true }], nickName: 'Babs' }
+    const value = {
+      emails: [{ value: 'bjensen@example.com', type: 'work', primary: true }],
+      nickName: 'Babs',
+    }
     expect(ofUser({ op: 'replace', value })).toEqual({ ...user, ...value })
   })
 })
 
 describe('what identity providers send', () => {
   test.each([
-    ['Entra ID, a boolean as text', { op: 'Replace', path: 'active', value: 'False' }, { active: false }],
+    [
+      'Entra ID, a boolean as text',
+      { op: 'Replace', path: 'active', value: 'False' },
+      { active: false },
+    ],
     ['Okta, no path', { op: 'replace', value: { active: false } }, { active: false }],
     [
       'Entra ID, names with points in a value',
       { op: 'Add', value: { 'name.givenName': 'Babs', active: 'False' } },
       { active: false, name: { givenName: 'Babs', familyName: 'Jensen' } },
     ],
-    ['Entra ID, the core schema before a name', { op: 'replace', path: `${USER_ID}:nickName`, value: 'B' }, { nickName: 'B' }],
+    [
+      'Entra ID, the core schema before a name',
+      { op: 'replace', path: `${USER_ID}:nickName`, value: 'B' },
+      { nickName: 'B' },
+    ],
     [
       'Entra ID, an extension’s attribute',
       { op: 'Add', path: `${ENTERPRISE}:department`, value: 'IT' },
@@ -117,48 +157,100 @@ describe('what identity providers send', () => {
       { op: 'Add', path: `${ENTERPRISE}:manager`, value: BABS },
       { [ENTERPRISE]: { manager: { value: BABS } } },
     ],
-    ['an extension whole', { op: 'replace', path: ENTERPRISE, value: { division: 'X', unknown: 1 } }, { [ENTERPRISE]: { division: 'X' } }],
-    ['an extension whole in a value', { op: 'add', value: { [ENTERPRISE]: { division: 'X' } } }, { [ENTERPRISE]: { division: 'X' } }],
+    [
+      'an extension whole',
+      { op: 'replace', path: ENTERPRISE, value: { division: 'X', unknown: 1 } },
+      { [ENTERPRISE]: { division: 'X' } },
+    ],
+    [
+      'an extension whole in a value',
+      { op: 'add', value: { [ENTERPRISE]: { division: 'X' } } },
+      { [ENTERPRISE]: { division: 'X' } },
+    ],
     ['an extension that is taken away', { op: 'remove', path: ENTERPRISE }, {}],
-    ['null, which takes away', { op: 'replace', path: 'nickName', value: null }, { nickName: undefined }],
+    [
+      'null, which takes away',
+      { op: 'replace', path: 'nickName', value: null },
+      { nickName: undefined },
+    ],
     ['a password, which is not kept', { op: 'replace', path: 'password', value: 'secret' }, {}],
-    ['a password in a value', { op: 'replace', value: { password: 'secret', nickName: 'B' } }, { nickName: 'B' }],
-    ['attributes that nobody knows', { op: 'replace', value: { shoeSize: 9, 'urn:x:y:shoe': 1, nickName: 'B' } }, { nickName: 'B' }],
-    ['an id that is repeated', { op: 'replace', value: { id: BABS, schemas: [], meta: {}, nickName: 'B' } }, { nickName: 'B' }],
+    [
+      'a password in a value',
+      { op: 'replace', value: { password: 'secret', nickName: 'B' } },
+      { nickName: 'B' },
+    ],
+    [
+      'attributes that nobody knows',
+      { op: 'replace', value: { shoeSize: 9, 'urn:x:y:shoe': 1, nickName: 'B' } },
+      { nickName: 'B' },
+    ],
+    [
+      'an id that is repeated',
+      { op: 'replace', value: { id: BABS, schemas: [], meta: {}, nickName: 'B' } },
+      { nickName: 'B' },
+    ],
   ])('%s', (_, operation, change) => {
     expect(ofUser(operation)).toEqual(JSON.parse(JSON.stringify({ ...user, ...change })))
   })
 
   test('Entra ID, a first address of a kind', () => {
-    const emails = (op: string) => ofUser({ op, path: 'emails[type eq "other"].value', value: 'o@example.com' }).emails
-    for (const op of ['Add', 'Replace']) expect(emails(op)).toEqual([...user.emails, { type: 'other', value: 'o@example.com' }])
+    const emails = (op: string) =>
+      ofUser({ op, path: 'emails[type eq "other"].value', value: 'o@example.com' }).emails
+    for (const op of ['Add', 'Replace'])
+      expect(emails(op)).toEqual([...user.emails, { type: 'other', value: 'o@example.com' }])
   })
 
   test('Entra ID, an address that is there', () => {
     const [work, home] = user.emails
-    expect(ofUser({ op: 'Replace', path: 'emails[type eq "work"].value', value: 'new@example.com' }).emails).toEqual([
-      { ...work, value: 'new@example.com' },
+    expect(
+      ofUser({ op: 'Replace', path: 'emails[type eq "work"].value', value: 'new@example.com' })
+        .emails,
+    ).toEqual([{ ...work, value: 'new@example.com' }, home])
+    expect(ofUser({ op: 'Remove', path: 'emails[type eq "work"].value' }).emails).toEqual([
+      { type: 'work', primary: true },
       home,
     ])
-    expect(ofUser({ op: 'Remove', path: 'emails[type eq "work"].value' }).emails).toEqual([{ type: 'work', primary: true }, home])
   })
 
   test('Azure AD, members that are removed by a list', () => {
-    const both = patched(GROUP, group, steps({ op: 'Add', path: 'members', value: [{ value: JAMES }, { value: BABS }] }))
+    const both = patched(
+      GROUP,
+      group,
+      steps({ op: 'Add', path: 'members', value: [{ value: JAMES }, { value: BABS }] }),
+    )
     expect(both.members).toEqual([{ value: BABS }, { value: JAMES }])
-    expect(patched(GROUP, both, steps({ op: 'Remove', path: 'members', value: [{ $ref: null, value: BABS }] })).members).toEqual([
-      { value: JAMES },
-    ])
+    expect(
+      patched(
+        GROUP,
+        both,
+        steps({ op: 'Remove', path: 'members', value: [{ $ref: null, value: BABS }] }),
+      ).members,
+    ).toEqual([{ value: JAMES }])
   })
 
   test('Okta, a group’s new name with its id', () => {
-    expect(ofGroup({ op: 'replace', value: { id: JAMES, displayName: 'Guides' } })).toEqual({ ...group, displayName: 'Guides' })
+    expect(ofGroup({ op: 'replace', value: { id: JAMES, displayName: 'Guides' } })).toEqual({
+      ...group,
+      displayName: 'Guides',
+    })
   })
 
   test('one that is made primary takes that from the others', () => {
-    const added = ofUser({ op: 'add', path: 'emails', value: { value: 'x@example.com', primary: true } }).emails
-    expect(added).toEqual([{ ...user.emails[0], primary: false }, user.emails[1], { value: 'x@example.com', primary: true }])
-    const moved = ofUser({ op: 'replace', path: 'emails[type eq "home"].primary', value: true }).emails
+    const added = ofUser({
+      op: 'add',
+      path: 'emails',
+      value: { value: 'x@example.com', primary: true },
+    }).emails
+    expect(added).toEqual([
+      { ...user.emails[0], primary: false },
+      user.emails[1],
+      { value: 'x@example.com', primary: true },
+    ])
+    const moved = ofUser({
+      op: 'replace',
+      path: 'emails[type eq "home"].primary',
+      value: true,
+    }).emails
     expect(moved).toEqual([
       { ...user.emails[0], primary: false },
       { ...user.emails[1], primary: true },
@@ -172,13 +264,29 @@ describe('is refused', () => {
     ['a path that is no text', 'invalidPath', { op: 'add', path: 5, value: 1 }],
     ['an attribute that nobody knows', 'invalidPath', { op: 'add', path: 'shoeSize', value: '9' }],
     ['a part that nobody knows', 'invalidPath', { op: 'add', path: 'name.shoeSize', value: '9' }],
-    ['a filter on one value', 'invalidPath', { op: 'add', path: 'name[givenName eq "B"].familyName', value: 'x' }],
+    [
+      'a filter on one value',
+      'invalidPath',
+      { op: 'add', path: 'name[givenName eq "B"].familyName', value: 'x' },
+    ],
     ['a removal of nothing', 'noTarget', { op: 'remove' }],
-    ['a replacement of nothing', 'noTarget', { op: 'replace', path: 'emails[type eq "fax"]', value: { value: 'x' } }],
-    ['a part of what no filter can say', 'noTarget', { op: 'replace', path: 'emails[type sw "fax"].value', value: 'x' }],
+    [
+      'a replacement of nothing',
+      'noTarget',
+      { op: 'replace', path: 'emails[type eq "fax"]', value: { value: 'x' } },
+    ],
+    [
+      'a part of what no filter can say',
+      'noTarget',
+      { op: 'replace', path: 'emails[type sw "fax"].value', value: 'x' },
+    ],
     ['another id', 'mutability', { op: 'replace', path: 'id', value: JAMES }],
     ['what is computed', 'mutability', { op: 'add', path: 'groups', value: [{ value: JAMES }] }],
-    ['a part of what is computed', 'mutability', { op: 'replace', path: 'meta.version', value: 'x' }],
+    [
+      'a part of what is computed',
+      'mutability',
+      { op: 'replace', path: 'meta.version', value: 'x' },
+    ],
     ['no value', 'invalidValue', { op: 'add', path: 'title' }],
     ['a value of another kind', 'invalidValue', { op: 'add', path: 'title', value: {} }],
     ['a boolean that is none', 'invalidValue', { op: 'add', path: 'active', value: 'yes' }],
@@ -201,7 +309,11 @@ describe('is refused', () => {
     [
       'a list without end',
       'invalidValue',
-      { op: 'add', path: 'emails', value: Array.from({ length: 101 }, (_, i) => ({ value: `${i}` })) },
+      {
+        op: 'add',
+        path: 'emails',
+        value: Array.from({ length: 101 }, (_, i) => ({ value: `${i}` })),
+      },
     ],
   ])('%s', (_, scimType, operation) => {
     expect(refusalOf(() => ofUser(operation))).toBe(`400 ${scimType}`)
@@ -215,38 +327,76 @@ describe('is refused', () => {
     ['an empty list', { schemas: [PATCH_OP], Operations: [] }],
     ['what is no list', { schemas: [PATCH_OP], Operations: { op: 'remove', path: 'title' } }],
     ['an operation that is null', { schemas: [PATCH_OP], Operations: [null] }],
-    ['a list without end', { schemas: [PATCH_OP], Operations: Array.from({ length: 1_001 }, () => ({ op: 'remove', path: 'title' })) }],
+    [
+      'a list without end',
+      {
+        schemas: [PATCH_OP],
+        Operations: Array.from({ length: 1_001 }, () => ({ op: 'remove', path: 'title' })),
+      },
+    ],
   ])('a body with %s', (_, body) => {
     expect(refusalOf(() => operationsOf(body))).toBe('400 invalidSyntax')
   })
 
   test('a member without an id', () => {
-    expect(refusalOf(() => ofGroup({ op: 'add', path: 'members', value: [{ display: 'James' }] }))).toBe('400 invalidValue')
+    expect(
+      refusalOf(() => ofGroup({ op: 'add', path: 'members', value: [{ display: 'James' }] })),
+    ).toBe('400 invalidValue')
   })
 
   test('nothing of a change whose last step fails is done', () => {
-    expect(refusalOf(() => ofUser({ op: 'replace', path: 'title', value: 'x' }, { op: 'remove', path: 'id' }))).toBe('400 mutability')
+    expect(
+      refusalOf(() =>
+        ofUser({ op: 'replace', path: 'title', value: 'x' }, { op: 'remove', path: 'id' }),
+      ),
+    ).toBe('400 mutability')
     expect(user).not.toHaveProperty('title')
   })
 })
 
 describe('hostile', () => {
-  const NAMES = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', '__defineGetter__']
+  const NAMES = [
+    '__proto__',
+    'constructor',
+    'prototype',
+    'toString',
+    'hasOwnProperty',
+    '__defineGetter__',
+  ]
 
   test.each(NAMES)('%s is no way to what every object has', name => {
     const before = Object.getOwnPropertyNames(Object.prototype).length
-    for (const path of [name, `${name}.polluted`, `name.${name}`, `${ENTERPRISE}:${name}`, `emails[type eq "work"].${name}`])
-      for (const op of ['add', 'replace', 'remove']) refusalOf(() => ofUser({ op, path, value: { polluted: true } }))
-    const value = JSON.parse(`{"${name}":{"polluted":true},"name":{"${name}":{"polluted":true}},"${ENTERPRISE}":{"${name}":1}}`)
+    for (const path of [
+      name,
+      `${name}.polluted`,
+      `name.${name}`,
+      `${ENTERPRISE}:${name}`,
+      `emails[type eq "work"].${name}`,
+    ])
+      for (const op of ['add', 'replace', 'remove'])
+        refusalOf(() => ofUser({ op, path, value: { polluted: true } }))
+    const value = JSON.parse(
+      `{"${name}":{"polluted":true},"name":{"${name}":{"polluted":true}},"${ENTERPRISE}":{"${name}":1}}`,
+    )
     expect(ofUser({ op: 'add', value })).toEqual(user)
-    expect(resourceOf(USER, { ...value, schemas: [USER_ID], userName: 'x' })).toEqual({ userName: 'x' })
+    expect(resourceOf(USER, { ...value, schemas: [USER_ID], userName: 'x' })).toEqual({
+      userName: 'x',
+    })
     expect({}).not.toHaveProperty('polluted')
     expect(Object.getOwnPropertyNames(Object.prototype)).toHaveLength(before)
   })
 
   test('anything at all is either a change of the schema’s own names or a refusal', () => {
     const path = fc.oneof(
-      fc.constantFrom('emails', 'emails[type eq "work"]', 'name', 'name.givenName', 'members', ENTERPRISE, 'active'),
+      fc.constantFrom(
+        'emails',
+        'emails[type eq "work"]',
+        'name',
+        'name.givenName',
+        'members',
+        ENTERPRISE,
+        'active',
+      ),
       fc.string(),
     )
     const operation = fc.record({
@@ -258,7 +408,9 @@ describe('hostile', () => {
     fc.assert(
       fc.property(fc.array(operation, { minLength: 1, maxLength: 4 }), operations => {
         try {
-          expect(Object.keys(ofUser(...operations)).filter(name => !known.includes(name))).toEqual([])
+          expect(Object.keys(ofUser(...operations)).filter(name => !known.includes(name))).toEqual(
+            [],
+          )
         } catch (thrown) {
           if (!(thrown instanceof GatewayError)) throw thrown
           expect(thrown.status).toBe(400)

@@ -45,7 +45,11 @@ describe('a resource that is sent', () => {
   })
 
   test('of a group holds its members by their ids alone', () => {
-    const sent = { schemas: [GROUP_ID], displayName: 'G', members: [{ value: 'a', display: 'A', $ref: 'x', type: 'User' }] }
+    const sent = {
+      schemas: [GROUP_ID],
+      displayName: 'G',
+      members: [{ value: 'a', display: 'A', $ref: 'x', type: 'User' }],
+    }
     expect(resourceOf(GROUP, sent)).toEqual({ displayName: 'G', members: [{ value: 'a' }] })
   })
 
@@ -57,8 +61,16 @@ describe('a resource that is sent', () => {
     ['no name', 'invalidValue', { schemas: [USER_ID] }],
     ['an empty name', 'invalidValue', { schemas: [USER_ID], userName: ' ' }],
     ['a name that is a number', 'invalidValue', { schemas: [USER_ID], userName: 5 }],
-    ['an address that is a number', 'invalidValue', { schemas: [USER_ID], userName: 'a', emails: [5] }],
-    ['a name in parts that is a text', 'invalidValue', { schemas: [USER_ID], userName: 'a', name: 'Ada' }],
+    [
+      'an address that is a number',
+      'invalidValue',
+      { schemas: [USER_ID], userName: 'a', emails: [5] },
+    ],
+    [
+      'a name in parts that is a text',
+      'invalidValue',
+      { schemas: [USER_ID], userName: 'a', name: 'Ada' },
+    ],
   ])('is refused with %s', (_, scimType, sent) => {
     expect(refusalOf(() => resourceOf(USER, sent))).toBe(`400 ${scimType}`)
   })
@@ -86,12 +98,17 @@ describe('a resource that is shown', () => {
     [['name.givenName', 'name.familyName'], { name: shown.name }],
     [['emails.value'], { emails: [{ value: 'a@example.com' }, { value: 'b@example.com' }] }],
     [['emails.value', 'emails.type'], { emails: shown.emails }],
-    [[`${USER_ID}:userName`, `${ENTERPRISE}:department`], { userName: 'ada', [ENTERPRISE]: { department: 'IT' } }],
+    [
+      [`${USER_ID}:userName`, `${ENTERPRISE}:department`],
+      { userName: 'ada', [ENTERPRISE]: { department: 'IT' } },
+    ],
     [[ENTERPRISE], { [ENTERPRISE]: shown[ENTERPRISE] }],
     [['meta.version'], { meta: { version: 'W/"1"' } }],
     [['title'], {}],
   ])('holds what is asked for, and what always is: %p', (attributes, rest) => {
-    expect(projected(USER, shown, { attributes: attributes as string[], excludedAttributes: null })).toEqual({
+    expect(
+      projected(USER, shown, { attributes: attributes as string[], excludedAttributes: null }),
+    ).toEqual({
       schemas,
       id,
       ...rest,
@@ -99,8 +116,14 @@ describe('a resource that is shown', () => {
   })
 
   test('holds the rest of what is not wanted, and what always is', () => {
-    const without = (...excludedAttributes: string[]) => Object.keys(projected(USER, shown, { attributes: null, excludedAttributes }))
-    expect(without('id', 'schemas', 'emails', 'meta', 'name')).toEqual(['schemas', 'id', 'userName', ENTERPRISE])
+    const without = (...excludedAttributes: string[]) =>
+      Object.keys(projected(USER, shown, { attributes: null, excludedAttributes }))
+    expect(without('id', 'schemas', 'emails', 'meta', 'name')).toEqual([
+      'schemas',
+      'id',
+      'userName',
+      ENTERPRISE,
+    ])
     expect(without(ENTERPRISE)).not.toContain(ENTERPRISE)
     const parts = projected(USER, shown, {
       attributes: null,

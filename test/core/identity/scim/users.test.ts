@@ -58,10 +58,17 @@ describe('two processes on one data directory', () => {
       if (late === '') late = (await make()).data.hash
       return changed
     }
-    await patchScimUser(one, actor, user.id, patch({ op: 'replace', path: 'active', value: false }), ALWAYS)
+    await patchScimUser(
+      one,
+      actor,
+      user.id,
+      patch({ op: 'replace', path: 'active', value: false }),
+      ALWAYS,
+    )
     await other.catchUp()
     for (const gateway of [one, other])
-      for (const hash of [known.data.hash, late]) expect(gateway.memory.keys.get(hash)).toMatchObject({ disabled: true })
+      for (const hash of [known.data.hash, late])
+        expect(gateway.memory.keys.get(hash)).toMatchObject({ disabled: true })
   })
 
   test('users who come to a group from both are all in it, and in the workspace', async () => {
@@ -70,7 +77,13 @@ describe('two processes on one data directory', () => {
     await createGroupMapping(other, actor, { scim_group_id: group, workspace_id, role: 'member' })
     const add = async (gateway: Gateway, i: number) => {
       const { id } = await newUser(gateway, `user-${i}@acme.example`)
-      return patchScimGroup(gateway, actor, group, patch({ op: 'add', path: 'members', value: [{ value: id }] }), ALWAYS)
+      return patchScimGroup(
+        gateway,
+        actor,
+        group,
+        patch({ op: 'add', path: 'members', value: [{ value: id }] }),
+        ALWAYS,
+      )
     }
     await Promise.all(Array.from({ length: 20 }, (_, i) => add(i % 2 === 0 ? one : other, i)))
     expect(await one.store.scim.groups.membersOf([group])).toHaveLength(20)
@@ -81,7 +94,9 @@ describe('two processes on one data directory', () => {
   test('of two users with one name made at once there is one', async () => {
     const both = [one, other].map(gateway => refusalOf(newUser(gateway, 'Ada@acme.example')))
     expect((await Promise.all(both)).sort()).toEqual(['409 uniqueness', undefined] as never)
-    expect([await one.store.members.count(), (await one.store.scim.users.find()).length]).toEqual([2, 1])
+    expect([await one.store.members.count(), (await one.store.scim.users.find()).length]).toEqual([
+      2, 1,
+    ])
   })
 })
 
@@ -91,26 +106,52 @@ describe('a member', () => {
       const { user_id } = await newUser(one, `u${Math.random()}`, more)
       return (await one.store.members.byIds([user_id]))[0]?.email
     }
-    expect(await addressOf({ emails: [{ value: 'a@x' }, { value: 'b@x', primary: true }] })).toBe('b@x')
+    expect(await addressOf({ emails: [{ value: 'a@x' }, { value: 'b@x', primary: true }] })).toBe(
+      'b@x',
+    )
     expect(await addressOf({ emails: [{ type: 'work' }, { value: 'c@x' }] })).toBe('c@x')
     expect(await addressOf({})).toMatch(/^u0\./)
   })
 
   test('whose user is replaced without a name keeps his, and gets a new one', async () => {
-    const { id, user_id } = await newUser(one, 'ada', { name: { givenName: 'Ada', familyName: 'L'.repeat(300) } })
+    const { id, user_id } = await newUser(one, 'ada', {
+      name: { givenName: 'Ada', familyName: 'L'.repeat(300) },
+    })
     await patchScimUser(one, actor, id, patch({ op: 'remove', path: 'name' }), ALWAYS)
-    expect(await one.store.members.byIds([user_id])).toMatchObject([{ first_name: 'Ada', last_name: 'L'.repeat(255) }])
-    await patchScimUser(one, actor, id, patch({ op: 'add', path: 'name.givenName', value: 'A' }), ALWAYS)
+    expect(await one.store.members.byIds([user_id])).toMatchObject([
+      { first_name: 'Ada', last_name: 'L'.repeat(255) },
+    ])
+    await patchScimUser(
+      one,
+      actor,
+      id,
+      patch({ op: 'add', path: 'name.givenName', value: 'A' }),
+      ALWAYS,
+    )
     expect(await one.store.members.byIds([user_id])).toMatchObject([{ first_name: 'A' }])
   })
 
   test('who has left gives his address free, and does not come back to one that is taken', async () => {
     const first = await newUser(one, 'first', { emails: [{ value: 'ada@x' }] })
-    await patchScimUser(one, actor, first.id, patch({ op: 'replace', path: 'active', value: false }), ALWAYS)
+    await patchScimUser(
+      one,
+      actor,
+      first.id,
+      patch({ op: 'replace', path: 'active', value: false }),
+      ALWAYS,
+    )
     await newUser(one, 'second', { emails: [{ value: 'ADA@x' }] })
     expect(await one.store.members.count()).toBe(2)
-    expect(await refusalOf(patchScimUser(one, actor, first.id, patch({ op: 'replace', path: 'active', value: true }), ALWAYS))).toBe(
-      '409 uniqueness',
-    )
+    expect(
+      await refusalOf(
+        patchScimUser(
+          one,
+          actor,
+          first.id,
+          patch({ op: 'replace', path: 'active', value: true }),
+          ALWAYS,
+        ),
+      ),
+    ).toBe('409 uniqueness')
   })
 })

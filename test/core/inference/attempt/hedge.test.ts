@@ -19,7 +19,10 @@ const PRICES = { first: 1, second: 10, third: 100 }
 const CONFIG = {
   routing: { choice: 'listed', failures: 0 },
   providers: Object.fromEntries(
-    NAMES.map(name => [name, { protocol: 'openai-chat', base_url: `http://${name}.example/v1`, api_key: 'mock' }]),
+    NAMES.map(name => [
+      name,
+      { protocol: 'openai-chat', base_url: `http://${name}.example/v1`, api_key: 'mock' },
+    ]),
   ),
   models: [
     {
@@ -55,11 +58,18 @@ class World {
   fates: Fate[][] = []
   picture: Fate = { after: 0, says: 500, pace: 0 }
 
-  egress = async ({ url, body }: { url: string; body: string }, cancellation: Cancellation): Promise<Incoming> => {
+  egress = async (
+    { url, body }: { url: string; body: string },
+    cancellation: Cancellation,
+  ): Promise<Incoming> => {
     const name = new URL(url).hostname.replace('.example', '')
     const call = body ? (JSON.parse(body) as { user: string }).user : 'picture'
     const fate = body ? this.fates[Number(call)]?.[NAMES.indexOf(name)] : this.picture
-    const hit: Hit = { fate: fate ?? { after: 0, says: 'words', pace: 0 }, isOpen: true, isCancelled: false }
+    const hit: Hit = {
+      fate: fate ?? { after: 0, says: 'words', pace: 0 },
+      isOpen: true,
+      isCancelled: false,
+    }
     this.hits.set(call, [...this.of(call), hit])
     this.mostOpen = Math.max(this.mostOpen, this.of(call).filter(({ isOpen }) => isOpen).length)
     return this.#answer(hit, cancellation)
@@ -80,14 +90,20 @@ class World {
       ends()
       gone.reject(reason)
     })
-    const pause = (time: Fate['after']) => Promise.race([typeof time === 'number' && time > 0 ? Bun.sleep(time) : time, gone.promise])
+    const pause = (time: Fate['after']) =>
+      Promise.race([typeof time === 'number' && time > 0 ? Bun.sleep(time) : time, gone.promise])
     const { after, says, pace } = hit.fate
     await pause(after)
     if (typeof says === 'number') ends()
     const events = eventsOf(says)
     return {
       status: typeof says === 'number' ? says : 200,
-      header: name => (name === 'content-type' ? (typeof says === 'number' ? 'application/json' : 'text/event-stream') : null),
+      header: name =>
+        name === 'content-type'
+          ? typeof says === 'number'
+            ? 'application/json'
+            : 'text/event-stream'
+          : null,
       text: () => '{}',
       read: async () => {
         await pause(events.length === 3 ? 0 : pace)
@@ -102,7 +118,11 @@ class World {
 function eventsOf(says: Fate['says']): string[] {
   const role = eventText(deltaObject({ role: 'assistant', content: '' }))
   if (says !== 'words') return [role, role]
-  return [eventText(deltaObject('Hello')), eventText(deltaObject({}, 'stop', { usage: usage(10, 5) })), eventText('[DONE]')]
+  return [
+    eventText(deltaObject('Hello')),
+    eventText(deltaObject({}, 'stop', { usage: usage(10, 5) })),
+    eventText('[DONE]'),
+  ]
 }
 
 let gateway: Gateway
@@ -160,7 +180,16 @@ const words = (after: Fate['after']): Fate => ({ after, says: 'words', pace: 0 }
 describe('by chance', () => {
   const fate = fc.record({
     after: fc.integer({ min: 0, max: 20 }),
-    says: fc.constantFrom<Fate['says'][]>('words', 'words', 'words', 'role only', 200, 400, 429, 500),
+    says: fc.constantFrom<Fate['says'][]>(
+      'words',
+      'words',
+      'words',
+      'role only',
+      200,
+      400,
+      429,
+      500,
+    ),
     pace: fc.integer({ min: 0, max: 5 }),
   })
   const call = fc.record({
@@ -180,7 +209,9 @@ describe('by chance', () => {
         world.hits.clear()
         const first = 1_000 * ++round
         for (const [i, { fates }] of calls.entries()) world.fates[first + i] = fates
-        const ends = await Promise.all(calls.map(({ after_ms, leaves }, i) => ask(String(first + i), after_ms, leaving(leaves))))
+        const ends = await Promise.all(
+          calls.map(({ after_ms, leaves }, i) => ask(String(first + i), after_ms, leaving(leaves))),
+        )
         await expectNothingLeft()
         for (const [i, end] of ends.entries()) {
           const hits = world.of(String(first + i))
@@ -190,10 +221,14 @@ describe('by chance', () => {
           expect(hits.length).toBeLessThanOrEqual(3)
           // Nobody fails a call that somebody answers, unless its client leaves or what is asked is refused.
           const isRefused = hits.some(hit => hit.fate.says === 400)
-          if (!isAnswered && calls[i]?.leaves === null && !isRefused) expect(hits.map(hit => hit.fate.says)).not.toContain('words')
-          if (calls[i]?.leaves === null) expect(charged.get(`gen-1-${first + i}`)).toBe(isAnswered ? end : 0n)
+          if (!isAnswered && calls[i]?.leaves === null && !isRefused)
+            expect(hits.map(hit => hit.fate.says)).not.toContain('words')
+          if (calls[i]?.leaves === null)
+            expect(charged.get(`gen-1-${first + i}`)).toBe(isAnswered ? end : 0n)
           if (isAnswered) answered.add(end)
-          seen.add(`${isAnswered ? 'answered' : 'failed'} ${hits.some(hit => hit.isCancelled) ? 'with one given up' : 'alone'}`)
+          seen.add(
+            `${isAnswered ? 'answered' : 'failed'} ${hits.some(hit => hit.isCancelled) ? 'with one given up' : 'alone'}`,
+          )
         }
         expect(world.mostOpen).toBeLessThanOrEqual(2)
       }),
@@ -202,7 +237,12 @@ describe('by chance', () => {
     // All of it happened, or nothing has been proven.
     expect(answered).toContain(BigInt(15 * PRICES.first * 1_000))
     expect(answered).toContain(BigInt(15 * PRICES.second * 1_000))
-    expect([...seen].sort()).toEqual(['answered alone', 'answered with one given up', 'failed alone', 'failed with one given up'])
+    expect([...seen].sort()).toEqual([
+      'answered alone',
+      'answered with one given up',
+      'failed alone',
+      'failed with one given up',
+    ])
   }, 30_000)
 
   function leaving(after: number | null): AbortSignal {
@@ -217,7 +257,9 @@ test('the winner’s price is paid, at the price of whoever that is', async () =
   ]
   expect(await ask('0', 5)).toBe(BigInt(15 * PRICES.second * 1_000))
   expect(await ask('1', 5)).toBe(BigInt(15 * PRICES.first * 1_000))
-  expect(gateway.ledger.spent(`key ${actor.key_hash}`, null, false)).toBe(BigInt(15 * (PRICES.first + PRICES.second) * 1_000))
+  expect(gateway.ledger.spent(`key ${actor.key_hash}`, null, false)).toBe(
+    BigInt(15 * (PRICES.first + PRICES.second) * 1_000),
+  )
   await expectNothingLeft()
 })
 
@@ -229,7 +271,11 @@ describe('no timer is left', () => {
 
   test.each<[name: string, fates: () => Fate[], leaves: number | null, delay?: number]>([
     ['where the first answers', () => [words(0)], null],
-    ['where the first fails and another answers', () => [{ after: 0, says: 500, pace: 0 }, words(0)], null],
+    [
+      'where the first fails and another answers',
+      () => [{ after: 0, says: 500, pace: 0 }, words(0)],
+      null,
+    ],
     ['where the first refuses', () => [{ after: 0, says: 400, pace: 0 }], null],
     ['where the client leaves', () => [words(5_000)], 10],
     ['where the second is quicker', () => [words(5_000), words(0)], null, 5],
@@ -240,7 +286,9 @@ describe('no timer is left', () => {
     try {
       world.fates = [fates()]
       await ask('0', delay, leaves === null ? undefined : AbortSignal.timeout(leaves))
-      const timers = set.mock.calls.flatMap(([, delay = 0], i) => (delay > LONG ? [set.mock.results[i]?.value] : []))
+      const timers = set.mock.calls.flatMap(([, delay = 0], i) =>
+        delay > LONG ? [set.mock.results[i]?.value] : [],
+      )
       expect(timers.length).toBeGreaterThan(0)
       expect(timers.every(timer => cleared.mock.calls.some(([one]) => one === timer))).toBe(true)
     } finally {
@@ -257,9 +305,17 @@ describe('a picture that only the hedge’s provider cannot fetch itself', () =>
   /** The first answers after a while, and fetches pictures itself. The picture is there after so long, and is no picture. */
   async function asked(pictureAfter: number): Promise<bigint | GatewayError> {
     const { first, second } = CONFIG.providers
-    const config = { ...CONFIG, providers: { ...CONFIG.providers, first, second: { ...second, protocol: 'gemini' } } }
+    const config = {
+      ...CONFIG,
+      providers: { ...CONFIG.providers, first, second: { ...second, protocol: 'gemini' } },
+    }
     await gateway.close()
-    gateway = await testGateway({ config, clock: systemClock, egress: world.egress, resolve: async () => ['93.184.216.34'] })
+    gateway = await testGateway({
+      config,
+      clock: systemClock,
+      egress: world.egress,
+      resolve: async () => ['93.184.216.34'],
+    })
     actor = operator(gateway)
     world.fates = [[words(60), words(0)]]
     world.picture = { after: pictureAfter, says: 500, pace: 0 }

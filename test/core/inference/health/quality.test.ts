@@ -13,7 +13,10 @@ describe('the bounds of a share', () => {
   test('are those that Wilson’s interval has in the textbooks', () => {
     expect(boundsOf({ ok: 20, failed: 0 })?.lower).toBeCloseTo(0.8389, 4)
     expect(boundsOf({ ok: 0, failed: 20 })?.upper).toBeCloseTo(0.1611, 4)
-    expect(boundsOf({ ok: 50, failed: 50 })).toEqual({ lower: expect.closeTo(0.4038, 4), upper: expect.closeTo(0.5962, 4) })
+    expect(boundsOf({ ok: 50, failed: 50 })).toEqual({
+      lower: expect.closeTo(0.4038, 4),
+      upper: expect.closeTo(0.5962, 4),
+    })
   })
 
   test('of fewer than twenty are none', () => {
@@ -30,7 +33,9 @@ describe('the bounds of a share', () => {
         const better = boundsOf({ ok: ok + 1, failed })
         if (!bounds || !better) return false
         const share = ok / (ok + failed)
-        const inOrder = [0, bounds.lower, share, bounds.upper, 1].every((value, i, all) => i === 0 || value >= (all[i - 1] ?? 0) - 1e-12)
+        const inOrder = [0, bounds.lower, share, bounds.upper, 1].every(
+          (value, i, all) => i === 0 || value >= (all[i - 1] ?? 0) - 1e-12,
+        )
         return inOrder && better.lower > bounds.lower && better.upper >= bounds.upper - 1e-12
       }),
     )

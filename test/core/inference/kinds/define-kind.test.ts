@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { defineKind } from '../../../../src/core/inference/kinds/define-kind.ts'
-import type { EmbeddingCall, EmbeddingInput, EmbeddingPart } from '../../../../src/core/language/embedding.ts'
+import type {
+  EmbeddingCall,
+  EmbeddingInput,
+  EmbeddingPart,
+} from '../../../../src/core/language/embedding.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
 import type { Passage } from '../../../../src/core/language/passage.ts'
 import { textUsage } from '../../../../src/core/language/usage.ts'

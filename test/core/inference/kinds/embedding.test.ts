@@ -15,7 +15,12 @@ const picture: EmbeddingInput = {
   ],
 }
 
-const START: EmbeddingPart = { type: 'start', upstream_id: 'e-1', system_fingerprint: null, service_tier: null }
+const START: EmbeddingPart = {
+  type: 'start',
+  upstream_id: 'e-1',
+  system_fingerprint: null,
+  service_tier: null,
+}
 const VECTOR: EmbeddingPart = { type: 'embedding', index: 0, vector: [1] }
 
 function meterOf(inputs: EmbeddingInput[], ...parts: EmbeddingPart[]) {
@@ -26,12 +31,21 @@ function meterOf(inputs: EmbeddingInput[], ...parts: EmbeddingPart[]) {
 
 describe('the meter of an answer in vectors', () => {
   test('has delivered something, and ended, with the first vector', () => {
-    expect(meterOf([text('a')], START)).toMatchObject({ delivered: false, finish: null, start: { upstream_id: 'e-1' } })
-    expect(meterOf([text('a')], START, VECTOR)).toMatchObject({ delivered: true, finish: { reason: 'stop', native: null } })
+    expect(meterOf([text('a')], START)).toMatchObject({
+      delivered: false,
+      finish: null,
+      start: { upstream_id: 'e-1' },
+    })
+    expect(meterOf([text('a')], START, VECTOR)).toMatchObject({
+      delivered: true,
+      finish: { reason: 'stop', native: null },
+    })
   })
 
   test('keeps what the provider counted', () => {
-    expect(meterOf([text('a')], VECTOR, { type: 'usage', usage: textUsage(7, 0) }).usage).toEqual(textUsage(7, 0))
+    expect(meterOf([text('a')], VECTOR, { type: 'usage', usage: textUsage(7, 0) }).usage).toEqual(
+      textUsage(7, 0),
+    )
   })
 
   test.each([

@@ -17,7 +17,11 @@ function characters() {
 }
 
 const saying = (...blocks: Block[]): TextCall => textCall({ turns: [{ role: 'user', blocks }] })
-const said = (content: string, choice = 0): TextPart => ({ type: 'text-delta', choice, text: content })
+const said = (content: string, choice = 0): TextPart => ({
+  type: 'text-delta',
+  choice,
+  text: content,
+})
 
 /** The estimate of a call that was answered with these parts, a character being a token. */
 async function estimate(call: TextCall, ...parts: TextPart[]) {
@@ -32,7 +36,13 @@ const FRAME = 6
 
 describe('the estimate of an answer', () => {
   test('joins what came in pieces, and each alternative for itself', async () => {
-    const { usage, asked } = await estimate(textCall(), said('Hel'), said('Good', 1), said('lo'), said('bye', 1))
+    const { usage, asked } = await estimate(
+      textCall(),
+      said('Hel'),
+      said('Good', 1),
+      said('lo'),
+      said('bye', 1),
+    )
     expect(asked).toContainEqual(['Hello', 'Goodbye'])
     expect(usage.output).toEqual({ text: 12, reasoning: 0, audio: 0, image: 0 })
   })
@@ -50,7 +60,10 @@ describe('the estimate of an answer', () => {
 
   test('keeps a megabyte of it, and judges by the rule of thumb what comes after', async () => {
     const piece = 'word '.repeat(1_000)
-    const { usage, asked } = await estimate(textCall(), ...Array.from({ length: 400 }, () => said(piece)))
+    const { usage, asked } = await estimate(
+      textCall(),
+      ...Array.from({ length: 400 }, () => said(piece)),
+    )
     const kept = asked.flat().find(one => one.startsWith('word'))?.length ?? 0
     expect(kept).toBeGreaterThan(1_000_000)
     expect(kept).toBeLessThanOrEqual(1024 * 1024)
@@ -65,12 +78,18 @@ describe('the estimate of an answer', () => {
       { type: 'audio-delta', choice: 0, audio: { data: second, transcript: 'Hello' } },
       { type: 'audio-delta', choice: 0, audio: { data: second } },
     )
-    expect([delivered, usage.output]).toEqual([true, { text: 5, reasoning: 0, audio: 50, image: 1_290 }])
+    expect([delivered, usage.output]).toEqual([
+      true,
+      { text: 5, reasoning: 0, audio: 50, image: 1_290 },
+    ])
   })
 
   test('takes compressed sound for more seconds', async () => {
     const sound = { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } } as const
-    expect((await estimate(textCall({ params: { audio: { format: 'mp3' } } }), sound)).usage.output.audio).toBe(75)
+    expect(
+      (await estimate(textCall({ params: { audio: { format: 'mp3' } } }), sound)).usage.output
+        .audio,
+    ).toBe(75)
   })
 
   test('of nothing delivered is nothing', async () => {
@@ -84,19 +103,32 @@ describe('the estimate of a prompt', () => {
     const tools: TextCall['tools'] = [{ type: 'function', name: 'add' }]
     const turns: TextCall['turns'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'Hello' }] },
-      { role: 'assistant', blocks: [{ type: 'tool-call', id: 'call_1', name: 'add', input: '{}' }] },
+      {
+        role: 'assistant',
+        blocks: [{ type: 'tool-call', id: 'call_1', name: 'add', input: '{}' }],
+      },
     ]
     const { usage } = await estimate(textCall({ turns, tools }))
-    expect(usage.input.text).toBe('Hello'.length + 'add {}'.length + JSON.stringify(tools).length + 9)
+    expect(usage.input.text).toBe(
+      'Hello'.length + 'add {}'.length + JSON.stringify(tools).length + 9,
+    )
   })
 
   test.each<[name: string, block: Block, tokens: number]>([
     ['a picture', { type: 'image', url: 'https://example.com/a.png' }, 765],
-    ['a picture in low detail', { type: 'image', url: 'https://example.com/a.png', detail: 'low' }, 85],
+    [
+      'a picture in low detail',
+      { type: 'image', url: 'https://example.com/a.png', detail: 'low' },
+      85,
+    ],
     ['a file that is elsewhere', { type: 'file', file: { file_id: 'file-1' } }, 1_500],
     ['a file of 120 KB', { type: 'file', file: { file_data: 'A'.repeat(160_000) } }, 3 * 1_500],
     ['a file of 30 MB', { type: 'file', file: { file_data: 'A'.repeat(40_000_000) } }, 100 * 1_500],
-    ['what we have no word for', { type: 'other', dialect: 'chat', value: { type: 'hologram' } }, 0],
+    [
+      'what we have no word for',
+      { type: 'other', dialect: 'chat', value: { type: 'hologram' } },
+      0,
+    ],
   ])('takes %s by a rule of thumb', async (_, block, tokens) => {
     const { usage } = await estimate(saying(block))
     expect(usage.input).toMatchObject({ text: FRAME + tokens, audio: 0 })

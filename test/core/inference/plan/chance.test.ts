@@ -17,19 +17,37 @@ const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', a
 const priced = (provider: string, prompt?: number, more: object = {}) => ({
   provider,
   model: 'up',
-  ...(prompt === undefined ? {} : { usd_per_million_tokens: { prompt, completion: prompt, cache_read: prompt / 2 } }),
+  ...(prompt === undefined
+    ? {}
+    : { usd_per_million_tokens: { prompt, completion: prompt, cache_read: prompt / 2 } }),
   ...more,
 })
 
 const CONFIG = {
-  providers: Object.fromEntries(['one', 'two', 'four', 'free', 'gratis', 'unknown'].map(slug => [slug, provider])),
+  providers: Object.fromEntries(
+    ['one', 'two', 'four', 'free', 'gratis', 'unknown'].map(slug => [slug, provider]),
+  ),
   models: [
     { id: 'acme/small', endpoints: [priced('four', 4), priced('one', 1), priced('two', 2)] },
     { id: 'acme/other', endpoints: [priced('one', 3), priced('two', 1)] },
     { id: 'acme/free', endpoints: [priced('one', 0.001), priced('free', 0), priced('gratis', 0)] },
     { id: 'acme/unknown', endpoints: [priced('unknown'), priced('one', 1), priced('four', 4)] },
-    { id: 'acme/tools', endpoints: [priced('one', 1, { supported_parameters: [] }), priced('two', 2), priced('four', 4)] },
-    { id: 'acme/unpriced', endpoints: [priced('unknown'), priced('one', 1, { supported_parameters: [] }), priced('two', 2)] },
+    {
+      id: 'acme/tools',
+      endpoints: [
+        priced('one', 1, { supported_parameters: [] }),
+        priced('two', 2),
+        priced('four', 4),
+      ],
+    },
+    {
+      id: 'acme/unpriced',
+      endpoints: [
+        priced('unknown'),
+        priced('one', 1, { supported_parameters: [] }),
+        priced('two', 2),
+      ],
+    },
   ],
 }
 
@@ -44,27 +62,43 @@ const opened = async (more: object = {}) => {
 beforeEach(() => opened())
 
 const endpointAt = (provider: string, model = 'acme/small'): Endpoint => {
-  const found = gateway.catalog.models.get(model)?.endpoints.find(one => one.provider.slug === provider)
+  const found = gateway.catalog.models
+    .get(model)
+    ?.endpoints.find(one => one.provider.slug === provider)
   if (!found) throw new Error(`${model} is not at ${provider}`)
   return found
 }
 
 const rest = (provider: string, model?: string) => {
-  for (let i = 0; i < 5; i++) gateway.traffic.health.failed(endpointAt(provider, model), new GatewayError('provider_unavailable', 'no'))
+  for (let i = 0; i < 5; i++)
+    gateway.traffic.health.failed(
+      endpointAt(provider, model),
+      new GatewayError('provider_unavailable', 'no'),
+    )
 }
 
 const TIMES = 3_000
 
-const nameOf = ({ model, provider, is_byok }: Endpoint) => `${model} ${provider.slug}${is_byok ? ' own' : ''}`
+const nameOf = ({ model, provider, is_byok }: Endpoint) =>
+  `${model} ${provider.slug}${is_byok ? ' own' : ''}`
 
 function candidatesOf(call: TextCall): Candidates {
   const actor = operator(gateway)
   const session: Session | null = sessionOf(actor, 'text', call)
-  return candidatesFor(gateway, 'text', call, { own: byokKeysFor(gateway, actor), rules: [], session })
+  return candidatesFor(gateway, 'text', call, {
+    own: byokKeysFor(gateway, actor),
+    rules: [],
+    session,
+  })
 }
 
 const chances = (call: TextCall) =>
-  Object.fromEntries([...chancesOf(gateway, 'text', call, candidatesOf(call).groups)].map(([one, chance]) => [nameOf(one), chance]))
+  Object.fromEntries(
+    [...chancesOf(gateway, 'text', call, candidatesOf(call).groups)].map(([one, chance]) => [
+      nameOf(one),
+      chance,
+    ]),
+  )
 
 /** How often each comes first among so many plans. */
 function firsts(call: TextCall): Record<string, number> {
@@ -98,10 +132,21 @@ describe('the chance to be asked first is what plans come to,', () => {
         rest('two')
       },
     ],
-    ['where the first model rests and another stands behind it', textCall({ models: ['acme/free', 'acme/small'] }), restingFree],
-    ['where the endpoints of two models are one list', textCall({ models: ['acme/small', 'acme/other'], routing: { partition: 'none' } })],
+    [
+      'where the first model rests and another stands behind it',
+      textCall({ models: ['acme/free', 'acme/small'] }),
+      restingFree,
+    ],
+    [
+      'where the endpoints of two models are one list',
+      textCall({ models: ['acme/small', 'acme/other'], routing: { partition: 'none' } }),
+    ],
     ['without fallbacks', of('acme/small', { routing: { allow_fallbacks: false } })],
-    ['where one is too slow', of('acme/small', { routing: { preferred_max_latency: { p50: 0.001 } } }), measuredSlow],
+    [
+      'where one is too slow',
+      of('acme/small', { routing: { preferred_max_latency: { p50: 0.001 } } }),
+      measuredSlow,
+    ],
     ['in a session that is at one', of('acme/small', { session_id: 's' }), remembered],
     ['with tools, of which one is called worse', of('acme/small', TOOLS), () => judgedWorse('one')],
     [
@@ -109,23 +154,43 @@ describe('the chance to be asked first is what plans come to,', () => {
       of('acme/small', { ...TOOLS, session_id: 's' }),
       () => [remembered(), judgedWorse('four')],
     ],
-    ['in a session whose place rests', of('acme/small', { session_id: 's' }), () => [remembered(), rest('four')]],
+    [
+      'in a session whose place rests',
+      of('acme/small', { session_id: 's' }),
+      () => [remembered(), rest('four')],
+    ],
     ['with keys of the caller’s own', of('acme/small'), () => ownKeys(false)],
     ['with keys of the caller’s own that are fallbacks', of('acme/small'), () => ownKeys(true)],
     ['where one calls tools worse than another', of('acme/small', TOOLS), () => misjudged()],
     ['where that is not asked for', of('acme/small'), () => misjudged()],
-    ['where one that calls tools worse stands before one that would ignore them', of('acme/tools', TOOLS), () => misjudged('acme/tools')],
-    ['in a session whose place calls tools worse', of('acme/small', { session_id: 's', ...TOOLS }), () => [remembered(), misjudged()]],
-    ['where a model sorts its endpoints, which rest', textCall({ models: ['acme/free:floor', 'acme/small'] }), restingFree],
+    [
+      'where one that calls tools worse stands before one that would ignore them',
+      of('acme/tools', TOOLS),
+      () => misjudged('acme/tools'),
+    ],
+    [
+      'in a session whose place calls tools worse',
+      of('acme/small', { session_id: 's', ...TOOLS }),
+      () => [remembered(), misjudged()],
+    ],
+    [
+      'where a model sorts its endpoints, which rest',
+      textCall({ models: ['acme/free:floor', 'acme/small'] }),
+      restingFree,
+    ],
   ])('%s', async (_, call, before) => {
     await before?.()
     const expected = chances(call)
     const counted = firsts(call)
-    for (const name of Object.keys(counted)) expect([name, expected[name]]).toEqual([name, expect.any(Number)])
+    for (const name of Object.keys(counted))
+      expect([name, expected[name]]).toEqual([name, expect.any(Number)])
     for (const [name, chance] of Object.entries(expected)) {
       if (chance === null) continue
       const sigma = Math.sqrt(TIMES * chance * (1 - chance))
-      expect([name, Math.abs((counted[name] ?? 0) - TIMES * chance) <= 4 * sigma]).toEqual([name, true])
+      expect([name, Math.abs((counted[name] ?? 0) - TIMES * chance) <= 4 * sigma]).toEqual([
+        name,
+        true,
+      ])
     }
     const sum = Object.values(expected).reduce<number>((all, chance) => all + (chance ?? 0), 0)
     expect(sum).toBeCloseTo(1)
@@ -161,7 +226,12 @@ function judgedWorse(provider: string) {
 }
 
 async function ownKeys(is_fallback: boolean) {
-  for (const provider of ['two', 'four']) await createByokKey(gateway, operator(gateway), { provider, key: `own-${provider}`, is_fallback })
+  for (const provider of ['two', 'four'])
+    await createByokKey(gateway, operator(gateway), {
+      provider,
+      key: `own-${provider}`,
+      is_fallback,
+    })
 }
 
 describe('there is none', () => {
@@ -172,11 +242,19 @@ describe('there is none', () => {
     ['where the variant says', of('acme/small:nitro')],
     ['where it says so by how well tools are called', of('acme/small:exacto', TOOLS)],
   ])('%s', (_, call) => {
-    expect(chances(call)).toEqual({ 'acme/small four': null, 'acme/small one': null, 'acme/small two': null })
+    expect(chances(call)).toEqual({
+      'acme/small four': null,
+      'acme/small one': null,
+      'acme/small two': null,
+    })
   })
 
   test('where the config has them tried as they are listed', async () => {
     await opened({ routing: { choice: 'listed' } })
-    expect(chances(of('acme/small'))).toEqual({ 'acme/small four': null, 'acme/small one': null, 'acme/small two': null })
+    expect(chances(of('acme/small'))).toEqual({
+      'acme/small four': null,
+      'acme/small one': null,
+      'acme/small two': null,
+    })
   })
 })

@@ -19,7 +19,12 @@ const priced = (provider: string, prompt?: number, more: object = {}) => ({
 })
 
 const CONFIG = {
-  providers: Object.fromEntries(['one', 'two', 'four', 'free', 'gratis', 'unknown', 'vertex', 'openai'].map(slug => [slug, provider])),
+  providers: Object.fromEntries(
+    ['one', 'two', 'four', 'free', 'gratis', 'unknown', 'vertex', 'openai'].map(slug => [
+      slug,
+      provider,
+    ]),
+  ),
   models: [
     { id: 'acme/small', endpoints: [priced('four', 4), priced('one', 1), priced('two', 2)] },
     { id: 'acme/cheap', endpoints: [priced('one', 0.5), priced('two', 3)] },
@@ -28,9 +33,16 @@ const CONFIG = {
     { id: 'acme/unpriced', endpoints: [priced('unknown'), priced('two')] },
     {
       id: 'acme/regions',
-      endpoints: [priced('one', 1), priced('vertex', 1, { region: 'us' }), priced('two', 1, { quantization: 'fp8' })],
+      endpoints: [
+        priced('one', 1),
+        priced('vertex', 1, { region: 'us' }),
+        priced('two', 1, { quantization: 'fp8' }),
+      ],
     },
-    { id: 'acme/tools', endpoints: [priced('one', 1, { supported_parameters: ['temperature'] }), priced('two', 2)] },
+    {
+      id: 'acme/tools',
+      endpoints: [priced('one', 1, { supported_parameters: ['temperature'] }), priced('two', 2)],
+    },
     { id: 'acme/taught', distillable: true, endpoints: [priced('two', 1)] },
   ],
 }
@@ -61,13 +73,18 @@ function firsts(model: string, times: number): Record<string, number> {
 }
 
 const endpointAt = (provider: string, model = 'acme/small'): Endpoint => {
-  const found = gateway.catalog.models.get(model)?.endpoints.find(one => one.provider.slug === provider)
+  const found = gateway.catalog.models
+    .get(model)
+    ?.endpoints.find(one => one.provider.slug === provider)
   if (!found) throw new Error(`${model} is not at ${provider}`)
   return found
 }
 
 /** A call that took so long for so many tokens. */
-function answered(endpoint: Endpoint, { latency = 0, seconds = 1, tokens = 1 }: { latency?: number; seconds?: number; tokens?: number }) {
+function answered(
+  endpoint: Endpoint,
+  { latency = 0, seconds = 1, tokens = 1 }: { latency?: number; seconds?: number; tokens?: number },
+) {
   const sent = clock.ticks()
   clock.pass(latency)
   gateway.traffic.health.answered(endpoint, sent, true)
@@ -76,7 +93,8 @@ function answered(endpoint: Endpoint, { latency = 0, seconds = 1, tokens = 1 }: 
 }
 
 const fail = (endpoint: Endpoint, times: number) => {
-  for (let i = 0; i < times; i++) gateway.traffic.health.failed(endpoint, new GatewayError('provider_unavailable', 'no'))
+  for (let i = 0; i < times; i++)
+    gateway.traffic.health.failed(endpoint, new GatewayError('provider_unavailable', 'no'))
 }
 
 describe('the default choice', () => {
@@ -119,7 +137,9 @@ describe('the default choice', () => {
   test('prefers whoever takes the tools, and the form of the answer, whatever they cost', () => {
     for (let i = 0; i < 50; i++) {
       expect(tried('acme/tools', {}, { tools })).toEqual(['two', 'one'])
-      expect(tried('acme/tools', {}, { params: { response_format: { type: 'json_object' } } })).toEqual(['two', 'one'])
+      expect(
+        tried('acme/tools', {}, { params: { response_format: { type: 'json_object' } } }),
+      ).toEqual(['two', 'one'])
     }
     expect(firsts('acme/tools', 100).one ?? 0).toBeGreaterThan(50)
   })
@@ -153,7 +173,11 @@ describe('a call with tools', () => {
     judge(endpointAt('two'), 19, 1)
     expect(tried('acme/small', {}, { tools })).toEqual(['one', 'two', 'four'])
     expect(tried('acme/small')).toEqual(['four', 'one', 'two'])
-    expect(tried('acme/small', {}, { tools, params: { tool_choice: 'none' } })).toEqual(['four', 'one', 'two'])
+    expect(tried('acme/small', {}, { tools, params: { tool_choice: 'none' } })).toEqual([
+      'four',
+      'one',
+      'two',
+    ])
   })
 
   test('changes nothing where too few answers tell, or where they differ by chance', async () => {
@@ -191,7 +215,8 @@ describe('a call with tools', () => {
     const four = endpointAt('four')
     four.prices = { prompt: 4n, completion: 8n, cache_read: 1n }
     gateway.traffic.sessions.answered(session, four, textUsage(1, 1))
-    const first = () => planRoute(gateway, 'text', textCall({ tools }), { session }).endpoints[0]?.provider.slug
+    const first = () =>
+      planRoute(gateway, 'text', textCall({ tools }), { session }).endpoints[0]?.provider.slug
     judge(endpointAt('four'), 100, 0)
     expect(first()).toBe('four')
     judge(endpointAt('four'), 0, 900)
@@ -249,8 +274,15 @@ describe('provider.sort', () => {
 
   test('keeps the models apart, or sorts the endpoints of all as one list', () => {
     const models = ['acme/small', 'acme/cheap']
-    const named = (routing: RoutingPreferences) => planned('', routing, { models }).map(one => `${one.model} ${one.provider.slug}`)
-    const apart = ['acme/small one', 'acme/small two', 'acme/small four', 'acme/cheap one', 'acme/cheap two']
+    const named = (routing: RoutingPreferences) =>
+      planned('', routing, { models }).map(one => `${one.model} ${one.provider.slug}`)
+    const apart = [
+      'acme/small one',
+      'acme/small two',
+      'acme/small four',
+      'acme/cheap one',
+      'acme/cheap two',
+    ]
     expect(named({ sort: 'price' })).toEqual(apart)
     expect(named({ sort: 'price', partition: 'model' })).toEqual(apart)
     expect(named({ sort: 'price', partition: 'none' })).toEqual([
@@ -260,8 +292,13 @@ describe('provider.sort', () => {
       'acme/cheap two',
       'acme/small four',
     ])
-    expect(named({ sort: 'price', partition: 'none', allow_fallbacks: false })).toEqual(['acme/cheap one'])
-    expect(named({ sort: 'price', allow_fallbacks: false })).toEqual(['acme/small one', 'acme/cheap one'])
+    expect(named({ sort: 'price', partition: 'none', allow_fallbacks: false })).toEqual([
+      'acme/cheap one',
+    ])
+    expect(named({ sort: 'price', allow_fallbacks: false })).toEqual([
+      'acme/small one',
+      'acme/cheap one',
+    ])
   })
 
   test('two names of one model are one model', () => {
@@ -276,22 +313,47 @@ describe('a preferred throughput or latency', () => {
   })
 
   test('puts those behind that miss it; who was not measured misses nothing', () => {
-    expect(tried('acme/small', { sort: 'price', preferred_min_throughput: { p50: 16 } })).toEqual(['one', 'four', 'two'])
-    expect(tried('acme/small', { sort: 'price', preferred_max_latency: { p50: 0.019 } })).toEqual(['two', 'four', 'one'])
-    expect(tried('acme/small', { sort: 'price', preferred_min_throughput: { p50: 1_000 } })).toEqual(['four', 'one', 'two'])
+    expect(tried('acme/small', { sort: 'price', preferred_min_throughput: { p50: 16 } })).toEqual([
+      'one',
+      'four',
+      'two',
+    ])
+    expect(tried('acme/small', { sort: 'price', preferred_max_latency: { p50: 0.019 } })).toEqual([
+      'two',
+      'four',
+      'one',
+    ])
+    expect(
+      tried('acme/small', { sort: 'price', preferred_min_throughput: { p50: 1_000 } }),
+    ).toEqual(['four', 'one', 'two'])
   })
 
   test('is what so many of a hundred do: of throughput and of latency alike, and all of them', () => {
-    expect(tried('acme/small', { sort: 'price', preferred_min_throughput: { p50: 25, p90: 12 } })).toEqual(['four', 'one', 'two'])
-    expect(tried('acme/small', { sort: 'price', preferred_min_throughput: { p90: 12 } })).toEqual(['two', 'four', 'one'])
-    expect(tried('acme/small', { sort: 'price', preferred_max_latency: { p50: 0.02, p99: 0.04 } })).toEqual(['one', 'two', 'four'])
-    expect(tried('acme/small', { sort: 'price', preferred_max_latency: { p99: 0.039 } })).toEqual(['two', 'four', 'one'])
+    expect(
+      tried('acme/small', { sort: 'price', preferred_min_throughput: { p50: 25, p90: 12 } }),
+    ).toEqual(['four', 'one', 'two'])
+    expect(tried('acme/small', { sort: 'price', preferred_min_throughput: { p90: 12 } })).toEqual([
+      'two',
+      'four',
+      'one',
+    ])
+    expect(
+      tried('acme/small', { sort: 'price', preferred_max_latency: { p50: 0.02, p99: 0.04 } }),
+    ).toEqual(['one', 'two', 'four'])
+    expect(tried('acme/small', { sort: 'price', preferred_max_latency: { p99: 0.039 } })).toEqual([
+      'two',
+      'four',
+      'one',
+    ])
   })
 
   test('takes another model before a slow one of the wanted', () => {
     const models = ['acme/small', 'acme/cheap']
     const routing = { only: ['one'], preferred_max_latency: { p50: 0.01 } }
-    expect(planned('', routing, { models }).map(one => one.model)).toEqual(['acme/cheap', 'acme/small'])
+    expect(planned('', routing, { models }).map(one => one.model)).toEqual([
+      'acme/cheap',
+      'acme/small',
+    ])
   })
 })
 
@@ -300,13 +362,18 @@ describe('names of providers', () => {
     expect(tried('acme/regions', { order: ['vertex/us'] })[0]).toBe('vertex')
     expect(tried('acme/regions', { order: ['vertex/europe', 'two/fp8'] })[0]).toBe('two')
     expect(tried('acme/regions', { only: ['vertex/us', 'two/int4'] })).toEqual(['vertex'])
-    expect(tried('acme/regions', { ignore: ['vertex/europe', 'two'], sort: 'price' })).toEqual(['one', 'vertex'])
+    expect(tried('acme/regions', { ignore: ['vertex/europe', 'two'], sort: 'price' })).toEqual([
+      'one',
+      'vertex',
+    ])
   })
 })
 
 test('enforce_distillable_text leaves models that are known to allow it', () => {
   expect(tried('acme/taught', { enforce_distillable_text: true })).toEqual(['two'])
-  expect(() => tried('acme/small', { enforce_distillable_text: true })).toThrow('provider.enforce_distillable_text')
+  expect(() => tried('acme/small', { enforce_distillable_text: true })).toThrow(
+    'provider.enforce_distillable_text',
+  )
 })
 
 test('max_price bounds requests, pictures and sound too; an unknown price is within no bound', async () => {
@@ -335,13 +402,17 @@ test('max_price bounds requests, pictures and sound too; an unknown price is wit
   const seen = { only: ['free', 'gratis'] }
   expect(tried('acme/seeing', { ...seen, max_price: { image: 0.019 } })).toEqual(['free'])
   expect(tried('acme/seeing', { ...seen, max_price: { image: 0.02 } })).toEqual(['free', 'gratis'])
-  expect(() => tried('acme/seeing', { only: ['two', 'four'], max_price: { image: 0.005 } })).toThrow('provider.max_price')
+  expect(() =>
+    tried('acme/seeing', { only: ['two', 'four'], max_price: { image: 0.005 } }),
+  ).toThrow('provider.max_price')
   expect(tried('acme/small', { max_price: { request: 0.009 } })).toEqual(['two'])
   expect(tried('acme/small', { max_price: { request: 0.01 } })).toEqual(['one', 'two'])
   expect(tried('acme/small', { max_price: { audio: 0.000004 } })).toEqual(['one'])
   expect(tried('acme/small', { max_price: { image: 0 } })).toEqual(['one', 'two'])
   expect(tried('acme/small', { max_price: {} })).toEqual(['one', 'two', 'four'])
-  expect(() => tried('acme/small', { max_price: { prompt: 0.5, request: 1 } })).toThrow('provider.max_price')
+  expect(() => tried('acme/small', { max_price: { prompt: 0.5, request: 1 } })).toThrow(
+    'provider.max_price',
+  )
 })
 
 describe('wishes that contradict each other name themselves', () => {

@@ -15,14 +15,19 @@ const rule = (more: Partial<OpenedRule>): OpenedRule => ({
   ...more,
 })
 
-function stages(rules: [Partial<OpenedRule>, count: number, where?: 'input' | 'output'][], error: GatewayError | null = null) {
+function stages(
+  rules: [Partial<OpenedRule>, count: number, where?: 'input' | 'output'][],
+  error: GatewayError | null = null,
+) {
   const filtering = new Filtering({ asked: () => null, answered: null })
   for (const [more, count, where = 'input'] of rules) filtering.note(rule(more), where, count)
   return guardrailStages(filtering, error)
 }
 
 const INJECTION = { filter: 'regex-prompt-injection', action: 'block' } as const
-const blocked = new GatewayError('permission_denied', 'Request blocked', { metadata: { patterns: ['ignore all previous instructions'] } })
+const blocked = new GatewayError('permission_denied', 'Request blocked', {
+  metadata: { patterns: ['ignore all previous instructions'] },
+})
 
 test('H.6 an injection that blocked a call is told with the caller’s own phrases', () => {
   expect(stages([[INJECTION, 1]], blocked)).toEqual([
@@ -47,8 +52,18 @@ test('H.6 an injection that blocked a call is told with the caller’s own phras
 describe('what else was found is told by its label, for the pattern may be the very word', () => {
   test.each<[more: Partial<OpenedRule>, count: number, summary: string, action: string]>([
     [{}, 1, 'Redacted: email detected (found 1 time)', 'redacted'],
-    [{ action: 'flag', filter: 'pattern' }, 3, 'Flagged: pattern detected (found 3 times)', 'flagged'],
-    [{ action: 'block', filter: 'Project names' }, 2, 'Blocked: Project names detected (found 2 times)', 'blocked'],
+    [
+      { action: 'flag', filter: 'pattern' },
+      3,
+      'Flagged: pattern detected (found 3 times)',
+      'flagged',
+    ],
+    [
+      { action: 'block', filter: 'Project names' },
+      2,
+      'Blocked: Project names detected (found 2 times)',
+      'blocked',
+    ],
   ])('%j', (more, count, summary, action) => {
     const [stage] = stages([[more, count, 'output']], blocked)
     expect(stage).toMatchObject({
@@ -60,7 +75,10 @@ describe('what else was found is told by its label, for the pattern may be the v
 
   test('an injection that was let pass, too', () => {
     expect(stages([[{ ...INJECTION, action: 'flag' }, 2]], blocked)).toMatchObject([
-      { summary: 'Flagged: prompt injection detected (2 patterns matched)', data: { patterns: ['regex-prompt-injection'] } },
+      {
+        summary: 'Flagged: prompt injection detected (2 patterns matched)',
+        data: { patterns: ['regex-prompt-injection'] },
+      },
     ])
   })
 })
@@ -72,7 +90,13 @@ test('each finding has the scope of its own rule', () => {
     [{ scope: 'member', filter: 'phone' }, 1],
     [{ guardrail_id: 'g-2', filter: 'ssn' }, 1],
   ])
-  expect(found.map(({ guardrail_id, guardrail_scope, data }) => [guardrail_id, guardrail_scope, data?.count])).toEqual([
+  expect(
+    found.map(({ guardrail_id, guardrail_scope, data }) => [
+      guardrail_id,
+      guardrail_scope,
+      data?.count,
+    ]),
+  ).toEqual([
     ['g-1', 'workspace', 2],
     ['g-1', 'member', 1],
     ['g-2', 'api-key', 1],

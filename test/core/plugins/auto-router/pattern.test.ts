@@ -1,6 +1,10 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Characters, isLike, patternOf } from '../../../../src/core/plugins/auto-router/pattern.ts'
+import {
+  type Characters,
+  isLike,
+  patternOf,
+} from '../../../../src/core/plugins/auto-router/pattern.ts'
 
 const like = (text: string, pattern: string) => isLike(text, patternOf(pattern))
 

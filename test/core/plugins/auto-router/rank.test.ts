@@ -5,14 +5,40 @@ import { fittest, type Ranked, ranked } from '../../../../src/core/plugins/auto-
 import type { Task } from '../../../../src/core/plugins/auto-router/task.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 
-const candidate = (id: string, endpoint: Partial<Endpoint> = {}, model: Partial<Model> = {}, price = 1): Ranked => {
-  const endpoints = [endpointOf({ model: id, context_length: 128_000, max_completion_tokens: 8_000, ...endpoint })]
-  const plain = { id, name: id, description: '', created: 1, context_length: null, input_modalities: ['text'], output_modalities: ['text'] }
-  return { model: { ...plain, reasoning: null, endpoints, ...model }, endpoints, price, percentile: 0 }
+const candidate = (
+  id: string,
+  endpoint: Partial<Endpoint> = {},
+  model: Partial<Model> = {},
+  price = 1,
+): Ranked => {
+  const endpoints = [
+    endpointOf({ model: id, context_length: 128_000, max_completion_tokens: 8_000, ...endpoint }),
+  ]
+  const plain = {
+    id,
+    name: id,
+    description: '',
+    created: 1,
+    context_length: null,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+  }
+  return {
+    model: { ...plain, reasoning: null, endpoints, ...model },
+    endpoints,
+    price,
+    percentile: 0,
+  }
 }
 
 /** In which order two stand, by a task and the tokens of the prompt; each the other way round too, so that their places say nothing. */
-function order(first: Ranked, second: Ranked, task: Task = 'chat', tokens = 1_000, call: Partial<TextCall> = {}): string[] {
+function order(
+  first: Ranked,
+  second: Ranked,
+  task: Task = 'chat',
+  tokens = 1_000,
+  call: Partial<TextCall> = {},
+): string[] {
   const needs = { tokens, room: 1, inputs: [], outputs: ['text'], parameters: [] }
   const [one, other] = [
     [first, second],
@@ -32,8 +58,16 @@ const ROWS: [name: string, better: Ranked, worse: Ranked, task?: Task, tokens?: 
     'chat',
     35_000,
   ],
-  ['who has room for the conversation to go on', candidate('b'), candidate('a', { context_length: 99_999 }, { created: 9 })],
-  ['whose context is known', candidate('b'), candidate('a', { context_length: null }, { created: 9 })],
+  [
+    'who has room for the conversation to go on',
+    candidate('b'),
+    candidate('a', { context_length: 99_999 }, { created: 9 }),
+  ],
+  [
+    'whose context is known',
+    candidate('b'),
+    candidate('a', { context_length: null }, { created: 9 }),
+  ],
   ['the newer', candidate('b', {}, { created: 2 }, 5), candidate('a')],
   ['whose release is known', candidate('b', {}, {}, 5), candidate('a', {}, { created: null })],
   ['the cheaper', candidate('b', {}, {}, 0.5), candidate('a')],
@@ -46,7 +80,11 @@ const ROWS: [name: string, better: Ranked, worse: Ranked, task?: Task, tokens?: 
     candidate('b', {}, { created: 40_000_000, reasoning: { mandatory: true } }),
     candidate('a'),
   ],
-  ['who need not think, for a chat', candidate('b'), candidate('a', {}, { created: 9, reasoning: { mandatory: true } })],
+  [
+    'who need not think, for a chat',
+    candidate('b'),
+    candidate('a', {}, { created: 9, reasoning: { mandatory: true } }),
+  ],
   [
     'who reads the most, for a long prompt',
     candidate('b', { context_length: 900_000 }),
@@ -69,8 +107,12 @@ for (const [name, better, worse, task, tokens] of ROWS)
 
 test('what the caller says of reasoning rules over what the task wants', () => {
   const plain = candidate('a', {}, { created: 9 })
-  expect(order(thinker(false), plain, 'chat', 1, { params: { reasoning: { effort: 'high' } } })).toEqual(['b', 'a'])
-  expect(order(thinker(true), plain, 'code', 1, { params: { reasoning: { enabled: false } } })).toEqual(['a', 'b'])
+  expect(
+    order(thinker(false), plain, 'chat', 1, { params: { reasoning: { effort: 'high' } } }),
+  ).toEqual(['b', 'a'])
+  expect(
+    order(thinker(true), plain, 'code', 1, { params: { reasoning: { enabled: false } } }),
+  ).toEqual(['a', 'b'])
 })
 
 test('those at one price have one percentile, which is how many are cheaper', () => {

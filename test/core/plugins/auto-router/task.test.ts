@@ -5,7 +5,9 @@ import { textCall } from '../../../support/call.ts'
 
 const said = (text: string, system?: string): Partial<TextCall> => ({
   turns: [
-    ...(system === undefined ? [] : [{ role: 'system' as const, blocks: [{ type: 'text' as const, text: system }] }]),
+    ...(system === undefined
+      ? []
+      : [{ role: 'system' as const, blocks: [{ type: 'text' as const, text: system }] }]),
     { role: 'user', blocks: [{ type: 'text', text }] },
   ],
 })
@@ -50,7 +52,9 @@ describe('the task is told by the words of the last user turn', () => {
     expect(task(said('Hi', 'You translate texts.'))).toBe('chat')
     expect(task(said('Hi', 'You are a translator. Translate into English.'))).toBe('translation')
     expect(task(said('Hi', 'You are a JavaScript and SQL expert.'))).toBe('code')
-    expect(task(said('Write a haiku', 'You are a JavaScript and SQL expert.'))).toBe('creative-writing')
+    expect(task(said('Write a haiku', 'You are a JavaScript and SQL expert.'))).toBe(
+      'creative-writing',
+    )
   })
 
   test('at its beginning and its end, and not between', () => {
@@ -61,7 +65,11 @@ describe('the task is told by the words of the last user turn', () => {
   })
 
   test('and not by earlier turns', () => {
-    const turns = [...(said('Write a haiku').turns ?? []), { role: 'assistant' as const, blocks: [] }, ...(said('Thanks!').turns ?? [])]
+    const turns = [
+      ...(said('Write a haiku').turns ?? []),
+      { role: 'assistant' as const, blocks: [] },
+      ...(said('Thanks!').turns ?? []),
+    ]
     expect(task({ turns })).toBe('chat')
   })
 })
@@ -73,16 +81,36 @@ describe('what a call has tells more than what it says', () => {
   test.each<[string, Partial<TextCall>, number, string]>([
     [
       'a picture',
-      { ...code, turns: [{ role: 'user', blocks: [picture, { type: 'text', text: 'Write a Python function' }] }] },
+      {
+        ...code,
+        turns: [
+          { role: 'user', blocks: [picture, { type: 'text', text: 'Write a Python function' }] },
+        ],
+      },
       10,
       'vision',
     ],
     ['tools', { ...code, tools: [tool] }, 10, 'agentic'],
-    ['tools that may not be called', { ...code, tools: [tool], params: { tool_choice: 'none' } }, 10, 'code'],
-    ['a form', { ...code, params: { response_format: { type: 'json_schema', json_schema: { name: 'x' } } } }, 10, 'extraction'],
+    [
+      'tools that may not be called',
+      { ...code, tools: [tool], params: { tool_choice: 'none' } },
+      10,
+      'code',
+    ],
+    [
+      'a form',
+      { ...code, params: { response_format: { type: 'json_schema', json_schema: { name: 'x' } } } },
+      10,
+      'extraction',
+    ],
     ['a form that is text', { ...code, params: { response_format: { type: 'text' } } }, 10, 'code'],
     ['a long prompt', code, 64_000, 'long-context'],
-    ['a wish to reason', { ...said('Hi'), params: { reasoning: { effort: 'high' } } }, 10, 'reasoning'],
+    [
+      'a wish to reason',
+      { ...said('Hi'), params: { reasoning: { effort: 'high' } } },
+      10,
+      'reasoning',
+    ],
     ['a wish not to', { ...said('Hi'), params: { reasoning: { effort: 'none' } } }, 10, 'chat'],
     ['nothing', { turns: [] }, 0, 'chat'],
   ])('%s', (_, call, tokens, expected) => {
@@ -103,6 +131,10 @@ test('the text between the ends is never read, however long it is', () => {
       }
     },
   })
-  expect(task({ turns: [{ role: 'user', blocks: [{ type: 'text', text: text as unknown as string }] }] })).toBe('chat')
+  expect(
+    task({
+      turns: [{ role: 'user', blocks: [{ type: 'text', text: text as unknown as string }] }],
+    }),
+  ).toBe('chat')
   expect(read).toBeWithin(1, 2_049)
 })

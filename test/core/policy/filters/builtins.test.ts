@@ -14,7 +14,9 @@ async function screenOf(slug: BuiltinSlug): Promise<Screen> {
   return screen
 }
 
-const screens = new Map(await Promise.all(SLUGS.map(async slug => [slug, await screenOf(slug)] as const)))
+const screens = new Map(
+  await Promise.all(SLUGS.map(async slug => [slug, await screenOf(slug)] as const)),
+)
 
 function left(slug: BuiltinSlug, text: string): string {
   return redacted(text, screens.get(slug)?.find(text) ?? [])
@@ -165,7 +167,10 @@ const CASES: Record<BuiltinSlug, [text: string, left: string][]> = {
     [`AIza${KEY.slice(0, 35)}`, '[SECRET]'],
     [`gw-v1-${'0a'.repeat(32)}`, '[SECRET]'],
     ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w', '[SECRET]'],
-    ['-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY----- ok', '[SECRET] ok'],
+    [
+      '-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY----- ok',
+      '[SECRET] ok',
+    ],
     ['-----BEGIN PRIVATE KEY-----\nMIIEow', '[SECRET]'],
     ['password = "h8$kQ2!zLp0w"', 'password = "[SECRET]"'],
     ['{"api_key": "9f8a7b6c5d4e3f2a1b0c"}', '{"api_key": "[SECRET]"}'],
@@ -210,7 +215,9 @@ describe('ordinary prose', () => {
     for (const slug of SLUGS) {
       const began = performance.now()
       screens.get(slug)?.find(text)
-      process.stdout.write(`${slug}: ${(text.length / 1000 / (performance.now() - began)).toFixed(1)} MB/s\n`)
+      process.stdout.write(
+        `${slug}: ${(text.length / 1000 / (performance.now() - began)).toFixed(1)} MB/s\n`,
+      )
     }
   })
 })
@@ -249,7 +256,10 @@ describe('X-29 no text takes long for its length', () => {
       const large = unit.repeat(100_000 / unit.length)
       const [few, many] = [stepsOf(screen, small), stepsOf(screen, large)]
       expect({ unit, isLinear: many <= Math.max(few, 100) * 15 }).toEqual({ unit, isLinear: true })
-      expect({ unit, isLinear: ratioOf(screen, small, large) < QUADRATIC / 2 }).toEqual({ unit, isLinear: true })
+      expect({ unit, isLinear: ratioOf(screen, small, large) < QUADRATIC / 2 }).toEqual({
+        unit,
+        isLinear: true,
+      })
     }
   })
 })

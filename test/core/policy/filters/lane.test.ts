@@ -6,7 +6,13 @@ import type { Match } from '../../../../src/core/policy/filters/rule.ts'
 import type { Screen } from '../../../../src/core/policy/filters/screen.ts'
 import { type FilterRule, openFilters } from '../../../../src/core/policy/filters.ts'
 
-const rule = (more: Partial<FilterRule>): FilterRule => ({ guardrail_id: 'g', scope: 'key', action: 'redact', output: true, ...more })
+const rule = (more: Partial<FilterRule>): FilterRule => ({
+  guardrail_id: 'g',
+  scope: 'key',
+  action: 'redact',
+  output: true,
+  ...more,
+})
 
 async function screenOf(...rules: Partial<FilterRule>[]): Promise<Screen> {
   const { answered } = await openFilters(rules.map(rule))
@@ -27,11 +33,20 @@ function through(screen: Screen, pieces: string[]) {
   }
   lane.end()
   out.push(lane.take(lane.clear))
-  return { text: out.join(''), out, mostHeld, found: matches.map(({ rule, start, end }) => `${rule.filter} ${start}-${end}`).toSorted() }
+  return {
+    text: out.join(''),
+    out,
+    mostHeld,
+    found: matches.map(({ rule, start, end }) => `${rule.filter} ${start}-${end}`).toSorted(),
+  }
 }
 
 const cut = (text: string, places: number[]): string[] => {
-  const ordered = [0, ...places.map(place => place % (text.length + 1)).toSorted((a, b) => a - b), text.length]
+  const ordered = [
+    0,
+    ...places.map(place => place % (text.length + 1)).toSorted((a, b) => a - b),
+    text.length,
+  ]
   return ordered.slice(1).map((to, i) => text.slice(ordered[i], to))
 }
 
@@ -67,9 +82,22 @@ const WORDS = [
   'sk-',
   'eyJ',
 ]
-const words = fc.array(fc.oneof(fc.constantFrom(...WORDS), fc.string({ maxLength: 4 })), { maxLength: 30 }).map(parts => parts.join(''))
+const words = fc
+  .array(fc.oneof(fc.constantFrom(...WORDS), fc.string({ maxLength: 4 })), { maxLength: 30 })
+  .map(parts => parts.join(''))
 const EVERY: Partial<FilterRule>[] = [
-  ...(['email', 'phone', 'ssn', 'credit-card', 'ip-address', 'person-name', 'address', 'secrets'] as const).map(slug => ({ slug })),
+  ...(
+    [
+      'email',
+      'phone',
+      'ssn',
+      'credit-card',
+      'ip-address',
+      'person-name',
+      'address',
+      'secrets',
+    ] as const
+  ).map(slug => ({ slug })),
   { pattern: '".*?"', label: '[QUOTED]' },
   { pattern: 'a[^z]*z|a', label: '[A]' },
   { pattern: '(a+)+$', action: 'flag' },
@@ -94,15 +122,9 @@ describe('a text that comes in pieces', () => {
 
   test('is let through at once as far as nothing in it can be a match', async () => {
     const screen = await screenOf({ pattern: 'SECRET-\\d+' })
-    expect(through(screen, ['Good morning. ', 'SEC', 'OND, SECRET-', '12', '34 ok', '']).out).toEqual([
-      'Good morning. ',
-      '',
-      'SECOND, ',
-      '',
-      '[REDACTED] ok',
-      '',
-      '',
-    ])
+    expect(
+      through(screen, ['Good morning. ', 'SEC', 'OND, SECRET-', '12', '34 ok', '']).out,
+    ).toEqual(['Good morning. ', '', 'SECOND, ', '', '[REDACTED] ok', '', ''])
   })
 
   test('is held back for no more than 4,096 units', async () => {
@@ -119,7 +141,9 @@ describe('a text that comes in pieces', () => {
     const whole = through(screen, [text])
     expect(whole.text).toBe(`${'a'.repeat(6_001 - LONGEST_HELD)}[A]!`)
     for (const size of [1, 7, 1_000, 4_095, 4_097]) {
-      const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, i) => text.slice(i * size, (i + 1) * size))
+      const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, i) =>
+        text.slice(i * size, (i + 1) * size),
+      )
       expect(through(screen, pieces).text).toBe(whole.text)
     }
   })
@@ -192,17 +216,25 @@ describe('several rules for one thing', () => {
       rule({ slug: 'email', action: 'block', guardrail_id: 'b' }),
       rule({ slug: 'email', action: 'redact', guardrail_id: 'c' }),
     ])
-    expect(asked('user')?.rules.map(({ guardrail_id, action }) => [guardrail_id, action])).toEqual([['b', 'block']])
+    expect(asked('user')?.rules.map(({ guardrail_id, action }) => [guardrail_id, action])).toEqual([
+      ['b', 'block'],
+    ])
   })
 
   test('count only where they look', async () => {
     const { asked, answered } = await openFilters([
-      rule({ slug: 'regex-prompt-injection', action: 'block', scan_scope: 'user_only', guardrail_id: 'a' }),
+      rule({
+        slug: 'regex-prompt-injection',
+        action: 'block',
+        scan_scope: 'user_only',
+        guardrail_id: 'a',
+      }),
       rule({ slug: 'regex-prompt-injection', action: 'flag', guardrail_id: 'b' }),
       rule({ slug: 'email', action: 'block', guardrail_id: 'c', output: false }),
       rule({ slug: 'email', action: 'flag', guardrail_id: 'd', scan_scope: 'user_only' }),
     ])
-    const whose = (screen: Screen | null) => screen?.rules.map(({ guardrail_id, action }) => `${guardrail_id} ${action}`)
+    const whose = (screen: Screen | null) =>
+      screen?.rules.map(({ guardrail_id, action }) => `${guardrail_id} ${action}`)
     expect([whose(asked('user')), whose(asked('tool')), whose(answered)]).toEqual([
       ['a block', 'c block'],
       ['b flag', 'c block'],
@@ -211,22 +243,32 @@ describe('several rules for one thing', () => {
   })
 
   test('that look nowhere are no screen', async () => {
-    const { asked, answered } = await openFilters([rule({ slug: 'regex-prompt-injection', scan_scope: 'user_only' })])
+    const { asked, answered } = await openFilters([
+      rule({ slug: 'regex-prompt-injection', scan_scope: 'user_only' }),
+    ])
     expect([asked('user') === null, asked('system'), answered]).toEqual([false, null, null])
   })
 
   test('with a pattern that cannot be are refused', async () => {
-    expect(openFilters([rule({ pattern: '(?=a)' })])).rejects.toMatchObject({ status: 400, metadata: { code: 'invalid_regex_pattern' } })
+    expect(openFilters([rule({ pattern: '(?=a)' })])).rejects.toMatchObject({
+      status: 400,
+      metadata: { code: 'invalid_regex_pattern' },
+    })
   })
 })
 
 describe('F1 and P11', () => {
   test.each([10_000, 100_000])('padding of %p characters changes no verdict', async size => {
-    const screen = await screenOf({ pattern: '(a+)+c|SECRET-\\d+' }, { pattern: '(a+)+$', label: '[END]' })
+    const screen = await screenOf(
+      { pattern: '(a+)+c|SECRET-\\d+' },
+      { pattern: '(a+)+$', label: '[END]' },
+    )
     const text = `${'a'.repeat(size)} SECRET-1234`
     expect(redacted(text, screen.find(text)).slice(size)).toBe(' [REDACTED]')
     expect(redacted(`x${'a'.repeat(size)}`, screen.find(`x${'a'.repeat(size)}`))).toBe('x[END]')
-    expect(through(screen, cut(text, [size, size + 3, size + 5])).text.slice(size)).toBe(' [REDACTED]')
+    expect(through(screen, cut(text, [size, size + 3, size + 5])).text.slice(size)).toBe(
+      ' [REDACTED]',
+    )
   })
 
   test('others have their turn while a long text is looked at', async () => {

@@ -13,17 +13,44 @@ const found = (pattern: string, pieces: string[]) => {
 }
 
 const asRe2 = (pattern: string, text: string): [number, number][] =>
-  [...RE2JS.compile(pattern).matchAll(text)].map(({ 0: match, index = 0 }) => [index, index + match.length])
+  [...RE2JS.compile(pattern).matchAll(text)].map(({ 0: match, index = 0 }) => [
+    index,
+    index + match.length,
+  ])
 
-const ATOMS = ['a', 'b', 'c', '[ab]', '[^a]', '.', '(?:ab)', '(a|ab)', '(ab|a)', '(a|b)', '(?i:B)', 'é', '\\s', '😀']
+const ATOMS = [
+  'a',
+  'b',
+  'c',
+  '[ab]',
+  '[^a]',
+  '.',
+  '(?:ab)',
+  '(a|ab)',
+  '(ab|a)',
+  '(a|b)',
+  '(?i:B)',
+  'é',
+  '\\s',
+  '😀',
+]
 const EDGES = ['\\b', '\\B', '^', '$', '(?m:^)', '(?m:$)']
 const MORE = ['', '', '', '*', '+', '?', '*?', '+?', '??', '{1,3}', '{2}', '{0,2}?']
 
-const atom = fc.tuple(fc.constantFrom(...ATOMS), fc.constantFrom(...MORE)).map(([one, more]) => one + more)
-const branch = fc.array(fc.oneof({ weight: 5, arbitrary: atom }, fc.constantFrom(...EDGES)), { minLength: 1, maxLength: 5 })
-const pattern = fc.array(branch, { minLength: 1, maxLength: 3 }).map(branches => branches.map(parts => parts.join('')).join('|'))
+const atom = fc
+  .tuple(fc.constantFrom(...ATOMS), fc.constantFrom(...MORE))
+  .map(([one, more]) => one + more)
+const branch = fc.array(fc.oneof({ weight: 5, arbitrary: atom }, fc.constantFrom(...EDGES)), {
+  minLength: 1,
+  maxLength: 5,
+})
+const pattern = fc
+  .array(branch, { minLength: 1, maxLength: 3 })
+  .map(branches => branches.map(parts => parts.join('')).join('|'))
 const text = fc
-  .array(fc.constantFrom('a', 'a', 'b', 'B', 'c', ' ', '\n', 'é', '😀', '\ud83d'), { maxLength: 16 })
+  .array(fc.constantFrom('a', 'a', 'b', 'B', 'c', ' ', '\n', 'é', '😀', '\ud83d'), {
+    maxLength: 16,
+  })
   .map(units => units.join(''))
 
 describe('a machine', () => {

@@ -1,12 +1,22 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import { request, vertexRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import {
+  request,
+  vertexRequest,
+} from '../../../../src/core/protocols/anthropic-messages/request.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 
-const header = (more: Partial<TextCall>, provider: Parameters<typeof providerOf>[0] = { slug: 'anthropic' }) =>
-  request(textCall(more), endpointOf({ provider: providerOf(provider) })).headers?.['anthropic-beta']
+const header = (
+  more: Partial<TextCall>,
+  provider: Parameters<typeof providerOf>[0] = { slug: 'anthropic' },
+) =>
+  request(textCall(more), endpointOf({ provider: providerOf(provider) })).headers?.[
+    'anthropic-beta'
+  ]
 
-const FILE: TextCall['turns'] = [{ role: 'user', blocks: [{ type: 'file', file: { file_id: 'file_1' } }] }]
+const FILE: TextCall['turns'] = [
+  { role: 'user', blocks: [{ type: 'file', file: { file_id: 'file_1' } }] },
+]
 
 describe('features by header', () => {
   test('none are asked for unless the caller does', () => {
@@ -14,19 +24,26 @@ describe('features by header', () => {
   })
 
   test('Anthropic is asked for all that the caller asks for, each once', () => {
-    expect(header({ betas: ['brand-new-2027-01-01', 'context-1m-2025-08-07', 'brand-new-2027-01-01'] })).toBe(
-      'brand-new-2027-01-01,context-1m-2025-08-07',
-    )
-    expect(header({ betas: ['brand-new-2027-01-01'] }, { slug: 'second', base_url: 'https://api.anthropic.com/v1' })).toBe(
-      'brand-new-2027-01-01',
-    )
+    expect(
+      header({ betas: ['brand-new-2027-01-01', 'context-1m-2025-08-07', 'brand-new-2027-01-01'] }),
+    ).toBe('brand-new-2027-01-01,context-1m-2025-08-07')
+    expect(
+      header(
+        { betas: ['brand-new-2027-01-01'] },
+        { slug: 'second', base_url: 'https://api.anthropic.com/v1' },
+      ),
+    ).toBe('brand-new-2027-01-01')
   })
 
   test('trap 36: others are asked for what they know', () => {
     const betas = ['brand-new-2027-01-01', 'context-1m-2025-08-07']
     expect(header({ betas }, {})).toBe('context-1m-2025-08-07')
-    expect(header({ betas }, { base_url: 'https://api.anthropic.com.example/v1' })).toBe('context-1m-2025-08-07')
-    expect(vertexRequest(textCall({ betas }), endpointOf()).headers).toEqual({ 'anthropic-beta': 'context-1m-2025-08-07' })
+    expect(header({ betas }, { base_url: 'https://api.anthropic.com.example/v1' })).toBe(
+      'context-1m-2025-08-07',
+    )
+    expect(vertexRequest(textCall({ betas }), endpointOf()).headers).toEqual({
+      'anthropic-beta': 'context-1m-2025-08-07',
+    })
     expect(header({ betas: betas.slice(0, 1) }, {})).toBeUndefined()
   })
 
@@ -40,7 +57,12 @@ describe('features by header', () => {
   })
 
   test('so do tools and parameters that are not for everybody yet, each its own', () => {
-    const tools: TextCall['tools'] = ['code_execution_20250825', 'web_search_20250305', 'constructor', 7].map(type => ({
+    const tools: TextCall['tools'] = [
+      'code_execution_20250825',
+      'web_search_20250305',
+      'constructor',
+      7,
+    ].map(type => ({
       type: 'other',
       dialect: 'messages',
       value: { type, name: 'x' },
@@ -58,8 +80,10 @@ describe('features by header', () => {
     )
     expect(header({ extra })).toBeUndefined()
     const image = { type: 'image', source: { type: 'file', file_id: 'file_1' } }
-    expect(header({ turns: [{ role: 'user', blocks: [{ type: 'other', dialect: 'messages', value: image }] }] })).toBe(
-      'files-api-2025-04-14',
-    )
+    expect(
+      header({
+        turns: [{ role: 'user', blocks: [{ type: 'other', dialect: 'messages', value: image }] }],
+      }),
+    ).toBe('files-api-2025-04-14')
   })
 })

@@ -1,14 +1,18 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
-import { request, vertexRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import {
+  request,
+  vertexRequest,
+} from '../../../../src/core/protocols/anthropic-messages/request.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 
 const cache_control = { type: 'ephemeral' as const }
 const hour = { type: 'ephemeral' as const, ttl: '1h' as const }
 const marked = (said: string): Block => ({ type: 'text', text: said, cache_control })
 
-const sent = (more: Partial<TextCall>) => request(textCall(more), endpointOf({ upstreamModel: 'claude-sonnet-4-5' })).body
+const sent = (more: Partial<TextCall>) =>
+  request(textCall(more), endpointOf({ upstreamModel: 'claude-sonnet-4-5' })).body
 const count = (body: unknown) => JSON.stringify(body).split('"cache_control"').length - 1
 
 describe('trap 55: cache markers', () => {
@@ -25,7 +29,11 @@ describe('trap 55: cache markers', () => {
     expect(body).toMatchObject({
       tools: [{ name: 'look', cache_control: hour }],
       system: [{ type: 'text', text: 's', cache_control }],
-      messages: [{ content: [{ text: 'u', cache_control }] }, {}, { content: [{ type: 'tool_result', cache_control }] }],
+      messages: [
+        { content: [{ text: 'u', cache_control }] },
+        {},
+        { content: [{ type: 'tool_result', cache_control }] },
+      ],
     })
     expect(count(body)).toBe(4)
   })
@@ -58,7 +66,10 @@ describe('trap 55: cache markers', () => {
     const body = sent({
       turns: [
         { role: 'user', blocks: [marked('a')] },
-        { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input: '{}', cache_control }] },
+        {
+          role: 'assistant',
+          blocks: [{ type: 'tool-call', id: '1', name: 'look', input: '{}', cache_control }],
+        },
         { role: 'tool', tool_call_id: '1', blocks: [marked('x'), marked('y')], cache_control },
       ],
     })
@@ -70,10 +81,17 @@ describe('trap 55: cache markers', () => {
     const at = endpointOf({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
     const marked = vertexRequest(textCall({ params: { cache_control } }), at).body
     expect(marked).not.toHaveProperty('cache_control')
-    expect(marked.messages).toEqual([{ role: 'user', content: [{ type: 'text', text: 'Hi', cache_control }] }])
-    const turns = [{ role: 'user' as const, blocks: [{ type: 'text' as const, text: 'a', cache_control: hour }] }]
-    expect(vertexRequest(textCall({ turns, params: { cache_control } }), at).body.messages).toMatchObject([
-      { content: [{ cache_control: hour }] },
+    expect(marked.messages).toEqual([
+      { role: 'user', content: [{ type: 'text', text: 'Hi', cache_control }] },
     ])
+    const turns = [
+      {
+        role: 'user' as const,
+        blocks: [{ type: 'text' as const, text: 'a', cache_control: hour }],
+      },
+    ]
+    expect(
+      vertexRequest(textCall({ turns, params: { cache_control } }), at).body.messages,
+    ).toMatchObject([{ content: [{ cache_control: hour }] }])
   })
 })

@@ -1,13 +1,25 @@
 import { describe, expect, test } from 'bun:test'
 import type { ErrorType } from '../../../../src/core/errors.ts'
-import { failure, failureInside } from '../../../../src/core/protocols/anthropic-messages/failure.ts'
+import {
+  failure,
+  failureInside,
+} from '../../../../src/core/protocols/anthropic-messages/failure.ts'
 
-const body = (type: string, message = 'x') => ({ type: 'error', error: { type, message }, request_id: 'req_1' })
+const body = (type: string, message = 'x') => ({
+  type: 'error',
+  error: { type, message },
+  request_id: 'req_1',
+})
 
 describe('failures', () => {
   test.each<[number, string, string, ErrorType]>([
     [400, 'invalid_request_error', 'messages.0: bad', 'invalid_request'],
-    [400, 'invalid_request_error', 'prompt is too long: 210000 tokens > 200000 maximum', 'context_length_exceeded'],
+    [
+      400,
+      'invalid_request_error',
+      'prompt is too long: 210000 tokens > 200000 maximum',
+      'context_length_exceeded',
+    ],
     [
       400,
       'invalid_request_error',
@@ -20,7 +32,12 @@ describe('failures', () => {
       'max_tokens: 99999 > 64000, which is the maximum allowed number of output tokens',
       'max_tokens_exceeded',
     ],
-    [400, 'invalid_request_error', 'Output blocked by content filtering policy', 'content_policy_violation'],
+    [
+      400,
+      'invalid_request_error',
+      'Output blocked by content filtering policy',
+      'content_policy_violation',
+    ],
     [401, 'authentication_error', 'invalid x-api-key', 'provider_unavailable'],
     [402, 'billing_error', 'no credit', 'provider_unavailable'],
     [403, 'permission_error', 'no', 'provider_unavailable'],
@@ -52,17 +69,23 @@ describe('failures', () => {
   })
 
   test('Vertex says it in Google’s form', () => {
-    expect(failure(429, { error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'Quota' } })).toMatchObject({
+    expect(
+      failure(429, { error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'Quota' } }),
+    ).toMatchObject({
       type: 'rate_limit_exceeded',
       metadata: { provider_code: 'RESOURCE_EXHAUSTED' },
     })
   })
 
-  test.each([[undefined], [null], ['<html>'], [[]], [{ error: 'x' }], [{ error: { type: 7, message: [] } }]])(
-    'trap 100: %j is read too',
-    given => {
-      expect(failure(503, given).type).toBe('provider_unavailable')
-      expect(failureInside(given).type).toBe('provider_unavailable')
-    },
-  )
+  test.each([
+    [undefined],
+    [null],
+    ['<html>'],
+    [[]],
+    [{ error: 'x' }],
+    [{ error: { type: 7, message: [] } }],
+  ])('trap 100: %j is read too', given => {
+    expect(failure(503, given).type).toBe('provider_unavailable')
+    expect(failureInside(given).type).toBe('provider_unavailable')
+  })
 })

@@ -1,14 +1,26 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextCall } from '../../../../src/core/language/call.ts'
-import { request, vertexRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import {
+  request,
+  vertexRequest,
+} from '../../../../src/core/protocols/anthropic-messages/request.ts'
 import { endpointOf, textCall } from '../../../support/call.ts'
 
-const SCHEMA = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false }
+const SCHEMA = {
+  type: 'object',
+  properties: { a: { type: 'string' } },
+  required: ['a'],
+  additionalProperties: false,
+}
 const format = (schema: Record<string, unknown> = SCHEMA, more: object = {}) => ({
-  response_format: { type: 'json_schema' as const, json_schema: { name: 'x', strict: true, schema, ...more } },
+  response_format: {
+    type: 'json_schema' as const,
+    json_schema: { name: 'x', strict: true, schema, ...more },
+  },
 })
 const OBJECT = { response_format: { type: 'json_object' as const } }
-const sent = (more: Partial<TextCall>, upstreamModel = 'claude-sonnet-4-5') => request(textCall(more), endpointOf({ upstreamModel })).body
+const sent = (more: Partial<TextCall>, upstreamModel = 'claude-sonnet-4-5') =>
+  request(textCall(more), endpointOf({ upstreamModel })).body
 const FORCED = { type: 'any', disable_parallel_tool_use: true }
 
 describe('the form of the answer', () => {
@@ -19,7 +31,10 @@ describe('the form of the answer', () => {
   })
 
   test('beside the effort', () => {
-    expect(sent({ params: { ...format(), reasoning: { effort: 'low' } } }, 'claude-opus-4-8').output_config).toEqual({
+    expect(
+      sent({ params: { ...format(), reasoning: { effort: 'low' } } }, 'claude-opus-4-8')
+        .output_config,
+    ).toEqual({
       effort: 'low',
       format: { type: 'json_schema', schema: SCHEMA },
     })
@@ -33,37 +48,65 @@ describe('the form of the answer', () => {
   test.each([
     ['an older model', 'claude-3-7-sonnet', SCHEMA],
     ['another vendor’s model', 'some-model', SCHEMA],
-    ['an object with members of any name', 'claude-sonnet-4-5', { type: 'object', additionalProperties: { type: 'string' } }],
-    ['a schema that holds itself', 'claude-sonnet-4-5', { ...SCHEMA, properties: { a: { $ref: '#' } } }],
-  ])('trap 46: for %s the answer is the input of a tool that must be called, alone', (_what, model, schema) => {
-    expect(sent({ params: format(schema, { description: 'The answer' }) }, model)).toMatchObject({
-      tools: [{ name: 'json', description: 'The answer', input_schema: schema }],
-      tool_choice: FORCED,
-    })
-  })
+    [
+      'an object with members of any name',
+      'claude-sonnet-4-5',
+      { type: 'object', additionalProperties: { type: 'string' } },
+    ],
+    [
+      'a schema that holds itself',
+      'claude-sonnet-4-5',
+      { ...SCHEMA, properties: { a: { $ref: '#' } } },
+    ],
+  ])(
+    'trap 46: for %s the answer is the input of a tool that must be called, alone',
+    (_what, model, schema) => {
+      expect(sent({ params: format(schema, { description: 'The answer' }) }, model)).toMatchObject({
+        tools: [{ name: 'json', description: 'The answer', input_schema: schema }],
+        tool_choice: FORCED,
+      })
+    },
+  )
 
   test('trap 44: so it is on Vertex', () => {
     const at = endpointOf({ upstreamModel: 'claude-sonnet-4-5', protocol: 'anthropic-vertex' })
-    expect(vertexRequest(textCall({ params: format() }), at).body).toMatchObject({ tools: [{ name: 'json' }], tool_choice: FORCED })
+    expect(vertexRequest(textCall({ params: format() }), at).body).toMatchObject({
+      tools: [{ name: 'json' }],
+      tool_choice: FORCED,
+    })
     const newest = endpointOf({ upstreamModel: 'claude-opus-5-5', protocol: 'anthropic-vertex' })
-    expect(vertexRequest(textCall({ params: format() }), newest).body).toMatchObject({ output_config: { format: { schema: SCHEMA } } })
+    expect(vertexRequest(textCall({ params: format() }), newest).body).toMatchObject({
+      output_config: { format: { schema: SCHEMA } },
+    })
   })
 
   test('any object at all is such a tool too', () => {
     expect(sent({ params: OBJECT })).toMatchObject({
-      tools: [{ name: 'json', description: 'Respond with a JSON object.', input_schema: { type: 'object', additionalProperties: true } }],
+      tools: [
+        {
+          name: 'json',
+          description: 'Respond with a JSON object.',
+          input_schema: { type: 'object', additionalProperties: true },
+        },
+      ],
       tool_choice: FORCED,
     })
   })
 
   test('a model that refuses to be forced is told in words', () => {
     const body = sent(
-      { params: OBJECT, turns: [{ role: 'system', blocks: [{ type: 'text', text: 's' }] }, ...textCall().turns] },
+      {
+        params: OBJECT,
+        turns: [{ role: 'system', blocks: [{ type: 'text', text: 's' }] }, ...textCall().turns],
+      },
       'claude-opus-5-5',
     )
     expect(body.system).toEqual([
       { type: 'text', text: 's' },
-      { type: 'text', text: 'Answer with one JSON object and nothing else: no words around it, no code fence.' },
+      {
+        type: 'text',
+        text: 'Answer with one JSON object and nothing else: no words around it, no code fence.',
+      },
     ])
     expect(body).not.toHaveProperty('tools')
   })
@@ -74,14 +117,23 @@ describe('the form of the answer', () => {
       { type: 'function' as const, name: 'json' },
     ]
     const offered = (tool_choice: TextCall['params']['tool_choice']) =>
-      (sent({ tools, params: { ...OBJECT, ...(tool_choice ? { tool_choice } : {}) } }).tools as { name: string }[]).map(tool => tool.name)
+      (
+        sent({ tools, params: { ...OBJECT, ...(tool_choice ? { tool_choice } : {}) } }).tools as {
+          name: string
+        }[]
+      ).map(tool => tool.name)
     expect(offered(undefined)).toEqual(['look', 'json', 'json_answer'])
     expect(offered('none')).toEqual(['json_answer'])
-    expect(offered({ type: 'function', function: { name: 'look' } })).toEqual(['look', 'json_answer'])
+    expect(offered({ type: 'function', function: { name: 'look' } })).toEqual([
+      'look',
+      'json_answer',
+    ])
   })
 
   test('a client of this API has written the schema for it', () => {
     const schema = { type: 'object', properties: { n: { type: 'integer', minimum: 1 } } }
-    expect(sent({ dialect: 'messages', params: format(schema) }).output_config).toEqual({ format: { type: 'json_schema', schema } })
+    expect(sent({ dialect: 'messages', params: format(schema) }).output_config).toEqual({
+      format: { type: 'json_schema', schema },
+    })
   })
 })

@@ -8,33 +8,57 @@ import { endpointOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
 
 const endpoint = endpointOf({ upstreamModel: 'claude-sonnet-4-5' })
-const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
+const frame = (data: unknown) => ({
+  event: null,
+  data: typeof data === 'string' ? data : JSON.stringify(data),
+})
 
-const readerOf = (more: Partial<TextCall> = {}) => anthropicMessages.reader(textCall(more), endpoint)
+const readerOf = (more: Partial<TextCall> = {}) =>
+  anthropicMessages.reader(textCall(more), endpoint)
 
 /** The parts of a streamed answer of these events, between its beginning and its end. */
 function streamed(events: unknown[], more: Partial<TextCall> = {}): TextPart[] {
   const reader = readerOf(more)
-  return [START, ...events, ENDING, STOP].flatMap(event => reader.read(frame(event))).filter(isContent)
+  return [START, ...events, ENDING, STOP]
+    .flatMap(event => reader.read(frame(event)))
+    .filter(isContent)
 }
 
 /** The parts of a whole answer with this content, without its beginning and end. */
 const whole = (content: unknown[], more: Partial<TextCall> = {}) =>
-  parts({ id: 'msg_1', content, stop_reason: 'end_turn', usage: { input_tokens: 3, output_tokens: 4 } }, textCall(more), endpoint).filter(
-    isContent,
-  )
+  parts(
+    { id: 'msg_1', content, stop_reason: 'end_turn', usage: { input_tokens: 3, output_tokens: 4 } },
+    textCall(more),
+    endpoint,
+  ).filter(isContent)
 
 const isContent = ({ type }: TextPart) => type !== 'start' && type !== 'usage' && type !== 'finish'
 
 const START = {
   type: 'message_start',
-  message: { id: 'msg_1', content: [], usage: { input_tokens: 3, output_tokens: 1, service_tier: 'standard' } },
+  message: {
+    id: 'msg_1',
+    content: [],
+    usage: { input_tokens: 3, output_tokens: 1, service_tier: 'standard' },
+  },
 }
-const ENDING = { type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: { output_tokens: 4 } }
+const ENDING = {
+  type: 'message_delta',
+  delta: { stop_reason: 'end_turn', stop_sequence: null },
+  usage: { output_tokens: 4 },
+}
 const STOP = { type: 'message_stop' }
 
-const begin = (index: number, content_block: object) => ({ type: 'content_block_start', index, content_block })
-const delta = (index: number, given: object) => ({ type: 'content_block_delta', index, delta: given })
+const begin = (index: number, content_block: object) => ({
+  type: 'content_block_start',
+  index,
+  content_block,
+})
+const delta = (index: number, given: object) => ({
+  type: 'content_block_delta',
+  index,
+  delta: given,
+})
 const end = (index: number) => ({ type: 'content_block_stop', index })
 const block = (index: number, content_block: object, ...deltas: object[]) => [
   begin(index, content_block),
@@ -44,8 +68,19 @@ const block = (index: number, content_block: object, ...deltas: object[]) => [
 
 const textDelta = (text: string) => ({ type: 'text_delta', text })
 const input = (partial_json: string) => ({ type: 'input_json_delta', partial_json })
-const tool = (name: string, more: object = {}) => ({ type: 'tool_use', id: `toolu_${name}`, name, input: {}, ...more })
-const said = (text: string, at = 0): TextPart => ({ type: 'text-delta', choice: 0, text, block: at })
+const tool = (name: string, more: object = {}) => ({
+  type: 'tool_use',
+  id: `toolu_${name}`,
+  name,
+  input: {},
+  ...more,
+})
+const said = (text: string, at = 0): TextPart => ({
+  type: 'text-delta',
+  choice: 0,
+  text,
+  block: at,
+})
 
 const FORMAT = 'anthropic-claude-v1'
 
@@ -62,13 +97,25 @@ describe('the beginning and the end', () => {
   test('another message within it is a failure: what follows is not the rest of it', () => {
     const reader = readerOf()
     reader.read(frame(START))
-    expect(() => reader.read(frame({ type: 'message_start', message: { id: 'msg_2', usage: { input_tokens: 3 } } }))).toThrow(GatewayError)
+    expect(() =>
+      reader.read(
+        frame({ type: 'message_start', message: { id: 'msg_2', usage: { input_tokens: 3 } } }),
+      ),
+    ).toThrow(GatewayError)
   })
 
   test('the runs of the model are counted at the end only', () => {
-    const usage = { input_tokens: 3, output_tokens: 1, iterations: [{ type: 'message', input_tokens: 2, output_tokens: 0 }] }
+    const usage = {
+      input_tokens: 3,
+      output_tokens: 1,
+      iterations: [{ type: 'message', input_tokens: 2, output_tokens: 0 }],
+    }
     const reader = readerOf()
-    const given = [{ type: 'message_start', message: { id: 'msg_1', usage } }, ENDING, STOP].flatMap(event => reader.read(frame(event)))
+    const given = [
+      { type: 'message_start', message: { id: 'msg_1', usage } },
+      ENDING,
+      STOP,
+    ].flatMap(event => reader.read(frame(event)))
     expect(saidBy(given).usage).toMatchObject({ input: { text: 3 }, output: { text: 4 } })
   })
 
@@ -76,7 +123,9 @@ describe('the beginning and the end', () => {
     const reader = readerOf()
     expect(reader.read(frame(ENDING))).toMatchObject([{ type: 'usage' }])
     expect(reader.complete).toBe(false)
-    expect(reader.read(frame(STOP))).toEqual([{ type: 'finish', choice: 0, reason: 'stop', native: 'end_turn' }])
+    expect(reader.read(frame(STOP))).toEqual([
+      { type: 'finish', choice: 0, reason: 'stop', native: 'end_turn' },
+    ])
     expect(reader.complete).toBe(true)
     expect(reader.read(frame(begin(0, { type: 'text', text: 'more' })))).toEqual([])
   })
@@ -97,7 +146,12 @@ describe('the beginning and the end', () => {
   test('trap 69, 72: the last words on how it ended stand, with what stopped it and what else the message tells', () => {
     const reader = readerOf()
     const events = [
-      { type: 'message_delta', delta: { stop_reason: null }, usage: { output_tokens: 2 }, context_management: { applied_edits: [] } },
+      {
+        type: 'message_delta',
+        delta: { stop_reason: null },
+        usage: { output_tokens: 2 },
+        context_management: { applied_edits: [] },
+      },
       {
         type: 'message_delta',
         delta: { stop_reason: 'stop_sequence', stop_sequence: 'END', container: { id: 'c' } },
@@ -119,7 +173,9 @@ describe('the beginning and the end', () => {
 
   test('a message without a reason is a stop', () => {
     const reader = readerOf()
-    expect(reader.read(frame(STOP))).toEqual([{ type: 'finish', choice: 0, reason: 'stop', native: null }])
+    expect(reader.read(frame(STOP))).toEqual([
+      { type: 'finish', choice: 0, reason: 'stop', native: null },
+    ])
   })
 
   test('a few unreadable events are passed over, many are a broken provider', () => {
@@ -130,18 +186,30 @@ describe('the beginning and the end', () => {
 
   test('trap 74, 75: an error in place of an answer, or in it, is a failure', () => {
     const event = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
-    expect(() => readerOf().read(frame(event))).toThrow(expect.objectContaining({ type: 'provider_overloaded' }))
-    expect(() => parts(event, textCall(), endpoint)).toThrow(expect.objectContaining({ type: 'provider_overloaded' }))
+    expect(() => readerOf().read(frame(event))).toThrow(
+      expect.objectContaining({ type: 'provider_overloaded' }),
+    )
+    expect(() => parts(event, textCall(), endpoint)).toThrow(
+      expect.objectContaining({ type: 'provider_overloaded' }),
+    )
   })
 
-  test.each([[null], ['x'], [[]], [{}], [{ content: 'x' }], [{ choices: [] }]])('%j is no answer', body => {
-    expect(() => parts(body, textCall(), endpoint)).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
-  })
+  test.each([[null], ['x'], [[]], [{}], [{ content: 'x' }], [{ choices: [] }]])(
+    '%j is no answer',
+    body => {
+      expect(() => parts(body, textCall(), endpoint)).toThrow(
+        expect.objectContaining({ type: 'provider_unavailable' }),
+      )
+    },
+  )
 })
 
 describe('text', () => {
   test('comes as it is said, its blocks counted', () => {
-    const events = [...block(0, { type: 'text', text: '' }, textDelta('Hel'), textDelta('lo')), ...block(1, { type: 'text', text: ' you' })]
+    const events = [
+      ...block(0, { type: 'text', text: '' }, textDelta('Hel'), textDelta('lo')),
+      ...block(1, { type: 'text', text: ' you' }),
+    ]
     expect(streamed(events)).toEqual([said('Hel'), said('lo'), said(' you', 1)])
     expect(
       whole([
@@ -168,29 +236,52 @@ describe('text', () => {
       { type: 'text', text: 'So: ' },
       { type: 'text', text: 'words', citations: [citation] },
     ]
-    const part = { type: 'annotation', choice: 0, annotation: shown({ start_index: 4, end_index: 9 }), citation, block: 1 }
+    const part = {
+      type: 'annotation',
+      choice: 0,
+      annotation: shown({ start_index: 4, end_index: 9 }),
+      citation,
+      block: 1,
+    }
     expect(whole(content)).toEqual([said('So: '), said('words', 1), part] as never)
     const events = [
       ...block(0, { type: 'text', text: '' }, textDelta('So: ')),
-      ...block(1, { type: 'text', text: '', citations: [] }, textDelta('words'), { type: 'citations_delta', citation }),
+      ...block(1, { type: 'text', text: '', citations: [] }, textDelta('words'), {
+        type: 'citations_delta',
+        citation,
+      }),
     ]
     expect(streamed(events)).toEqual(whole(content))
   })
 
   test('before the words have come, their place is not known', () => {
-    const events = block(0, { type: 'text', text: '' }, { type: 'citations_delta', citation }, textDelta('words'))
+    const events = block(
+      0,
+      { type: 'text', text: '' },
+      { type: 'citations_delta', citation },
+      textDelta('words'),
+    )
     expect(streamed(events)[0]).toMatchObject({ annotation: shown({}) })
     expect(JSON.stringify(streamed(events)[0])).not.toContain('_index":0')
   })
 
   test('a place in a document has no form in the chat API', () => {
-    const inDocument = { type: 'char_location', cited_text: 'x', document_index: 0, start_char_index: 0, end_char_index: 1 }
+    const inDocument = {
+      type: 'char_location',
+      cited_text: 'x',
+      document_index: 0,
+      start_char_index: 0,
+      end_char_index: 1,
+    }
     expect(whole([{ type: 'text', text: 'x', citations: [inDocument] }])).toEqual([
       said('x'),
       { type: 'annotation', choice: 0, annotation: null, citation: inDocument, block: 0 },
     ])
     const hostile = { ...citation, url: 'javascript:alert(1)', title: 7 }
-    expect(whole([{ type: 'text', text: 'x', citations: [hostile, null, 'x'] }])).toMatchObject([said('x'), { annotation: null }])
+    expect(whole([{ type: 'text', text: 'x', citations: [hostile, null, 'x'] }])).toMatchObject([
+      said('x'),
+      { annotation: null },
+    ])
   })
 })
 
@@ -210,14 +301,20 @@ describe('thinking', () => {
       { type: 'thinking_delta', thinking: 'be it' },
       { type: 'signature_delta', signature: 'EpAE+/==' },
     )
-    expect(streamed(events)).toEqual([thought('So '), thought('be it'), thought('', { signature: 'EpAE+/==' })])
+    expect(streamed(events)).toEqual([
+      thought('So '),
+      thought('be it'),
+      thought('', { signature: 'EpAE+/==' }),
+    ])
     expect(whole([{ type: 'thinking', thinking: 'So be it', signature: 'EpAE+/==' }])).toEqual([
       thought('So be it', { signature: 'EpAE+/==' }),
     ])
   })
 
   test('trap 94: a signature without words is kept', () => {
-    expect(whole([{ type: 'thinking', thinking: '', signature: 'sig' }])).toEqual([thought('', { signature: 'sig' })])
+    expect(whole([{ type: 'thinking', thinking: '', signature: 'sig' }])).toEqual([
+      thought('', { signature: 'sig' }),
+    ])
     expect(whole([{ type: 'thinking', thinking: '', signature: '' }])).toEqual([])
   })
 
@@ -233,9 +330,12 @@ describe('thinking', () => {
       { type: 'redacted_thinking', data: 'opaque' },
     ]
     expect(whole(content)).toEqual([said('a'), hidden] as never)
-    expect(streamed([...block(0, { type: 'text', text: 'a' }), ...block(1, { type: 'redacted_thinking', data: 'opaque' })])).toEqual(
-      whole(content),
-    )
+    expect(
+      streamed([
+        ...block(0, { type: 'text', text: 'a' }),
+        ...block(1, { type: 'redacted_thinking', data: 'opaque' }),
+      ]),
+    ).toEqual(whole(content))
   })
 })
 
@@ -259,25 +359,48 @@ describe('calls of the caller’s tools', () => {
   })
 
   test('a call without arguments has an empty object in the end', () => {
-    expect(saidBy(streamed(block(0, tool('look'), input('')))).calls).toEqual([{ id: 'toolu_look', name: 'look', input: '{}' }])
-    expect(saidBy(whole([tool('look')])).calls).toEqual([{ id: 'toolu_look', name: 'look', input: '{}' }])
+    expect(saidBy(streamed(block(0, tool('look'), input('')))).calls).toEqual([
+      { id: 'toolu_look', name: 'look', input: '{}' },
+    ])
+    expect(saidBy(whole([tool('look')])).calls).toEqual([
+      { id: 'toolu_look', name: 'look', input: '{}' },
+    ])
     expect(saidBy(streamed([begin(0, tool('look'))])).calls[0]?.input).toBe('{}')
   })
 
   test('a whole input is given as the JSON that it is, also where it is no object', () => {
-    const inputOf = (given: unknown) => saidBy(whole([tool('look', { input: given })])).calls[0]?.input
-    expect([{ a: 1 }, '{"a":1}', [1], 5, false].map(inputOf)).toEqual(['{"a":1}', '"{\\"a\\":1}"', '[1]', '5', 'false'])
+    const inputOf = (given: unknown) =>
+      saidBy(whole([tool('look', { input: given })])).calls[0]?.input
+    expect([{ a: 1 }, '{"a":1}', [1], 5, false].map(inputOf)).toEqual([
+      '{"a":1}',
+      '"{\\"a\\":1}"',
+      '[1]',
+      '5',
+      'false',
+    ])
     expect([null, undefined, ''].map(inputOf)).toEqual(['{}', '{}', '{}'])
   })
 
   test('a call whose input comes at once has it once', () => {
-    expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } })))).calls[0]?.input).toBe('{"a":1}')
-    expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } }), input('{"a":1}')))).calls[0]?.input).toBe('{"a":1}')
+    expect(saidBy(streamed(block(0, tool('look', { input: { a: 1 } })))).calls[0]?.input).toBe(
+      '{"a":1}',
+    )
+    expect(
+      saidBy(streamed(block(0, tool('look', { input: { a: 1 } }), input('{"a":1}')))).calls[0]
+        ?.input,
+    ).toBe('{"a":1}')
   })
 
   test('calls that were put off come with the beginning of the message', () => {
     const reader = readerOf()
-    const start = { type: 'message_start', message: { id: 'msg_1', content: [tool('look', { input: { a: 1 } })], stop_reason: 'tool_use' } }
+    const start = {
+      type: 'message_start',
+      message: {
+        id: 'msg_1',
+        content: [tool('look', { input: { a: 1 } })],
+        stop_reason: 'tool_use',
+      },
+    }
     const given = [start, STOP].flatMap(event => reader.read(frame(event)))
     expect(saidBy(given)).toMatchObject({
       calls: [{ name: 'look', input: '{"a":1}' }],
@@ -298,23 +421,39 @@ describe('calls of the caller’s tools', () => {
   })
 
   test('trap 20: a call without an id gets one of its own', () => {
-    const [first, second] = saidBy(whole([tool('look', { id: undefined }), tool('look', { id: '' })])).calls
+    const [first, second] = saidBy(
+      whole([tool('look', { id: undefined }), tool('look', { id: '' })]),
+    ).calls
     expect(first?.id).toMatch(/^toolu_/)
     expect(second?.id).not.toBe(first?.id)
   })
 
   test('who called is told beside it', () => {
-    expect(whole([tool('look', { caller: { type: 'direct' } })])[0]).toMatchObject({ extra: { caller: { type: 'direct' } } })
+    expect(whole([tool('look', { caller: { type: 'direct' } })])[0]).toMatchObject({
+      extra: { caller: { type: 'direct' } },
+    })
   })
 
   test('more calls than any answer has are passed over', () => {
-    expect(saidBy(whole(Array.from({ length: 200 }, (_, i) => tool(`t${i}`)))).calls).toHaveLength(128)
+    expect(saidBy(whole(Array.from({ length: 200 }, (_, i) => tool(`t${i}`)))).calls).toHaveLength(
+      128,
+    )
   })
 })
 
 describe('what the provider’s own tools did', () => {
-  const other = (value: unknown): TextPart => ({ type: 'other', choice: 0, dialect: 'messages', value })
-  const search = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
+  const other = (value: unknown): TextPart => ({
+    type: 'other',
+    choice: 0,
+    dialect: 'messages',
+    value,
+  })
+  const search = {
+    type: 'server_tool_use',
+    id: 'srvtoolu_1',
+    name: 'web_search',
+    input: { query: 'x' },
+  }
   const found = {
     type: 'web_search_tool_result',
     tool_use_id: 'srvtoolu_1',
@@ -322,7 +461,10 @@ describe('what the provider’s own tools did', () => {
   }
 
   test('goes to clients who know it, whole, its streamed input gathered', () => {
-    const events = [...block(0, { ...search, input: {} }, input('{"que'), input('ry":"x"}')), ...block(1, found)]
+    const events = [
+      ...block(0, { ...search, input: {} }, input('{"que'), input('ry":"x"}')),
+      ...block(1, found),
+    ]
     expect(streamed(events)).toEqual([other(search), other(found)])
     expect(whole([search, found])).toEqual([other(search), other(found)])
   })
@@ -345,9 +487,13 @@ describe('what the provider’s own tools did', () => {
       { type: 'compaction_delta', content: 'far' },
     )
     expect(streamed(events)).toEqual([said('So far')])
-    expect(streamed(events, { dialect: 'messages' })).toEqual([other({ type: 'compaction', content: 'So far' })])
+    expect(streamed(events, { dialect: 'messages' })).toEqual([
+      other({ type: 'compaction', content: 'So far' }),
+    ])
     expect(whole([{ type: 'compaction', content: null }])).toEqual([])
-    expect(whole([{ type: 'compaction', content: null }], { dialect: 'messages' })).toEqual([other({ type: 'compaction', content: null })])
+    expect(whole([{ type: 'compaction', content: null }], { dialect: 'messages' })).toEqual([
+      other({ type: 'compaction', content: null }),
+    ])
   })
 })
 
@@ -355,14 +501,24 @@ describe('an answer that is the input of a tool', () => {
   const asked = { params: { response_format: { type: 'json_object' as const } } }
   const answered = (events: unknown[], stop_reason = 'tool_use') => {
     const reader = readerOf(asked)
-    return [START, ...events, { ...ENDING, delta: { stop_reason } }, STOP].flatMap(event => reader.read(frame(event)))
+    return [START, ...events, { ...ENDING, delta: { stop_reason } }, STOP].flatMap(event =>
+      reader.read(frame(event)),
+    )
   }
 
   test('trap 46: is text, and the end of it is a stop', () => {
     const given = saidBy(answered(block(0, tool('json'), input(''), input('{"a":'), input('1}'))))
-    expect(given).toMatchObject({ text: '{"a":1}', calls: [], finish: { reason: 'stop', native: 'tool_use' } })
+    expect(given).toMatchObject({
+      text: '{"a":1}',
+      calls: [],
+      finish: { reason: 'stop', native: 'tool_use' },
+    })
     const body = { content: [tool('json', { input: { a: 1 } })], stop_reason: 'tool_use' }
-    expect(saidBy(parts(body, textCall(asked), endpoint))).toMatchObject({ text: '{"a":1}', calls: [], finish: { reason: 'stop' } })
+    expect(saidBy(parts(body, textCall(asked), endpoint))).toMatchObject({
+      text: '{"a":1}',
+      calls: [],
+      finish: { reason: 'stop' },
+    })
   })
 
   test('what the model says beside it is not the answer, nor a second one', () => {
@@ -375,20 +531,45 @@ describe('an answer that is the input of a tool', () => {
   })
 
   test('what it says instead of it is', () => {
-    expect(saidBy(answered(block(0, { type: 'text', text: '' }, textDelta('I cannot'), textDelta('.')), 'end_turn'))).toMatchObject({
+    expect(
+      saidBy(
+        answered(
+          block(0, { type: 'text', text: '' }, textDelta('I cannot'), textDelta('.')),
+          'end_turn',
+        ),
+      ),
+    ).toMatchObject({
       text: 'I cannot.',
       finish: { reason: 'stop' },
     })
   })
 
   test('a call of another tool is a call, and what is said before it is said', () => {
-    const given = saidBy(answered([...block(0, { type: 'text', text: 'Let me see' }), ...block(1, tool('look'), input('{}'))]))
-    expect(given).toMatchObject({ text: 'Let me see', calls: [{ name: 'look' }], finish: { reason: 'tool_calls' } })
+    const given = saidBy(
+      answered([
+        ...block(0, { type: 'text', text: 'Let me see' }),
+        ...block(1, tool('look'), input('{}')),
+      ]),
+    )
+    expect(given).toMatchObject({
+      text: 'Let me see',
+      calls: [{ name: 'look' }],
+      finish: { reason: 'tool_calls' },
+    })
   })
 
   test('an answer beside a call of another tool waits for that call', () => {
-    const given = saidBy(answered([...block(0, tool('json'), input('{"a":1}')), ...block(1, tool('look'), input('{}'))]))
-    expect(given).toMatchObject({ text: '{"a":1}', calls: [{ name: 'look' }], finish: { reason: 'tool_calls' } })
+    const given = saidBy(
+      answered([
+        ...block(0, tool('json'), input('{"a":1}')),
+        ...block(1, tool('look'), input('{}')),
+      ]),
+    )
+    expect(given).toMatchObject({
+      text: '{"a":1}',
+      calls: [{ name: 'look' }],
+      finish: { reason: 'tool_calls' },
+    })
   })
 
   test('an answer that was cut is said to be', () => {
@@ -399,7 +580,9 @@ describe('an answer that is the input of a tool', () => {
   })
 
   test('where no form was asked for, a tool of that name is a tool', () => {
-    expect(saidBy(streamed(block(0, tool('json'), input('{}')))).calls).toEqual([{ id: 'toolu_json', name: 'json', input: '{}' }])
+    expect(saidBy(streamed(block(0, tool('json'), input('{}')))).calls).toEqual([
+      { id: 'toolu_json', name: 'json', input: '{}' },
+    ])
   })
 })
 
@@ -425,16 +608,52 @@ describe('a hostile provider', () => {
       { type: 'message_start', message: odd },
       { type: 'message_start', message: { id: odd, content: odd, usage: odd, stop_reason: odd } },
       { type: 'content_block_start', index: odd, content_block: odd },
-      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: odd, citations: odd } },
-      { type: 'content_block_start', index: 1, content_block: { type: 'tool_use', id: odd, name: odd, input: odd } },
-      { type: 'content_block_start', index: 2, content_block: { type: 'thinking', thinking: odd, signature: odd } },
-      { type: 'content_block_start', index: 3, content_block: { type: 'redacted_thinking', data: odd } },
-      { type: 'content_block_start', index: 4, content_block: { type: 'server_tool_use', input: odd } },
+      {
+        type: 'content_block_start',
+        index: 0,
+        content_block: { type: 'text', text: odd, citations: odd },
+      },
+      {
+        type: 'content_block_start',
+        index: 1,
+        content_block: { type: 'tool_use', id: odd, name: odd, input: odd },
+      },
+      {
+        type: 'content_block_start',
+        index: 2,
+        content_block: { type: 'thinking', thinking: odd, signature: odd },
+      },
+      {
+        type: 'content_block_start',
+        index: 3,
+        content_block: { type: 'redacted_thinking', data: odd },
+      },
+      {
+        type: 'content_block_start',
+        index: 4,
+        content_block: { type: 'server_tool_use', input: odd },
+      },
       ...[0, 1, 2, 3, 4, odd].flatMap(index =>
-        ['text_delta', 'citations_delta', 'thinking_delta', 'signature_delta', 'input_json_delta', 'compaction_delta', odd].map(type => ({
+        [
+          'text_delta',
+          'citations_delta',
+          'thinking_delta',
+          'signature_delta',
+          'input_json_delta',
+          'compaction_delta',
+          odd,
+        ].map(type => ({
           type: 'content_block_delta',
           index,
-          delta: { type, text: odd, citation: odd, thinking: odd, signature: odd, partial_json: odd, content: odd },
+          delta: {
+            type,
+            text: odd,
+            citation: odd,
+            thinking: odd,
+            signature: odd,
+            partial_json: odd,
+            content: odd,
+          },
         })),
       ),
       { type: 'content_block_stop', index: odd },
@@ -455,7 +674,13 @@ describe('a hostile provider', () => {
 
   test('in a whole answer too', () => {
     for (const odd of WEIRD)
-      expect(() => parts({ id: odd, content: [odd, { type: odd }], usage: odd, stop_reason: odd }, textCall(), endpoint)).not.toThrow()
+      expect(() =>
+        parts(
+          { id: odd, content: [odd, { type: odd }], usage: odd, stop_reason: odd },
+          textCall(),
+          endpoint,
+        ),
+      ).not.toThrow()
   })
 
   test('blocks that never end are a broken provider', () => {

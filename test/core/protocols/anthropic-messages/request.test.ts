@@ -2,20 +2,42 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextCall } from '../../../../src/core/language/call.ts'
 import type { Block } from '../../../../src/core/language/message.ts'
-import { request, vertexRequest } from '../../../../src/core/protocols/anthropic-messages/request.ts'
+import {
+  request,
+  vertexRequest,
+} from '../../../../src/core/protocols/anthropic-messages/request.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 
-const endpoint = (upstreamModel = 'claude-sonnet-4-5') => endpointOf({ upstreamModel, provider: providerOf({ slug: 'anthropic' }) })
+const endpoint = (upstreamModel = 'claude-sonnet-4-5') =>
+  endpointOf({ upstreamModel, provider: providerOf({ slug: 'anthropic' }) })
 
 /** What Anthropic receives for a call. */
-const sent = (more: Partial<TextCall> = {}, model?: string) => request(textCall(more), endpoint(model)).body
+const sent = (more: Partial<TextCall> = {}, model?: string) =>
+  request(textCall(more), endpoint(model)).body
 const text = (said: string): Block => ({ type: 'text', text: said })
-const user = (...blocks: (Block | string)[]) => ({ role: 'user' as const, blocks: blocksOf(blocks) })
-const assistant = (...blocks: (Block | string)[]) => ({ role: 'assistant' as const, blocks: blocksOf(blocks) })
-const blocksOf = (blocks: (Block | string)[]) => blocks.map(block => (typeof block === 'string' ? text(block) : block))
-const toolCall = (id: string, name = 'look', input = '{}'): Block => ({ type: 'tool-call', id, name, input })
-const result = (tool_call_id: string, ...blocks: (Block | string)[]) => ({ role: 'tool' as const, tool_call_id, blocks: blocksOf(blocks) })
-const messages = (turns: TextCall['turns'], more: Partial<TextCall> = {}, model?: string) => sent({ ...more, turns }, model).messages
+const user = (...blocks: (Block | string)[]) => ({
+  role: 'user' as const,
+  blocks: blocksOf(blocks),
+})
+const assistant = (...blocks: (Block | string)[]) => ({
+  role: 'assistant' as const,
+  blocks: blocksOf(blocks),
+})
+const blocksOf = (blocks: (Block | string)[]) =>
+  blocks.map(block => (typeof block === 'string' ? text(block) : block))
+const toolCall = (id: string, name = 'look', input = '{}'): Block => ({
+  type: 'tool-call',
+  id,
+  name,
+  input,
+})
+const result = (tool_call_id: string, ...blocks: (Block | string)[]) => ({
+  role: 'tool' as const,
+  tool_call_id,
+  blocks: blocksOf(blocks),
+})
+const messages = (turns: TextCall['turns'], more: Partial<TextCall> = {}, model?: string) =>
+  sent({ ...more, turns }, model).messages
 
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
 const PDF = 'data:application/pdf;base64,JVBERi0='
@@ -25,7 +47,11 @@ describe('the request', () => {
     expect(request(textCall(), endpoint())).toEqual({
       path: '/messages',
       headers: { 'anthropic-version': '2023-06-01' },
-      body: { model: 'claude-sonnet-4-5', max_tokens: 64_000, messages: [{ role: 'user', content: 'Hi' }] },
+      body: {
+        model: 'claude-sonnet-4-5',
+        max_tokens: 64_000,
+        messages: [{ role: 'user', content: 'Hi' }],
+      },
     })
   })
 
@@ -34,11 +60,18 @@ describe('the request', () => {
   })
 
   test('trap 98: on Vertex the model stands in the path and the version in the body', () => {
-    const at = endpointOf({ upstreamModel: 'claude-sonnet-4-5@20250929', protocol: 'anthropic-vertex' })
+    const at = endpointOf({
+      upstreamModel: 'claude-sonnet-4-5@20250929',
+      protocol: 'anthropic-vertex',
+    })
     expect(vertexRequest(textCall(), at)).toEqual({
       path: '/models/claude-sonnet-4-5@20250929:rawPredict',
       headers: {},
-      body: { anthropic_version: 'vertex-2023-10-16', max_tokens: 64_000, messages: [{ role: 'user', content: 'Hi' }] },
+      body: {
+        anthropic_version: 'vertex-2023-10-16',
+        max_tokens: 64_000,
+        messages: [{ role: 'user', content: 'Hi' }],
+      },
     })
     expect(vertexRequest(textCall({ stream: true, extra: { model: 'x' } }), at)).toMatchObject({
       path: '/models/claude-sonnet-4-5@20250929:streamRawPredict',
@@ -49,8 +82,21 @@ describe('the request', () => {
 
   test('nothing of the call is changed, whatever is sent', () => {
     const call = textCall({
-      turns: [user(...Array.from({ length: 6 }, (_, i): Block => ({ type: 'text', text: `${i}`, cache_control: { type: 'ephemeral' } })))],
-      tools: [{ type: 'other', dialect: 'messages', value: { type: 'bash_20250124', name: 'bash', cache_control: { type: 'ephemeral' } } }],
+      turns: [
+        user(
+          ...Array.from(
+            { length: 6 },
+            (_, i): Block => ({ type: 'text', text: `${i}`, cache_control: { type: 'ephemeral' } }),
+          ),
+        ),
+      ],
+      tools: [
+        {
+          type: 'other',
+          dialect: 'messages',
+          value: { type: 'bash_20250124', name: 'bash', cache_control: { type: 'ephemeral' } },
+        },
+      ],
       dialect: 'messages',
       params: { cache_control: { type: 'ephemeral' } },
     })
@@ -62,7 +108,11 @@ describe('the request', () => {
 
 describe('the conversation', () => {
   test('trap 5, 6: what system and developer say stands apart, wherever they said it', () => {
-    const turns = [{ role: 'system' as const, blocks: [text('a')] }, user('b'), { role: 'developer' as const, blocks: [text('c')] }]
+    const turns = [
+      { role: 'system' as const, blocks: [text('a')] },
+      user('b'),
+      { role: 'developer' as const, blocks: [text('c')] },
+    ]
     expect(sent({ turns })).toMatchObject({
       system: [
         { type: 'text', text: 'a' },
@@ -88,7 +138,12 @@ describe('the conversation', () => {
   })
 
   test('trap 1, 2, 19: results come first in the next message, in the order of the calls; a call without one gets one', () => {
-    const turns = [user('a'), assistant('b', toolCall('1'), toolCall('2')), result('2', 'two'), user('c')]
+    const turns = [
+      user('a'),
+      assistant('b', toolCall('1'), toolCall('2')),
+      result('2', 'two'),
+      user('c'),
+    ]
     expect(messages(turns)).toEqual([
       { role: 'user', content: 'a' },
       {
@@ -102,7 +157,12 @@ describe('the conversation', () => {
       {
         role: 'user',
         content: [
-          { type: 'tool_result', tool_use_id: '1', content: [{ type: 'text', text: 'The tool gave no result.' }], is_error: true },
+          {
+            type: 'tool_result',
+            tool_use_id: '1',
+            content: [{ type: 'text', text: 'The tool gave no result.' }],
+            is_error: true,
+          },
           { type: 'tool_result', tool_use_id: '2', content: [{ type: 'text', text: 'two' }] },
           { type: 'text', text: 'c' },
         ],
@@ -111,7 +171,9 @@ describe('the conversation', () => {
   })
 
   test('trap 7: empty texts are left out, in both sides’ turns and in results', () => {
-    expect(messages([user('', 'a', ' \n'), assistant('', toolCall('1')), result('1', ''), user('b')])).toEqual([
+    expect(
+      messages([user('', 'a', ' \n'), assistant('', toolCall('1')), result('1', ''), user('b')]),
+    ).toEqual([
       { role: 'user', content: 'a' },
       { role: 'assistant', content: [{ type: 'tool_use', id: '1', name: 'look', input: {} }] },
       {
@@ -141,7 +203,12 @@ describe('the conversation', () => {
   )
 
   test('what the provider’s own tools left open is gone on with by every model', () => {
-    const search = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } }
+    const search = {
+      type: 'server_tool_use',
+      id: 'srvtoolu_1',
+      name: 'web_search',
+      input: { query: 'x' },
+    }
     const turns = [user('a'), assistant({ type: 'other', dialect: 'messages', value: search })]
     expect(messages(turns, { dialect: 'messages' }, 'claude-opus-4-8')).toEqual([
       { role: 'user', content: 'a' },
@@ -150,35 +217,60 @@ describe('the conversation', () => {
   })
 
   test('trap 57: what only our own clients say does not reach the provider', () => {
-    const turns = [{ ...user({ ...text('a'), extra: { odd: 1 } } as Block), extra: { odd: 2 }, name: 'Ann' }]
+    const turns = [
+      { ...user({ ...text('a'), extra: { odd: 1 } } as Block), extra: { odd: 2 }, name: 'Ann' },
+    ]
     expect(messages(turns)).toEqual([{ role: 'user', content: 'a' }])
   })
 
   test('fields of blocks that we do not know travel where the client spoke this API', () => {
-    const turns = [user({ ...text('a'), extra: { citations: [{ type: 'char_location' }] } } as Block)]
+    const turns = [
+      user({ ...text('a'), extra: { citations: [{ type: 'char_location' }] } } as Block),
+    ]
     expect(messages(turns, { dialect: 'messages' })).toEqual([
-      { role: 'user', content: [{ citations: [{ type: 'char_location' }], type: 'text', text: 'a' }] },
+      {
+        role: 'user',
+        content: [{ citations: [{ type: 'char_location' }], type: 'text', text: 'a' }],
+      },
     ])
   })
 })
 
 describe('media', () => {
   test('trap 13, 14: pictures go by URL or in base64, with the type that their URL says', () => {
-    expect(messages([user({ type: 'image', url: 'https://a.example/x.jpg', detail: 'low' }, { type: 'image', url: PNG })])).toEqual([
+    expect(
+      messages([
+        user(
+          { type: 'image', url: 'https://a.example/x.jpg', detail: 'low' },
+          { type: 'image', url: PNG },
+        ),
+      ]),
+    ).toEqual([
       {
         role: 'user',
         content: [
           { type: 'image', source: { type: 'url', url: 'https://a.example/x.jpg' } },
-          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } },
+          {
+            type: 'image',
+            source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' },
+          },
         ],
       },
     ])
   })
 
   test('trap 18: documents go as such, plain text as text, a picture as a picture', () => {
-    const file = (file_data: string, more: object = {}): Block => ({ type: 'file', file: { file_data }, ...more })
+    const file = (file_data: string, more: object = {}): Block => ({
+      type: 'file',
+      file: { file_data },
+      ...more,
+    })
     const given = [
-      file(PDF, { file: { file_data: PDF, filename: 'a.pdf' }, citations: true, cache_control: { type: 'ephemeral' } }),
+      file(PDF, {
+        file: { file_data: PDF, filename: 'a.pdf' },
+        citations: true,
+        cache_control: { type: 'ephemeral' },
+      }),
       file('https://a.example/b.pdf'),
       file('data:text/markdown;base64,SGnDpA=='),
       file(PNG),
@@ -197,7 +289,10 @@ describe('media', () => {
           },
           { type: 'document', source: { type: 'url', url: 'https://a.example/b.pdf' } },
           { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'Hiä' } },
-          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } },
+          {
+            type: 'image',
+            source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' },
+          },
           { type: 'document', source: { type: 'file', file_id: 'file_1' } },
         ],
       },
@@ -208,7 +303,11 @@ describe('media', () => {
     const turns = [
       user('a'),
       assistant(toolCall('1')),
-      { ...result('1', { type: 'image', url: PNG }), is_error: true, cache_control: { type: 'ephemeral' as const } },
+      {
+        ...result('1', { type: 'image', url: PNG }),
+        is_error: true,
+        cache_control: { type: 'ephemeral' as const },
+      },
     ]
     expect((messages(turns) as object[]).at(-1)).toEqual({
       role: 'user',
@@ -216,7 +315,12 @@ describe('media', () => {
         {
           type: 'tool_result',
           tool_use_id: '1',
-          content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } }],
+          content: [
+            {
+              type: 'image',
+              source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' },
+            },
+          ],
           is_error: true,
           cache_control: { type: 'ephemeral' },
         },
@@ -227,10 +331,16 @@ describe('media', () => {
   test.each<[string, Block]>([
     ['sound', { type: 'audio', data: 'AA==', format: 'wav' }],
     ['video', { type: 'video', url: 'https://a.example/v.mp4' }],
-    ['a kind of file that it cannot read', { type: 'file', file: { file_data: 'data:application/zip;base64,AA==' } }],
+    [
+      'a kind of file that it cannot read',
+      { type: 'file', file: { file_data: 'data:application/zip;base64,AA==' } },
+    ],
     ['a file without data', { type: 'file', file: { filename: 'x' } }],
     ['a broken data URL', { type: 'image', url: 'data:image/png' }],
-    ['a kind of content of another API', { type: 'other', dialect: 'chat', value: { type: 'odd' } }],
+    [
+      'a kind of content of another API',
+      { type: 'other', dialect: 'chat', value: { type: 'odd' } },
+    ],
   ])('%s is refused', (_what, block) => {
     expect(() => messages([user(block)])).toThrow(GatewayError)
   })
@@ -239,14 +349,20 @@ describe('media', () => {
 describe('parameters', () => {
   test('trap 47: max_tokens is the caller’s, else the catalogue’s, else the model’s', () => {
     expect(sent({ params: { max_tokens: 5 } }).max_tokens).toBe(5)
-    expect(request(textCall(), endpointOf({ max_completion_tokens: 7_000 })).body.max_tokens).toBe(7_000)
+    expect(request(textCall(), endpointOf({ max_completion_tokens: 7_000 })).body.max_tokens).toBe(
+      7_000,
+    )
     expect(
-      ['claude-3-haiku-20240307', 'claude-opus-4-20250514', 'claude-opus-4-8', 'some-model'].map(model => sent({}, model).max_tokens),
+      ['claude-3-haiku-20240307', 'claude-opus-4-20250514', 'claude-opus-4-8', 'some-model'].map(
+        model => sent({}, model).max_tokens,
+      ),
     ).toEqual([4_096, 32_000, 128_000, 8_192])
   })
 
   test('trap 49: temperature ends at 1, and models that take one of two get the first', () => {
-    expect(sent({ params: { temperature: 1.7, top_p: 0.5, top_k: 5 } }, 'claude-3-7-sonnet')).toMatchObject({
+    expect(
+      sent({ params: { temperature: 1.7, top_p: 0.5, top_k: 5 } }, 'claude-3-7-sonnet'),
+    ).toMatchObject({
       temperature: 1,
       top_p: 0.5,
       top_k: 5,
@@ -287,7 +403,10 @@ describe('parameters', () => {
   })
 
   test('unknown parameters travel, but stand in for none that is known', () => {
-    expect(sent({ extra: { top_k_odd: 1, model: 'x', messages: [], max_tokens: 1 } })).toEqual({ ...sent(), top_k_odd: 1 })
+    expect(sent({ extra: { top_k_odd: 1, model: 'x', messages: [], max_tokens: 1 } })).toEqual({
+      ...sent(),
+      top_k_odd: 1,
+    })
   })
 
   test('another dialect’s own words stay behind, this one’s travel', () => {
@@ -302,8 +421,12 @@ describe('parameters', () => {
   })
 
   test('verbosity is how hard the model tries, where it knows efforts', () => {
-    expect(sent({ params: { verbosity: 'low' } }, 'claude-opus-4-5').output_config).toEqual({ effort: 'low' })
-    expect(sent({ params: { verbosity: 'max' } }, 'claude-opus-4-5').output_config).toEqual({ effort: 'high' })
+    expect(sent({ params: { verbosity: 'low' } }, 'claude-opus-4-5').output_config).toEqual({
+      effort: 'low',
+    })
+    expect(sent({ params: { verbosity: 'max' } }, 'claude-opus-4-5').output_config).toEqual({
+      effort: 'high',
+    })
     expect(sent({ params: { verbosity: 'low' } })).not.toHaveProperty('output_config')
   })
 })

@@ -1,13 +1,19 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/core/errors.ts'
-import { closedSchema, isClosable } from '../../../../src/core/protocols/anthropic-messages/schema.ts'
+import {
+  closedSchema,
+  isClosable,
+} from '../../../../src/core/protocols/anthropic-messages/schema.ts'
 
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more })
 
 describe('a closed schema', () => {
   test('objects are closed wherever they are, alternatives are anyOf, the rest stays', () => {
     const given = object(
-      { a: { oneOf: [object({}), { type: 'null' }] }, b: { type: 'array', items: object({ c: { enum: [1, 2], default: 1 } }) } },
+      {
+        a: { oneOf: [object({}), { type: 'null' }] },
+        b: { type: 'array', items: object({ c: { enum: [1, 2], default: 1 } }) },
+      },
       { $defs: { d: object({}) }, required: ['a'], title: 'T' },
     )
     const closed = { type: 'object', properties: {}, additionalProperties: false }
@@ -19,13 +25,22 @@ describe('a closed schema', () => {
       $defs: { d: closed },
       properties: {
         a: { anyOf: [closed, { type: 'null' }] },
-        b: { type: 'array', items: { type: 'object', properties: { c: { enum: [1, 2], default: 1 } }, additionalProperties: false } },
+        b: {
+          type: 'array',
+          items: {
+            type: 'object',
+            properties: { c: { enum: [1, 2], default: 1 } },
+            additionalProperties: false,
+          },
+        },
       },
     })
   })
 
   test('bounds are told in words', () => {
-    expect(closedSchema({ type: 'integer', minimum: 1, maximum: 9, description: 'How many' })).toEqual({
+    expect(
+      closedSchema({ type: 'integer', minimum: 1, maximum: 9, description: 'How many' }),
+    ).toEqual({
       type: 'integer',
       description: 'How many\nminimum: 1, maximum: 9',
     })
@@ -33,13 +48,23 @@ describe('a closed schema', () => {
       type: 'string',
       description: 'pattern: "^\\\\d+$", format: "phone"',
     })
-    expect(closedSchema({ type: 'string', format: 'date' })).toEqual({ type: 'string', format: 'date' })
-    expect(closedSchema({ format: { toString: 1 } })).toEqual({ description: 'format: {"toString":1}' })
+    expect(closedSchema({ type: 'string', format: 'date' })).toEqual({
+      type: 'string',
+      format: 'date',
+    })
+    expect(closedSchema({ format: { toString: 1 } })).toEqual({
+      description: 'format: {"toString":1}',
+    })
   })
 
   test('a member may have the name of a keyword', () => {
-    expect(closedSchema(object({ minimum: { type: 'string' }, format: { type: 'string' } }))).toEqual(
-      object({ minimum: { type: 'string' }, format: { type: 'string' } }, { additionalProperties: false }),
+    expect(
+      closedSchema(object({ minimum: { type: 'string' }, format: { type: 'string' } })),
+    ).toEqual(
+      object(
+        { minimum: { type: 'string' }, format: { type: 'string' } },
+        { additionalProperties: false },
+      ),
     )
   })
 
@@ -61,15 +86,39 @@ describe('a closed schema', () => {
 describe('whether a schema can be closed', () => {
   test.each<[string, Record<string, unknown>, boolean]>([
     ['an object', object({ a: { type: 'string' } }), true],
-    ['an object without members that says so', { type: 'object', additionalProperties: false }, true],
+    [
+      'an object without members that says so',
+      { type: 'object', additionalProperties: false },
+      true,
+    ],
     ['an object of anything', { type: 'object' }, false],
     ['members of any name', object({}, { additionalProperties: true }), false],
-    ['members by pattern, deep inside', object({ a: { type: 'array', items: { patternProperties: {} } } }), false],
-    ['a member called additionalProperties', object({ additionalProperties: { type: 'string' } }), true],
-    ['a definition', object({ a: { $ref: '#/$defs/b' } }, { $defs: { b: { type: 'string' } } }), true],
+    [
+      'members by pattern, deep inside',
+      object({ a: { type: 'array', items: { patternProperties: {} } } }),
+      false,
+    ],
+    [
+      'a member called additionalProperties',
+      object({ additionalProperties: { type: 'string' } }),
+      true,
+    ],
+    [
+      'a definition',
+      object({ a: { $ref: '#/$defs/b' } }, { $defs: { b: { type: 'string' } } }),
+      true,
+    ],
     ['itself', object({ a: { $ref: '#' } }), false],
-    ['a definition of itself', object({ a: { $ref: '#/$defs/b' } }, { $defs: { b: object({ c: { $ref: '#/$defs/b' } }) } }), false],
-    ['two definitions of each other', object({}, { $defs: { b: { $ref: '#/$defs/c' }, c: { anyOf: [{ $ref: '#/$defs/b' }] } } }), false],
+    [
+      'a definition of itself',
+      object({ a: { $ref: '#/$defs/b' } }, { $defs: { b: object({ c: { $ref: '#/$defs/b' } }) } }),
+      false,
+    ],
+    [
+      'two definitions of each other',
+      object({}, { $defs: { b: { $ref: '#/$defs/c' }, c: { anyOf: [{ $ref: '#/$defs/b' }] } } }),
+      false,
+    ],
   ])('%s', (_what, schema, expected) => {
     expect(isClosable(schema)).toBe(expected)
   })

@@ -11,7 +11,8 @@ const EITHER = 'claude-opus-4-6'
 const ADAPTIVE = 'claude-opus-4-8'
 const ALWAYS = 'claude-fable-5'
 
-const sent = (more: Partial<TextCall>, upstreamModel: string) => request(textCall(more), endpointOf({ upstreamModel })).body
+const sent = (more: Partial<TextCall>, upstreamModel: string) =>
+  request(textCall(more), endpointOf({ upstreamModel })).body
 
 /** What is sent of the thinking. */
 function thought(params: Params, model: string, more: Partial<TextCall> = {}) {
@@ -57,7 +58,11 @@ describe('the wish to think', () => {
     [
       'a budget is its share as an effort',
       { max_tokens: 10_000, reasoning: { max_tokens: 2_000 } },
-      { thinking: { type: 'adaptive', display: 'summarized' }, output_config: { effort: 'low' }, max_tokens: 10_000 },
+      {
+        thinking: { type: 'adaptive', display: 'summarized' },
+        output_config: { effort: 'low' },
+        max_tokens: 10_000,
+      },
     ],
     [
       'what is not shown is not asked for',
@@ -92,15 +97,21 @@ describe('the wish to think', () => {
       output_config: { effort: 'low' },
       max_tokens: 128_000,
     })
-    expect(thought({ reasoning: { effort: 'none' } }, 'claude-sonnet-5-5').thinking).toEqual({ type: 'between_tools' })
+    expect(thought({ reasoning: { effort: 'none' } }, 'claude-sonnet-5-5').thinking).toEqual({
+      type: 'between_tools',
+    })
   })
 
   test('a model that thinks only when asked to is not asked', () => {
-    expect(thought({ reasoning: { effort: 'none' } }, 'claude-opus-4-7')).toEqual({ max_tokens: 128_000 } as never)
+    expect(thought({ reasoning: { effort: 'none' } }, 'claude-opus-4-7')).toEqual({
+      max_tokens: 128_000,
+    } as never)
   })
 
   test('a model that does not think is not asked to', () => {
-    expect(thought({ reasoning: { effort: 'high' }, max_tokens: 10 }, 'claude-3-5-haiku')).toEqual({ max_tokens: 10 } as never)
+    expect(thought({ reasoning: { effort: 'high' }, max_tokens: 10 }, 'claude-3-5-haiku')).toEqual({
+      max_tokens: 10,
+    } as never)
   })
 
   test('who speaks this API and names no effort and no display means the model’s own', () => {
@@ -109,7 +120,10 @@ describe('the wish to think', () => {
       output_config: undefined,
       max_tokens: 128_000,
     })
-    expect(thought({ reasoning: { enabled: true, summary: 'auto' } }, ADAPTIVE, { dialect: 'messages' }).thinking).toEqual({
+    expect(
+      thought({ reasoning: { enabled: true, summary: 'auto' } }, ADAPTIVE, { dialect: 'messages' })
+        .thinking,
+    ).toEqual({
       type: 'adaptive',
       display: 'summarized',
     })
@@ -121,22 +135,34 @@ describe('the wish to think', () => {
     [1, 1, 1_024, 1_025],
     [60_000, 60_000, 4_000, 64_000],
     [64_000, 70_000, 1_024, 64_000],
-  ])('trap 48: within %d tokens a budget of %p is %d, and the bound %d', (max_tokens, wish, budget_tokens, raised) => {
-    const reasoning = wish === undefined ? { effort: 'low' } : { max_tokens: wish }
-    const given = thought({ max_tokens, reasoning }, BUDGETED)
-    expect(given).toEqual({ thinking: { type: 'enabled', budget_tokens }, max_tokens: raised } as never)
-  })
+  ])(
+    'trap 48: within %d tokens a budget of %p is %d, and the bound %d',
+    (max_tokens, wish, budget_tokens, raised) => {
+      const reasoning = wish === undefined ? { effort: 'low' } : { max_tokens: wish }
+      const given = thought({ max_tokens, reasoning }, BUDGETED)
+      expect(given).toEqual({
+        thinking: { type: 'enabled', budget_tokens },
+        max_tokens: raised,
+      } as never)
+    },
+  )
 
   test('trap 49: while it thinks, the caller chooses no temperature', () => {
     const params = { reasoning: { effort: 'low' }, temperature: 0.2, top_p: 0.5, top_k: 5 }
     for (const model of [BUDGETED, EITHER])
-      for (const name of ['temperature', 'top_p', 'top_k']) expect(sent({ params }, model)).not.toHaveProperty(name)
-    expect(sent({ params: { ...params, reasoning: { effort: 'none' } } }, EITHER).temperature).toBe(0.2)
+      for (const name of ['temperature', 'top_p', 'top_k'])
+        expect(sent({ params }, model)).not.toHaveProperty(name)
+    expect(sent({ params: { ...params, reasoning: { effort: 'none' } } }, EITHER).temperature).toBe(
+      0.2,
+    )
   })
 
   test.each<[string, Params]>([
     ['a tool that must be called', { tool_choice: 'required' }],
-    ['a certain tool that must be called', { tool_choice: { type: 'function', function: { name: 'look' } } }],
+    [
+      'a certain tool that must be called',
+      { tool_choice: { type: 'function', function: { name: 'look' } } },
+    ],
     ['an answer that is a call', { response_format: { type: 'json_object' } }],
   ])('trap 29: before %s there is no thinking', (_what, params) => {
     const tools = [{ type: 'function' as const, name: 'look' }]
@@ -152,13 +178,19 @@ describe('the wish to think', () => {
       { role: 'user', blocks: [{ type: 'text', text: 'a' }] },
       { role: 'assistant', blocks: [{ type: 'text', text: 'b' }] },
     ]
-    expect(sent({ turns, params: { reasoning: { effort: 'high' } } }, BUDGETED)).not.toHaveProperty('thinking')
+    expect(sent({ turns, params: { reasoning: { effort: 'high' } } }, BUDGETED)).not.toHaveProperty(
+      'thinking',
+    )
   })
 })
 
 const FORMAT = { format: 'anthropic-claude-v1', index: 0 }
 const SIGNED = { type: 'reasoning.text', text: 'So be it', signature: 'EpAE+/==', ...FORMAT }
-const thinking = (...details: ReasoningDetail[]): Block => ({ type: 'reasoning', text: 'So be it', details })
+const thinking = (...details: ReasoningDetail[]): Block => ({
+  type: 'reasoning',
+  text: 'So be it',
+  details,
+})
 const CALL: Block = { type: 'tool-call', id: '1', name: 'look', input: '{}' }
 
 /** A tool loop that has come to the first result, with this thinking before the call. */
@@ -204,7 +236,10 @@ describe('thinking that comes back', () => {
 
   test('trap 93: a loop that lost its thinking goes on without, where the model thinks by budget', () => {
     expect(sent({ ...EFFORT, turns: loop() }, BUDGETED)).not.toHaveProperty('thinking')
-    expect(sent({ ...EFFORT, turns: loop() }, ADAPTIVE).thinking).toEqual({ type: 'adaptive', display: 'summarized' })
+    expect(sent({ ...EFFORT, turns: loop() }, ADAPTIVE).thinking).toEqual({
+      type: 'adaptive',
+      display: 'summarized',
+    })
   })
 
   test('what counts is how the loop began', () => {
@@ -212,8 +247,12 @@ describe('thinking that comes back', () => {
       { role: 'assistant', blocks: [{ ...CALL, id: '2' }] },
       { role: 'tool', tool_call_id: '2', blocks: [{ type: 'text', text: 'r' }] },
     ]
-    expect(sent({ ...EFFORT, turns: [...loop(thinking(SIGNED)), ...again] }, BUDGETED)).toHaveProperty('thinking')
-    expect(sent({ ...EFFORT, turns: [...loop(), ...again] }, BUDGETED)).not.toHaveProperty('thinking')
+    expect(
+      sent({ ...EFFORT, turns: [...loop(thinking(SIGNED)), ...again] }, BUDGETED),
+    ).toHaveProperty('thinking')
+    expect(sent({ ...EFFORT, turns: [...loop(), ...again] }, BUDGETED)).not.toHaveProperty(
+      'thinking',
+    )
   })
 
   test('a loop that is over is no loop', () => {

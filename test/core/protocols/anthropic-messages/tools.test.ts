@@ -10,7 +10,8 @@ import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 const fn = (name: string, more: object = {}): Tool => ({ type: 'function', name, ...more })
 const sent = (more: Partial<TextCall>, upstreamModel = 'claude-sonnet-4-5', slug = 'anthropic') =>
   request(textCall(more), endpointOf({ upstreamModel, provider: providerOf({ slug }) })).body
-const choice = (params: Params, model?: string) => sent({ tools: [fn('look'), fn('walk')], params }, model).tool_choice
+const choice = (params: Params, model?: string) =>
+  sent({ tools: [fn('look'), fn('walk')], params }, model).tool_choice
 
 const LOOK = { name: 'look', input_schema: { type: 'object', properties: {} } }
 
@@ -23,18 +24,30 @@ describe('tools', () => {
   })
 
   test('trap 42: an input without a schema is an object all the same', () => {
-    for (const parameters of [undefined, null, {}, [], 'x']) expect(sent({ tools: [fn('look', { parameters })] }).tools).toEqual([LOOK])
+    for (const parameters of [undefined, null, {}, [], 'x'])
+      expect(sent({ tools: [fn('look', { parameters })] }).tools).toEqual([LOOK])
     expect(sent({ tools: [fn('look', { parameters: { properties: {} } })] }).tools).toEqual([LOOK])
   })
 
   test('trap 43: other keywords of a schema stay', () => {
-    const parameters = { type: 'object', $defs: { a: { type: 'string' } }, oneOf: [{ required: ['a'] }], additionalProperties: false }
-    expect(sent({ tools: [fn('look', { parameters })] }).tools).toMatchObject([{ input_schema: parameters }])
+    const parameters = {
+      type: 'object',
+      $defs: { a: { type: 'string' } },
+      oneOf: [{ required: ['a'] }],
+      additionalProperties: false,
+    }
+    expect(sent({ tools: [fn('look', { parameters })] }).tools).toMatchObject([
+      { input_schema: parameters },
+    ])
   })
 
   test('strict goes to models that know it', () => {
-    expect(sent({ tools: [fn('look', { strict: true })] }).tools).toEqual([{ ...LOOK, strict: true }])
-    expect(sent({ tools: [fn('look', { strict: true })] }, 'claude-3-7-sonnet').tools).toEqual([LOOK])
+    expect(sent({ tools: [fn('look', { strict: true })] }).tools).toEqual([
+      { ...LOOK, strict: true },
+    ])
+    expect(sent({ tools: [fn('look', { strict: true })] }, 'claude-3-7-sonnet').tools).toEqual([
+      LOOK,
+    ])
     expect(sent({ tools: [fn('look', { strict: null })] }).tools).toEqual([LOOK])
   })
 
@@ -69,7 +82,9 @@ describe('tools', () => {
       { role: 'assistant', blocks: [{ type: 'tool-call', id, name: 'look', input: '' }] },
       { role: 'tool', tool_call_id: id, blocks: [{ type: 'text', text: 'r' }] },
     ]
-    const [, calling, answering] = sent({ turns }).messages as { content: Record<string, string>[] }[]
+    const [, calling, answering] = sent({ turns }).messages as {
+      content: Record<string, string>[]
+    }[]
     expect(calling?.content[0]?.id).toMatch(/^[a-zA-Z0-9_-]{1,64}$/)
     expect(answering?.content[0]?.tool_use_id).toBe(calling?.content[0]?.id ?? '')
   })
@@ -83,19 +98,29 @@ describe('tools', () => {
     ['[]', '{"INVALID_JSON":"[]"}'],
     ['"x"', '{"INVALID_JSON":"\\"x\\""}'],
   ])('trap 23, 24, 26: arguments %p go as %p', (input, expected) => {
-    const turns: TextCall['turns'] = [{ role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input }] }]
+    const turns: TextCall['turns'] = [
+      { role: 'assistant', blocks: [{ type: 'tool-call', id: '1', name: 'look', input }] },
+    ]
     expect(JSON.stringify(sent({ turns }).messages)).toContain(`"input":${expected}}`)
   })
 
   test('trap 35: this API’s own tools pass from its own clients, and others are refused by name', () => {
     const own = { type: 'web_search_20250305', name: 'web_search', max_uses: 3 }
-    expect(sent({ tools: [fn('look'), { type: 'other', dialect: 'messages', value: own }] }).tools).toEqual([LOOK, own])
-    const foreign: Tool = { type: 'other', dialect: 'responses', value: { type: 'custom', name: 'x' } }
+    expect(
+      sent({ tools: [fn('look'), { type: 'other', dialect: 'messages', value: own }] }).tools,
+    ).toEqual([LOOK, own])
+    const foreign: Tool = {
+      type: 'other',
+      dialect: 'responses',
+      value: { type: 'custom', name: 'x' },
+    }
     const refused = () => sent({ tools: [fn('look'), foreign] })
     expect(refused).toThrow(GatewayError)
     expect(refused).toThrow('tools.1: custom is a tool that this model')
     for (const value of [null, 'x', {}, { type: 7 }])
-      expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value }] })).toThrow(GatewayError)
+      expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value }] })).toThrow(
+        GatewayError,
+      )
   })
 
   test('a plain wish for a search of the web is the provider’s own search', () => {
@@ -107,13 +132,31 @@ describe('tools', () => {
     }
     const search = { type: 'web_search_20250305', name: 'web_search' }
     expect(sent({ tools: [{ type: 'other', dialect: 'chat', value }] }).tools).toEqual([
-      { ...search, max_uses: 2, allowed_domains: ['a.example'], user_location: { type: 'approximate', city: 'Bern', country: 'CH' } },
+      {
+        ...search,
+        max_uses: 2,
+        allowed_domains: ['a.example'],
+        user_location: { type: 'approximate', city: 'Bern', country: 'CH' },
+      },
     ])
-    const web_search_options = { search_context_size: 'low', user_location: { type: 'approximate', approximate: { country: 'CH' } } }
-    expect(sent({ params: { web_search_options } }).tools).toEqual([{ ...search, user_location: { type: 'approximate', country: 'CH' } }])
-    expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value: { type: 'web_search', engine: 'exa' } }] })).toThrow(GatewayError)
-    expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value }] }, 'some-model', 'elsewhere')).toThrow(GatewayError)
-    expect(sent({ params: { web_search_options } }, 'some-model', 'elsewhere')).not.toHaveProperty('tools')
+    const web_search_options = {
+      search_context_size: 'low',
+      user_location: { type: 'approximate', approximate: { country: 'CH' } },
+    }
+    expect(sent({ params: { web_search_options } }).tools).toEqual([
+      { ...search, user_location: { type: 'approximate', country: 'CH' } },
+    ])
+    expect(() =>
+      sent({
+        tools: [{ type: 'other', dialect: 'chat', value: { type: 'web_search', engine: 'exa' } }],
+      }),
+    ).toThrow(GatewayError)
+    expect(() =>
+      sent({ tools: [{ type: 'other', dialect: 'chat', value }] }, 'some-model', 'elsewhere'),
+    ).toThrow(GatewayError)
+    expect(sent({ params: { web_search_options } }, 'some-model', 'elsewhere')).not.toHaveProperty(
+      'tools',
+    )
   })
 })
 
@@ -123,7 +166,10 @@ describe('the choice of tools', () => {
     [{ tool_choice: 'auto' }, { type: 'auto' }],
     [{ tool_choice: 'required' }, { type: 'any' }],
     [{ tool_choice: 'none' }, { type: 'none' }],
-    [{ tool_choice: { type: 'function', function: { name: 'walk' } } }, { type: 'tool', name: 'walk' }],
+    [
+      { tool_choice: { type: 'function', function: { name: 'walk' } } },
+      { type: 'tool', name: 'walk' },
+    ],
     [{ tool_choice: { type: 'odd' } }, { type: 'auto' }],
     [{ parallel_tool_calls: true }, undefined],
     [{ tool_choice: 'required', parallel_tool_calls: true }, { type: 'any' }],
@@ -135,8 +181,16 @@ describe('the choice of tools', () => {
   test('trap 30: one call at a time is said inside the choice, also where none was sent', () => {
     const alone = { disable_parallel_tool_use: true }
     expect(choice({ parallel_tool_calls: false })).toEqual({ type: 'auto', ...alone })
-    expect(choice({ parallel_tool_calls: false, tool_choice: 'required' })).toEqual({ type: 'any', ...alone })
-    expect(choice({ parallel_tool_calls: false, tool_choice: { type: 'function', function: { name: 'look' } } })).toEqual({
+    expect(choice({ parallel_tool_calls: false, tool_choice: 'required' })).toEqual({
+      type: 'any',
+      ...alone,
+    })
+    expect(
+      choice({
+        parallel_tool_calls: false,
+        tool_choice: { type: 'function', function: { name: 'look' } },
+      }),
+    ).toEqual({
       type: 'tool',
       name: 'look',
       ...alone,
@@ -145,13 +199,17 @@ describe('the choice of tools', () => {
 
   test('a choice between some tools is one between no others', () => {
     const tools = ['look', 'walk', 'talk'].map(name => fn(name))
-    const between = (tool_choice: object) => sent({ tools, params: { tool_choice: tool_choice as never } })
+    const between = (tool_choice: object) =>
+      sent({ tools, params: { tool_choice: tool_choice as never } })
     const [look, , talk] = ['look', 'walk', 'talk'].map(name => ({ name }))
     const chosen = [
       { type: 'function', function: { name: 'look' } },
       { type: 'function', name: 'talk' },
     ]
-    const chat = between({ type: 'allowed_tools', allowed_tools: { mode: 'required', tools: chosen } })
+    const chat = between({
+      type: 'allowed_tools',
+      allowed_tools: { mode: 'required', tools: chosen },
+    })
     expect(chat).toMatchObject({ tools: [look, talk], tool_choice: { type: 'any' } })
     const responses = between({ type: 'allowed_tools', mode: 'auto', tools: chosen })
     expect(responses).toMatchObject({ tools: [look, talk], tool_choice: { type: 'auto' } })
@@ -170,7 +228,10 @@ describe('the choice of tools', () => {
   test('trap 28: a model that refuses to be forced chooses, from the one tool that it should call', () => {
     expect(choice({ tool_choice: 'required' }, 'claude-opus-5-5')).toEqual({ type: 'auto' })
     const body = sent(
-      { tools: [fn('look'), fn('walk')], params: { tool_choice: { type: 'function', function: { name: 'look' } } } },
+      {
+        tools: [fn('look'), fn('walk')],
+        params: { tool_choice: { type: 'function', function: { name: 'look' } } },
+      },
       'claude-opus-5-5',
     )
     expect(body).toMatchObject({ tools: [LOOK], tool_choice: { type: 'auto' } })

@@ -30,23 +30,48 @@ describe('usage', () => {
   test('trap 72: later counts replace earlier ones, and what is left out has not changed', () => {
     const start = merged(
       {},
-      { input_tokens: 2, cache_creation_input_tokens: 30, cache_creation: { ephemeral_1h_input_tokens: 30 }, output_tokens: 1 },
+      {
+        input_tokens: 2,
+        cache_creation_input_tokens: 30,
+        cache_creation: { ephemeral_1h_input_tokens: 30 },
+        output_tokens: 1,
+      },
     )
-    const end = merged(start, { input_tokens: 6, cache_creation_input_tokens: 40, cache_read_input_tokens: null, output_tokens: 9 })
-    expect(usageOf(end)).toMatchObject({ input: { text: 6, cache_read: 0, cache_write: 10, cache_write_1h: 30 }, output: { text: 9 } })
+    const end = merged(start, {
+      input_tokens: 6,
+      cache_creation_input_tokens: 40,
+      cache_read_input_tokens: null,
+      output_tokens: 9,
+    })
+    expect(usageOf(end)).toMatchObject({
+      input: { text: 6, cache_read: 0, cache_write: 10, cache_write_1h: 30 },
+      output: { text: 9 },
+    })
     expect(merged(end, null)).toBe(end)
     expect(merged({}, { odd: 1 })).toEqual({})
   })
 
   test('runs that the totals leave out are counted', () => {
-    const run = (type: string, input_tokens: number, output_tokens: number) => ({ type, input_tokens, output_tokens })
+    const run = (type: string, input_tokens: number, output_tokens: number) => ({
+      type,
+      input_tokens,
+      output_tokens,
+    })
     const last = { input_tokens: 5, output_tokens: 6 }
-    expect(totals({ ...last, iterations: [run('compaction', 100, 20), run('message', 5, 6)] })).toEqual([105, 26])
-    expect(totals({ ...last, iterations: [run('message', 5, 6), run('advisor_message', 900, 90)] })).toEqual([5, 6])
-    expect(totals({ ...last, iterations: [run('message', 4, 0), run('fallback_message', 5, 6)] })).toEqual([5, 6])
+    expect(
+      totals({ ...last, iterations: [run('compaction', 100, 20), run('message', 5, 6)] }),
+    ).toEqual([105, 26])
+    expect(
+      totals({ ...last, iterations: [run('message', 5, 6), run('advisor_message', 900, 90)] }),
+    ).toEqual([5, 6])
+    expect(
+      totals({ ...last, iterations: [run('message', 4, 0), run('fallback_message', 5, 6)] }),
+    ).toEqual([5, 6])
     expect(totals({ ...last, iterations: [] })).toEqual([5, 6])
     // A sum that no answer can have counts as little as a single number of that kind.
-    expect(totals({ ...last, iterations: Array.from({ length: 3 }, () => run('message', 9e8, 9e8)) })).toEqual([5, 6])
+    expect(
+      totals({ ...last, iterations: Array.from({ length: 3 }, () => run('message', 9e8, 9e8)) }),
+    ).toEqual([5, 6])
   })
 
   test.each([
@@ -68,12 +93,18 @@ describe('usage', () => {
   })
 
   test('parts are never more than the whole', () => {
-    expect(usageOf({ input_tokens: 1, output_tokens: 2, output_tokens_details: { thinking_tokens: 9 } })?.output).toMatchObject({
+    expect(
+      usageOf({ input_tokens: 1, output_tokens: 2, output_tokens_details: { thinking_tokens: 9 } })
+        ?.output,
+    ).toMatchObject({
       text: 0,
       reasoning: 2,
     })
     const cache_creation = { ephemeral_1h_input_tokens: 9 }
-    expect(usageOf({ input_tokens: 1, output_tokens: 2, cache_creation_input_tokens: 3, cache_creation })?.input).toMatchObject({
+    expect(
+      usageOf({ input_tokens: 1, output_tokens: 2, cache_creation_input_tokens: 3, cache_creation })
+        ?.input,
+    ).toMatchObject({
       cache_write: 0,
       cache_write_1h: 3,
     })

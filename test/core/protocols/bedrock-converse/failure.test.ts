@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { failure, failureInside } from '../../../../src/core/protocols/bedrock-converse/failure.ts'
 
-const named = (errortype: string) => (name: string) => (name === 'x-amzn-errortype' ? errortype : null)
+const named = (errortype: string) => (name: string) =>
+  name === 'x-amzn-errortype' ? errortype : null
 
 describe('failure', () => {
   test.each([
@@ -18,10 +19,16 @@ describe('failure', () => {
     [403, 'UnrecognizedClientException', 'provider_unavailable'],
   ] as const)('trap 99: %d %s is %s, by its header or its body', (status, name, type) => {
     const expected = { type, metadata: { provider_code: name } }
-    expect(failure(status, { message: 'No' }, named(`${name}:http://internal.amazon.com/coral/com.amazon.bedrock/`))).toMatchObject(
-      expected,
-    )
-    expect(failure(status, { __type: `com.amazonaws.bedrockruntime#${name}`, Message: 'No' })).toMatchObject(expected)
+    expect(
+      failure(
+        status,
+        { message: 'No' },
+        named(`${name}:http://internal.amazon.com/coral/com.amazon.bedrock/`),
+      ),
+    ).toMatchObject(expected)
+    expect(
+      failure(status, { __type: `com.amazonaws.bedrockruntime#${name}`, Message: 'No' }),
+    ).toMatchObject(expected)
   })
 
   test.each([
@@ -30,7 +37,10 @@ describe('failure', () => {
     [424, 'provider_unavailable', 'ModelErrorException'],
     [408, 'timeout', 'ModelTimeoutException'],
   ] as const)('a %d that is not named is %s', (status, type, code) => {
-    expect(failure(status, { message: 'No' })).toMatchObject({ type, metadata: { provider_code: code } })
+    expect(failure(status, { message: 'No' })).toMatchObject({
+      type,
+      metadata: { provider_code: code },
+    })
   })
 
   test.each([
@@ -39,7 +49,9 @@ describe('failure', () => {
     'Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input to try again.',
     'Input tokens exceed the configured limit',
   ])('%p is a conversation that is too long', message => {
-    expect(failure(400, { message }, named('ValidationException')).type).toBe('context_length_exceeded')
+    expect(failure(400, { message }, named('ValidationException')).type).toBe(
+      'context_length_exceeded',
+    )
   })
 
   test.each([
@@ -63,7 +75,9 @@ describe('failure', () => {
   })
 
   test('a filter that has stopped the output is about the content', () => {
-    expect(failure(400, { message: 'Output blocked by content filtering policy' }).type).toBe('content_policy_violation')
+    expect(failure(400, { message: 'Output blocked by content filtering policy' }).type).toBe(
+      'content_policy_violation',
+    )
   })
 
   test('Bedrock’s words stay with us', () => {
@@ -71,10 +85,13 @@ describe('failure', () => {
     expect(JSON.stringify([error.message, error.metadata])).not.toContain('arn:')
   })
 
-  test.each([[null], ['text'], [[]], [42], [{ message: {}, __type: 7 }]])('trap 100: a body %p is a failure like any other', body => {
-    expect(failure(500, body).type).toBe('provider_unavailable')
-    expect(failure(418, body).type).toBe('provider_unavailable')
-  })
+  test.each([[null], ['text'], [[]], [42], [{ message: {}, __type: 7 }]])(
+    'trap 100: a body %p is a failure like any other',
+    body => {
+      expect(failure(500, body).type).toBe('provider_unavailable')
+      expect(failure(418, body).type).toBe('provider_unavailable')
+    },
+  )
 
   test.each([
     ['throttlingException', 'rate_limit_exceeded'],

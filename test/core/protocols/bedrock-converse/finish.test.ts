@@ -15,6 +15,9 @@ test.each([
   expect(finishReason(native)).toBe(reason)
 })
 
-test.each(['a_reason_of_tomorrow', 'constructor', '__proto__', null])('trap 69: %p is a stop', native => {
-  expect(finishReason(native)).toBe('stop')
-})
+test.each(['a_reason_of_tomorrow', 'constructor', '__proto__', null])(
+  'trap 69: %p is a stop',
+  native => {
+    expect(finishReason(native)).toBe('stop')
+  },
+)

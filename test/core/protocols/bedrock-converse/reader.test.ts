@@ -6,27 +6,52 @@ import { bedrockConverse } from '../../../../src/core/protocols/bedrock-converse
 import { endpointOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
 
-const claude = endpointOf({ protocol: 'bedrock-converse', upstreamModel: 'us.anthropic.claude-sonnet-4-20250514-v1:0' })
+const claude = endpointOf({
+  protocol: 'bedrock-converse',
+  upstreamModel: 'us.anthropic.claude-sonnet-4-20250514-v1:0',
+})
 
 type Event = Record<string, unknown>
 
-const readerOf = (call: Partial<TextCall> = {}, endpoint = claude) => bedrockConverse.reader(textCall({ stream: true, ...call }), endpoint)
+const readerOf = (call: Partial<TextCall> = {}, endpoint = claude) =>
+  bedrockConverse.reader(textCall({ stream: true, ...call }), endpoint)
 
 /** What a stream of these events comes to, up to the end of the connection. */
 function streamed(events: Event[], call: Partial<TextCall> = {}, endpoint = claude): TextPart[] {
   const reader = readerOf(call, endpoint)
-  const parts = events.flatMap(one => Object.entries(one).flatMap(([event, told]) => reader.read({ event, data: JSON.stringify(told) })))
+  const parts = events.flatMap(one =>
+    Object.entries(one).flatMap(([event, told]) =>
+      reader.read({ event, data: JSON.stringify(told) }),
+    ),
+  )
   return [...parts, ...(reader.end?.() ?? [])]
 }
 
-const whole = (content: unknown[], more: Event = {}, call: Partial<TextCall> = {}, endpoint = claude): TextPart[] =>
-  bedrockConverse.parts({ output: { message: { role: 'assistant', content } }, stopReason: 'end_turn', ...more }, textCall(call), endpoint)
+const whole = (
+  content: unknown[],
+  more: Event = {},
+  call: Partial<TextCall> = {},
+  endpoint = claude,
+): TextPart[] =>
+  bedrockConverse.parts(
+    { output: { message: { role: 'assistant', content } }, stopReason: 'end_turn', ...more },
+    textCall(call),
+    endpoint,
+  )
 
-const delta = (at: number, given: unknown): Event => ({ contentBlockDelta: { contentBlockIndex: at, delta: given } })
+const delta = (at: number, given: unknown): Event => ({
+  contentBlockDelta: { contentBlockIndex: at, delta: given },
+})
 const closed = (at: number): Event => ({ contentBlockStop: { contentBlockIndex: at } })
-const called = (at: number, toolUse: unknown): Event => ({ contentBlockStart: { contentBlockIndex: at, start: { toolUse } } })
-const stop = (stopReason = 'end_turn', more: Event = {}): Event => ({ messageStop: { stopReason, ...more } })
-const counted = { metadata: { usage: { inputTokens: 10, outputTokens: 5 }, metrics: { latencyMs: 1 } } }
+const called = (at: number, toolUse: unknown): Event => ({
+  contentBlockStart: { contentBlockIndex: at, start: { toolUse } },
+})
+const stop = (stopReason = 'end_turn', more: Event = {}): Event => ({
+  messageStop: { stopReason, ...more },
+})
+const counted = {
+  metadata: { usage: { inputTokens: 10, outputTokens: 5 }, metrics: { latencyMs: 1 } },
+}
 
 const thrown = (act: () => unknown): unknown => {
   try {
@@ -40,7 +65,13 @@ const thrown = (act: () => unknown): unknown => {
 describe('a stream', () => {
   test('of text begins, says and ends', () => {
     expect(
-      streamed([{ messageStart: { role: 'assistant' } }, delta(0, { text: 'He' }), delta(0, { text: 'llo' }), closed(0), stop()]),
+      streamed([
+        { messageStart: { role: 'assistant' } },
+        delta(0, { text: 'He' }),
+        delta(0, { text: 'llo' }),
+        closed(0),
+        stop(),
+      ]),
     ).toEqual([
       { type: 'start', upstream_id: null, system_fingerprint: null, service_tier: null },
       { type: 'text-delta', choice: 0, text: 'He', block: 0 },
@@ -70,7 +101,9 @@ describe('a stream', () => {
     reader.read({ event: 'messageStop', data: '{"stopReason":"guardrail_intervened"}' })
     reader.read({ event: 'metadata', data: '{"trace":{"guardrail":{}}}' })
     expect(reader.complete).toBe(false)
-    expect(reader.read({ event: 'metadata', data: JSON.stringify(counted.metadata) })).toMatchObject([{ type: 'usage' }])
+    expect(
+      reader.read({ event: 'metadata', data: JSON.stringify(counted.metadata) }),
+    ).toMatchObject([{ type: 'usage' }])
     expect(reader.complete).toBe(true)
   })
 
@@ -84,7 +117,11 @@ describe('a stream', () => {
 
   test('that has not stopped is never complete', () => {
     const reader = readerOf()
-    for (const [event, told] of Object.entries({ messageStart: {}, ...delta(0, { text: 'Hi' }), ...counted }))
+    for (const [event, told] of Object.entries({
+      messageStart: {},
+      ...delta(0, { text: 'Hi' }),
+      ...counted,
+    }))
       reader.read({ event, data: JSON.stringify(told) })
     reader.end?.()
     expect(reader.complete).toBe(false)
@@ -112,21 +149,35 @@ describe('a stream', () => {
   })
 
   test('trap 23: a tool that is called without arguments has {}, once', () => {
-    const events = [called(0, { toolUseId: 'a', name: 'now' }), delta(0, { toolUse: { input: '' } })]
-    expect(saidBy(streamed([...events, closed(0), stop('tool_use')])).calls).toEqual([{ id: 'a', name: 'now', input: '{}' }])
+    const events = [
+      called(0, { toolUseId: 'a', name: 'now' }),
+      delta(0, { toolUse: { input: '' } }),
+    ]
+    expect(saidBy(streamed([...events, closed(0), stop('tool_use')])).calls).toEqual([
+      { id: 'a', name: 'now', input: '{}' },
+    ])
     // The end of the block may be missing.
-    expect(saidBy(streamed([...events, stop('tool_use')])).calls).toEqual([{ id: 'a', name: 'now', input: '{}' }])
+    expect(saidBy(streamed([...events, stop('tool_use')])).calls).toEqual([
+      { id: 'a', name: 'now', input: '{}' },
+    ])
   })
 
   test('trap 22: names come back as the client knows them', () => {
     const call: Partial<TextCall> = { tools: [{ type: 'function', name: 'files/read.all' }] }
     expect(
-      saidBy(streamed([called(0, { toolUseId: 'a', name: 'files_read_all' }), closed(0), stop('tool_use')], call)).calls[0]?.name,
+      saidBy(
+        streamed(
+          [called(0, { toolUseId: 'a', name: 'files_read_all' }), closed(0), stop('tool_use')],
+          call,
+        ),
+      ).calls[0]?.name,
     ).toBe('files/read.all')
   })
 
   test('a call without an id gets one', () => {
-    expect(saidBy(streamed([called(0, { name: 'now' }), closed(0), stop('tool_use')])).calls[0]?.id).toMatch(/^tooluse_[0-9]+_0$/)
+    expect(
+      saidBy(streamed([called(0, { name: 'now' }), closed(0), stop('tool_use')])).calls[0]?.id,
+    ).toMatch(/^tooluse_[0-9]+_0$/)
   })
 
   test('a tool that runs at the provider’s is no call of the client’s', () => {
@@ -135,7 +186,10 @@ describe('a stream', () => {
       delta(0, { toolUse: { input: '{}' } }),
       closed(0),
     ]
-    expect(saidBy(streamed([...events, delta(1, { text: 'Hi' }), stop()]))).toMatchObject({ calls: [], text: 'Hi' })
+    expect(saidBy(streamed([...events, delta(1, { text: 'Hi' }), stop()]))).toMatchObject({
+      calls: [],
+      text: 'Hi',
+    })
   })
 
   test('trap 66: thinking is words and entries, and its signature an entry of the same index', () => {
@@ -157,7 +211,15 @@ describe('a stream', () => {
         type: 'reasoning-delta',
         choice: 0,
         text: '',
-        details: [{ type: 'reasoning.text', text: '', signature: 'c2ln', format: 'anthropic-claude-v1', index: 0 }],
+        details: [
+          {
+            type: 'reasoning.text',
+            text: '',
+            signature: 'c2ln',
+            format: 'anthropic-claude-v1',
+            index: 0,
+          },
+        ],
       },
     ])
   })
@@ -180,7 +242,10 @@ describe('a stream', () => {
 
   test.each([
     ['deepseek.r1-v1:0', 'unknown'],
-    ['arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc', 'anthropic-claude-v1'],
+    [
+      'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc',
+      'anthropic-claude-v1',
+    ],
     ['openai.gpt-oss-120b-1:0', 'unknown'],
     ['us.openai.gpt-5.6', 'bedrock-openai-responses-v1'],
   ])('trap 96: the thinking of %s is marked %s', (upstreamModel, format) => {
@@ -191,7 +256,9 @@ describe('a stream', () => {
   })
 
   test('a picture is given when it is whole', () => {
-    const begun = { contentBlockStart: { contentBlockIndex: 0, start: { image: { format: 'webp' } } } }
+    const begun = {
+      contentBlockStart: { contentBlockIndex: 0, start: { image: { format: 'webp' } } },
+    }
     const parts = streamed([
       begun,
       delta(0, { image: { source: { bytes: 'QU' } } }),
@@ -203,15 +270,36 @@ describe('a stream', () => {
   })
 
   test('a source from the web is an annotation, one in a document only a citation', () => {
-    const web = { title: 'A', sourceContent: [{ text: 'said' }], location: { web: { url: 'https://a.example/', domain: 'a.example' } } }
-    const page = { title: 'Report', sourceContent: [{ text: 'wrote' }], location: { documentPage: { documentIndex: 1, start: 2, end: 3 } } }
-    const parts = streamed([delta(0, { text: 'Hi' }), delta(0, { citation: web }), delta(0, { citation: page }), stop()])
+    const web = {
+      title: 'A',
+      sourceContent: [{ text: 'said' }],
+      location: { web: { url: 'https://a.example/', domain: 'a.example' } },
+    }
+    const page = {
+      title: 'Report',
+      sourceContent: [{ text: 'wrote' }],
+      location: { documentPage: { documentIndex: 1, start: 2, end: 3 } },
+    }
+    const parts = streamed([
+      delta(0, { text: 'Hi' }),
+      delta(0, { citation: web }),
+      delta(0, { citation: page }),
+      stop(),
+    ])
     expect(parts.filter(part => part.type === 'annotation')).toEqual([
       {
         type: 'annotation',
         choice: 0,
-        annotation: { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A', content: 'said' } },
-        citation: { type: 'web_search_result_location', cited_text: 'said', url: 'https://a.example/', title: 'A' },
+        annotation: {
+          type: 'url_citation',
+          url_citation: { url: 'https://a.example/', title: 'A', content: 'said' },
+        },
+        citation: {
+          type: 'web_search_result_location',
+          cited_text: 'said',
+          url: 'https://a.example/',
+          title: 'A',
+        },
         block: 0,
       },
       {
@@ -255,10 +343,17 @@ describe('a stream', () => {
   })
 
   test('trap 77: exceptions end it, with what they mean', () => {
-    expect(thrown(() => streamed([delta(0, { text: 'Hi' }), { throttlingException: { message: 'Too many tokens' } }]))).toBe(
-      'rate_limit_exceeded',
+    expect(
+      thrown(() =>
+        streamed([
+          delta(0, { text: 'Hi' }),
+          { throttlingException: { message: 'Too many tokens' } },
+        ]),
+      ),
+    ).toBe('rate_limit_exceeded')
+    expect(thrown(() => streamed([{ InternalFailure: { message: '' } }]))).toBe(
+      'provider_unavailable',
     )
-    expect(thrown(() => streamed([{ InternalFailure: { message: '' } }]))).toBe('provider_unavailable')
   })
 
   test('nothing follows the stop but the count, and there is one finish', () => {
@@ -275,12 +370,20 @@ describe('a whole answer', () => {
       { text: 'Hi' },
       { toolUse: { toolUseId: 'a', name: 'add', input: { x: 1 } } },
     ]
-    const said = saidBy(whole(content, { stopReason: 'tool_use', usage: { inputTokens: 1, outputTokens: 2 } }))
+    const said = saidBy(
+      whole(content, { stopReason: 'tool_use', usage: { inputTokens: 1, outputTokens: 2 } }),
+    )
     expect(said).toMatchObject({
       text: 'Hi',
       reasoning: 'Hm',
       details: [
-        { type: 'reasoning.text', text: 'Hm', signature: 'c2ln', format: 'anthropic-claude-v1', index: 0 },
+        {
+          type: 'reasoning.text',
+          text: 'Hm',
+          signature: 'c2ln',
+          format: 'anthropic-claude-v1',
+          index: 0,
+        },
         { type: 'reasoning.encrypted', data: 'QUJD', format: 'anthropic-claude-v1', index: 1 },
       ],
       calls: [{ id: 'a', name: 'add', input: '{"x":1}' }],
@@ -290,48 +393,88 @@ describe('a whole answer', () => {
   })
 
   test('gives the input of a call as the JSON that it is, also where it is no object', () => {
-    const inputOf = (input: unknown) => saidBy(whole([{ toolUse: { toolUseId: 'a', name: 'add', input } }])).calls[0]?.input
-    expect([{ x: 1 }, '{"x":1}', [1], 5].map(inputOf)).toEqual(['{"x":1}', '"{\\"x\\":1}"', '[1]', '5'])
+    const inputOf = (input: unknown) =>
+      saidBy(whole([{ toolUse: { toolUseId: 'a', name: 'add', input } }])).calls[0]?.input
+    expect([{ x: 1 }, '{"x":1}', [1], 5].map(inputOf)).toEqual([
+      '{"x":1}',
+      '"{\\"x\\":1}"',
+      '[1]',
+      '5',
+    ])
     expect([null, undefined, ''].map(inputOf)).toEqual(['{}', '{}', '{}'])
   })
 
   test('names its tier', () => {
-    expect(whole([{ text: 'Hi' }], { serviceTier: { type: 'flex' } })[0]).toMatchObject({ type: 'start', service_tier: 'flex' })
+    expect(whole([{ text: 'Hi' }], { serviceTier: { type: 'flex' } })[0]).toMatchObject({
+      type: 'start',
+      service_tier: 'flex',
+    })
   })
 
   test('holds sources among its words', () => {
     const web = { title: 'A', location: { web: { url: 'https://a.example/' } } }
     const said = saidBy(
-      whole([{ text: 'So: ' }, { citationsContent: { content: [{ text: 'it is' }, { text: ' so' }], citations: [web, 'x'] } }]),
+      whole([
+        { text: 'So: ' },
+        {
+          citationsContent: {
+            content: [{ text: 'it is' }, { text: ' so' }],
+            citations: [web, 'x'],
+          },
+        },
+      ]),
     )
     expect(said.text).toBe('So: it is so')
     expect(said.annotations).toEqual([
-      { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A', start_index: 4, end_index: 12 } },
+      {
+        type: 'url_citation',
+        url_citation: { url: 'https://a.example/', title: 'A', start_index: 4, end_index: 12 },
+      },
     ])
   })
 
   test('a signature without words is an entry without words (trap 94)', () => {
-    expect(saidBy(whole([{ reasoningContent: { reasoningText: { text: '', signature: 'c2ln' } } }])).details).toEqual([
-      { type: 'reasoning.text', text: '', signature: 'c2ln', format: 'anthropic-claude-v1', index: 0 },
+    expect(
+      saidBy(whole([{ reasoningContent: { reasoningText: { text: '', signature: 'c2ln' } } }]))
+        .details,
+    ).toEqual([
+      {
+        type: 'reasoning.text',
+        text: '',
+        signature: 'c2ln',
+        format: 'anthropic-claude-v1',
+        index: 0,
+      },
     ])
   })
 
-  test.each([[null], ['text'], [[]], [{}], [{ output: {} }], [{ output: { message: { content: 'Hi' } } }], [{ Output: { __type: 'x' } }]])(
-    '%p is none',
-    body => {
-      expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe('provider_unavailable')
-    },
-  )
+  test.each([
+    [null],
+    ['text'],
+    [[]],
+    [{}],
+    [{ output: {} }],
+    [{ output: { message: { content: 'Hi' } } }],
+    [{ Output: { __type: 'x' } }],
+  ])('%p is none', body => {
+    expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe(
+      'provider_unavailable',
+    )
+  })
 
   test('trap 75: an error in its place is that error', () => {
     const body = { __type: 'com.amazon#ThrottlingException', message: 'slow' }
-    expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe('rate_limit_exceeded')
+    expect(thrown(() => bedrockConverse.parts(body, textCall(), claude))).toBe(
+      'rate_limit_exceeded',
+    )
   })
 })
 
 describe('an answer asked for by a tool', () => {
   const schema = { type: 'object', properties: { value: { type: 'string' } } }
-  const asked: Partial<TextCall> = { params: { response_format: { type: 'json_schema', json_schema: { name: 'it', schema } } } }
+  const asked: Partial<TextCall> = {
+    params: { response_format: { type: 'json_schema', json_schema: { name: 'it', schema } } },
+  }
   const input = '{"value":"test"}'
 
   test('trap 46: is the tool’s input as text and a stop, streamed', () => {
@@ -346,21 +489,38 @@ describe('an answer asked for by a tool', () => {
       ],
       asked,
     )
-    expect(saidBy(parts)).toMatchObject({ text: input, calls: [], finish: { reason: 'stop', native: 'tool_use' } })
+    expect(saidBy(parts)).toMatchObject({
+      text: input,
+      calls: [],
+      finish: { reason: 'stop', native: 'tool_use' },
+    })
     expect(parts.filter(part => part.type === 'text-delta')).toHaveLength(2)
   })
 
   test('trap 46: is the same whole', () => {
-    const content = [{ text: 'Let me see.' }, { toolUse: { toolUseId: 'a', name: 'json', input: { value: 'test' } } }]
-    expect(saidBy(whole(content, { stopReason: 'tool_use' }, asked))).toMatchObject({ text: input, calls: [], finish: { reason: 'stop' } })
+    const content = [
+      { text: 'Let me see.' },
+      { toolUse: { toolUseId: 'a', name: 'json', input: { value: 'test' } } },
+    ]
+    expect(saidBy(whole(content, { stopReason: 'tool_use' }, asked))).toMatchObject({
+      text: input,
+      calls: [],
+      finish: { reason: 'stop' },
+    })
   })
 
   test('is the words when the tool was not called', () => {
-    expect(saidBy(streamed([delta(0, { text: 'No.' }), stop()], asked))).toMatchObject({ text: 'No.', finish: { reason: 'stop' } })
+    expect(saidBy(streamed([delta(0, { text: 'No.' }), stop()], asked))).toMatchObject({
+      text: 'No.',
+      finish: { reason: 'stop' },
+    })
   })
 
   test('a tool of that name is a tool where nothing was asked for', () => {
-    expect(saidBy(streamed([called(0, { toolUseId: 'a', name: 'json' }), closed(0), stop('tool_use')])).calls).toHaveLength(1)
+    expect(
+      saidBy(streamed([called(0, { toolUseId: 'a', name: 'json' }), closed(0), stop('tool_use')]))
+        .calls,
+    ).toHaveLength(1)
   })
 })
 
@@ -396,7 +556,12 @@ describe('hostile answers', () => {
 
   test('any value in any place gives parts or provider_unavailable', () => {
     const told: unknown[] = VALUES.flatMap(value =>
-      NAMES.map(name => ({ contentBlockIndex: value, [name]: value, delta: { [name]: value }, start: { [name]: value } })),
+      NAMES.map(name => ({
+        contentBlockIndex: value,
+        [name]: value,
+        delta: { [name]: value },
+        start: { [name]: value },
+      })),
     )
     const outcomes = new Set<unknown>()
     for (const one of [...VALUES, ...told])
@@ -419,9 +584,19 @@ describe('hostile answers', () => {
   test('what never ends does not grow for ever', () => {
     const reader = readerOf()
     const begin = (i: number) => () =>
-      reader.read({ event: 'contentBlockStart', data: JSON.stringify({ contentBlockIndex: i, start: { image: { format: 'png' } } }) })
-    expect(Array.from({ length: 200 }, (_, i) => thrown(begin(i)))).toContain('provider_unavailable')
-    const calls = streamed(Array.from({ length: 300 }, (_, i) => [called(i, { toolUseId: `t${i}`, name: 'x' }), closed(i)]).flat())
+      reader.read({
+        event: 'contentBlockStart',
+        data: JSON.stringify({ contentBlockIndex: i, start: { image: { format: 'png' } } }),
+      })
+    expect(Array.from({ length: 200 }, (_, i) => thrown(begin(i)))).toContain(
+      'provider_unavailable',
+    )
+    const calls = streamed(
+      Array.from({ length: 300 }, (_, i) => [
+        called(i, { toolUseId: `t${i}`, name: 'x' }),
+        closed(i),
+      ]).flat(),
+    )
     expect(saidBy(calls).calls).toHaveLength(128)
   })
 })

@@ -40,7 +40,8 @@ const callOf = (body: object, betas: string[] = []): TextCall =>
     },
   )
 
-const at = (upstreamModel: string, more: Partial<Endpoint> = {}) => endpointOf({ protocol: 'bedrock-converse', upstreamModel, ...more })
+const at = (upstreamModel: string, more: Partial<Endpoint> = {}) =>
+  endpointOf({ protocol: 'bedrock-converse', upstreamModel, ...more })
 
 /** A request body, and a block of it, as far as the tests look into them. */
 interface Sent {
@@ -49,7 +50,10 @@ interface Sent {
   messages: { role: string; content: Block[] }[]
   toolConfig?: { tools: Block[]; toolChoice?: unknown }
   inferenceConfig?: { maxTokens?: number; [name: string]: unknown }
-  additionalModelRequestFields?: { thinking?: { budget_tokens?: number; type?: string }; [name: string]: unknown }
+  additionalModelRequestFields?: {
+    thinking?: { budget_tokens?: number; type?: string }
+    [name: string]: unknown
+  }
   additionalModelResponseFieldPaths?: string[]
   outputConfig?: unknown
   serviceTier?: unknown
@@ -65,27 +69,56 @@ interface Block {
 
 /** What Bedrock receives for a chat request of this body. */
 const sent = (body: object, model = SONNET_4): Sent => bodyOf(callOf(body), model)
-const bodyOf = (call: TextCall, model = SONNET_4) => request(call, at(model)).body as unknown as Sent
+const bodyOf = (call: TextCall, model = SONNET_4) =>
+  request(call, at(model)).body as unknown as Sent
 
 /** The content of each message that it receives. */
-const contents = (messages: object[], model = SONNET_4): Block[][] => sent({ messages }, model).messages.map(one => one.content)
+const contents = (messages: object[], model = SONNET_4): Block[][] =>
+  sent({ messages }, model).messages.map(one => one.content)
 
 const user = (content: unknown) => ({ role: 'user', content })
 const calling = (...calls: [id: string, name: string, input?: string][]) => ({
   role: 'assistant',
   content: null,
-  tool_calls: calls.map(([id, name, input = '{}']) => ({ id, type: 'function', function: { name, arguments: input } })),
+  tool_calls: calls.map(([id, name, input = '{}']) => ({
+    id,
+    type: 'function',
+    function: { name, arguments: input },
+  })),
 })
-const answering = (tool_call_id: string, content: unknown) => ({ role: 'tool', tool_call_id, content })
+const answering = (tool_call_id: string, content: unknown) => ({
+  role: 'tool',
+  tool_call_id,
+  content,
+})
 const tool = (name: string, more: object = {}) => ({
   type: 'function',
-  function: { name, description: `Does ${name}`, parameters: { type: 'object', properties: { x: { type: 'integer' } } }, ...more },
+  function: {
+    name,
+    description: `Does ${name}`,
+    parameters: { type: 'object', properties: { x: { type: 'integer' } } },
+    ...more,
+  },
 })
 const spec = (name: string) => ({
-  toolSpec: { name, description: `Does ${name}`, inputSchema: { json: { type: 'object', properties: { x: { type: 'integer' } } } } },
+  toolSpec: {
+    name,
+    description: `Does ${name}`,
+    inputSchema: { json: { type: 'object', properties: { x: { type: 'integer' } } } },
+  },
 })
-const schema = { type: 'object', properties: { value: { type: 'string' } }, required: ['value'], additionalProperties: false }
-const asJson = { response_format: { type: 'json_schema', json_schema: { name: 'it', description: 'A value', schema } } }
+const schema = {
+  type: 'object',
+  properties: { value: { type: 'string' } },
+  required: ['value'],
+  additionalProperties: false,
+}
+const asJson = {
+  response_format: {
+    type: 'json_schema',
+    json_schema: { name: 'it', description: 'A value', schema },
+  },
+}
 
 const thrown = (act: () => unknown): unknown => {
   try {
@@ -105,7 +138,8 @@ describe('the request', () => {
   })
 
   test('of a streamed call goes elsewhere, and an ARN is one segment of its path', () => {
-    const arn = 'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0'
+    const arn =
+      'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0'
     const { path, body } = request(callOf({ stream: true }), at(arn))
     expect(path).toBe(
       '/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Ainference-profile%2Fus.anthropic.claude-sonnet-4-20250514-v1%3A0/converse-stream',
@@ -115,7 +149,11 @@ describe('the request', () => {
 
   test('trap 12: the call stays as it was, so that it can be sent to another', () => {
     const call = callOf({
-      messages: [{ role: 'system', content: 'Be' }, user('Hi '), { role: 'assistant', content: 'So ' }],
+      messages: [
+        { role: 'system', content: 'Be' },
+        user('Hi '),
+        { role: 'assistant', content: 'So ' },
+      ],
       tools: [tool('add')],
     })
     const before = structuredClone(call)
@@ -125,8 +163,15 @@ describe('the request', () => {
 
   test('what nobody knows goes on at the top, and stands in for nothing', () => {
     const guardrailConfig = { guardrailIdentifier: 'g', guardrailVersion: '1' }
-    const unknown = { guardrailConfig, performanceConfig: { latency: 'optimized' }, requestMetadata: { a: 'b' } }
-    const own = { inferenceConfig: { maxTokens: 1, other: 2 }, additionalModelRequestFields: { top_k: 1, other: 3 } }
+    const unknown = {
+      guardrailConfig,
+      performanceConfig: { latency: 'optimized' },
+      requestMetadata: { a: 'b' },
+    }
+    const own = {
+      inferenceConfig: { maxTokens: 1, other: 2 },
+      additionalModelRequestFields: { top_k: 1, other: 3 },
+    }
     expect(sent({ ...unknown, ...own, max_tokens: 50, top_k: 7 })).toEqual({
       ...unknown,
       messages: [{ role: 'user', content: [{ text: 'Hi' }] }],
@@ -136,7 +181,14 @@ describe('the request', () => {
   })
 
   test('trap 57: what is ours is not forwarded, and an end user is nobody’s business there', () => {
-    const ours = { user: 'u', session_id: 's', trace: { a: 'b' }, provider: { sort: 'price' }, models: ['acme/small'], n: 1 }
+    const ours = {
+      user: 'u',
+      session_id: 's',
+      trace: { a: 'b' },
+      provider: { sort: 'price' },
+      models: ['acme/small'],
+      n: 1,
+    }
     const body = sent(ours)
     for (const name of Object.keys(ours)) if (name !== 'n') expect(body).not.toHaveProperty(name)
   })
@@ -153,7 +205,13 @@ describe('the request', () => {
 
 describe('the conversation', () => {
   test('trap 5, 6: instructions stand apart, wherever they were given', () => {
-    const body = sent({ messages: [{ role: 'system', content: 'Be brief.' }, user('Hi'), { role: 'developer', content: 'Be kind.' }] })
+    const body = sent({
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        user('Hi'),
+        { role: 'developer', content: 'Be kind.' },
+      ],
+    })
     expect(body.system).toEqual([{ text: 'Be brief.' }, { text: 'Be kind.' }])
     expect(body.messages).toHaveLength(1)
   })
@@ -188,7 +246,8 @@ describe('the conversation', () => {
     const messages = [user('Hi'), { role: 'assistant', content: 'Well \n' }]
     expect(contents(messages).at(-1)).toEqual([{ text: 'Well' }])
     expect(contents(messages, NOVA).at(-1)).toEqual([{ text: 'Well' }])
-    for (const model of [NEWEST, LLAMA, GPT_OSS]) expect(thrown(() => sent({ messages }, model))).toBe('invalid_request')
+    for (const model of [NEWEST, LLAMA, GPT_OSS])
+      expect(thrown(() => sent({ messages }, model))).toBe('invalid_request')
   })
 
   test('trap 12: a name stands before the text', () => {
@@ -206,12 +265,15 @@ describe('media', () => {
     ['image/gif', 'gif'],
     ['image/webp', 'webp'],
   ])('a picture of %s goes as its bytes', (type, format) => {
-    const content = [{ type: 'image_url', image_url: { url: `data:${type};base64,QUJD`, detail: 'low' } }]
+    const content = [
+      { type: 'image_url', image_url: { url: `data:${type};base64,QUJD`, detail: 'low' } },
+    ]
     expect(contents([user(content)])).toEqual([[{ image: { format, source: { bytes: 'QUJD' } } }]])
   })
 
   test('trap 13: a picture of another kind, or by URL, is refused', () => {
-    const picture = (url: string) => () => sent({ messages: [user([{ type: 'image_url', image_url: { url } }])] })
+    const picture = (url: string) => () =>
+      sent({ messages: [user([{ type: 'image_url', image_url: { url } }])] })
     expect(thrown(picture('data:image/tiff;base64,QUJD'))).toBe('unsupported_image_format')
     expect(thrown(picture('https://a.example/a.png'))).toBe('invalid_request')
     expect(thrown(picture('s3://bucket/a.png'))).toBe('invalid_request')
@@ -224,11 +286,20 @@ describe('media', () => {
       { type: 'input_audio', input_audio: { data: 'QUJD', format: 'wav' } },
     ]
     expect(contents([user(content)], NOVA)).toEqual([
-      [{ video: { format: 'mov', source: { bytes: 'QUJD' } } }, { audio: { format: 'wav', source: { bytes: 'QUJD' } } }],
+      [
+        { video: { format: 'mov', source: { bytes: 'QUJD' } } },
+        { audio: { format: 'wav', source: { bytes: 'QUJD' } } },
+      ],
     ])
-    expect(thrown(() => sent({ messages: [user([{ type: 'input_audio', input_audio: { data: 'QUJD', format: 'midi' } }])] }))).toBe(
-      'invalid_request',
-    )
+    expect(
+      thrown(() =>
+        sent({
+          messages: [
+            user([{ type: 'input_audio', input_audio: { data: 'QUJD', format: 'midi' } }]),
+          ],
+        }),
+      ),
+    ).toBe('invalid_request')
   })
 
   const file = (filename: string | undefined, file_data: string) => ({
@@ -242,9 +313,20 @@ describe('media', () => {
 
   test('trap 18: a document has a name of few characters, and no name twice', () => {
     const pdf = 'data:application/pdf;base64,QUJD'
-    const names = ['Q3_report: final  (v2).pdf', 'Q3/report; final (v2).pdf', 'ünï.pdf', undefined, 'a'.repeat(400)]
+    const names = [
+      'Q3_report: final  (v2).pdf',
+      'Q3/report; final (v2).pdf',
+      'ünï.pdf',
+      undefined,
+      'a'.repeat(400),
+    ]
     const given = documents(names.map(name => file(name, pdf)))
-    expect(given.slice(0, 4).map(one => one.name)).toEqual(['Q3 report final (v2)', 'Q3 report final (v2) (2)', 'n', 'document'])
+    expect(given.slice(0, 4).map(one => one.name)).toEqual([
+      'Q3 report final (v2)',
+      'Q3 report final (v2) (2)',
+      'n',
+      'document',
+    ])
     for (const { name } of given) {
       expect(name).toMatch(/^[a-zA-Z0-9()[\]-]+( [a-zA-Z0-9()[\]-]+)*$/)
       expect(name.length).toBeLessThanOrEqual(200)
@@ -261,12 +343,17 @@ describe('media', () => {
     ['application/octet-stream', 'a.docx', 'docx'],
     ['application/vnd.openxmlformats-officedocument.spreadsheetml.sheet', 'a', 'xlsx'],
   ])('a file of %s called %s is a document of the format %s', (type, name, format) => {
-    expect(documents([file(name, `data:${type};base64,QUJD`)])).toMatchObject([{ format, source: { bytes: 'QUJD' } }])
+    expect(documents([file(name, `data:${type};base64,QUJD`)])).toMatchObject([
+      { format, source: { bytes: 'QUJD' } },
+    ])
   })
 
   test('a document has words beside it', () => {
     const pdf = file('a.pdf', 'data:application/pdf;base64,QUJD')
-    expect(contents([user([pdf])])[0]?.map(block => Object.keys(block)[0])).toEqual(['text', 'document'])
+    expect(contents([user([pdf])])[0]?.map(block => Object.keys(block)[0])).toEqual([
+      'text',
+      'document',
+    ])
     expect(contents([user([{ type: 'text', text: 'Read' }, pdf])])[0]).toHaveLength(2)
   })
 
@@ -274,35 +361,61 @@ describe('media', () => {
     expect(contents([user([file('a.png', 'data:image/png;base64,QUJD')])])).toEqual([
       [{ image: { format: 'png', source: { bytes: 'QUJD' } } }],
     ])
-    expect(thrown(() => sent({ messages: [user([{ type: 'file', file: { file_id: 'f' } }])] }))).toBe('invalid_request')
-    expect(thrown(() => sent({ messages: [user([file('a.exe', 'data:application/x-msdownload;base64,QUJD')])] }))).toBe('invalid_request')
+    expect(
+      thrown(() => sent({ messages: [user([{ type: 'file', file: { file_id: 'f' } }])] })),
+    ).toBe('invalid_request')
+    expect(
+      thrown(() =>
+        sent({ messages: [user([file('a.exe', 'data:application/x-msdownload;base64,QUJD')])] }),
+      ),
+    ).toBe('invalid_request')
   })
 
   test('trap 17: content that nobody knows is refused, not dropped', () => {
-    expect(thrown(() => sent({ messages: [user([{ type: 'hologram', data: 'x' }])] }))).toBe('invalid_request')
+    expect(thrown(() => sent({ messages: [user([{ type: 'hologram', data: 'x' }])] }))).toBe(
+      'invalid_request',
+    )
   })
 })
 
 describe('tools', () => {
   test('are specs, and the choice has Converse’s words', () => {
     const tools = [tool('add'), tool('sub', { parameters: undefined, description: '' })]
-    const toolConfig = { tools: [spec('add'), { toolSpec: { name: 'sub', inputSchema: { json: { type: 'object', properties: {} } } } }] }
+    const toolConfig = {
+      tools: [
+        spec('add'),
+        { toolSpec: { name: 'sub', inputSchema: { json: { type: 'object', properties: {} } } } },
+      ],
+    }
     expect(sent({ tools }).toolConfig).toEqual(toolConfig)
     expect(sent({ tools, tool_choice: 'auto' }).toolConfig).toEqual(toolConfig)
-    expect(sent({ tools, tool_choice: 'required' }).toolConfig).toEqual({ ...toolConfig, toolChoice: { any: {} } })
-    expect(sent({ tools, tool_choice: { type: 'function', function: { name: 'add' } } }).toolConfig).toEqual({
+    expect(sent({ tools, tool_choice: 'required' }).toolConfig).toEqual({
+      ...toolConfig,
+      toolChoice: { any: {} },
+    })
+    expect(
+      sent({ tools, tool_choice: { type: 'function', function: { name: 'add' } } }).toolConfig,
+    ).toEqual({
       ...toolConfig,
       toolChoice: { tool: { name: 'add' } },
     })
   })
 
-  test.each([NEWEST, LLAMA])('trap 28: %s is not forced: it may choose, from the one that it should call', model => {
-    const tools = [tool('add'), tool('sub')]
-    expect(sent({ tools, tool_choice: 'required' }, model).toolConfig).toEqual({ tools: [spec('add'), spec('sub')] })
-    expect(sent({ tools, tool_choice: { type: 'function', function: { name: 'sub' } } }, model).toolConfig).toEqual({
-      tools: [spec('sub')],
-    })
-  })
+  test.each([NEWEST, LLAMA])(
+    'trap 28: %s is not forced: it may choose, from the one that it should call',
+    model => {
+      const tools = [tool('add'), tool('sub')]
+      expect(sent({ tools, tool_choice: 'required' }, model).toolConfig).toEqual({
+        tools: [spec('add'), spec('sub')],
+      })
+      expect(
+        sent({ tools, tool_choice: { type: 'function', function: { name: 'sub' } } }, model)
+          .toolConfig,
+      ).toEqual({
+        tools: [spec('sub')],
+      })
+    },
+  )
 
   test('trap 27: no choice is no tools', () => {
     expect(sent({ tools: [tool('add')], tool_choice: 'none' })).not.toHaveProperty('toolConfig')
@@ -322,7 +435,9 @@ describe('tools', () => {
       ],
     }
     expect(sent({ messages }).toolConfig).toEqual(gone)
-    expect(sent({ messages, tools: [tool('add.up')], tool_choice: 'none' }).toolConfig).toEqual(gone)
+    expect(sent({ messages, tools: [tool('add.up')], tool_choice: 'none' }).toolConfig).toEqual(
+      gone,
+    )
     expect(sent({ messages, tools: [tool('add.up')] }).toolConfig?.tools).toEqual([
       { toolSpec: { ...spec('add.up').toolSpec, name: 'add_up' } },
     ])
@@ -330,10 +445,15 @@ describe('tools', () => {
 
   test('trap 30: one call at a time is asked of Claude in its own words, with a choice though there was none', () => {
     const tools = [tool('add')]
-    const field = (body: object, model?: string) => sent({ tools, parallel_tool_calls: false, ...body }, model).additionalModelRequestFields
+    const field = (body: object, model?: string) =>
+      sent({ tools, parallel_tool_calls: false, ...body }, model).additionalModelRequestFields
     expect(field({})).toEqual({ tool_choice: { type: 'auto', disable_parallel_tool_use: true } })
-    expect(field({ tool_choice: 'required' })).toEqual({ tool_choice: { type: 'any', disable_parallel_tool_use: true } })
-    expect(sent({ tools, parallel_tool_calls: false, tool_choice: 'required' }).toolConfig).toEqual({ tools: [spec('add')] })
+    expect(field({ tool_choice: 'required' })).toEqual({
+      tool_choice: { type: 'any', disable_parallel_tool_use: true },
+    })
+    expect(sent({ tools, parallel_tool_calls: false, tool_choice: 'required' }).toolConfig).toEqual(
+      { tools: [spec('add')] },
+    )
     expect(field({}, NOVA)).toBeUndefined()
   })
 
@@ -347,7 +467,11 @@ describe('tools', () => {
       user('So?'),
     ])
     const [first, second] = (told[1] ?? []).map(block => block.toolUse)
-    expect(first).toEqual({ toolUseId: expect.stringMatching(/^[a-zA-Z0-9_-]{1,64}$/), name: 'math_add', input: { x: 1 } })
+    expect(first).toEqual({
+      toolUseId: expect.stringMatching(/^[a-zA-Z0-9_-]{1,64}$/),
+      name: 'math_add',
+      input: { x: 1 },
+    })
     expect(second?.toolUseId).toMatch(/^[a-zA-Z0-9_-]{1,64}$/)
     expect(told[2]).toEqual([
       { toolResult: { toolUseId: first?.toolUseId ?? '', content: [{ text: 'three' }] } },
@@ -357,13 +481,25 @@ describe('tools', () => {
   })
 
   test('trap 21: ids for Mistral have nine letters', () => {
-    const told = contents([user('Add'), calling(['tooluse_bpe71yCfRu2b5i', 'add']), answering('tooluse_bpe71yCfRu2b5i', '3')], MISTRAL)
+    const told = contents(
+      [
+        user('Add'),
+        calling(['tooluse_bpe71yCfRu2b5i', 'add']),
+        answering('tooluse_bpe71yCfRu2b5i', '3'),
+      ],
+      MISTRAL,
+    )
     expect(told[1]?.[0]?.toolUse?.toolUseId).toMatch(/^[a-zA-Z0-9]{9}$/)
     expect(told[2]?.[0]?.toolResult?.toolUseId).toBe(told[1]?.[0]?.toolUse?.toolUseId)
   })
 
   test('trap 2, 3: every call has a result, and every result a call', () => {
-    const told = contents([user('Add'), calling(['a', 'add'], ['b', 'add']), answering('a', '3'), answering('z', 'lost')])
+    const told = contents([
+      user('Add'),
+      calling(['a', 'add'], ['b', 'add']),
+      answering('a', '3'),
+      answering('z', 'lost'),
+    ])
     const results = told[2]?.flatMap(block => (block.toolResult ? [block.toolResult] : []))
     expect(results?.map(one => [one.toolUseId, one.status])).toEqual([
       ['a', undefined],
@@ -375,7 +511,10 @@ describe('tools', () => {
   test('trap 23, 24, 26: arguments are an object with every digit, or shown as what they were', () => {
     const inputs = ['', '{"id":123456789012345678901}', '{"x":', '[1]']
     const call = callOf({
-      messages: [user('Add'), calling(...inputs.map((input, i): [string, string, string] => [`t${i}`, 'add', input]))],
+      messages: [
+        user('Add'),
+        calling(...inputs.map((input, i): [string, string, string] => [`t${i}`, 'add', input])),
+      ],
     })
     const json = JSON.stringify(request(call, at(SONNET_4)).body)
     expect(json).toContain('"input":{}')
@@ -386,16 +525,27 @@ describe('tools', () => {
 
   test('trap 16: a picture that a tool gave stays with its result', () => {
     const picture = { type: 'image_url', image_url: { url: 'data:image/png;base64,QUJD' } }
-    const told = contents([user('Look'), calling(['a', 'look']), answering('a', [{ type: 'text', text: 'Here' }, picture])])
+    const told = contents([
+      user('Look'),
+      calling(['a', 'look']),
+      answering('a', [{ type: 'text', text: 'Here' }, picture]),
+    ])
     expect(told[2]).toEqual([
-      { toolResult: { toolUseId: 'a', content: [{ text: 'Here' }, { image: { format: 'png', source: { bytes: 'QUJD' } } }] } },
+      {
+        toolResult: {
+          toolUseId: 'a',
+          content: [{ text: 'Here' }, { image: { format: 'png', source: { bytes: 'QUJD' } } }],
+        },
+      },
     ])
   })
 
   test('a failed tool is said so to the models that know it', () => {
     const failed = (model: string) => {
       const call = callOf({ messages: [user('Add'), calling(['a', 'add']), answering('a', 'no')] })
-      const turns = call.turns.map(turn => (turn.role === 'tool' ? { ...turn, is_error: true } : turn))
+      const turns = call.turns.map(turn =>
+        turn.role === 'tool' ? { ...turn, is_error: true } : turn,
+      )
       const body = bodyOf({ ...call, turns }, model)
       return body.messages[2]?.content[0]?.toolResult?.status
     }
@@ -403,16 +553,25 @@ describe('tools', () => {
   })
 
   test('trap 35: tools of other kinds are refused by name', () => {
-    expect(() => sent({ tools: [{ type: 'web_search' }] })).toThrow('tools.0: web_search is a tool that this model')
+    expect(() => sent({ tools: [{ type: 'web_search' }] })).toThrow(
+      'tools.0: web_search is a tool that this model',
+    )
   })
 })
 
 describe('cache points', () => {
-  const marked = (text: string, ttl?: string) => ({ type: 'text', text, cache_control: { type: 'ephemeral', ...(ttl ? { ttl } : {}) } })
+  const marked = (text: string, ttl?: string) => ({
+    type: 'text',
+    text,
+    cache_control: { type: 'ephemeral', ...(ttl ? { ttl } : {}) },
+  })
   const point = { cachePoint: { type: 'default' } }
   const hour = { cachePoint: { type: 'default', ttl: '1h' } }
   const body = {
-    messages: [{ role: 'system', content: [marked('Be', '1h')] }, user([marked('Hi'), { type: 'text', text: 'you' }])],
+    messages: [
+      { role: 'system', content: [marked('Be', '1h')] },
+      user([marked('Hi'), { type: 'text', text: 'you' }]),
+    ],
     tools: [{ ...tool('add'), cache_control: { type: 'ephemeral' } }],
   }
 
@@ -433,18 +592,33 @@ describe('cache points', () => {
   })
 
   test('of a result stand after it, for its own mark or that of what it holds', () => {
-    const messages = [user('Add'), calling(['a', 'add']), answering('a', [marked('3')]), user('So?')]
+    const messages = [
+      user('Add'),
+      calling(['a', 'add']),
+      answering('a', [marked('3')]),
+      user('So?'),
+    ]
     const told = contents(messages)
-    expect(told[2]).toEqual([{ toolResult: { toolUseId: 'a', content: [{ text: '3' }] } }, point, { text: 'So?' }])
+    expect(told[2]).toEqual([
+      { toolResult: { toolUseId: 'a', content: [{ text: '3' }] } },
+      point,
+      { text: 'So?' },
+    ])
   })
 
   test('of the whole conversation stand at its end', () => {
-    expect(sent({ cache_control: { type: 'ephemeral' } }).messages[0]?.content).toEqual([{ text: 'Hi' }, point])
+    expect(sent({ cache_control: { type: 'ephemeral' } }).messages[0]?.content).toEqual([
+      { text: 'Hi' },
+      point,
+    ])
   })
 
   test('trap 55: are four at most, the latest', () => {
     const many = {
-      messages: [{ role: 'system', content: [marked('Be')] }, user(['a', 'b', 'c', 'd'].map(text => marked(text)))],
+      messages: [
+        { role: 'system', content: [marked('Be')] },
+        user(['a', 'b', 'c', 'd'].map(text => marked(text))),
+      ],
       cache_control: { type: 'ephemeral' },
     }
     const { system, messages } = sent(many)
@@ -467,25 +641,41 @@ describe('parameters', () => {
       logprobs: true,
     }
     const { messages: _, ...parameters } = sent(given, NOVA)
-    expect(parameters).toEqual({ inferenceConfig: { maxTokens: 100, temperature: 0.5, stopSequences: ['END'] } })
+    expect(parameters).toEqual({
+      inferenceConfig: { maxTokens: 100, temperature: 0.5, stopSequences: ['END'] },
+    })
   })
 
   test('trap 49: the temperature is 1 at most, and where temperature and top_p exclude each other the first stands', () => {
-    expect(sent({ temperature: 2, top_p: 0.5 }).inferenceConfig).toEqual({ temperature: 1, topP: 0.5 })
-    expect(sent({ temperature: 2, top_p: 0.5 }, SONNET_45).inferenceConfig).toEqual({ temperature: 1 })
-    expect(sent({ temperature: 1.5, top_p: 0.5 }, NOVA).inferenceConfig).toEqual({ temperature: 1, topP: 0.5 })
+    expect(sent({ temperature: 2, top_p: 0.5 }).inferenceConfig).toEqual({
+      temperature: 1,
+      topP: 0.5,
+    })
+    expect(sent({ temperature: 2, top_p: 0.5 }, SONNET_45).inferenceConfig).toEqual({
+      temperature: 1,
+    })
+    expect(sent({ temperature: 1.5, top_p: 0.5 }, NOVA).inferenceConfig).toEqual({
+      temperature: 1,
+      topP: 0.5,
+    })
     expect(sent({ temperature: 1, top_p: 0.5 }, NEWEST)).not.toHaveProperty('inferenceConfig')
-    expect(sent({ temperature: 1, stop: 'x' }, 'us.openai.gpt-5.6')).not.toHaveProperty('inferenceConfig')
+    expect(sent({ temperature: 1, stop: 'x' }, 'us.openai.gpt-5.6')).not.toHaveProperty(
+      'inferenceConfig',
+    )
   })
 
   test('trap 50: white space alone stops nothing, and gpt-oss knows no stop', () => {
     expect(sent({ stop: [' ', 'END'] }).inferenceConfig).toEqual({ stopSequences: ['END'] })
-    expect(sent({ stop: ['END'], temperature: 0.1 }, GPT_OSS).inferenceConfig).toEqual({ temperature: 0.1 })
+    expect(sent({ stop: ['END'], temperature: 0.1 }, GPT_OSS).inferenceConfig).toEqual({
+      temperature: 0.1,
+    })
   })
 
   test('Claude is asked which sequence stopped it', () => {
     expect(sent({ stop: 'END' }).additionalModelResponseFieldPaths).toEqual(['/stop_sequence'])
-    expect(sent({ stop: 'END', stream: true }).additionalModelResponseFieldPaths).toEqual(['/delta/stop_sequence'])
+    expect(sent({ stop: 'END', stream: true }).additionalModelResponseFieldPaths).toEqual([
+      '/delta/stop_sequence',
+    ])
     expect(sent({ stop: 'END' }, NOVA)).not.toHaveProperty('additionalModelResponseFieldPaths')
   })
 
@@ -501,7 +691,9 @@ describe('parameters', () => {
 
   test('trap 36: of the features by header, those that Bedrock knows go on to Claude', () => {
     const call = callOf({}, ['context-1m-2025-08-07', 'a-feature-of-tomorrow-2027-01-01'])
-    expect(request(call, at(SONNET_4)).body.additionalModelRequestFields).toEqual({ anthropic_beta: ['context-1m-2025-08-07'] })
+    expect(request(call, at(SONNET_4)).body.additionalModelRequestFields).toEqual({
+      anthropic_beta: ['context-1m-2025-08-07'],
+    })
     expect(request(call, at(NOVA)).body).not.toHaveProperty('additionalModelRequestFields')
   })
 })
@@ -513,10 +705,12 @@ describe('reasoning', () => {
   }
 
   test('trap 48, 54: is a budget below the bound for Claude that takes one', () => {
-    expect(asked({ effort: 'medium' }, SONNET_4, { max_tokens: 10_000, temperature: 0.5 })).toEqual({
-      config: { maxTokens: 10_000 },
-      fields: { thinking: { type: 'enabled', budget_tokens: 5_000 } },
-    })
+    expect(asked({ effort: 'medium' }, SONNET_4, { max_tokens: 10_000, temperature: 0.5 })).toEqual(
+      {
+        config: { maxTokens: 10_000 },
+        fields: { thinking: { type: 'enabled', budget_tokens: 5_000 } },
+      },
+    )
     const { config, fields } = asked({ max_tokens: 8_000 }, SONNET_4, { max_tokens: 500 })
     expect(fields?.thinking?.budget_tokens).toBeLessThan(config?.maxTokens ?? 0)
     expect(asked({ max_tokens: 2_000 }, SONNET_4).config?.maxTokens).toBeGreaterThan(2_000)
@@ -525,7 +719,10 @@ describe('reasoning', () => {
   test('trap 54: is an effort for Claude that thinks as it sees fit', () => {
     const { config, fields } = asked({ effort: 'high' }, 'us.anthropic.claude-opus-4-7')
     expect(config).toBeUndefined()
-    expect(fields).toMatchObject({ thinking: { type: 'adaptive' }, output_config: { effort: 'high' } })
+    expect(fields).toMatchObject({
+      thinking: { type: 'adaptive' },
+      output_config: { effort: 'high' },
+    })
   })
 
   test.each([
@@ -541,12 +738,17 @@ describe('reasoning', () => {
   })
 
   test('Nova at its highest decides the rest by itself', () => {
-    expect(asked({ effort: 'high' }, NOVA_2, { max_tokens: 100, temperature: 0.5, top_p: 0.5 }).config).toBeUndefined()
+    expect(
+      asked({ effort: 'high' }, NOVA_2, { max_tokens: 100, temperature: 0.5, top_p: 0.5 }).config,
+    ).toBeUndefined()
     expect(asked({ effort: 'low' }, NOVA_2, { max_tokens: 100 }).config).toEqual({ maxTokens: 100 })
   })
 
   test('trap 29: who must call a tool does not think by a budget before it', () => {
-    const { fields } = asked({ effort: 'high' }, SONNET_4, { tools: [tool('add')], tool_choice: 'required' })
+    const { fields } = asked({ effort: 'high' }, SONNET_4, {
+      tools: [tool('add')],
+      tool_choice: 'required',
+    })
     expect(fields).toBeUndefined()
   })
 
@@ -555,8 +757,12 @@ describe('reasoning', () => {
     const endpoint = at(arn, { model: 'anthropic/claude-sonnet-4.5' })
     const { body, path } = request(callOf({ reasoning: { max_tokens: 2000 }, top_k: 3 }), endpoint)
     expect(path).toContain('application-inference-profile%2Fabc123')
-    expect(body.additionalModelRequestFields).toEqual({ thinking: { type: 'enabled', budget_tokens: 2000 } })
-    expect(request(callOf({ top_k: 3 }), at(arn)).body).not.toHaveProperty('additionalModelRequestFields')
+    expect(body.additionalModelRequestFields).toEqual({
+      thinking: { type: 'enabled', budget_tokens: 2000 },
+    })
+    expect(request(callOf({ top_k: 3 }), at(arn)).body).not.toHaveProperty(
+      'additionalModelRequestFields',
+    )
   })
 
   const thought = (details: object[]) => [
@@ -565,7 +771,13 @@ describe('reasoning', () => {
     user('So?'),
   ]
   const claudes = [
-    { type: 'reasoning.text', text: 'Hm', signature: 'c2ln', format: 'anthropic-claude-v1', index: 0 },
+    {
+      type: 'reasoning.text',
+      text: 'Hm',
+      signature: 'c2ln',
+      format: 'anthropic-claude-v1',
+      index: 0,
+    },
     { type: 'reasoning.encrypted', data: 'QUJD', format: 'anthropic-claude-v1', index: 1 },
   ]
 
@@ -586,16 +798,27 @@ describe('reasoning', () => {
 
   test('trap 96: nobody gets back what another thought, or what nobody signed', () => {
     expect(contents(thought(claudes), NOVA)[1]).toEqual([{ text: 'Hello' }])
-    expect(contents(thought([{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }]), LLAMA)[1]).toEqual([{ text: 'Hello' }])
-    expect(contents(thought([{ type: 'reasoning.text', text: 'Hm', format: 'anthropic-claude-v1', index: 0 }]))[1]).toEqual([
+    expect(
+      contents(
+        thought([{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }]),
+        LLAMA,
+      )[1],
+    ).toEqual([{ text: 'Hello' }])
+    expect(
+      contents(
+        thought([{ type: 'reasoning.text', text: 'Hm', format: 'anthropic-claude-v1', index: 0 }]),
+      )[1],
+    ).toEqual([{ text: 'Hello' }])
+    expect(contents(thought([{ ...claudes[0], format: 'google-gemini-v1' }]))[1]).toEqual([
       { text: 'Hello' },
     ])
-    expect(contents(thought([{ ...claudes[0], format: 'google-gemini-v1' }]))[1]).toEqual([{ text: 'Hello' }])
   })
 })
 
 describe('the form of the answer', () => {
-  const answerTool = { toolSpec: { name: 'json', description: 'A value', inputSchema: { json: schema } } }
+  const answerTool = {
+    toolSpec: { name: 'json', description: 'A value', inputSchema: { json: schema } },
+  }
 
   test.each([SONNET_45, GPT_OSS])('trap 44: is a schema for %s', model => {
     const { outputConfig, toolConfig } = sent(asJson, model)
@@ -603,26 +826,41 @@ describe('the form of the answer', () => {
     expect(outputConfig).toEqual({
       textFormat: {
         type: 'json_schema',
-        structure: { jsonSchema: { schema: JSON.stringify(schema), name: 'it', description: 'A value' } },
+        structure: {
+          jsonSchema: { schema: JSON.stringify(schema), name: 'it', description: 'A value' },
+        },
       },
     })
   })
 
   test('trap 46: is a tool that must be called for others', () => {
-    expect(sent(asJson).toolConfig).toEqual({ tools: [answerTool], toolChoice: { tool: { name: 'json' } } })
-    expect(sent({ ...asJson, tools: [tool('add')] }).toolConfig).toEqual({ tools: [spec('add'), answerTool], toolChoice: { any: {} } })
-    expect(sent({ ...asJson, tools: [tool('add')], tool_choice: 'none' }).toolConfig?.tools).toEqual([answerTool])
+    expect(sent(asJson).toolConfig).toEqual({
+      tools: [answerTool],
+      toolChoice: { tool: { name: 'json' } },
+    })
+    expect(sent({ ...asJson, tools: [tool('add')] }).toolConfig).toEqual({
+      tools: [spec('add'), answerTool],
+      toolChoice: { any: {} },
+    })
+    expect(
+      sent({ ...asJson, tools: [tool('add')], tool_choice: 'none' }).toolConfig?.tools,
+    ).toEqual([answerTool])
   })
 
   test('trap 29: bars a budget of thinking before the tool', () => {
-    expect(sent({ ...asJson, reasoning: { effort: 'high' } })).not.toHaveProperty('additionalModelRequestFields')
+    expect(sent({ ...asJson, reasoning: { effort: 'high' } })).not.toHaveProperty(
+      'additionalModelRequestFields',
+    )
   })
 
-  test.each([NEWEST, LLAMA])('is a tool that %s is told to call, since it cannot be made to', model => {
-    const { toolConfig, system } = sent(asJson, model)
-    expect(toolConfig).toEqual({ tools: [answerTool] })
-    expect(system).toEqual([{ text: 'Give your answer by calling the tool json.' }])
-  })
+  test.each([NEWEST, LLAMA])(
+    'is a tool that %s is told to call, since it cannot be made to',
+    model => {
+      const { toolConfig, system } = sent(asJson, model)
+      expect(toolConfig).toEqual({ tools: [answerTool] })
+      expect(system).toEqual([{ text: 'Give your answer by calling the tool json.' }])
+    },
+  )
 
   test('has another name where the caller has a tool of that name', () => {
     const { toolConfig } = sent({ ...asJson, tools: [tool('json')] })
@@ -631,7 +869,10 @@ describe('the form of the answer', () => {
 
   test('is a tool where the schema allows members of any name, which a closed one could not say', () => {
     const open = { type: 'object', additionalProperties: { type: 'string' } }
-    const body = sent({ response_format: { type: 'json_schema', json_schema: { name: 'it', schema: open } } }, SONNET_45)
+    const body = sent(
+      { response_format: { type: 'json_schema', json_schema: { name: 'it', schema: open } } },
+      SONNET_45,
+    )
     expect(body).not.toHaveProperty('outputConfig')
     expect(body.toolConfig?.toolChoice).toEqual({ tool: { name: 'json' } })
   })

@@ -4,7 +4,13 @@ import { usageOf } from '../../../../src/core/protocols/bedrock-converse/usage.t
 
 describe('usage', () => {
   test('trap 85: the input does not count what was read from the cache or written to it, so the sum does', () => {
-    const usage = usageOf({ inputTokens: 10, outputTokens: 5, totalTokens: 45, cacheReadInputTokens: 20, cacheWriteInputTokens: 10 })
+    const usage = usageOf({
+      inputTokens: 10,
+      outputTokens: 5,
+      totalTokens: 45,
+      cacheReadInputTokens: 20,
+      cacheWriteInputTokens: 10,
+    })
     expect(usage).toEqual({
       input: { text: 10, cache_read: 20, cache_write: 10, cache_write_1h: 0, audio: 0, video: 0 },
       output: { text: 5, reasoning: 0, audio: 0, image: 0 },
@@ -18,7 +24,9 @@ describe('usage', () => {
       { inputTokens: 30, ttl: '1h' },
       { inputTokens: 10, ttl: '5m' },
     ]
-    const written = (tokens: number) => usageOf({ inputTokens: 1, outputTokens: 1, cacheWriteInputTokens: tokens, cacheDetails })?.input
+    const written = (tokens: number) =>
+      usageOf({ inputTokens: 1, outputTokens: 1, cacheWriteInputTokens: tokens, cacheDetails })
+        ?.input
     expect(written(40)).toMatchObject({ cache_write: 10, cache_write_1h: 30 })
     expect(written(20)).toMatchObject({ cache_write: 0, cache_write_1h: 20 })
   })
@@ -44,6 +52,11 @@ describe('usage', () => {
       cacheWriteInputTokens: 4,
       cacheDetails: [null, { ttl: '1h' }],
     }
-    expect(usageOf(given)?.input).toMatchObject({ text: 3, cache_read: 0, cache_write: 4, cache_write_1h: 0 })
+    expect(usageOf(given)?.input).toMatchObject({
+      text: 3,
+      cache_read: 0,
+      cache_write: 4,
+      cache_write_1h: 0,
+    })
   })
 })

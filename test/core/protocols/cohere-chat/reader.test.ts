@@ -3,7 +3,11 @@ import { GatewayError } from '../../../../src/core/errors.ts'
 import type { TextPart } from '../../../../src/core/language/part.ts'
 import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
 import { failure } from '../../../../src/core/protocols/cohere-chat/failure.ts'
-import { EventReader, finishReason, parts } from '../../../../src/core/protocols/cohere-chat/reader.ts'
+import {
+  EventReader,
+  finishReason,
+  parts,
+} from '../../../../src/core/protocols/cohere-chat/reader.ts'
 import { usageOf } from '../../../../src/core/protocols/cohere-chat/usage.ts'
 import { textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
@@ -11,18 +15,30 @@ import { saidBy } from '../../../support/parts.ts'
 /** The parts of a stream of these events, and whether it is whole. */
 function streamed(...events: unknown[]): { parts: TextPart[]; complete: boolean } {
   const reader = new EventReader(textCall())
-  const read = events.flatMap(event => reader.read({ event: null, data: typeof event === 'string' ? event : JSON.stringify(event) }))
+  const read = events.flatMap(event =>
+    reader.read({ event: null, data: typeof event === 'string' ? event : JSON.stringify(event) }),
+  )
   return { parts: read, complete: reader.complete }
 }
 
 const message = (more: object) => ({ delta: { message: more } })
 const START = { type: 'message-start', id: 'c-1', ...message({ role: 'assistant' }) }
-const say = (text: string) => ({ type: 'content-delta', index: 0, ...message({ content: { text } }) })
-const think = (thinking: string) => ({ type: 'content-delta', index: 0, ...message({ content: { thinking } }) })
+const say = (text: string) => ({
+  type: 'content-delta',
+  index: 0,
+  ...message({ content: { text } }),
+})
+const think = (thinking: string) => ({
+  type: 'content-delta',
+  index: 0,
+  ...message({ content: { thinking } }),
+})
 const callStart = (index: number, name: string, args = '') => ({
   type: 'tool-call-start',
   index,
-  ...message({ tool_calls: { id: `id_${index}`, type: 'function', function: { name, arguments: args } } }),
+  ...message({
+    tool_calls: { id: `id_${index}`, type: 'function', function: { name, arguments: args } },
+  }),
 })
 const callDelta = (index: number, args: string) => ({
   type: 'tool-call-delta',
@@ -53,7 +69,11 @@ describe('a streamed answer', () => {
   test('says, thinks, counts and ends', () => {
     const { parts, complete } = streamed(
       START,
-      { type: 'content-start', index: 0, ...message({ content: { type: 'thinking', thinking: '' } }) },
+      {
+        type: 'content-start',
+        index: 0,
+        ...message({ content: { type: 'thinking', thinking: '' } }),
+      },
       think('Hm'),
       think('.'),
       { type: 'content-end', index: 0 },
@@ -75,7 +95,12 @@ describe('a streamed answer', () => {
 
   test('trap 84: pings, plans and empty deltas are no parts', () => {
     expect(
-      streamed({ type: 'tool-plan-delta', ...message({ tool_plan: 'I will' }) }, say(''), { type: 'debug' }, { type: 'ping' }).parts,
+      streamed(
+        { type: 'tool-plan-delta', ...message({ tool_plan: 'I will' }) },
+        say(''),
+        { type: 'debug' },
+        { type: 'ping' },
+      ).parts,
     ).toEqual([])
   })
 
@@ -89,7 +114,11 @@ describe('a streamed answer', () => {
   })
 
   test('nothing is read after the last event', () => {
-    expect(streamed(START, say('a'), end(), say('b'), end(), '[DONE]').parts.filter(part => part.type === 'finish')).toHaveLength(1)
+    expect(
+      streamed(START, say('a'), end(), say('b'), end(), '[DONE]').parts.filter(
+        part => part.type === 'finish',
+      ),
+    ).toHaveLength(1)
   })
 
   test('without the last event it is not whole', () => {
@@ -120,9 +149,14 @@ describe('a streamed answer', () => {
   test('calls that one server numbers alike, and another not at all, stay apart', () => {
     for (const place of [{ index: 0 }, { index: undefined }]) {
       const { parts } = streamed(
-        ...[callStart(1, 'weather'), callDelta(1, '{"a":1}'), callEnd(1), callStart(2, 'weather'), callDelta(2, '{"a":2}'), callEnd(2)].map(
-          event => ({ ...event, ...place }),
-        ),
+        ...[
+          callStart(1, 'weather'),
+          callDelta(1, '{"a":1}'),
+          callEnd(1),
+          callStart(2, 'weather'),
+          callDelta(2, '{"a":2}'),
+          callEnd(2),
+        ].map(event => ({ ...event, ...place })),
         end('TOOL_CALL'),
       )
       expect(saidBy(parts).calls).toEqual([
@@ -133,35 +167,63 @@ describe('a streamed answer', () => {
   })
 
   test('a call that is not ended before the next one or the answer is ended by it', () => {
-    const { parts } = streamed(callStart(0, 'now'), { ...callStart(1, 'then'), index: 0 }, callStart(2, 'later'), end('TOOL_CALL'))
+    const { parts } = streamed(
+      callStart(0, 'now'),
+      { ...callStart(1, 'then'), index: 0 },
+      callStart(2, 'later'),
+      end('TOOL_CALL'),
+    )
     expect(saidBy(parts).calls.map(call => call.input)).toEqual(['{}', '{}', '{}'])
   })
 
   test('a call that is begun twice is one', () => {
-    const { parts } = streamed(callStart(0, 'now', '{"a"'), callStart(0, 'now', '{"a"'), callDelta(0, ':1}'), callEnd(0), end('TOOL_CALL'))
+    const { parts } = streamed(
+      callStart(0, 'now', '{"a"'),
+      callStart(0, 'now', '{"a"'),
+      callDelta(0, ':1}'),
+      callEnd(0),
+      end('TOOL_CALL'),
+    )
     expect(saidBy(parts).calls).toEqual([{ id: 'id_0', name: 'now', input: '{"a":1}' }])
   })
 
   test('trap 23: a call without arguments has an empty object of them, also where Cohere says null', () => {
-    const none = streamed(START, callStart(0, 'now'), callEnd(0), callStart(1, 'then', 'null'), callEnd(1), end('TOOL_CALL'))
+    const none = streamed(
+      START,
+      callStart(0, 'now'),
+      callEnd(0),
+      callStart(1, 'then', 'null'),
+      callEnd(1),
+      end('TOOL_CALL'),
+    )
     expect(saidBy(none.parts).calls.map(call => call.input)).toEqual(['{}', '{}'])
   })
 
   test('trap 22: a tool is called by the name that the client gave it', () => {
     const call = textCall({ tools: [{ type: 'function', name: 'mcp.files/read' }] })
     const reader = new EventReader(call)
-    const [start] = reader.read({ event: null, data: JSON.stringify(callStart(0, 'mcp_files_read')) })
+    const [start] = reader.read({
+      event: null,
+      data: JSON.stringify(callStart(0, 'mcp_files_read')),
+    })
     expect(start).toMatchObject({ type: 'tool-call-start', name: 'mcp.files/read' })
   })
 
   test('logprobs come with their text, those of several tokens added', () => {
-    const { parts } = streamed({ ...say('Hello'), logprobs: { text: 'Hello', token_ids: [1, 2], logprobs: [-0.5, -0.25] } })
+    const { parts } = streamed({
+      ...say('Hello'),
+      logprobs: { text: 'Hello', token_ids: [1, 2], logprobs: [-0.5, -0.25] },
+    })
     expect(parts).toEqual([
       {
         type: 'text-delta',
         choice: 0,
         text: 'Hello',
-        logprobs: { content: [{ token: 'Hello', logprob: -0.75, bytes: [72, 101, 108, 108, 111], top_logprobs: [] }] },
+        logprobs: {
+          content: [
+            { token: 'Hello', logprob: -0.75, bytes: [72, 101, 108, 108, 111], top_logprobs: [] },
+          ],
+        },
       },
     ])
   })
@@ -170,27 +232,66 @@ describe('a streamed answer', () => {
     const cite = (document: object, type = 'TEXT_CONTENT') => ({
       type: 'citation-start',
       index: 0,
-      ...message({ citations: { start: 1, end: 4, text: 'ell', type, sources: [{ type: 'document', id: 'doc:0', document }] } }),
+      ...message({
+        citations: {
+          start: 1,
+          end: 4,
+          text: 'ell',
+          type,
+          sources: [{ type: 'document', id: 'doc:0', document }],
+        },
+      }),
     })
     const web = { url: 'https://a.example/', title: 'A', text: '…' }
-    const { parts } = streamed(cite(web), cite({ title: 'benefits.txt' }), cite({ url: 'javascript:1' }), cite(web, 'PLAN'))
+    const { parts } = streamed(
+      cite(web),
+      cite({ title: 'benefits.txt' }),
+      cite({ url: 'javascript:1' }),
+      cite(web, 'PLAN'),
+    )
     expect(saidBy(parts).annotations).toEqual([
-      { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A', start_index: 1, end_index: 4 } },
+      {
+        type: 'url_citation',
+        url_citation: { url: 'https://a.example/', title: 'A', start_index: 1, end_index: 4 },
+      },
     ])
   })
 
   test('trap 75: an error is a failure, whether before anything was said or after it', () => {
-    expect(typeOf(() => streamed(START, end('ERROR', { error: 'overloaded' })))).toBe('provider_overloaded')
+    expect(typeOf(() => streamed(START, end('ERROR', { error: 'overloaded' })))).toBe(
+      'provider_overloaded',
+    )
     expect(typeOf(() => streamed(START, end('TIMEOUT')))).toBe('provider_unavailable')
     expect(typeOf(() => streamed({ message: 'internal error' }))).toBe('provider_unavailable')
     expect(typeOf(() => streamed(START, say('a'), end('ERROR')))).toBe('provider_unavailable')
   })
 
   test('any JSON in any place gives parts or provider_unavailable', () => {
-    const types = ['message-start', 'content-start', 'content-delta', 'tool-call-start', 'tool-call-delta', 'citation-start', 'message-end']
-    const values = [null, 1, 'x', [], {}, [{}], { message: null }, { message: { content: 1, tool_calls: 'x', citations: [1] } }]
-    for (const type of types) for (const delta of values) expect(() => streamed({ type, index: {}, delta })).not.toThrow(TypeError)
-    expect(typeOf(() => streamed(...Array.from({ length: 21 }, () => 'no JSON')))).toBe('provider_unavailable')
+    const types = [
+      'message-start',
+      'content-start',
+      'content-delta',
+      'tool-call-start',
+      'tool-call-delta',
+      'citation-start',
+      'message-end',
+    ]
+    const values = [
+      null,
+      1,
+      'x',
+      [],
+      {},
+      [{}],
+      { message: null },
+      { message: { content: 1, tool_calls: 'x', citations: [1] } },
+    ]
+    for (const type of types)
+      for (const delta of values)
+        expect(() => streamed({ type, index: {}, delta })).not.toThrow(TypeError)
+    expect(typeOf(() => streamed(...Array.from({ length: 21 }, () => 'no JSON')))).toBe(
+      'provider_unavailable',
+    )
   })
 
   test('holds no more than 128 calls', () => {
@@ -201,7 +302,16 @@ describe('a streamed answer', () => {
 
 describe('a whole answer', () => {
   const whole = (more: object, body: object = {}) =>
-    parts({ id: 'c-1', finish_reason: 'COMPLETE', usage: USAGE, message: { role: 'assistant', ...more }, ...body }, textCall())
+    parts(
+      {
+        id: 'c-1',
+        finish_reason: 'COMPLETE',
+        usage: USAGE,
+        message: { role: 'assistant', ...more },
+        ...body,
+      },
+      textCall(),
+    )
 
   test('is read as its stream would be', () => {
     const read = whole({
@@ -237,7 +347,9 @@ describe('a whole answer', () => {
 describe('usage', () => {
   test('is what the model read and wrote, of which some was cached', () => {
     const usage = usageOf(USAGE)
-    expect(usage && [inputTokens(usage), outputTokens(usage), usage.input.cache_read]).toEqual([100, 20, 60])
+    expect(usage && [inputTokens(usage), outputTokens(usage), usage.input.cache_read]).toEqual([
+      100, 20, 60,
+    ])
   })
 
   test('is what was billed where nothing else was counted', () => {
@@ -247,12 +359,20 @@ describe('usage', () => {
   })
 
   test('is none for counts that no answer can have', () => {
-    for (const given of [null, {}, { tokens: { input_tokens: -1, output_tokens: 1 } }, { tokens: { input_tokens: 1 } }])
+    for (const given of [
+      null,
+      {},
+      { tokens: { input_tokens: -1, output_tokens: 1 } },
+      { tokens: { input_tokens: 1 } },
+    ])
       expect(usageOf(given)).toBeUndefined()
   })
 
   test('has no more cached than it has', () => {
-    expect(usageOf({ ...USAGE, cached_tokens: 1000 })?.input).toMatchObject({ text: 0, cache_read: 100 })
+    expect(usageOf({ ...USAGE, cached_tokens: 1000 })?.input).toMatchObject({
+      text: 0,
+      cache_read: 100,
+    })
   })
 })
 

@@ -18,13 +18,23 @@ function sentParameters(more: Partial<TextCall>, at = endpoint) {
 
 const said = (role: Turn['role'], ...blocks: Block[]): Turn => ({ role, blocks })
 const text = (words: string): Block => ({ type: 'text', text: words })
-const fn = (name: string) => ({ type: 'function' as const, name, description: 'It does', parameters: { type: 'object', properties: {} } })
+const fn = (name: string) => ({
+  type: 'function' as const,
+  name,
+  description: 'It does',
+  parameters: { type: 'object', properties: {} },
+})
 const shownFn = (name: string) => ({
   type: 'function',
   function: { name, description: 'It does', parameters: { type: 'object', properties: {} } },
 })
 
-const weather: Block = { type: 'tool-call', id: 'call_1', name: 'weather', input: '{"city":"Rome"}' }
+const weather: Block = {
+  type: 'tool-call',
+  id: 'call_1',
+  name: 'weather',
+  input: '{"city":"Rome"}',
+}
 const result = (...blocks: Block[]): Turn => ({ role: 'tool', tool_call_id: 'call_1', blocks })
 const toolMessage = (...content: unknown[]) => ({ role: 'tool', tool_call_id: 'call_1', content })
 
@@ -41,9 +51,29 @@ describe('request', () => {
   })
 
   test('parameters go under Cohere’s names, and those it has no word for do not go', () => {
-    const params = { temperature: 0.4, top_p: 0.5, top_k: 40, frequency_penalty: 0.1, presence_penalty: 0.2, seed: 7, max_tokens: 9 }
-    const unknown = { min_p: 0.1, top_a: 0.1, repetition_penalty: 1.1, logit_bias: { 5: 1 }, top_logprobs: 3, parallel_tool_calls: false }
-    expect(sentParameters({ params: { ...params, ...unknown, stop: ['a', 'b'], logprobs: true }, user: 'u' })).toEqual({
+    const params = {
+      temperature: 0.4,
+      top_p: 0.5,
+      top_k: 40,
+      frequency_penalty: 0.1,
+      presence_penalty: 0.2,
+      seed: 7,
+      max_tokens: 9,
+    }
+    const unknown = {
+      min_p: 0.1,
+      top_a: 0.1,
+      repetition_penalty: 1.1,
+      logit_bias: { 5: 1 },
+      top_logprobs: 3,
+      parallel_tool_calls: false,
+    }
+    expect(
+      sentParameters({
+        params: { ...params, ...unknown, stop: ['a', 'b'], logprobs: true },
+        user: 'u',
+      }),
+    ).toEqual({
       temperature: 0.4,
       p: 0.5,
       k: 40,
@@ -57,20 +87,38 @@ describe('request', () => {
   })
 
   test('trap 49: what lies outside Cohere’s ranges is moved to their ends', () => {
-    const params = { temperature: 2, top_p: 1, top_k: 1000, frequency_penalty: -2, presence_penalty: 2, seed: -1 }
+    const params = {
+      temperature: 2,
+      top_p: 1,
+      top_k: 1000,
+      frequency_penalty: -2,
+      presence_penalty: 2,
+      seed: -1,
+    }
     const expected = { temperature: 1, p: 0.99, k: 500, frequency_penalty: 0, presence_penalty: 1 }
     expect(sentParameters({ params })).toEqual(expected)
     expect(sentParameters({ params: { top_p: 0 } })).toEqual({ p: 0.01 })
-    expect(sentParameters({ params: { stop: ['1', '2', '3', '4', '5', '6'] } })).toEqual({ stop_sequences: ['1', '2', '3', '4', '5'] })
+    expect(sentParameters({ params: { stop: ['1', '2', '3', '4', '5', '6'] } })).toEqual({
+      stop_sequences: ['1', '2', '3', '4', '5'],
+    })
   })
 
   test('unknown parameters travel as they came, and stand in for no known one', () => {
-    const extra = { safety_mode: 'STRICT', citation_options: { mode: 'FAST' }, documents: [{ data: { text: 'x' } }], model: 'other' }
+    const extra = {
+      safety_mode: 'STRICT',
+      citation_options: { mode: 'FAST' },
+      documents: [{ data: { text: 'x' } }],
+      model: 'other',
+    }
     expect(sent({ extra })).toMatchObject({ ...extra, model: 'command-a-reasoning-08-2025' })
   })
 
   test('nothing of the call is changed by it', () => {
-    const call = textCall({ turns: [said('assistant', weather), result(text('{}'))], tools: [fn('weather')], extra: { documents: [] } })
+    const call = textCall({
+      turns: [said('assistant', weather), result(text('{}'))],
+      tools: [fn('weather')],
+      extra: { documents: [] },
+    })
     const before = structuredClone(call)
     request(call, endpoint)
     expect(call).toEqual(before)
@@ -89,23 +137,35 @@ describe('thinking', () => {
     expect(wish({ exclude: true })).toBeUndefined()
   })
 
-  test.each(['command-r-08-2024', 'command-a-03-2025', 'command-a-vision-07-2025', 'c4ai-aya-expanse-32b', 'command-r7b-12-2024'])(
-    '%s does not think, and is not asked to',
-    upstreamModel => {
-      expect(sentParameters({ params: { reasoning: { effort: 'high' } } }, endpointOf({ upstreamModel }))).toEqual({})
-    },
-  )
+  test.each([
+    'command-r-08-2024',
+    'command-a-03-2025',
+    'command-a-vision-07-2025',
+    'c4ai-aya-expanse-32b',
+    'command-r7b-12-2024',
+  ])('%s does not think, and is not asked to', upstreamModel => {
+    expect(
+      sentParameters({ params: { reasoning: { effort: 'high' } } }, endpointOf({ upstreamModel })),
+    ).toEqual({})
+  })
 
   test('a model that nobody knows yet is asked', () => {
-    expect(sentParameters({ params: { reasoning: { max_tokens: 1 } } }, endpointOf({ upstreamModel: 'command-b-01-2027' }))).toHaveProperty(
-      'thinking',
-    )
+    expect(
+      sentParameters(
+        { params: { reasoning: { max_tokens: 1 } } },
+        endpointOf({ upstreamModel: 'command-b-01-2027' }),
+      ),
+    ).toHaveProperty('thinking')
   })
 })
 
 describe('messages', () => {
   test('trap 5: what system and developer say comes first, in order', () => {
-    const turns = [said('user', text('Hi')), said('system', text('Be kind')), said('developer', text('Be brief'))]
+    const turns = [
+      said('user', text('Hi')),
+      said('system', text('Be kind')),
+      said('developer', text('Be brief')),
+    ]
     expect(sent({ turns }).messages).toEqual([
       { role: 'system', content: 'Be kind\n\nBe brief' },
       { role: 'user', content: 'Hi' },
@@ -126,13 +186,23 @@ describe('messages', () => {
   })
 
   test('what is said beside a tool call is its plan, and a result that is an object is a document', () => {
-    const turns = [said('user', text('Rome?')), said('assistant', text('I look it up'), weather), result(text('{"sky":"blue"}'))]
+    const turns = [
+      said('user', text('Rome?')),
+      said('assistant', text('I look it up'), weather),
+      result(text('{"sky":"blue"}')),
+    ]
     expect(sent({ turns }).messages).toEqual([
       { role: 'user', content: 'Rome?' },
       {
         role: 'assistant',
         tool_plan: 'I look it up',
-        tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Rome"}' } }],
+        tool_calls: [
+          {
+            id: 'call_1',
+            type: 'function',
+            function: { name: 'weather', arguments: '{"city":"Rome"}' },
+          },
+        ],
       },
       toolMessage({ type: 'document', document: { data: { sky: 'blue' } } }),
     ])
@@ -147,13 +217,16 @@ describe('messages', () => {
   })
 
   test('a result that is no object is text, and one that is nothing says so', () => {
-    const answered = (...blocks: Block[]) => (sent({ turns: [said('assistant', weather), result(...blocks)] }).messages as unknown[])[1]
+    const answered = (...blocks: Block[]) =>
+      (sent({ turns: [said('assistant', weather), result(...blocks)] }).messages as unknown[])[1]
     expect(answered(text('[1]'))).toEqual(toolMessage({ type: 'text', text: '[1]' }))
     expect(answered()).toEqual(toolMessage({ type: 'text', text: 'The tool gave no text.' }))
   })
 
   test('trap 2: a call without a result gets one that says so', () => {
-    expect(sent({ turns: [said('assistant', weather), said('user', text('Well?'))] }).messages).toEqual([
+    expect(
+      sent({ turns: [said('assistant', weather), said('user', text('Well?'))] }).messages,
+    ).toEqual([
       expect.objectContaining({ role: 'assistant' }),
       toolMessage({ type: 'text', text: 'The tool gave no result.' }),
       { role: 'user', content: 'Well?' },
@@ -162,22 +235,37 @@ describe('messages', () => {
 
   test('trap 16: a picture that a tool gave is shown by the user', () => {
     const picture: Block = { type: 'image', url: 'data:image/png;base64,AA==' }
-    expect(sent({ turns: [said('assistant', weather), result(text('Here'), picture)] }).messages).toEqual([
+    expect(
+      sent({ turns: [said('assistant', weather), result(text('Here'), picture)] }).messages,
+    ).toEqual([
       expect.objectContaining({ role: 'assistant' }),
       toolMessage({ type: 'text', text: 'Here' }),
-      { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }] },
+      {
+        role: 'user',
+        content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }],
+      },
     ])
   })
 
   test('trap 23: arguments that are nothing are an empty object', () => {
-    const [message] = sent({ turns: [said('assistant', { ...weather, input: '' })] }).messages as { tool_calls: unknown }[]
-    expect(message?.tool_calls).toEqual([{ id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } }])
+    const [message] = sent({ turns: [said('assistant', { ...weather, input: '' })] }).messages as {
+      tool_calls: unknown
+    }[]
+    expect(message?.tool_calls).toEqual([
+      { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } },
+    ])
   })
 
   test('trap 9: thinking is not taken back, and a turn of nothing else is left out', () => {
     const thought: Block = { type: 'reasoning', text: 'Hm', details: null }
     expect(
-      sent({ turns: [said('user', text('Hi')), said('assistant', thought), said('assistant', thought, text('Ho'))] }).messages,
+      sent({
+        turns: [
+          said('user', text('Hi')),
+          said('assistant', thought),
+          said('assistant', thought, text('Ho')),
+        ],
+      }).messages,
     ).toEqual([
       { role: 'user', content: 'Hi' },
       { role: 'assistant', content: 'Ho' },
@@ -185,16 +273,27 @@ describe('messages', () => {
   })
 
   test('trap 18: a file of text is a document, and any other is refused', () => {
-    const file = (file_data: string): Turn => said('user', text('Sum it up'), { type: 'file', file: { filename: 'a.txt', file_data } })
-    const body = sent({ turns: [file('data:text/plain;base64,SGVsbG8=')], extra: { documents: [{ data: { text: 'given' } }] } })
-    expect(body.documents).toEqual([{ data: { text: 'given' } }, { data: { title: 'a.txt', text: 'Hello' } }])
+    const file = (file_data: string): Turn =>
+      said('user', text('Sum it up'), { type: 'file', file: { filename: 'a.txt', file_data } })
+    const body = sent({
+      turns: [file('data:text/plain;base64,SGVsbG8=')],
+      extra: { documents: [{ data: { text: 'given' } }] },
+    })
+    expect(body.documents).toEqual([
+      { data: { text: 'given' } },
+      { data: { title: 'a.txt', text: 'Hello' } },
+    ])
     expect(body.messages).toEqual([{ role: 'user', content: 'Sum it up' }])
-    expect(() => sent({ turns: [file('data:application/pdf;base64,SGVsbG8=')] })).toThrow(GatewayError)
+    expect(() => sent({ turns: [file('data:application/pdf;base64,SGVsbG8=')] })).toThrow(
+      GatewayError,
+    )
     expect(() => sent({ turns: [file('https://a.example/a.txt')] })).toThrow(GatewayError)
   })
 
   test('sound is refused by name', () => {
-    expect(() => sent({ turns: [said('user', { type: 'audio', data: '', format: 'wav' })] })).toThrow(/audio/)
+    expect(() =>
+      sent({ turns: [said('user', { type: 'audio', data: '', format: 'wav' })] }),
+    ).toThrow(/audio/)
   })
 })
 
@@ -205,13 +304,25 @@ describe('tools', () => {
     const both = [shownFn('weather'), shownFn('time')]
     expect(sentParameters({ tools })).toEqual({ tools: both })
     expect(sentParameters({ tools, params: { tool_choice: 'auto' } })).toEqual({ tools: both })
-    expect(sentParameters({ tools, params: { tool_choice: 'none' } })).toEqual({ tools: both, tool_choice: 'NONE' })
-    expect(sentParameters({ tools, params: { tool_choice: 'required' } })).toEqual({ tools: both, tool_choice: 'REQUIRED' })
+    expect(sentParameters({ tools, params: { tool_choice: 'none' } })).toEqual({
+      tools: both,
+      tool_choice: 'NONE',
+    })
+    expect(sentParameters({ tools, params: { tool_choice: 'required' } })).toEqual({
+      tools: both,
+      tool_choice: 'REQUIRED',
+    })
   })
 
   test('one that must be called is the only one that is shown', () => {
-    const choice = (name: string) => ({ tools, params: { tool_choice: { type: 'function' as const, function: { name } } } })
-    expect(sentParameters(choice('time'))).toEqual({ tools: [shownFn('time')], tool_choice: 'REQUIRED' })
+    const choice = (name: string) => ({
+      tools,
+      params: { tool_choice: { type: 'function' as const, function: { name } } },
+    })
+    expect(sentParameters(choice('time'))).toEqual({
+      tools: [shownFn('time')],
+      tool_choice: 'REQUIRED',
+    })
     expect(() => sent(choice('missing'))).toThrow(/tool_choice/)
   })
 
@@ -225,14 +336,23 @@ describe('tools', () => {
     expect(body.tools).toEqual([shownFn('mcp_files_read')])
     expect(body.messages).toContainEqual(
       expect.objectContaining({
-        tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'mcp_files_read', arguments: '{"city":"Rome"}' } }],
+        tool_calls: [
+          {
+            id: 'call_1',
+            type: 'function',
+            function: { name: 'mcp_files_read', arguments: '{"city":"Rome"}' },
+          },
+        ],
       }),
     )
   })
 
   test('trap 42: one without parameters has an empty object of them', () => {
     expect(sentParameters({ tools: [{ type: 'function', name: 'now' }] }).tools).toEqual([
-      { type: 'function', function: { name: 'now', parameters: { type: 'object', properties: {} } } },
+      {
+        type: 'function',
+        function: { name: 'now', parameters: { type: 'object', properties: {} } },
+      },
     ])
   })
 
@@ -243,7 +363,9 @@ describe('tools', () => {
   })
 
   test('trap 35: a tool of another kind is refused by name', () => {
-    expect(() => sent({ tools: [{ type: 'other', dialect: 'chat', value: { type: 'web_search' } }] })).toThrow(/tools\.0: web_search/)
+    expect(() =>
+      sent({ tools: [{ type: 'other', dialect: 'chat', value: { type: 'web_search' } }] }),
+    ).toThrow(/tools\.0: web_search/)
   })
 })
 
@@ -267,14 +389,18 @@ describe('response format', () => {
     expect(sent({ params, turns: [said('user', text('Some JSON please'))] }).messages).toEqual([
       { role: 'user', content: 'Some JSON please' },
     ])
-    expect(sent({ params: { response_format: { type: 'text' } } })).not.toHaveProperty('response_format')
+    expect(sent({ params: { response_format: { type: 'text' } } })).not.toHaveProperty(
+      'response_format',
+    )
   })
 
   test('beside tools or documents it is said in words', () => {
     for (const more of [{ tools: [fn('weather')] }, { extra: { documents: [] } }]) {
       const body = sent({ params: { response_format: wish }, ...more })
       expect(body).not.toHaveProperty('response_format')
-      expect(JSON.stringify(body.messages)).toContain(JSON.stringify(JSON.stringify(schema)).slice(1, -1))
+      expect(JSON.stringify(body.messages)).toContain(
+        JSON.stringify(JSON.stringify(schema)).slice(1, -1),
+      )
     }
   })
 })

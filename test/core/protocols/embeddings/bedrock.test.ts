@@ -8,7 +8,8 @@ const COHERE = 'us.cohere.embed-v4:0'
 const NOVA = 'amazon.nova-2-multimodal-embeddings-v1:0'
 
 const at = (upstreamModel: string) => endpointOf({ upstreamModel })
-const sent = (model: string, more: Partial<EmbeddingCall> = {}) => bedrockEmbeddings.request(embeddingCall(more), at(model))
+const sent = (model: string, more: Partial<EmbeddingCall> = {}) =>
+  bedrockEmbeddings.request(embeddingCall(more), at(model))
 const read = (model: string, body: unknown, more: Partial<EmbeddingCall> = {}) =>
   bedrockEmbeddings.parts(body, embeddingCall(more), at(model))
 /** Rows of one, since a bare list would be taken for a row. */
@@ -37,9 +38,18 @@ test('Titan answers with one vector and its count', () => {
 test('Cohere’s models are asked as Cohere’s, without their name in the body', () => {
   expect(sent(COHERE, { ...two, params })).toEqual({
     path: '/model/us.cohere.embed-v4%3A0/invoke',
-    body: { texts: ['a', 'b'], input_type: 'search_query', output_dimension: 256, embedding_types: ['float'] },
+    body: {
+      texts: ['a', 'b'],
+      input_type: 'search_query',
+      output_dimension: 256,
+      embedding_types: ['float'],
+    },
   })
-  expect(read(COHERE, { embeddings: { float: [[1], [2]] } }, two)).toMatchObject([{ type: 'start' }, { vector: [1] }, { vector: [2] }])
+  expect(read(COHERE, { embeddings: { float: [[1], [2]] } }, two)).toMatchObject([
+    { type: 'start' },
+    { vector: [1] },
+    { vector: [2] },
+  ])
 })
 
 test('Nova is told what the vector is for', () => {
@@ -51,13 +61,19 @@ test('Nova is told what the vector is for', () => {
       text: { truncationMode: 'NONE', value: 'Hi' },
     },
   })
-  expect(read(NOVA, { embeddings: [{ embeddingType: 'TEXT', embedding: [1] }] })).toMatchObject([{ type: 'start' }, { vector: [1] }])
+  expect(read(NOVA, { embeddings: [{ embeddingType: 'TEXT', embedding: [1] }] })).toMatchObject([
+    { type: 'start' },
+    { vector: [1] },
+  ])
 })
 
 describe.each([TITAN, COHERE, NOVA])('%s', model => {
-  test.each(each(null, [], 'x', {}, { embedding: {} }, { embeddings: 1 }))('%j is no answer', body => {
-    expect(() => read(model, body)).toThrow('Provider returned error')
-  })
+  test.each(each(null, [], 'x', {}, { embedding: {} }, { embeddings: 1 }))(
+    '%j is no answer',
+    body => {
+      expect(() => read(model, body)).toThrow('Provider returned error')
+    },
+  )
 })
 
 test.each([
@@ -66,5 +82,8 @@ test.each([
   [403, 'AccessDeniedException', 'provider_unavailable'],
   [400, undefined, 'invalid_request'],
 ] as const)('%i %s means %s', (status, __type, type) => {
-  expect(bedrockEmbeddings.failure(status, { ...(__type ? { __type } : {}), message: 'its own words' }).type).toBe(type)
+  expect(
+    bedrockEmbeddings.failure(status, { ...(__type ? { __type } : {}), message: 'its own words' })
+      .type,
+  ).toBe(type)
 })

@@ -4,7 +4,8 @@ import { cohereEmbeddings } from '../../../../src/core/protocols/embeddings/cohe
 import { embeddingCall, endpointOf } from '../../../support/call.ts'
 
 const endpoint = endpointOf({ upstreamModel: 'embed-v4.0' })
-const sent = (more: Partial<EmbeddingCall> = {}) => cohereEmbeddings.request(embeddingCall(more), endpoint)
+const sent = (more: Partial<EmbeddingCall> = {}) =>
+  cohereEmbeddings.request(embeddingCall(more), endpoint)
 const read = (body: unknown) => cohereEmbeddings.parts(body, embeddingCall(), endpoint)
 const text = (words: string) => ({ type: 'text' as const, text: words })
 
@@ -12,7 +13,12 @@ describe('request', () => {
   test('texts go as texts, in floats, and as what is searched in', () => {
     expect(sent({ inputs: [text('a'), text('b')] })).toEqual({
       path: '/embed',
-      body: { model: 'embed-v4.0', texts: ['a', 'b'], input_type: 'search_document', embedding_types: ['float'] },
+      body: {
+        model: 'embed-v4.0',
+        texts: ['a', 'b'],
+        input_type: 'search_document',
+        embedding_types: ['float'],
+      },
     })
   })
 
@@ -29,8 +35,15 @@ describe('request', () => {
   })
 
   test('dimensions are an output_dimension, and unknown parameters travel as they came', () => {
-    const { body } = sent({ params: { dimensions: 256 }, extra: { truncate: 'NONE', embedding_types: ['int8'] } })
-    expect(body).toMatchObject({ output_dimension: 256, truncate: 'NONE', embedding_types: ['float'] })
+    const { body } = sent({
+      params: { dimensions: 256 },
+      extra: { truncate: 'NONE', embedding_types: ['int8'] },
+    })
+    expect(body).toMatchObject({
+      output_dimension: 256,
+      truncate: 'NONE',
+      embedding_types: ['float'],
+    })
   })
 
   test('what is more than text goes as contents', () => {
@@ -48,8 +61,12 @@ describe('request', () => {
 
   test('tokens, sound and more than 96 inputs are refused', () => {
     expect(() => sent({ inputs: [{ type: 'tokens', tokens: [1] }] })).toThrow(/tokens/)
-    expect(() => sent({ inputs: [{ type: 'content', blocks: [{ type: 'audio', data: '', format: 'wav' }] }] })).toThrow(/audio/)
-    expect(() => sent({ inputs: Array.from({ length: 97 }, () => text('a')) })).toThrow(/at most 96 at a time.*found 97/)
+    expect(() =>
+      sent({ inputs: [{ type: 'content', blocks: [{ type: 'audio', data: '', format: 'wav' }] }] }),
+    ).toThrow(/audio/)
+    expect(() => sent({ inputs: Array.from({ length: 97 }, () => text('a')) })).toThrow(
+      /at most 96 at a time.*found 97/,
+    )
   })
 })
 
@@ -65,10 +82,19 @@ describe('answer', () => {
   })
 
   test('of older models is a bare list, and counts nothing', () => {
-    expect(read({ embeddings: [[1]] })).toMatchObject([{ type: 'start' }, { type: 'embedding', vector: [1] }])
+    expect(read({ embeddings: [[1]] })).toMatchObject([
+      { type: 'start' },
+      { type: 'embedding', vector: [1] },
+    ])
   })
 
-  test.each([null, {}, { embeddings: {} }, { embeddings: { float: [] } }, { embeddings: { float: 'x' } }])('%j is none', body => {
+  test.each([
+    null,
+    {},
+    { embeddings: {} },
+    { embeddings: { float: [] } },
+    { embeddings: { float: 'x' } },
+  ])('%j is none', body => {
     expect(() => read(body)).toThrow('Provider returned error')
   })
 })

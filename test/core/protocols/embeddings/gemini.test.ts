@@ -5,18 +5,31 @@ import { embeddingCall, endpointOf, providerOf } from '../../../support/call.ts'
 
 const endpoint = endpointOf({ upstreamModel: 'gemini-embedding-001' })
 const vertex = (upstreamModel: string) =>
-  endpointOf({ upstreamModel, provider: providerOf({ base_url: 'http://127.0.0.1:1/v1/projects/p/locations/l/publishers/google' }) })
-const sent = (more: Partial<EmbeddingCall> = {}, at = endpoint) => geminiEmbeddings.request(embeddingCall(more), at)
-const read = (body: unknown, more: Partial<EmbeddingCall> = {}) => geminiEmbeddings.parts(body, embeddingCall(more), endpoint)
+  endpointOf({
+    upstreamModel,
+    provider: providerOf({
+      base_url: 'http://127.0.0.1:1/v1/projects/p/locations/l/publishers/google',
+    }),
+  })
+const sent = (more: Partial<EmbeddingCall> = {}, at = endpoint) =>
+  geminiEmbeddings.request(embeddingCall(more), at)
+const read = (body: unknown, more: Partial<EmbeddingCall> = {}) =>
+  geminiEmbeddings.parts(body, embeddingCall(more), endpoint)
 /** Rows of one, since a bare list would be taken for a row. */
 const each = (...values: unknown[]) => values.map(value => [value])
 
 const text = (words: string) => ({ type: 'text' as const, text: words })
-const content = (words: string) => ({ model: 'models/gemini-embedding-001', content: { parts: [{ text: words }] } })
+const content = (words: string) => ({
+  model: 'models/gemini-embedding-001',
+  content: { parts: [{ text: words }] },
+})
 
 describe('request', () => {
   test('one text is embedded by itself, several in a batch', () => {
-    expect(sent()).toEqual({ path: '/models/gemini-embedding-001:embedContent', body: content('Hi') })
+    expect(sent()).toEqual({
+      path: '/models/gemini-embedding-001:embedContent',
+      body: content('Hi'),
+    })
     expect(sent({ inputs: [text('a'), text('b')] })).toEqual({
       path: '/models/gemini-embedding-001:batchEmbedContents',
       body: { requests: [content('a'), content('b')] },
@@ -36,7 +49,11 @@ describe('request', () => {
   })
 
   test('dimensions and unknown parameters stand in each request of a batch', () => {
-    const { body } = sent({ inputs: [text('a'), text('b')], params: { dimensions: 8 }, extra: { title: 'T' } })
+    const { body } = sent({
+      inputs: [text('a'), text('b')],
+      params: { dimensions: 8 },
+      extra: { title: 'T' },
+    })
     const wishes = { outputDimensionality: 8, title: 'T' }
     expect(body.requests).toMatchObject([wishes, wishes])
   })
@@ -50,8 +67,14 @@ describe('request', () => {
 
   test('tokens, what is elsewhere and more than 100 inputs are refused', () => {
     expect(() => sent({ inputs: [{ type: 'tokens', tokens: [1] }] })).toThrow(/tokens/)
-    expect(() => sent({ inputs: [{ type: 'content', blocks: [{ type: 'image', url: 'https://a.example/' }] }] })).toThrow(/image/)
-    expect(() => sent({ inputs: Array.from({ length: 101 }, () => text('a')) })).toThrow(/at most 100/)
+    expect(() =>
+      sent({
+        inputs: [{ type: 'content', blocks: [{ type: 'image', url: 'https://a.example/' }] }],
+      }),
+    ).toThrow(/image/)
+    expect(() => sent({ inputs: Array.from({ length: 101 }, () => text('a')) })).toThrow(
+      /at most 100/,
+    )
   })
 
   test('Vertex predicts with its older models', () => {
@@ -73,26 +96,35 @@ describe('request', () => {
       path: '/models/gemini-embedding-2:embedContent',
       body: { content: { parts: [{ text: 'Hi' }] } },
     })
-    expect(() => sent({ inputs: [text('a'), text('b')] }, vertex('gemini-embedding-2'))).toThrow(/at most 1 at a time/)
+    expect(() => sent({ inputs: [text('a'), text('b')] }, vertex('gemini-embedding-2'))).toThrow(
+      /at most 1 at a time/,
+    )
   })
 })
 
 describe('answer', () => {
   test('is the vectors, and the count where there is one', () => {
-    expect(read({ embedding: { values: [1, 2] } })).toMatchObject([{ type: 'start' }, { type: 'embedding', vector: [1, 2] }])
-    expect(read({ embedding: { values: [1] }, usageMetadata: { promptTokenCount: 3 } }).at(-1)).toMatchObject({
+    expect(read({ embedding: { values: [1, 2] } })).toMatchObject([
+      { type: 'start' },
+      { type: 'embedding', vector: [1, 2] },
+    ])
+    expect(
+      read({ embedding: { values: [1] }, usageMetadata: { promptTokenCount: 3 } }).at(-1),
+    ).toMatchObject({
       usage: { input: { text: 3 } },
     })
-    expect(read({ embeddings: [{ values: [1] }, { values: [2] }] }, { inputs: [text('a'), text('b')] })).toMatchObject([
-      { type: 'start' },
-      { index: 0, vector: [1] },
-      { index: 1, vector: [2] },
-    ])
+    expect(
+      read({ embeddings: [{ values: [1] }, { values: [2] }] }, { inputs: [text('a'), text('b')] }),
+    ).toMatchObject([{ type: 'start' }, { index: 0, vector: [1] }, { index: 1, vector: [2] }])
   })
 
   test('of Vertex counts each text', () => {
-    const one = (value: number) => ({ embeddings: { values: [value], statistics: { token_count: 4, truncated: false } } })
-    expect(read({ predictions: [one(1), one(2)] }, { inputs: [text('a'), text('b')] })).toMatchObject([
+    const one = (value: number) => ({
+      embeddings: { values: [value], statistics: { token_count: 4, truncated: false } },
+    })
+    expect(
+      read({ predictions: [one(1), one(2)] }, { inputs: [text('a'), text('b')] }),
+    ).toMatchObject([
       { type: 'start' },
       { vector: [1] },
       { vector: [2] },
@@ -100,7 +132,17 @@ describe('answer', () => {
     ])
   })
 
-  test.each(each(null, [], {}, { embeddings: [] }, { embedding: null }, { embedding: {} }, { predictions: [1] }))('%j is none', body => {
+  test.each(
+    each(
+      null,
+      [],
+      {},
+      { embeddings: [] },
+      { embedding: null },
+      { embedding: {} },
+      { predictions: [1] },
+    ),
+  )('%j is none', body => {
     expect(() => read(body)).toThrow('Provider returned error')
   })
 })
@@ -110,6 +152,8 @@ test.each([
   [429, 'RESOURCE_EXHAUSTED', 'rate_limit_exceeded'],
   [404, 'NOT_FOUND', 'provider_unavailable'],
 ] as const)('%i %s means %s', (status, code, type) => {
-  const error = geminiEmbeddings.failure(status, { error: { code: status, status: code, message: 'its own words' } })
+  const error = geminiEmbeddings.failure(status, {
+    error: { code: status, status: code, message: 'its own words' },
+  })
   expect([error.type, error.message.includes('its own words')]).toEqual([type, false])
 })

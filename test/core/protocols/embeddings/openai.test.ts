@@ -2,18 +2,27 @@ import { describe, expect, test } from 'bun:test'
 import { NO_QUIRKS } from '../../../../src/core/config/quirks.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import type { EmbeddingCall } from '../../../../src/core/language/embedding.ts'
-import { jinaEmbeddings, openaiEmbeddings, voyageEmbeddings } from '../../../../src/core/protocols/embeddings/openai.ts'
+import {
+  jinaEmbeddings,
+  openaiEmbeddings,
+  voyageEmbeddings,
+} from '../../../../src/core/protocols/embeddings/openai.ts'
 import { embeddingCall, endpointOf, providerOf } from '../../../support/call.ts'
 
-const at = (quirks: object) => endpointOf({ provider: providerOf({ quirks: { ...NO_QUIRKS, ...quirks } }) })
-const sent = (more: Partial<EmbeddingCall>, quirks = {}) => openaiEmbeddings.request(embeddingCall(more), at(quirks)).body
-const read = (body: unknown, more: Partial<EmbeddingCall> = {}) => openaiEmbeddings.parts(body, embeddingCall(more), endpointOf())
+const at = (quirks: object) =>
+  endpointOf({ provider: providerOf({ quirks: { ...NO_QUIRKS, ...quirks } }) })
+const sent = (more: Partial<EmbeddingCall>, quirks = {}) =>
+  openaiEmbeddings.request(embeddingCall(more), at(quirks)).body
+const read = (body: unknown, more: Partial<EmbeddingCall> = {}) =>
+  openaiEmbeddings.parts(body, embeddingCall(more), endpointOf())
 
 /** Rows of one, since a bare list would be taken for a row. */
 const each = (...values: unknown[]) => values.map(value => [value])
 
 const text = (words: string) => ({ type: 'text' as const, text: words })
-const answer = (...vectors: unknown[]) => ({ data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })) })
+const answer = (...vectors: unknown[]) => ({
+  data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })),
+})
 const two = { inputs: [text('a'), text('b')] }
 const vectors = (body: unknown, more: Partial<EmbeddingCall> = {}) =>
   read(body, more).flatMap(part => (part.type === 'embedding' ? [part.vector] : []))
@@ -71,7 +80,10 @@ describe('request', () => {
 
   test('floats are not asked for, since everybody gives them; base64 is', () => {
     expect(sent({ params: { encoding_format: 'float' } })).not.toHaveProperty('encoding_format')
-    expect(sent({ params: { encoding_format: 'base64' } })).toHaveProperty('encoding_format', 'base64')
+    expect(sent({ params: { encoding_format: 'base64' } })).toHaveProperty(
+      'encoding_format',
+      'base64',
+    )
   })
 
   test('parameters go on, known or not, and unknown ones stand in for none of them', () => {
@@ -108,14 +120,25 @@ describe('request', () => {
     [jinaEmbeddings, 'search_document', { dimensions: 2, task: 'retrieval.passage' }],
     [jinaEmbeddings, 'code.query', { dimensions: 2, task: 'code.query' }],
   ])('%#: %2$s in the words of those who have their own', (protocol, input_type, expected) => {
-    const { model: _, input: __, ...rest } = protocol.request(embeddingCall({ params: { dimensions: 2, input_type } }), endpointOf()).body
+    const {
+      model: _,
+      input: __,
+      ...rest
+    } = protocol.request(
+      embeddingCall({ params: { dimensions: 2, input_type } }),
+      endpointOf(),
+    ).body
     expect(rest).toEqual(expected)
   })
 })
 
 describe('answer', () => {
   test('is the vectors in the order of the inputs, and the count', () => {
-    const body = { ...answer([1, 2], 'AACAPwAAAEA='), id: 'e-1', usage: { prompt_tokens: 7, total_tokens: 7 } }
+    const body = {
+      ...answer([1, 2], 'AACAPwAAAEA='),
+      id: 'e-1',
+      usage: { prompt_tokens: 7, total_tokens: 7 },
+    }
     expect(read({ ...body, data: body.data.toReversed() }, two)).toMatchObject([
       { type: 'start', upstream_id: 'e-1' },
       { type: 'embedding', index: 0, vector: [1, 2] },
@@ -129,13 +152,18 @@ describe('answer', () => {
   })
 
   test('may count the whole only, or not at all', () => {
-    expect(read({ ...answer([1]), usage: { total_tokens: 5 } }).at(-1)).toMatchObject({ type: 'usage', usage: { input: { text: 5 } } })
+    expect(read({ ...answer([1]), usage: { total_tokens: 5 } }).at(-1)).toMatchObject({
+      type: 'usage',
+      usage: { input: { text: 5 } },
+    })
     expect(read({ ...answer([1]), usage: {} }).at(-1)).toMatchObject({ type: 'embedding' })
   })
 
   test('tells sound apart where the provider does', () => {
     const usage = { prompt_tokens: 9, total_tokens: 9, prompt_tokens_details: { audio_tokens: 4 } }
-    expect(read({ ...answer([1]), usage }).at(-1)).toMatchObject({ usage: { input: { text: 5, audio: 4 } } })
+    expect(read({ ...answer([1]), usage }).at(-1)).toMatchObject({
+      usage: { input: { text: 5, audio: 4 } },
+    })
   })
 
   test.each(
@@ -172,10 +200,14 @@ describe('answer', () => {
   })
 
   test('trap 75: an error in it is a failure', () => {
-    expect(typeOf(() => read({ error: { message: 'rate limited', code: 429 } }))).toBe('rate_limit_exceeded')
+    expect(typeOf(() => read({ error: { message: 'rate limited', code: 429 } }))).toBe(
+      'rate_limit_exceeded',
+    )
   })
 
   test('is never a stream', () => {
-    expect(typeOf(() => openaiEmbeddings.reader(embeddingCall(), endpointOf()))).toBe('provider_unavailable')
+    expect(typeOf(() => openaiEmbeddings.reader(embeddingCall(), endpointOf()))).toBe(
+      'provider_unavailable',
+    )
   })
 })

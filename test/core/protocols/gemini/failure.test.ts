@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { failure, failureInside } from '../../../../src/core/protocols/gemini/failure.ts'
 
-const body = (code: number, status: string, message = 'secret words', details?: unknown) => ({ error: { code, message, status, details } })
+const body = (code: number, status: string, message = 'secret words', details?: unknown) => ({
+  error: { code, message, status, details },
+})
 
 describe('failure', () => {
   test.each([
@@ -21,18 +23,25 @@ describe('failure', () => {
   })
 
   test('an overloaded model is told by words', () => {
-    expect(failure(503, body(503, 'UNAVAILABLE', 'The model is overloaded. Please try again later.')).type).toBe('provider_overloaded')
+    expect(
+      failure(503, body(503, 'UNAVAILABLE', 'The model is overloaded. Please try again later.'))
+        .type,
+    ).toBe('provider_overloaded')
   })
 
   test.each([
     'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).',
     'Unable to submit request because the input token count is 2000000 but model only supports up to 1048576.',
   ])('a request that is too long is told by words: %s', message => {
-    expect(failure(400, body(400, 'INVALID_ARGUMENT', message)).type).toBe('context_length_exceeded')
+    expect(failure(400, body(400, 'INVALID_ARGUMENT', message)).type).toBe(
+      'context_length_exceeded',
+    )
   })
 
   test('a bad key is our trouble, though Google calls it an invalid argument', () => {
-    const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' }]
+    const details = [
+      { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' },
+    ]
     expect(failure(400, body(400, 'INVALID_ARGUMENT', 'x', details))).toMatchObject({
       type: 'provider_unavailable',
       metadata: { provider_code: 'API_KEY_INVALID' },
@@ -47,14 +56,26 @@ describe('failure', () => {
     ['soon', undefined],
   ])('a wait of %s is one of %p seconds', (retryDelay, seconds) => {
     const details = [7, { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay }]
-    expect(failure(429, body(429, 'RESOURCE_EXHAUSTED', 'x', details)).retryAfter).toBe(seconds as never)
+    expect(failure(429, body(429, 'RESOURCE_EXHAUSTED', 'x', details)).retryAfter).toBe(
+      seconds as never,
+    )
   })
 
   test('trap 78: an error in a list is that error', () => {
-    expect(failure(429, [body(429, 'RESOURCE_EXHAUSTED')])).toMatchObject({ type: 'rate_limit_exceeded' })
+    expect(failure(429, [body(429, 'RESOURCE_EXHAUSTED')])).toMatchObject({
+      type: 'rate_limit_exceeded',
+    })
   })
 
-  const NONE = [undefined, null, '<html>', [], [[]], { error: 'x' }, { error: { details: { a: 1 }, status: 7, message: [] } }]
+  const NONE = [
+    undefined,
+    null,
+    '<html>',
+    [],
+    [[]],
+    { error: 'x' },
+    { error: { details: { a: 1 }, status: 7, message: [] } },
+  ]
 
   test.each(NONE.map(given => [given]))('trap 100: %j is a failure by its status', given => {
     expect(failure(503, given).type).toBe('provider_unavailable')
@@ -62,7 +83,9 @@ describe('failure', () => {
   })
 
   test('an error inside an answer has the status that it names, or none', () => {
-    expect(failureInside({ code: 429, status: 'RESOURCE_EXHAUSTED' }).type).toBe('rate_limit_exceeded')
+    expect(failureInside({ code: 429, status: 'RESOURCE_EXHAUSTED' }).type).toBe(
+      'rate_limit_exceeded',
+    )
     expect(failureInside({ code: 7, status: 'INVALID_ARGUMENT' }).type).toBe('invalid_request')
     expect(failureInside({}).type).toBe('provider_unavailable')
   })

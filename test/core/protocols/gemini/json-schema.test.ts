@@ -6,13 +6,30 @@ const object = (properties: object, more: object = {}) => ({ type: 'object', pro
 describe('JSON Schema itself', () => {
   test('it stays, but for const and the name of its dialect', () => {
     const schema = object(
-      { kind: { const: 'a' }, const: { type: 'string' }, list: { anyOf: [{ const: null }, { $ref: '#/$defs/T' }] } },
-      { $schema: 'x', additionalProperties: false, $defs: { T: { type: 'array', items: { $ref: '#/$defs/T' } } }, default: { const: 1 } },
+      {
+        kind: { const: 'a' },
+        const: { type: 'string' },
+        list: { anyOf: [{ const: null }, { $ref: '#/$defs/T' }] },
+      },
+      {
+        $schema: 'x',
+        additionalProperties: false,
+        $defs: { T: { type: 'array', items: { $ref: '#/$defs/T' } } },
+        default: { const: 1 },
+      },
     )
     expect(jsonSchema(schema, 'f')).toEqual(
       object(
-        { kind: { enum: ['a'] }, const: { type: 'string' }, list: { anyOf: [{ enum: [null] }, { $ref: '#/$defs/T' }] } },
-        { additionalProperties: false, $defs: { T: { type: 'array', items: { $ref: '#/$defs/T' } } }, default: { const: 1 } },
+        {
+          kind: { enum: ['a'] },
+          const: { type: 'string' },
+          list: { anyOf: [{ enum: [null] }, { $ref: '#/$defs/T' }] },
+        },
+        {
+          additionalProperties: false,
+          $defs: { T: { type: 'array', items: { $ref: '#/$defs/T' } } },
+          default: { const: 1 },
+        },
       ),
     )
   })
@@ -20,6 +37,8 @@ describe('JSON Schema itself', () => {
   test('a schema without end is refused by name', () => {
     let deep: object = { type: 'string' }
     for (let i = 0; i < 5_000; i++) deep = { type: 'array', items: deep }
-    expect(() => jsonSchema({ ...deep }, 'f')).toThrow(expect.objectContaining({ type: 'invalid_request', metadata: { field: 'f' } }))
+    expect(() => jsonSchema({ ...deep }, 'f')).toThrow(
+      expect.objectContaining({ type: 'invalid_request', metadata: { field: 'f' } }),
+    )
   })
 })

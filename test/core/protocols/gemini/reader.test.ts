@@ -7,7 +7,10 @@ import { endpointOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
 
 const endpoint = endpointOf({ upstreamModel: 'gemini-3-flash-preview' })
-const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
+const frame = (data: unknown) => ({
+  event: null,
+  data: typeof data === 'string' ? data : JSON.stringify(data),
+})
 
 /** The parts of a streamed answer of these events, which ends cleanly. */
 function streamed(events: unknown[], call: Partial<TextCall> = {}, at = endpoint): TextPart[] {
@@ -15,7 +18,8 @@ function streamed(events: unknown[], call: Partial<TextCall> = {}, at = endpoint
   return [...events.flatMap(event => reader.read(frame(event))), ...(reader.end?.() ?? [])]
 }
 
-const whole = (body: unknown, call: Partial<TextCall> = {}, at = endpoint) => gemini.parts(body, textCall(call), at)
+const whole = (body: unknown, call: Partial<TextCall> = {}, at = endpoint) =>
+  gemini.parts(body, textCall(call), at)
 
 /** One event, or a whole answer, with these parts. */
 const chunk = (parts: unknown[], candidate: object = {}, more: object = {}) => ({
@@ -24,13 +28,22 @@ const chunk = (parts: unknown[], candidate: object = {}, more: object = {}) => (
 })
 const STOP = { finishReason: 'STOP' }
 const text = (said: string, more: object = {}) => ({ text: said, ...more })
-const called = (name: string, args: object = {}, more: object = {}) => ({ functionCall: { name, args }, ...more })
-const without = (parts: TextPart[], ...types: string[]) => parts.filter(part => !types.includes(part.type))
+const called = (name: string, args: object = {}, more: object = {}) => ({
+  functionCall: { name, args },
+  ...more,
+})
+const without = (parts: TextPart[], ...types: string[]) =>
+  parts.filter(part => !types.includes(part.type))
 const FORMAT = 'google-gemini-v1'
 
 describe('the beginning and the end', () => {
   test('an answer starts once, with its id, its model and its tier', () => {
-    const first = { ...chunk([text('a')]), responseId: 'r-1', modelVersion: 'gemini-3', usageMetadata: { trafficType: 'ON_DEMAND_FLEX' } }
+    const first = {
+      ...chunk([text('a')]),
+      responseId: 'r-1',
+      modelVersion: 'gemini-3',
+      usageMetadata: { trafficType: 'ON_DEMAND_FLEX' },
+    }
     const parts = streamed([first, { ...first, responseId: 'r-2' }])
     expect(parts.filter(part => part.type === 'start')).toEqual([
       { type: 'start', upstream_id: 'r-1', system_fingerprint: 'gemini-3', service_tier: 'flex' },
@@ -72,7 +85,10 @@ describe('the beginning and the end', () => {
   })
 
   test('a whole answer whose provider gives no reason is whole, for its body is', () => {
-    expect(saidBy(whole(chunk([text('a')])))).toMatchObject({ text: 'a', finish: { reason: 'stop', native: null } })
+    expect(saidBy(whole(chunk([text('a')])))).toMatchObject({
+      text: 'a',
+      finish: { reason: 'stop', native: null },
+    })
   })
 
   test('trap 78: a list of events that came in one piece is the stream that it is', () => {
@@ -82,7 +98,16 @@ describe('the beginning and the end', () => {
     })
   })
 
-  const NONE = [null, 'x', [], {}, { candidates: [] }, { candidates: [{}] }, { candidates: 'x' }, { usageMetadata: {} }]
+  const NONE = [
+    null,
+    'x',
+    [],
+    {},
+    { candidates: [] },
+    { candidates: [{}] },
+    { candidates: 'x' },
+    { usageMetadata: {} },
+  ]
 
   test.each(NONE.map(body => [body]))('%j is no answer', body => {
     expect(() => whole(body)).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
@@ -98,7 +123,11 @@ describe('the beginning and the end', () => {
 describe('what stands in an answer', () => {
   test('texts are the answer, thoughts are not', () => {
     const said = saidBy(
-      streamed([chunk([text('Hm', { thought: true })]), chunk([text('.', { thought: true }), text('An')]), chunk([text('swer')], STOP)]),
+      streamed([
+        chunk([text('Hm', { thought: true })]),
+        chunk([text('.', { thought: true }), text('An')]),
+        chunk([text('swer')], STOP),
+      ]),
     )
     expect(said).toMatchObject({ text: 'Answer', reasoning: 'Hm.' })
     expect(said.details).toEqual([
@@ -108,13 +137,31 @@ describe('what stands in an answer', () => {
   })
 
   test('an empty text is nothing', () => {
-    expect(without(streamed([chunk([text('')]), chunk([text('', { thought: true })], STOP)]), 'start', 'finish')).toEqual([])
+    expect(
+      without(
+        streamed([chunk([text('')]), chunk([text('', { thought: true })], STOP)]),
+        'start',
+        'finish',
+      ),
+    ).toEqual([])
   })
 
   test('pictures are data URLs, sound is sound, and what was sketched while thinking is not shown', () => {
-    const media = (mimeType: string, data: string, more: object = {}) => ({ inlineData: { mimeType, data }, ...more })
+    const media = (mimeType: string, data: string, more: object = {}) => ({
+      inlineData: { mimeType, data },
+      ...more,
+    })
     const sketch = media('image/png', 'CCCC', { thought: true, thoughtSignature: 'no' })
-    const parts = whole(chunk([sketch, media('image/png', 'AAAA'), media('audio/L16;rate=24000', 'BBBB', { thoughtSignature: 'S' })], STOP))
+    const parts = whole(
+      chunk(
+        [
+          sketch,
+          media('image/png', 'AAAA'),
+          media('audio/L16;rate=24000', 'BBBB', { thoughtSignature: 'S' }),
+        ],
+        STOP,
+      ),
+    )
     expect(without(parts, 'start', 'finish')).toEqual([
       { type: 'image', choice: 0, url: 'data:image/png;base64,AAAA' },
       { type: 'audio-delta', choice: 0, audio: { data: 'BBBB' } },
@@ -122,7 +169,9 @@ describe('what stands in an answer', () => {
         type: 'reasoning-delta',
         choice: 0,
         text: '',
-        details: [{ type: 'reasoning.encrypted', data: 'S', id: 'media_1', format: FORMAT, index: 0 }],
+        details: [
+          { type: 'reasoning.encrypted', data: 'S', id: 'media_1', format: FORMAT, index: 0 },
+        ],
       },
     ])
   })
@@ -148,7 +197,13 @@ describe('what stands in an answer', () => {
         result: '{"outcome":"OUTCOME_OK","output":"2"}',
         index: 1,
       },
-      { tool_name: 'GOOGLE_SEARCH_WEB', tool_call_id: 'g1', arguments: '{"queries":["x"]}', result: '{"found":1}', index: 2 },
+      {
+        tool_name: 'GOOGLE_SEARCH_WEB',
+        tool_call_id: 'g1',
+        arguments: '{"queries":["x"]}',
+        result: '{"found":1}',
+        index: 2,
+      },
       { tool_name: 'code_execution', result: '', index: 3 },
     ])
   })
@@ -189,7 +244,13 @@ describe('what stands in an answer', () => {
 
 describe('tool calls', () => {
   test('trap 32: calls are counted across the stream, though each event has its call in the first place', () => {
-    const said = saidBy(streamed([chunk([called('a', { x: 1 })]), chunk([called('a', { x: 2 })]), chunk([called('b')], STOP)]))
+    const said = saidBy(
+      streamed([
+        chunk([called('a', { x: 1 })]),
+        chunk([called('a', { x: 2 })]),
+        chunk([called('b')], STOP),
+      ]),
+    )
     expect(said.calls.map(({ name, input }) => [name, input])).toEqual([
       ['a', '{"x":1}'],
       ['a', '{"x":2}'],
@@ -198,35 +259,48 @@ describe('tool calls', () => {
   })
 
   test('trap 20: calls without an id get one, the same each time and another for each call; an id of Google’s stays', () => {
-    const events = [chunk([called('a'), { functionCall: { id: 'g-1', name: 'a', args: {} } }, called('a')], STOP)]
+    const events = [
+      chunk([called('a'), { functionCall: { id: 'g-1', name: 'a', args: {} } }, called('a')], STOP),
+    ]
     const ids = saidBy(streamed(events)).calls.map(({ id }) => id)
     expect(ids).toEqual(['call_00000000000000000001_0_0', 'g-1', 'call_00000000000000000001_0_2'])
     expect(saidBy(whole(events[0])).calls.map(({ id }) => id)).toEqual(ids)
-    expect(saidBy(streamed(events, { id: 'gen-1-00000000000000000002' })).calls[0]?.id).not.toBe(ids[0])
+    expect(saidBy(streamed(events, { id: 'gen-1-00000000000000000002' })).calls[0]?.id).not.toBe(
+      ids[0],
+    )
   })
 
   test('trap 26: large integers in arguments stay as they are', () => {
     const reader = gemini.reader(textCall(), endpoint)
     const parts = reader.read(
-      frame('{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{"id":12345678901234567890}}}]}}]}'),
+      frame(
+        '{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{"id":12345678901234567890}}}]}}]}',
+      ),
     )
     expect(saidBy(parts).calls[0]?.input).toBe('{"id":12345678901234567890}')
   })
 
   test('trap 22: a tool is called by the name that the client knows', () => {
     const tools = [{ type: 'function' as const, name: '1/mcp tool' }]
-    expect(saidBy(whole(chunk([called('_1_mcp_tool')], STOP), { tools })).calls[0]?.name).toBe('1/mcp tool')
+    expect(saidBy(whole(chunk([called('_1_mcp_tool')], STOP), { tools })).calls[0]?.name).toBe(
+      '1/mcp tool',
+    )
   })
 
   test('trap 68: STOP means tool_calls, also when the calls came in an earlier event', () => {
     const late = streamed([chunk([called('a')]), chunk([text('')], STOP)])
-    expect(late.filter(part => part.type === 'finish')).toEqual([{ type: 'finish', choice: 0, reason: 'tool_calls', native: 'STOP' }])
+    expect(late.filter(part => part.type === 'finish')).toEqual([
+      { type: 'finish', choice: 0, reason: 'tool_calls', native: 'STOP' },
+    ])
     expect(saidBy(whole(chunk([called('a')], STOP))).finish?.reason).toBe('tool_calls')
   })
 
   test('trap 33: a signature names the call that it stands on, and no two entries share an index', () => {
     const { details, calls } = saidBy(
-      streamed([chunk([text('Hm', { thought: true })]), chunk([called('a', {}, { thoughtSignature: 'S1' }), called('b')], STOP)]),
+      streamed([
+        chunk([text('Hm', { thought: true })]),
+        chunk([called('a', {}, { thoughtSignature: 'S1' }), called('b')], STOP),
+      ]),
     )
     expect(details).toEqual([
       { type: 'reasoning.text', text: 'Hm', format: FORMAT, index: 0 },
@@ -257,25 +331,42 @@ describe('tool calls', () => {
       params: {
         response_format: {
           type: 'json_schema',
-          json_schema: { name: 'x', schema: { type: 'object', properties: { a: { type: 'string' } } } },
+          json_schema: {
+            name: 'x',
+            schema: { type: 'object', properties: { a: { type: 'string' } } },
+          },
         },
       },
     }
     const older = endpointOf({ upstreamModel: 'gemini-2.5-flash' })
     const answer = [chunk([text('Here: '), called('json', { a: 'b' })]), chunk([], STOP)]
-    expect(saidBy(streamed(answer, asked, older))).toMatchObject({ text: '{"a":"b"}', calls: [], finish: { reason: 'stop' } })
-    expect(saidBy(streamed([chunk([called('f')], STOP)], asked, older))).toMatchObject({ text: '', finish: { reason: 'tool_calls' } })
-    expect(saidBy(streamed([chunk([called('json')], STOP)], asked))).toMatchObject({ text: '', finish: { reason: 'tool_calls' } })
+    expect(saidBy(streamed(answer, asked, older))).toMatchObject({
+      text: '{"a":"b"}',
+      calls: [],
+      finish: { reason: 'stop' },
+    })
+    expect(saidBy(streamed([chunk([called('f')], STOP)], asked, older))).toMatchObject({
+      text: '',
+      finish: { reason: 'tool_calls' },
+    })
+    expect(saidBy(streamed([chunk([called('json')], STOP)], asked))).toMatchObject({
+      text: '',
+      finish: { reason: 'tool_calls' },
+    })
   })
 })
 
 describe('arguments that come in pieces', () => {
   const piece = (jsonPath: string, more: object) => ({ jsonPath, ...more })
-  const args = (...partialArgs: unknown[]) => ({ functionCall: { partialArgs, willContinue: true } })
+  const args = (...partialArgs: unknown[]) => ({
+    functionCall: { partialArgs, willContinue: true },
+  })
   const begun = { functionCall: { name: 'f', willContinue: true } }
   const over = { functionCall: {} }
   const calls = (...parts: unknown[]) =>
-    saidBy(streamed([...parts.map(part => chunk([part])), chunk([], STOP)])).calls.map(({ input }) => input)
+    saidBy(streamed([...parts.map(part => chunk([part])), chunk([], STOP)])).calls.map(
+      ({ input }) => input,
+    )
 
   test('they are one JSON text when the last has come', () => {
     const given = [
@@ -299,7 +390,9 @@ describe('arguments that come in pieces', () => {
   })
 
   test('a piece that does not say that more comes is the last', () => {
-    expect(calls(begun, { functionCall: { partialArgs: [piece('$.a', { stringValue: 'b' })] } })).toEqual(['{"a":"b"}'])
+    expect(
+      calls(begun, { functionCall: { partialArgs: [piece('$.a', { stringValue: 'b' })] } }),
+    ).toEqual(['{"a":"b"}'])
   })
 
   test('a call whose arguments were cut is none', () => {
@@ -307,7 +400,9 @@ describe('arguments that come in pieces', () => {
       saidBy(
         streamed([
           chunk([begun]),
-          chunk([args(piece('$.path', { stringValue: '/', willContinue: true }))], { finishReason: 'MAX_TOKENS' }),
+          chunk([args(piece('$.path', { stringValue: '/', willContinue: true }))], {
+            finishReason: 'MAX_TOKENS',
+          }),
         ]),
       ),
     ).toMatchObject({
@@ -317,9 +412,16 @@ describe('arguments that come in pieces', () => {
   })
 
   test('names that mean something to JavaScript are names', () => {
-    expect(calls(begun, args(piece('$.__proto__.polluted', { boolValue: true }), piece(`$['a.b'].c`, { numberValue: 1 })), over)).toEqual([
-      '{"__proto__":{"polluted":true},"a.b":{"c":1}}',
-    ])
+    expect(
+      calls(
+        begun,
+        args(
+          piece('$.__proto__.polluted', { boolValue: true }),
+          piece(`$['a.b'].c`, { numberValue: 1 }),
+        ),
+        over,
+      ),
+    ).toEqual(['{"__proto__":{"polluted":true},"a.b":{"c":1}}'])
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
 
@@ -327,7 +429,11 @@ describe('arguments that come in pieces', () => {
     expect(
       calls(
         begun,
-        args(piece('$.a[999999999]', { numberValue: 1 }), piece('$.b', { numberValue: 1 }), piece('$.b.c', { numberValue: 1 })),
+        args(
+          piece('$.a[999999999]', { numberValue: 1 }),
+          piece('$.b', { numberValue: 1 }),
+          piece('$.b.c', { numberValue: 1 }),
+        ),
         over,
       ),
     ).toEqual(['{"a":[],"b":1}'])
@@ -356,11 +462,17 @@ describe('why it ended', () => {
     ['OTHER', 'error'],
     ['toString', 'error'],
   ])('trap 69: %s is %s', (finishReason, reason) => {
-    expect(saidBy(streamed([chunk([], { finishReason })])).finish).toEqual({ reason, native: finishReason } as never)
+    expect(saidBy(streamed([chunk([], { finishReason })])).finish).toEqual({
+      reason,
+      native: finishReason,
+    } as never)
   })
 
   test('trap 87: a refused prompt is an answer with nothing in it, streamed or not, and its count counts', () => {
-    const refused = { promptFeedback: { blockReason: 'PROHIBITED_CONTENT' }, usageMetadata: { promptTokenCount: 4, totalTokenCount: 4 } }
+    const refused = {
+      promptFeedback: { blockReason: 'PROHIBITED_CONTENT' },
+      usageMetadata: { promptTokenCount: 4, totalTokenCount: 4 },
+    }
     for (const parts of [whole(refused), streamed([refused, chunk([text('never')])])]) {
       expect(saidBy(parts)).toMatchObject({
         text: '',
@@ -372,15 +484,23 @@ describe('why it ended', () => {
   })
 
   test('a prompt that was judged and not refused is none', () => {
-    const judged = { promptFeedback: { blockReason: 'BLOCK_REASON_UNSPECIFIED', safetyRatings: [] } }
-    expect(saidBy(whole({ ...chunk([text('a')], STOP), ...judged }))).toMatchObject({ text: 'a', finish: { reason: 'stop' } })
+    const judged = {
+      promptFeedback: { blockReason: 'BLOCK_REASON_UNSPECIFIED', safetyRatings: [] },
+    }
+    expect(saidBy(whole({ ...chunk([text('a')], STOP), ...judged }))).toMatchObject({
+      text: 'a',
+      finish: { reason: 'stop' },
+    })
   })
 
   test('traps 75 and 78: an error inside an answer is a failure, in a list or not', () => {
     const error = { code: 503, message: 'The model is overloaded.', status: 'UNAVAILABLE' }
     for (const event of [{ error }, [{ error }]])
       expect(() => streamed([event])).toThrow(
-        expect.objectContaining({ type: 'provider_overloaded', metadata: { provider_code: 'UNAVAILABLE' } }),
+        expect.objectContaining({
+          type: 'provider_overloaded',
+          metadata: { provider_code: 'UNAVAILABLE' },
+        }),
       )
   })
 })
@@ -394,7 +514,9 @@ describe('sources', () => {
       { web: { uri: 'javascript:x' } },
       7,
     ],
-    groundingSupports: [{ segment: { startIndex: 4, endIndex: 9, text: 'größe' }, groundingChunkIndices: [0, 9] }],
+    groundingSupports: [
+      { segment: { startIndex: 4, endIndex: 9, text: 'größe' }, groundingChunkIndices: [0, 9] },
+    ],
   }
   const cited = (url_citation: object) => ({ type: 'url_citation', url_citation })
 
@@ -416,8 +538,17 @@ describe('sources', () => {
   test('what the answer repeats, pages that were read and places on maps are sources too', () => {
     const candidate = {
       ...STOP,
-      citationMetadata: { citationSources: [{ startIndex: 0, uri: 'https://repeated.example/', license: 'mit' }] },
-      urlContextMetadata: { urlMetadata: [{ retrievedUrl: 'https://read.example/', urlRetrievalStatus: 'URL_RETRIEVAL_STATUS_SUCCESS' }] },
+      citationMetadata: {
+        citationSources: [{ startIndex: 0, uri: 'https://repeated.example/', license: 'mit' }],
+      },
+      urlContextMetadata: {
+        urlMetadata: [
+          {
+            retrievedUrl: 'https://read.example/',
+            urlRetrievalStatus: 'URL_RETRIEVAL_STATUS_SUCCESS',
+          },
+        ],
+      },
       groundingMetadata: {
         groundingChunks: [
           { maps: { uri: 'https://maps.example/', title: 'M' } },
@@ -437,9 +568,38 @@ describe('sources', () => {
 })
 
 describe('hostile answers', () => {
-  const NASTY = [null, 0, -1, 1e308, '', 'x', true, [], {}, [null], [[]], { parts: 7 }, { parts: [null, 1, 'x', {}] }]
-  const PLACES = ['candidates', 'usageMetadata', 'promptFeedback', 'responseId', 'modelVersion', 'error']
-  const IN_CANDIDATE = ['content', 'finishReason', 'index', 'groundingMetadata', 'citationMetadata', 'urlContextMetadata', 'logprobsResult']
+  const NASTY = [
+    null,
+    0,
+    -1,
+    1e308,
+    '',
+    'x',
+    true,
+    [],
+    {},
+    [null],
+    [[]],
+    { parts: 7 },
+    { parts: [null, 1, 'x', {}] },
+  ]
+  const PLACES = [
+    'candidates',
+    'usageMetadata',
+    'promptFeedback',
+    'responseId',
+    'modelVersion',
+    'error',
+  ]
+  const IN_CANDIDATE = [
+    'content',
+    'finishReason',
+    'index',
+    'groundingMetadata',
+    'citationMetadata',
+    'urlContextMetadata',
+    'logprobsResult',
+  ]
   const IN_PART = [
     'text',
     'thought',
@@ -463,20 +623,42 @@ describe('hostile answers', () => {
     }
   }
 
-  test.each([...PLACES, ...IN_CANDIDATE, ...IN_PART])('any JSON in place of %s is read or a failure', place => {
-    for (const value of NASTY) {
-      survives({ [place]: value })
-      survives({ candidates: [{ content: { parts: [text('a')] }, ...STOP, [place]: value }] })
-      survives(chunk([{ [place]: value }, { functionCall: { name: 'f', [place]: value, partialArgs: value, args: value } }], STOP))
-      survives(chunk([{ inlineData: value }, { toolCall: { toolType: value, id: value, args: value } }, { toolResponse: value }], STOP))
-    }
-  })
+  test.each([...PLACES, ...IN_CANDIDATE, ...IN_PART])(
+    'any JSON in place of %s is read or a failure',
+    place => {
+      for (const value of NASTY) {
+        survives({ [place]: value })
+        survives({ candidates: [{ content: { parts: [text('a')] }, ...STOP, [place]: value }] })
+        survives(
+          chunk(
+            [
+              { [place]: value },
+              { functionCall: { name: 'f', [place]: value, partialArgs: value, args: value } },
+            ],
+            STOP,
+          ),
+        )
+        survives(
+          chunk(
+            [
+              { inlineData: value },
+              { toolCall: { toolType: value, id: value, args: value } },
+              { toolResponse: value },
+            ],
+            STOP,
+          ),
+        )
+      }
+    },
+  )
 
   test('no more alternatives and calls are kept than any answer has', () => {
     const many = Array.from({ length: 500 }, () => called('f'))
     expect(saidBy(whole(chunk(many, STOP))).calls).toHaveLength(128)
     const crowd = Array.from({ length: 500 }, (_, index) => ({ index, ...STOP }))
-    expect(streamed([{ candidates: crowd }]).filter(part => part.type === 'finish')).toHaveLength(128)
+    expect(streamed([{ candidates: crowd }]).filter(part => part.type === 'finish')).toHaveLength(
+      128,
+    )
   })
 })
 
@@ -486,16 +668,30 @@ describe('what cannot become a text', () => {
   test('is no place among the sources', () => {
     const groundingMetadata = {
       groundingChunks: [{ web: { uri: 'https://a.example/', title: 'A' } }],
-      groundingSupports: [{ segment: { text: 'said' }, groundingChunkIndices: [NO_TEXT, '0', -1, 0.5] }],
+      groundingSupports: [
+        { segment: { text: 'said' }, groundingChunkIndices: [NO_TEXT, '0', -1, 0.5] },
+      ],
     }
-    const annotations = whole(chunk([text('said')], { ...STOP, groundingMetadata })).filter(part => part.type === 'annotation')
+    const annotations = whole(chunk([text('said')], { ...STOP, groundingMetadata })).filter(
+      part => part.type === 'annotation',
+    )
     expect(annotations).toEqual([
-      { type: 'annotation', choice: 0, annotation: { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A' } } },
+      {
+        type: 'annotation',
+        choice: 0,
+        annotation: {
+          type: 'url_citation',
+          url_citation: { url: 'https://a.example/', title: 'A' },
+        },
+      },
     ])
   })
 
   test('is no tier', () => {
     const usageMetadata = { serviceTier: NO_TEXT }
-    expect(whole({ ...chunk([text('a')], STOP), usageMetadata })[0]).toMatchObject({ type: 'start', service_tier: null })
+    expect(whole({ ...chunk([text('a')], STOP), usageMetadata })[0]).toMatchObject({
+      type: 'start',
+      service_tier: null,
+    })
   })
 })

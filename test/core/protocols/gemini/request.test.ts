@@ -10,18 +10,31 @@ const NEW = at('gemini-3-flash-preview')
 const OLD = at('gemini-2.0-flash')
 const VERTEX = endpointOf({
   upstreamModel: 'gemini-3-flash-preview',
-  provider: providerOf({ base_url: 'https://x.example/v1/projects/p/locations/l/publishers/google' }),
+  provider: providerOf({
+    base_url: 'https://x.example/v1/projects/p/locations/l/publishers/google',
+  }),
 })
 
-const sent = (call: Partial<TextCall>, endpoint = NEW) => gemini.request(textCall(call), endpoint).body
-const configOf = (params: TextCall['params'], endpoint = NEW) => sent({ params }, endpoint).generationConfig as Record<string, unknown>
+const sent = (call: Partial<TextCall>, endpoint = NEW) =>
+  gemini.request(textCall(call), endpoint).body
+const configOf = (params: TextCall['params'], endpoint = NEW) =>
+  sent({ params }, endpoint).generationConfig as Record<string, unknown>
 const contentsOf = (turns: Turn[], endpoint = NEW) => sent({ turns }, endpoint).contents
 
 const said = (text: string): Block => ({ type: 'text', text })
 const user = (...blocks: Block[]): Turn => ({ role: 'user', blocks })
 const assistant = (...blocks: Block[]): Turn => ({ role: 'assistant', blocks })
-const called = (id: string, input = '{}', name = 'f'): Block => ({ type: 'tool-call', id, name, input })
-const result = (tool_call_id: string, ...blocks: Block[]): Turn => ({ role: 'tool', tool_call_id, blocks })
+const called = (id: string, input = '{}', name = 'f'): Block => ({
+  type: 'tool-call',
+  id,
+  name,
+  input,
+})
+const result = (tool_call_id: string, ...blocks: Block[]): Turn => ({
+  role: 'tool',
+  tool_call_id,
+  blocks,
+})
 const tool = (name: string, parameters?: unknown) => ({
   type: 'function' as const,
   name,
@@ -44,7 +57,9 @@ describe('the whole of it', () => {
 
   test('a model’s name stays in its place in the path, and may say itself what it is', () => {
     expect(gemini.request(textCall(), at('x?y#z')).path).toBe('/models/x%3Fy%23z:generateContent')
-    expect(gemini.request(textCall(), at('tunedModels/mine')).path).toBe('/tunedModels/mine:generateContent')
+    expect(gemini.request(textCall(), at('tunedModels/mine')).path).toBe(
+      '/tunedModels/mine:generateContent',
+    )
   })
 
   test('unknown parameters of a chat client travel at the top, and stand in for nothing', () => {
@@ -59,17 +74,30 @@ describe('the whole of it', () => {
       n: 2,
     }
     const body = sent({ extra, params: { top_k: 5, tool_choice: 'auto' }, tools: [tool('f')] })
-    expect(body).toMatchObject({ safetySettings: [{ category: 'x' }], cachedContent: 'c', labels: { a: 'b' } })
+    expect(body).toMatchObject({
+      safetySettings: [{ category: 'x' }],
+      cachedContent: 'c',
+      labels: { a: 'b' },
+    })
     expect(body.contents).toEqual([{ role: 'user', parts: [{ text: 'Hi' }] }])
     expect(body.generationConfig).toEqual({ mediaResolution: 'LOW', topK: 5, candidateCount: 2 })
-    expect(body.toolConfig).toEqual({ retrievalConfig: {}, functionCallingConfig: { mode: 'AUTO' } })
+    expect(body.toolConfig).toEqual({
+      retrievalConfig: {},
+      functionCallingConfig: { mode: 'AUTO' },
+    })
     for (const name of ['n', 'generation_config']) expect(body).not.toHaveProperty(name)
     expect(Object.keys(sent({ extra, dialect: 'messages' }))).toEqual(['contents'])
   })
 
   test('nothing of the call is changed', () => {
     const call = textCall({
-      turns: [{ role: 'system', blocks: [said('S')] }, user(said('a')), user(said('b')), assistant(called('1')), result('1', said('x'))],
+      turns: [
+        { role: 'system', blocks: [said('S')] },
+        user(said('a')),
+        user(said('b')),
+        assistant(called('1')),
+        result('1', said('x')),
+      ],
       tools: [tool('a b', { type: 'object' })],
       params: { stop: ['a'], service_tier: 'flex' },
     })
@@ -120,23 +148,39 @@ describe('parameters', () => {
   })
 
   test('trap 50: no more than five stops', () => {
-    expect(configOf({ stop: ['1', '2', '3', '4', '5', '6'] }).stopSequences).toEqual(['1', '2', '3', '4', '5'])
+    expect(configOf({ stop: ['1', '2', '3', '4', '5', '6'] }).stopSequences).toEqual([
+      '1',
+      '2',
+      '3',
+      '4',
+      '5',
+    ])
   })
 
   test('trap 51: logprobs are asked for with one alternative at least, and with no more than there are', () => {
     expect(configOf({ logprobs: true })).toEqual({ responseLogprobs: true })
     expect(configOf({ logprobs: true, top_logprobs: 0 })).toEqual({ responseLogprobs: true })
-    expect(configOf({ logprobs: true, top_logprobs: 25 })).toEqual({ responseLogprobs: true, logprobs: 20 })
+    expect(configOf({ logprobs: true, top_logprobs: 25 })).toEqual({
+      responseLogprobs: true,
+      logprobs: 20,
+    })
     expect(configOf({ logprobs: false })).toBeUndefined()
   })
 
   test('penalties go only where they are taken', () => {
     expect(configOf({ presence_penalty: 1 }, at('gemini-2.5-flash'))).toBeUndefined()
-    expect(configOf({ presence_penalty: 1 }, { ...VERTEX, upstreamModel: 'gemini-2.5-flash' })).toEqual({ presencePenalty: 1 })
+    expect(
+      configOf({ presence_penalty: 1 }, { ...VERTEX, upstreamModel: 'gemini-2.5-flash' }),
+    ).toEqual({ presencePenalty: 1 })
   })
 
   test('pictures and sound are asked for with their manner', () => {
-    expect(configOf({ modalities: ['image', 'text'], image_config: { aspect_ratio: '16:9', image_size: '2K' } })).toEqual({
+    expect(
+      configOf({
+        modalities: ['image', 'text'],
+        image_config: { aspect_ratio: '16:9', image_size: '2K' },
+      }),
+    ).toEqual({
       responseModalities: ['IMAGE', 'TEXT'],
       imageConfig: { aspectRatio: '16:9', imageSize: '2K' },
     })
@@ -152,32 +196,74 @@ describe('parameters', () => {
   })
 
   test('a service tier is told in the body, on Vertex by header', () => {
-    expect(gemini.request(textCall({ params: { service_tier: 'flex' } }), NEW).body.serviceTier).toBe('flex')
-    expect(gemini.request(textCall({ params: { service_tier: 'priority' } }), VERTEX)).toMatchObject({
+    expect(
+      gemini.request(textCall({ params: { service_tier: 'flex' } }), NEW).body.serviceTier,
+    ).toBe('flex')
+    expect(
+      gemini.request(textCall({ params: { service_tier: 'priority' } }), VERTEX),
+    ).toMatchObject({
       headers: { 'x-vertex-ai-llm-shared-request-type': 'priority' },
     })
-    expect(gemini.request(textCall({ params: { service_tier: 'auto' } }), NEW).body).not.toHaveProperty('serviceTier')
+    expect(
+      gemini.request(textCall({ params: { service_tier: 'auto' } }), NEW).body,
+    ).not.toHaveProperty('serviceTier')
   })
 })
 
 describe('trap 54: reasoning', () => {
-  const thinking = (reasoning: TextCall['params']['reasoning'], model: string, max_tokens?: number) =>
-    configOf({ ...(reasoning ? { reasoning } : {}), ...(max_tokens ? { max_tokens } : {}) }, at(model))?.thinkingConfig
+  const thinking = (
+    reasoning: TextCall['params']['reasoning'],
+    model: string,
+    max_tokens?: number,
+  ) =>
+    configOf(
+      { ...(reasoning ? { reasoning } : {}), ...(max_tokens ? { max_tokens } : {}) },
+      at(model),
+    )?.thinkingConfig
 
   test('newer models take a level that they have', () => {
-    expect(thinking({ effort: 'low' }, 'gemini-3-flash-preview')).toEqual({ thinkingLevel: 'low', includeThoughts: true })
-    expect(thinking({ effort: 'minimal' }, 'gemini-3-pro-preview')).toEqual({ thinkingLevel: 'low', includeThoughts: true })
-    expect(thinking({ effort: 'medium' }, 'gemini-3-pro-preview')).toEqual({ thinkingLevel: 'high', includeThoughts: true })
-    expect(thinking({ effort: 'max' }, 'gemini-9-future')).toEqual({ thinkingLevel: 'high', includeThoughts: true })
-    expect(thinking({ effort: 'none' }, 'gemini-3-flash-preview')).toEqual({ thinkingLevel: 'minimal' })
-    expect(thinking({ max_tokens: 1000 }, 'gemini-3.1-pro-preview', 10_000)).toEqual({ thinkingLevel: 'low', includeThoughts: true })
+    expect(thinking({ effort: 'low' }, 'gemini-3-flash-preview')).toEqual({
+      thinkingLevel: 'low',
+      includeThoughts: true,
+    })
+    expect(thinking({ effort: 'minimal' }, 'gemini-3-pro-preview')).toEqual({
+      thinkingLevel: 'low',
+      includeThoughts: true,
+    })
+    expect(thinking({ effort: 'medium' }, 'gemini-3-pro-preview')).toEqual({
+      thinkingLevel: 'high',
+      includeThoughts: true,
+    })
+    expect(thinking({ effort: 'max' }, 'gemini-9-future')).toEqual({
+      thinkingLevel: 'high',
+      includeThoughts: true,
+    })
+    expect(thinking({ effort: 'none' }, 'gemini-3-flash-preview')).toEqual({
+      thinkingLevel: 'minimal',
+    })
+    expect(thinking({ max_tokens: 1000 }, 'gemini-3.1-pro-preview', 10_000)).toEqual({
+      thinkingLevel: 'low',
+      includeThoughts: true,
+    })
   })
 
   test('models before them take a number of tokens, within their bounds', () => {
-    expect(thinking({ max_tokens: 5_000 }, 'gemini-2.5-flash')).toEqual({ thinkingBudget: 5_000, includeThoughts: true })
-    expect(thinking({ effort: 'high' }, 'gemini-2.5-flash', 10_000)).toEqual({ thinkingBudget: 8_000, includeThoughts: true })
-    expect(thinking({ effort: 'xhigh' }, 'gemini-2.5-flash')).toEqual({ thinkingBudget: 24_576, includeThoughts: true })
-    expect(thinking({ max_tokens: 5 }, 'gemini-2.5-flash-lite')).toEqual({ thinkingBudget: 512, includeThoughts: true })
+    expect(thinking({ max_tokens: 5_000 }, 'gemini-2.5-flash')).toEqual({
+      thinkingBudget: 5_000,
+      includeThoughts: true,
+    })
+    expect(thinking({ effort: 'high' }, 'gemini-2.5-flash', 10_000)).toEqual({
+      thinkingBudget: 8_000,
+      includeThoughts: true,
+    })
+    expect(thinking({ effort: 'xhigh' }, 'gemini-2.5-flash')).toEqual({
+      thinkingBudget: 24_576,
+      includeThoughts: true,
+    })
+    expect(thinking({ max_tokens: 5 }, 'gemini-2.5-flash-lite')).toEqual({
+      thinkingBudget: 512,
+      includeThoughts: true,
+    })
     expect(thinking({ effort: 'none' }, 'gemini-2.5-flash')).toEqual({ thinkingBudget: 0 })
     expect(thinking({ enabled: false }, 'gemini-2.5-pro')).toEqual({ thinkingBudget: 128 })
   })
@@ -188,7 +274,9 @@ describe('trap 54: reasoning', () => {
   })
 
   test('thoughts that nobody is shown are not asked for', () => {
-    expect(thinking({ effort: 'low', exclude: true }, 'gemini-3-flash-preview')).toEqual({ thinkingLevel: 'low' })
+    expect(thinking({ effort: 'low', exclude: true }, 'gemini-3-flash-preview')).toEqual({
+      thinkingLevel: 'low',
+    })
   })
 
   test('nothing is said to models that cannot be told, or where nothing was wished', () => {
@@ -223,7 +311,9 @@ describe('the conversation', () => {
     expect(sent({ turns: [system, user(said('a'))] }, at('gemma-3-27b-it'))).toEqual({
       contents: [{ role: 'user', parts: [{ text: 'S' }, { text: 'a' }] }],
     })
-    expect(sent({ turns: [system] })).toEqual({ contents: [{ role: 'user', parts: [{ text: 'S' }] }] })
+    expect(sent({ turns: [system] })).toEqual({
+      contents: [{ role: 'user', parts: [{ text: 'S' }] }],
+    })
   })
 
   test('a format or an ending that every object has a member for is one that nobody knows', () => {
@@ -247,9 +337,18 @@ describe('the conversation', () => {
       { type: 'image', url: 'DATA:image/PNG;base64,iVBORw0KGgo=' },
       { type: 'audio', data: 'UklGRg==', format: 'WAV' },
       { type: 'audio', data: 'UklGRg==', format: 'pcm16' },
-      { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' } },
-      { type: 'file', file: { filename: 'a.csv', file_data: 'data:application/octet-stream;base64,YSxi' } },
-      { type: 'file', file: { file_id: 'https://generativelanguage.googleapis.com/v1beta/files/abc' } },
+      {
+        type: 'file',
+        file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' },
+      },
+      {
+        type: 'file',
+        file: { filename: 'a.csv', file_data: 'data:application/octet-stream;base64,YSxi' },
+      },
+      {
+        type: 'file',
+        file: { file_id: 'https://generativelanguage.googleapis.com/v1beta/files/abc' },
+      },
       { type: 'file', file: { file_data: 'gs://bucket/film.mp4' } },
       { type: 'video', url: 'https://www.youtube.com/watch?v=abc' },
       { type: 'video', url: 'https://x.example/a.webm?token=1' },
@@ -277,16 +376,27 @@ describe('the conversation', () => {
   })
 
   test('content of another API’s own kind is refused in a result too, and left out of what a model said', () => {
-    const other: Block = { type: 'other', dialect: 'messages', value: { type: 'web_search_tool_result' } }
+    const other: Block = {
+      type: 'other',
+      dialect: 'messages',
+      value: { type: 'web_search_tool_result' },
+    }
     const refusal = expect.objectContaining({ type: 'invalid_request' })
-    expect(() => contentsOf([user(said('a')), assistant(called('1')), result('1', other)])).toThrow(refusal)
-    expect(contentsOf([user(said('a')), assistant(other, said('b'))])).toMatchObject([{}, { role: 'model', parts: [{ text: 'b' }] }])
+    expect(() => contentsOf([user(said('a')), assistant(called('1')), result('1', other)])).toThrow(
+      refusal,
+    )
+    expect(contentsOf([user(said('a')), assistant(other, said('b'))])).toMatchObject([
+      {},
+      { role: 'model', parts: [{ text: 'b' }] },
+    ])
   })
 
   test('a file that is nowhere, and content of another API’s own kind, are refused', () => {
     const refusal = expect.objectContaining({ type: 'invalid_request' })
     expect(() => contentsOf([user({ type: 'file', file: { filename: 'a.pdf' } })])).toThrow(refusal)
-    expect(() => contentsOf([user({ type: 'other', dialect: 'responses', value: { type: 'computer' } })])).toThrow(refusal)
+    expect(() =>
+      contentsOf([user({ type: 'other', dialect: 'responses', value: { type: 'computer' } })]),
+    ).toThrow(refusal)
   })
 
   test('trap 20: calls and results go together by id and name', () => {
@@ -301,7 +411,10 @@ describe('the conversation', () => {
         { role: 'user', parts: [{ text: 'a' }] },
         {
           role: 'model',
-          parts: [{ functionCall: { id: '1', name: 'a.b', args: { x: 0 } } }, { functionCall: { id: '2', name: 'a.b', args: {} } }],
+          parts: [
+            { functionCall: { id: '1', name: 'a.b', args: { x: 0 } } },
+            { functionCall: { id: '2', name: 'a.b', args: {} } },
+          ],
         },
         {
           role: 'user',
@@ -315,47 +428,75 @@ describe('the conversation', () => {
   })
 
   test('Vertex has no place for ids', () => {
-    const text = JSON.stringify(contentsOf([user(said('a')), assistant(called('the-id')), result('the-id', said('x'))], VERTEX))
+    const text = JSON.stringify(
+      contentsOf(
+        [user(said('a')), assistant(called('the-id')), result('the-id', said('x'))],
+        VERTEX,
+      ),
+    )
     expect(text).not.toContain('the-id')
   })
 
   test('traps 23 and 24: arguments that are no object are shown as they were', () => {
     const args = (input: string) =>
-      JSON.stringify(contentsOf([user(said('a')), assistant(called('1', input))], OLD)).match(/"args":(\{.*?\})/)?.[1]
-    expect([args(''), args('[1]'), args('{"a":')]).toEqual(['{}', '{"arguments":"[1]"}', '{"arguments":"{\\"a\\":"}'])
+      JSON.stringify(contentsOf([user(said('a')), assistant(called('1', input))], OLD)).match(
+        /"args":(\{.*?\})/,
+      )?.[1]
+    expect([args(''), args('[1]'), args('{"a":')]).toEqual([
+      '{}',
+      '{"arguments":"[1]"}',
+      '{"arguments":"{\\"a\\":"}',
+    ])
   })
 
   test('a failed tool says so, and a result that refers to something goes as text', () => {
     const response = (turn: Turn) =>
-      JSON.stringify(contentsOf([user(said('a')), assistant(called('1')), turn], OLD)).match(/"response":(\{.*?\})\}\}\]/)?.[1]
+      JSON.stringify(contentsOf([user(said('a')), assistant(called('1')), turn], OLD)).match(
+        /"response":(\{.*?\})\}\}\]/,
+      )?.[1]
     expect(response({ ...result('1', said('bad')), is_error: true })).toBe('{"error":"bad"}')
     expect(response(result('1', said('{"$ref":"x"}')))).toBe('{"output":"{\\"$ref\\":\\"x\\"}"}')
   })
 
   test('trap 16: pictures of a tool go with its result, or after all results', () => {
     const picture: Block = { type: 'image', url: 'data:image/png;base64,AAAA' }
-    const turns = [user(said('a')), assistant(called('1'), called('2')), result('1', said('x'), picture), result('2', said('y'))]
+    const turns = [
+      user(said('a')),
+      assistant(called('1'), called('2')),
+      result('1', said('x'), picture),
+      result('2', said('y')),
+    ]
     const inlineData = { mimeType: 'image/png', data: 'AAAA' }
     expect((contentsOf(turns) as unknown[])[2]).toEqual({
       role: 'user',
       parts: [
-        { functionResponse: { id: '1', name: 'f', response: { output: 'x' }, parts: [{ inlineData }] } },
+        {
+          functionResponse: {
+            id: '1',
+            name: 'f',
+            response: { output: 'x' },
+            parts: [{ inlineData }],
+          },
+        },
         { functionResponse: { id: '2', name: 'f', response: { output: 'y' } } },
       ],
     })
-    expect((contentsOf(turns, OLD) as { parts: object[] }[])[2]?.parts.map(part => Object.keys(part)[0])).toEqual([
-      'functionResponse',
-      'functionResponse',
-      'inlineData',
-    ])
+    expect(
+      (contentsOf(turns, OLD) as { parts: object[] }[])[2]?.parts.map(part => Object.keys(part)[0]),
+    ).toEqual(['functionResponse', 'functionResponse', 'inlineData'])
   })
 })
 
 describe('signatures', () => {
   const FORMAT = 'google-gemini-v1'
-  const reasoning = (...details: object[]): Block => ({ type: 'reasoning', text: null, details: details as never })
+  const reasoning = (...details: object[]): Block => ({
+    type: 'reasoning',
+    text: null,
+    details: details as never,
+  })
   const modelParts = (turn: Turn, endpoint = NEW) =>
-    (contentsOf([user(said('a')), turn], endpoint) as { parts: Record<string, unknown>[] }[])[1]?.parts
+    (contentsOf([user(said('a')), turn], endpoint) as { parts: Record<string, unknown>[] }[])[1]
+      ?.parts
 
   test('trap 33: a signature goes back to its call', () => {
     const details = reasoning(
@@ -371,7 +512,10 @@ describe('signatures', () => {
 
   test('trap 33: where the client lost it, the documented words stand for it, on the first call of each turn', () => {
     const parts = modelParts(assistant(called('1'), called('2')))
-    expect(parts?.map(part => part.thoughtSignature)).toEqual(['skip_thought_signature_validator', undefined])
+    expect(parts?.map(part => part.thoughtSignature)).toEqual([
+      'skip_thought_signature_validator',
+      undefined,
+    ])
     expect(modelParts(assistant(called('1')), OLD)?.[0]).not.toHaveProperty('thoughtSignature')
   })
 
@@ -390,8 +534,17 @@ describe('signatures', () => {
   })
 
   test('trap 34: the signature of a picture goes back to that picture, and to nothing else', () => {
-    const details = reasoning({ type: 'reasoning.encrypted', data: 'P', id: 'media_1', format: FORMAT, index: 0 })
-    const picture = (data: string): Block => ({ type: 'image', url: `data:image/png;base64,${data}` })
+    const details = reasoning({
+      type: 'reasoning.encrypted',
+      data: 'P',
+      id: 'media_1',
+      format: FORMAT,
+      index: 0,
+    })
+    const picture = (data: string): Block => ({
+      type: 'image',
+      url: `data:image/png;base64,${data}`,
+    })
     const inlineData = (data: string) => ({ inlineData: { mimeType: 'image/png', data } })
     expect(modelParts(assistant(details, said('a'), picture('AAAA'), picture('BBBB')))).toEqual([
       { text: 'a' },
@@ -403,7 +556,13 @@ describe('signatures', () => {
 
   test('trap 96: what another provider signed, and what nobody signed, stays here', () => {
     const details = reasoning(
-      { type: 'reasoning.text', text: 'Hm', signature: 'X', format: 'anthropic-claude-v1', index: 0 },
+      {
+        type: 'reasoning.text',
+        text: 'Hm',
+        signature: 'X',
+        format: 'anthropic-claude-v1',
+        index: 0,
+      },
       { type: 'reasoning.encrypted', data: 'Y', id: '1', format: 'openai-responses-v1' },
     )
     expect(modelParts(assistant(details, said('one')))).toEqual([{ text: 'one' }])
@@ -430,7 +589,14 @@ describe('signatures', () => {
     }
     expect(
       modelParts(
-        assistant(reasoning({ type: 'reasoning.encrypted', data: 'S', id: 's', format: FORMAT, index: 0 }, run, search), said('1')),
+        assistant(
+          reasoning(
+            { type: 'reasoning.encrypted', data: 'S', id: 's', format: FORMAT, index: 0 },
+            run,
+            search,
+          ),
+          said('1'),
+        ),
       ),
     ).toEqual([
       { executableCode: { language: 'PYTHON', code: '1' }, thoughtSignature: 'S' },
@@ -448,14 +614,24 @@ describe('signatures', () => {
       { functionCall: { id: '1', name: 'f', args: { x: 1 } }, thoughtSignature: 'S' },
       { functionCall: { id: '2', name: 'f', args: {} } },
     ]
-    const { details, text, calls } = saidBy(gemini.parts({ candidates: [{ content: { parts }, finishReason: 'STOP' }] }, textCall(), NEW))
-    const turn = assistant(reasoning(...details), said(text), ...calls.map(({ id, name, input }) => called(id, input, name)))
+    const { details, text, calls } = saidBy(
+      gemini.parts({ candidates: [{ content: { parts }, finishReason: 'STOP' }] }, textCall(), NEW),
+    )
+    const turn = assistant(
+      reasoning(...details),
+      said(text),
+      ...calls.map(({ id, name, input }) => called(id, input, name)),
+    )
     expect(modelParts(turn)).toEqual(parts)
   })
 })
 
 describe('tools', () => {
-  const schema = { type: 'object', properties: { a: { type: ['string', 'null'] } }, additionalProperties: false }
+  const schema = {
+    type: 'object',
+    properties: { a: { type: ['string', 'null'] } },
+    additionalProperties: false,
+  }
 
   test('trap 31: all functions are in one entry', () => {
     const tools = [{ ...tool('a', schema), description: 'A', strict: true }, tool('b')]
@@ -463,7 +639,11 @@ describe('tools', () => {
       tools: [
         {
           functionDeclarations: [
-            { name: 'a', description: 'A', parameters: { type: 'object', properties: { a: { type: 'string', nullable: true } } } },
+            {
+              name: 'a',
+              description: 'A',
+              parameters: { type: 'object', properties: { a: { type: 'string', nullable: true } } },
+            },
             { name: 'b', description: '' },
           ],
         },
@@ -480,8 +660,19 @@ describe('tools', () => {
 
   test('trap 42: a function without parameters has no schema', () => {
     const declared = (parameters: unknown, endpoint = OLD) =>
-      (sent({ tools: [tool('a', parameters)] }, endpoint).tools as { functionDeclarations: object[] }[])[0]?.functionDeclarations[0]
-    for (const none of [undefined, null, {}, { type: 'object' }, { type: 'object', properties: {} }, { additionalProperties: false }])
+      (
+        sent({ tools: [tool('a', parameters)] }, endpoint).tools as {
+          functionDeclarations: object[]
+        }[]
+      )[0]?.functionDeclarations[0]
+    for (const none of [
+      undefined,
+      null,
+      {},
+      { type: 'object' },
+      { type: 'object', properties: {} },
+      { additionalProperties: false },
+    ])
       expect(declared(none)).toEqual({ name: 'a', description: '' })
     expect(declared({ properties: { x: { type: 'string' } } }, NEW)).toMatchObject({
       parametersJsonSchema: { type: 'object', properties: { x: { type: 'string' } } },
@@ -497,7 +688,9 @@ describe('tools', () => {
       { mode: 'ANY', allowedFunctionNames: ['_2_b'] },
     ],
   ] as const)('the choice %j is %j', (tool_choice, functionCallingConfig) => {
-    expect(sent({ tools: [tool('2 b')], params: { tool_choice } }).toolConfig).toEqual({ functionCallingConfig })
+    expect(sent({ tools: [tool('2 b')], params: { tool_choice } }).toolConfig).toEqual({
+      functionCallingConfig,
+    })
     expect(sent({ params: { tool_choice } })).not.toHaveProperty('toolConfig')
   })
 
@@ -513,7 +706,11 @@ describe('tools', () => {
   })
 
   test('trap 35: tools of another API’s own kind are refused by name', () => {
-    const other = { type: 'other' as const, dialect: 'responses' as const, value: { type: 'computer_use' } }
+    const other = {
+      type: 'other' as const,
+      dialect: 'responses' as const,
+      value: { type: 'computer_use' },
+    }
     expect(() => sent({ tools: [tool('a'), other] })).toThrow(
       expect.objectContaining({ type: 'invalid_request', metadata: { field: 'tools.1' } }),
     )
@@ -524,12 +721,16 @@ describe('tools', () => {
     expect(() => sent({ tools: [tool('a'), tool('b', tree)] }, OLD)).toThrow(
       expect.objectContaining({ metadata: { field: 'tools.1.function.parameters' } }),
     )
-    expect(sent({ tools: [tool('b', tree)] })).toMatchObject({ tools: [{ functionDeclarations: [{ parametersJsonSchema: tree }] }] })
+    expect(sent({ tools: [tool('b', tree)] })).toMatchObject({
+      tools: [{ functionDeclarations: [{ parametersJsonSchema: tree }] }],
+    })
   })
 
   test('a web search is Google’s own, where no functions stand beside it', () => {
     expect(sent({ params: { web_search_options: {} } }).tools).toEqual([{ googleSearch: {} }])
-    expect(sent({ params: { web_search_options: {} } }, at('gemma-3-27b-it'))).not.toHaveProperty('tools')
+    expect(sent({ params: { web_search_options: {} } }, at('gemma-3-27b-it'))).not.toHaveProperty(
+      'tools',
+    )
     expect(sent({ params: { web_search_options: {} }, tools: [tool('f')] }).tools).toEqual([
       { functionDeclarations: [{ name: 'f', description: '' }] },
     ])
@@ -557,10 +758,14 @@ describe('the form of the answer', () => {
       responseMimeType: 'application/json',
       responseSchema: { type: 'object', properties: { a: { type: 'string', enum: ['x'] } } },
     })
-    expect(shape({ params: { response_format: { type: 'json_object' } } }, OLD).generationConfig).toEqual({
+    expect(
+      shape({ params: { response_format: { type: 'json_object' } } }, OLD).generationConfig,
+    ).toEqual({
       responseMimeType: 'application/json',
     })
-    expect(shape({ params: { response_format: { type: 'text' } } }).generationConfig).toBeUndefined()
+    expect(
+      shape({ params: { response_format: { type: 'text' } } }).generationConfig,
+    ).toBeUndefined()
   })
 
   test('beside functions it is native only where the model takes both', () => {
@@ -578,7 +783,9 @@ describe('the form of the answer', () => {
   })
 
   test('a model that may call nothing of the client’s calls the answer only', () => {
-    expect(shape({ params: { response_format, tool_choice: 'none' }, tools: [tool('json')] }, OLD)).toMatchObject({
+    expect(
+      shape({ params: { response_format, tool_choice: 'none' }, tools: [tool('json')] }, OLD),
+    ).toMatchObject({
       tools: [{ functionDeclarations: [{ name: 'json' }, { name: 'json_answer' }] }],
       toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['json_answer'] } },
     })
@@ -590,11 +797,17 @@ describe('the form of the answer', () => {
       generationConfig: undefined,
       toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['f'] } },
     })
-    expect(shape({ params: { response_format: { type: 'json_object' } }, tools: [tool('f')] }, OLD).generationConfig).toBeUndefined()
+    expect(
+      shape({ params: { response_format: { type: 'json_object' } }, tools: [tool('f')] }, OLD)
+        .generationConfig,
+    ).toBeUndefined()
   })
 
   test('a bad schema is refused by name', () => {
-    const bad = { type: 'json_schema' as const, json_schema: { name: 'n', schema: { $ref: '#/gone' } } }
+    const bad = {
+      type: 'json_schema' as const,
+      json_schema: { name: 'n', schema: { $ref: '#/gone' } },
+    }
     expect(() => sent({ params: { response_format: bad } }, OLD)).toThrow(
       expect.objectContaining({ metadata: { field: 'response_format.json_schema.schema' } }),
     )

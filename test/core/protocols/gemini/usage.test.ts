@@ -6,13 +6,23 @@ const detail = (modality: string, tokenCount: number) => ({ modality, tokenCount
 
 describe('usageOf', () => {
   test('trap 86: thoughts are beside the candidates, and both are output', () => {
-    const usage = usageOf({ promptTokenCount: 9, candidatesTokenCount: 29, thoughtsTokenCount: 256, totalTokenCount: 294 })
+    const usage = usageOf({
+      promptTokenCount: 9,
+      candidatesTokenCount: 29,
+      thoughtsTokenCount: 256,
+      totalTokenCount: 294,
+    })
     expect(usage?.output).toEqual({ text: 29, reasoning: 256, audio: 0, image: 0 })
     expect(usage && inputTokens(usage) + outputTokens(usage)).toBe(294)
   })
 
   test('what was cached is part of the prompt; what Google’s tools read is not', () => {
-    const usage = usageOf({ promptTokenCount: 100, cachedContentTokenCount: 60, toolUsePromptTokenCount: 7, candidatesTokenCount: 1 })
+    const usage = usageOf({
+      promptTokenCount: 100,
+      cachedContentTokenCount: 60,
+      toolUsePromptTokenCount: 7,
+      candidatesTokenCount: 1,
+    })
     expect(usage?.input).toMatchObject({ text: 47, cache_read: 60 })
     expect(usage && inputTokens(usage)).toBe(107)
   })
@@ -21,21 +31,43 @@ describe('usageOf', () => {
     const usage = usageOf({
       promptTokenCount: 100,
       cachedContentTokenCount: 20,
-      promptTokensDetails: [detail('TEXT', 30), detail('AUDIO', 40), detail('VIDEO', 20), detail('IMAGE', 10)],
+      promptTokensDetails: [
+        detail('TEXT', 30),
+        detail('AUDIO', 40),
+        detail('VIDEO', 20),
+        detail('IMAGE', 10),
+      ],
       cacheTokensDetails: [detail('AUDIO', 20)],
       candidatesTokenCount: 50,
       candidatesTokensDetails: [detail('IMAGE', 30), detail('AUDIO', 5)],
     })
-    expect(usage?.input).toEqual({ text: 40, cache_read: 20, cache_write: 0, cache_write_1h: 0, audio: 20, video: 20 })
+    expect(usage?.input).toEqual({
+      text: 40,
+      cache_read: 20,
+      cache_write: 0,
+      cache_write_1h: 0,
+      audio: 20,
+      video: 20,
+    })
     expect(usage?.output).toEqual({ text: 15, reasoning: 0, audio: 5, image: 30 })
   })
 
   test('trap 87: no candidates are no tokens', () => {
-    expect(usageOf({ promptTokenCount: 4, totalTokenCount: 4 })).toMatchObject({ input: { text: 4 }, output: { text: 0 } })
+    expect(usageOf({ promptTokenCount: 4, totalTokenCount: 4 })).toMatchObject({
+      input: { text: 4 },
+      output: { text: 0 },
+    })
   })
 
   test('trap 92: a count of nothing is none', () => {
-    for (const given of [undefined, null, 'x', {}, { trafficType: 'ON_DEMAND' }, { promptTokenCount: 0, candidatesTokenCount: -3 }])
+    for (const given of [
+      undefined,
+      null,
+      'x',
+      {},
+      { trafficType: 'ON_DEMAND' },
+      { promptTokenCount: 0, candidatesTokenCount: -3 },
+    ])
       expect(usageOf(given)).toBeUndefined()
   })
 
@@ -47,6 +79,9 @@ describe('usageOf', () => {
       candidatesTokenCount: 2,
       candidatesTokensDetails: 'x',
     })
-    expect(usage).toMatchObject({ input: { text: 0, cache_read: 5, audio: 0 }, output: { text: 2 } })
+    expect(usage).toMatchObject({
+      input: { text: 0, cache_read: 5, audio: 0 },
+      output: { text: 2 },
+    })
   })
 })

@@ -29,13 +29,19 @@ describe('failure', () => {
 
   test('a context that is too long is said so, however the provider says it', () => {
     expect(typeOf(400, { code: 'context_length_exceeded' })).toBe('context_length_exceeded')
-    expect(typeOf(400, { message: "This model's maximum context length is 8192 tokens" })).toBe('context_length_exceeded')
-    expect(typeOf(413, { message: 'prompt is too long: 210000 tokens' })).toBe('context_length_exceeded')
+    expect(typeOf(400, { message: "This model's maximum context length is 8192 tokens" })).toBe(
+      'context_length_exceeded',
+    )
+    expect(typeOf(413, { message: 'prompt is too long: 210000 tokens' })).toBe(
+      'context_length_exceeded',
+    )
     expect(typeOf(500, { message: 'maximum context' })).toBe('provider_unavailable')
   })
 
   test('trap 99: who must wait for too many tokens a minute has no context that is too long', () => {
-    expect(typeOf(429, { message: 'Too many tokens, please wait before trying again.' })).toBe('rate_limit_exceeded')
+    expect(typeOf(429, { message: 'Too many tokens, please wait before trying again.' })).toBe(
+      'rate_limit_exceeded',
+    )
   })
 
   test('a refusal for content is said so by its code, not by words in a message', () => {
@@ -57,7 +63,10 @@ describe('failure', () => {
     }
     const made = failure(400, { error })
     expect(JSON.stringify([made.message, made.metadata])).not.toMatch(/sk-secret|42/)
-    expect(made.metadata).toEqual({ provider_code: 'unsupported_parameter', param: 'messages[0].name' })
+    expect(made.metadata).toEqual({
+      provider_code: 'unsupported_parameter',
+      param: 'messages[0].name',
+    })
   })
 
   test('a code that is a sentence, or a secret, is not told', () => {
@@ -65,9 +74,12 @@ describe('failure', () => {
       expect(failure(400, { error: { code } }).metadata).toEqual({})
   })
 
-  test.each([[null], ['text'], [[]], [{ error: 'text' }], [{ error: null }], [undefined]])('a body of %j is enough', body => {
-    expect(failure(500, body).type).toBe('provider_unavailable')
-  })
+  test.each([[null], ['text'], [[]], [{ error: 'text' }], [{ error: null }], [undefined]])(
+    'a body of %j is enough',
+    body => {
+      expect(failure(500, body).type).toBe('provider_unavailable')
+    },
+  )
 
   test('an error within an answer has the status that it names, else 502', () => {
     expect(failureInside({ code: 429 }).type).toBe('rate_limit_exceeded')
@@ -86,15 +98,21 @@ describe('finishReason', () => {
       function_call: 'tool_calls',
       content_filter: 'content_filter',
     }
-    for (const [native, ours] of Object.entries(known)) expect(finishReason(native)).toBe(ours as never)
+    for (const [native, ours] of Object.entries(known))
+      expect(finishReason(native)).toBe(ours as never)
   })
 
   test('a reason that nobody knows, even a cunning one, is a stop', () => {
-    for (const native of ['whatever', '', 'constructor', '__proto__', 'toString']) expect(FINISH_REASONS).toContain(finishReason(native))
+    for (const native of ['whatever', '', 'constructor', '__proto__', 'toString'])
+      expect(FINISH_REASONS).toContain(finishReason(native))
     expect(finishReason('whatever')).toBe('stop')
   })
 })
 
-test.each(['{"code":12345678901234567890}', '{"status":{"toString":1,"valueOf":1}}', '{"code":[503]}'])('%s names no status', json => {
+test.each([
+  '{"code":12345678901234567890}',
+  '{"status":{"toString":1,"valueOf":1}}',
+  '{"code":[503]}',
+])('%s names no status', json => {
   expect(failureInside(parseObject(json)).type).toBe('provider_unavailable')
 })

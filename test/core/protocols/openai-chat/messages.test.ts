@@ -14,35 +14,55 @@ const native = (type: string): Block => ({ type: 'other', dialect: 'messages', v
 describe('a call in Anthropic’s words', () => {
   test('trap 57: leaves out the fields that mean something to Anthropic alone', () => {
     const extra = { clear_at: 'x' }
-    expect(messagesOf({ ...user({ type: 'text', text: 'Hi', extra: { citations: [] } }), extra })).toEqual([
-      { role: 'user', content: 'Hi' },
-    ])
-    expect(bodyOf({ extra: { context_management: {} }, tools: [{ type: 'function', name: 'a', extra: { defer_loading: true } }] })).toEqual(
-      {
-        model: 'up-small',
-        messages: [{ role: 'user', content: 'Hi' }],
-        tools: [{ type: 'function', function: { name: 'a' } }],
-      },
-    )
+    expect(
+      messagesOf({ ...user({ type: 'text', text: 'Hi', extra: { citations: [] } }), extra }),
+    ).toEqual([{ role: 'user', content: 'Hi' }])
+    expect(
+      bodyOf({
+        extra: { context_management: {} },
+        tools: [{ type: 'function', name: 'a', extra: { defer_loading: true } }],
+      }),
+    ).toEqual({
+      model: 'up-small',
+      messages: [{ role: 'user', content: 'Hi' }],
+      tools: [{ type: 'function', function: { name: 'a' } }],
+    })
   })
 
   test('leaves out what its provider’s own tools did, but nothing that the user said', () => {
-    const searched = said({ type: 'text', text: 'Let me see' }, native('server_tool_use'), native('web_search_tool_result'))
+    const searched = said(
+      { type: 'text', text: 'Let me see' },
+      native('server_tool_use'),
+      native('web_search_tool_result'),
+    )
     expect(messagesOf(searched)).toEqual([{ role: 'assistant', content: 'Let me see' }])
-    expect(() => messagesOf(user(native('search_result')))).toThrow('search_result is content that this model')
+    expect(() => messagesOf(user(native('search_result')))).toThrow(
+      'search_result is content that this model',
+    )
   })
 
   test('is refused a tool that Anthropic runs', () => {
-    expect(() => bodyOf({ tools: [{ type: 'other', dialect: 'messages', value: { type: 'bash_20250124' } }] })).toThrow('tools.0')
+    expect(() =>
+      bodyOf({ tools: [{ type: 'other', dialect: 'messages', value: { type: 'bash_20250124' } }] }),
+    ).toThrow('tools.0')
   })
 
   test('says a document of plain text as text, and every other as a file', () => {
-    const file = (file_data: string): Block => ({ type: 'file', file: { file_data, filename: 'a' }, extra: { context: 'About' } })
-    expect(messagesOf(user(file(`data:text/plain;base64,${Buffer.from('Grüße').toString('base64')}`)))).toEqual([
-      { role: 'user', content: 'a\n\nAbout\n\nGrüße' },
-    ])
+    const file = (file_data: string): Block => ({
+      type: 'file',
+      file: { file_data, filename: 'a' },
+      extra: { context: 'About' },
+    })
+    expect(
+      messagesOf(user(file(`data:text/plain;base64,${Buffer.from('Grüße').toString('base64')}`))),
+    ).toEqual([{ role: 'user', content: 'a\n\nAbout\n\nGrüße' }])
     expect(messagesOf(user(file('data:application/pdf;base64,AAAA')))).toEqual([
-      { role: 'user', content: [{ type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA', filename: 'a' } }] },
+      {
+        role: 'user',
+        content: [
+          { type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA', filename: 'a' } },
+        ],
+      },
     ])
   })
 
@@ -54,13 +74,23 @@ describe('a call in Anthropic’s words', () => {
       { type: 'reasoning', text: null, details: [detail(1)] },
       { type: 'reasoning', text: 'b', details: null },
     ]
-    expect(messagesOf(said(...blocks))).toMatchObject([{ content: 'Hi', reasoning: 'a\n\nb', reasoning_details: [detail(0), detail(1)] }])
+    expect(messagesOf(said(...blocks))).toMatchObject([
+      { content: 'Hi', reasoning: 'a\n\nb', reasoning_details: [detail(0), detail(1)] },
+    ])
   })
 
   test('trap 16: shows the pictures of a tool’s result after all results', () => {
-    const result = (id: string, ...blocks: Block[]): Turn => ({ role: 'tool', tool_call_id: id, blocks })
+    const result = (id: string, ...blocks: Block[]): Turn => ({
+      role: 'tool',
+      tool_call_id: id,
+      blocks,
+    })
     const turns = [
-      result('a', { type: 'text', text: 'See' }, { type: 'image', url: 'data:image/png;base64,AAAA' }),
+      result(
+        'a',
+        { type: 'text', text: 'See' },
+        { type: 'image', url: 'data:image/png;base64,AAAA' },
+      ),
       result('b', { type: 'text', text: 'B' }),
     ]
     expect(messagesOf(...turns)).toMatchObject([
@@ -72,7 +102,11 @@ describe('a call in Anthropic’s words', () => {
 })
 
 test('a chat client’s own call goes on as it came', () => {
-  const turn: Turn = { role: 'user', blocks: [{ type: 'text', text: 'Hi', extra: { odd: 1 } }], extra: { odd: 2 } }
+  const turn: Turn = {
+    role: 'user',
+    blocks: [{ type: 'text', text: 'Hi', extra: { odd: 1 } }],
+    extra: { odd: 2 },
+  }
   expect(request(textCall({ turns: [turn] }), endpointOf()).body.messages).toEqual([
     { role: 'user', odd: 2, content: [{ type: 'text', text: 'Hi', odd: 1 }] },
   ])

@@ -31,23 +31,33 @@ const callOf = (body: object): TextCall =>
     },
   )
 
-const endpointWith = (quirks: Partial<Quirks>) => endpointOf({ provider: providerOf({ quirks: { ...NO_QUIRKS, ...quirks } }) })
+const endpointWith = (quirks: Partial<Quirks>) =>
+  endpointOf({ provider: providerOf({ quirks: { ...NO_QUIRKS, ...quirks } }) })
 const sent = (body: object, quirks: Partial<Quirks>) => request(callOf(body), endpointWith(quirks))
 const bodyTo = (slug: keyof typeof PROVIDERS, body: object) =>
   sent(body, (PROVIDERS[slug] as { quirks?: Partial<Quirks> }).quirks ?? {}).body
-const messagesOf = (messages: object[], quirks: Partial<Quirks>) => sent({ messages }, quirks).body.messages
+const messagesOf = (messages: object[], quirks: Partial<Quirks>) =>
+  sent({ messages }, quirks).body.messages
 
-const call = (callId: string) => ({ id: callId, type: 'function', function: { name: 'f', arguments: '{}' } })
+const call = (callId: string) => ({
+  id: callId,
+  type: 'function',
+  function: { name: 'f', arguments: '{}' },
+})
 
 describe('the request differs by data', () => {
   test('azure’s dated API has the deployment in the path and its version in the query', () => {
-    expect(sent({}, { api_version: '2024-10-21' }).path).toBe('/deployments/up-small/chat/completions?api-version=2024-10-21')
+    expect(sent({}, { api_version: '2024-10-21' }).path).toBe(
+      '/deployments/up-small/chat/completions?api-version=2024-10-21',
+    )
     expect(sent({}, {}).path).toBe('/chat/completions')
   })
 
   test('trap 6: a developer is a system where developers are not known', () => {
     const messages = [{ role: 'developer', content: 'Be brief.' }]
-    expect(messagesOf(messages, { developer_role: false })).toEqual([{ role: 'system', content: 'Be brief.' }])
+    expect(messagesOf(messages, { developer_role: false })).toEqual([
+      { role: 'system', content: 'Be brief.' },
+    ])
     expect(messagesOf(messages, {})).toEqual(messages)
   })
 
@@ -72,7 +82,9 @@ describe('the request differs by data', () => {
   })
 
   test('trap 12: a name stands before the text where it has no place', () => {
-    expect(messagesOf([{ role: 'user', name: 'ada', content: 'Hi' }], { names: false })).toEqual([{ role: 'user', content: 'ada: Hi' }])
+    expect(messagesOf([{ role: 'user', name: 'ada', content: 'Hi' }], { names: false })).toEqual([
+      { role: 'user', content: 'ada: Hi' },
+    ])
   })
 
   test('trap 16: what a tool shows besides text is shown by the user, after the last of the results', () => {
@@ -128,7 +140,12 @@ describe('the request differs by data', () => {
   test('a schema that cannot be asked for is said in words', () => {
     const schema = { type: 'object', properties: { a: { type: 'integer' } } }
     const { response_format, messages } = sent(
-      { response_format: { type: 'json_schema', json_schema: { name: 'x', description: 'Counts.', schema } } },
+      {
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'x', description: 'Counts.', schema },
+        },
+      },
       { json_schema: false },
     ).body
     expect(response_format).toEqual({ type: 'json_object' })
@@ -142,20 +159,37 @@ describe('the request differs by data', () => {
   })
 
   test('trap 55: markers for a cache go only to those who know them', () => {
-    const marked = { role: 'user', content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }] }
+    const marked = {
+      role: 'user',
+      content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }],
+    }
     expect(messagesOf([marked], {})).toEqual([marked])
-    expect(messagesOf([marked], { cache_markers: false })).toEqual([{ role: 'user', content: 'Hi' }])
-    expect(sent({ cache_control: { type: 'ephemeral' } }, { cache_markers: false }).body.cache_control).toBeUndefined()
+    expect(messagesOf([marked], { cache_markers: false })).toEqual([
+      { role: 'user', content: 'Hi' },
+    ])
+    expect(
+      sent({ cache_control: { type: 'ephemeral' } }, { cache_markers: false }).body.cache_control,
+    ).toBeUndefined()
   })
 
   test('trap 35: a tool of another dialect is refused by name', () => {
-    const other = { ...callOf({}), tools: [{ type: 'other' as const, dialect: 'messages' as const, value: { type: 'bash_20250124' } }] }
-    expect(() => request(other, endpointWith({}))).toThrow('tools.0: bash_20250124 is a tool that this model')
+    const other = {
+      ...callOf({}),
+      tools: [
+        { type: 'other' as const, dialect: 'messages' as const, value: { type: 'bash_20250124' } },
+      ],
+    }
+    expect(() => request(other, endpointWith({}))).toThrow(
+      'tools.0: bash_20250124 is a tool that this model',
+    )
   })
 
   test('trap 57: what another dialect’s client sent unknown goes to none but its own', () => {
     const extra = { context_management: {} }
-    expect(request({ ...callOf({}), extra, dialect: 'messages' }, endpointWith({})).body.context_management).toBeUndefined()
+    expect(
+      request({ ...callOf({}), extra, dialect: 'messages' }, endpointWith({})).body
+        .context_management,
+    ).toBeUndefined()
     expect(request({ ...callOf({}), extra }, endpointWith({})).body.context_management).toEqual({})
   })
 
@@ -170,8 +204,14 @@ describe('the request differs by data', () => {
       { role: 'user', content: 'Hi' },
       { role: 'assistant', content: 'I am' },
     ]
-    expect(messagesOf(messages, { prefill: 'prefix' })).toEqual([messages[0], { ...messages[1], prefix: true }])
-    expect(messagesOf(messages, { prefill: 'partial' })).toEqual([messages[0], { ...messages[1], partial: true }])
+    expect(messagesOf(messages, { prefill: 'prefix' })).toEqual([
+      messages[0],
+      { ...messages[1], prefix: true },
+    ])
+    expect(messagesOf(messages, { prefill: 'partial' })).toEqual([
+      messages[0],
+      { ...messages[1], partial: true },
+    ])
     const withCall = { role: 'assistant', content: null, tool_calls: [call('1')] }
     expect(messagesOf([withCall], { prefill: 'prefix' })).toEqual([withCall])
   })
@@ -195,13 +235,27 @@ describe('reasoning', () => {
   })
 
   test('is refused in the same words', () => {
-    expect(wished({ effort: 'none' }, { reasoning: 'thinking' })).toEqual({ thinking: { type: 'disabled' } })
-    expect(wished({ enabled: false }, { reasoning: 'enable_thinking' })).toEqual({ enable_thinking: false })
-    expect(wished({ max_tokens: 500 }, { reasoning: 'enable_thinking' })).toEqual({ enable_thinking: true, thinking_budget: 500 })
+    expect(wished({ effort: 'none' }, { reasoning: 'thinking' })).toEqual({
+      thinking: { type: 'disabled' },
+    })
+    expect(wished({ enabled: false }, { reasoning: 'enable_thinking' })).toEqual({
+      enable_thinking: false,
+    })
+    expect(wished({ max_tokens: 500 }, { reasoning: 'enable_thinking' })).toEqual({
+      enable_thinking: true,
+      thinking_budget: 500,
+    })
   })
 
   test.each([
-    ['details', { content: 'b', reasoning: 'hm', reasoning_details: [{ type: 'reasoning.text', text: 'hm' }] }],
+    [
+      'details',
+      {
+        content: 'b',
+        reasoning: 'hm',
+        reasoning_details: [{ type: 'reasoning.text', text: 'hm' }],
+      },
+    ],
     ['reasoning', { content: 'b', reasoning: 'hm' }],
     ['reasoning_content', { content: 'b', reasoning_content: 'hm' }],
     [
@@ -215,20 +269,39 @@ describe('reasoning', () => {
     ],
     ['none', { content: 'b' }],
   ] as const)('goes back by %p', (reasoning_back, expected) => {
-    const message = { role: 'assistant', content: 'b', reasoning: 'hm', reasoning_details: [{ type: 'reasoning.text', text: 'hm' }] }
+    const message = {
+      role: 'assistant',
+      content: 'b',
+      reasoning: 'hm',
+      reasoning_details: [{ type: 'reasoning.text', text: 'hm' }],
+    }
     expect(messagesOf([message], { reasoning_back })).toEqual([{ role: 'assistant', ...expected }])
   })
 })
 
 describe('the built-in rows', () => {
   test('OpenAI bounds the output by its new name, and gets no field of a message that it does not know', () => {
-    const body = bodyTo('openai', { max_tokens: 5, messages: [{ role: 'assistant', content: 'a', reasoning: 'hm' }] })
-    expect(body).toEqual({ model: 'up-small', max_completion_tokens: 5, messages: [{ role: 'assistant', content: 'a' }] })
+    const body = bodyTo('openai', {
+      max_tokens: 5,
+      messages: [{ role: 'assistant', content: 'a', reasoning: 'hm' }],
+    })
+    expect(body).toEqual({
+      model: 'up-small',
+      max_completion_tokens: 5,
+      messages: [{ role: 'assistant', content: 'a' }],
+    })
   })
 
   test('Mistral has its own words for the seed and for "some tool", and counts a stream unasked', () => {
     const tools = [{ type: 'function', function: { name: 'f' } }]
-    const body = bodyTo('mistral', { seed: 7, top_k: 5, user: 'ada', stream: true, tools, tool_choice: 'required' })
+    const body = bodyTo('mistral', {
+      seed: 7,
+      top_k: 5,
+      user: 'ada',
+      stream: true,
+      tools,
+      tool_choice: 'required',
+    })
     expect(body).toEqual({
       model: 'up-small',
       messages: [{ role: 'user', content: 'Hi' }],
@@ -241,8 +314,11 @@ describe('the built-in rows', () => {
 })
 
 describe('the answer', () => {
-  const read = (body: object, quirks: Partial<Quirks> = {}) => parts({ id: 'x', ...body }, textCall(), endpointWith(quirks)).slice(1)
-  const choices = [{ index: 0, message: { content: '<think>hm</think>\nyes' }, finish_reason: 'stop' }]
+  const read = (body: object, quirks: Partial<Quirks> = {}) =>
+    parts({ id: 'x', ...body }, textCall(), endpointWith(quirks)).slice(1)
+  const choices = [
+    { index: 0, message: { content: '<think>hm</think>\nyes' }, finish_reason: 'stop' },
+  ]
 
   test('thinks in tags only where the server may', () => {
     expect(read({ choices }, { think_tags: true })).toEqual([
@@ -250,7 +326,11 @@ describe('the answer', () => {
       { type: 'text-delta', choice: 0, text: 'yes' },
       { type: 'finish', choice: 0, reason: 'stop', native: 'stop' },
     ])
-    expect(read({ choices })[0]).toEqual({ type: 'text-delta', choice: 0, text: '<think>hm</think>\nyes' })
+    expect(read({ choices })[0]).toEqual({
+      type: 'text-delta',
+      choice: 0,
+      text: '<think>hm</think>\nyes',
+    })
   })
 
   test('names its sources once, from what was found or from bare addresses', () => {
@@ -261,11 +341,15 @@ describe('the answer', () => {
       annotation: { type: 'url_citation', url_citation: { url: 'https://a.example/', title: 'A' } },
     })
     const [first, ...rest] = read({ choices, citations: ['https://b.example/', 7] })
-    expect(first).toMatchObject({ annotation: { url_citation: { url: 'https://b.example/', title: 'https://b.example/' } } })
+    expect(first).toMatchObject({
+      annotation: { url_citation: { url: 'https://b.example/', title: 'https://b.example/' } },
+    })
     expect(rest.every(part => part.type !== 'annotation')).toBe(true)
   })
 
   test('an error that Groq puts beside the choices is one', () => {
-    expect(() => read({ choices: [], x_groq: { error: 'over capacity' } })).toThrow('Provider returned error')
+    expect(() => read({ choices: [], x_groq: { error: 'over capacity' } })).toThrow(
+      'Provider returned error',
+    )
   })
 })

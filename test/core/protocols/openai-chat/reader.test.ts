@@ -5,7 +5,10 @@ import { ChunkReader, parts } from '../../../../src/core/protocols/openai-chat/r
 import { endpointOf, textCall } from '../../../support/call.ts'
 
 const call = textCall()
-const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
+const frame = (data: unknown) => ({
+  event: null,
+  data: typeof data === 'string' ? data : JSON.stringify(data),
+})
 
 /** The parts of a streamed answer of these chunks, without its start. */
 function streamed(...chunks: unknown[]): TextPart[] {
@@ -15,16 +18,22 @@ function streamed(...chunks: unknown[]): TextPart[] {
 
 /** The parts of a whole answer with this message, without its start. */
 const whole = (message: unknown, more: object = {}) =>
-  parts({ id: 'x', choices: [{ index: 0, message, ...more }] }, call, endpointOf()).filter(part => part.type !== 'start')
+  parts({ id: 'x', choices: [{ index: 0, message, ...more }] }, call, endpointOf()).filter(
+    part => part.type !== 'start',
+  )
 
-const delta = (said: unknown, more: object = {}) => ({ id: 'x', choices: [{ index: 0, delta: said, ...more }] })
+const delta = (said: unknown, more: object = {}) => ({
+  id: 'x',
+  choices: [{ index: 0, delta: said, ...more }],
+})
 const toolDelta = (...tool_calls: unknown[]) => delta({ tool_calls })
 
 /** Each tool call of these parts, put together. */
 function toolCalls(given: TextPart[]) {
   const calls: { choice: number; id: string; name: string; input: string }[] = []
   for (const part of given) {
-    if (part.type === 'tool-call-start') calls[part.index] = { choice: part.choice, id: part.id, name: part.name, input: '' }
+    if (part.type === 'tool-call-start')
+      calls[part.index] = { choice: part.choice, id: part.id, name: part.name, input: '' }
     const known = part.type === 'tool-call-delta' ? calls[part.index] : undefined
     if (known && part.type === 'tool-call-delta') known.input += part.input
   }
@@ -43,7 +52,10 @@ describe('the beginning and the end', () => {
 
   test('a first chunk that has no id yet leaves it to the next one', () => {
     const reader = new ChunkReader(call, endpointOf())
-    const all = [{ id: '', choices: [], prompt_filter_results: [] }, delta({ content: 'Hi' })].flatMap(chunk => reader.read(frame(chunk)))
+    const all = [
+      { id: '', choices: [], prompt_filter_results: [] },
+      delta({ content: 'Hi' }),
+    ].flatMap(chunk => reader.read(frame(chunk)))
     expect(all.findLast(part => part.type === 'start')).toMatchObject({ upstream_id: 'x' })
   })
 
@@ -58,29 +70,45 @@ describe('the beginning and the end', () => {
 
   test('a few unreadable events are passed over, many are a broken provider', () => {
     const reader = new ChunkReader(call, endpointOf())
-    for (const data of ['{', 'null', '[]', '"text"', '1']) expect(reader.read(frame(data))).toEqual([])
+    for (const data of ['{', 'null', '[]', '"text"', '1'])
+      expect(reader.read(frame(data))).toEqual([])
     expect(() => Array.from({ length: 30 }, () => reader.read(frame('{')))).toThrow(GatewayError)
   })
 
   test('an error in a chunk, or in a choice, is thrown in our words', () => {
-    expect(() => streamed({ error: { message: 'sk-secret leaked', code: 429, type: 'x' } })).toThrow('Rate limit exceeded')
+    expect(() =>
+      streamed({ error: { message: 'sk-secret leaked', code: 429, type: 'x' } }),
+    ).toThrow('Rate limit exceeded')
     expect(() => streamed({ error: 'sk-secret leaked' })).toThrow('Provider returned error')
-    expect(() => streamed({ choices: [{ index: 0, delta: {}, error: { message: 'no', code: 502 } }] })).toThrow('Provider returned error')
+    expect(() =>
+      streamed({ choices: [{ index: 0, delta: {}, error: { message: 'no', code: 502 } }] }),
+    ).toThrow('Provider returned error')
   })
 
   test('a null error is none', () => {
-    expect(streamed({ ...delta({ content: 'Hi' }), error: null })).toEqual([{ type: 'text-delta', choice: 0, text: 'Hi' }])
+    expect(streamed({ ...delta({ content: 'Hi' }), error: null })).toEqual([
+      { type: 'text-delta', choice: 0, text: 'Hi' },
+    ])
   })
 
-  test.each([[null], [[]], ['text'], [{}], [{ choices: [] }], [{ choices: {} }]])('%j is no whole answer', body => {
-    expect(() => parts(body, call, endpointOf())).toThrow('Provider returned error')
-  })
+  test.each([[null], [[]], ['text'], [{}], [{ choices: [] }], [{ choices: {} }]])(
+    '%j is no whole answer',
+    body => {
+      expect(() => parts(body, call, endpointOf())).toThrow('Provider returned error')
+    },
+  )
 })
 
 describe('text', () => {
   test('comes as it is, and an empty or missing one does not come', () => {
     expect(
-      streamed(delta({ content: 'Hel' }), delta({ content: '' }), delta({ content: null }), delta({}), delta({ content: 'lo' })),
+      streamed(
+        delta({ content: 'Hel' }),
+        delta({ content: '' }),
+        delta({ content: null }),
+        delta({}),
+        delta({ content: 'lo' }),
+      ),
     ).toEqual([
       { type: 'text-delta', choice: 0, text: 'Hel' },
       { type: 'text-delta', choice: 0, text: 'lo' },
@@ -99,22 +127,42 @@ describe('text', () => {
   })
 
   test('logprobs stay beside their text, and alone when there is none', () => {
-    const logprobs = { content: [{ token: 'Hi', logprob: -0.1, bytes: [72, 105], top_logprobs: [] }], refusal: null }
-    expect(streamed(delta({ content: 'Hi' }, { logprobs }))).toEqual([{ type: 'text-delta', choice: 0, text: 'Hi', logprobs }])
-    expect(streamed(delta({}, { logprobs }))).toEqual([{ type: 'text-delta', choice: 0, text: '', logprobs }])
-    expect(streamed(delta({ content: 'Hi' }, { logprobs: null }))).toEqual([{ type: 'text-delta', choice: 0, text: 'Hi' }])
+    const logprobs = {
+      content: [{ token: 'Hi', logprob: -0.1, bytes: [72, 105], top_logprobs: [] }],
+      refusal: null,
+    }
+    expect(streamed(delta({ content: 'Hi' }, { logprobs }))).toEqual([
+      { type: 'text-delta', choice: 0, text: 'Hi', logprobs },
+    ])
+    expect(streamed(delta({}, { logprobs }))).toEqual([
+      { type: 'text-delta', choice: 0, text: '', logprobs },
+    ])
+    expect(streamed(delta({ content: 'Hi' }, { logprobs: null }))).toEqual([
+      { type: 'text-delta', choice: 0, text: 'Hi' },
+    ])
   })
 
   test('a refusal is its own kind of text, with its own logprobs', () => {
     const logprobs = { content: null, refusal: [{ token: 'No' }] }
-    expect(whole({ content: null, refusal: 'No' }, { logprobs })).toEqual([{ type: 'refusal-delta', choice: 0, text: 'No', logprobs }])
+    expect(whole({ content: null, refusal: 'No' }, { logprobs })).toEqual([
+      { type: 'refusal-delta', choice: 0, text: 'No', logprobs },
+    ])
   })
 
   test('annotations, images and audio pass through', () => {
-    const annotation = { type: 'url_citation', url_citation: { url: 'https://a.example', title: 'A', start_index: 0, end_index: 1 } }
-    const images = [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }, { image_url: {} }, 'x']
+    const annotation = {
+      type: 'url_citation',
+      url_citation: { url: 'https://a.example', title: 'A', start_index: 0, end_index: 1 },
+    }
+    const images = [
+      { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } },
+      { image_url: {} },
+      'x',
+    ]
     const audio = { id: 'audio_1', data: 'AAAA', transcript: 'Hi', expires_at: 1 }
-    expect(streamed(delta({ annotations: [annotation] }), delta({ images }), delta({ audio }))).toEqual([
+    expect(
+      streamed(delta({ annotations: [annotation] }), delta({ images }), delta({ audio })),
+    ).toEqual([
       { type: 'annotation', choice: 0, annotation },
       { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' },
       { type: 'audio-delta', choice: 0, audio },
@@ -123,8 +171,12 @@ describe('text', () => {
 })
 
 describe('a choice with a delta and a message, as Perplexity has them', () => {
-  const both = (content: string, all: string) => ({ delta: { role: 'assistant', content }, message: { role: 'assistant', content: all } })
-  const said = (given: TextPart[]) => given.flatMap(part => (part.type === 'text-delta' ? part.text : [])).join('')
+  const both = (content: string, all: string) => ({
+    delta: { role: 'assistant', content },
+    message: { role: 'assistant', content: all },
+  })
+  const said = (given: TextPart[]) =>
+    given.flatMap(part => (part.type === 'text-delta' ? part.text : [])).join('')
 
   test('in a whole answer the message is what was said', () => {
     const { delta, message } = both('', 'Hi there')
@@ -133,31 +185,53 @@ describe('a choice with a delta and a message, as Perplexity has them', () => {
 
   test('in a streamed one the delta is', () => {
     const chunks = [both('Hi', 'Hi'), both(' there', 'Hi there'), both('', 'Hi there')]
-    expect(said(streamed(...chunks.map(choice => ({ id: 'x', choices: [{ index: 0, ...choice }] }))))).toBe('Hi there')
+    expect(
+      said(streamed(...chunks.map(choice => ({ id: 'x', choices: [{ index: 0, ...choice }] })))),
+    ).toBe('Hi there')
   })
 })
 
 describe('reasoning', () => {
-  const detail = { type: 'reasoning.text', text: 'hm', signature: 's', format: 'anthropic-claude-v1', index: 0 }
+  const detail = {
+    type: 'reasoning.text',
+    text: 'hm',
+    signature: 's',
+    format: 'anthropic-claude-v1',
+    index: 0,
+  }
 
   test('is read under each of its three names', () => {
-    expect(whole({ reasoning: 'hm' })).toEqual([{ type: 'reasoning-delta', choice: 0, text: 'hm', details: [] }])
-    expect(whole({ reasoning_content: 'hm' })).toEqual([{ type: 'reasoning-delta', choice: 0, text: 'hm', details: [] }])
-    expect(whole({ reasoning_details: [detail] })).toEqual([{ type: 'reasoning-delta', choice: 0, text: '', details: [detail] }])
-  })
-
-  test('said twice, it comes once, with its details as they are', () => {
-    expect(whole({ reasoning: 'hm', reasoning_content: 'hm', reasoning_details: [detail] })).toEqual([
-      { type: 'reasoning-delta', choice: 0, text: 'hm', details: [detail] },
+    expect(whole({ reasoning: 'hm' })).toEqual([
+      { type: 'reasoning-delta', choice: 0, text: 'hm', details: [] },
+    ])
+    expect(whole({ reasoning_content: 'hm' })).toEqual([
+      { type: 'reasoning-delta', choice: 0, text: 'hm', details: [] },
+    ])
+    expect(whole({ reasoning_details: [detail] })).toEqual([
+      { type: 'reasoning-delta', choice: 0, text: '', details: [detail] },
     ])
   })
 
+  test('said twice, it comes once, with its details as they are', () => {
+    expect(
+      whole({ reasoning: 'hm', reasoning_content: 'hm', reasoning_details: [detail] }),
+    ).toEqual([{ type: 'reasoning-delta', choice: 0, text: 'hm', details: [detail] }])
+  })
+
   test('comes before the text of the same chunk', () => {
-    expect(whole({ content: 'Hi', reasoning: 'hm' }).map(part => part.type)).toEqual(['reasoning-delta', 'text-delta'])
+    expect(whole({ content: 'Hi', reasoning: 'hm' }).map(part => part.type)).toEqual([
+      'reasoning-delta',
+      'text-delta',
+    ])
   })
 
   test('empty, null or misshapen, it does not come', () => {
-    expect(streamed(delta({ reasoning_content: '' }), delta({ reasoning: null, reasoning_details: [{}, 'x', null] }))).toEqual([])
+    expect(
+      streamed(
+        delta({ reasoning_content: '' }),
+        delta({ reasoning: null, reasoning_details: [{}, 'x', null] }),
+      ),
+    ).toEqual([])
   })
 
   test('as a part of the content, as Mistral sends it, it is reasoning and not lost', () => {
@@ -172,10 +246,23 @@ describe('reasoning', () => {
 describe('tool calls', () => {
   test('in fragments are put together by their index', () => {
     const given = streamed(
-      toolDelta({ index: 0, id: 'a', type: 'function', function: { name: 'weather', arguments: '' } }),
+      toolDelta({
+        index: 0,
+        id: 'a',
+        type: 'function',
+        function: { name: 'weather', arguments: '' },
+      }),
       toolDelta({ index: 0, function: { arguments: '{"city":' } }),
-      toolDelta({ index: 1, id: 'b', type: 'function', function: { name: 'time', arguments: '{' } }),
-      toolDelta({ index: 0, function: { arguments: '"Rome"}' } }, { index: 1, function: { arguments: '}' } }),
+      toolDelta({
+        index: 1,
+        id: 'b',
+        type: 'function',
+        function: { name: 'time', arguments: '{' },
+      }),
+      toolDelta(
+        { index: 0, function: { arguments: '"Rome"}' } },
+        { index: 1, function: { arguments: '}' } },
+      ),
     )
     expect(toolCalls(given)).toEqual([
       { choice: 0, id: 'a', name: 'weather', input: '{"city":"Rome"}' },
@@ -185,7 +272,10 @@ describe('tool calls', () => {
 
   test('trap 82: without an index are told apart by their place', () => {
     const given = streamed(
-      toolDelta({ id: 'a', function: { name: 'one', arguments: '{}' } }, { id: 'b', function: { name: 'two', arguments: '{}' } }),
+      toolDelta(
+        { id: 'a', function: { name: 'one', arguments: '{}' } },
+        { id: 'b', function: { name: 'two', arguments: '{}' } },
+      ),
     )
     expect(toolCalls(given).map(({ id, name, input }) => [id, name, input])).toEqual([
       ['a', 'one', '{}'],
@@ -202,8 +292,11 @@ describe('tool calls', () => {
   })
 
   test('that repeat their id and name in every fragment stay one call', () => {
-    const piece = (text: string) => toolDelta({ index: 0, id: 'a', function: { name: 'one', arguments: text } })
-    expect(toolCalls(streamed(piece('{"a"'), piece(':1}')))).toEqual([{ choice: 0, id: 'a', name: 'one', input: '{"a":1}' }])
+    const piece = (text: string) =>
+      toolDelta({ index: 0, id: 'a', function: { name: 'one', arguments: text } })
+    expect(toolCalls(streamed(piece('{"a"'), piece(':1}')))).toEqual([
+      { choice: 0, id: 'a', name: 'one', input: '{"a":1}' },
+    ])
   })
 
   test('with an empty id in later fragments stay one call', () => {
@@ -216,7 +309,12 @@ describe('tool calls', () => {
 
   test('without an id get one that stays and is theirs alone', () => {
     const calls = toolCalls(
-      streamed(toolDelta({ function: { name: 'one', arguments: '{}' } }, { function: { name: 'two', arguments: '{}' } })),
+      streamed(
+        toolDelta(
+          { function: { name: 'one', arguments: '{}' } },
+          { function: { name: 'two', arguments: '{}' } },
+        ),
+      ),
     )
     expect(new Set(calls.map(({ id }) => id)).size).toBe(2)
     for (const { id } of calls) expect(id).toMatch(/^call_\w{1,40}$/)
@@ -224,35 +322,61 @@ describe('tool calls', () => {
 
   test('keep big integers, spaces and unfinished JSON in their arguments as they came', () => {
     const text = '{ "id": 12345678901234567890, "x": 1.0, "n": 1e400 '
-    expect(toolCalls(whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: text } }] }))[0]?.input).toBe(text)
+    expect(
+      toolCalls(whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: text } }] }))[0]
+        ?.input,
+    ).toBe(text)
   })
 
   test('whose arguments are an object get it written out', () => {
-    expect(toolCalls(whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: { a: [1, 'x'] } } }] }))[0]?.input).toBe(
-      '{"a":[1,"x"]}',
-    )
+    expect(
+      toolCalls(
+        whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: { a: [1, 'x'] } } }] }),
+      )[0]?.input,
+    ).toBe('{"a":[1,"x"]}')
   })
 
   test('of the old kind, function_call, are read too', () => {
-    const given = streamed(delta({ function_call: { name: 'one', arguments: '{' } }), delta({ function_call: { arguments: '}' } }))
+    const given = streamed(
+      delta({ function_call: { name: 'one', arguments: '{' } }),
+      delta({ function_call: { arguments: '}' } }),
+    )
     expect(toolCalls(given).map(({ name, input }) => [name, input])).toEqual([['one', '{}']])
   })
 
   test('of several choices do not mix', () => {
     const given = streamed({
       choices: [
-        { index: 0, delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'one', arguments: '{}' } }] } },
-        { index: 1, delta: { tool_calls: [{ index: 0, id: 'b', function: { name: 'two', arguments: '{}' } }] } },
+        {
+          index: 0,
+          delta: {
+            tool_calls: [{ index: 0, id: 'a', function: { name: 'one', arguments: '{}' } }],
+          },
+        },
+        {
+          index: 1,
+          delta: {
+            tool_calls: [{ index: 0, id: 'b', function: { name: 'two', arguments: '{}' } }],
+          },
+        },
       ],
     })
-    expect(given.filter(part => part.type === 'tool-call-start').map(part => [part.choice, part.index, part.id])).toEqual([
+    expect(
+      given
+        .filter(part => part.type === 'tool-call-start')
+        .map(part => [part.choice, part.index, part.id]),
+    ).toEqual([
       [0, 0, 'a'],
       [1, 0, 'b'],
     ])
   })
 
   test('by the thousand are a provider gone wrong, and no list grows for them', () => {
-    const calls = Array.from({ length: 1_000 }, (_, index) => ({ index, id: `c${index}`, function: { name: 'x', arguments: '{}' } }))
+    const calls = Array.from({ length: 1_000 }, (_, index) => ({
+      index,
+      id: `c${index}`,
+      function: { name: 'x', arguments: '{}' },
+    }))
     expect(toolCalls(whole({ tool_calls: calls })).length).toBeLessThanOrEqual(128)
   })
 })
@@ -262,33 +386,56 @@ describe('a call whose name comes after its beginning', () => {
   const more = (fn: object) => toolDelta({ index: 0, function: fn })
 
   test('begins when it has one, with what was said before', () => {
-    const given = streamed(begun, more({ arguments: '{"a"' }), more({ name: 'one', arguments: ':1' }), more({ arguments: '}' }))
+    const given = streamed(
+      begun,
+      more({ arguments: '{"a"' }),
+      more({ name: 'one', arguments: ':1' }),
+      more({ arguments: '}' }),
+    )
     expect(toolCalls(given)).toEqual([{ choice: 0, id: 'a', name: 'one', input: '{"a":1}' }])
   })
 
   test('is none without one', () => {
-    expect(streamed(begun, more({ name: '', arguments: '{}' }), delta({ content: 'Hi' })).map(part => part.type)).toEqual(['text-delta'])
+    expect(
+      streamed(begun, more({ name: '', arguments: '{}' }), delta({ content: 'Hi' })).map(
+        part => part.type,
+      ),
+    ).toEqual(['text-delta'])
   })
 
   test('holds nothing without an end', () => {
     const endless = Array.from({ length: 200 }, () => more({ arguments: 'x'.repeat(10_000) }))
     expect(() => streamed(begun, ...endless)).toThrow(GatewayError)
     const many = Array.from({ length: 1_000 }, (_, index) => ({ index, function: {} }))
-    expect(toolCalls(streamed(toolDelta(...many), toolDelta({ index: 0, function: { name: 'one' } })))).toHaveLength(1)
+    expect(
+      toolCalls(streamed(toolDelta(...many), toolDelta({ index: 0, function: { name: 'one' } }))),
+    ).toHaveLength(1)
   })
 })
 
 describe('choices', () => {
   test('several answers of one call are told apart by their index, in a stream and in a whole answer', () => {
-    const choice = (index: number, text: string, member: string) => ({ index, [member]: { content: text }, finish_reason: 'stop' })
+    const choice = (index: number, text: string, member: string) => ({
+      index,
+      [member]: { content: text },
+      finish_reason: 'stop',
+    })
     const expected = [
       { type: 'text-delta', choice: 0, text: 'a' },
       { type: 'finish', choice: 0, reason: 'stop', native: 'stop' },
       { type: 'text-delta', choice: 1, text: 'b' },
       { type: 'finish', choice: 1, reason: 'stop', native: 'stop' },
     ] as TextPart[]
-    expect(streamed({ choices: [choice(0, 'a', 'delta'), choice(1, 'b', 'delta')] })).toEqual(expected)
-    expect(parts({ choices: [choice(0, 'a', 'message'), choice(1, 'b', 'message')] }, call, endpointOf()).slice(1)).toEqual(expected)
+    expect(streamed({ choices: [choice(0, 'a', 'delta'), choice(1, 'b', 'delta')] })).toEqual(
+      expected,
+    )
+    expect(
+      parts(
+        { choices: [choice(0, 'a', 'message'), choice(1, 'b', 'message')] },
+        call,
+        endpointOf(),
+      ).slice(1),
+    ).toEqual(expected)
   })
 
   test('an absurd index is passed over', () => {
@@ -297,21 +444,25 @@ describe('choices', () => {
   })
 
   test('what is no choice is passed over', () => {
-    expect(streamed({ choices: [null, 'x', 1, []] }, { choices: 'x' }, { choices: null })).toEqual([])
+    expect(streamed({ choices: [null, 'x', 1, []] }, { choices: 'x' }, { choices: null })).toEqual(
+      [],
+    )
   })
 
   test('a choice ends once, for the first reason that is given', () => {
     const end = (finish_reason: string) => delta({}, { finish_reason })
-    expect(streamed(end('tool_calls'), end('stop'))).toEqual([{ type: 'finish', choice: 0, reason: 'tool_calls', native: 'tool_calls' }])
+    expect(streamed(end('tool_calls'), end('stop'))).toEqual([
+      { type: 'finish', choice: 0, reason: 'tool_calls', native: 'tool_calls' },
+    ])
   })
 
   test('the reason is in our words, with the provider’s own beside it', () => {
     expect(streamed(delta({}, { finish_reason: 'model_length' }))).toEqual([
       { type: 'finish', choice: 0, reason: 'length', native: 'model_length' },
     ])
-    expect(streamed(delta({}, { finish_reason: 'stop', native_finish_reason: 'end_turn' }))).toEqual([
-      { type: 'finish', choice: 0, reason: 'stop', native: 'end_turn' },
-    ])
+    expect(
+      streamed(delta({}, { finish_reason: 'stop', native_finish_reason: 'end_turn' })),
+    ).toEqual([{ type: 'finish', choice: 0, reason: 'stop', native: 'end_turn' }])
   })
 })
 
@@ -319,34 +470,46 @@ describe('usage', () => {
   const usage = (completion_tokens: number) => ({ prompt_tokens: 10, completion_tokens })
 
   test('in every chunk, the last one is what counts', () => {
-    const given = streamed({ ...delta({ content: 'a' }), usage: usage(1) }, { ...delta({ content: 'b' }), usage: usage(2) })
-    expect(given.filter(part => part.type === 'usage').at(-1)).toMatchObject({ usage: { input: { text: 10 }, output: { text: 2 } } })
+    const given = streamed(
+      { ...delta({ content: 'a' }), usage: usage(1) },
+      { ...delta({ content: 'b' }), usage: usage(2) },
+    )
+    expect(given.filter(part => part.type === 'usage').at(-1)).toMatchObject({
+      usage: { input: { text: 10 }, output: { text: 2 } },
+    })
   })
 
   test('comes after what it counts in the same chunk', () => {
-    expect(streamed({ ...delta({ content: 'a' }, { finish_reason: 'stop' }), usage: usage(1) }).map(part => part.type)).toEqual([
-      'text-delta',
-      'finish',
-      'usage',
-    ])
+    expect(
+      streamed({ ...delta({ content: 'a' }, { finish_reason: 'stop' }), usage: usage(1) }).map(
+        part => part.type,
+      ),
+    ).toEqual(['text-delta', 'finish', 'usage'])
   })
 
   test('under x_groq is read where there is no other', () => {
-    expect(streamed({ choices: [], x_groq: { usage: usage(3) } })).toMatchObject([{ type: 'usage', usage: { output: { text: 3 } } }])
+    expect(streamed({ choices: [], x_groq: { usage: usage(3) } })).toMatchObject([
+      { type: 'usage', usage: { output: { text: 3 } } },
+    ])
   })
 
   test('Moonshot counts in a choice; what stands beside the choices goes before it', () => {
     const ended = delta({}, { finish_reason: 'stop', usage: usage(3) })
     expect(streamed(ended).at(-1)).toMatchObject({ type: 'usage', usage: { output: { text: 3 } } })
-    expect(streamed({ ...ended, usage: usage(4) }).at(-1)).toMatchObject({ type: 'usage', usage: { output: { text: 4 } } })
+    expect(streamed({ ...ended, usage: usage(4) }).at(-1)).toMatchObject({
+      type: 'usage',
+      usage: { output: { text: 4 } },
+    })
   })
 
   test('a count of nothing at all does not replace one', () => {
     const nothing = { choices: [], usage: { prompt_tokens: 0, completion_tokens: 0 } }
     expect(streamed(nothing)).toMatchObject([{ type: 'usage' }])
-    expect(streamed({ ...delta({ content: 'a' }), usage: usage(2) }, nothing).filter(part => part.type === 'usage')).toMatchObject([
-      { usage: { output: { text: 2 } } },
-    ])
+    expect(
+      streamed({ ...delta({ content: 'a' }), usage: usage(2) }, nothing).filter(
+        part => part.type === 'usage',
+      ),
+    ).toMatchObject([{ usage: { output: { text: 2 } } }])
   })
 })
 
@@ -356,21 +519,38 @@ describe('a streamed answer and a whole one', () => {
     content: 'Hello there',
     reasoning: 'I think',
     tool_calls: [
-      { id: 'a', type: 'function', function: { name: 'one', arguments: '{"n":12345678901234567890}' } },
+      {
+        id: 'a',
+        type: 'function',
+        function: { name: 'one', arguments: '{"n":12345678901234567890}' },
+      },
       { id: 'b', type: 'function', function: { name: 'two', arguments: '{}' } },
     ],
   }
-  const usage = { prompt_tokens: 10, completion_tokens: 7, completion_tokens_details: { reasoning_tokens: 2 } }
+  const usage = {
+    prompt_tokens: 10,
+    completion_tokens: 7,
+    completion_tokens_details: { reasoning_tokens: 2 },
+  }
 
   /** The parts with neighbouring pieces of the same thing joined. */
   function collected(given: TextPart[]): TextPart[] {
     const joined: TextPart[] = []
     for (const part of given) {
       const last = joined.at(-1)
-      if (part.type === 'text-delta' && last?.type === 'text-delta') joined[joined.length - 1] = { ...last, text: last.text + part.text }
+      if (part.type === 'text-delta' && last?.type === 'text-delta')
+        joined[joined.length - 1] = { ...last, text: last.text + part.text }
       else if (part.type === 'reasoning-delta' && last?.type === 'reasoning-delta')
-        joined[joined.length - 1] = { ...last, text: last.text + part.text, details: [...last.details, ...part.details] }
-      else if (part.type === 'tool-call-delta' && last?.type === 'tool-call-delta' && last.index === part.index)
+        joined[joined.length - 1] = {
+          ...last,
+          text: last.text + part.text,
+          details: [...last.details, ...part.details],
+        }
+      else if (
+        part.type === 'tool-call-delta' &&
+        last?.type === 'tool-call-delta' &&
+        last.index === part.index
+      )
         joined[joined.length - 1] = { ...last, input: last.input + part.input }
       else joined.push(part)
     }
@@ -379,25 +559,43 @@ describe('a streamed answer and a whole one', () => {
 
   test('have the same parts once the pieces are collected', () => {
     const id = { id: 'x' }
-    const pieces = (text: string, size: number) => text.match(new RegExp(`.{1,${size}}`, 'gs')) ?? []
+    const pieces = (text: string, size: number) =>
+      text.match(new RegExp(`.{1,${size}}`, 'gs')) ?? []
     const chunks = [
       ...pieces(message.reasoning, 3).map(reasoning => delta({ reasoning })),
       ...pieces(message.content, 4).map(content => delta({ content })),
       ...message.tool_calls.flatMap((one, index) => [
-        toolDelta({ index, id: one.id, type: 'function', function: { name: one.function.name, arguments: '' } }),
-        ...pieces(one.function.arguments, 5).map(text => toolDelta({ index, function: { arguments: text } })),
+        toolDelta({
+          index,
+          id: one.id,
+          type: 'function',
+          function: { name: one.function.name, arguments: '' },
+        }),
+        ...pieces(one.function.arguments, 5).map(text =>
+          toolDelta({ index, function: { arguments: text } }),
+        ),
       ]),
       delta({}, { finish_reason: 'tool_calls' }),
       { ...id, choices: [], usage },
     ]
     const reader = new ChunkReader(call, endpointOf())
     const fromStream = collected(chunks.flatMap(chunk => reader.read(frame(chunk))))
-    expect(fromStream).toEqual(parts({ ...id, choices: [{ index: 0, message, finish_reason: 'tool_calls' }], usage }, call, endpointOf()))
+    expect(fromStream).toEqual(
+      parts(
+        { ...id, choices: [{ index: 0, message, finish_reason: 'tool_calls' }], usage },
+        call,
+        endpointOf(),
+      ),
+    )
   })
 })
 
 test('of a sound, what is of another type is left out', () => {
   const audio = { id: 'audio_1', data: { toString: 1 }, transcript: 7, expires_at: 1_700_000_000 }
-  const sound = { type: 'audio-delta' as const, choice: 0, audio: { id: 'audio_1', expires_at: 1_700_000_000 } }
+  const sound = {
+    type: 'audio-delta' as const,
+    choice: 0,
+    audio: { id: 'audio_1', expires_at: 1_700_000_000 },
+  }
   expect(streamed(delta({ audio }))).toEqual([sound])
 })

@@ -50,7 +50,10 @@ describe('request', () => {
   })
 
   test('a streamed call asks for the count', () => {
-    expect(sentParameters({ stream: true })).toEqual({ stream: true, stream_options: { include_usage: true } })
+    expect(sentParameters({ stream: true })).toEqual({
+      stream: true,
+      stream_options: { include_usage: true },
+    })
     expect(sentParameters({ stream: true, stream_options: { include_usage: false } })).toEqual({
       stream: true,
       stream_options: { include_usage: true },
@@ -72,7 +75,10 @@ describe('request', () => {
       logit_bias: { '50256': -100 },
       logprobs: true,
       top_logprobs: 5,
-      response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema: { type: 'object' } } },
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'x', strict: true, schema: { type: 'object' } },
+      },
       prediction: { type: 'content', content: 'x' },
       tool_choice: 'auto',
       parallel_tool_calls: false,
@@ -86,12 +92,21 @@ describe('request', () => {
   })
 
   test('parameters that nobody here knows travel untouched', () => {
-    const unknown = { enable_thinking: true, chat_template_kwargs: { a: [1, null, { b: 'x' }] }, n: 2, best_of: 3, Temperature: 9 }
+    const unknown = {
+      enable_thinking: true,
+      chat_template_kwargs: { a: [1, null, { b: 'x' }] },
+      n: 2,
+      best_of: 3,
+      Temperature: 9,
+    }
     expect(sentParameters(unknown)).toEqual(unknown)
   })
 
   test('an unknown parameter cannot stand in for a known one', () => {
-    const call = { ...callOf({ stream: false }), extra: { model: 'other', messages: [], max_tokens: 1_000_000 } }
+    const call = {
+      ...callOf({ stream: false }),
+      extra: { model: 'other', messages: [], max_tokens: 1_000_000 },
+    }
     const { model, messages } = request({ ...call, params: { max_tokens: 5 } }, endpointOf()).body
     expect([model, messages]).toEqual(['up-small', [{ role: 'user', content: 'Hi' }]])
     expect(request({ ...call, params: { max_tokens: 5 } }, endpointOf()).body.max_tokens).toBe(5)
@@ -134,7 +149,9 @@ describe('the output bound', () => {
   test('is called as the provider calls it, whichever name it came under', () => {
     for (const given of [{ max_tokens: 5 }, { max_completion_tokens: 5 }]) {
       expect(sentParameters(given)).toEqual({ max_tokens: 5 })
-      expect(sentParameters(given, { quirks: { ...NO_QUIRKS, output_bound: 'max_completion_tokens' } })).toEqual({
+      expect(
+        sentParameters(given, { quirks: { ...NO_QUIRKS, output_bound: 'max_completion_tokens' } }),
+      ).toEqual({
         max_completion_tokens: 5,
       })
     }
@@ -164,7 +181,10 @@ describe('the wish for reasoning', () => {
     [950, 'xhigh'],
     [1_000, 'xhigh'],
   ])('of %d of 1000 tokens is the effort %s', (max_tokens, expected) => {
-    expect(effort({ max_tokens: 1_000, reasoning: { max_tokens } })).toEqual({ max_tokens: 1_000, reasoning_effort: expected })
+    expect(effort({ max_tokens: 1_000, reasoning: { max_tokens } })).toEqual({
+      max_tokens: 1_000,
+      reasoning_effort: expected,
+    })
   })
 
   test('of tokens without an output bound is a medium effort', () => {
@@ -173,13 +193,22 @@ describe('the wish for reasoning', () => {
 
   test('to hide it is ours alone', () => {
     expect(effort({ reasoning: { exclude: true } })).toEqual({})
-    expect(effort({ reasoning: { effort: 'low', exclude: true } })).toEqual({ reasoning_effort: 'low' })
+    expect(effort({ reasoning: { effort: 'low', exclude: true } })).toEqual({
+      reasoning_effort: 'low',
+    })
   })
 
   test('is the whole object where the provider takes it', () => {
     const reasoning = { effort: 'high', summary: 'auto' }
-    expect(sentParameters({ reasoning }, { quirks: { ...NO_QUIRKS, reasoning: 'object' } })).toEqual({ reasoning })
-    expect(sentParameters({ reasoning_effort: 'low' }, { quirks: { ...NO_QUIRKS, reasoning: 'object' } })).toEqual({
+    expect(
+      sentParameters({ reasoning }, { quirks: { ...NO_QUIRKS, reasoning: 'object' } }),
+    ).toEqual({ reasoning })
+    expect(
+      sentParameters(
+        { reasoning_effort: 'low' },
+        { quirks: { ...NO_QUIRKS, reasoning: 'object' } },
+      ),
+    ).toEqual({
       reasoning: { effort: 'low' },
     })
   })
@@ -200,15 +229,28 @@ describe('messages', () => {
   })
 
   test('of an assistant keep its calls, its refusal and its reasoning; content beside calls is null', () => {
-    const tool_calls = [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"n": 12345678901234567890}' } }]
-    const reasoning_details = [{ type: 'reasoning.encrypted', data: 'AA', format: 'x', index: 0, signature: 's' }]
+    const tool_calls = [
+      {
+        id: 'c1',
+        type: 'function',
+        function: { name: 'f', arguments: '{"n": 12345678901234567890}' },
+      },
+    ]
+    const reasoning_details = [
+      { type: 'reasoning.encrypted', data: 'AA', format: 'x', index: 0, signature: 's' },
+    ]
     expect(
-      through({ role: 'user', content: 'Hi' }, { role: 'assistant', content: null, tool_calls, reasoning: 'hm', reasoning_details }),
+      through(
+        { role: 'user', content: 'Hi' },
+        { role: 'assistant', content: null, tool_calls, reasoning: 'hm', reasoning_details },
+      ),
     ).toEqual([
       { role: 'user', content: 'Hi' },
       { role: 'assistant', content: null, tool_calls, reasoning: 'hm', reasoning_details },
     ])
-    expect(through({ role: 'assistant', content: null, refusal: 'No' })).toEqual([{ role: 'assistant', content: null, refusal: 'No' }])
+    expect(through({ role: 'assistant', content: null, refusal: 'No' })).toEqual([
+      { role: 'assistant', content: null, refusal: 'No' },
+    ])
   })
 
   test('E9 that end with the assistant’s words stay a prefill', () => {
@@ -227,8 +269,14 @@ describe('messages', () => {
           { type: 'text', text: 'Look', cache_control: { type: 'ephemeral' } },
           { type: 'image_url', image_url: { url: 'https://a.example/x.png', detail: 'low' } },
           { type: 'input_audio', input_audio: { data: 'AA==', format: 'wav' } },
-          { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AA==' } },
-          { type: 'video_url', video_url: { url: 'https://a.example/x.mp4', processing: 'static' } },
+          {
+            type: 'file',
+            file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,AA==' },
+          },
+          {
+            type: 'video_url',
+            video_url: { url: 'https://a.example/x.mp4', processing: 'static' },
+          },
         ],
         weight: 0,
       },
@@ -237,7 +285,9 @@ describe('messages', () => {
   })
 
   test('of one plain text part go as a string', () => {
-    expect(through({ role: 'user', content: [{ type: 'text', text: 'Hi' }] })).toEqual([{ role: 'user', content: 'Hi' }])
+    expect(through({ role: 'user', content: [{ type: 'text', text: 'Hi' }] })).toEqual([
+      { role: 'user', content: 'Hi' },
+    ])
   })
 
   test('E9 a name goes before the text where the protocol has no field for it, once, and not into a tool’s answer', () => {
@@ -255,7 +305,9 @@ describe('messages', () => {
         { role: 'tool', name: 'f', content: '{"a":1}', tool_call_id: 'c1' },
       ],
     })
-    expect(request({ ...call, turns: namesInText(call.turns) }, endpointOf()).body.messages).toEqual([
+    expect(
+      request({ ...call, turns: namesInText(call.turns) }, endpointOf()).body.messages,
+    ).toEqual([
       { role: 'user', content: 'ada: Hi' },
       {
         role: 'user',
@@ -266,7 +318,11 @@ describe('messages', () => {
       },
       { role: 'tool', content: '{"a":1}', tool_call_id: 'c1' },
     ])
-    expect(request(call, endpointOf()).body.messages).toMatchObject([{ name: 'ada', content: 'Hi' }, {}, { name: 'f' }])
+    expect(request(call, endpointOf()).body.messages).toMatchObject([
+      { name: 'ada', content: 'Hi' },
+      {},
+      { name: 'f' },
+    ])
   })
 })
 
@@ -275,13 +331,20 @@ describe('tools', () => {
     const tools = [
       {
         type: 'function',
-        function: { name: 'f', description: 'd', parameters: { type: 'object', properties: {} }, strict: true },
+        function: {
+          name: 'f',
+          description: 'd',
+          parameters: { type: 'object', properties: {} },
+          strict: true,
+        },
         cache_control: { type: 'ephemeral' },
       },
       { type: 'function', function: { name: 'g' } },
       { type: 'browser_search', depth: 2 },
     ]
-    expect(sentParameters({ tools, tool_choice: { type: 'function', function: { name: 'f' } } })).toEqual({
+    expect(
+      sentParameters({ tools, tool_choice: { type: 'function', function: { name: 'f' } } }),
+    ).toEqual({
       tools,
       tool_choice: { type: 'function', function: { name: 'f' } },
     })
@@ -291,7 +354,9 @@ describe('tools', () => {
 describe('the end user', () => {
   test('is known to a provider by a hash of the workspace and his name, never by his name', () => {
     const { user } = sentParameters({ user: 'ada@example.com' })
-    const hash = new Bun.CryptoHasher('sha256').update(`${gateway.memory.owner.workspace_id}:ada@example.com`).digest('hex')
+    const hash = new Bun.CryptoHasher('sha256')
+      .update(`${gateway.memory.owner.workspace_id}:ada@example.com`)
+      .digest('hex')
     expect(user).toBe(hash)
   })
 })

@@ -5,26 +5,38 @@ import { ThinkTags } from '../../../../src/core/protocols/openai-chat/think-tags
 function parted(pieces: string[]) {
   const tags = new ThinkTags()
   const all = [...pieces.flatMap(piece => tags.read(piece)), ...tags.end()]
-  const join = (thought: boolean) => all.flatMap(piece => (piece.thought === thought ? piece.text : [])).join('')
+  const join = (thought: boolean) =>
+    all.flatMap(piece => (piece.thought === thought ? piece.text : [])).join('')
   return { thought: join(true), said: join(false) }
 }
 
-const TEXT = '\n<think>\nIs 1 < 2? </thin> yes.\n</think>\n\nYes: 1 < 2, <think> is only a word here.'
+const TEXT =
+  '\n<think>\nIs 1 < 2? </thin> yes.\n</think>\n\nYes: 1 < 2, <think> is only a word here.'
 
 describe('think tags', () => {
   test('trap 83: wherever the text is cut, the thinking is told from the answer', () => {
     const whole = parted([TEXT])
-    expect(whole).toEqual({ thought: 'Is 1 < 2? </thin> yes.\n', said: 'Yes: 1 < 2, <think> is only a word here.' })
+    expect(whole).toEqual({
+      thought: 'Is 1 < 2? </thin> yes.\n',
+      said: 'Yes: 1 < 2, <think> is only a word here.',
+    })
     for (let a = 0; a <= TEXT.length; a++)
-      for (let b = a; b <= TEXT.length; b++) expect(parted([TEXT.slice(0, a), TEXT.slice(a, b), TEXT.slice(b)])).toEqual(whole)
+      for (let b = a; b <= TEXT.length; b++)
+        expect(parted([TEXT.slice(0, a), TEXT.slice(a, b), TEXT.slice(b)])).toEqual(whole)
     expect(parted([...TEXT])).toEqual(whole)
   })
 
   test('a text without tags is said as it comes, and what looks like one is not lost', () => {
-    expect(parted(['Hello ', '<b>', ' </think>'])).toEqual({ thought: '', said: 'Hello <b> </think>' })
+    expect(parted(['Hello ', '<b>', ' </think>'])).toEqual({
+      thought: '',
+      said: 'Hello <b> </think>',
+    })
     expect(parted(['<thi'])).toEqual({ thought: '', said: '<thi' })
     expect(parted([' '])).toEqual({ thought: '', said: ' ' })
-    expect(parted(['<think>never', ' ended </th'])).toEqual({ thought: 'never ended </th', said: '' })
+    expect(parted(['<think>never', ' ended </th'])).toEqual({
+      thought: 'never ended </th',
+      said: '',
+    })
   })
 
   test('no more than a tag is held back', () => {

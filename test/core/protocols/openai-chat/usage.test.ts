@@ -1,17 +1,29 @@
 import { describe, expect, test } from 'bun:test'
-import { inputTokens, outputTokens, searchesIn, textUsage } from '../../../../src/core/language/usage.ts'
+import {
+  inputTokens,
+  outputTokens,
+  searchesIn,
+  textUsage,
+} from '../../../../src/core/language/usage.ts'
 import { usageOf } from '../../../../src/core/protocols/openai-chat/usage.ts'
 
 describe('usage', () => {
   test('plain counts are text', () => {
-    expect(usageOf({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 })).toEqual(textUsage(10, 5))
+    expect(usageOf({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 })).toEqual(
+      textUsage(10, 5),
+    )
   })
 
   test('details are taken out of their totals, so that the classes add up to them', () => {
     const usage = usageOf({
       prompt_tokens: 100,
       completion_tokens: 50,
-      prompt_tokens_details: { cached_tokens: 40, cache_write_tokens: 10, audio_tokens: 5, video_tokens: 3 },
+      prompt_tokens_details: {
+        cached_tokens: 40,
+        cache_write_tokens: 10,
+        audio_tokens: 5,
+        video_tokens: 3,
+      },
       completion_tokens_details: { reasoning_tokens: 20, audio_tokens: 4, image_tokens: 6 },
     })
     expect(usage).toMatchObject({
@@ -31,14 +43,18 @@ describe('usage', () => {
   })
 
   test('cached tokens are read under DeepSeek’s name too', () => {
-    expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 6 })?.input).toMatchObject({
+    expect(
+      usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 6 })?.input,
+    ).toMatchObject({
       text: 4,
       cache_read: 6,
     })
   })
 
   test('cached tokens are read under Moonshot’s name too', () => {
-    expect(usageOf({ prompt_tokens: 20, completion_tokens: 1, cached_tokens: 10 })?.input).toMatchObject({ text: 10, cache_read: 10 })
+    expect(
+      usageOf({ prompt_tokens: 20, completion_tokens: 1, cached_tokens: 10 })?.input,
+    ).toMatchObject({ text: 10, cache_read: 10 })
   })
 
   test.each([
@@ -46,17 +62,27 @@ describe('usage', () => {
     [{ prompt_token_details: { cached_tokens: 6 } }],
     [{ prompt_tokens_details: { cached_tokens: 6 }, num_cached_tokens: null }],
   ])('cached tokens are read under each of Mistral’s names: %j', given => {
-    expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, ...given })?.input).toMatchObject({ text: 4, cache_read: 6 })
+    expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, ...given })?.input).toMatchObject({
+      text: 4,
+      cache_read: 6,
+    })
   })
 
   test('Moonshot’s name for cached tokens goes before details that hold none', () => {
-    const given = { prompt_tokens: 20, completion_tokens: 1, cached_tokens: 10, prompt_tokens_details: { cached_tokens: 0 } }
+    const given = {
+      prompt_tokens: 20,
+      completion_tokens: 1,
+      cached_tokens: 10,
+      prompt_tokens_details: { cached_tokens: 0 },
+    }
     expect(usageOf(given)?.input).toMatchObject({ text: 10, cache_read: 10 })
   })
 
   test('what was written to the cache is read under Alibaba’s name too', () => {
     const details = { cached_tokens: 3, cache_creation_input_tokens: 5 }
-    expect(usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_tokens_details: details })?.input).toMatchObject({
+    expect(
+      usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_tokens_details: details })?.input,
+    ).toMatchObject({
       text: 2,
       cache_read: 3,
       cache_write: 5,
@@ -64,13 +90,25 @@ describe('usage', () => {
   })
 
   test('reasoning that Perplexity counts is counted apart; beside the counts of nobody known it is not added', () => {
-    const given = { prompt_tokens: 33, completion_tokens: 7163, total_tokens: 7196, reasoning_tokens: 73_997 }
-    expect(usageOf({ ...given, citation_tokens: 20_016, num_search_queries: 18 })?.output).toMatchObject({ text: 7163, reasoning: 73_997 })
+    const given = {
+      prompt_tokens: 33,
+      completion_tokens: 7163,
+      total_tokens: 7196,
+      reasoning_tokens: 73_997,
+    }
+    expect(
+      usageOf({ ...given, citation_tokens: 20_016, num_search_queries: 18 })?.output,
+    ).toMatchObject({ text: 7163, reasoning: 73_997 })
     expect(usageOf(given)?.output).toMatchObject({ text: 7163, reasoning: 0 })
   })
 
   test('reasoning that the total shows to be counted apart is added', () => {
-    const given = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 35, completion_tokens_details: { reasoning_tokens: 20 } }
+    const given = {
+      prompt_tokens: 10,
+      completion_tokens: 5,
+      total_tokens: 35,
+      completion_tokens_details: { reasoning_tokens: 20 },
+    }
     expect(usageOf(given)?.output).toMatchObject({ text: 5, reasoning: 20 })
   })
 
@@ -78,7 +116,10 @@ describe('usage', () => {
     const details = (accepted: number, rejected: number) => ({
       prompt_tokens: 1,
       completion_tokens: 9,
-      completion_tokens_details: { accepted_prediction_tokens: accepted, rejected_prediction_tokens: rejected },
+      completion_tokens_details: {
+        accepted_prediction_tokens: accepted,
+        rejected_prediction_tokens: rejected,
+      },
     })
     expect(usageOf(details(3, 2))?.prediction).toEqual({ accepted: 3, rejected: 2 })
     expect(usageOf(details(0, 0))?.prediction).toBeNull()
@@ -103,13 +144,27 @@ describe('usage', () => {
     const hostile = [
       { cached_tokens: 1_000, audio_tokens: 1_000, reasoning_tokens: 1_000, image_tokens: 1_000 },
       { cached_tokens: -5, audio_tokens: 'x', reasoning_tokens: null, image_tokens: 1.5 },
-      { cached_tokens: 7, cache_write_tokens: 7, audio_tokens: 7, video_tokens: 7, reasoning_tokens: 4, image_tokens: 4 },
+      {
+        cached_tokens: 7,
+        cache_write_tokens: 7,
+        audio_tokens: 7,
+        video_tokens: 7,
+        reasoning_tokens: 4,
+        image_tokens: 4,
+      },
     ]
     for (const details of hostile) {
-      const usage = usageOf({ prompt_tokens: 10, completion_tokens: 5, prompt_tokens_details: details, completion_tokens_details: details })
+      const usage = usageOf({
+        prompt_tokens: 10,
+        completion_tokens: 5,
+        prompt_tokens_details: details,
+        completion_tokens_details: details,
+      })
       if (!usage) throw new Error('expected a count')
       expect([inputTokens(usage), outputTokens(usage)]).toEqual([10, 5])
-      expect(Math.min(...Object.values(usage.input), ...Object.values(usage.output))).toBeGreaterThanOrEqual(0)
+      expect(
+        Math.min(...Object.values(usage.input), ...Object.values(usage.output)),
+      ).toBeGreaterThanOrEqual(0)
     }
   })
 })

@@ -7,7 +7,12 @@ const cut = (reason: unknown) => ({ status: 'incomplete', incomplete_details: { 
 describe('trap 69: finishOf', () => {
   test.each([
     [{ status: 'completed' }, plain, 'stop', 'completed'],
-    [{ status: 'completed', incomplete_details: null }, { calls: true, refused: false }, 'tool_calls', 'completed'],
+    [
+      { status: 'completed', incomplete_details: null },
+      { calls: true, refused: false },
+      'tool_calls',
+      'completed',
+    ],
     [{ status: 'completed' }, { calls: false, refused: true }, 'content_filter', 'completed'],
     [cut('max_output_tokens'), plain, 'length', 'max_output_tokens'],
     [cut('max_output_tokens'), { calls: true, refused: false }, 'length', 'max_output_tokens'],

@@ -6,7 +6,10 @@ import { EventReader, parts } from '../../../../src/core/protocols/openai-respon
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 import { saidBy } from '../../../support/parts.ts'
 
-const frame = (data: unknown) => ({ event: null, data: typeof data === 'string' ? data : JSON.stringify(data) })
+const frame = (data: unknown) => ({
+  event: null,
+  data: typeof data === 'string' ? data : JSON.stringify(data),
+})
 
 /** The parts of a streamed answer of these events. */
 function streamed(events: unknown[], call: Partial<TextCall> = {}): TextPart[] {
@@ -18,13 +21,28 @@ function streamed(events: unknown[], call: Partial<TextCall> = {}): TextPart[] {
 const whole = (output: unknown[], more: object = {}, call: Partial<TextCall> = {}) =>
   parts({ id: 'resp_1', status: 'completed', output, ...more }, textCall(call), endpointOf())
 
-const event = (type: string, more: object = {}) => ({ type: `response.${type}`, output_index: 0, ...more })
+const event = (type: string, more: object = {}) => ({
+  type: `response.${type}`,
+  output_index: 0,
+  ...more,
+})
 const added = (item: object, output_index = 0) => event('output_item.added', { output_index, item })
 const done = (item: object, output_index = 0) => event('output_item.done', { output_index, item })
-const completed = (more: object = {}) => event('completed', { response: { id: 'resp_1', status: 'completed', ...more } })
+const completed = (more: object = {}) =>
+  event('completed', { response: { id: 'resp_1', status: 'completed', ...more } })
 
-const message = (...content: unknown[]) => ({ type: 'message', id: 'msg_1', role: 'assistant', content })
-const outputText = (text: string, more: object = {}) => ({ type: 'output_text', text, annotations: [], ...more })
+const message = (...content: unknown[]) => ({
+  type: 'message',
+  id: 'msg_1',
+  role: 'assistant',
+  content,
+})
+const outputText = (text: string, more: object = {}) => ({
+  type: 'output_text',
+  text,
+  annotations: [],
+  ...more,
+})
 const functionCall = (more: object = {}) => ({
   type: 'function_call',
   id: 'fc_1',
@@ -46,7 +64,10 @@ describe('the beginning and the end', () => {
   })
 
   test('the tier that was given is told at the end, where it is another than was asked for', () => {
-    const starts = streamed([event('created', { response: { id: 'resp_1', service_tier: 'auto' } }), completed({ service_tier: 'flex' })])
+    const starts = streamed([
+      event('created', { response: { id: 'resp_1', service_tier: 'auto' } }),
+      completed({ service_tier: 'flex' }),
+    ])
     expect(starts.filter(part => part.type === 'start')).toMatchObject([
       { service_tier: 'auto' },
       { upstream_id: 'resp_1', service_tier: 'flex' },
@@ -57,7 +78,12 @@ describe('the beginning and the end', () => {
     const reader = new EventReader(textCall(), endpointOf())
     expect(reader.read(frame('[DONE]'))).toEqual([])
     expect(reader.complete).toBe(false)
-    expect(reader.read(frame(completed())).at(-1)).toEqual({ type: 'finish', choice: 0, reason: 'stop', native: 'completed' })
+    expect(reader.read(frame(completed())).at(-1)).toEqual({
+      type: 'finish',
+      choice: 0,
+      reason: 'stop',
+      native: 'completed',
+    })
     expect(reader.complete).toBe(true)
     expect(reader.read(frame('[DONE]'))).toEqual([])
     expect(reader.read(frame(event('output_text.delta', { delta: 'late' })))).toEqual([])
@@ -72,11 +98,19 @@ describe('the beginning and the end', () => {
 
   test('a server that tells everything in its last event is read', () => {
     const { text, calls, finish } = saidBy(
-      streamed([completed({ output: [message(outputText('Hi')), functionCall({ arguments: '{}' })] })]),
+      streamed([
+        completed({ output: [message(outputText('Hi')), functionCall({ arguments: '{}' })] }),
+      ]),
     )
     expect([text, calls.length, finish?.reason]).toEqual(['Hi', 1, 'tool_calls'])
-    const before = [event('created', { response: {} }), { type: 'keepalive' }, added({ type: 'message', id: 'msg_1', content: [] })]
-    expect(saidBy(streamed([...before, completed({ output: [message(outputText('Hi'))] })])).text).toBe('Hi')
+    const before = [
+      event('created', { response: {} }),
+      { type: 'keepalive' },
+      added({ type: 'message', id: 'msg_1', content: [] }),
+    ]
+    expect(
+      saidBy(streamed([...before, completed({ output: [message(outputText('Hi'))] })])).text,
+    ).toBe('Hi')
   })
 
   test('a few unreadable events are passed over, many are a broken provider', () => {
@@ -84,12 +118,17 @@ describe('the beginning and the end', () => {
     expect(() => streamed(Array.from({ length: 21 }, () => '{'))).toThrow(GatewayError)
   })
 
-  test.each([null, 'Hi', [[]], { choices: [] }, { output: 'Hi' }, { output: [], status: 'in_progress' }, { output: [], status: 'failed' }])(
-    '%j is no answer',
-    body => {
-      expect(() => parts(body, textCall(), endpointOf())).toThrow('Provider returned error')
-    },
-  )
+  test.each([
+    null,
+    'Hi',
+    [[]],
+    { choices: [] },
+    { output: 'Hi' },
+    { output: [], status: 'in_progress' },
+    { output: [], status: 'failed' },
+  ])('%j is no answer', body => {
+    expect(() => parts(body, textCall(), endpointOf())).toThrow('Provider returned error')
+  })
 })
 
 describe('words', () => {
@@ -103,20 +142,35 @@ describe('words', () => {
       done(message(outputText('Hello'))),
       completed(),
     ]
-    expect(streamed(events).flatMap(part => (part.type === 'text-delta' ? [part.text] : []))).toEqual(['Hel', 'lo'])
+    expect(
+      streamed(events).flatMap(part => (part.type === 'text-delta' ? [part.text] : [])),
+    ).toEqual(['Hel', 'lo'])
   })
 
   test.each([
-    ['when the text is done', [event('output_text.done', { text: 'Hello' }), done(message(outputText('Hello')))]],
-    ['when the item is done', [done(message(outputText('Hello'))), done(message(outputText('Hello')))]],
+    [
+      'when the text is done',
+      [event('output_text.done', { text: 'Hello' }), done(message(outputText('Hello')))],
+    ],
+    [
+      'when the item is done',
+      [done(message(outputText('Hello'))), done(message(outputText('Hello')))],
+    ],
   ])('they are given once where they come only %s', (_, events) => {
     expect(saidBy(streamed(events)).text).toBe('Hello')
   })
 
   test('two messages of one answer are one text, cut where the provider cut it', () => {
-    const cited = outputText('b', { annotations: [{ type: 'url_citation', url: 'https://a.test' }] })
-    const given = whole([message(outputText('a'), cited), { ...message(outputText('c')), id: 'msg_2' }])
-    expect(given.flatMap(part => (part.type === 'text-delta' ? [[part.text, part.block]] : []))).toEqual([
+    const cited = outputText('b', {
+      annotations: [{ type: 'url_citation', url: 'https://a.test' }],
+    })
+    const given = whole([
+      message(outputText('a'), cited),
+      { ...message(outputText('c')), id: 'msg_2' },
+    ])
+    expect(
+      given.flatMap(part => (part.type === 'text-delta' ? [[part.text, part.block]] : [])),
+    ).toEqual([
       ['a', 0],
       ['b', 1],
       ['c', 2],
@@ -126,35 +180,70 @@ describe('words', () => {
 
   test('a refusal is one, and ends the answer as such; calls that must be answered go before it', () => {
     const refusal = { type: 'refusal', refusal: 'I cannot.' }
-    expect(saidBy(whole([message(refusal)]))).toMatchObject({ text: '', refusal: 'I cannot.', finish: { reason: 'content_filter' } })
+    expect(saidBy(whole([message(refusal)]))).toMatchObject({
+      text: '',
+      refusal: 'I cannot.',
+      finish: { reason: 'content_filter' },
+    })
     expect(
-      saidBy(streamed([event('refusal.delta', { delta: 'I can' }), event('refusal.delta', { delta: 'not.' }), completed()])),
+      saidBy(
+        streamed([
+          event('refusal.delta', { delta: 'I can' }),
+          event('refusal.delta', { delta: 'not.' }),
+          completed(),
+        ]),
+      ),
     ).toMatchObject({
       refusal: 'I cannot.',
       finish: { reason: 'content_filter' },
     })
-    expect(saidBy(whole([message(refusal), functionCall()])).finish).toMatchObject({ reason: 'tool_calls' })
+    expect(saidBy(whole([message(refusal), functionCall()])).finish).toMatchObject({
+      reason: 'tool_calls',
+    })
   })
 
   test('logprobs come with their text, as the chat API has them', () => {
-    const logprobs = [{ token: 'Hi', logprob: -0.1, top_logprobs: [{ token: 'Ho', logprob: -2, bytes: [1] }] }]
+    const logprobs = [
+      { token: 'Hi', logprob: -0.1, top_logprobs: [{ token: 'Ho', logprob: -2, bytes: [1] }] },
+    ]
     expect(streamed([event('output_text.delta', { delta: 'Hi', logprobs })])).toEqual([
       {
         type: 'text-delta',
         choice: 0,
         text: 'Hi',
         block: 0,
-        logprobs: { content: [{ token: 'Hi', logprob: -0.1, bytes: null, top_logprobs: [{ token: 'Ho', logprob: -2, bytes: [1] }] }] },
+        logprobs: {
+          content: [
+            {
+              token: 'Hi',
+              logprob: -0.1,
+              bytes: null,
+              top_logprobs: [{ token: 'Ho', logprob: -2, bytes: [1] }],
+            },
+          ],
+        },
       },
     ])
   })
 
   test('a page that is cited is a source of the chat API; a file, for which it has no form, is none', () => {
-    const cited = { type: 'url_citation', url: 'https://a.test', title: 'A', start_index: 0, end_index: 2 }
+    const cited = {
+      type: 'url_citation',
+      url: 'https://a.test',
+      title: 'A',
+      start_index: 0,
+      end_index: 2,
+    }
     const bare = { type: 'url_citation', url: 'https://b.test' }
     const file = { type: 'file_citation', file_id: 'file_1', filename: 'a.pdf', index: 0 }
-    expect(saidBy(whole([message(outputText('Hi', { annotations: [cited, file, bare, null, 7] }))])).annotations).toEqual([
-      { type: 'url_citation', url_citation: { url: 'https://a.test', title: 'A', start_index: 0, end_index: 2 } },
+    expect(
+      saidBy(whole([message(outputText('Hi', { annotations: [cited, file, bare, null, 7] }))]))
+        .annotations,
+    ).toEqual([
+      {
+        type: 'url_citation',
+        url_citation: { url: 'https://a.test', title: 'A', start_index: 0, end_index: 2 },
+      },
       { type: 'url_citation', url_citation: { url: 'https://b.test' } },
     ])
   })
@@ -173,18 +262,39 @@ describe('reasoning', () => {
   const summary = (...texts: string[]) => texts.map(text => ({ type: 'summary_text', text }))
 
   test('a summary is shown and kept, and its encrypted content is kept beside it under the same id', () => {
-    const item = { type: 'reasoning', id: 'rs_1', summary: summary('Let me think'), encrypted_content: 'gAAA' }
+    const item = {
+      type: 'reasoning',
+      id: 'rs_1',
+      summary: summary('Let me think'),
+      encrypted_content: 'gAAA',
+    }
     expect(whole([item])).toMatchObject([
       { type: 'start' },
       {
         type: 'reasoning-delta',
         text: 'Let me think',
-        details: [{ type: 'reasoning.summary', summary: 'Let me think', format: 'openai-responses-v1', id: 'rs_1', index: 0 }],
+        details: [
+          {
+            type: 'reasoning.summary',
+            summary: 'Let me think',
+            format: 'openai-responses-v1',
+            id: 'rs_1',
+            index: 0,
+          },
+        ],
       },
       {
         type: 'reasoning-delta',
         text: '',
-        details: [{ type: 'reasoning.encrypted', data: 'gAAA', format: 'openai-responses-v1', id: 'rs_1', index: 1 }],
+        details: [
+          {
+            type: 'reasoning.encrypted',
+            data: 'gAAA',
+            format: 'openai-responses-v1',
+            id: 'rs_1',
+            index: 1,
+          },
+        ],
       },
       { type: 'finish' },
     ])
@@ -198,7 +308,12 @@ describe('reasoning', () => {
       event('reasoning_summary_text.delta', { summary_index: 0, delta: '**' }),
       event('reasoning_summary_text.done', { summary_index: 0, text: '**One**' }),
       event('reasoning_summary_text.delta', { summary_index: 1, delta: '**Two**' }),
-      done({ type: 'reasoning', id: 'rs_1', summary: summary('**One**', '**Two**'), encrypted_content: 'gAAA' }),
+      done({
+        type: 'reasoning',
+        id: 'rs_1',
+        summary: summary('**One**', '**Two**'),
+        encrypted_content: 'gAAA',
+      }),
     ]
     const { reasoning, details } = saidBy(streamed(events))
     expect(reasoning).toBe('**One**\n\n**Two**')
@@ -211,39 +326,74 @@ describe('reasoning', () => {
   })
 
   test('thinking in the open is text, streamed or not', () => {
-    const item = { type: 'reasoning', id: 'rs_1', summary: [], content: [{ type: 'reasoning_text', text: 'Hm.' }] }
-    const expected = [{ type: 'reasoning.text', text: 'Hm.', format: 'openai-responses-v1', id: 'rs_1', index: 0 }]
+    const item = {
+      type: 'reasoning',
+      id: 'rs_1',
+      summary: [],
+      content: [{ type: 'reasoning_text', text: 'Hm.' }],
+    }
+    const expected = [
+      { type: 'reasoning.text', text: 'Hm.', format: 'openai-responses-v1', id: 'rs_1', index: 0 },
+    ]
     expect(saidBy(whole([item]))).toMatchObject({ reasoning: 'Hm.', details: expected })
-    const events = [added({ type: 'reasoning', id: 'rs_1' }), event('reasoning_text.delta', { content_index: 0, delta: 'Hm.' }), done(item)]
+    const events = [
+      added({ type: 'reasoning', id: 'rs_1' }),
+      event('reasoning_text.delta', { content_index: 0, delta: 'Hm.' }),
+      done(item),
+    ]
     expect(saidBy(streamed(events))).toMatchObject({ reasoning: 'Hm.', details: expected })
-    expect(saidBy(streamed([added({ type: 'reasoning', id: 'rs_1' }), event('reasoning_text.done', { text: 'Hm.' })])).reasoning).toBe(
-      'Hm.',
-    )
+    expect(
+      saidBy(
+        streamed([
+          added({ type: 'reasoning', id: 'rs_1' }),
+          event('reasoning_text.done', { text: 'Hm.' }),
+        ]),
+      ).reasoning,
+    ).toBe('Hm.')
   })
 
   test('an item that tells nothing gives nothing', () => {
-    expect(whole([{ type: 'reasoning', id: 'rs_1', summary: [] }]).map(part => part.type)).toEqual(['start', 'finish'])
+    expect(whole([{ type: 'reasoning', id: 'rs_1', summary: [] }]).map(part => part.type)).toEqual([
+      'start',
+      'finish',
+    ])
   })
 })
 
 describe('calls', () => {
   const argued = (kind: 'delta' | 'done', text: string, more: object = {}) =>
-    event(`function_call_arguments.${kind}`, { item_id: 'fc_1', [kind === 'delta' ? 'delta' : 'arguments']: text, ...more })
+    event(`function_call_arguments.${kind}`, {
+      item_id: 'fc_1',
+      [kind === 'delta' ? 'delta' : 'arguments']: text,
+      ...more,
+    })
   const input = '{"city":"Paris"}'
 
   test.each([
-    ['piece by piece', [added(functionCall()), argued('delta', '{"city":'), argued('delta', '"Paris"}'), argued('done', input)]],
+    [
+      'piece by piece',
+      [
+        added(functionCall()),
+        argued('delta', '{"city":'),
+        argued('delta', '"Paris"}'),
+        argued('done', input),
+      ],
+    ],
     ['only when they are done', [added(functionCall()), argued('done', input)]],
     ['only with the item', [added(functionCall())]],
     ['with an item that was never begun', []],
   ])('trap 62: arguments that come %s are given once', (_, events) => {
-    const { calls, finish } = saidBy(streamed([...events, done(functionCall({ arguments: input })), completed()]))
+    const { calls, finish } = saidBy(
+      streamed([...events, done(functionCall({ arguments: input })), completed()]),
+    )
     expect(calls).toEqual([{ id: 'call_1', name: 'weather', input }])
     expect(finish?.reason).toBe('tool_calls')
   })
 
   test('trap 64: a call is known by its call_id, whatever the item is called', () => {
-    expect(saidBy(whole([functionCall({ arguments: input })])).calls).toMatchObject([{ id: 'call_1' }])
+    expect(saidBy(whole([functionCall({ arguments: input })])).calls).toMatchObject([
+      { id: 'call_1' },
+    ])
   })
 
   test('calls that come at the same time are kept apart by their place, also where ids change from event to event', () => {
@@ -279,7 +429,8 @@ describe('calls', () => {
   })
 
   test('trap 26: arguments that come as an object keep their big integers', () => {
-    const item = '{"type":"function_call","call_id":"c","name":"f","arguments":{"id":12345678901234567890}}'
+    const item =
+      '{"type":"function_call","call_id":"c","name":"f","arguments":{"id":12345678901234567890}}'
     const body = `{"type":"response.output_item.done","output_index":0,"item":${item}}`
     expect(saidBy(streamed([body])).calls).toMatchObject([{ input: '{"id":12345678901234567890}' }])
   })
@@ -292,32 +443,48 @@ describe('calls', () => {
 
   test('trap 22: the client’s own name for the tool is told', () => {
     const tools = [{ type: 'function', name: 'files.read/all' }] as const
-    expect(saidBy(whole([functionCall({ name: 'files_read_all' })], {}, { tools: [...tools] })).calls).toMatchObject([
-      { name: 'files.read/all' },
-    ])
+    expect(
+      saidBy(whole([functionCall({ name: 'files_read_all' })], {}, { tools: [...tools] })).calls,
+    ).toMatchObject([{ name: 'files.read/all' }])
   })
 
   test('what is told of a call besides goes beside it', () => {
-    expect(whole([functionCall({ namespace: 'crm', caller: { type: 'program', caller_id: 'c' } })])[1]).toMatchObject({
+    expect(
+      whole([functionCall({ namespace: 'crm', caller: { type: 'program', caller_id: 'c' } })])[1],
+    ).toMatchObject({
       extra: { namespace: 'crm', caller: { type: 'program', caller_id: 'c' } },
     })
   })
 
   test('several calls in one of the model’s wrapper are those calls', () => {
-    const uses = ['weather', 'weather'].map((name, n) => ({ recipient_name: `functions.${name}`, parameters: { n } }))
-    const wrapper = functionCall({ name: 'parallel', arguments: JSON.stringify({ tool_uses: uses }) })
+    const uses = ['weather', 'weather'].map((name, n) => ({
+      recipient_name: `functions.${name}`,
+      parameters: { n },
+    }))
+    const wrapper = functionCall({
+      name: 'parallel',
+      arguments: JSON.stringify({ tool_uses: uses }),
+    })
     const expected = [
       { id: 'call_1_0', name: 'weather', input: '{"n":0}' },
       { id: 'call_1_1', name: 'weather', input: '{"n":1}' },
     ]
     expect(saidBy(whole([wrapper], {}, { tools: [weather] })).calls).toEqual(expected)
     expect(
-      saidBy(streamed([added(functionCall({ name: 'parallel' })), argued('delta', '{"to'), done(wrapper)], { tools: [weather] })).calls,
+      saidBy(
+        streamed(
+          [added(functionCall({ name: 'parallel' })), argued('delta', '{"to'), done(wrapper)],
+          { tools: [weather] },
+        ),
+      ).calls,
     ).toEqual(expected)
   })
 
   test.each([
-    ['that the client does not have', { tool_uses: [{ recipient_name: 'functions.other', parameters: {} }] }],
+    [
+      'that the client does not have',
+      { tool_uses: [{ recipient_name: 'functions.other', parameters: {} }] },
+    ],
     ['without arguments', { tool_uses: [{ recipient_name: 'functions.weather' }] }],
     ['at all: none', { tool_uses: [] }],
   ])('a wrapper around calls %s stays what it is', (_, given) => {
@@ -328,20 +495,27 @@ describe('calls', () => {
   })
 
   test('a client’s own tool called parallel is no wrapper', () => {
-    const wrapper = functionCall({ name: 'parallel', arguments: '{"tool_uses":[{"recipient_name":"functions.weather","parameters":{}}]}' })
-    expect(saidBy(whole([wrapper], {}, { tools: [weather, { type: 'function', name: 'parallel' }] })).calls).toMatchObject([
-      { name: 'parallel' },
-    ])
+    const wrapper = functionCall({
+      name: 'parallel',
+      arguments: '{"tool_uses":[{"recipient_name":"functions.weather","parameters":{}}]}',
+    })
+    expect(
+      saidBy(whole([wrapper], {}, { tools: [weather, { type: 'function', name: 'parallel' }] }))
+        .calls,
+    ).toMatchObject([{ name: 'parallel' }])
   })
 
   test('no more than 128 calls are read', () => {
-    const calls = Array.from({ length: 200 }, (_, i) => functionCall({ id: `fc_${i}`, call_id: `call_${i}` }))
+    const calls = Array.from({ length: 200 }, (_, i) =>
+      functionCall({ id: `fc_${i}`, call_id: `call_${i}` }),
+    )
     expect(saidBy(whole(calls)).calls).toHaveLength(128)
   })
 })
 
 describe('other items', () => {
-  const others = (given: TextPart[]) => given.flatMap(part => (part.type === 'other' ? [part.value] : []))
+  const others = (given: TextPart[]) =>
+    given.flatMap(part => (part.type === 'other' ? [part.value] : []))
 
   test.each([
     'web_search_call',
@@ -379,7 +553,12 @@ describe('other items', () => {
       'apply_patch',
       { callId: 'call_1', operation: { type: 'delete_file', path: 'a' } },
     ],
-    ['tool_search_call', { execution: 'client', arguments: { goal: 'x' } }, 'tool_search', { arguments: { goal: 'x' }, call_id: 'call_1' }],
+    [
+      'tool_search_call',
+      { execution: 'client', arguments: { goal: 'x' } },
+      'tool_search',
+      { arguments: { goal: 'x' }, call_id: 'call_1' },
+    ],
     [
       'computer_call',
       { action: { type: 'click' }, status: 'completed' },
@@ -404,19 +583,29 @@ describe('other items', () => {
         pendingSafetyChecks: [{ id: 's_1', code: 'c' }],
       },
     ],
-  ])('%s, which the client has to run, is a call of a function to a chat client, and itself to its own', (type, more, name, input) => {
-    const item = { type, id: 'x_1', call_id: 'call_1', ...more }
-    const { calls, finish } = saidBy(whole([item]))
-    expect(calls.map(call => ({ ...call, input: JSON.parse(call.input) }))).toEqual([{ id: 'call_1', name, input }])
-    // As OpenAI's own client says it.
-    expect(finish?.reason).toBe(ENDING.has(type) ? 'tool_calls' : 'stop')
-    const own = whole([item], {}, { dialect: 'responses' })
-    expect(saidBy(own).calls).toEqual([])
-    expect(others(own)).toEqual([item])
-  })
+  ])(
+    '%s, which the client has to run, is a call of a function to a chat client, and itself to its own',
+    (type, more, name, input) => {
+      const item = { type, id: 'x_1', call_id: 'call_1', ...more }
+      const { calls, finish } = saidBy(whole([item]))
+      expect(calls.map(call => ({ ...call, input: JSON.parse(call.input) }))).toEqual([
+        { id: 'call_1', name, input },
+      ])
+      // As OpenAI's own client says it.
+      expect(finish?.reason).toBe(ENDING.has(type) ? 'tool_calls' : 'stop')
+      const own = whole([item], {}, { dialect: 'responses' })
+      expect(saidBy(own).calls).toEqual([])
+      expect(others(own)).toEqual([item])
+    },
+  )
 
   test.each([
-    { type: 'shell_call', call_id: 'c', action: { commands: ['ls'] }, environment: { type: 'container_reference' } },
+    {
+      type: 'shell_call',
+      call_id: 'c',
+      action: { commands: ['ls'] },
+      environment: { type: 'container_reference' },
+    },
     { type: 'tool_search_call', call_id: 'c', execution: 'server', arguments: {} },
     { type: 'custom_tool_call', call_id: 'xs_1', name: 'x_keyword_search', input: '{}' },
     { type: 'computer_call', id: 'cu_1', status: 'completed' },
@@ -424,10 +613,18 @@ describe('other items', () => {
     expect(saidBy(whole([item])).calls).toEqual([])
   })
 
-  test.each(['in_progress', 'incomplete', 'failed'])('a patch that is %s is none: run like that, it would do something else', status => {
-    const item = { type: 'apply_patch_call', call_id: 'c', operation: { type: 'create_file', path: 'a', diff: '+' }, status }
-    expect(saidBy(streamed([done(item), completed()])).calls).toEqual([])
-  })
+  test.each(['in_progress', 'incomplete', 'failed'])(
+    'a patch that is %s is none: run like that, it would do something else',
+    status => {
+      const item = {
+        type: 'apply_patch_call',
+        call_id: 'c',
+        operation: { type: 'create_file', path: 'a', diff: '+' },
+        status,
+      }
+      expect(saidBy(streamed([done(item), completed()])).calls).toEqual([])
+    },
+  )
 
   test('whatever xAI calls a custom tool, it runs itself', () => {
     const item = { type: 'custom_tool_call', call_id: 'c', name: 'of_its_own', input: '{}' }
@@ -440,12 +637,25 @@ describe('other items', () => {
   })
 
   test('a picture is one, named by what it says or by how it begins; a sketch of it is none', () => {
-    const made = (more: object) => ({ type: 'image_generation_call', id: 'ig_1', status: 'completed', ...more })
-    expect(saidBy(whole([made({ result: 'AAAA', output_format: 'webp' })])).images).toEqual(['data:image/webp;base64,AAAA'])
-    expect(saidBy(whole([made({ result: '/9j/AAAA' })])).images).toEqual(['data:image/jpeg;base64,/9j/AAAA'])
+    const made = (more: object) => ({
+      type: 'image_generation_call',
+      id: 'ig_1',
+      status: 'completed',
+      ...more,
+    })
+    expect(saidBy(whole([made({ result: 'AAAA', output_format: 'webp' })])).images).toEqual([
+      'data:image/webp;base64,AAAA',
+    ])
+    expect(saidBy(whole([made({ result: '/9j/AAAA' })])).images).toEqual([
+      'data:image/jpeg;base64,/9j/AAAA',
+    ])
     expect(saidBy(whole([made({ result: 'AAAA' })])).images).toEqual(['data:image/png;base64,AAAA'])
     expect(saidBy(whole([made({ result: null })])).images).toEqual([])
-    expect(saidBy(streamed([event('image_generation_call.partial_image', { partial_image_b64: 'AAAA' })])).images).toEqual([])
+    expect(
+      saidBy(
+        streamed([event('image_generation_call.partial_image', { partial_image_b64: 'AAAA' })]),
+      ).images,
+    ).toEqual([])
   })
 
   test('searches are counted', () => {
@@ -457,28 +667,52 @@ describe('other items', () => {
 
 describe('failures', () => {
   test.each([
-    ['an error event', { type: 'error', code: 'rate_limit_exceeded', message: 'slow down' }, 'rate_limit_exceeded'],
+    [
+      'an error event',
+      { type: 'error', code: 'rate_limit_exceeded', message: 'slow down' },
+      'rate_limit_exceeded',
+    ],
     [
       'an error event with an object',
       { type: 'error', error: { code: 'context_length_exceeded', message: 'no' } },
       'context_length_exceeded',
     ],
-    ['a failed response', event('failed', { response: { error: { code: 'invalid_prompt', message: 'no' } } }), 'invalid_prompt'],
+    [
+      'a failed response',
+      event('failed', { response: { error: { code: 'invalid_prompt', message: 'no' } } }),
+      'invalid_prompt',
+    ],
     ['a failed response without a word', event('failed', { response: {} }), 'provider_unavailable'],
-    ['an error of no sense', { type: 'error', code: { toString: 1, valueOf: 1 }, status: {} }, 'provider_unavailable'],
+    [
+      'an error of no sense',
+      { type: 'error', code: { toString: 1, valueOf: 1 }, status: {} },
+      'provider_unavailable',
+    ],
     ['an error and nothing else', { error: { message: 'broken' } }, 'provider_unavailable'],
   ])('%s is thrown', (_, given, type) => {
     expect(() => streamed([given])).toThrow(expect.objectContaining({ type }))
   })
 
   test('a whole answer that has failed is thrown', () => {
-    const body = { status: 'failed', output: [], error: { code: 'server_error', message: 'secret' } }
+    const body = {
+      status: 'failed',
+      output: [],
+      error: { code: 'server_error', message: 'secret' },
+    }
     expect(() => parts(body, textCall(), endpointOf())).toThrow('Provider returned error')
   })
 
   test('a failure that says only what cut the answer is a cut answer', () => {
-    const events = [event('failed', { response: { error: null, incomplete_details: { reason: 'max_output_tokens' } } })]
-    expect(streamed(events).at(-1)).toMatchObject({ type: 'finish', reason: 'length', native: 'max_output_tokens' })
+    const events = [
+      event('failed', {
+        response: { error: null, incomplete_details: { reason: 'max_output_tokens' } },
+      }),
+    ]
+    expect(streamed(events).at(-1)).toMatchObject({
+      type: 'finish',
+      reason: 'length',
+      native: 'max_output_tokens',
+    })
   })
 })
 
@@ -499,9 +733,29 @@ describe('hostile answers', () => {
     { toString: 1, valueOf: 1 },
   ]
   const TYPES = [
-    ...['created', 'output_item.added', 'output_item.done', 'output_text.delta', 'output_text.done', 'output_text.annotation.added'],
-    ...['refusal.delta', 'refusal.done', 'reasoning_summary_text.delta', 'reasoning_summary_text.done', 'reasoning_text.delta'],
-    ...['reasoning_text.done', 'function_call_arguments.delta', 'function_call_arguments.done', 'completed', 'incomplete', 'failed'],
+    ...[
+      'created',
+      'output_item.added',
+      'output_item.done',
+      'output_text.delta',
+      'output_text.done',
+      'output_text.annotation.added',
+    ],
+    ...[
+      'refusal.delta',
+      'refusal.done',
+      'reasoning_summary_text.delta',
+      'reasoning_summary_text.done',
+      'reasoning_text.delta',
+    ],
+    ...[
+      'reasoning_text.done',
+      'function_call_arguments.delta',
+      'function_call_arguments.done',
+      'completed',
+      'incomplete',
+      'failed',
+    ],
   ]
   const FIELDS = [
     'output_index',
@@ -550,7 +804,9 @@ describe('hostile answers', () => {
   }
 
   test.each(TYPES)('whatever stands in a response.%s, it is read or refused', type => {
-    for (const name of FIELDS) for (const odd of ODD) survives(() => streamed([event(type, { [name]: odd }), event(type, { [name]: odd })]))
+    for (const name of FIELDS)
+      for (const odd of ODD)
+        survives(() => streamed([event(type, { [name]: odd }), event(type, { [name]: odd })]))
   })
 
   test.each(ITEMS)('whatever stands in a %s, it is read or refused', type => {
@@ -563,7 +819,9 @@ describe('hostile answers', () => {
   })
 
   test('an answer without an end to its items is refused', () => {
-    const events = Array.from({ length: 5_000 }, (_, i) => added({ type: 'message', id: `m${i}` }, i))
+    const events = Array.from({ length: 5_000 }, (_, i) =>
+      added({ type: 'message', id: `m${i}` }, i),
+    )
     expect(() => streamed(events)).toThrow(GatewayError)
   })
 })

@@ -6,33 +6,66 @@ import { reasoningItems } from '../../../../src/core/protocols/openai-responses/
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 
 const at = (slug: string) => endpointOf({ provider: providerOf({ slug }) })
-const back = (details: ReasoningDetail[] | null, slug = 'openai') => reasoningItems({ type: 'reasoning', text: 'Hm', details }, at(slug))
+const back = (details: ReasoningDetail[] | null, slug = 'openai') =>
+  reasoningItems({ type: 'reasoning', text: 'Hm', details }, at(slug))
 
 const FORMAT = { format: 'openai-responses-v1' }
-const summary = (text: string, more: object = {}): ReasoningDetail => ({ type: 'reasoning.summary', summary: text, ...FORMAT, ...more })
-const encrypted = (data: string, more: object = {}): ReasoningDetail => ({ type: 'reasoning.encrypted', data, ...FORMAT, ...more })
+const summary = (text: string, more: object = {}): ReasoningDetail => ({
+  type: 'reasoning.summary',
+  summary: text,
+  ...FORMAT,
+  ...more,
+})
+const encrypted = (data: string, more: object = {}): ReasoningDetail => ({
+  type: 'reasoning.encrypted',
+  data,
+  ...FORMAT,
+  ...more,
+})
 const summaryText = (text: string) => ({ type: 'summary_text', text })
 
 /** The entries that a client has collected from an answer with these items. */
 function collected(output: unknown[], slug: string): ReasoningDetail[] {
   const details: ReasoningDetail[] = []
   const given: TextPart[] = parts({ id: 'r', status: 'completed', output }, textCall(), at(slug))
-  for (const part of given) if (part.type === 'reasoning-delta') for (const detail of part.details) addDetail(details, detail)
+  for (const part of given)
+    if (part.type === 'reasoning-delta')
+      for (const detail of part.details) addDetail(details, detail)
   return details
 }
 
 describe('trap 97: reasoning that is sent back', () => {
-  test.each(['openai', 'azure', 'xai', 'local'])('is what %s gave, item by item, in order', slug => {
-    const items = [
-      { type: 'reasoning', id: 'rs_1', summary: [summaryText('**One**'), summaryText('**Two**')], encrypted_content: 'gAAA' },
-      { type: 'reasoning', id: 'rs_2', summary: [], encrypted_content: 'gBBB' },
-      { type: 'reasoning', id: 'rs_3', summary: [summaryText('**Three**')], encrypted_content: 'gCCC' },
-    ]
-    expect(back(collected(items, slug), slug)).toEqual(items)
-  })
+  test.each(['openai', 'azure', 'xai', 'local'])(
+    'is what %s gave, item by item, in order',
+    slug => {
+      const items = [
+        {
+          type: 'reasoning',
+          id: 'rs_1',
+          summary: [summaryText('**One**'), summaryText('**Two**')],
+          encrypted_content: 'gAAA',
+        },
+        { type: 'reasoning', id: 'rs_2', summary: [], encrypted_content: 'gBBB' },
+        {
+          type: 'reasoning',
+          id: 'rs_3',
+          summary: [summaryText('**Three**')],
+          encrypted_content: 'gCCC',
+        },
+      ]
+      expect(back(collected(items, slug), slug)).toEqual(items)
+    },
+  )
 
   test('is the thinking itself where a server thinks in the open', () => {
-    const items = [{ type: 'reasoning', id: 'rs_1', summary: [], content: [{ type: 'reasoning_text', text: 'Hm.' }] }]
+    const items = [
+      {
+        type: 'reasoning',
+        id: 'rs_1',
+        summary: [],
+        content: [{ type: 'reasoning_text', text: 'Hm.' }],
+      },
+    ]
     expect(back(collected(items, 'vllm'), 'vllm')).toEqual(items)
   })
 
@@ -58,12 +91,21 @@ describe('trap 97: reasoning that is sent back', () => {
     const details = [encrypted('gAAA', { id: 'rs_1' })]
     expect(back(details, 'azure')).toEqual([])
     expect(back(details, 'xai')).toEqual([])
-    expect(back([encrypted('x', { format: 'anthropic-claude-v1' }), { type: 'reasoning.text', text: 'Hm' }])).toEqual([])
+    expect(
+      back([
+        encrypted('x', { format: 'anthropic-claude-v1' }),
+        { type: 'reasoning.text', text: 'Hm' },
+      ]),
+    ).toEqual([])
     expect(back(null)).toEqual([])
   })
 
   test('is not fooled by entries of no sense', () => {
-    const odd = [encrypted('', { data: 7 }), summary('', { summary: null, id: 7 }), { type: 'reasoning.text', text: null, ...FORMAT }]
+    const odd = [
+      encrypted('', { data: 7 }),
+      summary('', { summary: null, id: 7 }),
+      { type: 'reasoning.text', text: null, ...FORMAT },
+    ]
     expect(back(odd as ReasoningDetail[])).toEqual([])
   })
 })

@@ -18,11 +18,21 @@ const toolsOf = (...tools: Tool[]) => sent({ tools }).tools
 const user = (text: string): Turn => ({ role: 'user', blocks: [{ type: 'text', text }] })
 const message = (role: string, ...content: object[]) => ({ type: 'message', role, content })
 const inputText = (text: string) => ({ type: 'input_text', text })
-const weather: Tool = { type: 'function', name: 'weather', description: 'Tells it', parameters: { type: 'object', properties: {} } }
+const weather: Tool = {
+  type: 'function',
+  name: 'weather',
+  description: 'Tells it',
+  parameters: { type: 'object', properties: {} },
+}
 
 describe('the request', () => {
   test('goes to /responses, whole, and nothing of the conversation is kept there', () => {
-    expect(request(textCall(), endpointOf({ provider: providerOf({ slug: 'openai' }), upstreamModel: 'gpt-5' }))).toEqual({
+    expect(
+      request(
+        textCall(),
+        endpointOf({ provider: providerOf({ slug: 'openai' }), upstreamModel: 'gpt-5' }),
+      ),
+    ).toEqual({
       path: '/responses',
       body: {
         model: 'gpt-5',
@@ -49,19 +59,32 @@ describe('the request', () => {
       background: true,
     }
     const body = sent({ extra })
-    expect(body).toMatchObject({ truncation: 'auto', max_tool_calls: 3, model: 'gpt-5', store: false })
-    for (const name of ['metadata', 'previous_response_id', 'background']) expect(body).not.toHaveProperty(name)
+    expect(body).toMatchObject({
+      truncation: 'auto',
+      max_tool_calls: 3,
+      model: 'gpt-5',
+      store: false,
+    })
+    for (const name of ['metadata', 'previous_response_id', 'background'])
+      expect(body).not.toHaveProperty(name)
   })
 
   test('does not carry the unknown parameters of another dialect, and adds to what a client of this one includes', () => {
     expect(sent({ dialect: 'messages', extra: { container: 'x' } })).not.toHaveProperty('container')
     const extra = { include: ['web_search_call.action.sources'] }
-    expect(sent({ dialect: 'responses', extra }).include).toEqual(['web_search_call.action.sources', 'reasoning.encrypted_content'])
+    expect(sent({ dialect: 'responses', extra }).include).toEqual([
+      'web_search_call.action.sources',
+      'reasoning.encrypted_content',
+    ])
     expect(sent({ extra }).include).toEqual(['reasoning.encrypted_content'])
   })
 
   test('leaves the call as it was', () => {
-    const call = textCall({ turns: [user('Hi')], tools: [weather], params: { response_format: { type: 'json_object' }, max_tokens: 5 } })
+    const call = textCall({
+      turns: [user('Hi')],
+      tools: [weather],
+      params: { response_format: { type: 'json_object' }, max_tokens: 5 },
+    })
     const before = structuredClone(call)
     request(call, endpointOf())
     expect(call).toEqual(before)
@@ -92,7 +115,10 @@ describe('the input', () => {
         { type: 'image', url: 'data:image/png;base64,AAAA', detail: 'high' },
         { type: 'audio', data: 'AAAA', format: 'wav' },
         { type: 'file', file: { file_data: 'https://a.test/a.pdf', filename: 'a.pdf' } },
-        { type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' } },
+        {
+          type: 'file',
+          file: { file_data: 'data:application/pdf;base64,AAAA', filename: 'a.pdf' },
+        },
         { type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA' } },
         { type: 'file', file: { file_data: 'data:text/csv;base64,AAAA' } },
         { type: 'file', file: { file_data: 'data:text/plain;base64,SGVsbG8=', filename: 'a.txt' } },
@@ -108,7 +134,11 @@ describe('the input', () => {
         { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } },
         { type: 'input_file', file_url: 'https://a.test/a.pdf' },
         { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,AAAA' },
-        { type: 'input_file', filename: 'document.pdf', file_data: 'data:application/pdf;base64,AAAA' },
+        {
+          type: 'input_file',
+          filename: 'document.pdf',
+          file_data: 'data:application/pdf;base64,AAAA',
+        },
         { type: 'input_file', filename: 'document', file_data: 'data:text/csv;base64,AAAA' },
         inputText('a.txt\n\nHello'),
         { type: 'input_file', file_id: 'file_1' },
@@ -125,7 +155,14 @@ describe('the input', () => {
         {
           type: 'reasoning',
           text: 'Hm',
-          details: [{ type: 'reasoning.encrypted', data: 'gAAA', id: 'rs_1', format: 'openai-responses-v1' }],
+          details: [
+            {
+              type: 'reasoning.encrypted',
+              data: 'gAAA',
+              id: 'rs_1',
+              format: 'openai-responses-v1',
+            },
+          ],
         },
         { type: 'text', text: 'Let me see.' },
         { type: 'text', text: '' },
@@ -134,7 +171,11 @@ describe('the input', () => {
         { type: 'tool-call', id: 'call_2', name: 'weather', input: '' },
       ],
     }
-    const result = (id: string): Turn => ({ role: 'tool', tool_call_id: id, blocks: [{ type: 'text', text: `of ${id}` }] })
+    const result = (id: string): Turn => ({
+      role: 'tool',
+      tool_call_id: id,
+      blocks: [{ type: 'text', text: `of ${id}` }],
+    })
     expect(inputOf(turn, result('call_2'), result('call_1'))).toEqual([
       { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'gAAA' },
       {
@@ -146,14 +187,22 @@ describe('the input', () => {
           { type: 'refusal', refusal: 'Not that.' },
         ],
       },
-      { type: 'function_call', call_id: 'call_1', name: 'weather', arguments: '{"id":12345678901234567890}' },
+      {
+        type: 'function_call',
+        call_id: 'call_1',
+        name: 'weather',
+        arguments: '{"id":12345678901234567890}',
+      },
       { type: 'function_call', call_id: 'call_2', name: 'weather', arguments: '{}' },
       { type: 'function_call_output', call_id: 'call_2', output: 'of call_2' },
       { type: 'function_call_output', call_id: 'call_1', output: 'of call_1' },
     ])
   })
 
-  const called: Turn = { role: 'assistant', blocks: [{ type: 'tool-call', id: 'call_1', name: 'weather', input: '{}' }] }
+  const called: Turn = {
+    role: 'assistant',
+    blocks: [{ type: 'tool-call', id: 'call_1', name: 'weather', input: '{}' }],
+  }
 
   test('trap 17: pictures in a result stay in it', () => {
     const blocks: Turn['blocks'] = [
@@ -165,7 +214,10 @@ describe('the input', () => {
       {
         type: 'function_call_output',
         call_id: 'call_1',
-        output: [inputText('Here'), { type: 'input_image', image_url: 'data:image/png;base64,AAAA' }],
+        output: [
+          inputText('Here'),
+          { type: 'input_image', image_url: 'data:image/png;base64,AAAA' },
+        ],
       },
     ])
   })
@@ -176,9 +228,9 @@ describe('the input', () => {
       { type: 'function_call_output', call_id: 'call_1', output: 'The tool gave no result.' },
       message('user', inputText('And?')),
     ])
-    expect(inputOf({ role: 'tool', tool_call_id: 'gone', blocks: [{ type: 'text', text: 'Sun' }] })).toEqual([
-      message('user', inputText('Sun')),
-    ])
+    expect(
+      inputOf({ role: 'tool', tool_call_id: 'gone', blocks: [{ type: 'text', text: 'Sun' }] }),
+    ).toEqual([message('user', inputText('Sun'))])
   })
 
   test('trap 21: an id that is too long is shortened, for the call and its result alike', () => {
@@ -193,29 +245,41 @@ describe('the input', () => {
   })
 
   test('trap 9: a turn that holds nothing but reasoning is left out', () => {
-    const details = [{ type: 'reasoning.encrypted', data: 'gAAA', id: 'rs_1', format: 'openai-responses-v1' }]
-    expect(inputOf({ role: 'assistant', blocks: [{ type: 'reasoning', text: 'Hm', details }] }, user('Hi'))).toEqual([
-      message('user', inputText('Hi')),
-    ])
+    const details = [
+      { type: 'reasoning.encrypted', data: 'gAAA', id: 'rs_1', format: 'openai-responses-v1' },
+    ]
+    expect(
+      inputOf(
+        { role: 'assistant', blocks: [{ type: 'reasoning', text: 'Hm', details }] },
+        user('Hi'),
+      ),
+    ).toEqual([message('user', inputText('Hi'))])
   })
 
   test('has items and content of its own dialect as they came, and refuses another’s by name', () => {
     const search = { type: 'web_search_call', id: 'ws_1', status: 'completed' }
     const part = { type: 'input_text', text: 'Hi', unknown: true }
-    const own = [search, part].map(value => ({ type: 'other', dialect: 'responses', value }) as const)
+    const own = [search, part].map(
+      value => ({ type: 'other', dialect: 'responses', value }) as const,
+    )
     expect(inputOf({ role: 'user', blocks: [{ type: 'text', text: 'a' }, ...own] })).toEqual([
       message('user', inputText('a')),
       search,
       message('user', part),
     ])
-    expect(() => inputOf({ role: 'user', blocks: [{ type: 'other', dialect: 'messages', value: { type: 'search_result' } }] })).toThrow(
-      'search_result is content that this model',
-    )
+    expect(() =>
+      inputOf({
+        role: 'user',
+        blocks: [{ type: 'other', dialect: 'messages', value: { type: 'search_result' } }],
+      }),
+    ).toThrow('search_result is content that this model')
     const said: Turn['blocks'] = [
       { type: 'other', dialect: 'messages', value: { type: 'server_tool_use' } },
       { type: 'text', text: 'Found it' },
     ]
-    expect(inputOf({ role: 'assistant', blocks: said })).toEqual([message('assistant', { type: 'output_text', text: 'Found it' })])
+    expect(inputOf({ role: 'assistant', blocks: said })).toEqual([
+      message('assistant', { type: 'output_text', text: 'Found it' }),
+    ])
   })
 })
 
@@ -224,21 +288,40 @@ describe('tools', () => {
     const strict = { ...weather, strict: true } as const
     const undecided = { ...weather, strict: null } as const
     expect(toolsOf(weather, strict, undecided)).toEqual([
-      { type: 'function', name: 'weather', description: 'Tells it', parameters: { type: 'object', properties: {} }, strict: false },
+      {
+        type: 'function',
+        name: 'weather',
+        description: 'Tells it',
+        parameters: { type: 'object', properties: {} },
+        strict: false,
+      },
       expect.objectContaining({ strict: true }),
       expect.objectContaining({ strict: false }),
     ])
-    expect(sent({ dialect: 'responses', tools: [weather] }).tools).toEqual([expect.not.objectContaining({ strict: false })])
+    expect(sent({ dialect: 'responses', tools: [weather] }).tools).toEqual([
+      expect.not.objectContaining({ strict: false }),
+    ])
   })
 
   test('trap 42: without parameters they take an empty object', () => {
-    expect(toolsOf({ type: 'function', name: 'now' })).toMatchObject([{ parameters: { type: 'object', properties: {} } }])
+    expect(toolsOf({ type: 'function', name: 'now' })).toMatchObject([
+      { parameters: { type: 'object', properties: {} } },
+    ])
   })
 
   test('trap 22: names that OpenAI refuses are replaced, in choice and history alike', () => {
     const tools: Tool[] = [{ type: 'function', name: 'files.read' }]
-    const turns: Turn[] = [{ role: 'assistant', blocks: [{ type: 'tool-call', id: 'c', name: 'files.read', input: '{}' }] }]
-    const body = sent({ tools, turns, params: { tool_choice: { type: 'function', function: { name: 'files.read' } } } })
+    const turns: Turn[] = [
+      {
+        role: 'assistant',
+        blocks: [{ type: 'tool-call', id: 'c', name: 'files.read', input: '{}' }],
+      },
+    ]
+    const body = sent({
+      tools,
+      turns,
+      params: { tool_choice: { type: 'function', function: { name: 'files.read' } } },
+    })
     expect(body).toMatchObject({
       tools: [{ name: 'files_read' }],
       tool_choice: { type: 'function', name: 'files_read' },
@@ -248,18 +331,33 @@ describe('tools', () => {
 
   test('trap 35: tools of this dialect go as they are, another’s are refused by name', () => {
     const mcp = { type: 'mcp', server_label: 'x' }
-    expect(sent({ dialect: 'responses', tools: [{ type: 'other', dialect: 'responses', value: mcp }] }).tools).toEqual([mcp])
+    expect(
+      sent({ dialect: 'responses', tools: [{ type: 'other', dialect: 'responses', value: mcp }] })
+        .tools,
+    ).toEqual([mcp])
     const bash: Tool = { type: 'other', dialect: 'messages', value: { type: 'bash_20250124' } }
     expect(() => toolsOf(weather, bash)).toThrow('tools.1: bash_20250124 is a tool')
   })
 
   test('a search that is asked for by a parameter, or by the chat API’s shorthand, is the provider’s own tool', () => {
     const user_location = { type: 'approximate', approximate: { country: 'FR' } }
-    expect(asked({ web_search_options: { search_context_size: 'low', user_location } }).tools).toEqual([
-      { type: 'web_search', search_context_size: 'low', user_location: { type: 'approximate', country: 'FR' } },
+    expect(
+      asked({ web_search_options: { search_context_size: 'low', user_location } }).tools,
+    ).toEqual([
+      {
+        type: 'web_search',
+        search_context_size: 'low',
+        user_location: { type: 'approximate', country: 'FR' },
+      },
     ])
-    const shorthand: Tool = { type: 'other', dialect: 'chat', value: { type: 'web_search', engine: 'native', allowed_domains: ['a.test'] } }
-    expect(toolsOf(shorthand)).toEqual([{ type: 'web_search', filters: { allowed_domains: ['a.test'] } }])
+    const shorthand: Tool = {
+      type: 'other',
+      dialect: 'chat',
+      value: { type: 'web_search', engine: 'native', allowed_domains: ['a.test'] },
+    }
+    expect(toolsOf(shorthand)).toEqual([
+      { type: 'web_search', filters: { allowed_domains: ['a.test'] } },
+    ])
     expect(sent({ tools: [shorthand], params: { web_search_options: {} } }).tools).toHaveLength(1)
   })
 
@@ -275,12 +373,20 @@ describe('tools', () => {
       { type: 'function', name: 'weather' },
     ],
     [
-      { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'weather' } }] } },
+      {
+        type: 'allowed_tools',
+        allowed_tools: {
+          mode: 'auto',
+          tools: [{ type: 'function', function: { name: 'weather' } }],
+        },
+      },
       { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'weather' }] },
     ],
     [{ type: 'mcp' }, { type: 'mcp' }],
   ] as [ToolChoice, unknown][])('choice %j is %j', (tool_choice, expected) => {
-    expect(sent({ tools: [weather], params: { tool_choice, parallel_tool_calls: false } })).toMatchObject({
+    expect(
+      sent({ tools: [weather], params: { tool_choice, parallel_tool_calls: false } }),
+    ).toMatchObject({
       tool_choice: expected,
       parallel_tool_calls: false,
     })
@@ -288,24 +394,45 @@ describe('tools', () => {
 
   test('without them there is nothing to choose', () => {
     const body = asked({ tool_choice: 'auto', parallel_tool_calls: true })
-    for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) expect(body).not.toHaveProperty(name)
+    for (const name of ['tools', 'tool_choice', 'parallel_tool_calls'])
+      expect(body).not.toHaveProperty(name)
   })
 })
 
 describe('the form of the text', () => {
   test('trap 44: a schema is flat', () => {
-    const json_schema = { name: 'city', description: 'One', strict: true, schema: { type: 'object', $defs: {} } }
-    expect(asked({ response_format: { type: 'json_schema', json_schema }, verbosity: 'low' }).text).toEqual({
-      format: { type: 'json_schema', name: 'city', description: 'One', schema: { type: 'object', $defs: {} }, strict: true },
+    const json_schema = {
+      name: 'city',
+      description: 'One',
+      strict: true,
+      schema: { type: 'object', $defs: {} },
+    }
+    expect(
+      asked({ response_format: { type: 'json_schema', json_schema }, verbosity: 'low' }).text,
+    ).toEqual({
+      format: {
+        type: 'json_schema',
+        name: 'city',
+        description: 'One',
+        schema: { type: 'object', $defs: {} },
+        strict: true,
+      },
       verbosity: 'low',
     })
-    const lax = { response_format: { type: 'json_schema', json_schema: { name: 'city', strict: null } } }
-    expect(asked(lax).text).toEqual({ format: { type: 'json_schema', name: 'city', schema: { type: 'object' } } })
+    const lax = {
+      response_format: { type: 'json_schema', json_schema: { name: 'city', strict: null } },
+    }
+    expect(asked(lax).text).toEqual({
+      format: { type: 'json_schema', name: 'city', schema: { type: 'object' } },
+    })
   })
 
   test('trap 45: json_object needs the word in the input, and gets it where nobody has said it', () => {
     const params: Params = { response_format: { type: 'json_object' } }
-    expect(sent({ params }).input).toEqual([message('developer', inputText('Answer in JSON.')), message('user', inputText('Hi'))])
+    expect(sent({ params }).input).toEqual([
+      message('developer', inputText('Answer in JSON.')),
+      message('user', inputText('Hi')),
+    ])
     expect(sent({ params, turns: [user('As json please')] }).input).toHaveLength(1)
   })
 })
@@ -386,9 +513,16 @@ describe('parameters', () => {
   })
 
   test('reasoning is asked of others as they take it', () => {
-    expect(asked({ reasoning: { effort: 'high' } }, 'grok-4', 'xai')).not.toHaveProperty('reasoning')
-    expect(asked({ reasoning: { effort: 'medium' } }, 'grok-3-mini', 'xai').reasoning).toEqual({ effort: 'high', summary: 'auto' })
-    expect(asked({ reasoning: { effort: 'high' } }, 'gpt-oss-20b', 'vllm').reasoning).toEqual({ effort: 'high' })
+    expect(asked({ reasoning: { effort: 'high' } }, 'grok-4', 'xai')).not.toHaveProperty(
+      'reasoning',
+    )
+    expect(asked({ reasoning: { effort: 'medium' } }, 'grok-3-mini', 'xai').reasoning).toEqual({
+      effort: 'high',
+      summary: 'auto',
+    })
+    expect(asked({ reasoning: { effort: 'high' } }, 'gpt-oss-20b', 'vllm').reasoning).toEqual({
+      effort: 'high',
+    })
   })
 
   test.each([
@@ -406,7 +540,10 @@ describe('parameters', () => {
       top_logprobs: 3,
       include: ['message.output_text.logprobs'],
     })
-    expect(asked({ logprobs: true }, 'gpt-4o')).toMatchObject({ top_logprobs: 0, include: ['message.output_text.logprobs'] })
+    expect(asked({ logprobs: true }, 'gpt-4o')).toMatchObject({
+      top_logprobs: 0,
+      include: ['message.output_text.logprobs'],
+    })
     expect(asked({ logprobs: false, top_logprobs: 0 }, 'gpt-4o')).not.toHaveProperty('top_logprobs')
     expect(asked({ logprobs: true, top_logprobs: 3 }, 'gpt-5')).not.toHaveProperty('top_logprobs')
   })

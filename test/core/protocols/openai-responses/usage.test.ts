@@ -19,13 +19,19 @@ describe('usageOf', () => {
   })
 
   test('more from the cache than in all is a cache that was counted apart', () => {
-    const usage = usageOf({ input_tokens: 10, input_tokens_details: { cached_tokens: 25 }, output_tokens: 1 }, 0)
+    const usage = usageOf(
+      { input_tokens: 10, input_tokens_details: { cached_tokens: 25 }, output_tokens: 1 },
+      0,
+    )
     expect(usage?.input).toMatchObject({ text: 10, cache_read: 25 })
     expect(usage && inputTokens(usage)).toBe(35)
   })
 
   test('more reasoning than output is only as much as there is', () => {
-    const usage = usageOf({ input_tokens: 1, output_tokens: 5, output_tokens_details: { reasoning_tokens: 9 } }, 0)
+    const usage = usageOf(
+      { input_tokens: 1, output_tokens: 5, output_tokens_details: { reasoning_tokens: 9 } },
+      0,
+    )
     expect(usage?.output).toMatchObject({ text: 0, reasoning: 5 })
     expect(usage && outputTokens(usage)).toBe(5)
   })

@@ -4,10 +4,20 @@ import type { ServiceAccount } from '../../../../src/core/catalog/providers/cred
 import { defaultConfig } from '../../../../src/core/config.ts'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import { Secret } from '../../../../src/core/kernel/secret.ts'
-import { type AccessTokens, openAccessTokens } from '../../../../src/core/upstream/authorize/google-service-account.ts'
+import {
+  type AccessTokens,
+  openAccessTokens,
+} from '../../../../src/core/upstream/authorize/google-service-account.ts'
 import { openEgress } from '../../../../src/core/upstream/egress.ts'
 import { TestClock } from '../../../support/gateway.ts'
-import { body, head, type Script, startUpstream, status, type Upstream } from '../../../support/upstream.ts'
+import {
+  body,
+  head,
+  type Script,
+  startUpstream,
+  status,
+  type Upstream,
+} from '../../../support/upstream.ts'
 
 let pair: { publicKey: string; privateKey: string }
 let upstream: Upstream
@@ -46,7 +56,8 @@ const sold = (access_token: unknown, expires_in: unknown = 3600): Script =>
 
 const current = async (of = account) => (await tokens.of(of)).reveal()
 
-const decoded = (part: string | undefined): unknown => JSON.parse(Buffer.from(part ?? '', 'base64url').toString())
+const decoded = (part: string | undefined): unknown =>
+  JSON.parse(Buffer.from(part ?? '', 'base64url').toString())
 
 async function failureOf(promise: Promise<unknown>): Promise<GatewayError> {
   const failure = await promise.then(
@@ -76,7 +87,11 @@ describe('an access token', () => {
       iat,
       exp: iat + 3600,
     })
-    expect(createVerify('sha256').update(`${head}.${claims}`).verify(pair.publicKey, signature, 'base64url')).toBe(true)
+    expect(
+      createVerify('sha256')
+        .update(`${head}.${claims}`)
+        .verify(pair.publicKey, signature, 'base64url'),
+    ).toBe(true)
   })
 
   test('is used until a minute before its end, and then another one is bought', async () => {
@@ -105,15 +120,20 @@ describe('an access token', () => {
   test('of one account is not that of another', async () => {
     upstream.plan(sold('token-1'), sold('token-2'))
     expect(await current()).toBe('token-1')
-    expect(await current(accountOf({ client_email: 'other@acme.iam.gserviceaccount.com' }))).toBe('token-2')
+    expect(await current(accountOf({ client_email: 'other@acme.iam.gserviceaccount.com' }))).toBe(
+      'token-2',
+    )
     expect(await current()).toBe('token-1')
   })
 
-  test.each([[0], [-5], [30], ['soon'], [null]])('that lasts %p seconds serves those who wait, and nobody later', async expires_in => {
-    upstream.plan(sold('token-1', expires_in), sold('token-2'))
-    expect(await Promise.all([current(), current()])).toEqual(['token-1', 'token-1'])
-    expect(await current()).toBe('token-2')
-  })
+  test.each([[0], [-5], [30], ['soon'], [null]])(
+    'that lasts %p seconds serves those who wait, and nobody later',
+    async expires_in => {
+      upstream.plan(sold('token-1', expires_in), sold('token-2'))
+      expect(await Promise.all([current(), current()])).toEqual(['token-1', 'token-1'])
+      expect(await current()).toBe('token-2')
+    },
+  )
 
   test('that is promised for a year is used for a day', async () => {
     upstream.plan(sold('token-1', 31_536_000), sold('token-2'))
@@ -125,7 +145,10 @@ describe('an access token', () => {
 
 describe('a token that is not given', () => {
   const BAD: [name: string, script: () => Script][] = [
-    ['a refusal', () => status(400, '{"error":"invalid_grant","error_description":"leaked-words"}')],
+    [
+      'a refusal',
+      () => status(400, '{"error":"invalid_grant","error_description":"leaked-words"}'),
+    ],
     ['a failure', () => status(503, 'leaked-words')],
     ['no JSON', () => body('application/json', 'leaked-words')],
     ['an answer that is none', () => body('application/json', 'null')],
@@ -134,17 +157,27 @@ describe('a token that is not given', () => {
     ['one that is empty', () => sold('')],
     ['one that would begin another header', () => sold('leaked-words\r\nx-evil: 1')],
     ['an answer that is too large', () => sold('x'.repeat(70_000))],
-    ['an answer cut short', () => [head(200, { 'content-length': '50' }), '{"access', { end: 'fin' }]],
+    [
+      'an answer cut short',
+      () => [head(200, { 'content-length': '50' }), '{"access', { end: 'fin' }],
+    ],
   ]
-  test.each(BAD)('%s is provider_unavailable, tells nothing, and the next call asks again', async (_, script) => {
-    upstream.plan(script(), sold('token-2'))
-    const failures = await Promise.all([failureOf(current()), failureOf(current())])
-    for (const failure of failures) {
-      expect(failure).toMatchObject({ type: 'provider_unavailable', message: 'Provider returned error', metadata: {} })
-      expect(Bun.inspect(failure)).not.toContain('leaked-words')
-      expect(Bun.inspect(failure)).not.toContain('PRIVATE KEY')
-    }
-    expect(await current()).toBe('token-2')
-    expect(upstream.hits).toHaveLength(2)
-  })
+  test.each(BAD)(
+    '%s is provider_unavailable, tells nothing, and the next call asks again',
+    async (_, script) => {
+      upstream.plan(script(), sold('token-2'))
+      const failures = await Promise.all([failureOf(current()), failureOf(current())])
+      for (const failure of failures) {
+        expect(failure).toMatchObject({
+          type: 'provider_unavailable',
+          message: 'Provider returned error',
+          metadata: {},
+        })
+        expect(Bun.inspect(failure)).not.toContain('leaked-words')
+        expect(Bun.inspect(failure)).not.toContain('PRIVATE KEY')
+      }
+      expect(await current()).toBe('token-2')
+      expect(upstream.hits).toHaveLength(2)
+    },
+  )
 })

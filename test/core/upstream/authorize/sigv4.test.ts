@@ -12,18 +12,34 @@ const CREDENTIALS = {
 const TOKEN =
   'AQoDYXdzEPT//////////wEXAMPLEtc764bNrC9SAPBSM22wDOk4x4HIZ8j4FZTwdQWLWsKWHGBuFqwAeMicRXmxfpSPfIeoIYRqTflfKD8YUuwthAx7mSEI/qkPpKPi/kMcGdQrmGdeehM4IC1NtBmUpp2wUE8phUZampKsburEDy0KPkyQDYwT7WZ0wq5VSXDvp75YU9HFvlRd8Tx6q6fE8YQcHNVXAkiY9q6d+xo0rKwT38xVqr7ZD0u0iPPkUL64lIZbqBAz+scqKmlzm8FDrypNC9Yjc8fPOLn9FX9KSYvKTr4rvx3iSIlTJabIQwj2ICCR/oLxBA=='
 
-const sign = (request: Partial<Signable>, credentials: Parameters<typeof signV4>[1] = CREDENTIALS, service = 'service') =>
-  signV4({ method: 'GET', url: `${HOST}/`, headers: {}, body: '', ...request }, credentials, 'us-east-1', service, NOW)
+const sign = (
+  request: Partial<Signable>,
+  credentials: Parameters<typeof signV4>[1] = CREDENTIALS,
+  service = 'service',
+) =>
+  signV4(
+    { method: 'GET', url: `${HOST}/`, headers: {}, body: '', ...request },
+    credentials,
+    'us-east-1',
+    service,
+    NOW,
+  )
 
-const signatureOf = (headers: Record<string, string>) => headers.authorization?.split('Signature=')[1]
-const signedHeadersOf = (headers: Record<string, string>) => /SignedHeaders=([^,]+)/.exec(headers.authorization ?? '')?.[1]
+const signatureOf = (headers: Record<string, string>) =>
+  headers.authorization?.split('Signature=')[1]
+const signedHeadersOf = (headers: Record<string, string>) =>
+  /SignedHeaders=([^,]+)/.exec(headers.authorization ?? '')?.[1]
 
 const FORM = 'application/x-www-form-urlencoded'
 
 /** The vendor's published test suite, as far as its requests can be sent over HTTP as they stand. */
 const SUITE: [name: string, request: Partial<Signable>, signature: string][] = [
   ['get-vanilla', {}, '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31'],
-  ['get-vanilla-empty-query-key', { url: `${HOST}/?Param1=value1` }, 'a67d582fa61cc504c4bae71f336f98b97f1ea3c7a6bfe1b6e45aec72011b9aeb'],
+  [
+    'get-vanilla-empty-query-key',
+    { url: `${HOST}/?Param1=value1` },
+    'a67d582fa61cc504c4bae71f336f98b97f1ea3c7a6bfe1b6e45aec72011b9aeb',
+  ],
   [
     'get-vanilla-query-order-key-case',
     { url: `${HOST}/?Param2=value2&Param1=value1` },
@@ -36,14 +52,26 @@ const SUITE: [name: string, request: Partial<Signable>, signature: string][] = [
     },
     '9c3e54bfcdf0b19771a7f523ee5669cdf59bc7cc0884027167c21bb143a40197',
   ],
-  ['get-vanilla-utf8-query', { url: `${HOST}/?ሴ=bar` }, '2cdec8eed098649ff3a119c94853b13c643bcf08f8b0a1d91e12c9027818dd04'],
+  [
+    'get-vanilla-utf8-query',
+    { url: `${HOST}/?ሴ=bar` },
+    '2cdec8eed098649ff3a119c94853b13c643bcf08f8b0a1d91e12c9027818dd04',
+  ],
   [
     'get-unreserved',
     { url: `${HOST}/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz` },
     '07ef7494c76fa4850883e2b006601f940f8a34d404d0cfa977f52a65bbf5f24f',
   ],
-  ['get-relative', { url: `${HOST}/example/..` }, '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31'],
-  ['get-slashes', { url: `${HOST}//example//` }, '9a624bd73a37c9a373b5312afbebe7a714a789de108f0bdfe846570885f57e84'],
+  [
+    'get-relative',
+    { url: `${HOST}/example/..` },
+    '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31',
+  ],
+  [
+    'get-slashes',
+    { url: `${HOST}//example//` },
+    '9a624bd73a37c9a373b5312afbebe7a714a789de108f0bdfe846570885f57e84',
+  ],
   [
     'get-header-key-duplicate',
     { headers: { 'My-Header1': 'value2,value2,value1' } },
@@ -54,7 +82,11 @@ const SUITE: [name: string, request: Partial<Signable>, signature: string][] = [
     { headers: { 'My-Header1': ' value1', 'My-Header2': ' "a   b   c"' } },
     'acc3ed3afb60bb290fc8d2dd0098b9911fcaa05412b367055dee359757a9c736',
   ],
-  ['post-vanilla', { method: 'POST' }, '5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b'],
+  [
+    'post-vanilla',
+    { method: 'POST' },
+    '5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b',
+  ],
   [
     'post-vanilla-query',
     { method: 'POST', url: `${HOST}/?Param1=value1` },
@@ -90,7 +122,9 @@ describe('signV4', () => {
   test('post-sts-header-before of the vendor’s test suite: a lent key’s token is signed and sent', () => {
     const headers = sign({ method: 'POST' }, { ...CREDENTIALS, session_token: new Secret(TOKEN) })
     expect(headers['x-amz-security-token']).toBe(TOKEN)
-    expect(signatureOf(headers)).toBe('85d96828115b5dc0cfc3bd16ad9e210dd772bbebba041836c64533a82be05ead')
+    expect(signatureOf(headers)).toBe(
+      '85d96828115b5dc0cfc3bd16ad9e210dd772bbebba041836c64533a82be05ead',
+    )
   })
 
   test('says when, for what and with which headers it was signed', () => {
@@ -103,38 +137,62 @@ describe('signV4', () => {
   })
 
   test('what somebody on the way may change is not signed', () => {
-    const headers = sign({ headers: { 'user-agent': 'gateway', connection: 'close', authorization: 'Bearer x', 'x-mine': 'y' } })
+    const headers = sign({
+      headers: {
+        'user-agent': 'gateway',
+        connection: 'close',
+        authorization: 'Bearer x',
+        'x-mine': 'y',
+      },
+    })
     expect(signedHeadersOf(headers)).toBe('host;x-amz-date;x-mine')
   })
 
   test('a port that is not the usual one is part of the host', () => {
-    expect(signatureOf(sign({ url: 'https://example.amazonaws.com:443/' }))).toBe(signatureOf(sign({})))
-    expect(signatureOf(sign({ url: 'https://example.amazonaws.com:444/' }))).not.toBe(signatureOf(sign({})))
+    expect(signatureOf(sign({ url: 'https://example.amazonaws.com:443/' }))).toBe(
+      signatureOf(sign({})),
+    )
+    expect(signatureOf(sign({ url: 'https://example.amazonaws.com:444/' }))).not.toBe(
+      signatureOf(sign({})),
+    )
   })
 })
 
 // What Bedrock's own client signs for such a path: each segment encoded once more than on the wire.
 describe('the path of a model that holds reserved characters', () => {
-  const ARN = 'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0'
+  const ARN =
+    'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0'
 
   /** The signature of the same request, written down by hand. */
   function byHand(path: string): string {
     const sha256 = (text: string) => new Bun.CryptoHasher('sha256').update(text).digest('hex')
-    const hmac = (key: string | Buffer, text: string) => new Bun.CryptoHasher('sha256', key).update(text).digest()
+    const hmac = (key: string | Buffer, text: string) =>
+      new Bun.CryptoHasher('sha256', key).update(text).digest()
     const request = `POST\n${path}\n\nhost:example.amazonaws.com\nx-amz-date:20150830T123600Z\n\nhost;x-amz-date\n${sha256('{}')}`
-    const key = hmac(hmac(hmac(hmac('AWS4wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY', '20150830'), 'us-east-1'), 'bedrock'), 'aws4_request')
+    const key = hmac(
+      hmac(
+        hmac(hmac('AWS4wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY', '20150830'), 'us-east-1'),
+        'bedrock',
+      ),
+      'aws4_request',
+    )
     const text = `AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/bedrock/aws4_request\n${sha256(request)}`
     return hmac(key, text).toString('hex')
   }
 
   test.each([
-    [`/model/${encodeURIComponent('anthropic.claude-v1:0')}/converse`, '/model/anthropic.claude-v1%253A0/converse'],
+    [
+      `/model/${encodeURIComponent('anthropic.claude-v1:0')}/converse`,
+      '/model/anthropic.claude-v1%253A0/converse',
+    ],
     [
       `/model/${encodeURIComponent(ARN)}/converse-stream`,
       '/model/arn%253Aaws%253Abedrock%253Aus-east-1%253A123456789012%253Ainference-profile%252Fus.anthropic.claude-sonnet-4-20250514-v1%253A0/converse-stream',
     ],
     ["/model/it's(*)!:0", '/model/it%27s%28%2A%29%21%3A0'],
   ])('%s is signed as %s', (wire, canonical) => {
-    expect(signatureOf(sign({ method: 'POST', url: HOST + wire, body: '{}' }, CREDENTIALS, 'bedrock'))).toBe(byHand(canonical))
+    expect(
+      signatureOf(sign({ method: 'POST', url: HOST + wire, body: '{}' }, CREDENTIALS, 'bedrock')),
+    ).toBe(byHand(canonical))
   })
 })

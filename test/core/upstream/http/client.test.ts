@@ -3,7 +3,12 @@ import { Readable } from 'node:stream'
 import { createGzip, deflateSync, gzipSync, constants as zlib } from 'node:zlib'
 import { GatewayError } from '../../../../src/core/errors.ts'
 import { Cancellation } from '../../../../src/core/kernel/cancellation.ts'
-import { ConnectionFailed, type HttpClient, type HttpRequest, openHttp } from '../../../../src/core/upstream/http/client.ts'
+import {
+  ConnectionFailed,
+  type HttpClient,
+  type HttpRequest,
+  openHttp,
+} from '../../../../src/core/upstream/http/client.ts'
 import type { Incoming } from '../../../../src/core/upstream/http/exchange.ts'
 import { MalformedResponse } from '../../../../src/core/upstream/http/response-parser.ts'
 import {
@@ -38,18 +43,26 @@ afterEach(async () => {
 })
 
 /** Sends a request, a small one to the upstream unless told. */
-async function ask(request: Partial<HttpRequest> = {}, cancellation = new Cancellation()): Promise<Incoming> {
-  return http.send({ method: 'POST', url: upstream.url, headers: {}, body: '{}', ...request }, cancellation)
+async function ask(
+  request: Partial<HttpRequest> = {},
+  cancellation = new Cancellation(),
+): Promise<Incoming> {
+  return http.send(
+    { method: 'POST', url: upstream.url, headers: {}, body: '{}', ...request },
+    cancellation,
+  )
 }
 
-const textOf = async (incoming: Incoming, largest = 64 * MEBIBYTE) => incoming.text(largest, () => undefined)
+const textOf = async (incoming: Incoming, largest = 64 * MEBIBYTE) =>
+  incoming.text(largest, () => undefined)
 
 async function said(request: Partial<HttpRequest> = {}): Promise<string> {
   return textOf(await ask(request))
 }
 
 /** A text answer whose connection stays open. */
-const kept = (text: string, headers: Headers = {}) => body('text/plain', text, { headers: { connection: 'keep-alive', ...headers } })
+const kept = (text: string, headers: Headers = {}) =>
+  body('text/plain', text, { headers: { connection: 'keep-alive', ...headers } })
 
 const connections = () => upstream.hits.map(hit => hit.connection)
 
@@ -85,7 +98,8 @@ async function ageOfIdle() {
   await using idle = await startUpstream()
   idle.plan(kept('fine'))
   const other = openHttp({ connectMilliseconds: 5_000 })
-  const send = () => other.send({ method: 'POST', url: idle.url, headers: {}, body: '' }, new Cancellation())
+  const send = () =>
+    other.send({ method: 'POST', url: idle.url, headers: {}, body: '' }, new Cancellation())
   await textOf(await send())
   const since = performance.now()
   await idle.emptied()
@@ -98,13 +112,27 @@ async function ageOfIdle() {
 describe('a request', () => {
   test('arrives as it was given, with its host and the length of its bytes', async () => {
     upstream.plan(kept('fine'))
-    const headers = { 'content-type': 'application/json', 'x-empty': '', authorization: 'Bearer key' }
-    expect(await said({ url: `${upstream.url}/chat?a=b%20c#d`, headers, body: '{"name":"caf\u00e9 🌍"}' })).toBe('fine')
+    const headers = {
+      'content-type': 'application/json',
+      'x-empty': '',
+      authorization: 'Bearer key',
+    }
+    expect(
+      await said({
+        url: `${upstream.url}/chat?a=b%20c#d`,
+        headers,
+        body: '{"name":"caf\u00e9 🌍"}',
+      }),
+    ).toBe('fine')
     const [hit] = upstream.hits
     expect(hit?.method).toBe('POST')
     expect(hit?.path).toBe('/v1/chat?a=b%20c')
     expect(hit?.json).toEqual({ name: 'caf\u00e9 🌍' })
-    expect(hit?.headers).toEqual({ host: new URL(upstream.url).host, ...headers, 'content-length': '21' })
+    expect(hit?.headers).toEqual({
+      host: new URL(upstream.url).host,
+      ...headers,
+      'content-length': '21',
+    })
   })
 
   test('of 8 MiB arrives whole', async () => {
@@ -123,9 +151,12 @@ describe('a request', () => {
     },
   )
 
-  test.each(['nonsense', 'ftp://127.0.0.1/', 'file:///etc/hosts'])('to %s is refused', async url => {
-    expect(await rejection(ask({ url }))).toBeInstanceOf(TypeError)
-  })
+  test.each(['nonsense', 'ftp://127.0.0.1/', 'file:///etc/hosts'])(
+    'to %s is refused',
+    async url => {
+      expect(await rejection(ask({ url }))).toBeInstanceOf(TypeError)
+    },
+  )
 
   test('is sent once, also when its connection fails', async () => {
     upstream.plan(kept('first'), { end: 'rst' }, kept('third'))
@@ -143,7 +174,13 @@ describe('an answer', () => {
   })
 
   test('is read as it comes', async () => {
-    upstream.plan([head(200, { 'transfer-encoding': 'chunked' }), chunk('one'), { wait: 'two' }, chunk('two'), chunkedEnd()])
+    upstream.plan([
+      head(200, { 'transfer-encoding': 'chunked' }),
+      chunk('one'),
+      { wait: 'two' },
+      chunk('two'),
+      chunkedEnd(),
+    ])
     const answer = await ask()
     expect(await pieceOf(answer)).toBe('one')
     upstream.open('two')
@@ -176,7 +213,9 @@ describe('an answer', () => {
       chunk('x'.repeat(60)),
     ])
     for (const _ of [1, 2])
-      expect(await rejection(ask().then(answer => textOf(answer, 99)))).toEqual(new Error('An answer that is too large'))
+      expect(await rejection(ask().then(answer => textOf(answer, 99)))).toEqual(
+        new Error('An answer that is too large'),
+      )
   })
 
   test('starts with no byte order mark, however it was cut', async () => {
@@ -198,9 +237,23 @@ describe('an answer', () => {
   const CUT: [name: string, script: Script][] = [
     ['inside its head', ['HTTP/1.1 200 OK\r\ncontent-le', { end: 'fin' }]],
     ['inside its length', [head(200, { 'content-length': '9' }), 'half', { end: 'fin' }]],
-    ['between chunks', [head(200, { 'transfer-encoding': 'chunked' }), chunk('half'), { end: 'fin' }]],
-    ['inside a chunk', [head(200, { 'transfer-encoding': 'chunked' }), '9\r\nhalf', { end: 'fin' }]],
-    ['inside its trailer', [head(200, { 'transfer-encoding': 'chunked' }), chunk('half'), '0\r\nx: y\r\n', { end: 'fin' }]],
+    [
+      'between chunks',
+      [head(200, { 'transfer-encoding': 'chunked' }), chunk('half'), { end: 'fin' }],
+    ],
+    [
+      'inside a chunk',
+      [head(200, { 'transfer-encoding': 'chunked' }), '9\r\nhalf', { end: 'fin' }],
+    ],
+    [
+      'inside its trailer',
+      [
+        head(200, { 'transfer-encoding': 'chunked' }),
+        chunk('half'),
+        '0\r\nx: y\r\n',
+        { end: 'fin' },
+      ],
+    ],
     ['before its first byte', { end: 'fin' }],
   ]
   test.each(CUT)('cut %s is an error', async (_, script) => {
@@ -247,9 +300,23 @@ describe('a connection', () => {
 
   test('is kept after an error, an empty answer and chunks', async () => {
     const keep = { connection: 'keep-alive' }
-    const chunks = [head(200, { ...keep, 'transfer-encoding': 'chunked' }), chunk('x'), '0\r\nx-trailer: y\r\n\r\n']
-    upstream.plan(body('text/plain', 'no', { status: 500, headers: keep }), head(204, keep), chunks, kept('fine'))
-    expect([await said(), await said(), await said(), await said()]).toEqual(['no', '', 'x', 'fine'])
+    const chunks = [
+      head(200, { ...keep, 'transfer-encoding': 'chunked' }),
+      chunk('x'),
+      '0\r\nx-trailer: y\r\n\r\n',
+    ]
+    upstream.plan(
+      body('text/plain', 'no', { status: 500, headers: keep }),
+      head(204, keep),
+      chunks,
+      kept('fine'),
+    )
+    expect([await said(), await said(), await said(), await said()]).toEqual([
+      'no',
+      '',
+      'x',
+      'fine',
+    ])
     expect(connections()).toEqual([1, 1, 1, 1])
   })
 
@@ -278,16 +345,19 @@ describe('a connection', () => {
     expect(connections()).toEqual([1, 2])
   })
 
-  test.each(['fin', 'rst'] as const)('that the server has closed while it was idle is not used (%s)', async end => {
-    upstream.plan([kept('one'), { wait: 'idle' }, { end }], kept('two'))
-    expect(await said()).toBe('one')
-    upstream.open('idle')
-    await upstream.emptied()
-    // What the server has done is seen when the event loop comes round.
-    await Bun.sleep(20)
-    expect(await said()).toBe('two')
-    expect(connections()).toEqual([1, 2])
-  })
+  test.each(['fin', 'rst'] as const)(
+    'that the server has closed while it was idle is not used (%s)',
+    async end => {
+      upstream.plan([kept('one'), { wait: 'idle' }, { end }], kept('two'))
+      expect(await said()).toBe('one')
+      upstream.open('idle')
+      await upstream.emptied()
+      // What the server has done is seen when the event loop comes round.
+      await Bun.sleep(20)
+      expect(await said()).toBe('two')
+      expect(connections()).toEqual([1, 2])
+    },
+  )
 
   test('on which the answer overtook the request is closed', async () => {
     await using server = await startRawServer(socket => {
@@ -304,7 +374,11 @@ describe('a connection', () => {
     other.plan(kept('other'))
     upstream.plan(kept('one'))
     const sameHost = upstream.url.replace('127.0.0.1', 'localhost')
-    expect([await said(), await said({ url: other.url }), await said({ url: sameHost })]).toEqual(['one', 'other', 'one'])
+    expect([await said(), await said({ url: other.url }), await said({ url: sameHost })]).toEqual([
+      'one',
+      'other',
+      'one',
+    ])
     expect(connections()).toEqual([1, 2])
   })
 
@@ -346,7 +420,11 @@ describe('what nobody reads', () => {
   const LARGE = 64 * MEBIBYTE
   // What the kernel holds for both ends, and what the client may hold.
   const SOME = 24 * MEBIBYTE
-  const flood = (end: Script = []): Script => [head(200, { 'content-length': String(LARGE) }), { flood: LARGE }, end]
+  const flood = (end: Script = []): Script => [
+    head(200, { 'content-length': String(LARGE) }),
+    { flood: LARGE },
+    end,
+  ]
 
   test('is not taken from the server, until somebody reads on', async () => {
     upstream.plan(flood())
@@ -496,7 +574,11 @@ describe('cancelled', () => {
 
   test('in its middle, a packed answer is rejected and the connection closed', async () => {
     const packed = gzipSync('hello')
-    upstream.plan([head(200, { 'content-length': '1000', 'content-encoding': 'gzip' }), packed.subarray(0, 10), silence()])
+    upstream.plan([
+      head(200, { 'content-length': '1000', 'content-encoding': 'gzip' }),
+      packed.subarray(0, 10),
+      silence(),
+    ])
     const answer = await ask({}, cancellation)
     const read = rejection(answer.read())
     cancellation.cancel(REASON)
@@ -527,7 +609,9 @@ describe('cancelled', () => {
 
 describe('a host', () => {
   test('that refuses the connection is an error with the platform’s code', async () => {
-    expect(await failureCode(ask({ url: `http://127.0.0.1:${await refusedPort()}/` }))).toBe('ECONNREFUSED')
+    expect(await failureCode(ask({ url: `http://127.0.0.1:${await refusedPort()}/` }))).toBe(
+      'ECONNREFUSED',
+    )
   })
 
   test('that does not exist is an error with the platform’s code', async () => {
@@ -543,7 +627,12 @@ describe('a host', () => {
   test('that never answers TLS is given up in time, and its connection closed', async () => {
     await using server = await startRawServer(() => undefined)
     const hasty = openHttp({ connectMilliseconds: 50 })
-    const request = { method: 'POST', url: `https://localhost:${server.port}/`, headers: {}, body: '' }
+    const request = {
+      method: 'POST',
+      url: `https://localhost:${server.port}/`,
+      headers: {},
+      body: '',
+    }
     expect(await failureCode(hasty.send(request, new Cancellation()))).toBe('ETIMEDOUT')
     await until(() => server.accepted === 1 && server.open === 0)
     expect(server.received).not.toContain('POST')
@@ -579,7 +668,11 @@ describe('a packed answer', () => {
     const headers = { connection: 'keep-alive', 'content-encoding': coding }
     const whole = [head(200, { ...headers, 'content-length': String(packed.length) }), packed]
     const bytewise = [...packed].map(byte => chunk(Uint8Array.of(byte)))
-    upstream.plan(whole, [head(200, { ...headers, 'transfer-encoding': 'chunked' }), bytewise, chunkedEnd()], whole)
+    upstream.plan(
+      whole,
+      [head(200, { ...headers, 'transfer-encoding': 'chunked' }), bytewise, chunkedEnd()],
+      whole,
+    )
     for (const _ of [1, 2, 3]) expect((await said()) === TEXT).toBe(true)
     expect(connections()).toEqual([1, 1, 1])
   })
@@ -603,14 +696,21 @@ describe('a packed answer', () => {
   test('keeps its status and its headers', async () => {
     upstream.plan(gzipped(gzipSync('no'), 500))
     const answer = await ask()
-    expect([answer.status, answer.header('content-type'), await textOf(answer)]).toEqual([500, 'text/plain', 'no'])
+    expect([answer.status, answer.header('content-type'), await textOf(answer)]).toEqual([
+      500,
+      'text/plain',
+      'no',
+    ])
   })
 
-  test.each(['br', 'gzip, br', 'rot13', ''])('with a coding nobody knows is refused, and its connection closed: %j', async coding => {
-    upstream.plan([kept('x', { 'content-encoding': coding }).slice(0, -1), silence()])
-    expect(await rejection(ask())).toBeInstanceOf(Error)
-    await (await upstream.hit()).clientLeft
-  })
+  test.each(['br', 'gzip, br', 'rot13', ''])(
+    'with a coding nobody knows is refused, and its connection closed: %j',
+    async coding => {
+      upstream.plan([kept('x', { 'content-encoding': coding }).slice(0, -1), silence()])
+      expect(await rejection(ask())).toBeInstanceOf(Error)
+      await (await upstream.hit()).clientLeft
+    },
+  )
 
   test('that ends before its coding does is an error', async () => {
     upstream.plan(gzipped(gzipSync(TEXT).subarray(0, -12)))
@@ -652,7 +752,11 @@ describe('a packed answer', () => {
 })
 
 const gzipped = (packed: Uint8Array, status = 200): Script => [
-  head(status, { 'content-type': 'text/plain', 'content-encoding': 'gzip', 'content-length': String(packed.length) }),
+  head(status, {
+    'content-type': 'text/plain',
+    'content-encoding': 'gzip',
+    'content-length': String(packed.length),
+  }),
   packed,
 ]
 
@@ -680,9 +784,20 @@ async function packedInTwo(first: string, second: string): Promise<[Buffer, Buff
 test('the environment’s proxies are not asked', async () => {
   upstream.plan(kept('direct'))
   const proxy = `http://127.0.0.1:${await refusedPort()}`
-  const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap(name => [name, name.toLowerCase()])
-  const env = { ...process.env, ...Object.fromEntries(names.map(name => [name, proxy])), NO_PROXY: '', no_proxy: '' }
-  const asking = Bun.spawn([process.execPath, '-e', ASKING], { env: { ...env, TARGET: upstream.url }, cwd: import.meta.dir })
+  const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap(name => [
+    name,
+    name.toLowerCase(),
+  ])
+  const env = {
+    ...process.env,
+    ...Object.fromEntries(names.map(name => [name, proxy])),
+    NO_PROXY: '',
+    no_proxy: '',
+  }
+  const asking = Bun.spawn([process.execPath, '-e', ASKING], {
+    env: { ...env, TARGET: upstream.url },
+    cwd: import.meta.dir,
+  })
   expect(await new Response(asking.stdout).text()).toBe('direct')
 })
 
@@ -735,6 +850,8 @@ describe('a request to an address', () => {
 
   test('where nobody is fails', async () => {
     const port = await refusedPort()
-    expect(await failureCode(ask({ url: `http://nowhere.invalid:${port}/`, address: '127.0.0.1' }))).toBe('ECONNREFUSED')
+    expect(
+      await failureCode(ask({ url: `http://nowhere.invalid:${port}/`, address: '127.0.0.1' })),
+    ).toBe('ECONNREFUSED')
   })
 })

@@ -11,7 +11,9 @@ export interface RawServer extends AsyncDisposable {
   readonly received: string
 }
 
-export async function startRawServer(converse: (socket: Socket, number: number) => void): Promise<RawServer> {
+export async function startRawServer(
+  converse: (socket: Socket, number: number) => void,
+): Promise<RawServer> {
   const sockets = new Set<Socket>()
   let accepted = 0
   let received = ''

@@ -27,7 +27,13 @@ class Heard implements ResponseSink {
   get said() {
     const [head] = this.heads
     const headers = Object.fromEntries(head?.headers ?? [])
-    return { heads: this.heads.length, status: head?.status, headers, body: Buffer.concat(this.#body).toString(), ends: this.ends }
+    return {
+      heads: this.heads.length,
+      status: head?.status,
+      headers,
+      body: Buffer.concat(this.#body).toString(),
+      ends: this.ends,
+    }
   }
 }
 
@@ -46,15 +52,30 @@ const CHUNKED = `${OK}transfer-encoding: chunked\r\n\r\n`
 const CHUNKED_HEADERS = { 'transfer-encoding': 'chunked' }
 
 const ANSWERS: Record<string, Answer> = {
-  'a body of a length': { wire: `${OK}Content-Length: 5\r\n\r\nhello`, headers: { 'content-length': '5' }, body: 'hello' },
-  'a body of no length': { wire: `${OK}content-length: 0\r\n\r\n`, headers: { 'content-length': '0' } },
-  'the same length twice': { wire: `${OK}content-length: 2\r\nContent-Length:2\r\n\r\nhi`, headers: { 'content-length': '2' }, body: 'hi' },
+  'a body of a length': {
+    wire: `${OK}Content-Length: 5\r\n\r\nhello`,
+    headers: { 'content-length': '5' },
+    body: 'hello',
+  },
+  'a body of no length': {
+    wire: `${OK}content-length: 0\r\n\r\n`,
+    headers: { 'content-length': '0' },
+  },
+  'the same length twice': {
+    wire: `${OK}content-length: 2\r\nContent-Length:2\r\n\r\nhi`,
+    headers: { 'content-length': '2' },
+    body: 'hi',
+  },
   'a body with line ends in it': {
     wire: `${OK}content-length: 6\r\n\r\n\r\n\r\n\r\n`,
     headers: { 'content-length': '6' },
     body: '\r\n\r\n\r\n',
   },
-  chunks: { wire: `${CHUNKED}5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n`, headers: CHUNKED_HEADERS, body: 'hello!' },
+  chunks: {
+    wire: `${CHUNKED}5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n`,
+    headers: CHUNKED_HEADERS,
+    body: 'hello!',
+  },
   'chunks with extensions': {
     wire: `${CHUNKED}5;a\r\nhello\r\n00002 ;b="c;d"\r\n\r\n\r\n0;last=1\r\n\r\n`,
     headers: CHUNKED_HEADERS,
@@ -96,9 +117,18 @@ const ANSWERS: Record<string, Answer> = {
   },
   'a value that is empty, with colons, or not ASCII': {
     wire: `${OK}empty:\r\ntime: 12:30:00\r\nname: caf\u00c3\u00a9\r\ncontent-length: 0\r\n\r\n`,
-    headers: { empty: '', time: '12:30:00', name: 'caf\u00c3\u0083\u00c2\u00a9', 'content-length': '0' },
+    headers: {
+      empty: '',
+      time: '12:30:00',
+      name: 'caf\u00c3\u0083\u00c2\u00a9',
+      'content-length': '0',
+    },
   },
-  'a status without a phrase': { wire: 'HTTP/1.1 503\r\ncontent-length: 0\r\n\r\n', status: 503, headers: { 'content-length': '0' } },
+  'a status without a phrase': {
+    wire: 'HTTP/1.1 503\r\ncontent-length: 0\r\n\r\n',
+    status: 503,
+    headers: { 'content-length': '0' },
+  },
   'a close that is announced': {
     wire: `${OK}Connection: Close\r\ncontent-length: 2\r\n\r\nok`,
     headers: { connection: 'Close', 'content-length': '2' },
@@ -123,7 +153,13 @@ const ANSWERS: Record<string, Answer> = {
   },
 }
 
-const saidBy = ({ status = 200, headers, body = '', reusable = true }: Answer) => ({ heads: 1, status, headers, body, ends: [reusable] })
+const saidBy = ({ status = 200, headers, body = '', reusable = true }: Answer) => ({
+  heads: 1,
+  status,
+  headers,
+  body,
+  ends: [reusable],
+})
 
 function hear(pieces: Buffer[], closes = false): Heard {
   const heard = new Heard()
@@ -134,10 +170,13 @@ function hear(pieces: Buffer[], closes = false): Heard {
 }
 
 function piecesOf(bytes: Buffer, size: number): Buffer[] {
-  return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size))
+  return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+    bytes.subarray(i * size, (i + 1) * size),
+  )
 }
 
-const cutAt = (bytes: Buffer, at: number) => [bytes.subarray(0, at), bytes.subarray(at)].filter(piece => piece.length > 0)
+const cutAt = (bytes: Buffer, at: number) =>
+  [bytes.subarray(0, at), bytes.subarray(at)].filter(piece => piece.length > 0)
 
 const positions = (bytes: Buffer) => Array.from({ length: bytes.length + 1 }, (_, at) => at)
 
@@ -146,11 +185,13 @@ describe('an answer is the same wherever the reads have cut it:', () => {
     const bytes = Buffer.from(answer.wire)
 
     test(`${name}, cut once at every byte`, () => {
-      for (const at of positions(bytes)) expect(hear(cutAt(bytes, at), answer.closes).said).toEqual(saidBy(answer))
+      for (const at of positions(bytes))
+        expect(hear(cutAt(bytes, at), answer.closes).said).toEqual(saidBy(answer))
     })
 
     test(`${name}, in pieces of one to seven bytes`, () => {
-      for (const size of [1, 2, 3, 4, 5, 6, 7]) expect(hear(piecesOf(bytes, size), answer.closes).said).toEqual(saidBy(answer))
+      for (const size of [1, 2, 3, 4, 5, 6, 7])
+        expect(hear(piecesOf(bytes, size), answer.closes).said).toEqual(saidBy(answer))
     })
   }
 })
@@ -171,7 +212,8 @@ const filled = (size: number) => `${OK}content-length: 0\r\nx: `.padEnd(size, 'x
 
 test('a head of exactly 64 KiB is read', () => {
   const wire = Buffer.from(`${filled(LARGEST_HEAD)}\r\n\r\n`)
-  for (const size of [wire.length, 1000, 4096]) expect(hear(piecesOf(wire, size)).ends).toEqual([true])
+  for (const size of [wire.length, 1000, 4096])
+    expect(hear(piecesOf(wire, size)).ends).toEqual([true])
 })
 
 const REFUSED: Record<string, string> = {
@@ -237,14 +279,22 @@ describe('refuses', () => {
   for (const [name, wire] of Object.entries(REFUSED)) {
     test(name, () => {
       const bytes = Buffer.from(wire, 'latin1')
-      for (const size of [bytes.length, 1000, ...(bytes.length < 2000 ? [1] : [])]) expectRefused(piecesOf(bytes, size))
+      for (const size of [bytes.length, 1000, ...(bytes.length < 2000 ? [1] : [])])
+        expectRefused(piecesOf(bytes, size))
     })
   }
 
   test('an answer whose body nobody can measure before its head is told', () => {
-    for (const name of ['a length and chunks', 'two lengths', 'a coding that resembles chunks', 'an empty length']) {
+    for (const name of [
+      'a length and chunks',
+      'two lengths',
+      'a coding that resembles chunks',
+      'an empty length',
+    ]) {
       const heard = new Heard()
-      expect(() => new ResponseParser(heard).feed(Buffer.from(REFUSED[name] ?? ''))).toThrow(MalformedResponse)
+      expect(() => new ResponseParser(heard).feed(Buffer.from(REFUSED[name] ?? ''))).toThrow(
+        MalformedResponse,
+      )
       expect(heard.heads).toEqual([])
     }
   })
@@ -280,7 +330,9 @@ function expectCut(bytes: Buffer) {
 }
 
 describe('bytes after the end', () => {
-  const kept = Object.entries(ANSWERS).filter(([, { closes, reusable = true }]) => !closes && reusable)
+  const kept = Object.entries(ANSWERS).filter(
+    ([, { closes, reusable = true }]) => !closes && reusable,
+  )
   const injected = Buffer.from(`${OK}content-length: 0\r\n\r\n`)
 
   for (const [name, answer] of kept) {
@@ -315,15 +367,25 @@ const MEBIBYTE = 1024 * 1024
 
 describe('the work grows with the bytes, not with their square:', () => {
   const framings: [name: string, wireOf: (size: number) => Buffer, mebibytes: number][] = [
-    ['of a length', size => Buffer.concat([Buffer.from(`${OK}content-length: ${size}\r\n\r\n`), Buffer.alloc(size, 'x')]), 16],
+    [
+      'of a length',
+      size =>
+        Buffer.concat([
+          Buffer.from(`${OK}content-length: ${size}\r\n\r\n`),
+          Buffer.alloc(size, 'x'),
+        ]),
+      16,
+    ],
     ['in chunks of 16 KiB', size => chunked(size, 16 * 1024), 16],
     ['in chunks of 7 bytes', size => chunked(size, 7), 2],
     ['in one chunk', size => chunked(size, size), 16],
   ]
   for (const [name, wireOf, mebibytes] of framings) {
-    test(`${mebibytes} MiB ${name}, in reads of 1 KiB`, () => expectLinear(wireOf, 1024, mebibytes * MEBIBYTE))
+    test(`${mebibytes} MiB ${name}, in reads of 1 KiB`, () =>
+      expectLinear(wireOf, 1024, mebibytes * MEBIBYTE))
 
-    test(`${mebibytes} MiB ${name}, in reads of 64 KiB`, () => expectLinear(wireOf, 64 * 1024, mebibytes * MEBIBYTE))
+    test(`${mebibytes} MiB ${name}, in reads of 64 KiB`, () =>
+      expectLinear(wireOf, 64 * 1024, mebibytes * MEBIBYTE))
 
     test(`1 MiB ${name}, a byte at a time`, () => expectLinear(wireOf, 1, MEBIBYTE))
   }
@@ -338,7 +400,11 @@ function expectLinear(wireOf: (size: number) => Buffer, read: number, size: numb
 /** The bytes that the parser puts together anew while it reads: the one way in which its work could grow past its input. */
 function copiedFor(wire: Buffer, read: number): number {
   let ends = 0
-  const parser = new ResponseParser({ head: () => undefined, bytes: () => undefined, end: () => ends++ })
+  const parser = new ResponseParser({
+    head: () => undefined,
+    bytes: () => undefined,
+    end: () => ends++,
+  })
   const concat = spyOn(Buffer, 'concat')
   try {
     for (let at = 0; at < wire.length; at += read) parser.feed(wire.subarray(at, at + read))
@@ -350,6 +416,14 @@ function copiedFor(wire: Buffer, read: number): number {
 }
 
 function chunked(size: number, each: number): Buffer {
-  const chunk = Buffer.concat([Buffer.from(`${each.toString(16)}\r\n`), Buffer.alloc(each, 'x'), Buffer.from('\r\n')])
-  return Buffer.concat([Buffer.from(CHUNKED), ...Array<Buffer>(Math.ceil(size / each)).fill(chunk), Buffer.from('0\r\n\r\n')])
+  const chunk = Buffer.concat([
+    Buffer.from(`${each.toString(16)}\r\n`),
+    Buffer.alloc(each, 'x'),
+    Buffer.from('\r\n'),
+  ])
+  return Buffer.concat([
+    Buffer.from(CHUNKED),
+    ...Array<Buffer>(Math.ceil(size / each)).fill(chunk),
+    Buffer.from('0\r\n\r\n'),
+  ])
 }

@@ -26,8 +26,32 @@ afterAll(() => rm(folder, { recursive: true }))
 const KEY = ['-newkey', 'rsa:2048', '-nodes']
 
 async function makeCertificates() {
-  await openssl('req', '-x509', ...KEY, '-keyout', 'ca.key', '-out', 'ca.pem', '-subj', '/CN=Test authority', '-days', '2')
-  await openssl('req', '-x509', ...KEY, '-keyout', 'stranger.key', '-out', 'stranger.pem', '-subj', '/CN=localhost', '-days', '2')
+  await openssl(
+    'req',
+    '-x509',
+    ...KEY,
+    '-keyout',
+    'ca.key',
+    '-out',
+    'ca.pem',
+    '-subj',
+    '/CN=Test authority',
+    '-days',
+    '2',
+  )
+  await openssl(
+    'req',
+    '-x509',
+    ...KEY,
+    '-keyout',
+    'stranger.key',
+    '-out',
+    'stranger.pem',
+    '-subj',
+    '/CN=localhost',
+    '-days',
+    '2',
+  )
   await makeCertificate('own', 'DNS:localhost,IP:127.0.0.1', '2')
   await makeCertificate('wrong-name', 'DNS:elsewhere.example,DNS:*.localhost,IP:127.0.0.2', '2')
   await makeCertificate('name-only', 'DNS:localhost', '2')
@@ -37,8 +61,27 @@ async function makeCertificates() {
 
 async function makeCertificate(name: string, names: string, days: string, subject = 'localhost') {
   await writeFile(join(folder, `${name}.ext`), `subjectAltName=${names}\n`)
-  await openssl('req', ...KEY, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${subject}`)
-  const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', days, '-extfile', `${name}.ext`]
+  await openssl(
+    'req',
+    ...KEY,
+    '-keyout',
+    `${name}.key`,
+    '-out',
+    `${name}.csr`,
+    '-subj',
+    `/CN=${subject}`,
+  )
+  const signed = [
+    '-CA',
+    'ca.pem',
+    '-CAkey',
+    'ca.key',
+    '-CAcreateserial',
+    '-days',
+    days,
+    '-extfile',
+    `${name}.ext`,
+  ]
   await openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.pem`, ...signed)
 }
 
@@ -59,7 +102,10 @@ interface TlsServer extends AsyncDisposable {
 }
 
 /** A TLS server that does with each connection what a test says; `wire` is the connection underneath. */
-async function startTlsServer(certificate: string, converse: (socket: TLSSocket, wire: Socket) => void): Promise<TlsServer> {
+async function startTlsServer(
+  certificate: string,
+  converse: (socket: TLSSocket, wire: Socket) => void,
+): Promise<TlsServer> {
   const wires: Socket[] = []
   let received = ''
   let name: string | false | null = null
@@ -96,9 +142,21 @@ async function startTlsServer(certificate: string, converse: (socket: TLSSocket,
 }
 
 /** Sends one request to a server, trusting the test’s own authority unless told. */
-async function ask({ port }: TlsServer, { host = 'localhost', ca = 'ca.pem', body = '{}', address = '' } = {}): Promise<Incoming> {
-  const http = openHttp({ connectMilliseconds: 5_000, ...(ca === '' ? {} : { ca: await fileOf(ca) }) })
-  const request = { method: 'POST', url: `https://${host}:${port}/v1`, headers: {}, body, ...(address === '' ? {} : { address }) }
+async function ask(
+  { port }: TlsServer,
+  { host = 'localhost', ca = 'ca.pem', body = '{}', address = '' } = {},
+): Promise<Incoming> {
+  const http = openHttp({
+    connectMilliseconds: 5_000,
+    ...(ca === '' ? {} : { ca: await fileOf(ca) }),
+  })
+  const request = {
+    method: 'POST',
+    url: `https://${host}:${port}/v1`,
+    headers: {},
+    body,
+    ...(address === '' ? {} : { address }),
+  }
   return http.send(request, new Cancellation())
 }
 
@@ -112,14 +170,18 @@ async function rejection(promise: Promise<unknown>): Promise<unknown> {
 }
 
 describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
-  const fine = (socket: TLSSocket) => socket.on('data', () => socket.write(body('text/plain', 'fine')))
+  const fine = (socket: TLSSocket) =>
+    socket.on('data', () => socket.write(body('text/plain', 'fine')))
 
-  test.each(['localhost', '127.0.0.1'])('a host that a trusted authority vouches for is asked: %s', async host => {
-    await using server = await startTlsServer('own', fine)
-    const answer = await ask(server, { host })
-    expect([answer.status, await textOf(answer)]).toEqual([200, 'fine'])
-    expect(server.received).toStartWith(`POST /v1 HTTP/1.1\r\nhost: ${host}:${server.port}\r\n`)
-  })
+  test.each(['localhost', '127.0.0.1'])(
+    'a host that a trusted authority vouches for is asked: %s',
+    async host => {
+      await using server = await startTlsServer('own', fine)
+      const answer = await ask(server, { host })
+      expect([answer.status, await textOf(answer)]).toEqual([200, 'fine'])
+      expect(server.received).toStartWith(`POST /v1 HTTP/1.1\r\nhost: ${host}:${server.port}\r\n`)
+    },
+  )
 
   test('a host is told the name it is asked by', async () => {
     await using server = await startTlsServer('own', fine)
@@ -144,7 +206,11 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
   test('8 MiB arrive whole in both directions', async () => {
     const large = Array.from({ length: MEBIBYTE }, (_, i) => i.toString(36).padStart(8)).join('')
     await using server = await startTlsServer('own', socket => {
-      socket.once('data', () => until(() => server.received.endsWith(large.slice(-64))).then(() => socket.write(body('text/plain', large))))
+      socket.once('data', () =>
+        until(() => server.received.endsWith(large.slice(-64))).then(() =>
+          socket.write(body('text/plain', large)),
+        ),
+      )
     })
     const text = await textOf(await ask(server, { body: large }))
     expect(text === large).toBe(true)
@@ -153,24 +219,38 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
 
   test('a connection carries one request after the other', async () => {
     await using server = await startTlsServer('own', socket =>
-      socket.on('data', () => socket.write(body('text/plain', 'fine', { headers: { connection: 'keep-alive' } }))),
+      socket.on('data', () =>
+        socket.write(body('text/plain', 'fine', { headers: { connection: 'keep-alive' } })),
+      ),
     )
     const http = openHttp({ connectMilliseconds: 5_000, ca: await fileOf('ca.pem') })
-    const request = { method: 'POST', url: `https://localhost:${server.port}/`, headers: {}, body: '' }
-    for (const _ of [1, 2, 3]) expect(await textOf(await http.send(request, new Cancellation()))).toBe('fine')
+    const request = {
+      method: 'POST',
+      url: `https://localhost:${server.port}/`,
+      headers: {},
+      body: '',
+    }
+    for (const _ of [1, 2, 3])
+      expect(await textOf(await http.send(request, new Cancellation()))).toBe('fine')
     expect(server.accepted).toBe(1)
     http.close()
     await until(() => server.open === 0)
   })
 
-  const UNTRUSTED: [name: string, certificate: string, ca: string, code: string, host?: string][] = [
-    ['an authority nobody trusts', 'own', '', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
-    ['another authority than the trusted one', 'own', 'stranger.pem', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
-    ['itself only', 'stranger', 'ca.pem', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
-    ['another name', 'wrong-name', 'ca.pem', 'ERR_TLS_CERT_ALTNAME_INVALID'],
-    ['another address', 'wrong-name', 'ca.pem', 'ERR_TLS_CERT_ALTNAME_INVALID', '127.0.0.1'],
-    ['a time that is over', 'expired', 'ca.pem', 'CERT_HAS_EXPIRED'],
-  ]
+  const UNTRUSTED: [name: string, certificate: string, ca: string, code: string, host?: string][] =
+    [
+      ['an authority nobody trusts', 'own', '', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+      [
+        'another authority than the trusted one',
+        'own',
+        'stranger.pem',
+        'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+      ],
+      ['itself only', 'stranger', 'ca.pem', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+      ['another name', 'wrong-name', 'ca.pem', 'ERR_TLS_CERT_ALTNAME_INVALID'],
+      ['another address', 'wrong-name', 'ca.pem', 'ERR_TLS_CERT_ALTNAME_INVALID', '127.0.0.1'],
+      ['a time that is over', 'expired', 'ca.pem', 'CERT_HAS_EXPIRED'],
+    ]
   test.each(UNTRUSTED)(
     'a certificate of %s is refused before a byte of the request is sent',
     async (_, certificate, ca, code, host = 'localhost') => {
@@ -190,10 +270,15 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
     ['a chunk', `${head(200, { 'transfer-encoding': 'chunked' })}9\r\nhalf`],
     ['its trailer', `${head(200, { 'transfer-encoding': 'chunked' })}${chunk('half')}0\r\n`],
   ]
-  test.each(CUT)('an answer cut in %s by the connection underneath is an error', async (_, bytes) => {
-    await using server = await startTlsServer('own', (socket, wire) => socket.once('data', () => socket.write(bytes, () => wire.destroy())))
-    expect(await rejection(ask(server).then(textOf))).toBeInstanceOf(MalformedResponse)
-  })
+  test.each(CUT)(
+    'an answer cut in %s by the connection underneath is an error',
+    async (_, bytes) => {
+      await using server = await startTlsServer('own', (socket, wire) =>
+        socket.once('data', () => socket.write(bytes, () => wire.destroy())),
+      )
+      expect(await rejection(ask(server).then(textOf))).toBeInstanceOf(MalformedResponse)
+    },
+  )
 
   test.each(CUT)('an answer cut in %s by a reset is an error', async (_, bytes) => {
     await using server = await startTlsServer('own', (socket, wire) =>
@@ -203,7 +288,9 @@ describe.skipIf(!HAS_OPENSSL)('over TLS (needs openssl)', () => {
   })
 
   test.each(CUT)('an answer cut in %s by a clean close is an error', async (_, bytes) => {
-    await using server = await startTlsServer('own', socket => socket.once('data', () => socket.end(bytes)))
+    await using server = await startTlsServer('own', socket =>
+      socket.once('data', () => socket.end(bytes)),
+    )
     expect(await rejection(ask(server).then(textOf))).toBeInstanceOf(MalformedResponse)
   })
 })

@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { embeddings } from '../../../../src/core/upstream/sandbox/embeddings.ts'
 
-const vectors = (input: unknown, more = {}) => embeddings({ input, ...more }).data.map(({ embedding }) => embedding)
-const near = (a: number[] = [], b: number[] = []) => a.reduce((sum, value, i) => sum + value * (b[i] ?? 0), 0)
+const vectors = (input: unknown, more = {}) =>
+  embeddings({ input, ...more }).data.map(({ embedding }) => embedding)
+const near = (a: number[] = [], b: number[] = []) =>
+  a.reduce((sum, value, i) => sum + value * (b[i] ?? 0), 0)
 
 describe('the sandbox’s vectors', () => {
   test('are the same each time, of length 1 and eight dimensions', () => {
@@ -14,7 +16,10 @@ describe('the sandbox’s vectors', () => {
   })
 
   test('lie nearer for texts that share words', () => {
-    const [sky, skies, sums] = vectors(['The sky is blue', 'Blue is the sky today', 'Compound interest accrues'], { dimensions: 64 })
+    const [sky, skies, sums] = vectors(
+      ['The sky is blue', 'Blue is the sky today', 'Compound interest accrues'],
+      { dimensions: 64 },
+    )
     expect(near(sky, skies)).toBeGreaterThan(near(sky, sums))
   })
 

@@ -22,7 +22,9 @@ export const groupMappingStore = (connection: Connection): GroupMappingStore => 
       const { scim_group_id, workspace_id } = mapping
       if (!memory.scimGroups.has(scim_group_id)) throw notFound('SCIM group not found')
       mustBeThere(memory, workspace_id)
-      const [there] = memory.scimMappings.all(one => one.scim_group_id === scim_group_id && one.workspace_id === workspace_id)
+      const [there] = memory.scimMappings.all(
+        one => one.scim_group_id === scim_group_id && one.workspace_id === workspace_id,
+      )
       const created = decide(there)
       if (created.entry) {
         memory.scimMappings.insert(mapping.id, mapping)
@@ -43,7 +45,8 @@ export const groupMappingStore = (connection: Connection): GroupMappingStore => 
       mustBeMapped(memory, id)
       const users = findMembersOf(memory, scim_group_id)
       const put = memory.workspaceMembers.all(
-        one => one.workspace_id === workspace_id && one.source === 'scim' && users.includes(one.user_id),
+        one =>
+          one.workspace_id === workspace_id && one.source === 'scim' && users.includes(one.user_id),
       )
       for (const current of keep ? put : []) {
         memory.workspaceMembers.update(current.id, { source: 'manual' })

@@ -1,5 +1,9 @@
 import { notFound } from '../../../../src/core/errors.ts'
-import type { GroupChange, ScimGroup, ScimGroupStore } from '../../../../src/core/identity/scim/groups.ts'
+import type {
+  GroupChange,
+  ScimGroup,
+  ScimGroupStore,
+} from '../../../../src/core/identity/scim/groups.ts'
 import type { Mover } from '../../../../src/core/identity/scim/memberships.ts'
 import type { Known } from '../../../../src/core/identity/scim/query.ts'
 import { refused } from '../../../../src/core/identity/scim/refusal.ts'
@@ -11,7 +15,10 @@ import { applyMoves } from './memberships.ts'
 /** Groups in memory. */
 export const scimGroupStore = (connection: Connection): ScimGroupStore => ({
   byId: id => connection.read(({ scimGroups }) => scimGroups.get(id)),
-  find: known => connection.read(({ scimGroups }) => scimGroups.all(group => isKnownAs(group, known)).sort(byFields('created_at', 'id'))),
+  find: known =>
+    connection.read(({ scimGroups }) =>
+      scimGroups.all(group => isKnownAs(group, known)).sort(byFields('created_at', 'id')),
+    ),
   page: (offset, limit) =>
     connection.read(({ scimGroups }) =>
       scimGroups
@@ -38,30 +45,43 @@ export const scimGroupStore = (connection: Connection): ScimGroupStore => ({
     connection.write(memory => {
       const group = memory.scimGroups.get(id)
       if (!group) throw notFound('Group not found')
-      const members = memory.scimGroupMembers.all(({ group_id }) => group_id === id).map(({ scim_user_id }) => scim_user_id)
+      const members = memory.scimGroupMembers
+        .all(({ group_id }) => group_id === id)
+        .map(({ scim_user_id }) => scim_user_id)
       const change = decide(group, members)
       applyChange(memory, id, members, change, move)
       return change
     }),
 })
 
-function isKnownAs({ id, external_id, display_name }: ScimGroup, known: Known | undefined): boolean {
+function isKnownAs(
+  { id, external_id, display_name }: ScimGroup,
+  known: Known | undefined,
+): boolean {
   if (!known) return true
   const names = { id, externalId: external_id, name: display_name.toLowerCase() }
   return names[known.by] === known.value
 }
 
 function mustBeUsers({ scimUsers }: Memory, ids: string[]): void {
-  if (new Set(ids.filter(id => scimUsers.has(id))).size < ids.length) throw refused('invalidValue', 'members: expected users that exist')
+  if (new Set(ids.filter(id => scimUsers.has(id))).size < ids.length)
+    throw refused('invalidValue', 'members: expected users that exist')
 }
 
 const nameOf = (group_id: string, scim_user_id: string) => JSON.stringify([group_id, scim_user_id])
 
 function addMembers({ scimGroupMembers }: Memory, group_id: string, ids: string[]): void {
-  for (const scim_user_id of ids) scimGroupMembers.insert(nameOf(group_id, scim_user_id), { group_id, scim_user_id })
+  for (const scim_user_id of ids)
+    scimGroupMembers.insert(nameOf(group_id, scim_user_id), { group_id, scim_user_id })
 }
 
-function applyChange(memory: Memory, id: string, before: string[], { group, members, entry }: GroupChange, move: Mover): void {
+function applyChange(
+  memory: Memory,
+  id: string,
+  before: string[],
+  { group, members, entry }: GroupChange,
+  move: Mover,
+): void {
   if (!entry) return
   const came = [...new Set(members).difference(new Set(before))]
   const went = [...new Set(before).difference(new Set(members))]
@@ -76,7 +96,9 @@ function applyChange(memory: Memory, id: string, before: string[], { group, memb
 }
 
 function removeGroup({ scimMappings, scimGroupMembers, scimGroups }: Memory, id: string): void {
-  for (const one of scimMappings.all(({ scim_group_id }) => scim_group_id === id)) scimMappings.remove(one.id)
-  for (const { scim_user_id } of scimGroupMembers.all(({ group_id }) => group_id === id)) scimGroupMembers.remove(nameOf(id, scim_user_id))
+  for (const one of scimMappings.all(({ scim_group_id }) => scim_group_id === id))
+    scimMappings.remove(one.id)
+  for (const { scim_user_id } of scimGroupMembers.all(({ group_id }) => group_id === id))
+    scimGroupMembers.remove(nameOf(id, scim_user_id))
   scimGroups.remove(id)
 }

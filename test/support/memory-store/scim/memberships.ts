@@ -20,7 +20,9 @@ const nameOf = ({ workspace_id, user_id }: Place) => JSON.stringify([workspace_i
  */
 export function applyMoves(memory: Memory, scope: Scope, move: Mover): void {
   const granted = grantedIn(memory, scope)
-  const current = new Map(memory.workspaceMembers.all(one => isIn(scope, one)).map(one => [nameOf(one), one]))
+  const current = new Map(
+    memory.workspaceMembers.all(one => isIn(scope, one)).map(one => [nameOf(one), one]),
+  )
   for (const name of new Set([...granted.keys(), ...current.keys()])) {
     const [now = null, role = null] = [current.get(name), granted.get(name)]
     if (now && (now.source === 'manual' || now.role === role)) continue
@@ -37,7 +39,8 @@ function grantedIn(memory: Memory, scope: Scope): Map<string, WorkspaceMember['r
   for (const { scim_group_id, workspace_id, role } of memory.scimMappings.all())
     for (const user_id of findMembersOf(memory, scim_group_id)) {
       const name = nameOf({ workspace_id, user_id })
-      if (isIn(scope, { workspace_id, user_id }) && granted.get(name) !== 'admin') granted.set(name, role)
+      if (isIn(scope, { workspace_id, user_id }) && granted.get(name) !== 'admin')
+        granted.set(name, role)
     }
   return granted
 }

@@ -22,5 +22,6 @@ export const syncJobStore = (connection: Connection): SyncJobStore => ({
       const mapped = [...scimMappings.all(), ...left].map(({ workspace_id }) => workspace_id)
       return [...new Set(mapped)].sort()
     }),
-  apply: (workspace_id, move) => connection.write(memory => applyMoves(memory, { workspace_id }, move)),
+  apply: (workspace_id, move) =>
+    connection.write(memory => applyMoves(memory, { workspace_id }, move)),
 })

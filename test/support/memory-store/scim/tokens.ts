@@ -5,7 +5,8 @@ import { byFields, changedMeanwhile } from '../table.ts'
 
 /** Tokens in memory. */
 export const scimTokenStore = (connection: Connection): ScimTokenStore => ({
-  all: () => connection.read(({ scimTokens }) => scimTokens.all().sort(byFields('created_at', 'id'))),
+  all: () =>
+    connection.read(({ scimTokens }) => scimTokens.all().sort(byFields('created_at', 'id'))),
   byHash: hash => connection.read(({ scimTokens }) => scimTokens.all(one => one.hash === hash)[0]),
   insert: (token, entry) =>
     connection.write(memory => {

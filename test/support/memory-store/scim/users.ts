@@ -3,7 +3,13 @@ import type { Member } from '../../../../src/core/identity/members/store.ts'
 import type { Mover } from '../../../../src/core/identity/scim/memberships.ts'
 import type { Known } from '../../../../src/core/identity/scim/query.ts'
 import { taken } from '../../../../src/core/identity/scim/refusal.ts'
-import type { MemberChange, Namesake, ScimUser, ScimUserStore, UserChange } from '../../../../src/core/identity/scim/users/store.ts'
+import type {
+  MemberChange,
+  Namesake,
+  ScimUser,
+  ScimUserStore,
+  UserChange,
+} from '../../../../src/core/identity/scim/users/store.ts'
 import { text } from '../../../../src/core/kernel/json.ts'
 import { addAudit } from '../audit.ts'
 import { deactivateMember, findOthersAt } from '../members.ts'
@@ -14,7 +20,10 @@ import { applyMoves } from './memberships.ts'
 /** Users in memory. */
 export const scimUserStore = (connection: Connection): ScimUserStore => ({
   byId: id => connection.read(({ scimUsers }) => scimUsers.get(id)),
-  find: known => connection.read(({ scimUsers }) => scimUsers.all(user => isKnownAs(user, known)).sort(byFields('created_at', 'id'))),
+  find: known =>
+    connection.read(({ scimUsers }) =>
+      scimUsers.all(user => isKnownAs(user, known)).sort(byFields('created_at', 'id')),
+    ),
   groupsOf: ids =>
     connection.read(({ scimGroupMembers, scimGroups }) =>
       scimGroupMembers
@@ -77,7 +86,8 @@ function applyChange(memory: Memory, before: ScimUser, change: UserChange, move:
 }
 
 function changeMember(memory: Memory, { before, after, keys, entries }: MemberChange): void {
-  if (after.active && findOthersAt(memory, after).length > 0) throw taken('emails: expected an address that no other member has')
+  if (after.active && findOthersAt(memory, after).length > 0)
+    throw taken('emails: expected an address that no other member has')
   if (keys) deactivateMember(memory, after.id, keys)
   if (before) memory.members.update(after.id, after)
   else memory.members.insert(after.id, after)
@@ -87,7 +97,8 @@ function changeMember(memory: Memory, { before, after, keys, entries }: MemberCh
 function addUser(memory: Memory, user: ScimUser): void {
   mustHaveFreeName(memory, user)
   const isSame = ({ user_id }: ScimUser) => user_id === user.user_id
-  if (!memory.members.has(user.user_id) || memory.scimUsers.all(isSame).length > 0) throw changedMeanwhile()
+  if (!memory.members.has(user.user_id) || memory.scimUsers.all(isSame).length > 0)
+    throw changedMeanwhile()
   memory.scimUsers.insert(user.id, user)
 }
 

@@ -48,7 +48,11 @@ export class ChoiceFilter {
     if (part.type === 'tool-call-delta') return this.#input(part)
     const shown = await this.#screenedWhole(part)
     if (!this.#isBlocked)
-      this.#waiting.push({ part: this.#screen.alters ? withoutLogprobs(shown) : shown, slots: this.#slots(shown), isOpen: false })
+      this.#waiting.push({
+        part: this.#screen.alters ? withoutLogprobs(shown) : shown,
+        slots: this.#slots(shown),
+        isOpen: false,
+      })
     return this.#released()
   }
 
@@ -86,13 +90,19 @@ export class ChoiceFilter {
     const [first] = slots
     const isClear = !isOpen && slots.every(({ lane, until }) => lane.clear >= until)
     if (isClear) push(out, this.#rewritten(part, slots), slots)
-    else if (first && slots.length === 1) push(out, first.put(part, first.lane.take(Math.min(first.lane.clear, first.until))), slots)
+    else if (first && slots.length === 1)
+      push(out, first.put(part, first.lane.take(Math.min(first.lane.clear, first.until))), slots)
     return isClear
   }
 
   #rewritten(part: ChoicePart, slots: Slot[]): ChoicePart {
-    const left = slots.reduce((changed, { lane, until, put }) => put(changed, lane.take(until)), part)
-    return left.type === 'reasoning-delta' && this.#hasOtherThoughts() ? withoutSignatures(left) : left
+    const left = slots.reduce(
+      (changed, { lane, until, put }) => put(changed, lane.take(until)),
+      part,
+    )
+    return left.type === 'reasoning-delta' && this.#hasOtherThoughts()
+      ? withoutSignatures(left)
+      : left
   }
 
   /** Whether the thoughts are other words by now than those that were signed. */
@@ -106,9 +116,14 @@ export class ChoiceFilter {
       case 'refusal-delta':
         return [this.#slot(part.type, part.text, withText)]
       case 'reasoning-delta':
-        return [this.#slot('reasoning', part.text, withText), ...part.details.flatMap((detail, at) => this.#detailSlots(detail, at))]
+        return [
+          this.#slot('reasoning', part.text, withText),
+          ...part.details.flatMap((detail, at) => this.#detailSlots(detail, at)),
+        ]
       case 'audio-delta':
-        return part.audio.transcript === undefined ? [] : [this.#slot('audio', part.audio.transcript, withTranscript)]
+        return part.audio.transcript === undefined
+          ? []
+          : [this.#slot('audio', part.audio.transcript, withTranscript)]
       default:
         return []
     }
@@ -118,7 +133,11 @@ export class ChoiceFilter {
     return ['text', 'summary'].flatMap(field => {
       const words = detail[field]
       if (typeof words !== 'string') return []
-      return [this.#slot(`reasoning ${detail.type} ${detail.index} ${field}`, words, (part, left) => withDetail(part, at, field, left))]
+      return [
+        this.#slot(`reasoning ${detail.type} ${detail.index} ${field}`, words, (part, left) =>
+          withDetail(part, at, field, left),
+        ),
+      ]
     })
   }
 
@@ -142,14 +161,24 @@ export class ChoiceFilter {
     const inputs = new Map<number, string>()
     for (const [index, input] of this.#inputs) inputs.set(index, await this.#screenedJson(input))
     this.#inputs.clear()
-    if (!this.#isBlocked) this.#waiting = this.#waiting.map(({ part, slots }) => ({ part: withInput(part, inputs), slots, isOpen: false }))
+    if (!this.#isBlocked)
+      this.#waiting = this.#waiting.map(({ part, slots }) => ({
+        part: withInput(part, inputs),
+        slots,
+        isOpen: false,
+      }))
   }
 
   /** Sources and other things that come whole and go as they are, but for the words in them. */
   async #screenedWhole(part: ChoicePart): Promise<ChoicePart> {
     if (part.type === 'annotation')
-      return { ...part, ...(await this.#screenedValue({ annotation: part.annotation, citation: part.citation })) }
-    return part.type === 'other' ? { ...part, ...(await this.#screenedValue({ value: part.value })) } : part
+      return {
+        ...part,
+        ...(await this.#screenedValue({ annotation: part.annotation, citation: part.citation })),
+      }
+    return part.type === 'other'
+      ? { ...part, ...(await this.#screenedValue({ value: part.value })) }
+      : part
   }
 
   async #screenedValue<V>(value: V): Promise<V> {
@@ -172,14 +201,20 @@ function push(out: ChoicePart[], part: ChoicePart, slots: Slot[]): void {
   if (!isNothing) out.push(part)
 }
 
-const withText = (part: ChoicePart, text: string): ChoicePart => ('text' in part ? { ...part, text } : part)
+const withText = (part: ChoicePart, text: string): ChoicePart =>
+  'text' in part ? { ...part, text } : part
 
 const withTranscript = (part: ChoicePart, transcript: string): ChoicePart =>
   part.type === 'audio-delta' ? { ...part, audio: { ...part.audio, transcript } } : part
 
 const withDetail = (part: ChoicePart, at: number, field: string, words: string): ChoicePart =>
   part.type === 'reasoning-delta'
-    ? { ...part, details: part.details.map((detail, i) => (i === at ? { ...detail, [field]: words } : detail)) }
+    ? {
+        ...part,
+        details: part.details.map((detail, i) =>
+          i === at ? { ...detail, [field]: words } : detail,
+        ),
+      }
     : part
 
 // The words stand in them as well, token by token.
@@ -191,7 +226,9 @@ function withoutLogprobs(part: ChoicePart): ChoicePart {
 
 // A signature is of the words that were signed: with others nobody takes it back.
 function withoutSignatures(part: Extract<ChoicePart, { type: 'reasoning-delta' }>): ChoicePart {
-  const details = part.details.map(({ signature: _, ...rest }): ReasoningDetail => rest as ReasoningDetail)
+  const details = part.details.map(
+    ({ signature: _, ...rest }): ReasoningDetail => rest as ReasoningDetail,
+  )
   return { ...part, details }
 }
 

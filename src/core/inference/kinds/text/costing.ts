@@ -48,7 +48,8 @@ function leastOutput(call: TextCall, endpoint: Endpoint): number {
 function limitOutput(call: TextCall, tokens: number): TextCall {
   const thinking = Math.min(thinkingOf(call), Math.max(tokens - LEAST, 0))
   const { reasoning } = call.params
-  const budget = reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
+  const budget =
+    reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
   const params = { ...call.params, ...budget, max_tokens: Math.max(tokens - thinking, 1) }
   return { ...call, params, extra: withoutBounds(call.extra) }
 }
@@ -90,10 +91,23 @@ function answersUnder(name: string, value: unknown): number {
   return COUNTS.has(name) ? wholeOf(value) : 0
 }
 
-const COUNTS = new Set(['n', 'best_of', 'num_generations', 'num_return_sequences', 'candidate_count'])
+const COUNTS = new Set([
+  'n',
+  'best_of',
+  'num_generations',
+  'num_return_sequences',
+  'candidate_count',
+])
 
 /** Other servers’ names for `max_tokens`. Theirs may rule over it. */
-const BOUNDS = new Set(['max_output_tokens', 'maxOutputTokens', 'max_new_tokens', 'max_tokens_to_sample', 'n_predict', 'num_predict'])
+const BOUNDS = new Set([
+  'max_output_tokens',
+  'maxOutputTokens',
+  'max_new_tokens',
+  'max_tokens_to_sample',
+  'n_predict',
+  'num_predict',
+])
 
 /** The bound of the call, under whatever name it is the highest; 0 where it has none. */
 function highestBound({ params: { max_tokens: most = 0 }, extra }: TextCall): number {
@@ -103,7 +117,9 @@ function highestBound({ params: { max_tokens: most = 0 }, extra }: TextCall): nu
 
 function withoutBounds(extra: TextCall['extra']): TextCall['extra'] {
   const isBounded = Object.keys(extra).some(name => BOUNDS.has(name))
-  return isBounded ? Object.fromEntries(Object.entries(extra).filter(([name]) => !BOUNDS.has(name))) : extra
+  return isBounded
+    ? Object.fromEntries(Object.entries(extra).filter(([name]) => !BOUNDS.has(name)))
+    : extra
 }
 
 /** The whole number in it; 0 where there is none. */

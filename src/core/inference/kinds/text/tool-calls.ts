@@ -59,7 +59,9 @@ function isSound({ name, input }: ToolCall, tools: Tool[]): boolean | null {
   const said = input.join('').trim()
   // Of a function without parameters some say nothing at all, and clients take that.
   const args = said === '' ? {} : parseObject(said)
-  return args !== undefined && requiredBy(tool.parameters).every(member => Object.hasOwn(args, member))
+  return (
+    args !== undefined && requiredBy(tool.parameters).every(member => Object.hasOwn(args, member))
+  )
 }
 
 function requiredBy(parameters: unknown): string[] {

@@ -37,7 +37,12 @@ export function lettersJoined(text: string): Folded[] {
   const found: Folded[] = []
   let run: Folded = { text: '', at: [] }
   for (let i = 0; i < text.length; i++) {
-    if (!isLetter(text.charCodeAt(i)) || isLetter(text.charCodeAt(i - 1)) || isLetter(text.charCodeAt(i + 1))) continue
+    if (
+      !isLetter(text.charCodeAt(i)) ||
+      isLetter(text.charCodeAt(i - 1)) ||
+      isLetter(text.charCodeAt(i + 1))
+    )
+      continue
     if (run.at.length > 0 && !isBridge(text, run.at.at(-1) ?? 0, i)) {
       if (run.at.length >= FEWEST) found.push(run)
       run = { text: '', at: [] }
@@ -52,7 +57,8 @@ export function lettersJoined(text: string): Folded[] {
 const FEWEST = 8
 
 // The phrases are English: letters of other alphabets have been made ours by then.
-const isLetter = (code: number): boolean => (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)
+const isLetter = (code: number): boolean =>
+  (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)
 
 /** Whether nothing but separators stands between two letters, and few of them. */
 function isBridge(text: string, from: number, to: number): boolean {

@@ -2,7 +2,10 @@ import { conflict } from '../../../errors.ts'
 import type { Statement, Write } from '../write.ts'
 
 /** Runs a transaction in which something is decided, and gives what that was in the end: it may be decided twice. */
-export async function decided<Made>(write: Write, steps: (give: <One extends Made>(made: One) => One) => Statement[]): Promise<Made> {
+export async function decided<Made>(
+  write: Write,
+  steps: (give: <One extends Made>(made: One) => One) => Statement[],
+): Promise<Made> {
   const last: Made[] = []
   const give = <One extends Made>(made: One): One => {
     last[0] = made

@@ -15,20 +15,33 @@ export function groupMappingStore(kysely: Kysely<Tables>, write: Write): GroupMa
   const all = () => kysely.selectFrom('scim_group_mappings').selectAll()
   return {
     byId: id => all().where('id', '=', id).executeTakeFirst(),
-    page: (offset, limit) => all().orderBy('created_at').orderBy('id').offset(offset).limit(limit).execute(),
+    page: (offset, limit) =>
+      all().orderBy('created_at').orderBy('id').offset(offset).limit(limit).execute(),
     async count() {
-      const query = kysely.selectFrom('scim_group_mappings').select(({ fn }) => fn.countAll<number>().as('count'))
+      const query = kysely
+        .selectFrom('scim_group_mappings')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
       return (await query.executeTakeFirstOrThrow()).count
     },
     insert: (mapping, decide, move) =>
       decided(write, give => [
         groupIsThere(kysely, mapping),
         workspaceIsThere(kysely, mapping.workspace_id),
-        follow(all().where('scim_group_id', '=', mapping.scim_group_id).where('workspace_id', '=', mapping.workspace_id), ([there]) => {
-          const { entry } = give(decide(there))
-          const made = entry ? [kysely.insertInto('scim_group_mappings').values(mapping), auditInsert(kysely, entry)] : []
-          return [...made, moves(kysely, mapping, move)]
-        }),
+        follow(
+          all()
+            .where('scim_group_id', '=', mapping.scim_group_id)
+            .where('workspace_id', '=', mapping.workspace_id),
+          ([there]) => {
+            const { entry } = give(decide(there))
+            const made = entry
+              ? [
+                  kysely.insertInto('scim_group_mappings').values(mapping),
+                  auditInsert(kysely, entry),
+                ]
+              : []
+            return [...made, moves(kysely, mapping, move)]
+          },
+        ),
       ]),
     update: (mapping, entry, move) =>
       write(
@@ -49,9 +62,12 @@ export function groupMappingStore(kysely: Kysely<Tables>, write: Write): GroupMa
 }
 
 const groupIsThere = (kysely: Kysely<Tables>, { scim_group_id }: GroupMapping): Check =>
-  check(kysely.selectFrom('scim_groups').select('id').where('id', '=', scim_group_id), ([group]) => {
-    if (!group) throw notFound('SCIM group not found')
-  })
+  check(
+    kysely.selectFrom('scim_groups').select('id').where('id', '=', scim_group_id),
+    ([group]) => {
+      if (!group) throw notFound('SCIM group not found')
+    },
+  )
 
 const isThere = (kysely: Kysely<Tables>, { id }: GroupMapping): Check =>
   check(kysely.selectFrom('scim_group_mappings').select('id').where('id', '=', id), ([mapping]) => {
@@ -73,5 +89,9 @@ const left = (
       .where('member.group_id', '=', scim_group_id)
       .where('current.workspace_id', '=', workspace_id)
       .where('current.source', '=', 'scim'),
-    rows => rows.flatMap(current => [workspaceMemberUpsert(kysely, { ...current, source: 'manual' }), auditInsert(kysely, keep(current))]),
+    rows =>
+      rows.flatMap(current => [
+        workspaceMemberUpsert(kysely, { ...current, source: 'manual' }),
+        auditInsert(kysely, keep(current)),
+      ]),
   )

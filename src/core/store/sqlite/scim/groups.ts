@@ -7,7 +7,14 @@ import { parseObject } from '../../../kernel/json.ts'
 import { auditInsert } from '../audit.ts'
 import { listed } from '../listed.ts'
 import type { Tables } from '../tables.ts'
-import { type Check, type Consequence, check, follow, type Statement, type Write } from '../write.ts'
+import {
+  type Check,
+  type Consequence,
+  check,
+  follow,
+  type Statement,
+  type Write,
+} from '../write.ts'
 import { decided } from './decided.ts'
 import { moves } from './memberships.ts'
 
@@ -19,16 +26,28 @@ export function scimGroupStore(kysely: Kysely<Tables>, write: Write): ScimGroupS
       const row = await all().where('id', '=', id).executeTakeFirst()
       return row && groupOf(row)
     },
-    find: async known => (await (known ? all().where(COLUMNS[known.by], '=', known.value) : all()).execute()).map(groupOf),
+    find: async known =>
+      (await (known ? all().where(COLUMNS[known.by], '=', known.value) : all()).execute()).map(
+        groupOf,
+      ),
     page: async (offset, limit) => (await all().offset(offset).limit(limit).execute()).map(groupOf),
     async count() {
-      const query = kysely.selectFrom('scim_groups').select(({ fn }) => fn.countAll<number>().as('count'))
+      const query = kysely
+        .selectFrom('scim_groups')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
       return (await query.executeTakeFirstOrThrow()).count
     },
     async membersOf(ids) {
-      const query = kysely.selectFrom('scim_group_members').innerJoin('scim_users', 'scim_users.id', 'scim_group_members.scim_user_id')
-      const wanted = query.select(['group_id', 'scim_user_id', 'resource']).where('group_id', 'in', listed(kysely, ids))
-      return (await wanted.orderBy('scim_user_id').execute()).map(row => ({ ...row, resource: parseObject(row.resource) ?? {} }))
+      const query = kysely
+        .selectFrom('scim_group_members')
+        .innerJoin('scim_users', 'scim_users.id', 'scim_group_members.scim_user_id')
+      const wanted = query
+        .select(['group_id', 'scim_user_id', 'resource'])
+        .where('group_id', 'in', listed(kysely, ids))
+      return (await wanted.orderBy('scim_user_id').execute()).map(row => ({
+        ...row,
+        resource: parseObject(row.resource) ?? {},
+      }))
     },
     insert: (group, members, entry) =>
       write(
@@ -39,14 +58,20 @@ export function scimGroupStore(kysely: Kysely<Tables>, write: Write): ScimGroupS
       ),
     change: (id, decide, move) =>
       decided(write, give => [
-        withGroup(kysely, id, (group, members) => succession(kysely, group, members, give(decide(group, members)), move)),
+        withGroup(kysely, id, (group, members) =>
+          succession(kysely, group, members, give(decide(group, members)), move),
+        ),
       ]),
   }
 }
 
 const COLUMNS = { id: 'id', externalId: 'external_id', name: 'name_key' } as const
 
-const withGroup = (kysely: Kysely<Tables>, id: string, then: (group: ScimGroup, members: string[]) => Statement[]): Consequence =>
+const withGroup = (
+  kysely: Kysely<Tables>,
+  id: string,
+  then: (group: ScimGroup, members: string[]) => Statement[],
+): Consequence =>
   follow(kysely.selectFrom('scim_groups').selectAll().where('id', '=', id), ([row]) => {
     if (!row) throw notFound('Group not found')
     return [
@@ -73,7 +98,9 @@ function succession(
   if (!entry) return []
   const came = without(members, before)
   const went = without(before, members)
-  const steps = group ? [kysely.updateTable('scim_groups').set(rowOf(group)).where('id', '=', id)] : []
+  const steps = group
+    ? [kysely.updateTable('scim_groups').set(rowOf(group)).where('id', '=', id)]
+    : []
   return [
     areUsers(kysely, came),
     ...steps,
@@ -81,11 +108,15 @@ function succession(
     membersInsert(kysely, id, came),
     ...(group ? [] : goodbye(kysely, id)),
     auditInsert(kysely, entry),
-    follow(membersOf(kysely, [...came, ...went]), rows => [moves(kysely, { user_ids: rows.map(row => row.user_id) }, move)]),
+    follow(membersOf(kysely, [...came, ...went]), rows => [
+      moves(kysely, { user_ids: rows.map(row => row.user_id) }, move),
+    ]),
   ]
 }
 
-const without = (one: string[], other: string[]): string[] => [...new Set(one).difference(new Set(other))]
+const without = (one: string[], other: string[]): string[] => [
+  ...new Set(one).difference(new Set(other)),
+]
 
 const goodbye = (kysely: Kysely<Tables>, id: string): Statement[] => [
   kysely.deleteFrom('scim_group_mappings').where('scim_group_id', '=', id),
@@ -101,7 +132,10 @@ const areUsers = (kysely: Kysely<Tables>, ids: string[]): Check =>
   })
 
 const membersDelete = (kysely: Kysely<Tables>, id: string, members: string[]): Compilable =>
-  kysely.deleteFrom('scim_group_members').where('group_id', '=', id).where('scim_user_id', 'in', listed(kysely, members))
+  kysely
+    .deleteFrom('scim_group_members')
+    .where('group_id', '=', id)
+    .where('scim_user_id', 'in', listed(kysely, members))
 
 const membersInsert = (kysely: Kysely<Tables>, id: string, members: string[]): Compilable =>
   kysely

@@ -16,34 +16,51 @@ export type Scope = { user_ids: string[] } | { workspace_id: string }
  */
 export const moves = (kysely: Kysely<Tables>, scope: Scope, move: Mover): Consequence =>
   follow(differences(kysely, scope), rows =>
-    rows.flatMap(({ workspace_id, user_id, granted, id, role, created_at, source }): Statement[] => {
-      const current = id && role && created_at && source ? { id, workspace_id, user_id, role, created_at, source } : null
-      const { after, entry } = move({ workspace_id, user_id, granted, current })
-      return [changed(kysely, { workspace_id, user_id }, after), auditInsert(kysely, entry)]
-    }),
+    rows.flatMap(
+      ({ workspace_id, user_id, granted, id, role, created_at, source }): Statement[] => {
+        const current =
+          id && role && created_at && source
+            ? { id, workspace_id, user_id, role, created_at, source }
+            : null
+        const { after, entry } = move({ workspace_id, user_id, granted, current })
+        return [changed(kysely, { workspace_id, user_id }, after), auditInsert(kysely, entry)]
+      },
+    ),
   )
 
 const changed = (
   kysely: Kysely<Tables>,
   place: Pick<WorkspaceMember, 'workspace_id' | 'user_id'>,
   after: WorkspaceMember | null,
-): Compilable => (after ? workspaceMemberUpsert(kysely, after) : workspaceMemberDelete(kysely, place))
+): Compilable =>
+  after ? workspaceMemberUpsert(kysely, after) : workspaceMemberDelete(kysely, place)
 
 const differences = (kysely: Kysely<Tables>, scope: Scope) =>
   kysely
     .selectFrom(granted(kysely, scope).as('given'))
     .fullJoin(inWorkspaces(kysely, scope).as('current'), on =>
-      on.onRef('current.workspace_id', '=', 'given.workspace_id').onRef('current.user_id', '=', 'given.user_id'),
+      on
+        .onRef('current.workspace_id', '=', 'given.workspace_id')
+        .onRef('current.user_id', '=', 'given.user_id'),
     )
     .select(({ fn }) => [
       fn.coalesce('given.workspace_id', 'current.workspace_id').$notNull().as('workspace_id'),
       fn.coalesce('given.user_id', 'current.user_id').$notNull().as('user_id'),
     ])
-    .select(['given.role as granted', 'current.id', 'current.role', 'current.created_at', 'current.source'])
+    .select([
+      'given.role as granted',
+      'current.id',
+      'current.role',
+      'current.created_at',
+      'current.source',
+    ])
     .where(({ or, and, eb, ref }) =>
       or([
         eb('current.id', 'is', null),
-        and([eb('current.source', '=', 'scim'), eb('given.role', 'is distinct from', ref('current.role'))]),
+        and([
+          eb('current.source', '=', 'scim'),
+          eb('given.role', 'is distinct from', ref('current.role')),
+        ]),
       ]),
     )
 

@@ -7,12 +7,23 @@ import { moves } from './memberships.ts'
 
 /** Sync jobs in SQL. */
 export const syncJobStore = (kysely: Kysely<Tables>, write: Write): SyncJobStore => ({
-  byId: id => kysely.selectFrom('scim_sync_jobs').selectAll().where('id', '=', id).executeTakeFirst(),
-  insert: (job, entry) => write(kysely.insertInto('scim_sync_jobs').values(job), auditInsert(kysely, entry)),
+  byId: id =>
+    kysely.selectFrom('scim_sync_jobs').selectAll().where('id', '=', id).executeTakeFirst(),
+  insert: (job, entry) =>
+    write(kysely.insertInto('scim_sync_jobs').values(job), auditInsert(kysely, entry)),
   update: (id, change) =>
-    write(kysely.updateTable('scim_sync_jobs').set(change).where('id', '=', id).where('status', 'in', ['queued', 'running'])),
+    write(
+      kysely
+        .updateTable('scim_sync_jobs')
+        .set(change)
+        .where('id', '=', id)
+        .where('status', 'in', ['queued', 'running']),
+    ),
   async workspaces() {
-    const left = kysely.selectFrom('workspace_members').select('workspace_id').where('source', '=', 'scim')
+    const left = kysely
+      .selectFrom('workspace_members')
+      .select('workspace_id')
+      .where('source', '=', 'scim')
     const mapped = kysely.selectFrom('scim_group_mappings').select('workspace_id')
     return (await mapped.union(left).execute()).map(row => row.workspace_id)
   },

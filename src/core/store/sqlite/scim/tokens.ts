@@ -6,8 +6,12 @@ import type { Write } from '../write.ts'
 
 /** Tokens in SQL. */
 export const scimTokenStore = (kysely: Kysely<Tables>, write: Write): ScimTokenStore => ({
-  all: () => kysely.selectFrom('scim_tokens').selectAll().orderBy('created_at').orderBy('id').execute(),
-  byHash: hash => kysely.selectFrom('scim_tokens').selectAll().where('hash', '=', hash).executeTakeFirst(),
-  insert: (token, entry) => write(kysely.insertInto('scim_tokens').values(token), auditInsert(kysely, entry)),
-  remove: (id, entry) => write(kysely.deleteFrom('scim_tokens').where('id', '=', id), auditInsert(kysely, entry)),
+  all: () =>
+    kysely.selectFrom('scim_tokens').selectAll().orderBy('created_at').orderBy('id').execute(),
+  byHash: hash =>
+    kysely.selectFrom('scim_tokens').selectAll().where('hash', '=', hash).executeTakeFirst(),
+  insert: (token, entry) =>
+    write(kysely.insertInto('scim_tokens').values(token), auditInsert(kysely, entry)),
+  remove: (id, entry) =>
+    write(kysely.deleteFrom('scim_tokens').where('id', '=', id), auditInsert(kysely, entry)),
 })

@@ -3,7 +3,12 @@ import { notFound } from '../../../errors.ts'
 import type { Member } from '../../../identity/members/store.ts'
 import type { Mover } from '../../../identity/scim/memberships.ts'
 import { taken } from '../../../identity/scim/refusal.ts'
-import type { MemberChange, ScimUser, ScimUserStore, UserChange } from '../../../identity/scim/users/store.ts'
+import type {
+  MemberChange,
+  ScimUser,
+  ScimUserStore,
+  UserChange,
+} from '../../../identity/scim/users/store.ts'
 import { parseObject, text } from '../../../kernel/json.ts'
 import { auditInsert } from '../audit.ts'
 import { listed } from '../listed.ts'
@@ -17,12 +22,18 @@ import { moves } from './memberships.ts'
 export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStore {
   return {
     async byId(id) {
-      const row = await kysely.selectFrom('scim_users').selectAll().where('id', '=', id).executeTakeFirst()
+      const row = await kysely
+        .selectFrom('scim_users')
+        .selectAll()
+        .where('id', '=', id)
+        .executeTakeFirst()
       return row && userOf(row)
     },
     async find(known) {
       const all = kysely.selectFrom('scim_users').selectAll().orderBy('created_at').orderBy('id')
-      return (await (known ? all.where(COLUMNS[known.by], '=', known.value) : all).execute()).map(userOf)
+      return (await (known ? all.where(COLUMNS[known.by], '=', known.value) : all).execute()).map(
+        userOf,
+      )
     },
     groupsOf: ids =>
       kysely
@@ -35,7 +46,10 @@ export function scimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserSto
     insert: (address, decide) =>
       decided(write, give => [
         follow(namesakes(kysely, address), rows => {
-          const found = rows.map(({ scim_id, ...row }) => ({ member: memberOf(row), isKnown: scim_id !== null }))
+          const found = rows.map(({ scim_id, ...row }) => ({
+            member: memberOf(row),
+            isKnown: scim_id !== null,
+          }))
           return insertion(kysely, give(decide(found)))
         }),
       ]),
@@ -62,11 +76,17 @@ const namesakes = (kysely: Kysely<Tables>, address: string) =>
     .orderBy('members.active', 'desc')
     .orderBy('members.updated_at', 'desc')
 
-const withUser = (kysely: Kysely<Tables>, id: string, then: (user: ScimUser, member: Member) => Statement[]) =>
+const withUser = (
+  kysely: Kysely<Tables>,
+  id: string,
+  then: (user: ScimUser, member: Member) => Statement[],
+) =>
   follow(kysely.selectFrom('scim_users').selectAll().where('id', '=', id), ([row]) => {
     if (!row) throw notFound('User not found')
     const query = kysely.selectFrom('members').selectAll().where('id', '=', row.user_id)
-    return [follow(query, members => members.flatMap(member => then(userOf(row), memberOf(member))))]
+    return [
+      follow(query, members => members.flatMap(member => then(userOf(row), memberOf(member)))),
+    ]
   })
 
 const insertion = (kysely: Kysely<Tables>, { user, member }: UserChange<ScimUser>): Statement[] => [
@@ -75,22 +95,48 @@ const insertion = (kysely: Kysely<Tables>, { user, member }: UserChange<ScimUser
   kysely.insertInto('scim_users').values(rowOf(user)),
 ]
 
-function succession(kysely: Kysely<Tables>, before: ScimUser, { user, member }: UserChange, move: Mover): Statement[] {
+function succession(
+  kysely: Kysely<Tables>,
+  before: ScimUser,
+  { user, member }: UserChange,
+  move: Mover,
+): Statement[] {
   const steps = memberSteps(kysely, member)
-  if (!user) return [...steps, ...departure(kysely, before, member), moves(kysely, { user_ids: [before.user_id] }, move)]
-  return [...steps, hasFreeName(kysely, user), kysely.updateTable('scim_users').set(rowOf(user)).where('id', '=', user.id)]
+  if (!user)
+    return [
+      ...steps,
+      ...departure(kysely, before, member),
+      moves(kysely, { user_ids: [before.user_id] }, move),
+    ]
+  return [
+    ...steps,
+    hasFreeName(kysely, user),
+    kysely.updateTable('scim_users').set(rowOf(user)).where('id', '=', user.id),
+  ]
 }
 
 /** Takes a user away. The groups that he was in have changed with that. */
-function departure(kysely: Kysely<Tables>, { id }: ScimUser, { entries }: MemberChange): Statement[] {
-  const groups = kysely.selectFrom('scim_group_members').select('group_id').where('scim_user_id', '=', id)
-  const change = kysely.updateTable('scim_groups').set(({ eb }) => ({ version: eb('version', '+', 1), ...timeOf(entries) }))
+function departure(
+  kysely: Kysely<Tables>,
+  { id }: ScimUser,
+  { entries }: MemberChange,
+): Statement[] {
+  const groups = kysely
+    .selectFrom('scim_group_members')
+    .select('group_id')
+    .where('scim_user_id', '=', id)
+  const change = kysely
+    .updateTable('scim_groups')
+    .set(({ eb }) => ({ version: eb('version', '+', 1), ...timeOf(entries) }))
   return [change.where('id', 'in', groups), kysely.deleteFrom('scim_users').where('id', '=', id)]
 }
 
 const timeOf = ([entry]: MemberChange['entries']) => (entry ? { updated_at: entry.created_at } : {})
 
-function memberSteps(kysely: Kysely<Tables>, { before, after, keys, entries }: MemberChange): Statement[] {
+function memberSteps(
+  kysely: Kysely<Tables>,
+  { before, after, keys, entries }: MemberChange,
+): Statement[] {
   const told = entries.map(entry => auditInsert(kysely, entry))
   const free = after.active ? [hasFreeAddress(kysely, after)] : []
   if (!before) return [...free, memberInsert(kysely, after), ...told]
@@ -100,9 +146,16 @@ function memberSteps(kysely: Kysely<Tables>, { before, after, keys, entries }: M
 }
 
 const hasFreeName = (kysely: Kysely<Tables>, user: ScimUser): Check =>
-  check(kysely.selectFrom('scim_users').select('id').where('name_key', '=', nameKey(user)).where('id', '!=', user.id), ([other]) => {
-    if (other) throw taken('userName: expected one that no other user has')
-  })
+  check(
+    kysely
+      .selectFrom('scim_users')
+      .select('id')
+      .where('name_key', '=', nameKey(user))
+      .where('id', '!=', user.id),
+    ([other]) => {
+      if (other) throw taken('userName: expected one that no other user has')
+    },
+  )
 
 const hasFreeAddress = (kysely: Kysely<Tables>, { id, email }: Member): Check =>
   check(othersAt(kysely, id, email), ([other]) => {
@@ -111,7 +164,12 @@ const hasFreeAddress = (kysely: Kysely<Tables>, { id, email }: Member): Check =>
 
 const nameKey = ({ resource }: ScimUser): string => (text(resource.userName) ?? '').toLowerCase()
 
-function userOf({ name_key: _, external_id: __, resource, ...row }: Selectable<Tables['scim_users']>): ScimUser {
+function userOf({
+  name_key: _,
+  external_id: __,
+  resource,
+  ...row
+}: Selectable<Tables['scim_users']>): ScimUser {
   return { ...row, resource: parseObject(resource) ?? {} }
 }
 

@@ -10,7 +10,15 @@ const EMAIL: Partial<FilterRule> = { slug: 'email' }
 const SECRET: Partial<FilterRule> = { pattern: 'SECRET-\\d+' }
 
 async function filterOf(rules: Partial<FilterRule>[], stream = true) {
-  const filters = await openFilters(rules.map(rule => ({ guardrail_id: 'g', scope: 'key', action: 'redact', output: true, ...rule })))
+  const filters = await openFilters(
+    rules.map(rule => ({
+      guardrail_id: 'g',
+      scope: 'key',
+      action: 'redact',
+      output: true,
+      ...rule,
+    })),
+  )
   const filtering = new Filtering(filters)
   if (!filters.answered) throw new Error('Nothing looks at answers')
   return { filtering, filter: new TextFilter(textCall({ stream }), filtering, filters.answered) }
@@ -27,9 +35,23 @@ async function through(parts: TextPart[], rules: Partial<FilterRule>[], stream =
 
 const said = (text: string, choice = 0): TextPart => ({ type: 'text-delta', choice, text })
 const FINISH: TextPart = { type: 'finish', choice: 0, reason: 'stop', native: 'stop' }
-const call = (index: number): TextPart => ({ type: 'tool-call-start', choice: 0, index, id: `c${index}`, name: 'send' })
-const input = (text: string, index = 0): TextPart => ({ type: 'tool-call-delta', choice: 0, index, input: text })
-const thought = (text: string, details: (Record<string, unknown> & { type: string })[] = []): TextPart => ({
+const call = (index: number): TextPart => ({
+  type: 'tool-call-start',
+  choice: 0,
+  index,
+  id: `c${index}`,
+  name: 'send',
+})
+const input = (text: string, index = 0): TextPart => ({
+  type: 'tool-call-delta',
+  choice: 0,
+  index,
+  input: text,
+})
+const thought = (
+  text: string,
+  details: (Record<string, unknown> & { type: string })[] = [],
+): TextPart => ({
   type: 'reasoning-delta',
   choice: 0,
   text,
@@ -37,12 +59,23 @@ const thought = (text: string, details: (Record<string, unknown> & { type: strin
 })
 
 const words = (parts: TextPart[], choice = 0) =>
-  parts.map(part => (part.type === 'text-delta' && part.choice === choice ? part.text : '')).join('')
+  parts
+    .map(part => (part.type === 'text-delta' && part.choice === choice ? part.text : ''))
+    .join('')
 
 describe('an answer that is looked at', () => {
   test('says at once what can be no match, and the rest when it is decided', async () => {
-    const { out } = await through([said('Hello. It is SEC'), said('RET-12'), said('34, bye'), FINISH], [SECRET])
-    expect(out).toEqual([[said('Hello. It is ')], [], [said('[REDACTED]'), said(', bye')], [FINISH], []])
+    const { out } = await through(
+      [said('Hello. It is SEC'), said('RET-12'), said('34, bye'), FINISH],
+      [SECRET],
+    )
+    expect(out).toEqual([
+      [said('Hello. It is ')],
+      [],
+      [said('[REDACTED]'), said(', bye')],
+      [FINISH],
+      [],
+    ])
   })
 
   test('keeps the blocks in which its provider said it', async () => {
@@ -61,46 +94,113 @@ describe('an answer that is looked at', () => {
   })
 
   test('keeps the order of its parts: what comes behind a text that waits waits too', async () => {
-    const { out } = await through([said('SEC'), call(0), input('{}'), said('OND'), FINISH], [SECRET])
-    expect(out).toEqual([[], [], [], [said('SEC'), call(0)], [input('{}'), said('OND'), FINISH], []])
+    const { out } = await through(
+      [said('SEC'), call(0), input('{}'), said('OND'), FINISH],
+      [SECRET],
+    )
+    expect(out).toEqual([
+      [],
+      [],
+      [],
+      [said('SEC'), call(0)],
+      [input('{}'), said('OND'), FINISH],
+      [],
+    ])
   })
 
   test('is followed over what comes between', async () => {
-    const { parts } = await through([said('SECRET'), thought('Hm.'), said('-99 ok'), FINISH], [SECRET])
+    const { parts } = await through(
+      [said('SECRET'), thought('Hm.'), said('-99 ok'), FINISH],
+      [SECRET],
+    )
     expect(words(parts)).toBe('[REDACTED] ok')
   })
 
   test('has each choice looked at by itself', async () => {
-    const parts = [said('SEC', 0), said('SEC', 1), said('RET-1', 1), said('OND', 0), said('RET-2 ', 0), said('.', 1)]
+    const parts = [
+      said('SEC', 0),
+      said('SEC', 1),
+      said('RET-1', 1),
+      said('OND', 0),
+      said('RET-2 ', 0),
+      said('.', 1),
+    ]
     const { parts: left } = await through(parts, [SECRET])
     expect([words(left, 0), words(left, 1)]).toEqual(['SECONDRET-2 ', '[REDACTED].'])
   })
 
   test('leaves how it begins, what it counts and what is sent back alone', async () => {
-    const start: TextPart = { type: 'start', upstream_id: 'u', system_fingerprint: null, service_tier: null }
-    const { out } = await through([start, said('SECRET'), { type: 'echo', provider: 'p', model: 'm', body: {} }], [SECRET])
-    expect(out).toEqual([[start], [], [{ type: 'echo', provider: 'p', model: 'm', body: {} }], [said('SECRET')]])
+    const start: TextPart = {
+      type: 'start',
+      upstream_id: 'u',
+      system_fingerprint: null,
+      service_tier: null,
+    }
+    const { out } = await through(
+      [start, said('SECRET'), { type: 'echo', provider: 'p', model: 'm', body: {} }],
+      [SECRET],
+    )
+    expect(out).toEqual([
+      [start],
+      [],
+      [{ type: 'echo', provider: 'p', model: 'm', body: {} }],
+      [said('SECRET')],
+    ])
   })
 
   test('says no word twice in its logprobs', async () => {
-    const parts: TextPart[] = [{ type: 'text-delta', choice: 0, text: 'SECRET-1', logprobs: { content: [{ token: 'SECRET-1' }] } }, FINISH]
+    const parts: TextPart[] = [
+      {
+        type: 'text-delta',
+        choice: 0,
+        text: 'SECRET-1',
+        logprobs: { content: [{ token: 'SECRET-1' }] },
+      },
+      FINISH,
+    ]
     expect((await through(parts, [SECRET])).parts).toEqual([said('[REDACTED]'), FINISH])
     expect((await through(parts, [{ ...SECRET, action: 'flag' }])).parts).toEqual(parts)
   })
 
   test('that is only flagged waits for nothing', async () => {
-    const parts = [said('SECRET'), said('-1'), call(0), input('{"a":"SECRET'), input('-2"}'), FINISH]
+    const parts = [
+      said('SECRET'),
+      said('-1'),
+      call(0),
+      input('{"a":"SECRET'),
+      input('-2"}'),
+      FINISH,
+    ]
     const { out, findings } = await through(parts, [{ ...SECRET, action: 'flag' }])
     expect(out).toEqual([...parts.map(part => [part]), []])
-    expect(findings).toEqual([{ guardrail_id: 'g', filter: 'pattern', action: 'flag', where: 'output', count: 2 }])
+    expect(findings).toEqual([
+      { guardrail_id: 'g', filter: 'pattern', action: 'flag', where: 'output', count: 2 },
+    ])
   })
 })
 
 describe('arguments of tools', () => {
   test('are JSON again, each call’s in its place', async () => {
-    const parts = [call(0), input('{"to":"bob'), call(1), input('{"n":1', 1), input('@example.com"}'), input('}', 1), FINISH]
+    const parts = [
+      call(0),
+      input('{"to":"bob'),
+      call(1),
+      input('{"n":1', 1),
+      input('@example.com"}'),
+      input('}', 1),
+      FINISH,
+    ]
     const { out } = await through(parts, [EMAIL])
-    expect(out).toEqual([[call(0)], [], [], [], [], [], [input('{"to":"[EMAIL]"}'), call(1), input('{"n":1}', 1), FINISH], []])
+    expect(out).toEqual([
+      [call(0)],
+      [],
+      [],
+      [],
+      [],
+      [],
+      [input('{"to":"[EMAIL]"}'), call(1), input('{"n":1}', 1), FINISH],
+      [],
+    ])
   })
 
   test('that were cut are redacted as they stand', async () => {
@@ -121,7 +221,9 @@ describe('thoughts', () => {
     const { parts: left } = await through(parts, [EMAIL])
     const texts = left.flatMap(part => (part.type === 'reasoning-delta' ? [part] : []))
     expect(texts.map(({ text }) => text).join('')).toBe('Ask [EMAIL] now')
-    expect(texts.flatMap(({ details }) => details.map(({ text }) => text ?? '')).join('')).toBe('Ask [EMAIL] now')
+    expect(texts.flatMap(({ details }) => details.map(({ text }) => text ?? '')).join('')).toBe(
+      'Ask [EMAIL] now',
+    )
     expect(JSON.stringify(left)).not.toContain('sig"')
   })
 
@@ -140,8 +242,18 @@ describe('other things that are said', () => {
     const parts: TextPart[] = [
       { type: 'refusal-delta', choice: 0, text: 'Not bob@example.com' },
       { type: 'audio-delta', choice: 0, audio: { id: 'a', transcript: 'to bob@example.com' } },
-      { type: 'annotation', choice: 0, annotation: { url_citation: { title: 'by bob@example.com' } }, citation: null },
-      { type: 'other', choice: 0, dialect: 'messages', value: { type: 'result', content: [{ text: 'bob@example.com' }] } },
+      {
+        type: 'annotation',
+        choice: 0,
+        annotation: { url_citation: { title: 'by bob@example.com' } },
+        citation: null,
+      },
+      {
+        type: 'other',
+        choice: 0,
+        dialect: 'messages',
+        value: { type: 'result', content: [{ text: 'bob@example.com' }] },
+      },
       FINISH,
     ]
     const { parts: left } = await through(parts, [EMAIL])
@@ -149,7 +261,9 @@ describe('other things that are said', () => {
       { type: 'refusal-delta', choice: 0, text: 'Not ' },
       { type: 'refusal-delta', choice: 0, text: '[EMAIL]' },
     ])
-    expect(JSON.stringify(left.slice(2))).toBe(JSON.stringify(parts.slice(1)).replaceAll('bob@example.com', '[EMAIL]'))
+    expect(JSON.stringify(left.slice(2))).toBe(
+      JSON.stringify(parts.slice(1)).replaceAll('bob@example.com', '[EMAIL]'),
+    )
   })
 })
 
@@ -166,29 +280,50 @@ describe('an answer that is blocked', () => {
   const EMAIL_BLOCK = { ...EMAIL, action: 'block' as const }
 
   test('ends with 403, and nothing of what was found has gone out', async () => {
-    const { out, error, findings } = await blocked([said('Write to bob@exam'), said('ple.com or'), said(' not')], [EMAIL_BLOCK])
+    const { out, error, findings } = await blocked(
+      [said('Write to bob@exam'), said('ple.com or'), said(' not')],
+      [EMAIL_BLOCK],
+    )
     expect(out).toEqual([said('Write to ')])
-    expect(error).toEqual([403, 'permission_denied', 'Response blocked by content filter: Email address'])
-    expect(findings).toEqual([{ guardrail_id: 'g', filter: 'email', action: 'block', where: 'output', count: 1 }])
+    expect(error).toEqual([
+      403,
+      'permission_denied',
+      'Response blocked by content filter: Email address',
+    ])
+    expect(findings).toEqual([
+      { guardrail_id: 'g', filter: 'email', action: 'block', where: 'output', count: 1 },
+    ])
   })
 
   test('says the same before what blocks it, however it is cut', async () => {
     const text = 'Hello. Write to bob@example.com, now'
     for (const pieces of [[text], text.split(''), [text.slice(0, 18), text.slice(18)]])
-      expect(words((await blocked([...pieces.map(piece => said(piece)), FINISH], [EMAIL_BLOCK])).out)).toBe('Hello. Write to ')
+      expect(
+        words((await blocked([...pieces.map(piece => said(piece)), FINISH], [EMAIL_BLOCK])).out),
+      ).toBe('Hello. Write to ')
   })
 
   test('and given whole says nothing', async () => {
-    expect((await blocked([said('Hello. '), said('bob@example.com'), FINISH], [EMAIL_BLOCK], false)).out).toEqual([])
+    expect(
+      (await blocked([said('Hello. '), said('bob@example.com'), FINISH], [EMAIL_BLOCK], false)).out,
+    ).toEqual([])
   })
 
   test('and what comes behind, or in a source, does not go out', async () => {
-    const source: TextPart = { type: 'annotation', choice: 0, annotation: { title: 'bob@example.com' } }
-    expect((await blocked([said('Hi. '), source, said('more '), FINISH], [EMAIL_BLOCK])).out).toEqual([said('Hi. ')])
+    const source: TextPart = {
+      type: 'annotation',
+      choice: 0,
+      annotation: { title: 'bob@example.com' },
+    }
+    expect(
+      (await blocked([said('Hi. '), source, said('more '), FINISH], [EMAIL_BLOCK])).out,
+    ).toEqual([said('Hi. ')])
   })
 
   test('is blocked for what stands in arguments of tools', async () => {
-    expect((await blocked([call(0), input('{"a":"bob\\u0040example.com"}'), FINISH], [EMAIL_BLOCK])).out).toEqual([call(0)])
+    expect(
+      (await blocked([call(0), input('{"a":"bob\\u0040example.com"}'), FINISH], [EMAIL_BLOCK])).out,
+    ).toEqual([call(0)])
   })
 })
 
@@ -211,11 +346,17 @@ describe('a streamed answer comes to the same as a whole one', () => {
       'x',
     )
     const lane = fc.constantFrom('text', 'thought', 'input')
-    const rules = [EMAIL, SECRET, { slug: 'credit-card' as const }, { pattern: '"[^"]*"', label: 'q' }]
+    const rules = [
+      EMAIL,
+      SECRET,
+      { slug: 'credit-card' as const },
+      { pattern: '"[^"]*"', label: 'q' },
+    ]
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(lane, piece), { maxLength: 25 }), async pieces => {
         const cutParts = [call(0), ...pieces.map(([lane, text]) => partOf(lane, text)), FINISH]
-        const joined = (wanted: string) => pieces.map(([lane, text]) => (lane === wanted ? text : '')).join('')
+        const joined = (wanted: string) =>
+          pieces.map(([lane, text]) => (lane === wanted ? text : '')).join('')
         const wholeParts = [
           call(0),
           partOf('thought', joined('thought')),
@@ -223,7 +364,10 @@ describe('a streamed answer comes to the same as a whole one', () => {
           partOf('input', joined('input')),
           FINISH,
         ]
-        const [streamed, whole] = [await through(cutParts, rules), await through(wholeParts, rules, false)]
+        const [streamed, whole] = [
+          await through(cutParts, rules),
+          await through(wholeParts, rules, false),
+        ]
         expect(summary(streamed.parts)).toEqual(summary(whole.parts))
         expect(streamed.findings.toSorted(byFilter)).toEqual(whole.findings.toSorted(byFilter))
       }),
@@ -235,7 +379,8 @@ describe('a streamed answer comes to the same as a whole one', () => {
 const byFilter = (a: { filter: string; action: string }, b: { filter: string; action: string }) =>
   a.filter < b.filter ? -1 : a.filter > b.filter ? 1 : 0
 
-const partOf = (lane: string, text: string): TextPart => (lane === 'text' ? said(text) : lane === 'thought' ? thought(text) : input(text))
+const partOf = (lane: string, text: string): TextPart =>
+  lane === 'text' ? said(text) : lane === 'thought' ? thought(text) : input(text)
 
 const summary = (parts: TextPart[]) => ({
   text: words(parts),

@@ -5,14 +5,20 @@ import type { TextPart } from '../../../../../src/core/language/part.ts'
 import type { Tool } from '../../../../../src/core/language/tool.ts'
 import { textCall } from '../../../../support/call.ts'
 
-const ADD: Tool = { type: 'function', name: 'add', parameters: { type: 'object', required: ['a', 'b'] } }
+const ADD: Tool = {
+  type: 'function',
+  name: 'add',
+  parameters: { type: 'object', required: ['a', 'b'] },
+}
 const NOW: Tool = { type: 'function', name: 'now' }
 
 const called = (name: string, ...inputs: string[]): TextPart[] => [
   { type: 'tool-call-start', choice: 0, index: 0, id: 'call_1', name },
   ...inputs.map(input => ({ type: 'tool-call-delta' as const, choice: 0, index: 0, input })),
 ]
-const finished = (reason: 'stop' | 'tool_calls' | 'length' | 'error' | 'content_filter' = 'tool_calls'): TextPart => ({
+const finished = (
+  reason: 'stop' | 'tool_calls' | 'length' | 'error' | 'content_filter' = 'tool_calls',
+): TextPart => ({
   type: 'finish',
   choice: 0,
   reason,
@@ -28,19 +34,41 @@ const verdict = (call: Partial<TextCall>, parts: TextPart[], broken = false) => 
 
 describe('an answer to a call with tools is', () => {
   test.each<[name: string, isSound: boolean | null, parts: TextPart[], call?: Partial<TextCall>]>([
-    ['sound with all that must be there', true, [...called('add', '{"a":1,', '"b":2}'), finished()]],
+    [
+      'sound with all that must be there',
+      true,
+      [...called('add', '{"a":1,', '"b":2}'), finished()],
+    ],
     ['sound with more than that', true, [...called('add', '{"a":1,"b":2,"c":3}'), finished()]],
     ['sound without arguments where none must be there', true, [...called('now', ''), finished()]],
     ['unsound without one that must be there', false, [...called('add', '{"a":1}'), finished()]],
     ['unsound without any', false, [...called('add'), finished()]],
-    ['unsound with arguments that do not parse', false, [...called('add', '{"a":1,"b":'), finished()]],
+    [
+      'unsound with arguments that do not parse',
+      false,
+      [...called('add', '{"a":1,"b":'), finished()],
+    ],
     ['unsound with arguments that are no object', false, [...called('now', '[1]'), finished()]],
-    ['unsound where an inherited name stands for a member', false, [...called('odd', '{}'), finished()], { tools: [odd('toString')] }],
+    [
+      'unsound where an inherited name stands for a member',
+      false,
+      [...called('odd', '{}'), finished()],
+      { tools: [odd('toString')] },
+    ],
     ['unsound with a tool that nobody offered', false, [...called('subtract', '{}'), finished()]],
-    ['unsound as soon as one of its calls is', false, [...called('now', '{}'), ...called('now', '{'), finished()]],
+    [
+      'unsound as soon as one of its calls is',
+      false,
+      [...called('now', '{}'), ...called('now', '{'), finished()],
+    ],
     ['unsound when it ends in an error', false, [said, finished('error')]],
     ['unsound when it says nothing', false, [finished('stop')]],
-    ['unsound without a call where it had to make one', false, [said, finished('stop')], { params: { tool_choice: 'required' } }],
+    [
+      'unsound without a call where it had to make one',
+      false,
+      [said, finished('stop')],
+      { params: { tool_choice: 'required' } },
+    ],
     ['not judged when it says something instead', null, [said, finished('stop')]],
     ['not judged when it was cut', null, [...called('add', '{"a":1,'), finished('length')]],
     ['not judged when a filter stopped it', null, [finished('content_filter')]],
@@ -48,11 +76,25 @@ describe('an answer to a call with tools is', () => {
       'not judged when it calls a tool of another kind',
       null,
       [...called('bash', 'ls'), finished()],
-      { tools: [ADD, { type: 'other', dialect: 'messages', value: { type: 'bash_20250124', name: 'bash' } }] },
+      {
+        tools: [
+          ADD,
+          { type: 'other', dialect: 'messages', value: { type: 'bash_20250124', name: 'bash' } },
+        ],
+      },
     ],
-    ['not judged where tools may not be called', null, [...called('add', '{'), finished()], { params: { tool_choice: 'none' } }],
+    [
+      'not judged where tools may not be called',
+      null,
+      [...called('add', '{'), finished()],
+      { params: { tool_choice: 'none' } },
+    ],
     ['not judged without tools', null, [finished('error')], { tools: [] }],
-    ['not judged with more arguments than are kept', null, [...called('add', '{"a":1,', ' '.repeat(2 ** 20), '"b":2}'), finished()]],
+    [
+      'not judged with more arguments than are kept',
+      null,
+      [...called('add', '{"a":1,', ' '.repeat(2 ** 20), '"b":2}'), finished()],
+    ],
   ])('%s', (_, isSound, parts, call = {}) => {
     expect(verdict(call, parts)).toBe(isSound)
   })
@@ -63,9 +105,28 @@ describe('an answer to a call with tools is', () => {
   })
 
   test('judged call by call, however their pieces are mingled', () => {
-    const start = (index: number): TextPart => ({ type: 'tool-call-start', choice: 0, index, id: `call_${index}`, name: 'add' })
-    const piece = (index: number, input: string): TextPart => ({ type: 'tool-call-delta', choice: 0, index, input })
-    const mingled = [start(0), start(1), piece(0, '{"a":1,'), piece(1, '{"b":2,'), piece(0, '"b":2}'), piece(1, '"a":1}'), finished()]
+    const start = (index: number): TextPart => ({
+      type: 'tool-call-start',
+      choice: 0,
+      index,
+      id: `call_${index}`,
+      name: 'add',
+    })
+    const piece = (index: number, input: string): TextPart => ({
+      type: 'tool-call-delta',
+      choice: 0,
+      index,
+      input,
+    })
+    const mingled = [
+      start(0),
+      start(1),
+      piece(0, '{"a":1,'),
+      piece(1, '{"b":2,'),
+      piece(0, '"b":2}'),
+      piece(1, '"a":1}'),
+      finished(),
+    ]
     expect(verdict({}, mingled)).toBe(true)
     expect(verdict({}, [...mingled.slice(0, -2), finished()])).toBe(false)
   })

@@ -1,11 +1,20 @@
 import { describe, expect, test } from 'bun:test'
 import { hashUser } from '../../../../../src/core/dialects/routing.ts'
-import { fitToEndpoint, listUnsupported } from '../../../../../src/core/inference/kinds/text/understanding.ts'
+import {
+  fitToEndpoint,
+  listUnsupported,
+} from '../../../../../src/core/inference/kinds/text/understanding.ts'
 import type { Params } from '../../../../../src/core/language/params.ts'
 import { endpointOf, textCall } from '../../../../support/call.ts'
 
 const supporting = (...names: string[]) => endpointOf({ supported_parameters: new Set(names) })
-const params: Params = { temperature: 1, seed: 1, max_tokens: 5, reasoning: { effort: 'low' }, response_format: { type: 'json_object' } }
+const params: Params = {
+  temperature: 1,
+  seed: 1,
+  max_tokens: 5,
+  reasoning: { effort: 'low' },
+  response_format: { type: 'json_object' },
+}
 const tools = [{ type: 'function' as const, name: 'f' }]
 
 describe('parameters', () => {
@@ -26,7 +35,13 @@ describe('parameters', () => {
   test('any of a parameter’s public names is enough', () => {
     expect(
       listUnsupported(
-        supporting('max_completion_tokens', 'reasoning_effort', 'structured_outputs', 'seed', 'temperature'),
+        supporting(
+          'max_completion_tokens',
+          'reasoning_effort',
+          'structured_outputs',
+          'seed',
+          'temperature',
+        ),
         textCall({ params }),
       ),
     ).toEqual([])
@@ -35,11 +50,18 @@ describe('parameters', () => {
   test('tools bring their choice along', () => {
     const call = textCall({ params: { tool_choice: 'auto', parallel_tool_calls: true }, tools })
     expect(listUnsupported(supporting('tools'), call)).toEqual([])
-    expect(listUnsupported(supporting('seed'), call)).toEqual(['tool_choice', 'parallel_tool_calls', 'tools'])
+    expect(listUnsupported(supporting('seed'), call)).toEqual([
+      'tool_choice',
+      'parallel_tool_calls',
+      'tools',
+    ])
   })
 
   test('parameters that the public list does not know are always forwarded', () => {
-    const call = textCall({ params: { service_tier: 'flex', modalities: ['text'] }, extra: { enable_thinking: true } })
+    const call = textCall({
+      params: { service_tier: 'flex', modalities: ['text'] },
+      extra: { enable_thinking: true },
+    })
     expect(fitToEndpoint(call, supporting('seed'))).toBe(call)
   })
 

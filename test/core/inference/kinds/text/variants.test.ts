@@ -9,9 +9,19 @@ import { protocols } from '../../../../../src/core/protocols/registry.ts'
 import { textCall } from '../../../../support/call.ts'
 import { testGateway } from '../../../../support/gateway.ts'
 
-const provider = (protocol: string, more: object = {}) => ({ protocol, base_url: 'http://127.0.0.1:9/v1', api_key: 'mock', ...more })
+const provider = (protocol: string, more: object = {}) => ({
+  protocol,
+  base_url: 'http://127.0.0.1:9/v1',
+  api_key: 'mock',
+  ...more,
+})
 const PRICES = { prompt: 1, completion: 1, web_search: 0.01 }
-const at = (slug: string, model = 'm', more: object = {}) => ({ provider: slug, model, usd_per_million_tokens: PRICES, ...more })
+const at = (slug: string, model = 'm', more: object = {}) => ({
+  provider: slug,
+  model,
+  usd_per_million_tokens: PRICES,
+  ...more,
+})
 
 /** One of each family, at a model that is known to reason, and one beside it that is not. */
 const CONFIG = {
@@ -41,7 +51,13 @@ const CONFIG = {
       ],
     },
     { id: 'acme/small', endpoints: [at('chat')] },
-    { id: 'acme/old', endpoints: [at('google', 'gemini-1.5-pro'), at('seeking', 'm', { supported_parameters: ['temperature'] })] },
+    {
+      id: 'acme/old',
+      endpoints: [
+        at('google', 'gemini-1.5-pro'),
+        at('seeking', 'm', { supported_parameters: ['temperature'] }),
+      ],
+    },
   ],
 }
 const MODEL = 'anthropic/claude-haiku-4.5'
@@ -55,12 +71,15 @@ const planned = (models: string[], more: Partial<TextCall> = {}) => {
   const call = textCall({ models, ...more })
   return { call, plan: planRoute(gateway, 'text', call) }
 }
-const slugs = (models: string[], more?: Partial<TextCall>) => planned(models, more).plan.endpoints.map(one => one.provider.slug)
+const slugs = (models: string[], more?: Partial<TextCall>) =>
+  planned(models, more).plan.endpoints.map(one => one.provider.slug)
 
 /** The parameters as each endpoint is asked with them. */
 function paramsAt(models: string[], more?: Partial<TextCall>): Record<string, TextCall['params']> {
   const { call, plan } = planned(models, more)
-  return Object.fromEntries(plan.endpoints.map(one => [one.model, (askedOf(plan.models, call, one) as TextCall).params]))
+  return Object.fromEntries(
+    plan.endpoints.map(one => [one.model, (askedOf(plan.models, call, one) as TextCall).params]),
+  )
 }
 
 /** What goes to one provider for it. */
@@ -68,7 +87,12 @@ function bodyAt(slug: string, models: string[], more: Partial<TextCall> = {}) {
   const { call, plan } = planned(models, { ...more, routing: { only: [slug] } })
   const [endpoint] = plan.endpoints
   if (!endpoint) throw new Error(`Nothing goes to ${slug}`)
-  return protocols.text[endpoint.protocol]?.request(askedOf(plan.models, call, endpoint) as TextCall, endpoint).body ?? {}
+  return (
+    protocols.text[endpoint.protocol]?.request(
+      askedOf(plan.models, call, endpoint) as TextCall,
+      endpoint,
+    ).body ?? {}
+  )
 }
 
 function refusal(models: string[], more?: Partial<TextCall>): GatewayError {
@@ -96,29 +120,48 @@ describe(':thinking', () => {
   })
 
   test('is of the model that it stands behind, and of no other', () => {
-    expect(paramsAt([`${MODEL}:thinking`, 'acme/small'])).toEqual({ [MODEL]: { reasoning: { enabled: true } }, 'acme/small': {} })
+    expect(paramsAt([`${MODEL}:thinking`, 'acme/small'])).toEqual({
+      [MODEL]: { reasoning: { enabled: true } },
+      'acme/small': {},
+    })
     const { call, plan } = planned([MODEL])
     expect(plan.models.map(({ asked }) => asked === call)).toEqual([true])
   })
 
   test('names what is in the way, where nobody can be told to', () => {
-    const { status, message, metadata } = refusal([`${MODEL}:thinking`], { routing: { only: ['cohere'] } })
-    expect([status, message]).toEqual([404, expect.stringContaining(':thinking asks for a provider that can be told to reason')])
+    const { status, message, metadata } = refusal([`${MODEL}:thinking`], {
+      routing: { only: ['cohere'] },
+    })
+    expect([status, message]).toEqual([
+      404,
+      expect.stringContaining(':thinking asks for a provider that can be told to reason'),
+    ])
     expect(metadata.excluded_by).toContain('reasoning')
   })
 
   test('is known by a model’s other names', () => {
-    expect(paramsAt(['anthropic/claude-haiku-4-5:thinking'])).toEqual({ [MODEL]: { reasoning: { enabled: true } } })
+    expect(paramsAt(['anthropic/claude-haiku-4-5:thinking'])).toEqual({
+      [MODEL]: { reasoning: { enabled: true } },
+    })
     expect(planned(['anthropic/claude-haiku-4-5:nitro']).plan.strategy).toBe('alias')
     expect(planned([`${MODEL}:nitro`]).plan.strategy).toBe('direct')
   })
 
   test('is known by the newest of a family, and tells what else there is of a model', async () => {
     const known = await testGateway({ config: { providers: { openrouter: { api_key: 'sk' } } } })
-    const plan = planRoute(known, 'text', textCall({ models: ['~anthropic/claude-opus-latest:thinking'] }))
-    expect([plan.strategy, plan.endpoints[0]?.model]).toEqual(['latest', known.catalog.models.get('~anthropic/claude-opus-latest')?.id])
+    const plan = planRoute(
+      known,
+      'text',
+      textCall({ models: ['~anthropic/claude-opus-latest:thinking'] }),
+    )
+    expect([plan.strategy, plan.endpoints[0]?.model]).toEqual([
+      'latest',
+      known.catalog.models.get('~anthropic/claude-opus-latest')?.id,
+    ])
     expect(plan.models[0]?.asked).toMatchObject({ params: { reasoning: { enabled: true } } })
-    expect(() => planRoute(known, 'text', textCall({ models: ['google/gemma-4-31b-it:zzz'] }))).toThrow(
+    expect(() =>
+      planRoute(known, 'text', textCall({ models: ['google/gemma-4-31b-it:zzz'] })),
+    ).toThrow(
       'expected google/gemma-4-31b-it, :free, :nitro, :floor, :exacto, :thinking or :online',
     )
   })
@@ -132,18 +175,34 @@ describe('what a variant asks for', () => {
       'anthropic',
       { max_uses: 2, allowed_domains: ['a.example'], user_location: PLACE },
       {
-        tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 2, allowed_domains: ['a.example'], user_location: PLACE }],
+        tools: [
+          {
+            type: 'web_search_20250305',
+            name: 'web_search',
+            max_uses: 2,
+            allowed_domains: ['a.example'],
+            user_location: PLACE,
+          },
+        ],
       },
     ],
     [
       'anthropic',
       { excluded_domains: ['b.example'] },
-      { tools: [{ type: 'web_search_20250305', name: 'web_search', blocked_domains: ['b.example'] }] },
+      {
+        tools: [
+          { type: 'web_search_20250305', name: 'web_search', blocked_domains: ['b.example'] },
+        ],
+      },
     ],
     [
       'responses',
       { allowed_domains: ['a.example'], user_location: PLACE },
-      { tools: [{ type: 'web_search', user_location: PLACE, filters: { allowed_domains: ['a.example'] } }] },
+      {
+        tools: [
+          { type: 'web_search', user_location: PLACE, filters: { allowed_domains: ['a.example'] } },
+        ],
+      },
     ],
     ['google', {}, { tools: [{ googleSearch: {} }] }],
     ['seeking', { user_location: PLACE }, { web_search_options: { user_location: PLACE } }],
@@ -154,15 +213,20 @@ describe('what a variant asks for', () => {
 
   test('is one search, where the client brings the provider’s own too', () => {
     const own: TextCall['tools'] = [
-      { type: 'other', dialect: 'messages', value: { type: 'web_search_20250305', name: 'web_search', max_uses: 1 } },
+      {
+        type: 'other',
+        dialect: 'messages',
+        value: { type: 'web_search_20250305', name: 'web_search', max_uses: 1 },
+      },
     ]
-    expect(bodyAt('anthropic', [`${MODEL}:online`], { dialect: 'messages', tools: own }).tools).toEqual(
-      own.map(tool => tool.type === 'other' && tool.value),
-    )
+    expect(
+      bodyAt('anthropic', [`${MODEL}:online`], { dialect: 'messages', tools: own }).tools,
+    ).toEqual(own.map(tool => tool.type === 'other' && tool.value))
   })
 
   test('is to think, in the words of each', () => {
-    const asked = (slug: string) => bodyAt(slug, [`${MODEL}:thinking`], { params: { max_tokens: 4_000 } })
+    const asked = (slug: string) =>
+      bodyAt(slug, [`${MODEL}:thinking`], { params: { max_tokens: 4_000 } })
     expect(asked('chat')).toHaveProperty('reasoning_effort')
     expect(asked('responses')).toHaveProperty('reasoning')
     expect(asked('anthropic')).toMatchObject({ thinking: { type: 'enabled' } })
@@ -181,7 +245,9 @@ describe(':online', () => {
 
   test('leaves nobody for domains to look at and others to leave out: either can be said, but not both', () => {
     const webSearch = { allowed_domains: ['a.example'], excluded_domains: ['b.example'] }
-    expect(() => planned([MODEL], { plugins: { web: webSearch } })).toThrow(':online and the web plugin')
+    expect(() => planned([MODEL], { plugins: { web: webSearch } })).toThrow(
+      ':online and the web plugin',
+    )
   })
 
   test('is off where the plugin is', () => {
@@ -193,33 +259,47 @@ describe(':online', () => {
     ['a bound', { max_uses: 3 }, ['anthropic']],
     ['domains', { allowed_domains: ['example.com'] }, ['responses', 'anthropic']],
     ['domains to leave out', { excluded_domains: ['example.com'] }, ['anthropic']],
-    ['a place', { user_location: { type: 'approximate', city: 'Bern' } }, ['seeking', 'responses', 'anthropic']],
+    [
+      'a place',
+      { user_location: { type: 'approximate', city: 'Bern' } },
+      ['seeking', 'responses', 'anthropic'],
+    ],
   ])('leaves those that have words for %s', (_, webSearch, left) => {
     expect(slugs([MODEL], { plugins: { web: webSearch } })).toEqual(left)
     expect(slugs([`${MODEL}:online`], { plugins: { web: webSearch } })).toEqual(left)
   })
 
   test('heeds what the call says of the search itself, which rules', () => {
-    const more = { plugins: { web: { max_uses: 3 } }, params: { web_search_options: { max_uses: 1, search_context_size: 'low' } } }
+    const more = {
+      plugins: { web: { max_uses: 3 } },
+      params: { web_search_options: { max_uses: 1, search_context_size: 'low' } },
+    }
     expect(() => planned([MODEL], more)).toThrow('searches the web itself')
-    expect(paramsAt([MODEL], { ...more, params: { web_search_options: { max_uses: 1 } } })[MODEL]).toEqual({
+    expect(
+      paramsAt([MODEL], { ...more, params: { web_search_options: { max_uses: 1 } } })[MODEL],
+    ).toEqual({
       web_search_options: { max_uses: 1 },
     })
-    expect(slugs([`${MODEL}:online`], { params: { web_search_options: { search_context_size: 'low' } } })).toEqual([
-      'seeking',
-      'openai',
-      'responses',
-    ])
+    expect(
+      slugs([`${MODEL}:online`], {
+        params: { web_search_options: { search_context_size: 'low' } },
+      }),
+    ).toEqual(['seeking', 'openai', 'responses'])
   })
 
   test('leaves out one that does not search beside functions', () => {
-    expect(slugs([`${MODEL}:online`], { tools: [{ type: 'function', name: 'f' }] })).not.toContain('google')
+    expect(slugs([`${MODEL}:online`], { tools: [{ type: 'function', name: 'f' }] })).not.toContain(
+      'google',
+    )
   })
 
   test('names what is in the way, where nobody searches', () => {
     for (const model of ['acme/small', 'acme/old']) {
       const { status, message, metadata } = refusal([`${model}:online`])
-      expect([status, message]).toEqual([404, expect.stringContaining(':online and the web plugin ask for a provider that searches')])
+      expect([status, message]).toEqual([
+        404,
+        expect.stringContaining(':online and the web plugin ask for a provider that searches'),
+      ])
       expect(metadata.excluded_by).toEqual(['web_search'])
     }
   })
@@ -230,14 +310,22 @@ describe(':online', () => {
 
   test('has the searches set aside that it may make: so many as it says, or ten', () => {
     const held = (models: string[], more?: Partial<TextCall>) => {
-      const { call, plan } = planned(models, { routing: { only: ['anthropic'] }, params: { max_tokens: 16 }, ...more })
+      const { call, plan } = planned(models, {
+        routing: { only: ['anthropic'] },
+        params: { max_tokens: 16 },
+        ...more,
+      })
       return needOf(gateway, 'text', call, plan.endpoints, plan.models).most.own ?? 0n
     }
     const cents = (nanos: bigint) => Number((nanos - held([MODEL])) / 10_000_000n)
     expect(cents(held([`${MODEL}:online`]))).toBe(10)
     expect(cents(held([MODEL], { plugins: { web: { max_uses: 2 } } }))).toBe(2)
     expect(cents(held([MODEL], { plugins: { web: { max_uses: 30 } } }))).toBe(30)
-    expect(cents(held([MODEL], { params: { max_tokens: 16, web_search_options: { max_uses: 30 } } }))).toBe(30)
-    expect(cents(held([MODEL], { params: { max_tokens: 16, web_search_options: { max_uses: 2 } } }))).toBe(10)
+    expect(
+      cents(held([MODEL], { params: { max_tokens: 16, web_search_options: { max_uses: 30 } } })),
+    ).toBe(30)
+    expect(
+      cents(held([MODEL], { params: { max_tokens: 16, web_search_options: { max_uses: 2 } } })),
+    ).toBe(10)
   })
 })
