@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import type { Command } from 'commander'
+import { listSettings, renderSettings } from '../scripts/docs/settings.ts'
+import { program } from '../src/cli/main.ts'
+import { Config, parseConfig } from '../src/core/config.ts'
+import { isObject } from '../src/core/kernel/json.ts'
+import {
+  type Block,
+  listAnchors,
+  listBlocks,
+  listCommands,
+  listLinks,
+  readDocuments,
+  splitCommand,
+} from './support/documents.ts'
+import { gateway, type Server, startServer } from './support/server.ts'
+
+const ROOT = resolve(import.meta.dir, '..')
+const documents = await readDocuments()
+const blocks = documents.flatMap(listBlocks)
+
+const listBlocksIn = (...languages: string[]): Block[] =>
+  blocks.filter(({ language }) => languages.includes(language))
+
+describe('links', () => {
+  for (const document of documents)
+    test(`of ${document.path} lead to a file and a heading that exist`, () => {
+      expect(listLinks(document).filter(link => !leadsSomewhere(link))).toEqual([])
+    })
+})
+
+function leadsSomewhere(link: string): boolean {
+  const [path = '', anchor] = link.split('#')
+  if (!existsSync(join(ROOT, path))) return false
+  const target = documents.find(document => document.path === path)
+  return anchor === undefined || (target !== undefined && listAnchors(target).includes(anchor))
+}
+
+describe('commands', () => {
+  for (const document of documents) {
+    for (const line of listCommands(document))
+      test(`${document.path}: gateway ${line}`, () => {
+        expect(findUnknownWord(program(), splitCommand(line))).toBeUndefined()
+      })
+  }
+})
+
+test.each([
+  ['keys crate --name me', 'crate'],
+  ['keys create --nmae me', '--nmae'],
+  ['keys list|remove', 'list|remove'],
+  ['doctor now', 'now'],
+])('gateway %s would be found', (line, wrong) => {
+  expect(findUnknownWord(program(), splitCommand(line))).toBe(wrong)
+})
+
+/** Finds the first word of a command line that is neither a command, an option nor its value. */
+function findUnknownWord(command: Command, words: string[]): string | undefined {
+  const [word, ...rest] = words
+  if (word === undefined || word.includes('…')) return undefined
+  if (/^\[?--?/.test(word)) return findUnknownOption(command, word, rest)
+  // `create|list` stands for several commands.
+  const names = word.split(/\\?\|/)
+  const children = names.map(name => command.commands.find(child => child.name() === name))
+  if (command.commands.length > 0) {
+    const [child, ...others] = children
+    if (!child || others.includes(undefined)) return word
+    return findUnknownWord(child, rest)
+  }
+  return command.registeredArguments.length > 0 ? findUnknownWord(command, rest) : word
+}
+
+function findUnknownOption(command: Command, word: string, rest: string[]): string | undefined {
+  const flag = word.replace(/[[\]]/g, '')
+  if (flag === '--help') return undefined
+  const option = command.options.find(({ long, short }) => long === flag || short === flag)
+  if (!option) return word
+  return findUnknownWord(command, option.required || option.optional ? rest.slice(1) : rest)
+}
+
+describe('settings', () => {
+  test.each(listBlocksIn('yaml').map(({ document, code }) => [document, code]))(
+    '%s shows a config that is taken',
+    (_, code) => {
+      const variables = [...code.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => [name, 'secret'])
+      const text = code.replace(/"\$\{GOOGLE_SERVICE_ACCOUNT\}"/, SERVICE_ACCOUNT)
+      expect(parseConfig(text, Object.fromEntries(variables))).toBeObject()
+    },
+  )
+
+  test('docs/configuration.md has the table of every setting (bun run docs)', () => {
+    const text = documents.find(({ path }) => path === 'docs/configuration.md')?.text
+    expect(text).toContain(renderSettings(listSettings(Config)))
+  })
+})
+
+const SERVICE_ACCOUNT = '{ client_email: a@b.example, private_key: secret }'
+
+describe('what the documents let a reader try', () => {
+  let server: Server
+  beforeAll(async () => {
+    server = await startServer()
+  })
+  afterAll(async () => {
+    await server[Symbol.asyncDispose]()
+  })
+
+  test('the key that the README makes opens its requests', async () => {
+    const shell = listBlocksIn('sh').find(({ code }) => code.startsWith('KEY='))
+    const [make = '', ...requests] = shell?.code.trim().split('\n') ?? []
+    const words = splitCommand(make.replace(/^.*gateway -- /, ''))
+    const made = await gateway([...words, '--data', server.data])
+    const { key } = JSON.parse(made.stdout)
+    expect(requests).toHaveLength(4)
+    for (const line of requests) {
+      const response = await sendCurl(line, server.url, key)
+      expect([line, response.status]).toEqual([line, 200])
+      expect(await response.text()).not.toBeEmpty()
+    }
+  })
+
+  test.each(
+    listBlocksIn('ts')
+      .filter(({ document }) => document === 'README.md')
+      .map(({ code }) => [code]),
+  )('%s', async code => {
+    process.env.KEY = server.inference_key
+    const called = code
+      .replace('http://127.0.0.1:8080', server.url)
+      .replace('await client', 'export const answer = await client')
+    const path = join(ROOT, `test/readme-${Bun.hash(code)}.generated.ts`)
+    await Bun.write(path, called)
+    try {
+      const { answer } = await import(path)
+      expect(JSON.stringify(answer)).toContain('Hello there')
+    } finally {
+      await Bun.file(path).delete()
+    }
+  })
+
+  test.each(listBlocksIn('json').map(({ document, code }) => [document, code]))(
+    '%s shows a request that is understood',
+    async (_, code) => {
+      const body: unknown = JSON.parse(code)
+      if (!isObject(body)) throw new Error('expected an object')
+      const json = { ...body, debug: { dry_run: true } }
+      const response = await server.fetch('/chat/completions', { key: server.management_key, json })
+      expect([response.status, await response.text()]).toEqual([
+        200,
+        expect.stringContaining('"models"'),
+      ])
+    },
+  )
+})
+
+/** Sends what a line of curl would, to another address. */
+function sendCurl(line: string, url: string, key: string): Promise<Response> {
+  const words = splitCommand(line.replaceAll('$KEY', key))
+  const address = words.find(word => word.startsWith('http')) ?? ''
+  const header = words[words.indexOf('-H') + 1] ?? ''
+  const body = words.includes('-d') ? words[words.indexOf('-d') + 1] : undefined
+  return fetch(address.replace('http://127.0.0.1:8080', url), {
+    headers: { authorization: header.replace('Authorization: ', '') },
+    ...(body === undefined ? {} : { method: 'POST', body }),
+  })
+}
