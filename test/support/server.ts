@@ -5,10 +5,13 @@ import type { Subprocess } from 'bun'
 
 const ROOT = resolve(import.meta.dir, '../..')
 
-/** The program under test: the built binary when `GATEWAY_TEST_BINARY` names it, else the source. */
+/** The program from source. */
+export const SOURCE: string[] = [process.execPath, 'run', join(ROOT, 'src/cli/main.ts')]
+
+/** The program under test: the built binary if `GATEWAY_TEST_BINARY` names it, else the source. */
 export const PROGRAM: string[] = process.env.GATEWAY_TEST_BINARY
   ? [resolve(ROOT, process.env.GATEWAY_TEST_BINARY)]
-  : [process.execPath, 'run', join(ROOT, 'src/cli/main.ts')]
+  : SOURCE
 
 /** What a command printed and how it ended. */
 export interface Ran {
@@ -24,10 +27,11 @@ export async function gateway(
     env = {},
     cwd = tmpdir(),
     stdin,
-  }: { env?: Record<string, string>; cwd?: string; stdin?: string } = {},
+    program = PROGRAM,
+  }: { env?: Record<string, string>; cwd?: string; stdin?: string; program?: string[] } = {},
 ): Promise<Ran> {
   const input = stdin === undefined ? 'ignore' : Buffer.from(stdin)
-  const child = Bun.spawn([...PROGRAM, ...args], {
+  const child = Bun.spawn([...program, ...args], {
     cwd,
     env: { ...process.env, ...env },
     stdout: 'pipe',
@@ -49,6 +53,8 @@ export interface ServerOptions {
   data?: string
   args?: string[]
   env?: Record<string, string>
+  /** How to run the program; `PROGRAM` by default. */
+  program?: string[]
 }
 
 /** A gateway that listens on a port of its own, in a process of its own. */
@@ -120,11 +126,12 @@ export async function startServer({
   data,
   args = [],
   env = {},
+  program = PROGRAM,
 }: ServerOptions = {}): Promise<Server> {
   const directory = data ?? mkdtempSync(join(tmpdir(), 'gateway-test-'))
   writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(config))
   const command = [
-    ...PROGRAM,
+    ...program,
     'serve',
     '--port',
     '0',
