@@ -99,7 +99,7 @@ export function candidatesFor<K extends Kind>(
     if (drop) dropped.push(drop)
     return !drop
   }
-  const candidates = models.map(wanted => {
+  const candidates = models.map((wanted): Group => {
     const { model, sort } = wanted
     const turns = turnsOf(gateway, model, own, dropped).map(turn =>
       turn.filter(endpoint => isAllowed(endpoint, wanted)),

@@ -68,8 +68,8 @@ class Race<K extends Kind> {
     one.cancellation = cancellation
     one.onSent = () => this.#alarm.set()
     const outcome = this.#send(one).then(
-      begun => ({ one, begun, thrown: null }),
-      thrown => ({ one, begun: null, thrown }),
+      (begun): Outcome<K> => ({ one, begun, thrown: null }),
+      (thrown): Outcome<K> => ({ one, begun: null, thrown }),
     )
     return { one, outcome }
   }

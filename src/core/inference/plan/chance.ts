@@ -51,7 +51,7 @@ function runnersIn<K extends Kind>(
   const isSorted = call.routing.order !== undefined || sortFor(call.routing, group) !== undefined
   const price = lotPriceAmong(turn)
   const leanings = leaningsOf(gateway, kind, call, group, turn)
-  return turn.map(endpoint => {
+  return turn.map((endpoint): Runner => {
     const late = [
       health.restsUntil(endpoint),
       Number(misses(health, endpoint, call.routing)),

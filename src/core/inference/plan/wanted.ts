@@ -81,7 +81,7 @@ function modelsChosen<K extends Kind>(
   const asked = effectiveCall(gateway, kind, call, variant)
   const chosen = chosenBy(gateway, kind, route, asked, held)
   choices.set(choice, chosen)
-  return chosen.models.map(model => ({ model, sort, asked, route }))
+  return chosen.models.map((model): WantedModel<K> => ({ model, sort, asked, route }))
 }
 
 /** The call as a model is asked by this variant of its name, with what plugins add to it. */

@@ -9,7 +9,14 @@ import type { Match } from '../../../policy/filters/rule.ts'
 import type { Screen } from '../../../policy/filters/screen.ts'
 import { answerBlocked, type Filtering } from '../../filters/filtering.ts'
 import type { AnswerFilter, ContentFiltering } from '../../kinds.ts'
-import { rewriteBlocks, rewriteEach, rewriteExtra, rewriteText, rewriteValue } from '../rewrite.ts'
+import {
+  type Rewriter,
+  rewriteBlocks,
+  rewriteEach,
+  rewriteExtra,
+  rewriteText,
+  rewriteValue,
+} from '../rewrite.ts'
 import { ChoiceFilter } from './choice-filter.ts'
 
 export const filtering: ContentFiltering<'text'> = {
@@ -30,7 +37,7 @@ async function rewriteTexts(call: TextCall, reword: Reword): Promise<TextCall> {
 }
 
 async function rewriteTurn(turn: Turn, reword: Reword): Promise<Turn> {
-  const rewriter = { role: turn.role, reword }
+  const rewriter: Rewriter = { role: turn.role, reword }
   const rewritten = { ...turn, blocks: await rewriteBlocks(turn.blocks, rewriter) }
   if (turn.name !== undefined) rewritten.name = await rewriteText(turn.name, rewriter)
   return rewriteExtra(rewritten, rewriter)
