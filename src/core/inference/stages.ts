@@ -10,21 +10,24 @@ import type { InferenceWorld } from './world.ts'
 /** One stage of the life of a call, or of one of its steps. */
 export interface Stage<Subject> {
   name: string
-  /** Does its part, and throws what stops the call. A dry run counts, sets aside, remembers and records nothing. */
+  /**
+   * Does its part; throws what stops the call. In a dry run it counts, sets aside, remembers and
+   * records nothing.
+   */
   run(world: InferenceWorld, subject: Subject): void | Promise<void>
-  /** Told when it is done. */
+  /** The event that is published when it is done. */
   tells?: 'call.opened' | 'step.planned' | 'call.closed'
-  /** From here on a provider is asked: a dry run ends before it. */
+  /** Whether providers are called from here on: a dry run ends before this stage. */
   sends?: boolean
 }
 
 /** The life of a call. */
 export interface Stages {
-  /** Once a call. */
+  /** Once per call. */
   open: Stage<Run>[]
-  /** Once a step: a call takes as many as it needs, and most need one. */
+  /** Once per step: most calls have one, some have more. */
   step: Stage<Step>[]
-  /** Once a call, however it ends. */
+  /** Once per call, however it ends. */
   close: Stage<Run>[]
 }
 
@@ -47,7 +50,10 @@ export const STAGES: Stages = {
   ],
 }
 
-/** Goes through stages, one after the other. Throws what the first of them throws. Of a dry run nobody is told. */
+/**
+ * Runs stages one after the other. Throws what the first failing one throws. A dry run publishes no
+ * events.
+ */
 export function walk<Subject extends { isDry: boolean }>(
   world: InferenceWorld,
   stages: Stage<Subject>[],
@@ -57,7 +63,7 @@ export function walk<Subject extends { isDry: boolean }>(
   for (let at = from; at < stages.length; at++) {
     const stage = stages[at]
     const done = stage?.run(world, subject)
-    // At once as far as nothing has to be waited for: most stages of most calls are.
+    // Synchronous as long as nothing has to be awaited: most stages of most calls are.
     if (done) return done.then(() => goOn(world, stages, subject, at))
     tell(world, stages, subject, at)
   }
@@ -83,6 +89,6 @@ function tell<Subject extends { isDry: boolean }>(
   if (tells && !subject.isDry) world.events.publish(tells, subject as never)
 }
 
-/** The stages before anybody is asked. */
+/** Lists the stages that come before any provider is called. */
 export const unsent = <Subject>(stages: Stage<Subject>[]): Stage<Subject>[] =>
   stages.filter(({ sends }) => !sends)

@@ -7,20 +7,20 @@ import type { Rule } from '../../policy/rules.ts'
 import { kinds } from '../kinds.ts'
 import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './wishes.ts'
 
-/** An endpoint that a plan has left out. */
+/** An endpoint that a plan leaves out. */
 export interface Dropped {
   endpoint: Endpoint
-  /** The word for it in `error.availability.excluded_by` (wire reference L.3). */
+  /** The word for the reason in `error.availability.excluded_by` (wire reference L.3). */
   by: string
-  /** What of which guardrail has dropped it, if one has. */
+  /** The rule of a guardrail that drops it, if one does. */
   rule?: Rule
 }
 
-/** The model is there, but asked at the wrong door. */
+/** The model exists, but not for this kind of work. */
 export const wrongEndpoint = (slug: string, why: string) =>
   unavailableModel('wrong_endpoint', slug, `${slug} ${why}`)
 
-/** A model as it cannot be had (wire reference L.3). */
+/** The model cannot be used as the call names it (wire reference L.3). */
 const unavailableModel = (code: string, slug: string, message: string) =>
   new GatewayError('invalid_request', message, {
     metadata: {
@@ -29,10 +29,10 @@ const unavailableModel = (code: string, slug: string, message: string) =>
     },
   })
 
-/** No more of a slug is repeated. */
+/** Error messages repeat at most this much of a slug. */
 const LONGEST_SLUG = 200
 
-/** There is no such model, or it is asked for by two variants at once. */
+/** No model has this name, or the name has two variants at once. */
 export function unknownModel({ models }: Catalog, slug: string): GatewayError {
   const said = slug.slice(0, LONGEST_SLUG)
   const [, base = '', variants = ''] = /^([^:]+)((?::[^:]*){2,})$/.exec(said) ?? []
@@ -42,10 +42,10 @@ export function unknownModel({ models }: Catalog, slug: string): GatewayError {
   return unavailableModel('model_not_found', said, message)
 }
 
-/** Variants that are models of their own, where there are such. */
+/** Variants that are models of their own, if they exist. */
 const STATIC = [FREE_VARIANT, ':extended']
 
-/** The model has no such variant: what that asks for would not be done. */
+/** The model has no such variant: what the variant asks for would not be done. */
 export function unknownVariant(
   { models }: Catalog,
   base: string,
@@ -59,7 +59,9 @@ export function unknownVariant(
   return unavailableModel('model_not_found', base + said, message)
 }
 
-/** In the order in which they are looked at: the last that was met is the one that was in the way. */
+/**
+ * In the order in which they are checked: the last one that applies is the one that was in the way.
+ */
 export const SENTENCES: Record<string, string> = {
   [BYOK_ONLY]:
     'a provider key of the workspace keeps all others away, and may not be used for this call itself',
@@ -78,7 +80,7 @@ export const SENTENCES: Record<string, string> = {
   context_length: 'max_tokens is not below the context length',
 }
 
-/** Why nobody is left, in a sentence that names what was in the way. */
+/** No endpoint is left; the message names what was in the way. */
 export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): GatewayError {
   const [slug = ''] = call.models
   if (dropped.length > 0 && dropped.every(({ by }) => by === WRONG_ENDPOINT))
@@ -113,7 +115,7 @@ function unavailable(
   return new GatewayError('not_found', message, { metadata: { excluded_by, availability } })
 }
 
-/** A router had nothing left to choose from. */
+/** A router has nothing left to pick from. */
 export function nothingToChoose(
   call: CallBase,
   { by, rules }: { by: Set<string>; rules: Set<Rule> },
@@ -141,7 +143,7 @@ function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayEr
   return new GatewayError('not_found', message, { metadata: { excluded_by, guardrails } })
 }
 
-// Who was asked for may be misspelled, or not be configured.
+// The provider that the caller names may be misspelled or not configured.
 function served(dropped: Dropped[]): string {
   const wanted = dropped[0]?.endpoint.model
   const others = dropped.filter(
