@@ -3,7 +3,10 @@ import { PERIODS } from '../../kernel/clock.ts'
 import { nullable, oneOf, open } from '../../kernel/schema-builders.ts'
 import { REGIONS } from '../../language/region.ts'
 
-/** What a dry run tells of a call, as its JSON looks. Money in USD, prices in USD per token as decimal texts, times in ISO 8601. */
+/**
+ * The JSON of a dry run. Money in USD, prices in USD per token as decimal strings, times in ISO
+ * 8601.
+ */
 
 const Usd = Type.Number({ minimum: 0, description: 'USD' })
 const Percentiles = Type.Object({
@@ -112,7 +115,10 @@ const Refusal = Type.Object({
   metadata: Type.Record(Type.String(), Type.Unknown()),
 })
 
-/** What would become of a call, and why. What is not known because the call would be refused before is empty or null. */
+/**
+ * What would become of a call, and why. What is unknown because the call would be refused earlier
+ * is empty or null.
+ */
 export const Explanation = Type.Object({
   workspace: Type.Object({ id: Type.String(), slug: nullable(Type.String()) }),
   key: nullable(Type.Object({ hash: Type.String(), name: Type.String(), label: Type.String() })),

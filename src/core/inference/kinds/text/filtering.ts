@@ -25,8 +25,8 @@ export const filtering: ContentFiltering<'text'> = {
 }
 
 /**
- * Rewrites every text that somebody may have typed: what was said, by whom, what a prediction, a
- * form or a tool's description says. The call handed in stays as it is.
+ * Rewrites every text that may have been typed: messages and names, predictions, response formats,
+ * descriptions of tools. Does not change the call that it gets.
  */
 async function rewriteTexts(call: TextCall, reword: Reword): Promise<TextCall> {
   const turns = await rewriteEach(call.turns, turn => rewriteTurn(turn, reword))
@@ -43,7 +43,7 @@ async function rewriteTurn(turn: Turn, reword: Reword): Promise<Turn> {
   return rewriteExtra(rewritten, rewriter)
 }
 
-/** Whose words the texts in a parameter are. */
+/** The role whose words a parameter holds. */
 const SPOKEN = { prediction: 'assistant', response_format: 'system' } as const
 
 async function rewriteParams(params: Params, reword: Reword): Promise<Params> {
@@ -54,9 +54,9 @@ async function rewriteParams(params: Params, reword: Reword): Promise<Params> {
 }
 
 /**
- * Looks at an answer of text while it passes: what is said, refused, thought and put into calls of
- * tools, each choice by itself. Of an answer that is given whole nothing goes out before its end,
- * so that one that is blocked says nothing at all.
+ * Filters an answer of text as it streams: words, refusals, reasoning and arguments of tools, each
+ * choice by itself. An answer that is not streamed is held back until its end, so that a blocked
+ * one gives nothing at all.
  */
 export class TextFilter implements AnswerFilter<TextPart> {
   readonly #isStreamed: boolean
