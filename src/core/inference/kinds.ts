@@ -78,27 +78,27 @@ export interface Costing<K extends Kind> {
   boundOutput(call: Call<K>, endpoint: Endpoint): number | null
   /** Returns the fewest tokens that make the call worthwhile: infinite if it takes no bound. */
   leastOutput(call: Call<K>, endpoint: Endpoint): number
-  /** Tells whether the endpoint may give more than `boundOutput` unless it is told. */
+  /** Tells whether the endpoint may give more than `boundOutput` unless the call bounds it. */
   asksForMore(call: Call<K>, endpoint: Endpoint): boolean
   /** Returns the call with no more tokens of output than this. */
   limitOutput(call: Call<K>, tokens: number): Call<K>
-  /** Returns what a token of the bound may cost, whatever it becomes. Atto-dollars. */
+  /** Returns what a token of the bound may cost, whatever it is used for. Atto-dollars. */
   priceOutputToken(call: Call<K>, prices: Prices): bigint
-  /** Returns what may be charged besides its prompt, its output and its units. Atto-dollars. */
+  /** Returns what may be charged on top of prompt, output and units. Atto-dollars. */
   priceSurcharge(call: Call<K>, prices: Prices): bigint
 }
 
-/** What an answer came to. */
+/** What an answer cost. */
 export interface Metering<K extends Kind> {
   /** Returns a meter for one answer to the call. */
   startMeter(call: Call<K>): Meter<Part<K>>
-  /** Counts the tokens of the prompt where the provider did not. */
+  /** Counts the tokens of the prompt if the provider did not. */
   countInput(call: Call<K>, count: Counter): Promise<ExpectedInput>
-  /** Returns the units of the call and of what was delivered: those a provider leaves out. */
+  /** Returns the units of the call and of what was delivered, if a provider leaves them out. */
   countUnits(call: Call<K>, delivered: Part<K>[]): Units
 }
 
-/** Watches the parts of an answer as they pass: what was delivered, what the provider counted. */
+/** Reads the parts of an answer as they pass: what was delivered, what the provider counted. */
 export interface Meter<Part> {
   read(parts: Part[]): void
   readonly usage: Usage | null
@@ -107,26 +107,26 @@ export interface Meter<Part> {
   readonly start: { upstream_id: string | null; service_tier: string | null }
   /** Whether anything that costs was delivered. */
   readonly delivered: boolean
-  /** Tokens delivered by now, by a rule of thumb that costs nothing. */
+  /** Tokens delivered so far, by a rule of thumb that costs nothing. */
   readonly soFar: number
   /**
-   * Tells whether the answer called tools as they were offered; `broken` is one that did not end.
-   * Null where that cannot be told.
+   * Tells whether the answer called tools as they were offered; `broken` if it did not end. Null if
+   * that cannot be told.
    */
   isSound(broken: boolean): boolean | null
-  /** Returns what was asked and delivered: its texts by tokens, the rest by a rule of thumb. */
+  /** Estimates the usage: texts by their tokens, the rest by a rule of thumb. */
   estimate(count: Counter): Promise<Usage>
 }
 
-/** What content filters look at, and what they leave. */
+/** What content filters read and change. */
 export interface ContentFiltering<K extends Kind> {
   /** Returns the call with its texts rewritten. Throws 403 for what cannot be read. */
   rewriteTexts(call: Call<K>, reword: Reword): Promise<Call<K>>
-  /** Returns a filter for one answer; absent where there are no words in it. */
+  /** Returns a filter for one answer; absent if answers have no texts. */
   filterAnswer?(call: Call<K>, filtering: Filtering, screen: Screen): AnswerFilter<Part<K>>
 }
 
-/** What content filters leave of the parts of one answer. */
+/** Filters the parts of one answer. */
 export interface AnswerFilter<Part> {
   /** Returns what may go out now. */
   read(parts: Part[]): Promise<Part[]>

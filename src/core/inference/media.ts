@@ -49,7 +49,7 @@ async function fetched(
   )
   if (missing.length > MOST)
     throw invalid(
-      `The request names more than ${MOST} things by URL that have to be fetched for this provider`,
+      `The request refers to more than ${MOST} URLs that have to be fetched for this provider`,
     )
   const largest = Math.min(LARGEST_OF_ONE, Math.floor(LARGEST_OF_ALL / Math.max(missing.length, 1)))
   const branches = cancellation.branches(missing.length)

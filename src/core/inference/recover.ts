@@ -111,6 +111,7 @@ export async function mustBeWhole({ store, journal: { head } }: InferenceWorld):
   const last = await store.ledger.head()
   if (!written || (last && last.seq >= written.seq)) return
   throw new Error(
-    `The ledger ends at row ${last?.seq ?? 0}, and ${written.seq} were written: restore a backup, or remove ledger.head to go on without them`,
+    `The ledger ends at row ${last?.seq ?? 0}, but ${written.seq} were written: ` +
+      'restore a backup, or remove ledger.head to go on without them',
   )
 }

@@ -97,13 +97,14 @@ export function routingMetadata(
 ): RoutingMetadata {
   const { call, plan, attempts } = routed
   const served = outcome.isGood ? outcome.endpoint : null
+  const selected = served ? `, selected=${served.provider.name}` : ''
   const params = paramsOf(call.routing)
   const pipeline = [...guardrailStages(routed.filtering, outcome.error), ...plan.stages]
   return {
     requested,
     strategy: strategyOf(plan, served),
     region: call.origin.region,
-    summary: `available=${plan.endpoints.length}${served ? `, selected=${served.provider.name}` : ''}`,
+    summary: `available=${plan.endpoints.length}${selected}`,
     attempt: attemptOf(routed, outcome),
     is_byok: (served ?? attempts.at(-1)?.endpoint)?.is_byok ?? false,
     endpoints: {

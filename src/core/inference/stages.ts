@@ -34,19 +34,28 @@ export interface Stages {
 /** The life of a call, on one screen. */
 export const STAGES: Stages = {
   open: [
-    { name: 'admit', run: admitRun }, //                           may it be made at all, and now           403 503 429
-    { name: 'filter', run: filterRun }, //                         redacted, refused or noted               403
-    { name: 'confirm', run: confirmRun, tells: 'call.opened' }, // what holds now, after filters had time   401
+    // Whether the call may be made at all, and now: 403, 503, 429.
+    { name: 'admit', run: admitRun },
+    // Texts are redacted, refused or noted: 403.
+    { name: 'filter', run: filterRun },
+    // What holds now, after filters had time: 401.
+    { name: 'confirm', run: confirmRun, tells: 'call.opened' },
   ],
   step: [
-    { name: 'plan', run: planStep, tells: 'step.planned' }, //     which endpoints, in which order          400 404
-    { name: 'reserve', run: reserveStep }, //                      money set aside                          402
-    { name: 'journal', run: journalStep, sends: true }, //         written down before it goes out          503
-    { name: 'attempt', run: attemptStep, sends: true }, //         until somebody answers                   502 524 529 429
+    // Which endpoints, in which order: 400, 404.
+    { name: 'plan', run: planStep, tells: 'step.planned' },
+    // Money is set aside: 402.
+    { name: 'reserve', run: reserveStep },
+    // Written to disk before it is sent: 503.
+    { name: 'journal', run: journalStep, sends: true },
+    // Until an endpoint answers: 502, 524, 529, 429.
+    { name: 'attempt', run: attemptStep, sends: true },
   ],
   close: [
-    { name: 'settle', run: settleStep }, //                        what the last step came to
-    { name: 'record', run: recordRun, tells: 'call.closed' }, //   charged and written down: always, and once
+    // What the last step cost.
+    { name: 'settle', run: settleStep },
+    // Charged and on record: always, and once.
+    { name: 'record', run: recordRun, tells: 'call.closed' },
   ],
 }
 

@@ -24,19 +24,19 @@ export function explainedDrop(kind: Kind, { endpoint, by, rule }: Dropped): Expl
 /** What a word of `excluded_by` means for one endpoint. */
 const REASONS: Record<string, string> = {
   not_configured: 'its provider is not configured here',
-  [BYOK_ONLY]: 'a provider key of the workspace keeps it away',
+  [BYOK_ONLY]: 'a provider key of the workspace excludes it',
   allowed_providers: 'provider.only, provider.ignore or provider.order leaves its provider out',
-  'data_policy:zdr': 'provider.zdr is true, and it is not known to keep nothing',
+  'data_policy:zdr': 'provider.zdr is true, and it is not known to retain no data',
   'data_policy:training': 'provider.data_collection is deny, and it may train on what it is sent',
   distillable_text:
-    'provider.enforce_distillable_text is true, and nobody knows that its texts may train others',
+    'provider.enforce_distillable_text is true, and its author is not known to allow training on its texts',
   quantization: 'provider.quantizations does not name its own',
   max_price: 'provider.max_price is below its price',
   require_parameters:
-    'provider.require_parameters is true, and it does not support all that is asked for',
-  reasoning: 'the model’s variant asks for thoughts, and it cannot be told to reason',
+    'provider.require_parameters is true, and it does not support all parameters of the call',
+  reasoning: 'the model’s variant asks for reasoning, and it cannot be told to reason',
   web_search:
-    'a search of the web is asked for, and it does not search itself, or not as it is told to',
+    'the call asks for a web search, and it does not search itself, or not as it is told to',
   context_length: 'max_tokens is not below its context length',
 }
 

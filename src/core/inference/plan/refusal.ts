@@ -55,7 +55,8 @@ export function unknownVariant(
   const variants = [...STATIC.filter(one => models.has(base + one)), ...known]
   const why = variant === ':thinking' ? ', since it is not known to reason' : ''
   const said = variant.slice(0, LONGEST_SLUG)
-  const message = `${base} has no variant ${said} here${why}: expected ${[base, ...variants.slice(0, -1)].join(', ')} or ${variants.at(-1)}`
+  const expected = `${[base, ...variants.slice(0, -1)].join(', ')} or ${variants.at(-1)}`
+  const message = `${base} has no variant ${said} here${why}: expected ${expected}`
   return unavailableModel('model_not_found', base + said, message)
 }
 
@@ -64,19 +65,20 @@ export function unknownVariant(
  */
 export const SENTENCES: Record<string, string> = {
   [BYOK_ONLY]:
-    'a provider key of the workspace keeps all others away, and may not be used for this call itself',
+    'a provider key of the workspace excludes all others, and may not be used for this call itself',
   allowed_providers:
     'provider.only, provider.ignore and provider.order leave no provider that serves it',
   'data_policy:zdr': 'provider.zdr asks for zero data retention',
   'data_policy:training': 'provider.data_collection asks for providers that do not train on data',
   distillable_text:
-    'provider.enforce_distillable_text asks for a model whose author is known to allow that its texts train others',
+    'provider.enforce_distillable_text asks for a model whose author allows training on its texts',
   quantization: 'provider.quantizations names none that is served',
   max_price: 'provider.max_price is below every price',
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
   reasoning: ':thinking asks for a provider that can be told to reason',
   web_search:
-    ':online and the web plugin ask for a provider that searches the web itself, and as it is told to',
+    ':online and the web plugin ask for a provider that searches the web itself, and as it is ' +
+    'told to',
   context_length: 'max_tokens is not below the context length',
 }
 
@@ -91,7 +93,8 @@ export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): Gate
   const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
   if (last === undefined)
     return unavailable('no_endpoints', call, unservedBy(call, dropped), excluded_by)
-  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${last === 'allowed_providers' ? served(dropped) : ''}.`
+  const providers = last === 'allowed_providers' ? served(dropped) : ''
+  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${providers}.`
   const outOfRange = excluded_by.length === 1 && last === 'context_length'
   if (outOfRange)
     return new GatewayError('max_tokens_exceeded', message, {
@@ -139,7 +142,8 @@ function codeOf(excluded_by: string[]): string {
 function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
   const fields = [...new Set(rules.map(({ field }) => field))].join(' and ')
   const guardrails = rules.map(({ guardrail_id, field }) => ({ guardrail_id, field }))
-  const message = `No endpoints found for ${slug}: excluded by ${fields} of ${rules.length === 1 ? 'a guardrail' : 'guardrails'}.`
+  const owner = rules.length === 1 ? 'a guardrail' : 'guardrails'
+  const message = `No endpoints found for ${slug}: excluded by ${fields} of ${owner}.`
   return new GatewayError('not_found', message, { metadata: { excluded_by, guardrails } })
 }
 
