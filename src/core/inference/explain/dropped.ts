@@ -29,7 +29,8 @@ const REASONS: Record<string, string> = {
   'data_policy:zdr': 'provider.zdr is true, and it is not known to retain no data',
   'data_policy:training': 'provider.data_collection is deny, and it may train on what it is sent',
   distillable_text:
-    'provider.enforce_distillable_text is true, and its author is not known to allow training on its texts',
+    'provider.enforce_distillable_text is true, and its author is not known to allow training on ' +
+    'its texts',
   quantization: 'provider.quantizations does not name its own',
   max_price: 'provider.max_price is below its price',
   require_parameters:

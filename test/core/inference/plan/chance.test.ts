@@ -100,7 +100,7 @@ const chances = (call: TextCall) =>
     ]),
   )
 
-/** How often each comes first among so many plans. */
+/** How often each comes first among this many plans. */
 function firsts(call: TextCall): Record<string, number> {
   const counts: Record<string, number> = {}
   for (let i = 0; i < TIMES; i++) {
@@ -114,7 +114,7 @@ function firsts(call: TextCall): Record<string, number> {
 const TOOLS: Partial<TextCall> = { tools: [{ type: 'function', name: 'f' }] }
 const of = (model: string, more: Partial<TextCall> = {}) => textCall({ models: [model], ...more })
 
-describe('the chance to be asked first is what plans come to,', () => {
+describe('the probability to be tried first matches the plans,', () => {
   test.each<[name: string, call: TextCall, before?: () => unknown]>([
     ['by price', of('acme/small')],
     ['where some are free', of('acme/free')],
@@ -201,7 +201,7 @@ function restingFree() {
   for (const provider of ['one', 'free', 'gratis']) rest(provider, 'acme/free')
 }
 
-/** The dearest calls tools badly, and another one well. */
+/** The most expensive calls tools badly, and another one well. */
 function misjudged(model = 'acme/small') {
   for (let i = 0; i < 40; i++) {
     gateway.traffic.health.judged(endpointAt('four', model), false)
@@ -249,7 +249,7 @@ describe('there is none', () => {
     })
   })
 
-  test('where the config has them tried as they are listed', async () => {
+  test('if the config keeps the listed order', async () => {
     await opened({ routing: { choice: 'listed' } })
     expect(chances(of('acme/small'))).toEqual({
       'acme/small four': null,

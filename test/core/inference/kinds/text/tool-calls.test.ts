@@ -99,12 +99,12 @@ describe('an answer to a call with tools is', () => {
     expect(verdict(call, parts)).toBe(isSound)
   })
 
-  test('unsound when it breaks off, unless it was offered no tools', () => {
+  test('invalid when it breaks off, unless no tools were offered', () => {
     expect(verdict({}, [said], true)).toBe(false)
     expect(verdict({ tools: [] }, [said], true)).toBeNull()
   })
 
-  test('judged call by call, however their pieces are mingled', () => {
+  test('judged call by call, however their pieces are interleaved', () => {
     const start = (index: number): TextPart => ({
       type: 'tool-call-start',
       choice: 0,
