@@ -46,7 +46,7 @@ async function askAfter(happening: () => unknown): Promise<number> {
 }
 
 test.each<[how: string, status: number, happening: () => unknown]>([
-  ['as it was', 200, () => undefined],
+  ['unchanged', 200, () => undefined],
   ['deleted', 401, () => deleteKey(gateway, operator(gateway), hashOf(key))],
   ['disabled', 401, () => updateKey(gateway, operator(gateway), hashOf(key), { disabled: true })],
   ['expired', 401, () => clock.pass(60_000)],

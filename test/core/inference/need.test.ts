@@ -46,10 +46,10 @@ const TOKEN = 1_000n
 describe('the highest cost of a call', () => {
   test.each<[name: string, params: Params, extra: Json, tokens: bigint]>([
     ['as many tokens as it asks for', { max_tokens: 500 }, {}, 500n],
-    ['no fewer than every provider takes', { max_tokens: 1 }, {}, 16n],
-    ['what the config says where nobody bounds it', {}, {}, 16_384n],
+    ['no fewer than every provider accepts', { max_tokens: 1 }, {}, 16n],
+    ['what the config says if nothing bounds it', {}, {}, 16_384n],
     [
-      'a budget for thinking beside them',
+      'a reasoning budget on top of them',
       { max_tokens: 500, reasoning: { max_tokens: 3_000 } },
       {},
       3_500n,
@@ -61,10 +61,10 @@ describe('the highest cost of a call', () => {
       1_524n,
     ],
     ['each of several answers', { max_tokens: 500 }, { n: 4 }, 2_000n],
-    ['each of those that a text asks for', { max_tokens: 500 }, { n: '4' }, 2_000n],
-    ['each of those that are thrown away', { max_tokens: 500 }, { n: 1, best_of: 8 }, 4_000n],
+    ['each of those that a string asks for', { max_tokens: 500 }, { n: '4' }, 2_000n],
+    ['each of those that are discarded', { max_tokens: 500 }, { n: 1, best_of: 8 }, 4_000n],
     [
-      'each of those that Google’s own words ask for',
+      'each of those in Google’s own field',
       { max_tokens: 500 },
       { generationConfig: { candidateCount: 8 } },
       4_000n,
@@ -90,9 +90,9 @@ describe('the highest cost of a call', () => {
       { tools: [tool({ type: 'web_search_20250305', max_uses: 3 })] },
       3n,
     ],
-    ['ten where it says nothing', { tools: [tool({ type: 'web_search' })] }, 10n],
+    ['ten if it gives no number', { tools: [tool({ type: 'web_search' })] }, 10n],
     [
-      'ten where it says what is no number',
+      'ten if it gives what is no number',
       { tools: [tool({ type: 'web_search', max_uses: 'many' })] },
       10n,
     ],
@@ -189,30 +189,27 @@ describe('the largest prompt', () => {
   const turn = textCall().turns[0]
 
   test.each<[name: string, call: TextCall]>([
-    ['what is said', saying({ type: 'text', text: LONG })],
+    ['the text', saying({ type: 'text', text: LONG })],
     ['a name', textCall({ turns: [{ role: 'user', blocks: [], name: LONG }] })],
     ['the tools', textCall({ tools: [{ type: 'function', name: 'f', description: LONG }] })],
+    ['an unknown tool', textCall({ tools: [tool({ type: 'custom', description: LONG })] })],
     [
-      'a tool that nobody here knows',
-      textCall({ tools: [tool({ type: 'custom', description: LONG })] }),
-    ],
-    [
-      'the form of the answer',
+      'the response format',
       textCall({
         params: { response_format: { type: 'grammar', grammar: LONG } as { type: string } },
       }),
     ],
-    ['parameters that nobody here knows', textCall({ extra: { documents: [LONG] } })],
+    ['unknown parameters', textCall({ extra: { documents: [LONG] } })],
     [
-      'members of a message that nobody here knows',
+      'unknown members of a message',
       textCall({ turns: [{ ...(turn as TextCall['turns'][number]), extra: { more: LONG } }] }),
     ],
     [
-      'members of content that nobody here knows',
+      'unknown members of content',
       saying({ type: 'text', text: 'Hi', extra: { citations: [LONG] } }),
     ],
     [
-      'content that nobody here knows',
+      'unknown content',
       saying({
         type: 'other',
         dialect: 'messages',
@@ -220,7 +217,7 @@ describe('the largest prompt', () => {
       }),
     ],
     [
-      'thoughts that come back encrypted',
+      'encrypted reasoning that comes back',
       saying({
         type: 'reasoning',
         text: null,

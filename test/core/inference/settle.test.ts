@@ -104,8 +104,8 @@ describe('a provider’s own count', () => {
     ['of something', [HELLO, FINISH, counted(textUsage(1, 1))], 'exact'],
     ['of a prompt alone', [HELLO, FINISH, counted(textUsage(1, 0))], 'exact'],
     ['of nothing, of nothing', [FINISH, counted(textUsage(0, 0))], 'exact'],
-    ['in units, of what has no tokens', [HELLO, FINISH, counted(inUnits({ image: 1 }))], 'exact'],
-    ['of nothing, of what a filter says', [HELLO, FILTERED, counted(textUsage(0, 0))], 'exact'],
+    ['in units, without tokens', [HELLO, FINISH, counted(inUnits({ image: 1 }))], 'exact'],
+    ['of nothing, for the text of a filter', [HELLO, FILTERED, counted(textUsage(0, 0))], 'exact'],
   ])('%s stands, and nothing is estimated', async (_, parts, usageSource) => {
     const { gateway, answer, finished, tokenizers } = await begun(parts)
     await answer.parts.all()
@@ -159,7 +159,7 @@ describe('how an answer calls the tools that it was offered', () => {
     ['well', called('{}'), undefined, [true]],
     ['badly', called('{'), undefined, [false]],
     ['and breaks off', called('{}'), new GatewayError('provider_unavailable', 'gone'), [false]],
-    ['and is ended by a fault of ours', called('{}'), new GatewayError('server', 'oh'), []],
+    ['and is ended by our own error', called('{}'), new GatewayError('server', 'oh'), []],
   ])('%s: the endpoint’s record', async (_, first, error, said) => {
     expect(await judgements(first, ending(error))).toEqual(said)
   })
@@ -239,17 +239,17 @@ describe('trap 90: an answer that broke off after its provider had counted the p
 describe('a client who leaves with the answer, before it is counted,', () => {
   test.each<[name: string, part: TextPart, cost: bigint]>([
     [
-      'pays for a picture',
+      'pays for an image',
       { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' },
       38_707_000n,
     ],
     [
-      'pays the prompt for what the provider has found',
+      'pays the prompt for search results',
       { type: 'other', choice: 0, dialect: 'messages', value: {} },
       7_000n,
     ],
     [
-      'pays for a sound',
+      'pays for audio',
       { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } },
       2_007_000n,
     ],

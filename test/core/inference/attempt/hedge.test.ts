@@ -274,16 +274,16 @@ describe('no timer is left', () => {
   const both = (fate: Fate) => [fate, fate]
 
   test.each<[name: string, fates: () => Fate[], leaves: number | null, delay?: number]>([
-    ['where the first answers', () => [words(0)], null],
+    ['if the first answers', () => [words(0)], null],
     [
-      'where the first fails and another answers',
+      'if the first fails and another answers',
       () => [{ after: 0, says: 500, pace: 0 }, words(0)],
       null,
     ],
-    ['where the first refuses', () => [{ after: 0, says: 400, pace: 0 }], null],
-    ['where the client leaves', () => [words(5_000)], 10],
-    ['where the second is quicker', () => [words(5_000), words(0)], null, 5],
-    ['where both answer in the same moment', () => both(words(Bun.sleep(30))), null, 5],
+    ['if the first refuses', () => [{ after: 0, says: 400, pace: 0 }], null],
+    ['if the client leaves', () => [words(5_000)], 10],
+    ['if the second is faster', () => [words(5_000), words(0)], null, 5],
+    ['if both answer in the same moment', () => both(words(Bun.sleep(30))), null, 5],
   ])('%s', async (_, fates, leaves, delay = DELAY) => {
     const set = spyOn(globalThis, 'setTimeout')
     const cleared = spyOn(globalThis, 'clearTimeout')
@@ -330,8 +330,8 @@ describe('an image that only the hedge’s provider cannot fetch itself', () => 
   }
 
   test.each([
-    ['is left when the first has answered', 5_000, true],
-    ['says nothing of the first where it cannot be had', 0, false],
+    ['is abandoned when the first has answered', 5_000, true],
+    ['does not count against the first if it cannot be fetched', 0, false],
   ])('%s', async (_, after, isLeft) => {
     expect(await asked(after)).toBe(BigInt(15 * PRICES.first * 1_000))
     expect(world.of('picture').map(({ isCancelled }) => isCancelled)).toEqual([isLeft])

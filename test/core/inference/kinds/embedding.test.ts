@@ -51,7 +51,7 @@ describe('the meter of an answer in vectors', () => {
   test.each([
     ['texts', [text('ab'), text('c')], 3],
     ['tokens, which are counted already', [tokens(1, 2), tokens(3)], 3],
-    ['a text and a picture', [picture], 3 + 765],
+    ['a text and an image', [picture], 3 + 765],
   ] as const)('estimates %s', async (_name, inputs, expected) => {
     expect((await meterOf([...inputs], VECTOR).estimate(characters)).input.text).toBe(expected)
   })

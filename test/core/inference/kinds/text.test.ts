@@ -115,28 +115,24 @@ describe('the estimate of a prompt', () => {
   })
 
   test.each<[name: string, block: Block, tokens: number]>([
-    ['a picture', { type: 'image', url: 'https://example.com/a.png' }, 765],
+    ['an image', { type: 'image', url: 'https://example.com/a.png' }, 765],
     [
-      'a picture in low detail',
+      'an image in low detail',
       { type: 'image', url: 'https://example.com/a.png', detail: 'low' },
       85,
     ],
-    ['a file that is elsewhere', { type: 'file', file: { file_id: 'file-1' } }, 1_500],
+    ['a file by URL', { type: 'file', file: { file_id: 'file-1' } }, 1_500],
     ['a file of 120 KB', { type: 'file', file: { file_data: 'A'.repeat(160_000) } }, 3 * 1_500],
     ['a file of 30 MB', { type: 'file', file: { file_data: 'A'.repeat(40_000_000) } }, 100 * 1_500],
-    [
-      'what we have no word for',
-      { type: 'other', dialect: 'chat', value: { type: 'hologram' } },
-      0,
-    ],
+    ['an unknown block', { type: 'other', dialect: 'chat', value: { type: 'hologram' } }, 0],
   ])('counts %s by a rule of thumb', async (_, block, tokens) => {
     const { usage } = await estimate(saying(block))
     expect(usage.input).toMatchObject({ text: FRAME + tokens, audio: 0 })
   })
 
   test.each<[name: string, url: string, tokens: number]>([
-    ['a film that is elsewhere', 'https://example.com/a.mp4', 3_000],
-    ['a film of 6 MB', 'A'.repeat(8_000_000), 6_000],
+    ['a video by URL', 'https://example.com/a.mp4', 3_000],
+    ['a video of 6 MB', 'A'.repeat(8_000_000), 6_000],
   ])('counts %s by its seconds', async (_, url, tokens) => {
     const { usage } = await estimate(saying({ type: 'video', url }))
     expect(usage.input).toMatchObject({ text: FRAME, video: tokens })

@@ -258,7 +258,7 @@ describe(':online', () => {
   test.each<[word: string, search: WebSearch, left: string[]]>([
     ['a bound', { max_uses: 3 }, ['anthropic']],
     ['domains', { allowed_domains: ['example.com'] }, ['responses', 'anthropic']],
-    ['domains to leave out', { excluded_domains: ['example.com'] }, ['anthropic']],
+    ['excluded domains', { excluded_domains: ['example.com'] }, ['anthropic']],
     [
       'a place',
       { user_location: { type: 'approximate', city: 'Bern' } },
