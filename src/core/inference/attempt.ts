@@ -43,10 +43,9 @@ export async function attemptInOrder<K extends Kind>(
   for (let next = line.next(); next; next = line.next()) {
     try {
       const delay = hedgeDelay(gateway, step, next.endpoint)
-      if (delay === null) return await tried(gateway, step, next, line.echoes)
-      const begun = await raced(gateway, step, line, next, delay, one =>
-        tried(gateway, step, one, line.echoes),
-      )
+      const send = (one: Try) => tried(gateway, step, one, line.echoes)
+      if (delay === null) return await send(next)
+      const begun = await raced(gateway, next, { step, line, delay, send })
       if (begun) return begun
     } catch (thrown) {
       line.failed(next, thrown)
@@ -197,14 +196,12 @@ export async function tried<K extends Kind>(
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = protocolOf(run.kind, endpoint)
   const began = gateway.clock.ticks()
-  const ready = withMedia(
-    gateway,
-    run.media,
-    cancellation,
+  const ready = withMedia(gateway, callFor(gateway, step, endpoint, protocol), {
     kind,
-    callFor(gateway, step, endpoint, protocol),
-    protocol.takesUrls,
-  )
+    takesUrls: protocol.takesUrls,
+    media: run.media,
+    cancellation,
+  })
   const call = ready instanceof Promise ? await ready : ready
   const request = protocol.request(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))

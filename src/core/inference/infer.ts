@@ -105,7 +105,7 @@ export function openAnswer<K extends Kind>(
   const uses = run.call.plugins ? pluginsOf(world, run.call) : NO_PLUGINS
   const loops = uses.filter(({ plugin }) => plugin.around)
   const isChained = loops.length > 0
-  const chained = isChained ? chainSteps(world, run, loops, begun, openMeter) : begun
+  const chained = isChained ? chainSteps(world, begun, { run, loops, open: openMeter }) : begun
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
   const filtered = filteredAnswer(run, uses, chained, read)
   const parts = watch<AnswerPart<K>[]>(filtered ?? chained, {

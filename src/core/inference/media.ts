@@ -13,6 +13,16 @@ export interface MediaReference {
   url: string
 }
 
+/** How the media of a call are fetched. */
+interface MediaOptions<K extends Kind> {
+  kind: KindOfWork<K>
+  /** The kinds of media whose URLs the provider fetches itself. */
+  takesUrls: Media[]
+  /** What was fetched for the call, as data URLs by their URL. */
+  media: Map<string, string>
+  cancellation: Cancellation
+}
+
 /** What may be fetched for one call: how many files, and how many bytes. */
 const MOST = 32
 const LARGEST_OF_ONE = 20 * 1024 * 1024
@@ -26,12 +36,10 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
  */
 export function withMedia<K extends Kind>(
   gateway: InferenceWorld,
-  media: Map<string, string>,
-  cancellation: Cancellation,
-  { understanding: { listMedia, replaceUrls } }: KindOfWork<K>,
   call: Work[K]['call'],
-  takesUrls: Media[],
+  { kind, takesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
+  const { listMedia, replaceUrls } = kind.understanding
   const isForeign = ({ kind }: MediaReference) => !takesUrls.includes(kind)
   const missing = listMedia(call).filter(one => isForeign(one) && /^https?:/i.test(one.url))
   if (missing.length === 0) return call

@@ -19,13 +19,20 @@ const MOST_STEPS = 100
  */
 export function chainSteps<K extends Kind>(
   world: InferenceWorld,
-  run: Run<K>,
-  loops: PluginUse[],
   { first, rest }: Begun<K>,
-  open: (step: Step<K>) => Begun<K>,
+  options: ChainOptions<K>,
 ): Opened<AnswerPart<K>[]> {
-  const chain = new StepChain(world, run, loops, rest, open)
+  const chain = new StepChain(world, rest, options)
   return { first: chain.pass(first), rest: chain }
+}
+
+/** What a chain needs besides the answer of its first step. */
+interface ChainOptions<K extends Kind> {
+  run: Run<K>
+  /** The plugins that may ask for another step. */
+  loops: PluginUse[]
+  /** Starts to count the answer of a step and returns it. */
+  open: (step: Step<K>) => Begun<K>
 }
 
 class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
@@ -42,10 +49,8 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
 
   constructor(
     world: InferenceWorld,
-    run: Run<K>,
-    loops: PluginUse[],
     rest: AsyncIterator<AnswerPart<K>[]> | null,
-    open: (step: Step<K>) => Begun<K>,
+    { run, loops, open }: ChainOptions<K>,
   ) {
     this.#world = world
     this.#run = run

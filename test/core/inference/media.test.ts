@@ -55,7 +55,12 @@ function runningOf(call: TextCall, client = new AbortController()) {
 }
 
 const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) =>
-  withMedia(gateway, running.run.media, running.run.cancellation, kinds.text, call, takesUrls)
+  withMedia(gateway, call, {
+    kind: kinds.text,
+    takesUrls,
+    media: running.run.media,
+    cancellation: running.run.cancellation,
+  })
 
 describe('media that a call refers to by URL', () => {
   test('is fetched if the provider does not fetch it itself, for a copy of the call', async () => {

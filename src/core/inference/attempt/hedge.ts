@@ -16,13 +16,11 @@ type Send<K extends Kind> = (one: Try) => Promise<Begun<K>>
  */
 export async function raced<K extends Kind>(
   gateway: InferenceWorld,
-  step: Step<K>,
-  line: Line<K>,
   first: Try,
-  delay: number,
-  send: Send<K>,
+  options: RaceOptions<K>,
 ): Promise<Begun<K> | null> {
-  const race = new Race(gateway, step, line, delay, send)
+  const { step, line } = options
+  const race = new Race(gateway, options)
   const [mine, others] = step.run.cancellation.branches(2)
   const runner = race.started(first, mine)
   if (!(await race.isLate(runner))) return race.answerOf(await runner.outcome)
@@ -33,6 +31,15 @@ export async function raced<K extends Kind>(
   } finally {
     line.over(second)
   }
+}
+
+/** What a race needs besides its first attempt. */
+interface RaceOptions<K extends Kind> {
+  step: Step<K>
+  line: Line<K>
+  /** Milliseconds without a first part after which the second attempt starts. */
+  delay: number
+  send: Send<K>
 }
 
 /** A running attempt and its outcome, a promise that never rejects. */
@@ -56,12 +63,12 @@ class Race<K extends Kind> {
   readonly #send: Send<K>
   readonly #alarm: Alarm
 
-  constructor(gateway: InferenceWorld, step: Step<K>, line: Line<K>, delay: number, send: Send<K>) {
-    this.#send = send
+  constructor(gateway: InferenceWorld, { step, line, delay, send }: RaceOptions<K>) {
     this.#gateway = gateway
     this.#step = step
     this.#line = line
     this.#delay = delay
+    this.#send = send
     this.#alarm = new Alarm(delay)
   }
 

@@ -46,7 +46,7 @@ export function wantedBy<K extends Kind>(
   for (const slug of call.models) {
     const route = routeOf(gateway, slug)
     const meant = route
-      ? modelsChosen(gateway, kind, call, route, held, choices)
+      ? modelsChosen(gateway, route, { kind, call, held, choices })
       : [modelMeant(gateway, kind, call, slug)]
     for (const one of meant) if (!models.has(one.model.id)) models.set(one.model.id, one)
   }
@@ -64,14 +64,19 @@ export function wantedBy<K extends Kind>(
 /** What routers have picked for a call, by the router and the variant, unless that only sorts. */
 type Choices = Map<string, Chosen>
 
+/** A call that names a router, and what is known of it. */
+interface RouterCall<K extends Kind> {
+  kind: K
+  call: Work[K]['call']
+  held: Held
+  choices: Choices
+}
+
 // A second name of the same router would pick the same models, and adds nothing.
 function modelsChosen<K extends Kind>(
   gateway: InferenceWorld,
-  kind: K,
-  call: Work[K]['call'],
   route: Route,
-  held: Held,
-  choices: Choices,
+  { kind, call, held, choices }: RouterCall<K>,
 ): WantedModel<K>[] {
   const { slug, variant, shown } = route
   const sort = own(SORTS, variant)
