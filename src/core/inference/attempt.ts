@@ -264,7 +264,7 @@ async function answered<K extends Kind>(
   gateway: InferenceWorld,
   one: Try,
   { kind, protocol, call, request }: Asking<K>,
-) {
+): Promise<Omit<Begun<K>, 'endpoint'>> {
   const { endpoint, cancellation } = one
   const authorized = authorize(gateway, endpoint.provider, request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized

@@ -13,6 +13,7 @@ import { explainedEndpoint, type Route } from './explain/route.ts'
 import { startRun } from './infer.ts'
 import { chancesOf } from './plan/chance.ts'
 import { askedOf } from './plan/wanted.ts'
+import type { Group } from './plan.ts'
 import { isPayable } from './reserve.ts'
 import { type Run, Step } from './run.ts'
 import { unsent, walk } from './stages.ts'
@@ -143,10 +144,12 @@ function endpointsOf<K extends Kind>(
   const { call, candidates, plan, amounts, isBounded } = step
   if (!candidates || !plan) return []
   const isLeft = (endpoint: Endpoint) => !amounts || isPayable(amounts, endpoint)
-  const groups = candidates.groups.map(group => ({
-    ...group,
-    turns: group.turns.map(turn => turn.filter(isLeft)),
-  }))
+  const groups = candidates.groups.map(
+    (group): Group => ({
+      ...group,
+      turns: group.turns.map(turn => turn.filter(isLeft)),
+    }),
+  )
   const endpoints = plan.endpoints.filter(isLeft)
   const route: Route<K> = {
     kind,

@@ -68,11 +68,15 @@ export class Samples {
     if (recent.length === 0) return null
     recent.sort()
     if (this.#better === 'more') recent.reverse()
-    const percentiles = Object.fromEntries(
-      PERCENTILES.map(name => [name, at(recent, Number(name.slice(1)) / 100)]),
-    ) as Percentiles
-    return { at: now, span, percentiles, p95: recent.length < LEAST ? null : at(recent, 0.95) }
+    return { at: now, span, ...summaryOf(recent) }
   }
+}
+
+function summaryOf(sorted: Float64Array): Pick<Counted, 'percentiles' | 'p95'> {
+  const percentiles = Object.fromEntries(
+    PERCENTILES.map(name => [name, at(sorted, Number(name.slice(1)) / 100)]),
+  ) as Percentiles
+  return { percentiles, p95: sorted.length < LEAST ? null : at(sorted, 0.95) }
 }
 
 // The nearest rank: a measured value, never one in between.
@@ -148,10 +152,15 @@ export interface Bounds {
   upper: number
 }
 
+interface CountedBounds {
+  at: number
+  bounds: Bounds | null
+}
+
 /** How many answers of an endpoint called tools as they were offered. */
 export class Quality {
   readonly #answers = new Tally(SPAN, SLICES)
-  #counted: { at: number; bounds: Bounds | null } | null = null
+  #counted: CountedBounds | null = null
 
   /** Counts one. Times are steady milliseconds. */
   add(now: number, ok: boolean): void {
