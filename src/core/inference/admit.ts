@@ -4,16 +4,17 @@ import { policyFor } from '../policy/effective.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** Says nothing, or throws what stops the call. */
+/** Returns nothing, or throws what stops the call. */
 type Check = (world: InferenceWorld, run: Run) => void
 
 /** Everything that may stop a call before it is planned. */
 const CHECKS: Check[] = [mayInfer, keyIsGood, isOpen, canRecord, mayComeThisWay]
 
 /**
- * Whether this call may be made at all, and now. Throws 403 for a management key and for a way in that a guardrail does not allow, 401 for a
- * key that is gone by now, 503 while the gateway stops or cannot write, 429 for one call too many. The counting comes last: what is refused
- * is not counted.
+ * Checks whether this call may be made at all, and now. Throws 403 for a management key or a region
+ * that a guardrail does not allow, 401 for a key that is no longer valid, 503 while the gateway
+ * stops or cannot write, and 429 above a rate limit. The rate limit comes last: a refused call is
+ * not counted.
  */
 export function admitRun(world: InferenceWorld, run: Run): void {
   for (const check of CHECKS) check(world, run)
@@ -22,15 +23,18 @@ export function admitRun(world: InferenceWorld, run: Run): void {
   else run.leave = rateLimits.enter(run.actor, run.call)
 }
 
-/** Looks once more at what holds, and lists the call among those that run. Throws 401 for a key that is gone by now. */
+/**
+ * Checks the key and the policy again and lists the call as running. Throws 401 for a key that is
+ * no longer valid.
+ */
 export function confirmRun(world: InferenceWorld, run: Run): void {
   recheckRun(world, run)
   if (!run.isDry) run.unlist = world.traffic.calls.add(run)
 }
 
 /**
- * Looks once more at what holds: a body may be sent slowly, filters take their time, a step takes longer, and with the key goes its limit.
- * Throws 401 for a key that is gone by now.
+ * Checks the key again and reloads the policy: a slow body, filters and earlier steps take time,
+ * and a deleted key takes its limit along. Throws 401 for a key that is no longer valid.
  */
 export function recheckRun(world: InferenceWorld, run: Run): void {
   keyIsGood(world, run)

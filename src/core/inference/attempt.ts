@@ -18,7 +18,7 @@ import { withinHold } from './reserve.ts'
 import type { Attempt, Run, Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** Sends a step, and has its answer when it begins. Throws as `attemptInOrder` does. */
+/** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
 export async function attemptStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
@@ -28,10 +28,12 @@ export async function attemptStep<K extends Kind>(
 }
 
 /**
- * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, silence, a refused connection or a broken
- * stream before that moves on to the next endpoint; what one provider of a model refuses as invalid the others would refuse too, so that
- * moves on to the next model. A second try goes to none that rests, and only while few calls are on theirs. Where the call or the config
- * wants hedges, a slow one gets a rival. Throws the last failure, with the attempts in `metadata.previous_errors`.
+ * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, a
+ * timeout, a refused connection or a stream that breaks before that moves on to the next endpoint.
+ * What one provider of a model refuses as invalid the others would refuse too, so that moves on to
+ * the next model. A second try skips endpoints in a cooldown, and needs a retry permit. If the call
+ * or the config asks for hedges, another endpoint is tried beside a slow one. Throws the last
+ * failure, with the attempts in `metadata.previous_errors`.
  */
 export async function attemptInOrder<K extends Kind>(
   gateway: InferenceWorld,
@@ -41,10 +43,9 @@ export async function attemptInOrder<K extends Kind>(
   for (let next = line.next(); next; next = line.next()) {
     try {
       const delay = hedgeDelay(gateway, step, next.endpoint)
-      if (delay === null) return await tried(gateway, step, next, line.echoes)
-      const begun = await raced(gateway, step, line, next, delay, one =>
-        tried(gateway, step, one, line.echoes),
-      )
+      const send = (one: Try) => tried(gateway, step, one, line.echoes)
+      if (delay === null) return await send(next)
+      const begun = await raced(gateway, next, { step, line, delay, send })
       if (begun) return begun
     } catch (thrown) {
       line.failed(next, thrown)
@@ -56,9 +57,10 @@ export async function attemptInOrder<K extends Kind>(
 }
 
 /**
- * After how many milliseconds without a first part another endpoint is asked beside this one: as the call says, or when 95 of 100 answers
- * have begun there. Null where none is asked: where nobody wants that, or may, or too little was measured, and for whole answers, of which nobody
- * measures how long they take to begin.
+ * Computes after how many milliseconds without a first part another endpoint is tried beside this
+ * one: as the call says, or once 95 of 100 answers have begun there. Null if none is: nobody asked
+ * for hedges, the config forbids them, there are too few measurements, or the answer is not
+ * streamed. How long whole answers take to begin is not measured.
  */
 export function hedgeDelay(
   { config, traffic: { health } }: InferenceWorld,
@@ -72,13 +74,15 @@ export function hedgeDelay(
   return (hedge === true ? null : hedge.after_ms) ?? health.tail(endpoint)
 }
 
-/** At most this many endpoints are tried for one call, so that an outage does not multiply traffic. */
+/**
+ * At most this many endpoints are tried for one call, so that an outage does not multiply traffic.
+ */
 const MOST_TRIES = 3
 
-/** The endpoints of a call's plan as they wait for their turn, and what became of those that had theirs. */
+/** The endpoints of a plan that are still to be tried, and the failures of those that were. */
 export class Line<K extends Kind> {
   readonly failures: Failure[] = []
-  /** What was sent, for a caller who asked to see it. */
+  /** The requests that were sent, for a caller who asked to see them. */
   readonly echoes: AnswerPart<K>[] = []
   readonly #gateway: InferenceWorld
   readonly #endpoints: Endpoint[]
@@ -93,8 +97,10 @@ export class Line<K extends Kind> {
   }
 
   /**
-   * Who is asked next: the first that does not rest and whose model has refused nothing. The first of a call is somebody in any case,
-   * also where all of them rest. A second try takes a place among the second tries, which `over` gives back; nobody where there is none.
+   * Returns the next attempt: the first endpoint that is not in a cooldown and whose model has not
+   * refused the call. The first attempt of a call is made even if all endpoints are in a cooldown.
+   * A retry takes a permit that `release` gives back. Undefined if there is no endpoint or no
+   * permit left.
    */
   next(): Try | undefined {
     const isRetry = this.#asked.length > 0
@@ -106,7 +112,7 @@ export class Line<K extends Kind> {
     return undefined
   }
 
-  /** A try has failed. */
+  /** Records a failed attempt. */
   failed({ endpoint, status }: Try, thrown: unknown): void {
     const error = GatewayError.from(thrown)
     this.failures.push({ endpoint, status, error })
@@ -114,7 +120,7 @@ export class Line<K extends Kind> {
     if (error.type === 'server' || this.#cancellation.reason) this.#isStopped = true
   }
 
-  /** Nobody waits for the try any more. */
+  /** Gives back the permit of an attempt that is over. */
   over({ isRetry }: Try): void {
     if (isRetry) this.#gateway.traffic.retries.leave()
   }
@@ -133,7 +139,8 @@ export class Line<K extends Kind> {
     }
   }
 
-  // Looked at here and not in the plan alone: since that was made, another call may have begun to try whether the endpoint is well.
+  // Checked here and not only in the plan: since it was made, another call may have begun to probe
+  // whether the endpoint has recovered.
   #firstWell(): Endpoint | undefined {
     const {
       traffic: { health },
@@ -155,26 +162,29 @@ export class Line<K extends Kind> {
   }
 }
 
-/** An answer that has begun: from here on nobody else may be asked. */
+/** An answer that has begun: from here on no other endpoint may be tried. */
 export interface Begun<K extends Kind> extends Opened<AnswerPart<K>[]> {
   endpoint: Endpoint
-  /** When its request went out, in steady milliseconds. */
+  /** When its request was sent, in steady milliseconds. */
   sent: number
 }
 
-/** One try at one endpoint, from its turn on. */
+/** One attempt at one endpoint while it runs. */
 export interface Try extends Attempt {
-  /** Whether it has a place among the second tries. */
+  /** Whether it holds a retry permit. */
   isRetry: boolean
-  /** What ends it. */
+  /** Ends it. */
   cancellation: Cancellation
-  /** When its request went out, in steady milliseconds; null before. */
+  /** When its request was sent, in steady milliseconds; null before. */
   sent: number | null
-  /** Told when it does; null where nobody wants to know. */
+  /** Called when the request is sent; null if nothing waits for that. */
   onSent: (() => void) | null
 }
 
-/** Asks one endpoint, and waits for the first meaningful part of its answer. Throws why there is none. */
+/**
+ * Sends the call to one endpoint and waits for the first meaningful part of its answer. Throws if
+ * there is none.
+ */
 export async function tried<K extends Kind>(
   gateway: InferenceWorld,
   step: Step<K>,
@@ -186,14 +196,12 @@ export async function tried<K extends Kind>(
   const kind: KindOfWork<K> = kinds[run.kind]
   const protocol = protocolOf(run.kind, endpoint)
   const began = gateway.clock.ticks()
-  const ready = withMedia(
-    gateway,
-    run.media,
-    cancellation,
+  const ready = withMedia(gateway, callFor(gateway, step, endpoint, protocol), {
     kind,
-    callFor(gateway, step, endpoint, protocol),
-    protocol.takesUrls,
-  )
+    takesUrls: protocol.takesUrls,
+    media: run.media,
+    cancellation,
+  })
   const call = ready instanceof Promise ? await ready : ready
   const request = protocol.request(call, endpoint)
   if (call.echoUpstreamBody && call.stream) echoes.push(echo(endpoint, request.body))
@@ -214,7 +222,7 @@ export async function tried<K extends Kind>(
   }
 }
 
-/** The client can be told something. */
+/** Notes that the client has something to read. */
 function firstPart(world: InferenceWorld, run: Run): void {
   run.firstPart = world.clock.ticks()
   world.events.publish('first.token', run)
@@ -226,7 +234,10 @@ function protocolOf<K extends Kind>(kind: K, endpoint: Endpoint): Protocol<K> {
   return protocol
 }
 
-/** The call as its model is asked, with no more output than was set aside for it, in what the endpoint takes of it. */
+/**
+ * Builds the call for the endpoint: as its model gets it, with no more output than was set aside,
+ * and without what the endpoint does not support.
+ */
 function callFor<K extends Kind>(
   gateway: InferenceWorld,
   { run: { kind }, call, plan, hold, isBounded }: Step<K>,
@@ -240,7 +251,7 @@ function callFor<K extends Kind>(
   return takesNames ? fitting : removeNames(fitting)
 }
 
-/** What goes out, and how it is spoken. */
+/** A request, and what is needed to read its answer. */
 interface Asking<K extends Kind> {
   kind: KindOfWork<K>
   protocol: Protocol<K>
@@ -248,12 +259,12 @@ interface Asking<K extends Kind> {
   request: UpstreamRequest
 }
 
-/** The answer from its first meaningful part on, and when its request went out. */
+/** Sends the request and returns the answer from its first meaningful part on. */
 async function answered<K extends Kind>(
   gateway: InferenceWorld,
   one: Try,
   { kind, protocol, call, request }: Asking<K>,
-) {
+): Promise<Omit<Begun<K>, 'endpoint'>> {
   const { endpoint, cancellation } = one
   const authorized = authorize(gateway, endpoint.provider, request, cancellation)
   const outgoing = authorized instanceof Promise ? await authorized : authorized
@@ -277,7 +288,7 @@ async function answered<K extends Kind>(
   return { first, rest, sent }
 }
 
-/** Waits for the first part that a caller can use. */
+/** Reads on to the first part that a caller can use. */
 async function untilMeaningful<K extends Kind>(
   { first, rest }: Opened<Work[K]['part'][]>,
   kind: KindOfWork<K>,
@@ -286,11 +297,11 @@ async function untilMeaningful<K extends Kind>(
     first.push(...step.value)
     if (step.value.some(kind.isMeaningful)) return { first, rest }
   }
-  // Whole, and nothing in it: a provider that has failed without saying so.
+  // The answer is complete and empty: a provider that has failed without saying so.
   throw new GatewayError('provider_unavailable', 'Provider returned error')
 }
 
-// Pictures and files would fill the debug chunk with noise, and whose they are is nobody's business there.
+// Images and files would fill the debug chunk with noise, and their content may be private.
 function echo({ provider, model }: Endpoint, body: unknown): CommonPart {
   return {
     type: 'echo',

@@ -2,26 +2,26 @@ import type { Endpoint } from '../catalog/models.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Attempt, Run, Step } from './run.ts'
 
-/** What is told of calls while they run. */
+/** The events of a running call. */
 declare module '../events.ts' {
   interface EventMap {
-    /** A call may be made; nobody was asked yet. */
+    /** The call may be made; no endpoint has been tried yet. */
     'call.opened': Run
-    /** It is known who is asked for a step, and in which order. */
+    /** The endpoints of a step and their order are known. */
     'step.planned': Step
     'attempt.started': Attempt
     'attempt.failed': { endpoint: Endpoint; error: GatewayError }
-    /** The first part has come that a client can use. */
+    /** The first part that a client can use has arrived. */
     'first.token': Run
     /** The call is charged and on record. */
     'call.closed': Run
-    /** An answer has called tools as they were offered, or not. */
+    /** It is known whether an answer called tools as they were offered. */
     'tools.judged': { endpoint: Endpoint; isSound: boolean }
-    /** A second endpoint is asked beside a slow one. */
+    /** A second endpoint is tried beside a slow one. */
     'hedge.started': { endpoint: Endpoint }
-    /** And it has answered. */
+    /** The second endpoint has answered first. */
     'hedge.won': { endpoint: Endpoint }
-    /** A call was answered whose cost nobody knows: the endpoint has no price. */
+    /** A call was answered whose cost is unknown: the endpoint has no price. */
     'price.missing': { endpoint: Endpoint }
   }
 }

@@ -13,6 +13,7 @@ import { explainedEndpoint, type Route } from './explain/route.ts'
 import { startRun } from './infer.ts'
 import { chancesOf } from './plan/chance.ts'
 import { askedOf } from './plan/wanted.ts'
+import type { Group } from './plan.ts'
 import { isPayable } from './reserve.ts'
 import { type Run, Step } from './run.ts'
 import { unsent, walk } from './stages.ts'
@@ -20,17 +21,22 @@ import type { InferenceWorld } from './world.ts'
 
 export { Explanation } from './explain/explanation.ts'
 
-/** As whom a dry run is made: with the key of this hash, or with none in a workspace, the asker's own where none is named. */
+/**
+ * The identity of a dry run: the key of this hash, or no key and a workspace, by default the
+ * asker's own.
+ */
 export interface As {
   key?: string | undefined
   workspace_id?: string | undefined
 }
 
 /**
- * What would become of a call, by the very functions that let one go out, and without it: nothing is counted, set aside, remembered,
- * recorded or sent. `understand` makes the call of whoever asks. Of what others manage, and it is held to, he hears neither the names nor
- * what is left, and only such sums as stand in refusals. Throws 403 for an inference key, 404 for a key that the asker does not manage,
- * 400 for such a workspace; whatever the call itself would be refused for is told in the answer.
+ * Explains what would become of a call. It runs the same functions as a real call, up to where that
+ * would be sent: nothing is counted, set aside, remembered, recorded or sent. `understand` makes
+ * the call for the actor of the dry run. Of guardrails and limits that the asker does not manage it
+ * shows neither names nor remaining amounts, and only such sums as stand in refusals. Throws 403
+ * for an inference key, 404 for a key that the asker does not manage, and 400 for such a workspace.
+ * What the call itself would be refused for is part of the explanation.
  */
 export async function explain<K extends Kind>(
   gateway: InferenceWorld,
@@ -61,13 +67,13 @@ function actorAs(gateway: InferenceWorld, asker: Actor, { key, workspace_id }: A
   }
 }
 
-/** A dry run as far as it comes: null where the call is not understood. */
+/** A dry run as far as it got. `run` is null if the call could not be parsed. */
 interface Known<K extends Kind> {
   run: Run<K> | null
   error: GatewayError | null
 }
 
-/** A call's way up to where it would go out, through the stages of `infer`. */
+/** Runs the stages of `infer` up to where the call would be sent. */
 async function followed<K extends Kind>(
   world: InferenceWorld,
   actor: Actor,
@@ -138,17 +144,20 @@ function endpointsOf<K extends Kind>(
   const { call, candidates, plan, amounts, isBounded } = step
   if (!candidates || !plan) return []
   const isLeft = (endpoint: Endpoint) => !amounts || isPayable(amounts, endpoint)
-  const groups = candidates.groups.map(group => ({
-    ...group,
-    turns: group.turns.map(turn => turn.filter(isLeft)),
-  }))
+  const groups = candidates.groups.map(
+    (group): Group => ({
+      ...group,
+      turns: group.turns.map(turn => turn.filter(isLeft)),
+    }),
+  )
   const endpoints = plan.endpoints.filter(isLeft)
   const route: Route<K> = {
     kind,
     call,
     plan: { ...plan, endpoints },
     amounts: isBounded ? amounts : null,
-    // Where models are drawn too, each endpoint's chance is one among those that were.
+    // If the models are drawn at random too, each probability is one among the models that were
+    // drawn.
     chances: plan.strategy === 'free' ? new Map() : chancesOf(world, kind, call, groups),
     places: new Set(groups.flatMap(({ place }) => place ?? [])),
   }
@@ -178,7 +187,7 @@ function droppedOf<K extends Kind>(
 
 const usdOrNull = (nanos: bigint | null): number | null => (nanos === null ? null : usdOf(nanos))
 
-/** The failure as the envelope has it, without the ids of a request. */
+/** Renders the failure as the error envelope does, without the ids of a request. */
 const refusalOf = ({ status, type, message, metadata }: GatewayError): Explanation['error'] => ({
   code: status,
   message,

@@ -11,13 +11,16 @@ import type { PluginUse } from './plugin.ts'
 import type { Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** What the filters made of a call: as it may be sent, or why it may not. */
+/** The call as filters leave it, and the error if they block it. */
 interface Filtered<K extends Kind> {
   call: Work[K]['call']
   error: GatewayError | null
 }
 
-/** Has the policy's filters look at the call: it goes on as they leave it, or is blocked. At once where nothing looks. Never throws. */
+/**
+ * Applies the policy's filters to the call: it is redacted, or blocked. Returns synchronously if
+ * the policy has none. Never throws.
+ */
 export function filterRun<K extends Kind>(_: InferenceWorld, run: Run<K>): void | Promise<void> {
   const { filters } = run.policy
   if (filters) return filterCall(run, filters)
@@ -35,8 +38,9 @@ async function filterCall<K extends Kind>(run: Run<K>, filters: Promise<Filters>
 }
 
 /**
- * The call of another step with what it adds to the one before it as the filters leave that. What they have seen is not read again, so that a
- * long conversation is not the more often read the longer it is. Throws 403 for what they block.
+ * Filters what the call of the next step adds to the previous one. What was filtered before is not
+ * read again, so that a long conversation is not read once more at each step. Throws 403 for what
+ * is blocked.
  */
 export async function filterAdded(
   run: Run,
@@ -70,7 +74,10 @@ export async function filterAdded(
   }
 }
 
-/** The call as the filters leave it: redacted, or refused with 403. What is only flagged is noted and stays. Throws 403 for what they cannot read. */
+/**
+ * Redacts the texts of the call, or blocks it with 403. A match that is only flagged is noted and
+ * stays. Throws 403 for texts that cannot be read.
+ */
 async function filteredCall<K extends Kind>(
   kind: K,
   call: Work[K]['call'],
@@ -82,7 +89,7 @@ async function filteredCall<K extends Kind>(
   return { call: left, error: blocking.length > 0 ? blocked(blocking) : null }
 }
 
-/** What blocks a call, and the caller's own words that do. */
+/** A rule that blocks a call, and the caller's own words that matched it. */
 interface Blocking {
   rule: OpenedRule
   found: string
@@ -111,7 +118,10 @@ function noteMatch(
   if (rule.action === 'block') blocking.push({ rule, found: found || text.slice(start, end) })
 }
 
-/** What a caller is told whose words blocked his call (wire reference H.6). The phrases of an injection are his own, and shown to him. */
+/**
+ * The error for a call whose words are blocked (wire reference H.6). It quotes the phrases of a
+ * prompt injection: they are the caller's own.
+ */
 function blocked(blocking: Blocking[]): GatewayError {
   const injections = blocking.filter(({ rule }) => rule.filter === 'regex-prompt-injection')
   const rule = (injections[0] ?? blocking[0])?.rule
@@ -130,8 +140,9 @@ const phrasesOf = (blocking: Blocking[]): string[] =>
   [...new Set(blocking.map(({ found }) => found.slice(0, LONGEST_PHRASE)))].slice(0, MOST_PHRASES)
 
 /**
- * The answer as plugins and content filters leave it, or nothing where none looks at answers. `read` sees what the provider said, whatever is
- * left of it: that is what is charged. What blocks the answer ends it with 403, and the provider is told to stop.
+ * Returns the answer as plugins and content filters leave it, or null if none looks at answers.
+ * `read` gets what the provider sent, whatever is left of it: that is what is charged. What blocks
+ * the answer ends it with 403 and closes the provider's stream.
  */
 export function filteredAnswer<K extends Kind>(
   run: Run<K>,
@@ -145,7 +156,10 @@ export function filteredAnswer<K extends Kind>(
   return left
 }
 
-/** Those that look at the answer: plugins first, so that content filters see what the client would. */
+/**
+ * Lists the filters of the answer: plugins first, so that content filters see what the client would
+ * get.
+ */
 function filtersOf<K extends Kind>(run: Run<K>, uses: PluginUse[]): AnswerFilter<AnswerPart<K>>[] {
   const { filtering, call } = run
   const screen = filtering?.filters.answered
@@ -155,7 +169,8 @@ function filtersOf<K extends Kind>(run: Run<K>, uses: PluginUse[]): AnswerFilter
   return [...own, ...(content ? [content] : [])] as AnswerFilter<AnswerPart<K>>[]
 }
 
-// How an answer begins and what it counts are no words: they need not wait, and a message begins with them.
+// How an answer starts and what it counts are no texts: they need not wait, and a message begins
+// with them.
 const layer = <Part extends object>(
   filter: AnswerFilter<Part>,
   { first, rest }: Opened<Part[]>,
@@ -167,7 +182,7 @@ const layer = <Part extends object>(
 
 const isOfChoice = (part: object) => 'choice' in part
 
-/** What is left behind the first batch, whose words come first. */
+/** The parts after the first batch. The texts of the first batch come first. */
 class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
   readonly #filter: AnswerFilter<Part>
   readonly #rest: AsyncIterator<Part[]> | null
@@ -197,7 +212,7 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
     return { done: false, value }
   }
 
-  /** What goes before what blocks goes out; then comes the failure. */
+  /** What precedes the blocked text goes out; then comes the failure. */
   async #stop(blocked: GatewayError): Promise<void> {
     this.#ended = true
     this.#failure = { thrown: blocked }
@@ -210,7 +225,7 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
     return { done: true, value: undefined }
   }
 
-  /** What the provider says next; nothing when it has ended. */
+  /** Returns the provider's next batch; undefined at its end. */
   async #batch(): Promise<Part[] | undefined> {
     if (this.#first) {
       const first = this.#first
@@ -224,7 +239,7 @@ class FilteredAnswer<Part extends object> implements AsyncIterator<Part[]> {
     return step.value
   }
 
-  // An answer that breaks off has said what it has said: what waited goes out, and then the failure.
+  // When an answer breaks off, the parts that were held back go out, and then the failure.
   async #step(): Promise<IteratorResult<Part[]> | undefined> {
     try {
       return await this.#rest?.next()

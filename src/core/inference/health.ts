@@ -8,32 +8,39 @@ import { type Bounds, type Count, Quality, Samples, Tally } from './health/measu
 
 const MINUTE = 60_000
 
-/** What is known of one endpoint, about five kilobytes. */
+/** The health of one endpoint, about five kilobytes. */
 interface Known {
   circuit: Circuit
   latency: Samples
   throughput: Samples
-  /** Null until an answer told of it. */
+  /** Null until an answer is judged. */
   quality: Quality | null
   uptime: { '5m': Tally; '30m': Tally; '1d': Tally }
-  /** Steady milliseconds: when a call last told of it. */
+  /** When a call last used the endpoint, in steady milliseconds. */
   told: number
 }
 
-/** Percentiles that calls are sorted and preferred by are of so long (wire reference C.3). */
+/**
+ * The window of the percentiles by which calls sort endpoints and state preferences (wire reference
+ * C.3).
+ */
 const WINDOW = 5 * MINUTE
-/** So many endpoints are remembered, which is 50 megabytes; of more, a tenth is forgotten: those of which nothing was heard for longest. */
+/**
+ * How many endpoints are remembered, which takes 50 megabytes. Above that, the tenth that was
+ * unused for longest is forgotten.
+ */
 const MOST = 10_000
-/** For one that is busy and does not say how long. */
+/** For a provider that is busy and does not say for how long. */
 const SHORTEST_WAIT = 1_000
 
-// The public list's words for it are not public: 0 is well, and below it one is called last.
+// The public list's values are not documented: 0 is well, and an endpoint below 0 is tried last.
 const WELL = 0
 const RESTING = -1
 
 /**
- * How the endpoints are, as far as calls of this process tell. Each is known by its id from its first call on, whatever is read anew
- * meanwhile. A caller's own provider key makes another endpoint, which is judged apart.
+ * The health of endpoints, as far as the calls of this process tell. Each is known by its id from
+ * its first call on, across reloads of the config. A caller's own provider key makes another
+ * endpoint, with a record of its own.
  */
 export class Health {
   readonly #thresholds: Thresholds
@@ -50,18 +57,21 @@ export class Health {
     return this.#records.size
   }
 
-  /** Takes other settings, for what is known already too. */
+  /** Applies other settings, also to the known endpoints. */
   reconfigure({ failures, pause_seconds }: Config['routing']): void {
     Object.assign(this.#thresholds, { failures, pause: pause_seconds * 1000 } satisfies Thresholds)
   }
 
-  /** Until when the endpoint rests, in steady milliseconds; 0 where it does not. */
+  /** Returns when the endpoint's cooldown ends, in steady milliseconds; 0 if it is in none. */
   restsUntil(endpoint: Endpoint): number {
     const until = this.#records.get(endpoint.id)?.circuit.restsUntil ?? 0
     return until > this.#clock.ticks() ? until : 0
   }
 
-  /** Until when the endpoint rests, as `restsUntil`, and why; null where it does not. */
+  /**
+   * Returns the endpoint's cooldown: its end, as `getCooldownEnd`, and its reason. Null if it is in
+   * none.
+   */
   restOf(endpoint: Endpoint): { until: number; because: Because } | null {
     const until = this.restsUntil(endpoint)
     return until === 0
@@ -69,25 +79,34 @@ export class Health {
       : { until, because: this.#records.get(endpoint.id)?.circuit.because ?? 'failures' }
   }
 
-  /** Of the last five minutes, in tokens per second or milliseconds. Null where nothing was measured. */
+  /**
+   * Returns the percentiles of the last five minutes, in tokens per second or milliseconds. Null
+   * without measurements.
+   */
   measured(endpoint: Endpoint, what: 'throughput' | 'latency'): Percentiles | null {
     return this.#records.get(endpoint.id)?.[what].percentiles(this.#clock.ticks(), WINDOW) ?? null
   }
 
   /**
-   * In how many milliseconds 95 of a hundred streamed answers of the last five minutes have begun. Null where fewer than twenty were
-   * measured.
+   * Returns the milliseconds within which 95 of 100 streamed answers of the last five minutes
+   * began. Null for fewer than twenty measurements.
    */
   tail(endpoint: Endpoint): number | null {
     return this.#records.get(endpoint.id)?.latency.p95(this.#clock.ticks(), WINDOW) ?? null
   }
 
-  /** Whether a call may go out to it. Whoever asks and may, goes: after a rest that is one alone, until it is known how it went. */
+  /**
+   * Tells whether a call may be sent to the endpoint now. A caller that gets true must send it:
+   * after a cooldown one call alone probes the endpoint, until its outcome is known.
+   */
   admits(endpoint: Endpoint): boolean {
     return this.#records.get(endpoint.id)?.circuit.admits(this.#clock.ticks()) ?? true
   }
 
-  /** The first part of an answer has come to a call that went out at `sent`. How long that took is a latency where it is streamed. */
+  /**
+   * Records the first part of an answer to a request sent at `sent`. The time it took is a latency
+   * if the answer is streamed.
+   */
   answered(endpoint: Endpoint, sent: number, streamed: boolean): void {
     const now = this.#clock.ticks()
     const { circuit, latency } = this.#recordOf(endpoint)
@@ -96,8 +115,9 @@ export class Health {
   }
 
   /**
-   * Nobody waits any more for a streamed answer to a call that went out at `sent`, which is no failure. It would have taken at least this
-   * long: that counts where it is more than the median, or who is always given up would look as quick as he was once.
+   * Records that a streamed answer to a request sent at `sent` was given up, which is no failure.
+   * It would have taken at least that long. This counts as a latency if it is above the median:
+   * otherwise an endpoint that is always given up would keep its former latency.
    */
   outrun(endpoint: Endpoint, sent: number): void {
     const now = this.#clock.ticks()
@@ -105,7 +125,10 @@ export class Health {
     if (now - sent > median) this.#recordOf(endpoint).latency.add(now, now - sent)
   }
 
-  /** An answer has ended well, with so many tokens since the call went out; null where its client left before that. */
+  /**
+   * Records an answer that ended well, with its tokens since the request was sent; null if its
+   * client left earlier.
+   */
   ended(endpoint: Endpoint, sent: number, tokens: number | null): void {
     const now = this.#clock.ticks()
     const { circuit, throughput } = this.#recordOf(endpoint)
@@ -114,7 +137,10 @@ export class Health {
     if (tokens && now > sent) throughput.add(now, tokens / ((now - sent) / 1000))
   }
 
-  /** A call has failed, before its answer or within it. What is no fault of the endpoint's says nothing of it. */
+  /**
+   * Records a call that failed, before or during its answer. What is not the endpoint's fault is
+   * ignored.
+   */
   failed(endpoint: Endpoint, error: GatewayError): void {
     const now = this.#clock.ticks()
     if (error.type === 'rate_limit_exceeded') {
@@ -128,19 +154,22 @@ export class Health {
     this.#count(endpoint, now, false)
   }
 
-  /** An answer to a call with tools has called them as they were offered, or not. */
+  /** Records whether an answer to a call with tools called them as they were offered. */
   judged(endpoint: Endpoint, isSound: boolean): void {
     const record = this.#recordOf(endpoint)
     record.quality ??= new Quality()
     record.quality.add(this.#clock.ticks(), isSound)
   }
 
-  /** How often it does that, of the answers of a day. Null where too few were judged. */
+  /**
+   * Returns the share of a day's answers that called tools as they were offered. Null if too few
+   * were judged.
+   */
   quality(endpoint: Endpoint): Bounds | null {
     return this.#records.get(endpoint.id)?.quality?.bounds(this.#clock.ticks()) ?? null
   }
 
-  /** The endpoint as the public list shows it. */
+  /** Returns the endpoint's statistics for the public list. */
   shown(endpoint: Endpoint): Measured {
     const now = this.#clock.ticks()
     const known = this.#records.get(endpoint.id)
@@ -179,14 +208,17 @@ export class Health {
   }
 }
 
-/** What an endpoint is to blame for. A request that it refuses is the caller's, a bug is ours. */
+/**
+ * Errors that are the endpoint's fault. A request that it refuses is the caller's fault, a bug is
+ * ours.
+ */
 const FAULTS = new Set<GatewayError['type']>([
   'provider_unavailable',
   'provider_overloaded',
   'timeout',
 ])
 
-/** Whether the endpoint is to blame for it. */
+/** Tells whether the error is the endpoint's fault. */
 export const isFault = ({ type }: GatewayError): boolean => FAULTS.has(type)
 
 const newRecord = (thresholds: Thresholds): Known => ({
@@ -205,24 +237,28 @@ const newRecord = (thresholds: Thresholds): Known => ({
 const percentOf = ({ ok, failed }: Count): number | null =>
   ok + failed === 0 ? null : (ok / (ok + failed)) * 100
 
-/** When an endpoint rests, and for how long at first. All circuits share them, and they may change. */
+/**
+ * When a cooldown begins, and how long the first one lasts. All circuits share one object, which
+ * may change.
+ */
 export interface Thresholds {
-  /** So many failures in a row, or half of twice as many calls: 0 never. */
+  /** This many failures in a row, or half of twice as many calls; 0 for never. */
   failures: number
   /** Milliseconds. */
   pause: number
 }
 
-/** It has failed too often, or its provider has asked to wait. */
+/** Too many failures, or the provider has asked to wait. */
 export type Because = 'failures' | 'asked_to_wait'
 
-/** Failures of the last 30 seconds are an outage (wire reference K.1). */
+/** Failures of the last 30 seconds count as an outage (wire reference K.1). */
 const RECENT = 30_000
 const LONGEST_PAUSE = 300_000
 
 /**
- * Whether an endpoint may be called. After too many failures it rests; when the pause is over one call tries whether it is well again:
- * if so it is as before, if not it rests for twice as long. All times are steady milliseconds.
+ * A circuit breaker. Too many failures begin a cooldown; after it one call probes the endpoint. If
+ * that succeeds, the circuit closes; if not, the next cooldown is twice as long. All times are
+ * steady milliseconds.
  */
 export class Circuit {
   readonly #thresholds: Thresholds
@@ -230,7 +266,7 @@ export class Circuit {
   #inARow = 0
   /** When it was opened; null while it is closed. */
   #opened: number | null = null
-  /** Whether one call tries it, and nobody knows yet how that goes. */
+  /** Whether a call is probing the endpoint, and its outcome is not known yet. */
   #trying = false
   #closed = Number.NEGATIVE_INFINITY
   #pause = 0
@@ -241,21 +277,21 @@ export class Circuit {
     this.#thresholds = thresholds
   }
 
-  /** Until when it rests; in the past where it does not. */
+  /** When the cooldown ends; in the past if there is none. */
   get restsUntil(): number {
     return this.#thresholds.failures === 0
       ? 0
       : Math.max(this.#asked, this.#opened === null ? 0 : this.#until)
   }
 
-  /** Why it rests, where it does. */
+  /** Why it is in a cooldown, if it is. */
   get because(): Because {
     return this.#opened !== null && this.#until >= this.#asked ? 'failures' : 'asked_to_wait'
   }
 
   /**
-   * Whether a call may go out now. When the pause is over, only the first that asks: it tries whether the endpoint is well again, and the
-   * others stay away meanwhile, for no longer than the same pause.
+   * Tells whether a call may be sent now. After a cooldown only the first that asks may: it probes
+   * the endpoint. The others stay away meanwhile, for at most the same pause.
    */
   admits(now: number): boolean {
     if (now < this.restsUntil) return false
@@ -265,7 +301,10 @@ export class Circuit {
     return true
   }
 
-  /** An answer has begun to a call that went out at `sent`: one that went out before the rest says nothing of now. */
+  /**
+   * Records an answer to a request sent at `sent`. A request from before the cooldown proves
+   * nothing about now.
+   */
   answered(now: number, sent: number): void {
     this.#inARow = 0
     if (this.#opened === null || sent < this.#opened) return
@@ -275,12 +314,12 @@ export class Circuit {
     this.#recent.clear()
   }
 
-  /** An answer has ended well. */
+  /** Records an answer that ended well. */
   ended(now: number): void {
     this.#recent.add(now, true)
   }
 
-  /** The endpoint has failed. */
+  /** Records a failure. */
   failed(now: number): void {
     this.#inARow += 1
     this.#recent.add(now, false)
@@ -288,7 +327,7 @@ export class Circuit {
     else if (this.#isTooMuch(now)) this.#open(now)
   }
 
-  /** The provider has asked to wait. It is not ill, only busy. */
+  /** Records that the provider has asked to wait: it is busy, not failing. */
   wait(now: number, milliseconds: number): void {
     if (this.#thresholds.failures > 0) this.#asked = Math.max(this.#asked, now + milliseconds)
   }
@@ -300,14 +339,14 @@ export class Circuit {
     return this.#inARow >= failures || (failed >= failures && failed >= ok)
   }
 
-  // One that was well for a short while only goes on where it was.
+  // An endpoint that was well only for a short while continues with a longer pause.
   #open(now: number): void {
     this.#opened = now
     this.#pause = now - this.#closed < LONGEST_PAUSE ? this.#longer() : this.#thresholds.pause
     this.#until = now + this.#pause
   }
 
-  // What fails meanwhile, because nobody else was there to be asked, makes no pause longer.
+  // Failures during a cooldown, of calls that had no other endpoint, make no pause longer.
   #reopen(now: number): void {
     if (this.#trying) this.#pause = this.#longer()
     this.#trying = false

@@ -19,7 +19,10 @@ import { walk } from './stages.ts'
 import { chainSteps } from './steps.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** The life of one call, in the order in which it happens: `stages.ts`. Every inference endpoint comes through here. */
+/**
+ * Runs one call through the stages of `stages.ts`, in their order. Every inference endpoint calls
+ * it.
+ */
 export async function infer<K extends Kind>(
   world: InferenceWorld,
   actor: Actor,
@@ -40,7 +43,7 @@ export async function infer<K extends Kind>(
   }
 }
 
-/** A run of this call, which has not begun to be anything else yet. */
+/** Creates the run of this call. Nothing has happened to it yet. */
 export const startRun = <K extends Kind>(
   world: InferenceWorld,
   actor: Actor,
@@ -55,7 +58,10 @@ export const startRun = <K extends Kind>(
     began: world.clock.ticks(),
   })
 
-/** Ends a run that gave no answer, and says why, as its caller may know it. Never throws. What was refused before it went out leaves nothing. */
+/**
+ * Ends a run without an answer and returns the error as its caller may see it. Never throws. A call
+ * that is refused before it is sent leaves no record.
+ */
 async function endUnanswered<K extends Kind>(
   world: InferenceWorld,
   run: Run<K>,
@@ -71,7 +77,10 @@ async function endUnanswered<K extends Kind>(
   return routedFailure(error, run)
 }
 
-/** Who would have served a call that is refused. Never throws: why it is refused is known already. */
+/**
+ * Finds the endpoints that would have served a blocked call. Never throws: the reason for the
+ * refusal is already known.
+ */
 function planUnsent<K extends Kind>(world: InferenceWorld, run: Run<K>): void {
   const step = new Step(run, run.call)
   try {
@@ -82,8 +91,9 @@ function planUnsent<K extends Kind>(world: InferenceWorld, run: Run<K>): void {
 }
 
 /**
- * The answer of a run whose first step has one, with its meter running. At its end the cost is counted and the call recorded, and only then comes
- * the last batch, with the receipt: whoever has read it knows that the record outlives this process.
+ * Creates the answer of a run whose first step has one, with its meter running. At its end the cost
+ * is computed and the call recorded. Only then comes the last batch, with the receipt: a client
+ * that has read it can rely on the record being on disk.
  */
 export function openAnswer<K extends Kind>(
   world: InferenceWorld,
@@ -95,7 +105,7 @@ export function openAnswer<K extends Kind>(
   const uses = run.call.plugins ? pluginsOf(world, run.call) : NO_PLUGINS
   const loops = uses.filter(({ plugin }) => plugin.around)
   const isChained = loops.length > 0
-  const chained = isChained ? chainSteps(world, run, loops, begun, openMeter) : begun
+  const chained = isChained ? chainSteps(world, begun, { run, loops, open: openMeter }) : begun
   const read = isChained ? () => undefined : (batch: AnswerPart<K>[]) => step.meter?.read(batch)
   const filtered = filteredAnswer(run, uses, chained, read)
   const parts = watch<AnswerPart<K>[]>(filtered ?? chained, {
@@ -116,27 +126,29 @@ export function openAnswer<K extends Kind>(
 
 const NO_PLUGINS: PluginUse[] = []
 
-/** Begins to count what a step is answered, and gives the answer. */
+/** Starts to count the answer of a step and returns that answer. */
 function openMeter<K extends Kind>(step: Step<K>) {
   const { begun, run, call } = step
   if (!begun) throw new GatewayError('server', 'Internal Server Error')
   const meter = kinds[run.kind].metering.startMeter(call)
   const { prices } = begun.endpoint
   step.meter = meter
-  // Its prompt as estimated, with the price of a request, and what was delivered by a rule of thumb.
+  // The estimated prompt with the price of a request, and what was delivered by a rule of thumb.
   step.soFar = () =>
     promptNanos(run.kind, call, begun.endpoint) +
     (costOf(textUsage(0, meter.soFar), prices).cost_details?.completion ?? 0n)
   return begun
 }
 
-/** Ends a run. Never throws: what its caller must hear of is told in `ending`, also where it could not be written down. */
+/**
+ * Ends a run and returns the error that its caller must see, also if recording fails. Never throws.
+ */
 export async function closeRun<K extends Kind>(
   world: InferenceWorld,
   run: Run<K>,
   error: GatewayError | null,
 ): Promise<GatewayError | null> {
-  // Seen when the answer ends: what happens while it is being counted is no part of it.
+  // Read when the answer ends: what happens while its cost is computed is not part of it.
   run.ending = { error, ended: world.clock.ticks(), cancelled: isAbandoned(run) }
   try {
     await walk(world, world.stages.close, run)
@@ -175,7 +187,7 @@ function routingOf(run: Run, failure: GatewayError | null): Record<string, unkno
   })
 }
 
-/** How an answer ends, with its failure, where it has failed. */
+/** Returns the last parts of an answer: its failure, if it has one, and its receipt. */
 function lastParts(
   receipt: ReceiptPart['receipt'],
   failure: GatewayError | null,

@@ -20,7 +20,7 @@ type Part<K extends Kind> = Work[K]['part']
 export interface KindOfWork<K extends Kind> {
   /** Its `api_type` on the record. */
   apiType: string
-  /** What it gives, in a word for people. */
+  /** What it outputs, in a word for people. */
   gives: string
   /** Tells whether a model with these output modalities does this kind of work. */
   isGivenBy(outputModalities: string[]): boolean
@@ -32,19 +32,19 @@ export interface KindOfWork<K extends Kind> {
   filtering: ContentFiltering<K>
 }
 
-/** What a call asks for, and how much of it an endpoint can be told. */
+/** What a call asks for, and how much of it an endpoint supports. */
 export interface Understanding<K extends Kind> {
-  /** Returns what the call says, as lists of blocks, each of which is read as one. */
+  /** Returns the texts and media of the call, as lists of blocks, each of which is read as one. */
   readContents(call: Call<K>): Block[][]
   /** Returns the call with other contents: as many lists, in the same order. */
   replaceContents(call: Call<K>, contents: Block[][]): Call<K>
-  /** Returns what may follow the model's name to change what is asked: `:thinking` for one. */
+  /** Returns the suffixes of the model's name that change the call, such as `:thinking`. */
   listVariants(model: Model): string[]
-  /** Returns the call as that variant ('' for none) asks it; itself where nothing changes. */
+  /** Returns the call under that variant ('' for none); the call itself if nothing changes. */
   applyVariant(call: Call<K>, variant: string): Call<K>
-  /** Tells that the endpoint can serve the call, or why not: a word of `excluded_by` (L.3). */
+  /** Returns true if the endpoint can serve the call, or else a word of `excluded_by` (L.3). */
   serves(call: Call<K>, endpoint: Endpoint): string | true
-  /** Tells whether the endpoint heeds what would be a pity to ignore (K.1): such go first. */
+  /** Tells whether the endpoint supports what would be a pity to ignore (K.1): such go first. */
   suits(call: Call<K>, endpoint: Endpoint): boolean
   /** Returns the names of the parameters that `fitToEndpoint` leaves out. */
   listIgnored(call: Call<K>, endpoint: Endpoint): string[]
@@ -52,51 +52,53 @@ export interface Understanding<K extends Kind> {
   fitToEndpoint(call: Call<K>, endpoint: Endpoint): Call<K>
   /** Returns the call for a protocol that has no field for names. */
   removeNames(call: Call<K>): Call<K>
-  /** Returns what the call names by URL, whatever its scheme. */
+  /** Returns what the call refers to by URL, whatever its scheme. */
   listMedia(call: Call<K>): MediaReference[]
-  /** Returns the call with other URLs for these. */
+  /** Returns the call with these URLs replaced. */
   replaceUrls(call: Call<K>, urls: Map<string, string>): Call<K>
-  /** Returns what tells a conversation from others as it goes on. Null where there are none. */
+  /** Returns what identifies a conversation as it goes on. Null if the kind has none. */
   identifyConversation: ((call: Call<K>) => string) | null
-  /** Tells whether tools may be called: how well endpoints do that then matters. */
+  /** Tells whether tools may be called: only then does it matter how well endpoints call them. */
   offersTools(call: Call<K>): boolean
 }
 
-/** What a call may come to, before it is made. */
+/** What a call may cost, before it is sent. */
 export interface Costing<K extends Kind> {
-  /** Returns the tokens that its prompt is expected to be: at once, and rather too many. */
+  /** Returns the expected tokens of its prompt: synchronously, and an upper estimate. */
   estimateInput(call: Call<K>): ExpectedInput
-  /** Returns the most that its prompt may be, with what travels unread and what is only named. */
+  /**
+   * Returns the most tokens of its prompt, with what is sent unread and what is only referred to.
+   */
   boundInput(call: Call<K>): ExpectedInput
-  /** Returns the units that it is expected to be charged. */
+  /** Returns the units that are expected to be charged. */
   estimateUnits(call: Call<K>): Units
-  /** Returns the most units that it may be charged: what is set aside for it. */
+  /** Returns the most units that may be charged: what is set aside for it. */
   boundUnits(call: Call<K>): Units
-  /** Returns the most tokens that the endpoint answers with. Null where nothing bounds it. */
+  /** Returns the most tokens that the endpoint answers with. Null if nothing bounds it. */
   boundOutput(call: Call<K>, endpoint: Endpoint): number | null
-  /** Returns the fewest tokens that are worth the call: infinite if it takes no bound. */
+  /** Returns the fewest tokens that make the call worthwhile: infinite if it takes no bound. */
   leastOutput(call: Call<K>, endpoint: Endpoint): number
-  /** Tells whether the endpoint may give more than `boundOutput` unless it is told. */
+  /** Tells whether the endpoint may give more than `boundOutput` unless the call bounds it. */
   asksForMore(call: Call<K>, endpoint: Endpoint): boolean
   /** Returns the call with no more tokens of output than this. */
   limitOutput(call: Call<K>, tokens: number): Call<K>
-  /** Returns what a token of the bound may cost, whatever it becomes. Atto-dollars. */
+  /** Returns what a token of the bound may cost, whatever it is used for. Atto-dollars. */
   priceOutputToken(call: Call<K>, prices: Prices): bigint
-  /** Returns what may be charged besides its prompt, its output and its units. Atto-dollars. */
+  /** Returns what may be charged on top of prompt, output and units. Atto-dollars. */
   priceSurcharge(call: Call<K>, prices: Prices): bigint
 }
 
-/** What an answer came to. */
+/** What an answer cost. */
 export interface Metering<K extends Kind> {
   /** Returns a meter for one answer to the call. */
   startMeter(call: Call<K>): Meter<Part<K>>
-  /** Counts the tokens of the prompt where the provider did not. */
+  /** Counts the tokens of the prompt if the provider did not. */
   countInput(call: Call<K>, count: Counter): Promise<ExpectedInput>
-  /** Returns the units of the call and of what was delivered: those a provider leaves out. */
+  /** Returns the units of the call and of what was delivered, if a provider leaves them out. */
   countUnits(call: Call<K>, delivered: Part<K>[]): Units
 }
 
-/** Watches the parts of an answer as they pass: what was delivered, what the provider counted. */
+/** Reads the parts of an answer as they pass: what was delivered, what the provider counted. */
 export interface Meter<Part> {
   read(parts: Part[]): void
   readonly usage: Usage | null
@@ -105,26 +107,26 @@ export interface Meter<Part> {
   readonly start: { upstream_id: string | null; service_tier: string | null }
   /** Whether anything that costs was delivered. */
   readonly delivered: boolean
-  /** Tokens delivered by now, by a rule of thumb that costs nothing. */
+  /** Tokens delivered so far, by a rule of thumb that costs nothing. */
   readonly soFar: number
   /**
-   * Tells whether the answer called tools as they were offered; `broken` is one that did not end.
-   * Null where that cannot be told.
+   * Tells whether the answer called tools as they were offered; `broken` if it did not end. Null if
+   * that cannot be told.
    */
   isSound(broken: boolean): boolean | null
-  /** Returns what was asked and delivered: its texts by tokens, the rest by a rule of thumb. */
+  /** Estimates the usage: texts by their tokens, the rest by a rule of thumb. */
   estimate(count: Counter): Promise<Usage>
 }
 
-/** What content filters look at, and what they leave. */
+/** What content filters read and change. */
 export interface ContentFiltering<K extends Kind> {
   /** Returns the call with its texts rewritten. Throws 403 for what cannot be read. */
   rewriteTexts(call: Call<K>, reword: Reword): Promise<Call<K>>
-  /** Returns a filter for one answer; absent where there are no words in it. */
+  /** Returns a filter for one answer; absent if answers have no texts. */
   filterAnswer?(call: Call<K>, filtering: Filtering, screen: Screen): AnswerFilter<Part<K>>
 }
 
-/** What content filters leave of the parts of one answer. */
+/** Filters the parts of one answer. */
 export interface AnswerFilter<Part> {
   /** Returns what may go out now. */
   read(parts: Part[]): Promise<Part[]>

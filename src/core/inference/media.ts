@@ -7,29 +7,39 @@ import { fetchMedia } from '../upstream/media.ts'
 import type { KindOfWork } from './kinds.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** Something that a call names by URL. */
+/** Media that a call refers to by URL. */
 export interface MediaReference {
   kind: Media
   url: string
 }
 
-/** What one call may have fetched: so many things, and so many bytes in all. */
+/** How the media of a call are fetched. */
+interface MediaOptions<K extends Kind> {
+  kind: KindOfWork<K>
+  /** The kinds of media whose URLs the provider fetches itself. */
+  takesUrls: Media[]
+  /** What was fetched for the call, as data URLs by their URL. */
+  media: Map<string, string>
+  cancellation: Cancellation
+}
+
+/** What may be fetched for one call: how many files, and how many bytes. */
 const MOST = 32
 const LARGEST_OF_ONE = 20 * 1024 * 1024
 const LARGEST_OF_ALL = 64 * 1024 * 1024
 
 /**
- * The call with everything in it that its provider does not fetch itself as a data URL. Fetched once, however many endpoints are tried:
- * `media` is what was. The call itself, and no promise, where there is nothing to fetch, as in most. Throws 400 for what cannot be had.
+ * Returns the call with every URL that its provider does not fetch itself replaced by a data URL.
+ * Each is fetched once, however many endpoints are tried: `media` holds what was fetched. Returns
+ * the call itself, and no promise, if there is nothing to fetch, as in most. Throws 400 for media
+ * that cannot be fetched.
  */
 export function withMedia<K extends Kind>(
   gateway: InferenceWorld,
-  media: Map<string, string>,
-  cancellation: Cancellation,
-  { understanding: { listMedia, replaceUrls } }: KindOfWork<K>,
   call: Work[K]['call'],
-  takesUrls: Media[],
+  { kind, takesUrls, media, cancellation }: MediaOptions<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
+  const { listMedia, replaceUrls } = kind.understanding
   const isForeign = ({ kind }: MediaReference) => !takesUrls.includes(kind)
   const missing = listMedia(call).filter(one => isForeign(one) && /^https?:/i.test(one.url))
   if (missing.length === 0) return call
@@ -47,7 +57,7 @@ async function fetched(
   )
   if (missing.length > MOST)
     throw invalid(
-      `The request names more than ${MOST} things by URL that have to be fetched for this provider`,
+      `The request refers to more than ${MOST} URLs that have to be fetched for this provider`,
     )
   const largest = Math.min(LARGEST_OF_ONE, Math.floor(LARGEST_OF_ALL / Math.max(missing.length, 1)))
   const branches = cancellation.branches(missing.length)
@@ -69,7 +79,7 @@ async function fetched(
 
 const OVER = new GatewayError('unmapped', 'The downloads are over')
 
-/** Lists what these contents name by URL, whatever its scheme. */
+/** Lists what these contents refer to by URL, whatever its scheme. */
 export function listMediaIn(contents: Block[][]): MediaReference[] {
   const found: MediaReference[] = []
   for (const blocks of contents)
@@ -80,7 +90,7 @@ export function listMediaIn(contents: Block[][]): MediaReference[] {
   return found
 }
 
-/** Returns the block with another URL, if there is one for its own. */
+/** Returns the block with a new URL, if there is one for its own. */
 export function replaceUrl(block: Block, urls: Map<string, string>): Block {
   const url = urls.get(referenceIn(block)?.url ?? '')
   if (url === undefined) return block

@@ -15,12 +15,12 @@ import type { Step } from './run.ts'
 import { sessionOf } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** The endpoints to try, in order, out of all that there are. */
+/** The endpoints to try, in order, out of all candidates. */
 export interface Plan<K extends Kind = Kind> extends Candidates<K> {
   endpoints: Endpoint[]
 }
 
-/** A plan to ask just these. */
+/** Creates a plan of just these endpoints. */
 export const planTo = <K extends Kind>(endpoints: Endpoint[]): Plan<K> => ({
   endpoints,
   groups: [{ turns: [endpoints], sort: undefined, place: undefined }],
@@ -30,18 +30,21 @@ export const planTo = <K extends Kind>(endpoints: Endpoint[]): Plan<K> => ({
   stages: [],
 })
 
-/** A plan that nobody will follow: all who may serve, in no order. */
+/** Returns a plan that is never carried out: all candidates, in no particular order. */
 export const unordered = <K extends Kind>(candidates: Candidates<K>): Plan<K> => ({
   ...candidates,
   endpoints: candidates.groups.flatMap(({ turns }) => turns.flat()),
 })
 
 /**
- * Who may serve the call. Of each model that it names: the endpoints that there are, without those that a wish of the call or one of the
- * `rules` excludes, in the order that the caller asks for, or else drawn at random, the cheaper the likelier. `own` are the provider keys that
- * may be used for it, which have their turn before the gateway's. Where its `session` was answered last comes before chance. Those that
- * miss what is preferred stand behind, and those that rest last. Throws 400 for a model that is not in the catalogue or does another kind
- * of work, and 404 when a wish or a guardrail excludes the last endpoint, naming it.
+ * Plans which endpoints may serve the call, and in which order. Of each model that the call names
+ * it takes the endpoints that neither a constraint of the call nor one of the `rules` excludes.
+ * They stand in the order that the caller asks for, or else are shuffled, cheaper ones more likely
+ * to come first. `byokKeys` are the provider keys that may be used; endpoints with them come before
+ * the gateway's own. The endpoint that last answered the `session` takes precedence over the
+ * shuffle. Endpoints that miss a preference go behind, and those in a cooldown last. Throws 400 for
+ * a model that is not in the catalogue or does another kind of work, and 404 when a constraint or a
+ * guardrail excludes the last endpoint, naming it.
  */
 export const planRoute = <K extends Kind>(
   gateway: InferenceWorld,
@@ -56,13 +59,19 @@ export const planRoute = <K extends Kind>(
     candidatesFor(gateway, kind, call, { own: [], rules: [], session: null, ...held }),
   )
 
-/** Plans a step: who may serve it by all that holds at this moment, and in which order they are asked. Throws as `planRoute` does. */
+/**
+ * Plans a step: finds its candidates by what holds at this moment, and orders them. Throws as
+ * `planRoute` does.
+ */
 export function planStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
   step.candidates = findCandidates(world, step)
   step.plan = planAmong(world, step.run.kind, step.call, step.candidates)
 }
 
-/** Who may serve a step. A step stays where the one before it was answered, if it may. Throws 400 as `planRoute` does. */
+/**
+ * Finds the candidates of a step. A step stays at the endpoint that answered the previous one, if
+ * that is still allowed. Throws 400 as `planRoute` does.
+ */
 export function findCandidates<K extends Kind>(
   world: InferenceWorld,
   { run, call, number }: Step<K>,
@@ -78,13 +87,16 @@ export function findCandidates<K extends Kind>(
   })
 }
 
-/** Who may serve a call, before anybody is put in order, and why the others may not. */
+/** The endpoints that may serve a call, before they are ordered, and why others may not. */
 export interface Candidates<K extends Kind = Kind> extends Wanted<K> {
   groups: Group[]
   dropped: Dropped[]
 }
 
-/** The first half of `planRoute`: all that may serve, and why the others may not. Throws 400 as it does. */
+/**
+ * The first half of `planRoute`: finds all endpoints that may serve, and why others may not. Throws
+ * 400 as it does.
+ */
 export function candidatesFor<K extends Kind>(
   gateway: InferenceWorld,
   kind: K,
@@ -99,7 +111,7 @@ export function candidatesFor<K extends Kind>(
     if (drop) dropped.push(drop)
     return !drop
   }
-  const candidates = models.map(wanted => {
+  const candidates = models.map((wanted): Group => {
     const { model, sort } = wanted
     const turns = turnsOf(gateway, model, own, dropped).map(turn =>
       turn.filter(endpoint => isAllowed(endpoint, wanted)),
@@ -114,7 +126,8 @@ export function candidatesFor<K extends Kind>(
   return { groups, dropped, models, strategy, stages }
 }
 
-// The caller's own wishes first, so that a guardrail is named exactly where the call would have gone somewhere without it.
+// The caller's own constraints come first, so that a guardrail is named exactly when the call would
+// have been served without it.
 function dropOf<K extends Kind>(
   endpoint: Endpoint,
   kind: K,
@@ -127,7 +140,10 @@ function dropOf<K extends Kind>(
   return rule && { endpoint, by: rule.by, rule }
 }
 
-/** The second half: these in the order in which they are tried. Throws 404 as it does. */
+/**
+ * The second half of `planRoute`: returns the candidates in the order in which they are tried.
+ * Throws 404 as it does.
+ */
 export function planAmong<K extends Kind>(
   gateway: InferenceWorld,
   kind: K,
@@ -143,16 +159,16 @@ export function planAmong<K extends Kind>(
   return { ...candidates, endpoints: deferred(gateway, endpoints, call.routing) }
 }
 
-/** Endpoints that are put in order together, turn by turn. */
+/** Endpoints that are ordered together, tier by tier. */
 export interface Group {
   turns: Endpoint[][]
-  /** What the model's variant says. */
+  /** The sort key of the model's variant. */
   sort: SortKey | undefined
-  /** The id of the endpoint where the call's session is. */
+  /** The id of the endpoint that serves the call's session. */
   place: string | undefined
 }
 
-/** The endpoints of all models as if they were of one, the first. */
+/** Merges the endpoints of all models into the group of the first. */
 function asOne(groups: Group[]): Group[] {
   const [first] = groups
   if (!first) return []
@@ -161,7 +177,7 @@ function asOne(groups: Group[]): Group[] {
   ]
 }
 
-/** An order that was asked for leaves nothing to chance. */
+/** An order that the caller asks for leaves nothing to chance. */
 function inOrder<K extends Kind>(
   gateway: InferenceWorld,
   turn: Endpoint[],
@@ -177,8 +193,9 @@ function inOrder<K extends Kind>(
 }
 
 /**
- * What rules over the lot, the weightiest first: of two endpoints whose numbers differ the one with the smaller goes first. Of those who call
- * tools worse than others none goes first for being where the call's session is.
+ * Lists what takes precedence over the shuffle, the most important first: of two endpoints whose
+ * numbers differ, the smaller goes first. An endpoint that calls tools worse than others does not
+ * go first because it serves the session.
  */
 export function leaningsOf<K extends Kind>(
   gateway: InferenceWorld,
@@ -195,21 +212,25 @@ export function leaningsOf<K extends Kind>(
   ]
 }
 
-/** What the endpoints are sorted by, if by anything: the caller's word, the variant's, the workspace's. */
+/**
+ * Returns what the endpoints are sorted by, if anything: by the caller, the variant or the
+ * workspace.
+ */
 export const sortFor = (
   { sort, usualSort }: RoutingPreferences,
   group: Pick<Group, 'sort'>,
 ): SortKey | undefined => sort ?? group.sort ?? usualSort
 
-/** Without fallbacks the first that the caller left to us is the only one. */
+/** Without fallbacks only the first endpoint is tried, unless the caller gives an order. */
 const picked = (gateway: InferenceWorld, endpoints: Endpoint[], routing: RoutingPreferences) =>
   routing.allow_fallbacks === false && !routing.order
     ? deferred(gateway, endpoints, routing).slice(0, 1)
     : endpoints
 
 /**
- * A model's endpoints in their turns: with the callers' own keys first, then with the gateway's credential, and last with those keys
- * that are fallbacks (wire reference K.1). Where a key wants no other credential beside it, the gateway's is dropped.
+ * Builds the tiers of a model: endpoints with the callers' own keys, then with the gateway's
+ * credential, then with own keys that are fallbacks (wire reference K.1). The gateway's endpoint is
+ * dropped if a key allows no other credential beside it.
  */
 export function turnsOf(
   { catalog }: InferenceWorld,
@@ -218,7 +239,7 @@ export function turnsOf(
   dropped: Dropped[],
 ): Endpoint[][] {
   if (own.length === 0) return [model.endpoints]
-  // A list may have the model's other names.
+  // A list may hold other names of the model.
   const isIt = (slug: string) => slug === model.id || catalog.models.get(slug)?.id === model.id
   const fitting = own.filter(({ key }) => key.allowed_models?.some(isIt) ?? true)
   const shared = model.endpoints.filter(endpoint => {
@@ -240,7 +261,7 @@ const withKeys = ({ endpoints }: Model, fitting: OpenedKey[], isFallback: boolea
       .flatMap(one => withKey(endpoint, one) ?? []),
   )
 
-// Made once for a key, not for each call.
+// Created once per key, not per call.
 function withKey(
   endpoint: Endpoint,
   { key, credentials, providers, endpoints }: OpenedKey,

@@ -8,37 +8,42 @@ import type { Run, Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
- * A plugin or a server tool: stages of its own in the life of a call that asks for it (wire reference C.4). Every one stands in a
- * written list; a call that names none runs through none.
+ * A plugin or a server tool: stages of its own in the life of a call that asks for it (wire
+ * reference C.4). All of them are in a written list. A call that names none runs through none.
  */
 export interface Plugin<Options = unknown> {
-  /** Its name among the `plugins` of a body. */
+  /** Its name in the `plugins` of a body. */
   id: string
-  /** Its entry there, where more is said of it than that it is on. */
+  /** The schema of its entry there, if it has options. */
   schema?: TSchema
-  /** Reads its entry, which stands `at` this path. Throws 400 naming the field. */
+  /** Reads its entry, which is at `path` in the body. Throws 400 naming the field. */
   read(entry: Json, at: string): Options
-  /** Adds to a call what it asks for, once for each model that may be asked. The call handed in stays as it is. */
+  /**
+   * Returns the call with what the plugin adds, once per model. Does not change the call that it
+   * gets.
+   */
   before?(call: Work[Kind]['call'], options: Options): Work[Kind]['call']
-  /** Says what is asked next when a step has been answered; null where that was all. */
+  /** Returns the call of the next step once a step is answered; null if there is none. */
   around?(
     world: InferenceWorld,
     step: Step,
     options: Options,
   ): Work[Kind]['call'] | null | Promise<Work[Kind]['call'] | null>
-  /** Chooses models for a call that names a router: the plugin is called `<router>-router`. */
+  /** Picks models for a call that names a router: the plugin is called `<router>-router`. */
   choose?(world: InferenceWorld, asked: Asked): Chosen
-  /** Changes what the client is given while it passes. What is charged is what the provider gave. */
+  /**
+   * Returns a filter that changes what the client gets. The charge is for what the provider sent.
+   */
   after?(run: Run, options: Options): AnswerFilter<Work[Kind]['part']>
 }
 
-/** A plugin that a call asks for, and how. */
+/** A plugin that a call asks for, and its options. */
 export interface PluginUse {
   plugin: Plugin
   options: unknown
 }
 
-/** The plugins that a call asks for, in the order of the list. */
+/** Lists the plugins that a call asks for, in the order of the list. */
 export function pluginsOf(
   { plugins }: Pick<InferenceWorld, 'plugins'>,
   { plugins: asked }: Work[Kind]['call'],
@@ -49,7 +54,7 @@ export function pluginsOf(
   })
 }
 
-/** The call with all that the plugins add to it that it asks for. */
+/** Returns the call with what its plugins add. */
 export const withPlugins = <K extends Kind>(
   world: Pick<InferenceWorld, 'plugins'>,
   call: Work[K]['call'],

@@ -5,9 +5,9 @@ import type { InferenceWorld } from './world.ts'
 
 /**
  * Settles the calls that a dead process left, each once: their clients got no end, but providers
- * were asked. A call costs what its settled steps were charged. The step that ran costs its prompt
- * and what it was known to have delivered, unless it is in the ledger too. The record says
- * `estimated`. Only for who holds the lock of the data directory. Returns how many there were.
+ * were called. A call costs what its settled steps were charged. Its last step costs its prompt and
+ * what it was known to have delivered, unless that is in the ledger too. The record says
+ * `estimated`. May only run with the lock of the data directory. Returns how many calls there were.
  */
 export async function recover(gateway: InferenceWorld): Promise<number> {
   const left = await deadCalls(gateway)
@@ -16,7 +16,7 @@ export async function recover(gateway: InferenceWorld): Promise<number> {
   return left.length
 }
 
-/** The calls of which there is word and no record. */
+/** Lists the calls that are in the journal but not on record. */
 export async function deadCalls({
   journal: { holds },
   store,
@@ -83,28 +83,35 @@ const deadGeneration = (
   contentFilters: [],
 })
 
-/** Writes down what the running answers have come to, so that a dead process leaves word of it, and where the ledger ends. */
+/**
+ * Writes what the running answers have cost so far, for recovery after a crash, and where the
+ * ledger ends.
+ */
 export async function checkpoint(gateway: InferenceWorld): Promise<void> {
   try {
     gateway.journal.holds.progress(gateway.traffic.calls.progress())
     await markEnd(gateway)
   } catch {
-    // The recorder tells of a disk that fails.
+    // The recorder reports a disk that fails.
   }
 }
 
-/** Writes down where the ledger ends, beside the store, if it has gone on since. */
+/** Writes where the ledger ends, beside the store, if it has grown. */
 export async function markEnd({ store, journal: { head } }: InferenceWorld): Promise<void> {
   const last = await store.ledger.head()
   if (last && last.seq > (head.read()?.seq ?? 0)) head.write(last)
 }
 
-/** Throws where rows of the ledger are missing at its end: a damaged log loses its tail without a word, and with it what was spent. */
+/**
+ * Throws if rows are missing at the end of the ledger: a damaged log loses its tail silently, and
+ * with it what was spent.
+ */
 export async function mustBeWhole({ store, journal: { head } }: InferenceWorld): Promise<void> {
   const written = head.read()
   const last = await store.ledger.head()
   if (!written || (last && last.seq >= written.seq)) return
   throw new Error(
-    `The ledger ends at row ${last?.seq ?? 0}, and ${written.seq} were written: restore a backup, or remove ledger.head to go on without them`,
+    `The ledger ends at row ${last?.seq ?? 0}, but ${written.seq} were written: ` +
+      'restore a backup, or remove ledger.head to go on without them',
   )
 }

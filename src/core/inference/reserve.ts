@@ -14,8 +14,9 @@ import type { Step } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /**
- * Sets aside what a step may come to, where a key pays and somebody is to be asked, and leaves those out that its limits cannot pay. A dry
- * run asks what would be. Throws 402 where a limit has not enough left.
+ * Sets aside what a step may cost, if a key pays and there is an endpoint to try, and drops the
+ * endpoints that its limits cannot pay. A dry run only computes the amounts. Throws 402 if a limit
+ * has not enough left.
  */
 export function reserveStep<K extends Kind>(world: InferenceWorld, step: Step<K>): void {
   const { run, plan, call } = step
@@ -38,13 +39,13 @@ const payable = <K extends Kind>(plan: Plan<K>, amounts: Amounts): Plan<K> => ({
   endpoints: plan.endpoints.filter(endpoint => isPayable(amounts, endpoint)),
 })
 
-/** Whether a limit lets the call go there. */
+/** Tells whether the limits can pay for the endpoint. */
 export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean =>
   (is_byok ? amounts.byok : amounts.own) !== null
 
 /**
- * Leaves word of a step, so that a dead process cannot forget it: before that is written it must not go out. Throws 503, with what was set
- * aside given back, when it cannot be written.
+ * Writes a step to the journal of holds, so that its cost survives a crash. The step must not be
+ * sent before. Throws 503 and releases the hold if that fails.
  */
 export function journalStep<K extends Kind>(
   world: InferenceWorld,
@@ -66,7 +67,10 @@ async function wordWritten({ ledger }: InferenceWorld, step: Step): Promise<void
   }
 }
 
-/** What is written down of it before it goes out. A step that costs nothing leaves nothing to be found. */
+/**
+ * Returns the journal's entry of a step. Null for a step that costs nothing: there would be nothing
+ * to recover.
+ */
 function heldFor<K extends Kind>(
   { run, number, call, plan }: Step<K>,
   { payer, amounts }: Hold,
@@ -91,19 +95,22 @@ function heldFor<K extends Kind>(
   }
 }
 
-/** What a call may come to at one endpoint: atto-dollars for the prompt and for each token of the output, and the tokens of it. */
+/**
+ * What a call may cost at one endpoint, in atto-dollars, and how many tokens of output it may have.
+ */
 interface Quote {
-  /** With all that does not depend on the output. */
+  /** Includes everything that does not depend on the output. */
   prompt: bigint
   perToken: bigint
-  /** All the output that it may have, and the least that makes sense. */
+  /** All the output that the call may have, and the least that makes sense. */
   most: number
   least: number
 }
 
 /**
- * What a call may come to at the endpoints that it may be sent to: the largest that its prompt may be and all the output that it may have, each
- * at the dearest price that it may be counted at. `models` know how each is asked. With `limits.strict` a smaller output will do.
+ * Estimates what a call may cost at its endpoints: the largest prompt and all the output that it
+ * may have, each at the highest price that may apply. `models` hold the call as each model gets it.
+ * With `limits.strict` a smaller output is enough.
  */
 export function needOf<K extends Kind>(
   { config }: InferenceWorld,
@@ -130,7 +137,10 @@ export function needOf<K extends Kind>(
   return need
 }
 
-/** The usage of a call as it is expected, with so many tokens of output: the prompt by its estimate, nothing of it cached. */
+/**
+ * Estimates the usage of a call with this many tokens of output: the expected prompt, none of it
+ * cached.
+ */
 export function expectedUsage<K extends Kind>(
   kind: K,
   call: Work[K]['call'],
@@ -142,7 +152,7 @@ export function expectedUsage<K extends Kind>(
   return { ...usage, input, ...sumUnits(estimateUnits(call)) }
 }
 
-/** What the prompt and the units are expected to cost, without the output. Nano-dollars. */
+/** Estimates what the prompt and the units cost, without the output. Nano-dollars. */
 export function promptNanos<K extends Kind>(kind: K, call: Work[K]['call'], endpoint: Endpoint) {
   const { prices } = endpoint
   const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
@@ -150,8 +160,10 @@ export function promptNanos<K extends Kind>(kind: K, call: Work[K]['call'], endp
 }
 
 /**
- * The call with no more output than was set aside for it. Where nobody bounds the output, or only the endpoint does and the call asks for
- * more, a call under a limit is sent with the bound that its hold is made of: a limit that the provider does not hear of is none.
+ * Returns the call with no more output than was set aside for it. A call under a limit always
+ * carries the bound that its hold is made of: also if neither call nor endpoint bounds the output,
+ * or the call asks for more than the endpoint gives. A limit that the provider is not sent is no
+ * limit.
  */
 export function withinHold<K extends Kind>(
   { config }: InferenceWorld,
@@ -190,7 +202,7 @@ function quoteOf<K extends Kind>(
   return { prompt: promptCost(within, rates) + beside, perToken, most, least }
 }
 
-// No prompt is larger than that, whatever it names.
+// No prompt is larger than the context, whatever it refers to.
 function withinContext(input: ExpectedInput, { context_length }: Endpoint): ExpectedInput {
   const { text, audio, video } = input
   const most = context_length ?? Number.POSITIVE_INFINITY
@@ -198,7 +210,8 @@ function withinContext(input: ExpectedInput, { context_length }: Endpoint): Expe
   return { text: Math.min(text, most), audio: Math.min(audio, most), video: Math.min(video, most) }
 }
 
-// Whether it will be read from a cache, or written to one, is not known before, nor whether sounds are counted apart.
+// It is not known in advance whether the prompt is read from a cache or written to one, nor whether
+// audio is counted separately.
 function promptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
   const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, request } = rates
   const dearest = larger(larger(larger(prompt, cache_read), cache_write), cache_write_1h)
@@ -207,7 +220,7 @@ function promptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigin
 
 const smaller = (a: bigint, b: bigint) => (a < b ? a : b)
 
-/** No limit is so high; more would not fit the 64 bits in which a hold is written down. */
+/** No limit is that high; more would not fit the 64 bits of a hold in the journal. */
 const MOST_NANOS = 2n ** 62n
 
 function raise(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {

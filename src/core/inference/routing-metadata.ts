@@ -6,10 +6,13 @@ import type { Plan } from './plan.ts'
 import { guardrailStages } from './routing-metadata/guardrail-stages.ts'
 import { type Attempt, clientLeft, type Run } from './run.ts'
 
-/** How the models were found that a call was sent to (wire reference K.4). */
+/** How the models of a call were found (wire reference K.4). */
 export type Strategy = 'direct' | 'auto' | 'free' | 'latest' | 'alias' | 'fallback'
 
-/** Something that was done with a call besides sending it: one of `pipeline` (wire reference K.6). */
+/**
+ * Something that was done with a call besides sending it: one entry of `pipeline` (wire reference
+ * K.6).
+ */
 export interface Stage {
   type: 'guardrail' | 'plugin' | 'server_tools' | 'response_healing' | 'context_compression'
   name: string
@@ -19,33 +22,42 @@ export interface Stage {
   data?: Record<string, unknown>
 }
 
-/** How a call was routed, as its caller may know it (specification, Routing metadata; wire reference K.6). */
+/**
+ * How a call was routed, as its caller may see it (specification, Routing metadata; wire reference
+ * K.6).
+ */
 export interface RoutingMetadata {
   /** The model as the caller asked for it. */
   requested: string
   strategy: Strategy
-  /** By which way into the gateway it came. Never null: where nothing says otherwise that is the global one. */
+  /**
+   * The region of the gateway's address that the call used. Never null: the default is the global
+   * one.
+   */
   region: Region
   summary: string
-  /** Which try gave the answer, from 1. Where none did, how many there were; 1 where a guardrail stopped it before the first. */
+  /**
+   * Which attempt gave the answer, from 1. Without an answer, how many there were; 1 if a guardrail
+   * stopped the call before the first.
+   */
   attempt: number
   is_byok: boolean
   endpoints: { total: number; available: { provider: string; model: string; selected: boolean }[] }
   attempts?: { provider: string; model: string; status: number }[]
   params?: Record<string, unknown>
   pipeline?: Stage[]
-  /** Milliseconds from when the request went out until its answer ended. */
+  /** Milliseconds from when the request was sent until its answer ended. */
   generation_time?: number
 }
 
-/** A call as far as it has come. */
+/** The parts of a run that routing metadata reads. */
 export type Routed = Pick<Run, 'call' | 'plan' | 'attempts' | 'filtering'>
 
-/** What has become of it. */
+/** The outcome of a run. */
 export interface Outcome {
-  /** Who has given an answer, also where that broke off; null where nobody has. */
+  /** The endpoint that gave an answer, even a broken one; null if none did. */
   endpoint: Endpoint | null
-  /** Whether the answer is good. Of one that is not nobody is told to have been selected. */
+  /** Whether the answer is good. If not, no endpoint is shown as selected. */
   isGood: boolean
   error: GatewayError | null
   /** Milliseconds. */
@@ -53,8 +65,8 @@ export interface Outcome {
 }
 
 /**
- * What a caller who asked for it is told of the routing, under the name that he asked for; nothing for all others. Nothing beside a 500
- * either, which says no more than that (wire reference L.1).
+ * Renders the routing for a caller who asked for it, under the name that they asked for; undefined
+ * for all others. A 500 never has it: it says nothing more (wire reference L.1).
  */
 export function shownRouting(
   routed: Routed,
@@ -66,7 +78,7 @@ export function shownRouting(
     : undefined
 }
 
-/** The failure of a call that nobody has answered, with that beside it. */
+/** Returns the failure of a call without an answer, with the routing beside it. */
 export function routedFailure(error: GatewayError, routed: Routed): GatewayError {
   const besides = shownRouting(routed, {
     endpoint: null,
@@ -77,7 +89,7 @@ export function routedFailure(error: GatewayError, routed: Routed): GatewayError
   return besides ? error.beside(besides) : error
 }
 
-/** How a call was routed that asked for this model. */
+/** Builds the routing metadata of a call that asked for this model. */
 export function routingMetadata(
   requested: string,
   routed: Routed,
@@ -85,13 +97,14 @@ export function routingMetadata(
 ): RoutingMetadata {
   const { call, plan, attempts } = routed
   const served = outcome.isGood ? outcome.endpoint : null
+  const selected = served ? `, selected=${served.provider.name}` : ''
   const params = paramsOf(call.routing)
   const pipeline = [...guardrailStages(routed.filtering, outcome.error), ...plan.stages]
   return {
     requested,
     strategy: strategyOf(plan, served),
     region: call.origin.region,
-    summary: `available=${plan.endpoints.length}${served ? `, selected=${served.provider.name}` : ''}`,
+    summary: `available=${plan.endpoints.length}${selected}`,
     attempt: attemptOf(routed, outcome),
     is_byok: (served ?? attempts.at(-1)?.endpoint)?.is_byok ?? false,
     endpoints: {
@@ -109,7 +122,7 @@ export function routingMetadata(
 
 const isRouted = ({ strategy }: Plan) => strategy === 'auto' || strategy === 'free'
 
-// A router's own choice among its models is no fallback.
+// A router that moves on among its own models is no fallback.
 function strategyOf(plan: Plan, served: Endpoint | null): Strategy {
   const wanted = plan.models[0]?.model.id ?? served?.model
   return isRouted(plan) || !served || served.model === wanted ? plan.strategy : 'fallback'
@@ -124,7 +137,7 @@ function attemptOf({ attempts, filtering }: Routed, { endpoint }: Outcome): numb
   return attempts.length || Number(isBlocked ?? false)
 }
 
-// Of who was dropped the number is told, and not the names.
+// Dropped endpoints are counted but not named.
 const totalOf = ({ groups, dropped }: Plan): number =>
   groups.reduce(
     (sum, { turns }) => sum + turns.reduce((all, turn) => all + turn.length, 0),
@@ -138,8 +151,9 @@ const shown = ({ provider, model }: Endpoint, selected: boolean) => ({
 })
 
 /**
- * The provider's status, where that tells of the failure; else the one that stands for it, as for a refused connection or a stream that
- * broke off. Whoever is still being asked when another has answered is left.
+ * The status is the provider's own if that tells of the failure. Otherwise it is that of the error,
+ * as for a refused connection or a stream that broke off. An attempt that still runs when another
+ * has answered is shown as closed by the client.
  */
 function shownAttempt({ endpoint, status, error }: Attempt, outcome: Outcome) {
   const isAnswer = endpoint === outcome.endpoint
@@ -148,10 +162,13 @@ function shownAttempt({ endpoint, status, error }: Attempt, outcome: Outcome) {
   return { provider: endpoint.provider.name, model: endpoint.model, status: told ?? 200 }
 }
 
-// What a content filter made of a good answer is not the provider's.
+// What a content filter makes of a good answer is not the provider's failure.
 const brokenOff = ({ error }: Outcome) => (error && error.status >= 500 ? error : null)
 
-/** The thresholds that the caller set, and how he wants endpoints sorted. Speeds in tokens per second, `latencyCeiling` in seconds. */
+/**
+ * The thresholds of the caller, and the order that they ask for. Speeds in tokens per second,
+ * `latencyCeiling` in seconds.
+ */
 function paramsOf({
   preferred_min_throughput: least,
   preferred_max_latency: most,

@@ -11,25 +11,27 @@ import type { Filtering } from './filters/filtering.ts'
 import type { Meter } from './kinds.ts'
 import { type Candidates, type Plan, planTo, unordered } from './plan.ts'
 
-/** One try at one endpoint. Latency in whole milliseconds; a status of null means that no answer came. */
+/**
+ * One try at one endpoint. Latency in whole milliseconds; the status is null if no response came.
+ */
 export interface Attempt {
   endpoint: Endpoint
   latency: number
   status: number | null
-  /** Why it gave nothing; null where an answer began. */
+  /** Why it failed; null if an answer began. */
   error: GatewayError | null
 }
 
 /** How a run ended. Times in steady milliseconds. */
 export interface Ending {
-  /** Why it has failed; null where it has not. */
+  /** Why it failed; null if it did not. */
   error: GatewayError | null
   ended: number
   /** Whether its client had left by then. */
   cancelled: boolean
 }
 
-/** What a run begins with. */
+/** What a run is created with. */
 interface Beginning<K extends Kind> {
   actor: Actor
   kind: K
@@ -38,45 +40,48 @@ interface Beginning<K extends Kind> {
   created: Date
   /** Steady milliseconds. */
   began: number
-  /** Whether nothing is to be counted, set aside, remembered, recorded or sent. */
+  /** Whether nothing may be counted, set aside, remembered, recorded or sent. */
   isDry?: boolean
 }
 
 const NOTHING = () => undefined
 
 /**
- * One call of a client while it lives: who asks for what, what holds for it, and the steps that it has taken. It is admitted once, has one
- * id, and ends once, however many steps it takes.
+ * One call of a client while it lives: its actor, its policy and its steps. It is admitted once,
+ * has one id, and ends once, however many steps it takes.
  */
 export class Run<K extends Kind = Kind> {
   readonly actor: Actor
   readonly kind: K
-  /** What is asked for, as content filters leave it. */
+  /** The call as content filters leave it. */
   call: Work[K]['call']
-  /** What the actor's calls are held to. */
+  /** The limits and rules of the actor's calls. */
   policy: Policy
   readonly isDry: boolean
-  /** What content filters see in it; null where nothing looks. */
+  /** The content filters and their findings; null if the policy has none. */
   filtering: Filtering | null = null
-  /** Why it is recorded and not sent: content filters refuse it. */
+  /** Why the call is recorded but not sent: content filters block it. */
   blocked: GatewayError | null = null
-  /** The last one is the one that runs. */
+  /** The last one is the current one. */
   readonly steps: Step<K>[] = []
   /** Ends the run from outside: the client left, or the gateway stops. */
   readonly cancellation = new Cancellation()
-  /** What was fetched for it, by URL, as data URLs. */
+  /** The media that were fetched for the call, as data URLs by their URL. */
   readonly media = new Map<string, string>()
   readonly created: Date
-  /** Steady milliseconds: when it began, and when its first part came. */
+  /** Steady milliseconds: when the run began, and when its first part arrived. */
   readonly began: number
   firstPart: number | null = null
-  /** Resolves when the step is taken that is just being taken after another. */
+  /**
+   * Resolves when the step that follows the current one has begun or failed; null if none is
+   * pending.
+   */
   taking: Promise<void> | null = null
-  /** Null until it has ended. */
+  /** Null until the run has ended. */
   ending: Ending | null = null
-  /** Gives its place among the rate limits back. */
+  /** Releases its rate limit permit. */
   leave: () => void = NOTHING
-  /** Takes it from the list of running calls. */
+  /** Removes it from the list of running calls. */
   unlist: () => void = NOTHING
   #createdAt: string | undefined
 
@@ -90,80 +95,88 @@ export class Run<K extends Kind = Kind> {
     this.isDry = isDry
   }
 
-  /** When it began, in ISO 8601: it is written down more than once. */
+  /** When the run began, in ISO 8601. Cached, since it is written more than once. */
   get createdAt(): string {
     this.#createdAt ??= this.created.toISOString()
     return this.#createdAt
   }
 
-  /** The step that runs, or ran last. */
+  /** The current step, or the last one. */
   get step(): Step<K> | undefined {
     return this.steps.at(-1)
   }
 
-  /** Who was to be asked for the last step, or nobody. */
+  /** The plan of the last step; empty if there is none. */
   get plan(): Plan<K> {
     return this.step?.route ?? planTo([])
   }
 
-  /** The tries of all steps. */
+  /** The attempts of all steps. */
   get attempts(): Attempt[] {
     return this.steps.flatMap(({ attempts }) => attempts)
   }
 
-  /** Whether anybody was asked, or would have been but for content filters: then it is recorded, however it ends. */
+  /**
+   * Whether an endpoint was tried, or would have been but for content filters: then the run is
+   * recorded, however it ends.
+   */
   get isRecorded(): boolean {
     return this.blocked !== null || this.steps.some(step => step.isSent)
   }
 
-  /** What the running step has come to, for a process that comes after this one; null until an answer begins. */
+  /**
+   * What the current step has cost so far, for recovery after a crash; null until an answer begins.
+   */
   get progress(): { held: HeldCall; spent: bigint } | null {
     const step = this.step
     return step?.held && step.soFar ? { held: step.held, spent: step.soFar() } : null
   }
 
-  /** Ends when the client does. The signal outlives the call, so it holds nothing of it but what it cancels. */
+  /**
+   * Cancels the run when the signal aborts. The signal outlives the call, so the listener keeps
+   * only the cancellation alive.
+   */
   follow(signal: AbortSignal): void {
     const { cancellation } = this
     if (signal.aborted) cancellation.cancel(clientLeft())
     else signal.addEventListener('abort', () => cancellation.cancel(clientLeft()), { once: true })
   }
 
-  /** Gives back what was taken for it, but for money: it runs no more. */
+  /** Releases everything but money: the run is over. */
   forget(): void {
     this.unlist()
     this.leave()
   }
 }
 
-/** One turn of a model within a run: what is asked, of whom, what is set aside for it, and what it came to. */
+/** One turn of a model within a run: its call, its plan, its hold and its cost. */
 export class Step<K extends Kind = Kind> {
   readonly run: Run<K>
-  /** From 1. */
+  /** Counts from 1. */
   readonly number: number
   readonly call: Work[K]['call']
-  /** Who may serve it; null until that is known. */
+  /** The endpoints that may serve it; null until they are known. */
   candidates: Candidates<K> | null = null
-  /** Who is asked, in order; null until they are put in order. */
+  /** The endpoints in the order in which they are tried; null until they are ordered. */
   plan: Plan<K> | null = null
-  /** What it may come to, and what limits let it have. */
+  /** What it may cost, and what the limits allow. */
   need: Need | null = null
   amounts: Amounts | null = null
   hold: Hold | null = null
-  /** What outlives the process of it; null where nothing is set aside. */
+  /** Its entry in the journal of holds; null if nothing is set aside. */
   held: HeldCall | null = null
   word: Word | null = null
   readonly attempts: Attempt[] = []
-  /** Whether it has gone out. */
+  /** Whether it was sent. */
   isSent = false
   /** Its answer, once that has begun. */
   begun: Begun<K> | null = null
   meter: Meter<Work[K]['part']> | null = null
-  /** What it has come to by now, in nano-dollars; null until an answer begins. */
+  /** Returns what it has cost so far, in nano-dollars; null until an answer begins. */
   soFar: (() => bigint) | null = null
-  /** What it came to in the end. */
+  /** What it cost in the end. */
   receipt: Receipt | null = null
-  /** Whether that was charged. */
+  /** Whether the receipt is charged. */
   isCharged = false
 
   constructor(run: Run<K>, call: Work[K]['call']) {
@@ -181,7 +194,7 @@ export class Step<K extends Kind = Kind> {
     return this.run.policy.bounds.length > 0
   }
 
-  /** The plan, or who would have been in one where none was made. */
+  /** The plan, or the unordered candidates if none was made. */
   get route(): Plan<K> | null {
     return this.plan ?? (this.candidates && unordered(this.candidates))
   }
@@ -189,10 +202,10 @@ export class Step<K extends Kind = Kind> {
 
 const CLIENT_CLOSED_REQUEST = 499
 
-/** The client is no longer there to be answered. */
+/** The client has closed the connection. */
 export const clientLeft = () =>
   new GatewayError('unmapped', 'The client closed the request', { status: CLIENT_CLOSED_REQUEST })
 
-/** Whether the run ended because its client left. */
+/** Tells whether the run ended because its client left. */
 export const isAbandoned = ({ cancellation }: Run): boolean =>
   cancellation.reason?.status === CLIENT_CLOSED_REQUEST

@@ -26,7 +26,7 @@ import type { Attempt, Ending, Run, Step } from './run.ts'
 import { sessionOf } from './traffic.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** Settles the step that a run has ended with, unless it was settled when it was thought that another would follow. */
+/** Settles the last step of a run, unless it was settled when another step was to follow. */
 export function settleStep<K extends Kind>(
   world: InferenceWorld,
   { step, ending }: Run<K>,
@@ -35,7 +35,8 @@ export function settleStep<K extends Kind>(
 }
 
 /**
- * What a step came to, and what its answer tells of its endpoint and of where the conversation is. A step that nobody answered costs nothing.
+ * Computes what a step cost, and records what its answer tells of its endpoint and its session. A
+ * step without an answer costs nothing.
  */
 export function settle<K extends Kind>(
   world: InferenceWorld,
@@ -68,7 +69,7 @@ function keepReceipt<K extends Kind>(
   if (receipt.cost_details === null) world.events.publish('price.missing', { endpoint })
 }
 
-/** How the answer ended tells how its endpoint is. */
+/** Records how the answer ended as a sign of the endpoint's health. */
 function report(
   { traffic: { health } }: InferenceWorld,
   { endpoint, sent }: Begun<Kind>,
@@ -79,7 +80,10 @@ function report(
   else health.ended(endpoint, sent, error ? null : tokensOf(meter))
 }
 
-/** What the answer tells of how well its endpoint calls tools. One that broke off tells it where that was the endpoint's own fault. */
+/**
+ * Records how well the endpoint called tools. An answer that broke off counts only if that was the
+ * endpoint's fault.
+ */
 function judge(
   { traffic: { health }, events }: InferenceWorld,
   endpoint: Endpoint,
@@ -95,7 +99,7 @@ function judge(
 
 const tokensOf = ({ usage, soFar }: Meter<never>): number => (usage ? outputTokens(usage) : soFar)
 
-/** Where the conversation is answered, so that it may go on there. */
+/** Remembers the endpoint that answered, so that the session may stay there. */
 function remember<K extends Kind>(
   { traffic: { sessions } }: InferenceWorld,
   { run, call, plan }: Step<K>,
@@ -110,9 +114,10 @@ function remember<K extends Kind>(
 }
 
 /**
- * The provider's count rules. Without one, what was delivered is estimated, and so is what was delivered of an answer that
- * broke off. Nothing delivered, or an answer without output that ended in an error or for no reason, costs nothing (wire
- * reference K.8).
+ * Computes the receipt. The provider's count takes precedence. Without one, what was delivered is
+ * estimated, and so is what was delivered of an answer that broke off. Nothing delivered, or an
+ * answer without output that ended in an error or for no reason, costs nothing (wire reference
+ * K.8).
  */
 function receiptFor(
   world: InferenceWorld,
@@ -146,18 +151,19 @@ async function estimateReceipt(
 const isInsured = (usage: Usage, { finish }: Meter<never>, error: GatewayError | null): boolean =>
   !countsOutput(usage) && (error !== null || finish === null || finish.reason === 'error')
 
-// A provider that counts the prompt when it begins has not yet counted an answer that is broken off.
+// A provider that counts the prompt at the start has not yet counted an answer that breaks off.
 const withOutputOf = (counted: Usage, estimated: Usage): Usage =>
   outputTokens(estimated) > outputTokens(counted)
     ? { ...counted, output: estimated.output }
     : counted
 
-// Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but a filter's own words have: where it
-// stopped the question, the model has not read it.
+// Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but the
+// text of a filter does: if it stopped the prompt, the model has not read it.
 const isNoCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
   delivered && finish?.reason !== 'content_filter' && countsNothing(usage)
 
-// With his own credential the caller pays his provider himself, and the gateway takes nothing for it.
+// With their own credential callers pay their provider directly, and the gateway charges nothing
+// for it.
 function receipt(
   usage: Usage,
   usageSource: Receipt['usageSource'],
@@ -168,8 +174,8 @@ function receipt(
 }
 
 /**
- * Charges the last step and writes the call down, once. Resolves when both outlive this process; who listens for it hears of it then. Throws 503
- * when it could not be written in time.
+ * Charges the last step and records the call, once. Resolves when both are on disk; listeners are
+ * notified then. Throws 503 if they could not be written in time.
  */
 export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<K>): Promise<void> {
   const settled = settledNow(world)
@@ -179,7 +185,11 @@ export async function recordRun<K extends Kind>(world: InferenceWorld, run: Run<
   for (const { word } of run.steps) word?.forget()
 }
 
-/** Charges a step of a call that goes on; word of it stays until there is word of the next. Resolves when the charge outlives this process: before that nobody is asked again. Throws as `recordRun` does. */
+/**
+ * Charges a step of a call that goes on; its journal entry stays until that of the next step is
+ * written. Resolves when the charge is on disk: before that no other endpoint may be tried. Throws
+ * as `recordRun` does.
+ */
 export async function recordStep<K extends Kind>(
   world: InferenceWorld,
   step: Step<K>,
@@ -188,7 +198,7 @@ export async function recordStep<K extends Kind>(
   if (charge) await world.recorder.record({ generation: null, charge })
 }
 
-/** The moment of a charge, and its day. */
+/** The time of a charge, and its day. */
 type Settled = Pick<StepCharge, 'day' | 'settled_at'>
 
 function settledNow({ clock }: InferenceWorld): Settled {
@@ -196,7 +206,7 @@ function settledNow({ clock }: InferenceWorld): Settled {
   return { day: dayOf(now), settled_at: now.toISOString() }
 }
 
-/** What was set aside for a step turns into what it came to, once. */
+/** Turns the hold of a step into its charge, once. */
 function chargeStep<K extends Kind>(
   { ledger }: InferenceWorld,
   step: Step<K>,
@@ -207,7 +217,7 @@ function chargeStep<K extends Kind>(
   const { is_byok: byok, usageSource: source } = receipt
   const { key_hash, user_id, workspace_id } = hold.payer
   const nanos = upstreamCost(receipt) ?? 0n
-  // Field by field: copying the rest of an object costs more than the rest of this.
+  // Field by field: copying the rest of an object would cost more than everything else here.
   const charge = {
     key_hash,
     user_id,
@@ -225,15 +235,15 @@ function chargeStep<K extends Kind>(
   return charge
 }
 
-/** What the provider charges. Null where nobody knows. */
+/** Computes what the provider charges. Null if unknown. */
 const upstreamCost = ({ cost_details }: Receipt): bigint | null =>
   cost_details && cost_details.prompt + cost_details.completion
 
-/** What a run came to: all of its steps together. */
+/** Sums what all steps of a run cost. */
 export const receiptOf = ({ steps }: Run): Receipt =>
   sumOfReceipts(steps.flatMap(({ receipt }) => receipt ?? [])) ?? freeReceipt(textUsage(0, 0))
 
-/** The step that has answered, or the last of those that have. */
+/** Finds the last step that was answered. */
 export const answeredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
   steps.findLast(({ begun }) => begun !== null)
 

@@ -10,44 +10,59 @@ import type { InferenceWorld } from './world.ts'
 /** One stage of the life of a call, or of one of its steps. */
 export interface Stage<Subject> {
   name: string
-  /** Does its part, and throws what stops the call. A dry run counts, sets aside, remembers and records nothing. */
+  /**
+   * Does its part; throws what stops the call. In a dry run it counts, sets aside, remembers and
+   * records nothing.
+   */
   run(world: InferenceWorld, subject: Subject): void | Promise<void>
-  /** Told when it is done. */
+  /** The event that is published when it is done. */
   tells?: 'call.opened' | 'step.planned' | 'call.closed'
-  /** From here on a provider is asked: a dry run ends before it. */
+  /** Whether providers are called from here on: a dry run ends before this stage. */
   sends?: boolean
 }
 
 /** The life of a call. */
 export interface Stages {
-  /** Once a call. */
+  /** Once per call. */
   open: Stage<Run>[]
-  /** Once a step: a call takes as many as it needs, and most need one. */
+  /** Once per step: most calls have one, some have more. */
   step: Stage<Step>[]
-  /** Once a call, however it ends. */
+  /** Once per call, however it ends. */
   close: Stage<Run>[]
 }
 
 /** The life of a call, on one screen. */
 export const STAGES: Stages = {
   open: [
-    { name: 'admit', run: admitRun }, //                           may it be made at all, and now           403 503 429
-    { name: 'filter', run: filterRun }, //                         redacted, refused or noted               403
-    { name: 'confirm', run: confirmRun, tells: 'call.opened' }, // what holds now, after filters had time   401
+    // Whether the call may be made at all, and now: 403, 503, 429.
+    { name: 'admit', run: admitRun },
+    // Texts are redacted, refused or noted: 403.
+    { name: 'filter', run: filterRun },
+    // What holds now, after filters had time: 401.
+    { name: 'confirm', run: confirmRun, tells: 'call.opened' },
   ],
   step: [
-    { name: 'plan', run: planStep, tells: 'step.planned' }, //     which endpoints, in which order          400 404
-    { name: 'reserve', run: reserveStep }, //                      money set aside                          402
-    { name: 'journal', run: journalStep, sends: true }, //         written down before it goes out          503
-    { name: 'attempt', run: attemptStep, sends: true }, //         until somebody answers                   502 524 529 429
+    // Which endpoints, in which order: 400, 404.
+    { name: 'plan', run: planStep, tells: 'step.planned' },
+    // Money is set aside: 402.
+    { name: 'reserve', run: reserveStep },
+    // Written to disk before it is sent: 503.
+    { name: 'journal', run: journalStep, sends: true },
+    // Until an endpoint answers: 502, 524, 529, 429.
+    { name: 'attempt', run: attemptStep, sends: true },
   ],
   close: [
-    { name: 'settle', run: settleStep }, //                        what the last step came to
-    { name: 'record', run: recordRun, tells: 'call.closed' }, //   charged and written down: always, and once
+    // What the last step cost.
+    { name: 'settle', run: settleStep },
+    // Charged and on record: always, and once.
+    { name: 'record', run: recordRun, tells: 'call.closed' },
   ],
 }
 
-/** Goes through stages, one after the other. Throws what the first of them throws. Of a dry run nobody is told. */
+/**
+ * Runs stages one after the other. Throws what the first failing one throws. A dry run publishes no
+ * events.
+ */
 export function walk<Subject extends { isDry: boolean }>(
   world: InferenceWorld,
   stages: Stage<Subject>[],
@@ -57,7 +72,7 @@ export function walk<Subject extends { isDry: boolean }>(
   for (let at = from; at < stages.length; at++) {
     const stage = stages[at]
     const done = stage?.run(world, subject)
-    // At once as far as nothing has to be waited for: most stages of most calls are.
+    // Synchronous as long as nothing has to be awaited: most stages of most calls are.
     if (done) return done.then(() => goOn(world, stages, subject, at))
     tell(world, stages, subject, at)
   }
@@ -83,6 +98,6 @@ function tell<Subject extends { isDry: boolean }>(
   if (tells && !subject.isDry) world.events.publish(tells, subject as never)
 }
 
-/** The stages before anybody is asked. */
+/** Lists the stages that come before any provider is called. */
 export const unsent = <Subject>(stages: Stage<Subject>[]): Stage<Subject>[] =>
   stages.filter(({ sends }) => !sends)

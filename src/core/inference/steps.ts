@@ -10,19 +10,29 @@ import { recordStep, settle } from './settle.ts'
 import { walk } from './stages.ts'
 import type { InferenceWorld } from './world.ts'
 
-/** A call takes no more steps, whatever its plugins want. */
+/** The most steps that a call takes, whatever its plugins ask for. */
 const MOST_STEPS = 100
 
-/** The answers of a run's steps as one. `loops` say after each of them what is asked next; the first that wants anything is heard. */
+/**
+ * Chains the answers of a run's steps into one. After each step the `followUps` are asked for the
+ * next call; the first that returns one is followed.
+ */
 export function chainSteps<K extends Kind>(
   world: InferenceWorld,
-  run: Run<K>,
-  loops: PluginUse[],
   { first, rest }: Begun<K>,
-  open: (step: Step<K>) => Begun<K>,
+  options: ChainOptions<K>,
 ): Opened<AnswerPart<K>[]> {
-  const chain = new StepChain(world, run, loops, rest, open)
+  const chain = new StepChain(world, rest, options)
   return { first: chain.pass(first), rest: chain }
+}
+
+/** What a chain needs besides the answer of its first step. */
+interface ChainOptions<K extends Kind> {
+  run: Run<K>
+  /** The plugins that may ask for another step. */
+  loops: PluginUse[]
+  /** Starts to count the answer of a step and returns it. */
+  open: (step: Step<K>) => Begun<K>
 }
 
 class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
@@ -31,16 +41,16 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
   readonly #loops: PluginUse[]
   readonly #open: (step: Step<K>) => Begun<K>
   #rest: AsyncIterator<AnswerPart<K>[]> | null
-  /** What ends the answer of a step: held back until it is known whether another follows. */
+  /**
+   * The parts that end the answer of a step: held back until it is known whether another follows.
+   */
   #ending: AnswerPart<K>[] = []
   #isOver = false
 
   constructor(
     world: InferenceWorld,
-    run: Run<K>,
-    loops: PluginUse[],
     rest: AsyncIterator<AnswerPart<K>[]> | null,
-    open: (step: Step<K>) => Begun<K>,
+    { run, loops, open }: ChainOptions<K>,
   ) {
     this.#world = world
     this.#run = run
@@ -49,7 +59,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     this.#open = open
   }
 
-  /** Counts what a step is answered, and lets through what is not its end. */
+  /** Counts a batch of the current step and returns it without the parts that end it. */
   pass(batch: AnswerPart<K>[]): AnswerPart<K>[] {
     this.#run.step?.meter?.read(batch)
     const isFirst = this.#run.steps.length === 1
@@ -65,7 +75,8 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     const read = await this.#rest?.next()
     if (read && !read.done) return { done: false, value: this.pass(read.value) }
     const call = await this.#nextCall()
-    // Its reader left while a plugin thought: the call is on record by now, and takes no more steps.
+    // The client left while a plugin was deciding: the call is already recorded and takes no more
+    // steps.
     if (this.#isOver) return { done: true, value: undefined }
     if (call) return { done: false, value: await this.#take(call) }
     this.#isOver = true
@@ -74,7 +85,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
 
   async return(): Promise<IteratorResult<AnswerPart<K>[]>> {
     this.#isOver = true
-    // A step that is just being taken ends first: nobody is asked for a call that is over.
+    // A pending step ends first: no provider is called for a run that is over.
     if (this.#run.taking) this.#run.cancellation.cancel(clientLeft())
     await this.#run.taking
     await this.#rest?.return?.()
@@ -92,7 +103,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     return null
   }
 
-  /** Goes on with another step, and gives the beginning of its answer. */
+  /** Takes another step and returns the first batch of its answer. */
   async #take(call: Work[K]['call']): Promise<AnswerPart<K>[]> {
     this.#ending = []
     this.#rest = null
@@ -110,8 +121,9 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
 }
 
 /**
- * Settles the step that was answered and takes the next. What the one before has cost outlives this process before anybody is asked again. Throws 401
- * for a key that is gone by now, 402 where a limit has not enough left, and what its attempts throw.
+ * Settles the answered step and takes the next. The charge of the answered step is on disk before
+ * another endpoint is tried. Throws 401 for a key that is no longer valid, 402 if a limit has not
+ * enough left, and what its attempts throw.
  */
 async function takeStep<K extends Kind>(
   world: InferenceWorld,

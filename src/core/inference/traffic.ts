@@ -12,16 +12,16 @@ import type { Health } from './health.ts'
 import { kinds } from './kinds.ts'
 import type { Run } from './run.ts'
 
-/** What is known of the calls that run and of the endpoints that they go to. */
+/** The running calls, and what is known of the endpoints that they use. */
 export interface Traffic {
   calls: Calls
-  /** How many of them may be tried again at once. */
+  /** Limits how many of them may be retried at once. */
   retries: Retries
-  /** How the endpoints are that they go to. */
+  /** The health of endpoints. */
   health: Health
-  /** Where the conversations are that they belong to. */
+  /** The endpoints of sessions. */
   sessions: Sessions
-  /** How often they may be made. */
+  /** Limits how often calls may be made. */
   rateLimits: RateLimits
 }
 
@@ -31,18 +31,24 @@ type RunningCall = Pick<Run, 'cancellation' | 'progress'>
 export interface Calls {
   readonly size: number
   readonly draining: boolean
-  /** Lists a call, and gives back how to forget it. */
+  /** Lists a call and returns a function that removes it. */
   add(call: RunningCall): () => void
-  /** Those that have begun to answer since, and what each has come to. */
+  /** Lists the calls that have begun to answer, and what each has cost so far. */
   progress(): { held: HeldCall; spent: bigint }[]
-  /** Takes no more, waits at most so many milliseconds for the running ones, and then ends those that are left. */
+  /**
+   * Accepts no more calls, waits at most this many milliseconds for the running ones, and then
+   * cancels the rest.
+   */
   drain(milliseconds: number): Promise<void>
 }
 
-/** What a call that was ended gets to be counted, recorded and to say so, in milliseconds. */
+/**
+ * How long a cancelled call may take to be counted and recorded and to send its error, in
+ * milliseconds.
+ */
 const GRACE = PATIENCE + 1_000
 
-/** The list of running calls, empty. */
+/** Creates an empty list of running calls. */
 export function openCalls(): Calls {
   const running = new Roster<RunningCall>()
   let draining = false
@@ -82,11 +88,14 @@ export function openCalls(): Calls {
   }
 }
 
-/** Of the calls that run so many may be second tries, and this many always: an outage is not to multiply traffic. */
+/**
+ * The share of running calls that may be retries, and how many always may: an outage must not
+ * multiply traffic.
+ */
 const SHARE = 0.2
 const ALWAYS = 3
 
-/** How many second tries there may be at once. */
+/** Limits how many retries run at once. */
 export class Retries {
   readonly #calls: Pick<Calls, 'size'>
   #running = 0
@@ -95,14 +104,14 @@ export class Retries {
     this.#calls = calls
   }
 
-  /** Whether there is room for one more, which is taken then: whoever gets it gives it back. */
+  /** Takes a permit if there is one; tells whether it did. Each permit must be released. */
   take(): boolean {
     if (this.#running >= Math.max(ALWAYS, this.#calls.size * SHARE)) return false
     this.#running += 1
     return true
   }
 
-  /** Gives a place back. */
+  /** Gives a permit back. */
   leave(): void {
     this.#running -= 1
   }
@@ -110,15 +119,16 @@ export class Retries {
 
 /** The conversation that a call belongs to. */
 export interface Session {
-  /** Made each time that it is asked for: most calls have no place to be found by it, and none to be remembered. */
+  /** Computed on each read: most calls have nothing to look up, and nothing to remember. */
   readonly key: string
-  /** The caller says so himself. */
+  /** Whether the caller names the session. */
   isNamed: boolean
 }
 
 /**
- * The session of a call: the one that it names, or else its conversation, each of its workspace alone. Null where there is nothing to be found
- * again, and where the caller says himself who shall answer.
+ * Finds the session of a call: the one that it names, or else its conversation, within its
+ * workspace. Null if conversations cannot be recognised, or if the caller says which endpoints to
+ * try.
  */
 export function sessionOf<K extends Kind>(
   { workspace_id }: Actor,
@@ -139,14 +149,17 @@ export function sessionOf<K extends Kind>(
   }
 }
 
-/** A conversation that was silent for so long is not remembered, and no more of them are. */
+/** A session is forgotten after this silence, and the longest silent one above this number. */
 const LONGEST_SILENCE = 10 * 60_000
 const MOST = 10_000
 
-/** Which endpoint a conversation is at, so that it stays where its prompt is in a cache (wire reference K.3). */
+/**
+ * Which endpoint serves a session, so that it stays where its prompt is cached (wire reference
+ * K.3).
+ */
 export class Sessions {
   readonly #clock: Clock
-  /** The one that was silent for the longest comes first. */
+  /** The one that was silent for longest comes first. */
   readonly #places = new Map<string, { id: string; until: number }>()
 
   constructor(clock: Clock) {
@@ -157,13 +170,19 @@ export class Sessions {
     return this.#places.size
   }
 
-  /** The id of the endpoint where the session's calls of a model are answered, or the model for a router, if anybody has lately answered one. */
+  /**
+   * Returns the id of the endpoint that lately answered the session's calls of a model, or the
+   * model for a router.
+   */
   placeOf(session: Session, model: string): string | undefined {
     const place = this.#places.size > 0 ? this.#places.get(`${model} ${session.key}`) : undefined
     return place && place.until > this.#clock.ticks() ? place.id : undefined
   }
 
-  /** An endpoint has answered the session: it stays there where that saves anything, without a name only once it has. */
+  /**
+   * Remembers the endpoint that answered the session if staying there is cheaper. A session without
+   * a name must have hit the cache first.
+   */
   answered(session: Session, endpoint: Endpoint, { input }: Usage): void {
     const { id, prices, model } = endpoint
     const isCheaper = prices?.cache_read !== undefined && prices.cache_read < prices.prompt
@@ -171,7 +190,7 @@ export class Sessions {
       this.#remember(`${model} ${session.key}`, id)
   }
 
-  /** The model that a router has chosen for the session has answered it: by the router's name it stays its place, like an endpoint. */
+  /** Remembers the model that a router picked for the session, under the router's name. */
   routed(session: Session, router: string, { model }: Endpoint, { input }: Usage): void {
     if (session.isNamed || input.cache_read > 0) this.#remember(`${router} ${session.key}`, model)
   }

@@ -9,15 +9,15 @@ import type { Plugin } from './plugin.ts'
 import type { Stages } from './stages.ts'
 import type { Traffic } from './traffic.ts'
 
-/** What outlives the process beside the store. */
+/** What survives the process besides the store. */
 export interface Journal {
-  /** Word of the calls that run. */
+  /** The entries of running calls. */
   holds: HoldJournal
-  /** Where the ledger ended when it was last written down. */
+  /** Where the ledger ended when that was last written. */
   head: HeadFile
 }
 
-/** What this wing reaches for. */
+/** What this wing needs from the gateway. */
 export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   config: PolicyWorld['config']
   clock: PolicyWorld['clock']
@@ -25,10 +25,10 @@ export interface InferenceWorld extends PolicyWorld, UpstreamWorld {
   traffic: Traffic
   journal: Journal
   recorder: Recorder
-  /** Counts what providers did not count. */
+  /** Counts tokens that providers did not count. */
   tokenizers: Tokenizers
   /** The life of a call. */
   stages: Stages
-  /** What calls may ask for besides an answer. */
+  /** The plugins that calls may ask for. */
   plugins: Plugin[]
 }

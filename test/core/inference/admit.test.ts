@@ -21,7 +21,9 @@ beforeEach(async () => {
 
 afterEach(() => gateway.close())
 
-/** Asks with a body that comes only when something else has happened: what it is read for first. */
+/**
+ * Sends a body that arrives only after something else has happened, to see what is checked again.
+ */
 async function askAfter(happening: () => unknown): Promise<number> {
   const json = JSON.stringify({
     model: 'sandbox/echo',
@@ -44,18 +46,18 @@ async function askAfter(happening: () => unknown): Promise<number> {
 }
 
 test.each<[how: string, status: number, happening: () => unknown]>([
-  ['as it was', 200, () => undefined],
+  ['unchanged', 200, () => undefined],
   ['deleted', 401, () => deleteKey(gateway, operator(gateway), hashOf(key))],
   ['disabled', 401, () => updateKey(gateway, operator(gateway), hashOf(key), { disabled: true })],
   ['expired', 401, () => clock.pass(60_000)],
 ])(
-  'a call whose body has come when its key is %s gets %d: with a key its limit goes',
+  'a call whose key is %s while its body arrives gets %d: its limit goes with the key',
   async (_, status, happening) => {
     expect(await askAfter(happening)).toBe(status)
   },
 )
 
-test('a call whose key goes while its filters look at it gets 401, and is not sent without a limit', async () => {
+test('a call whose key is deleted while filters run gets 401 and is not sent', async () => {
   const actor = authenticate(gateway, `Bearer ${key}`)
   const nothing: Filters = { asked: () => null, answered: null }
   let looking: Promise<Filters> | undefined

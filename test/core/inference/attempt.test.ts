@@ -51,7 +51,7 @@ const planned = (routing: RoutingPreferences = {}) => {
   )
 }
 
-/** The provider's endpoint fails until it rests. */
+/** Makes the provider's endpoint fail until its cooldown begins. */
 function fail(name: string): void {
   const endpoint = gateway.catalog.models
     .get('acme/small')
@@ -63,7 +63,7 @@ function fail(name: string): void {
 const count = () => NAMES.map(name => asked.filter(one => one === name).length)
 
 describe('calls that were planned before', () => {
-  test('one of them began to try an endpoint after its rest go elsewhere', async () => {
+  test('one of them began to probe an endpoint go elsewhere', async () => {
     fail('first')
     clock.pass(5_000)
     const all = Array.from({ length: 100 }, () => planned())
@@ -72,7 +72,7 @@ describe('calls that were planned before', () => {
     expect(count()).toEqual([1, 99, 0])
   })
 
-  test('an endpoint came to rest go elsewhere', async () => {
+  test('an endpoint began its cooldown go elsewhere', async () => {
     const all = Array.from({ length: 3 }, () => planned())
     fail('first')
     fail('second')
@@ -80,7 +80,7 @@ describe('calls that were planned before', () => {
     expect(count()).toEqual([0, 0, 3])
   })
 
-  test('all came to rest are sent all the same, each to the one that it was planned for', async () => {
+  test('all began a cooldown are sent anyway, each to its first endpoint', async () => {
     const all = [planned(), planned({ only: ['second'] })]
     for (const name of NAMES) fail(name)
     await Promise.all(all.map(running => attemptInOrder(gateway, running)))

@@ -52,7 +52,7 @@ const planFor = (routing: RoutingPreferences = {}, model = 'acme/small') =>
     own: byokKeysFor(gateway, operator(gateway)),
   })
 
-/** Whom the plan tries with whose key, in order: `two:own`. */
+/** The providers that the plan tries and whose key each uses, in order: `two:own`. */
 const tried = (routing?: RoutingPreferences, model?: string) =>
   planFor(routing, model).endpoints.map(({ provider: { slug, api_key }, is_byok }) => {
     const key = api_key?.reveal() ?? 'none'
@@ -72,8 +72,8 @@ function refusalOf(plan: () => unknown): GatewayError {
   throw new Error('It was planned')
 }
 
-describe('what is set aside', () => {
-  /** In nano-dollars, for a call of a key that counts its provider keys or not. */
+describe('the money set aside', () => {
+  /** In nano-dollars, for a call of a key that counts its provider keys or does not. */
   async function held(include_byok_in_limit: boolean): Promise<bigint> {
     const { data } = await createKey(gateway, operator(gateway), {
       name: 'k',
@@ -86,14 +86,14 @@ describe('what is set aside', () => {
     return gateway.ledger.held(`key ${data.hash}`, include_byok_in_limit)
   }
 
-  test('is what the gateway’s own credential may come to, also when it is second', async () => {
+  test('is what the gateway’s own credential may cost, even as the second choice', async () => {
     const own = await held(false)
     expect(own).toBeGreaterThan(0n)
     await add('one', 'a')
     expect([await held(false), await held(true)]).toEqual([own, own])
   })
 
-  test('is nothing where only a caller’s own key can be charged, unless its spending counts', async () => {
+  test('is nothing if only caller keys can be charged, unless their spending counts', async () => {
     const own = await held(false)
     await add('one', 'a', { is_required: true })
     await add('two', 'a', { is_required: true })
@@ -102,14 +102,14 @@ describe('what is set aside', () => {
 })
 
 describe('a plan with provider keys', () => {
-  test('tries them first, then the gateway’s own, and last those that are fallbacks, each in its turn', async () => {
+  test('tries them first, then the gateway’s own, and fallback keys last', async () => {
     await add('two', 'late', { is_fallback: true })
     await add('two', 'b')
     await add('two', 'a')
     expect(tried()).toEqual(['two:b', 'two:a', 'one:own', 'two:own', 'two:late'])
   })
 
-  test('keeps the caller’s order within each turn, and with it or without, the first turn stays first', async () => {
+  test('keeps the caller’s order within each tier, and the first tier first', async () => {
     await add('one', 'a')
     await add('two', 'b')
     expect(tried({ order: ['two'] })).toEqual(['two:b', 'one:a', 'two:own', 'one:own'])
@@ -133,13 +133,13 @@ describe('a plan with provider keys', () => {
     expect(endpoints.map(one => [one.provider.slug, one.is_byok])).toEqual([['openai', true]])
   })
 
-  test('keeps the gateway’s own away from the models of a key that is required, at its provider', async () => {
+  test('excludes the gateway’s own key from the models of a required key', async () => {
     await add('one', 'a', { is_required: true, allowed_models: ['acme/small'] })
     expect(tried()).toEqual(['one:a', 'two:own'])
     expect(tried({}, 'acme/other')).toEqual(['one:own'])
   })
 
-  test('keeps the gateway’s own away from every model of a provider whose key is the only way', async () => {
+  test('excludes the gateway’s own key from a provider whose key is byok-only', async () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
     expect(tried()).toEqual(['one:a', 'two:own'])
     const { type, message, metadata } = refusal({}, 'acme/other')
@@ -151,7 +151,7 @@ describe('a plan with provider keys', () => {
     expect(message).toContain('No endpoints found for acme/other')
   })
 
-  test('says so where such a key leaves a router nobody to choose', async () => {
+  test('says so if such a key leaves a router nothing to pick from', async () => {
     await add('one', 'a', { is_byok_only: true, allowed_models: ['acme/small'] })
     const call = textCall({
       models: ['gateway/auto'],
@@ -163,14 +163,14 @@ describe('a plan with provider keys', () => {
     expect(metadata.excluded_by).toEqual(expect.arrayContaining(['byok_only', 'allowed_models']))
   })
 
-  test('with a key that cannot be opened has only what the key leaves', async () => {
+  test('omits a key that cannot be decrypted', async () => {
     const { data } = await add('one', 'a', { is_required: true })
     const own = gateway.memory.byok.get(data.id)
     if (own) gateway.memory.byok.set({ ...own, isReadable: false, providers: new Map() })
     expect(tried()).toEqual(['two:own'])
   })
 
-  test('believes what a key declares of data, for that key alone', async () => {
+  test('trusts what a key declares of data retention, for that key alone', async () => {
     await add('two', 'a', { declared_zdr: true })
     await add('one', 'b', { declared_zdr: false })
     expect(tried({ zdr: true })).toEqual(['two:a', 'one:own'])
@@ -192,7 +192,7 @@ describe('a plan with provider keys', () => {
     ).toEqual(['not_configured'])
   })
 
-  test('has the same endpoint for the next call, and another when the key was changed', async () => {
+  test('reuses the endpoint for the next call, unless the key was changed', async () => {
     const { data } = await add('one', 'a')
     const [first] = planFor().endpoints
     expect(planFor().endpoints[0]).toBe(first)
@@ -202,7 +202,7 @@ describe('a plan with provider keys', () => {
   })
 })
 
-describe('how endpoints are', () => {
+describe('the health of endpoints', () => {
   let data: string
   let other: Gateway
 
@@ -228,7 +228,7 @@ describe('how endpoints are', () => {
     expect(await gateway.catchUp()).toBe(true)
   }
 
-  test('is known still when another process has changed something and the keys were read again', async () => {
+  test('survives a reload of the keys after a change by another process', async () => {
     const { data: key } = await add('one', 'a')
     await other.catchUp()
     const [first] = planFor().endpoints

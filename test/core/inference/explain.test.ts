@@ -32,7 +32,7 @@ const calls = describedRoutes(createApp(await testGateway())).filter(({ operatio
   operation.statuses.includes(402),
 )
 
-describe('nothing comes of a dry run', () => {
+describe('a dry run leaves no trace', () => {
   let upstream: Upstream
   let world: World
 
@@ -59,7 +59,7 @@ describe('nothing comes of a dry run', () => {
   })
 
   test.each(calls.map(route => [route.operation.id, route] as const))(
-    'of %s, whoever it is made as',
+    'of %s, whatever its identity',
     async (id, route) => {
       const { body } = (await REQUESTS[id]?.(world.gateway, world.actors.operator)) ?? {}
       const { data } = await createKey(world.gateway, world.actors.operator, {
@@ -86,7 +86,7 @@ describe('nothing comes of a dry run', () => {
     },
   )
 
-  test('it is not counted, and tells when the next call would be too many', async () => {
+  test('it does not count as a call, but tells when the next would be too many', async () => {
     const gateway = await testGateway({ config: { limits: { requests_per_minute: 1 } } })
     const keys = await testKeys(gateway)
     const ask = apiOf(gateway, keys.management)
@@ -105,7 +105,7 @@ describe('nothing comes of a dry run', () => {
   })
 })
 
-describe('who asks', () => {
+describe('the asker', () => {
   let gateway: Gateway
   let clock: TestClock
   let keys: Awaited<ReturnType<typeof testKeys>>
@@ -131,7 +131,7 @@ describe('who asks', () => {
     return [status, (json as { error?: { message: string } }).error?.message]
   }
 
-  test('with an inference key, or none, is refused, and hears that it takes a management key', async () => {
+  test('with an inference key, or none, is refused for want of a management key', async () => {
     expect(await statusOf(keys.inference)).toEqual([403, 'Only management keys can make dry runs'])
     expect(await statusOf(keys.inference, { key: keys.hash })).toEqual([
       403,
@@ -140,7 +140,7 @@ describe('who asks', () => {
     expect(await statusOf(null)).toEqual([401, expect.any(String)])
   })
 
-  test('with a management key may ask as any key that he manages, and of no other learns that there is one', async () => {
+  test('with a management key may use any key they manage, and learns of no other', async () => {
     const { data } = await createWorkspace(gateway, operator(gateway), {
       name: 'Team',
       slug: 'team',
@@ -170,7 +170,7 @@ describe('who asks', () => {
     })
   })
 
-  test('hears of what others manage that it holds, and not what they call it nor what is left there', async () => {
+  test('sees limits that others manage, but neither names nor remaining amounts', async () => {
     await reconfigure(gateway, {
       ...gateway.config,
       limits: { ...gateway.config.limits, credits: true },
@@ -226,7 +226,7 @@ describe('who asks', () => {
     })
   })
 
-  test('without a key asks as his workspace, with its default guardrail', async () => {
+  test('without a key asks as their workspace, with its default guardrail', async () => {
     await updateGuardrail(
       gateway,
       operator(gateway),
@@ -248,7 +248,7 @@ describe('who asks', () => {
     expect(told.error?.code).toBe(404)
   })
 
-  test('as a key that would be refused is told so', async () => {
+  test('sees the refusal of a key that would be refused', async () => {
     expect(
       (await tell({ key: Bun.CryptoHasher.hash('sha256', keys.management, 'hex') })).error,
     ).toMatchObject({ code: 403 })
@@ -259,7 +259,7 @@ describe('who asks', () => {
     })
   })
 
-  test('hears who rests, until when and why, and how quick they are', async () => {
+  test('sees cooldowns, their end and reason, and measured speeds', async () => {
     const [endpoint] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
     if (!endpoint) throw new Error('There is no endpoint')
     const sent = clock.ticks()
@@ -287,7 +287,7 @@ describe('who asks', () => {
     expect((await tell()).endpoints[0]?.rests?.because).toBe('failures')
   })
 
-  test('hears how well it calls tools, and when another would be asked beside it', async () => {
+  test('sees how well an endpoint calls tools, and when a hedge would start', async () => {
     const two = {
       ...CONFIG,
       models: CONFIG.models.map(one => ({
@@ -321,7 +321,7 @@ describe('who asks', () => {
     expect((await hedged(true, false)).endpoints[0]?.hedge_after).toBeNull()
   })
 
-  test('hears of no chances where a model was drawn', async () => {
+  test('sees no probabilities if a model was drawn at random', async () => {
     gateway = await testGateway()
     ask = apiOf(gateway, (await testKeys(gateway)).management)
     const { endpoints, strategy, stages } = await tell({}, { model: 'gateway/free' })
@@ -330,7 +330,7 @@ describe('who asks', () => {
     expect(endpoints.length).toBeGreaterThan(0)
   })
 
-  test('hears of a bound that comes from the endpoint, of one from the config, and of several answers', async () => {
+  test('sees what bounds the output: the endpoint, the config, or several answers', async () => {
     const costs = async (more: object) => (await tell({}, more)).endpoints[0]?.estimated_cost
     const most = gateway.config.limits.max_tokens
     expect(await costs({})).toMatchObject({ completion_tokens: most, bounded_by: 'config' })
@@ -345,7 +345,7 @@ describe('who asks', () => {
     })
   })
 
-  test('hears whom a limit closes, where another way is open', async () => {
+  test('sees which endpoints a limit excludes, if another source of money is open', async () => {
     await createByokKey(gateway, operator(gateway), {
       provider: 'local',
       key: 'own',
@@ -369,7 +369,7 @@ describe('who asks', () => {
     expect(told.set_aside?.byok).toBeGreaterThan(0)
   })
 
-  test('hears of filters that cannot be opened what the call would', async () => {
+  test('sees the error of filters that cannot be compiled', async () => {
     const filters = Promise.reject(new GatewayError('invalid_request', 'no pattern'))
     filters.catch(() => undefined)
     gateway.memory.policies.set(keys.hash, { bounds: [], rules: [], regions: ['global'], filters })
@@ -384,7 +384,7 @@ describe('who asks', () => {
     ['a number for a key', { dry_run: true, key: 7 }, 'debug.key'],
     ['no text for a key', { dry_run: true, key: '' }, 'debug.key'],
     ['a long text for a key', { dry_run: true, key: 'k'.repeat(201) }, 'debug.key'],
-  ])('with %s hears what was expected, in every dialect', async (_, debug, field) => {
+  ])('with %s sees the same in every dialect', async (_, debug, field) => {
     const bodies = {
       '/chat/completions': BODY,
       '/messages': { ...BODY, max_tokens: 5 },
@@ -397,7 +397,7 @@ describe('who asks', () => {
     }
   })
 
-  test('a call that does not ask for it is made, and its provider hears nothing of debug', async () => {
+  test('a call that does not ask for debug runs, and its provider sees no debug', async () => {
     await using upstream = await startUpstream()
     upstream.plan(completion('Hello'))
     const calling = await testGateway({ config: localConfig(upstream.url) })

@@ -31,13 +31,13 @@ const succeed = (times = 1, sent = clock.ticks()) => {
     health.ended(endpoint, sent, 1)
   }
 }
-/** For how many milliseconds more it rests. */
+/** For how many milliseconds the cooldown still lasts. */
 const rest = () => {
   const until = health.restsUntil(endpoint)
   return until === 0 ? 0 : until - clock.ticks()
 }
 
-/** Fails as often as it takes, and lets every pause pass: how long each of them was, in seconds. */
+/** Fails until each cooldown begins and waits until it ends. Returns their lengths in seconds. */
 function pauses(times: number): number[] {
   return Array.from({ length: times }, () => {
     health.admits(endpoint)
@@ -49,7 +49,7 @@ function pauses(times: number): number[] {
 }
 
 describe('an endpoint', () => {
-  test('rests after five failures in a row, of any kind that is its own', () => {
+  test('is in a cooldown after five failures in a row of its own', () => {
     for (const type of [
       'provider_unavailable',
       'provider_overloaded',
@@ -62,7 +62,7 @@ describe('an endpoint', () => {
     expect(rest()).toBe(5 * SECOND)
   })
 
-  test('that answers in between does not', () => {
+  test('that answers in between is not', () => {
     succeed(20)
     for (let i = 0; i < 4; i++) {
       fail(4)
@@ -71,7 +71,7 @@ describe('an endpoint', () => {
     expect(rest()).toBe(0)
   })
 
-  test('that fails every other time rests when half of ten have failed, within thirty seconds', () => {
+  test('that fails every other time is after five of ten failed within thirty seconds', () => {
     for (let i = 0; i < 4; i++) {
       fail()
       succeed()
@@ -87,7 +87,7 @@ describe('an endpoint', () => {
     expect(rest()).toBe(5 * SECOND)
   })
 
-  test('is not to blame for what the caller did, for our own bugs, or for what the gateway did to itself', () => {
+  test('is not to blame for errors of the caller, our own bugs or what the gateway does', () => {
     for (const type of [
       'invalid_request',
       'context_length_exceeded',
@@ -101,7 +101,7 @@ describe('an endpoint', () => {
     expect(health.shown(endpoint).uptime_last_5m).toBeNull()
   })
 
-  test('that asks to wait is left alone for so long, and a second where it does not say how long', () => {
+  test('that asks to wait is left alone that long, or for a second', () => {
     fail(1, 'rate_limit_exceeded', 7)
     expect(rest()).toBe(7 * SECOND)
     succeed()
@@ -112,7 +112,7 @@ describe('an endpoint', () => {
     expect(health.shown(endpoint).uptime_last_5m).toBe(100)
   })
 
-  test('that asks to wait while it is unavailable is left alone for so long, and has failed all the same', () => {
+  test('that asks to wait while unavailable is left alone, and has failed anyway', () => {
     fail(1, 'provider_overloaded', 7)
     expect(rest()).toBe(7 * SECOND)
     clock.pass(7 * SECOND)
@@ -122,12 +122,12 @@ describe('an endpoint', () => {
     expect(rest()).toBe(5 * SECOND)
   })
 
-  test('is judged apart from the same one with another credential', () => {
+  test('has a record of its own for each credential', () => {
     fail(5)
     expect(health.restsUntil({ ...endpoint, id: `${endpoint.id} key`, is_byok: true })).toBe(0)
   })
 
-  test('never rests where the config says so', () => {
+  test('has no cooldown if the config turns it off', () => {
     health = new Health({ choice: 'listed', failures: 0, hedge: false, pause_seconds: 5 }, clock)
     fail(100)
     fail(1, 'rate_limit_exceeded', 7)
@@ -135,7 +135,7 @@ describe('an endpoint', () => {
   })
 })
 
-test('other settings hold for what is known already', () => {
+test('other settings apply to known endpoints too', () => {
   fail(5)
   health.reconfigure({ choice: 'listed', failures: 0, hedge: false, pause_seconds: 5 })
   expect(rest()).toBe(0)
@@ -149,13 +149,13 @@ test('other settings hold for what is known already', () => {
   expect(rest()).toBe(7 * SECOND)
 })
 
-describe('when the pause is over', () => {
+describe('after the pause', () => {
   beforeEach(() => {
     fail(5)
     clock.pass(5 * SECOND)
   })
 
-  test('one call tries it, and the others stay away until that is decided', () => {
+  test('one call probes it, and the others stay away until the outcome is known', () => {
     expect(rest()).toBe(0)
     health.admits(endpoint)
     expect(rest()).toBe(5 * SECOND)
@@ -163,17 +163,17 @@ describe('when the pause is over', () => {
     expect(rest()).toBe(0)
   })
 
-  test('a try that nobody waits for any more gives way to the next after the same pause', () => {
+  test('a probe that was given up gives way to the next after the same pause', () => {
     health.admits(endpoint)
     clock.pass(5 * SECOND)
     expect(rest()).toBe(0)
   })
 
-  test('it rests twice as long each time that it fails again, to five minutes', () => {
+  test('each further failure doubles the cooldown, up to five minutes', () => {
     expect(pauses(8)).toEqual([10, 20, 40, 80, 160, 300, 300, 300])
   })
 
-  test('and it was well for a short while only, the pauses go on where they were; after five minutes they begin anew', () => {
+  test('an early failure goes on where the pauses were; after five minutes they reset', () => {
     expect(pauses(2)).toEqual([10, 20])
     succeed()
     fail(5)
@@ -186,14 +186,14 @@ describe('when the pause is over', () => {
   })
 })
 
-test('calls that fail while it rests, since nobody else is left, put its next try off and make no pause longer', () => {
+test('failures during a cooldown put off the next probe but make no pause longer', () => {
   fail(5)
   clock.pass(2 * SECOND)
   fail(3)
   expect(rest()).toBe(5 * SECOND)
 })
 
-test('nor do they in a later rest, after a try that found the endpoint well', () => {
+test('nor do they in a later cooldown, after a successful probe', () => {
   fail(5)
   clock.pass(5 * SECOND)
   expect(health.admits(endpoint)).toBe(true)
@@ -204,7 +204,7 @@ test('nor do they in a later rest, after a try that found the endpoint well', ()
   expect(rest()).toBe(5 * SECOND)
 })
 
-test('an answer to a call that went out before the rest does not end it, one that went out since does', () => {
+test('only an answer to a request from after its start ends the cooldown', () => {
   const before = clock.ticks()
   clock.pass(1)
   fail(5)
@@ -214,8 +214,8 @@ test('an answer to a call that went out before the rest does not end it, one tha
   expect(rest()).toBe(0)
 })
 
-describe('what is shown of an endpoint', () => {
-  test('is nothing where nobody has called it', () => {
+describe('the public statistics of an endpoint', () => {
+  test('are null without calls', () => {
     expect(health.shown(endpoint)).toEqual({
       status: 0,
       uptime_last_5m: null,
@@ -226,7 +226,7 @@ describe('what is shown of an endpoint', () => {
     })
   })
 
-  test('is the share of calls that went well, in five minutes, thirty and a day', () => {
+  test('are the share of successful calls in five minutes, thirty and a day', () => {
     fail(1)
     succeed(3)
     expect(health.shown(endpoint)).toMatchObject({
@@ -251,12 +251,12 @@ describe('what is shown of an endpoint', () => {
     expect(health.shown(endpoint)).toMatchObject({ uptime_last_1d: null })
   })
 
-  test('tells that it rests', () => {
+  test('show a cooldown', () => {
     fail(5)
     expect(health.shown(endpoint).status).toBe(-1)
   })
 
-  test('has the latency of streamed answers and the throughput of all, for thirty minutes', () => {
+  test('have the latency of streamed answers and the throughput of all, for thirty minutes', () => {
     for (const [streamed, latency] of [
       [true, 200],
       [true, 400],
@@ -283,7 +283,7 @@ describe('what is shown of an endpoint', () => {
     })
   })
 
-  test('has no throughput of an answer that its client left, or that had no words', () => {
+  test('have no throughput of an answer that its client left or that was empty', () => {
     const sent = clock.ticks()
     clock.pass(1_000)
     health.ended(endpoint, sent, null)
@@ -291,7 +291,7 @@ describe('what is shown of an endpoint', () => {
     expect(health.shown(endpoint)).toMatchObject({ uptime_last_5m: 100, throughput_last_30m: null })
   })
 
-  test('is made of the last 128 measurements, however many there were', () => {
+  test('use the last 128 measurements, however many there were', () => {
     for (let i = 1; i <= 1_000; i++) {
       const sent = clock.ticks()
       clock.pass(1)
@@ -306,7 +306,7 @@ describe('what is shown of an endpoint', () => {
   })
 })
 
-describe('how long an answer is waited for before another is asked', () => {
+describe('how long a call waits for an answer before a hedge starts', () => {
   const latencies = (...all: number[]) => {
     for (const latency of all) health.answered(endpoint, clock.ticks() - latency, true)
   }
@@ -335,7 +335,7 @@ describe('how long an answer is waited for before another is asked', () => {
     expect(health.shown(endpoint)).toMatchObject({ status: 0, uptime_last_5m: null })
   })
 
-  test('is at least as long as the only answers were given that nobody waited for', () => {
+  test('is at least as long as answers were given if all were given up', () => {
     const sent = clock.ticks()
     clock.pass(300)
     health.outrun(endpoint, sent)
@@ -343,7 +343,7 @@ describe('how long an answer is waited for before another is asked', () => {
   })
 })
 
-test('no more than ten thousand endpoints are remembered, those that were heard of last', () => {
+test('at most ten thousand endpoints are remembered, the last used ones', () => {
   const one = (i: number) => endpointOf({ id: `one ${i}` })
   for (let i = 0; i < 10_000; i++) {
     clock.pass(1)

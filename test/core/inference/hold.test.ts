@@ -42,8 +42,8 @@ async function calling() {
   return { gateway, hash: data.hash, call, word }
 }
 
-describe('word of a call', () => {
-  test('is left before it goes out, and taken back when it is on record', async () => {
+describe('the journal entry of a call', () => {
+  test('is written before it is sent, and removed when it is on record', async () => {
     const { gateway, hash, call, word } = await calling()
     const { id } = textCall()
     expect(await call()).toMatchObject({ status: 502 })
@@ -53,7 +53,7 @@ describe('word of a call', () => {
     await gateway.close()
   })
 
-  test('that cannot be left stops the call: nobody is asked, and its money is back', async () => {
+  test('that cannot be written stops the call: nothing is sent, its hold is released', async () => {
     const { gateway, hash, call } = await calling()
     let asked = 0
     gateway.events.on('attempt.failed', () => {

@@ -55,10 +55,15 @@ function runningOf(call: TextCall, client = new AbortController()) {
 }
 
 const prepared = (call: TextCall, takesUrls: Media[], running = runningOf(call)) =>
-  withMedia(gateway, running.run.media, running.run.cancellation, kinds.text, call, takesUrls)
+  withMedia(gateway, call, {
+    kind: kinds.text,
+    takesUrls,
+    media: running.run.media,
+    cancellation: running.run.cancellation,
+  })
 
-describe('what a call names by URL', () => {
-  test('is fetched for a provider that does not fetch it itself, and the call stays as it is', async () => {
+describe('media that a call refers to by URL', () => {
+  test('is fetched if the provider does not fetch it itself, for a copy of the call', async () => {
     const call = callOf({ type: 'text', text: 'Look' }, image(at('/a.png')), {
       type: 'file',
       file: { filename: 'a', file_data: at('/b') },
@@ -72,7 +77,7 @@ describe('what a call names by URL', () => {
     expect(call.turns).toEqual(before)
   })
 
-  test('is left alone where the provider fetches it, and where it is there already, without a wait', () => {
+  test('is left alone if the provider fetches it or it is inline, synchronously', () => {
     const call = callOf(image(at('/a.png')), image(DATA), {
       type: 'file',
       file: { file_id: 'file-1' },
@@ -81,7 +86,7 @@ describe('what a call names by URL', () => {
     expect(visits).toEqual([])
   })
 
-  test('is fetched once, however often it is named and however many endpoints are tried', async () => {
+  test('is fetched once, for all references and all endpoints', async () => {
     const call = callOf(image(at('/a.png')), image(at('/a.png')))
     const running = runningOf(call)
     await prepared(call, [], running)
@@ -89,7 +94,7 @@ describe('what a call names by URL', () => {
     expect(visits).toEqual(['/a.png'])
   })
 
-  test('is a clear error when it is not there, and the other downloads are ended', async () => {
+  test('is a clear error if it is missing, and the other downloads are cancelled', async () => {
     await expect(
       prepared(callOf(image(at('/slow')), image(at('/none'))), []),
     ).rejects.toMatchObject({
@@ -98,7 +103,7 @@ describe('what a call names by URL', () => {
     })
   })
 
-  test('is not fetched from a private host that nobody has allowed', async () => {
+  test('is not fetched from a private host that is not allowed', async () => {
     await expect(prepared(callOf(image('http://127.0.0.1:1/a.png')), [])).rejects.toMatchObject({
       type: 'invalid_request',
     })
@@ -112,7 +117,7 @@ describe('what a call names by URL', () => {
     await expect(fetching).rejects.toMatchObject({ status: 499 })
   })
 
-  test('may be so many things and no more', async () => {
+  test('is limited in number', async () => {
     const many = Array.from({ length: 33 }, (_, i) => image(at(`/${i}.png`)))
     await expect(prepared(callOf(...many), [])).rejects.toMatchObject({ type: 'invalid_request' })
     expect(visits).toEqual([])

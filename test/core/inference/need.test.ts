@@ -43,13 +43,13 @@ const INPUT = { prompt: 1, completion: 0 }
 const OUTPUT = { prompt: 0, completion: 1 }
 const TOKEN = 1_000n
 
-describe('what a call may come to', () => {
+describe('the highest cost of a call', () => {
   test.each<[name: string, params: Params, extra: Json, tokens: bigint]>([
     ['as many tokens as it asks for', { max_tokens: 500 }, {}, 500n],
-    ['no fewer than every provider takes', { max_tokens: 1 }, {}, 16n],
-    ['what the config says where nobody bounds it', {}, {}, 16_384n],
+    ['no fewer than every provider accepts', { max_tokens: 1 }, {}, 16n],
+    ['what the config says if nothing bounds it', {}, {}, 16_384n],
     [
-      'a budget for thinking beside them',
+      'a reasoning budget on top of them',
       { max_tokens: 500, reasoning: { max_tokens: 3_000 } },
       {},
       3_500n,
@@ -61,10 +61,10 @@ describe('what a call may come to', () => {
       1_524n,
     ],
     ['each of several answers', { max_tokens: 500 }, { n: 4 }, 2_000n],
-    ['each of those that a text asks for', { max_tokens: 500 }, { n: '4' }, 2_000n],
-    ['each of those that are thrown away', { max_tokens: 500 }, { n: 1, best_of: 8 }, 4_000n],
+    ['each of those that a string asks for', { max_tokens: 500 }, { n: '4' }, 2_000n],
+    ['each of those that are discarded', { max_tokens: 500 }, { n: 1, best_of: 8 }, 4_000n],
     [
-      'each of those that Google’s own words ask for',
+      'each of those in Google’s own field',
       { max_tokens: 500 },
       { generationConfig: { candidateCount: 8 } },
       4_000n,
@@ -75,7 +75,7 @@ describe('what a call may come to', () => {
     expect(heldFor(textCall({ params, extra }), at(OUTPUT))).toBe(tokens * TOKEN)
   })
 
-  test('is what was predicted, which is charged where it is not said', () => {
+  test('includes a prediction, which is charged if it does not come true', () => {
     const prediction = { type: 'content', content: 'x'.repeat(30_000) }
     const held = heldFor(textCall({ params: { max_tokens: 100, prediction } }), at(OUTPUT))
     expect(held).toBeGreaterThanOrEqual(10_100n * TOKEN)
@@ -90,27 +90,27 @@ describe('what a call may come to', () => {
       { tools: [tool({ type: 'web_search_20250305', max_uses: 3 })] },
       3n,
     ],
-    ['ten where it says nothing', { tools: [tool({ type: 'web_search' })] }, 10n],
+    ['ten if it gives no number', { tools: [tool({ type: 'web_search' })] }, 10n],
     [
-      'ten where it says what is no number',
+      'ten if it gives what is no number',
       { tools: [tool({ type: 'web_search', max_uses: 'many' })] },
       10n,
     ],
-  ])('is the searches that it may make: %s', (_, more, searches) => {
+  ])('includes the searches that it may make: %s', (_, more, searches) => {
     const call = textCall({ params: { max_tokens: 16 }, ...more })
     const price = nanosOf(0.01)
     const without = heldFor(call, at(INPUT))
     expect(heldFor(call, at({ ...INPUT, web_search: 0.01 })) - without).toBe(searches * price)
   })
 
-  test('is the dearest price of the output, pictures unasked and sounds where they are asked for', () => {
+  test('takes the highest price of the output: images always, audio if asked for', () => {
     const prices = { ...OUTPUT, reasoning: 2, image_output: 30, audio_output: 80 }
     const held = (params: Params) =>
       heldFor(textCall({ params: { max_tokens: 100, ...params } }), at(prices)) / TOKEN
     expect([held({}), held({ modalities: ['text', 'audio'] })]).toEqual([3_000n, 8_000n])
   })
 
-  test('is the dearest tier that its input may be in, whatever the estimate says', () => {
+  test('takes the highest price tier that its input may reach, whatever the estimate', () => {
     const call = saying({ type: 'text', text: 'x'.repeat(3_000) })
     const held = (tiers: UsdPerMillionTokens['tiers']) =>
       heldFor(call, at({ prompt: 2, completion: 0, tiers: tiers ?? [] })) / TOKEN
@@ -119,14 +119,14 @@ describe('what a call may come to', () => {
     expect(held([{ above: 5_000, prompt: 4 }])).toBe(2n * 1_006n)
   })
 
-  test('is the dearest of the endpoints that it may be sent to', () => {
+  test('takes the most expensive of its endpoints', () => {
     const call = textCall({ params: { max_tokens: 100 } })
     expect(
       heldFor(call, at(OUTPUT), at({ prompt: 0, completion: 7 }), at({ prompt: 0, completion: 3 })),
     ).toBe(700n * TOKEN)
   })
 
-  test('is what is left at each endpoint’s own price, where it is less than all', () => {
+  test('is what is left at each endpoint’s own price, if that is less than all', () => {
     const call = textCall({ params: { max_tokens: 10_000 } })
     const [cheap, dear] = [at(OUTPUT), at({ prompt: 0, completion: 10 })]
     const sent = (endpoint: Endpoint) =>
@@ -139,7 +139,7 @@ describe('what a call may come to', () => {
     })
   })
 
-  test('is rounded up: a price far below a nano-dollar is not nothing, and does not shorten the call', () => {
+  test('is rounded up: a price far below a nano-dollar is not zero', () => {
     const cheap = at({ prompt: 0, completion: 1e-12 })
     const call = textCall({ params: { max_tokens: 1_000 } })
     const need = needOf(gateway, 'text', call, [cheap])
@@ -147,7 +147,7 @@ describe('what a call may come to', () => {
     expect(withinHold(gateway, 'text', call, cheap, { amounts: need.most })).toEqual(call)
   })
 
-  test('fits 64 bits, whatever is asked', () => {
+  test('fits 64 bits, whatever the call asks for', () => {
     const call = textCall({
       params: { max_tokens: Number.MAX_SAFE_INTEGER },
       extra: { n: Number.MAX_SAFE_INTEGER },
@@ -158,7 +158,7 @@ describe('what a call may come to', () => {
   })
 })
 
-describe('the units of a kind that has them', () => {
+describe('the units of a kind', () => {
   const IMAGES = { ...INPUT, per_image: 0.04, per_input_image: 0.001 }
   const call = embeddingCall({ inputs: [] })
 
@@ -166,7 +166,7 @@ describe('the units of a kind that has them', () => {
     mock.restore()
   })
 
-  test('are set aside as many as there may be, and expected as many as are likely', () => {
+  test('are set aside at their most, and expected as many as are likely', () => {
     const { costing } = kinds.embedding
     spyOn(costing, 'boundUnits').mockReturnValue({ image: 10, input_image: 1 })
     spyOn(costing, 'estimateUnits').mockReturnValue({ image: 3 })
@@ -175,13 +175,13 @@ describe('the units of a kind that has them', () => {
     expect(expectedUsage('embedding', call, 0)).toEqual({ ...textUsage(0, 0), units: { image: 3 } })
   })
 
-  test('are not there where it has none', () => {
+  test('are absent if it has none', () => {
     expect(heldForVectors(call, at(IMAGES))).toBe(0n)
     expect(expectedUsage('embedding', call, 0)).toEqual(textUsage(0, 0))
   })
 })
 
-describe('what a prompt may come to', () => {
+describe('the largest prompt', () => {
   const LONG = 'lorem ipsum '.repeat(5_000)
   const LEAST = BigInt(Math.floor(LONG.length / 3)) * TOKEN
   const held = (call: TextCall) =>
@@ -189,30 +189,27 @@ describe('what a prompt may come to', () => {
   const turn = textCall().turns[0]
 
   test.each<[name: string, call: TextCall]>([
-    ['what is said', saying({ type: 'text', text: LONG })],
+    ['the text', saying({ type: 'text', text: LONG })],
     ['a name', textCall({ turns: [{ role: 'user', blocks: [], name: LONG }] })],
     ['the tools', textCall({ tools: [{ type: 'function', name: 'f', description: LONG }] })],
+    ['an unknown tool', textCall({ tools: [tool({ type: 'custom', description: LONG })] })],
     [
-      'a tool that nobody here knows',
-      textCall({ tools: [tool({ type: 'custom', description: LONG })] }),
-    ],
-    [
-      'the form of the answer',
+      'the response format',
       textCall({
         params: { response_format: { type: 'grammar', grammar: LONG } as { type: string } },
       }),
     ],
-    ['parameters that nobody here knows', textCall({ extra: { documents: [LONG] } })],
+    ['unknown parameters', textCall({ extra: { documents: [LONG] } })],
     [
-      'members of a message that nobody here knows',
+      'unknown members of a message',
       textCall({ turns: [{ ...(turn as TextCall['turns'][number]), extra: { more: LONG } }] }),
     ],
     [
-      'members of content that nobody here knows',
+      'unknown members of content',
       saying({ type: 'text', text: 'Hi', extra: { citations: [LONG] } }),
     ],
     [
-      'content that nobody here knows',
+      'unknown content',
       saying({
         type: 'other',
         dialect: 'messages',
@@ -220,7 +217,7 @@ describe('what a prompt may come to', () => {
       }),
     ],
     [
-      'thoughts that come back encrypted',
+      'encrypted reasoning that comes back',
       saying({
         type: 'reasoning',
         text: null,
@@ -241,7 +238,7 @@ describe('what a prompt may come to', () => {
     expect(held(call)).toBeLessThan(LEAST * 2n)
   })
 
-  test('counts what is only named as large as providers take it, and never larger than the context', () => {
+  test('counts references as large as providers accept, at most the context', () => {
     const wide = at(INPUT, { context_length: 4_000_000 })
     const tokens = (block: Block, endpoint = wide) =>
       Number(heldFor(saying(block), endpoint) / TOKEN)
@@ -256,7 +253,7 @@ describe('what a prompt may come to', () => {
     expect(tokens(film, at(INPUT))).toBeLessThan(128_100)
   })
 
-  test('counts tokens that are given as tokens, and every text of a list', () => {
+  test('counts token inputs as tokens, and every text of a list', () => {
     const tokens = { type: 'tokens' as const, tokens: Array.from({ length: 2_000 }, (_, i) => i) }
     expect(heldForVectors(embeddingCall({ inputs: [tokens, tokens] }), at(INPUT))).toBe(
       4_000n * TOKEN,
@@ -270,7 +267,7 @@ describe('what a prompt may come to', () => {
     )
   })
 
-  test('is counted at the dearest price that input has, read or written, heard or not', () => {
+  test('is priced at the highest price of input, read, written or heard', () => {
     const text = saying({ type: 'text', text: 'x'.repeat(2_982) })
     const costs = (more: Partial<UsdPerMillionTokens>) =>
       Number(heldFor(text, at({ ...INPUT, ...more })) / (1_000n * TOKEN))
@@ -286,11 +283,11 @@ describe('what a prompt may come to', () => {
   })
 })
 
-/** A run of one's own: `SEED=7 bun test need`. */
+/** For a run of your own: `SEED=7 bun test need`. */
 const SEED = Number(process.env.SEED ?? 20_261_122)
 const CALLS = 1_500
 
-/** Which models are asked how, and where in the body stands how long the answer may be. */
+/** How each model is called, and which field of the body bounds the answer. */
 const SENT: Record<string, { models: string[]; bound(body: Json): unknown }> = {
   'openai-chat': { models: ['gpt-5', 'llama'], bound: body => body.max_tokens },
   'anthropic-messages': {
@@ -324,7 +321,7 @@ const chance = (seed: number) => {
 
 describe.each(Object.entries(SENT))('what is sent by %s', (name, { models, bound }) => {
   for (const [mode, { config }] of Object.entries({ 'in full': gateway, strict }))
-    test(`never lets the answer cost more than was set aside for it, ${mode} (seed ${SEED})`, async () => {
+    test(`the answer never costs more than was set aside, ${mode} (seed ${SEED})`, async () => {
       const random = chance(SEED)
       const oneOf = <T>(...values: T[]): T => values[random(values.length)] as T
       const ledger = await openLedger(remembering(), new TestClock())
@@ -389,7 +386,7 @@ function paramsOf(oneOf: <T>(...values: T[]) => T): Params {
   }
 }
 
-/** An answer that is all thought, or all said: whichever is dearer. */
+/** An answer that is all reasoning, or all text: whichever costs more. */
 function dearest(tokens: number, { prices }: Endpoint): bigint {
   const thought: Usage = {
     ...textUsage(0, 0),

@@ -18,7 +18,10 @@ const PROVIDERS = ['a', 'b', 'c', 'd', 'e', 'f']
 // The last is known to reason.
 const MODELS = ['acme/one', 'acme/two', 'anthropic/claude-haiku-4.5']
 
-/** Endpoints that differ in all that a wish can be about: each as a row of plain facts, which the oracle reads. */
+/**
+ * Endpoints that differ in everything that a constraint can be about. Each is a row of plain facts,
+ * which the oracle reads.
+ */
 const FACTS = MODELS.flatMap((model, m) =>
   PROVIDERS.map((provider, i) => ({
     model,
@@ -112,7 +115,7 @@ const step = fc.record({
   models: fc.shuffledSubarray([...MODELS, ...VARIANTS], { minLength: 1, maxLength: 3 }),
   tools: fc.boolean(),
   webSearch: fc.constantFrom(undefined, undefined, undefined, null, {}, { max_uses: 1 }),
-  // Wishes alone, mostly: with all of them at once hardly anybody is left.
+  // Mostly one constraint at a time: all of them at once leave hardly any endpoint.
   routing: fc.oneof(
     routing,
     fc.constant({}),
@@ -136,7 +139,7 @@ const ruleOf = ({ providers, models }: { providers: string[]; models: string[] }
     providers.includes(provider.slug) || models.includes(model),
 })
 
-/** The oracle: whether the wishes leave the endpoint, by its plain facts. */
+/** The oracle: tells whether the constraints leave the endpoint, by its plain facts. */
 function isWished(fact: Fact, wishes: RoutingPreferences): boolean {
   const called = (list: string[]) =>
     [
@@ -157,7 +160,10 @@ function isWished(fact: Fact, wishes: RoutingPreferences): boolean {
   ].every(Boolean)
 }
 
-/** What a model is asked by the first of its names, and the endpoints that can be: nobody has words for a bound of searches. */
+/**
+ * The variants of a model's first name, and the endpoints that support them: none supports a bound
+ * of searches.
+ */
 function askedOf(fact: Fact, models: string[], webSearch: WebSearch | null | undefined) {
   const variant = models.find(slug => slug.startsWith(fact.model))?.slice(fact.model.length)
   const thinks = variant === ':thinking'
@@ -169,7 +175,7 @@ function askedOf(fact: Fact, models: string[], webSearch: WebSearch | null | und
   }
 }
 
-/** Upstreams of which each answer is drawn: well, broken, busy or refusing. */
+/** Upstreams whose answers are random: good, broken, busy or refusing. */
 function drawnUpstreams(random: () => number) {
   const called: string[] = []
   const egress: Send = async ({ url, body }) => {
@@ -200,7 +206,7 @@ const CALLING = {
   ],
 }
 
-test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then, nobody is called whom a wish or a guardrail excludes`, async () => {
+test(`in ${CALLS} calls no excluded endpoint is ever called`, async () => {
   const random = seeded(42)
   const clock = new TestClock()
   const { called, egress } = drawnUpstreams(random)
@@ -245,7 +251,7 @@ test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then,
         expect(called.filter(one => !may.includes(one))).toEqual([])
         expect(called.length).toBeLessThanOrEqual(3)
         expect(new Set(called).size).toBe(called.length)
-        // Whoever may be called is: nothing that rests is left out for ever.
+        // Every endpoint that may be called is: no cooldown excludes one for ever.
         expect(called.length > 0).toBe(may.length > 0)
         if (called.some(one => one.includes(' thinking'))) seen.thinking += 1
         if (called.some(one => one.includes(' online'))) seen.online += 1
@@ -257,6 +263,6 @@ test(`in ${CALLS} calls, whatever rests, was measured and is remembered by then,
     { numRuns: CALLS },
   )
   await gateway.close()
-  // Each kind of end and of asking was there, or little would have been shown.
+  // Each kind of end and of call occurred, or little would have been shown.
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(CALLS / 50)
 })

@@ -16,7 +16,7 @@ const endpoint = (provider: string, more: object = {}) => ({
 })
 const provider = { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' }
 
-/** Four endpoints of one model, each with something that the others have not, and a stand-in model. */
+/** Four endpoints of one model, each with a property of its own, and a fallback model. */
 const CONFIG = {
   providers: {
     plain: provider,
@@ -67,7 +67,7 @@ beforeAll(async () => {
 
 const planned = (call: Partial<TextCall>) =>
   planRoute(gateway, 'text', textCall(call)).endpoints.map(one => one.provider.slug)
-/** Who may serve, whatever the order; nobody when the call is refused. */
+/** The endpoints that may serve, in any order; none if the call is refused. */
 function serving(routing: RoutingPreferences, call: Partial<TextCall> = {}): string[] {
   try {
     const left = planned({ ...call, routing })
@@ -95,7 +95,7 @@ describe('the plan of another kind of work', () => {
   const providers = (routing: RoutingPreferences) =>
     embedding(['acme/embed'], routing).endpoints.map(one => one.provider.slug)
 
-  test('heeds the wishes that are not of text alone', () => {
+  test('applies the constraints that are not of text alone', () => {
     expect(providers({})).toEqual(['plain', 'cheap'])
     expect(providers({ order: ['cheap'] })).toEqual(['cheap', 'plain'])
     expect(providers({ max_price: { prompt: 0.5 } })).toEqual(['cheap'])
@@ -103,7 +103,7 @@ describe('the plan of another kind of work', () => {
     expect(() => providers({ only: ['nobody'] })).toThrow(/provider.only/)
   })
 
-  test('a model that does not do it is a 400 that says what it does', () => {
+  test('is a 400 for a model that does not do it, and says what the model does', () => {
     expect(refusal({ models: ['acme/embed'] })).toMatchObject({
       status: 400,
       message: 'acme/embed gives embeddings, not text',
@@ -120,7 +120,7 @@ describe('the plan of another kind of work', () => {
     expect(() => embedding(['acme/none'])).toThrow('"acme/none" is not a valid model ID')
   })
 
-  test('a provider that has no words for it is dropped, and a model with no other is a 400', () => {
+  test('drops a provider that does not support it; a model with no other is a 400', () => {
     expect(refusal({ models: ['acme/talk'] })).toMatchObject({
       status: 400,
       message: 'acme/talk is at no provider that can be asked for text',
@@ -131,7 +131,7 @@ describe('the plan of another kind of work', () => {
 })
 
 describe('plan', () => {
-  test('a built-in model goes to the configured providers only, under its own slug whatever the alias', async () => {
+  test('a built-in model goes only to configured providers, under its own slug', async () => {
     const config = { providers: { openrouter: { api_key: 'sk' }, anthropic: provider } }
     const { endpoints } = planRoute(
       await testGateway({ config }),
@@ -144,11 +144,11 @@ describe('plan', () => {
     ])
   })
 
-  test('a call without wishes may go to every endpoint', () => {
+  test('a call without constraints may go to every endpoint', () => {
     expect(serving({})).toEqual(['plain', 'private', 'cheap', 'limited'])
   })
 
-  test('order puts the named ones first, as they are named; the others stand behind', () => {
+  test('order moves the named ones to the front; the others follow', () => {
     expect(planned({ routing: { order: ['limited', 'cheap'] } }).slice(0, 2)).toEqual([
       'limited',
       'cheap',
@@ -169,7 +169,7 @@ describe('plan', () => {
     })
   })
 
-  test('only and ignore say who may serve', () => {
+  test('only and ignore select providers', () => {
     expect(planned({ routing: { only: ['cheap', 'plain'] } }).sort()).toEqual(['cheap', 'plain'])
     expect(planned({ routing: { ignore: ['plain', 'limited'] } }).sort()).toEqual([
       'cheap',
@@ -178,13 +178,13 @@ describe('plan', () => {
     expect(planned({ routing: { only: ['cheap', 'plain'], ignore: ['cheap'] } })).toEqual(['plain'])
   })
 
-  test('zdr leaves those who keep nothing, data_collection those who do not train', () => {
+  test('zdr keeps those that retain nothing, data_collection those that do not train', () => {
     expect(serving({ zdr: true })).toEqual(['private'])
     expect(serving({ data_collection: 'deny' })).toEqual(['private', 'cheap'])
     expect(serving({ data_collection: 'allow' })).toHaveLength(4)
   })
 
-  test('max_price leaves those whose known price is not above it', () => {
+  test('max_price keeps those whose known price is not above it', () => {
     expect(serving({ max_price: { prompt: 0.1 } })).toEqual(['cheap'])
     expect(serving({ max_price: { prompt: 1, completion: 2 } })).toEqual([
       'plain',
@@ -194,12 +194,12 @@ describe('plan', () => {
     expect(serving({ max_price: { completion: 1.999999 } })).toEqual(['cheap'])
   })
 
-  test('quantizations leave those that are served so', () => {
+  test('quantizations keeps those that are served so', () => {
     expect(serving({ quantizations: ['fp8'] })).toEqual(['private'])
     expect(serving({ quantizations: ['fp8', 'unknown'] })).toHaveLength(4)
   })
 
-  test('require_parameters leaves those that support all of them', () => {
+  test('require_parameters keeps those that support all of them', () => {
     expect(serving({ require_parameters: true }, { params: { temperature: 1 } })).toHaveLength(4)
     expect(serving({ require_parameters: true }, { params: { temperature: 1, seed: 1 } })).toEqual([
       'plain',
@@ -212,11 +212,11 @@ describe('plan', () => {
     expect(serving({}, { params: { seed: 1 } })).toHaveLength(4)
   })
 
-  test('an output bound that the context cannot hold leaves those whose context can', () => {
+  test('an output bound keeps those whose context can hold it', () => {
     expect(serving({}, { params: { max_tokens: 600 } })).toEqual(['plain', 'private', 'cheap'])
   })
 
-  test('the endpoints of the wanted model come before those of its stand-in', () => {
+  test('the endpoints of the first model come before those of its fallback', () => {
     expect(
       planned({ models: ['acme/small', 'acme/other'], routing: { only: ['cheap', 'other'] } }),
     ).toEqual(['cheap', 'other'])
@@ -254,10 +254,12 @@ describe('plan', () => {
     [':', ''],
     [':constructor', ''],
     [':thinking', ', since it is not known to reason'],
-  ])('acme/small%s, a variant that there is not, is a 400 that says so', (variant, why) => {
+  ])('acme/small%s, an unknown variant, is a 400 that says so', (variant, why) => {
     expect(refusal({ models: [`acme/small${variant}`] })).toMatchObject({
       status: 400,
-      message: `acme/small has no variant ${variant} here${why}: expected acme/small, :nitro, :floor, :exacto or :online`,
+      message:
+        `acme/small has no variant ${variant} here${why}: ` +
+        'expected acme/small, :nitro, :floor, :exacto or :online',
       metadata: {
         field: 'model',
         availability: { code: 'model_not_found', requested_models: [`acme/small${variant}`] },
@@ -265,7 +267,7 @@ describe('plan', () => {
     })
   })
 
-  test('two variants at once are a 400 that names them, and so is a variant of vectors that is of text alone', () => {
+  test('two variants at once, and a text variant of an embedding model, are a 400', () => {
     expect(refusal({ models: ['acme/small:nitro:floor'] }).message).toBe(
       'acme/small takes one variant, found :nitro:floor',
     )
@@ -280,7 +282,7 @@ describe('plan', () => {
     expect(embed('acme/embed:floor')()[0]?.provider.slug).toBe('cheap')
   })
 
-  test('a variant that is a model of its own, an alias and a family’s latest are planned as the model that they are', async () => {
+  test('a static variant, an alias and a family’s latest are planned as their model', async () => {
     const known = await testGateway({ config: { providers: { openrouter: { api_key: 'sk' } } } })
     const modelOf = (slug: string) =>
       planRoute(known, 'text', textCall({ models: [slug] })).endpoints[0]?.model
@@ -292,26 +294,27 @@ describe('plan', () => {
   })
 })
 
-describe('the refusal when nobody is left', () => {
-  test('is a 404 that says who would serve the model, where none of them is configured', () => {
+describe('the refusal when no endpoint is left', () => {
+  test('is a 404 that lists the providers of the model if none is configured', () => {
     const { status, type, message, metadata } = refusalOf(() =>
       planRoute(gateway, 'embedding', embeddingCall({ models: ['google/gemini-embedding-001'] })),
     )
     expect([status, type]).toEqual([404, 'not_found'])
     expect(message).toBe(
-      'No endpoints found for google/gemini-embedding-001: it is served by google, vertex, and none of them is configured.',
+      'No endpoints found for google/gemini-embedding-001: it is served by google, vertex, ' +
+        'and none of them is configured.',
     )
     expect(metadata.excluded_by).toEqual(['not_configured'])
     expect(metadata.availability).toMatchObject({ code: 'no_endpoints', retryable: false })
   })
 
-  test('names the one provider that would serve it', () => {
+  test('names the only provider that would serve it', () => {
     expect(refusal({ models: ['alpindale/wizardlm-2-8x22b'] }).message).toEndWith(
       'it is served by novita, which is not configured.',
     )
   })
 
-  test('names the wish, where a configured provider would serve it', async () => {
+  test('names the constraint if a configured provider would serve it', async () => {
     const config = { providers: { cohere: provider } }
     const call = textCall({ models: ['cohere/command-a'], routing: { zdr: true } })
     const cohere = await testGateway({ config })
@@ -346,15 +349,16 @@ describe('the refusal when nobody is left', () => {
     },
   )
 
-  test('says who serves it, where the caller named somebody else', () => {
+  test('lists the providers that serve it if the caller named another', () => {
     expect(
       refusal({ models: ['acme/small', 'acme/other'], routing: { only: ['nobody'] } }).message,
     ).toBe(
-      'No endpoints found for acme/small: provider.only, provider.ignore and provider.order leave no provider that serves it; here it is served by plain, private, cheap, limited.',
+      'No endpoints found for acme/small: provider.only, provider.ignore and provider.order ' +
+        'leave no provider that serves it; here it is served by plain, private, cheap, limited.',
     )
   })
 
-  test('names the wish that dropped the endpoint which fitted all others', () => {
+  test('names the constraint that dropped the endpoint which met all others', () => {
     const { message, metadata } = refusal({ routing: { only: ['plain'], zdr: true } })
     expect(metadata.excluded_by).toContainEqual('data_policy:zdr')
     expect(message).toContain('provider.zdr')
@@ -368,7 +372,7 @@ describe('the refusal when nobody is left', () => {
     expect([status, message]).toEqual([404, expect.stringContaining('provider.require_parameters')])
   })
 
-  test('is a 400 where only the output bound is too large', () => {
+  test('is a 400 if only the output bound is too large', () => {
     expect(refusal({ params: { max_tokens: 1_000 } })).toMatchObject({
       status: 400,
       type: 'max_tokens_exceeded',

@@ -33,7 +33,7 @@ test('trap 94: a signature without words is an entry of its own', () => {
   ).toHaveLength(2)
 })
 
-test('entries of other indices, types or ids are others', () => {
+test('entries of other indices, types or ids are separate', () => {
   expect(
     collected(
       summary({ summary: 'a', index: 0, id: 'rs_1' }),
@@ -57,7 +57,7 @@ test('entries without an index, and encrypted ones, stay as they came', () => {
   expect(collected(encrypted, encrypted)).toEqual([encrypted, encrypted])
 })
 
-test('a piece says nothing of what it leaves out: null takes nothing away', () => {
+test('a field that a piece lacks keeps its value: null removes nothing', () => {
   expect(
     collected(
       text({ text: 'a', index: 0, id: 'r1' }),
@@ -66,7 +66,7 @@ test('a piece says nothing of what it leaves out: null takes nothing away', () =
   ).toEqual([text({ text: 'a', index: 0, id: 'r1', signature: 's' })])
 })
 
-test('what is no text adds no words', () => {
+test('entries without text add no words', () => {
   const hostile = { toString: 1 }
   expect(collected(text({ text: 'a', index: 0 }), text({ text: hostile, index: 0 }))).toEqual([
     text({ text: 'a', index: 0 }),

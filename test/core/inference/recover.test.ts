@@ -50,7 +50,7 @@ const opened = (data: string, store?: Store) =>
     ...(store ? { store } : {}),
   })
 
-/** A process that has settled these steps, left word of a call and died. */
+/** A process that settled these steps, wrote a call to the journal and died. */
 async function die(start: Start, settled: Entry[], ...words: HeldCall[]): Promise<void> {
   const gateway = await start()
   for (const entry of settled) await gateway.recorder.record(entry)
@@ -64,7 +64,7 @@ const faultsOf = async (gateway: Gateway) => (await examine(gateway)).data.filte
 interface Case {
   settled: Entry[]
   word: HeldCall
-  /** The rows of the call in the end, as step, whether it went by its own key, and nano-dollars. */
+  /** The rows of the call in the end: step, whether it used its own key, and nano-dollars. */
   charges: [number, boolean, bigint][]
 }
 
@@ -162,7 +162,7 @@ for (const [name, openStore] of Object.entries(STORES))
       },
     )
 
-    test('is no fault before it is settled, and neither is one that runs beside the doctor', async () => {
+    test('is no finding of the doctor before it is settled, nor is a running call', async () => {
       const data = mkdtempSync(join(root, 'data-'))
       const start = openStore().bind(null, data)
       await die(start, [stepOf('dead', 1), entryOf('done')], held(2))
@@ -173,7 +173,7 @@ for (const [name, openStore] of Object.entries(STORES))
       await gateway.close()
     })
 
-    test('of the time before there were steps is in its first', async () => {
+    test('from a version without steps is settled as its first step', async () => {
       const data = mkdtempSync(join(root, 'data-'))
       const start = openStore().bind(null, data)
       const { step: _, nanos, spent, ...line } = held(1)

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { Retries } from '../../../src/core/inference/traffic.ts'
 
-/** How many second tries there is room for while so many calls run. */
+/** How many retries may run at once beside this many calls. */
 function room(size: number): number {
   const retries = new Retries({ size })
   let taken = 0
@@ -15,11 +15,11 @@ test.each([
   [15, 3],
   [20, 4],
   [1_000, 200],
-])('of %d running calls %d may be on their second try', (size, places) => {
+])('of %d running calls %d may be retried at once', (size, places) => {
   expect(room(size)).toBe(places)
 })
 
-test('a place that was given back may be taken again', () => {
+test('a released permit may be taken again', () => {
   const retries = new Retries({ size: 0 })
   for (let i = 0; i < 3; i++) retries.take()
   expect(retries.take()).toBe(false)

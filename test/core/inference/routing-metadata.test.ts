@@ -32,7 +32,7 @@ const tried = (
   error,
 })
 
-/** A plan to ask these, for `acme/small` in the first place. */
+/** A plan of these endpoints, for `acme/small` as the first model. */
 const planOf = (endpoints: Endpoint[], more: Partial<Plan> = {}): Plan => ({
   ...planTo(endpoints),
   models: [{ model: { id: 'acme/small' } as Model, sort: undefined, asked: textCall() }],
@@ -63,7 +63,7 @@ const failed = (error: GatewayError, endpoint: Endpoint | null = null): Outcome 
 
 const told = (call: Routed, outcome: Outcome) => routingMetadata('acme/small', call, outcome)
 
-test('an answer at the first try', () => {
+test('an answer at the first attempt', () => {
   expect(told(routed([tried(FIRST)]), good(FIRST))).toEqual({
     requested: 'acme/small',
     strategy: 'direct',
@@ -83,7 +83,7 @@ test('an answer at the first try', () => {
   })
 })
 
-describe('tries', () => {
+describe('attempts', () => {
   test('that failed come first, each with the status that tells of it', () => {
     const attempts = [tried(FIRST, BUSY, 429), tried(SECOND)]
     expect(told(routed(attempts), good(SECOND))).toMatchObject({
@@ -112,7 +112,7 @@ describe('tries', () => {
     })
   })
 
-  test('of which one has lost a race to another: the one that served is counted', () => {
+  test('of which one lost a race: the one that served is counted', () => {
     const left = new GatewayError('unmapped', 'Another was faster', { status: 499 })
     expect(told(routed([tried(SECOND), tried(FIRST, left)]), good(SECOND))).toMatchObject({
       attempt: 1,
@@ -121,7 +121,7 @@ describe('tries', () => {
   })
 
   test.each([null, 200])(
-    'of which one is still being asked, with status %p, when another has answered: it is left',
+    'of which one still runs, with status %p: it counts as closed by the client',
     status => {
       const attempts = [tried(FIRST, null, status), tried(SECOND)]
       expect(told(routed(attempts), good(SECOND))).toMatchObject({
@@ -131,7 +131,7 @@ describe('tries', () => {
     },
   )
 
-  test('none: nothing was submitted', () => {
+  test('none: nothing was sent', () => {
     const metadata = told(
       routed([], planOf([], { dropped: [{ endpoint: FIRST, by: 'quantization' }] })),
       failed(BROKEN),
@@ -148,7 +148,7 @@ describe('tries', () => {
 })
 
 describe('an answer that breaks off', () => {
-  test('has selected nobody, and the try has the status of the failure', () => {
+  test('has selected no endpoint, and its attempt has the status of the failure', () => {
     expect(told(routed([tried(FIRST)]), failed(BROKEN, FIRST))).toMatchObject({
       summary: 'available=2',
       attempt: 1,
@@ -168,7 +168,7 @@ describe('an answer that breaks off', () => {
 
 describe('the strategy', () => {
   test.each(['direct', 'alias', 'latest'] as const)(
-    '%s becomes fallback where a later model serves',
+    '%s becomes fallback if a later model serves',
     strategy => {
       const plan = planOf([FIRST, OTHER], { strategy })
       expect(told(routed([tried(FIRST)], plan), good(FIRST)).strategy).toBe(strategy)
@@ -179,7 +179,7 @@ describe('the strategy', () => {
     },
   )
 
-  test.each(['auto', 'free'] as const)('%s stays what it is, whichever model it is', strategy => {
+  test.each(['auto', 'free'] as const)('%s stays, whichever model serves', strategy => {
     const call = routed([tried(OTHER)], planOf([OTHER], { strategy }), {
       models: [`gateway/${strategy}`],
     })
@@ -198,7 +198,7 @@ test('endpoints that were dropped, or not picked, are counted and not named', ()
   expect(JSON.stringify(metadata)).not.toContain('Secret')
 })
 
-test('of endpoints that look the same the one that served is selected: a key of the caller’s, and the gateway’s own', () => {
+test('of a caller’s and the gateway’s endpoint, the one that served is selected', () => {
   const own = { ...FIRST, is_byok: true }
   const metadata = told(
     routed([tried(own, BUSY, 429), tried(FIRST)], planOf([own, FIRST])),
@@ -241,13 +241,13 @@ test('what a router did is in the pipeline', () => {
 describe('it is shown', () => {
   const { routingMetadata: _, ...unasked } = textCall({ routingMetadata: WISH })
 
-  test('under the name that was asked for, and to nobody else', () => {
+  test('under the name that the caller asked for, and only to them', () => {
     const call = routed([tried(FIRST)])
     expect(shownRouting(call, good(FIRST))).toEqual({ gateway_metadata: told(call, good(FIRST)) })
     expect(shownRouting({ ...call, call: unasked }, good(FIRST))).toBeUndefined()
   })
 
-  test('beside a failure, which is another one then: it may have ended other calls too', () => {
+  test('beside a copy of the failure, which may have ended other calls too', () => {
     const failure = routedFailure(BUSY, routed([tried(FIRST, BUSY)]))
     expect(failure).toMatchObject({
       type: BUSY.type,

@@ -57,7 +57,7 @@ const providersFor = (more: Partial<TextCall>, workspace_id?: string) =>
     session: sessionFor(more, workspace_id),
   }).endpoints.map(one => one.provider.slug)
 
-/** Whom twenty calls ask first. */
+/** The providers that twenty calls try first. */
 const firsts = (more: Partial<TextCall>, workspace_id?: string) => [
   ...new Set(Array.from({ length: 20 }, () => providersFor(more, workspace_id)[0])),
 ]
@@ -82,7 +82,7 @@ const turn = (role: Turn['role'], text: string): Turn => ({
 })
 
 describe('K.3 a call of a session', () => {
-  test('stays where the session was answered, however it is priced', () => {
+  test('stays where the session was answered, at any price', () => {
     expect(firsts(named).length).toBeGreaterThan(1)
     answered(named, 'three')
     expect(firsts(named)).toEqual(['three'])
@@ -99,18 +99,18 @@ describe('K.3 a call of a session', () => {
     expect(firsts(named).length).toBeGreaterThan(1)
   })
 
-  test('is of one workspace and one model', () => {
+  test('belongs to one workspace and one model', () => {
     answered(named, 'three')
     expect(firsts(named, 'another').length).toBeGreaterThan(1)
     expect(firsts({ ...named, models: ['acme/other'] }).length).toBeGreaterThan(1)
   })
 
-  test('does not stay where nothing is saved', () => {
+  test('does not stay if that saves nothing', () => {
     answered({ ...named, models: ['acme/plain'] }, 'uncached', HIT, 'acme/plain')
     expect(firsts({ ...named, models: ['acme/plain'] }).length).toBeGreaterThan(1)
   })
 
-  test('goes elsewhere while its place rests, and comes back after', () => {
+  test('goes elsewhere during a cooldown, and comes back after', () => {
     answered(named, 'three')
     const [, , three] = gateway.catalog.models.get('acme/small')?.endpoints ?? []
     for (let i = 0; i < 5; i++)
@@ -124,12 +124,12 @@ describe('K.3 a call of a session', () => {
   test.each<[name: string, RoutingPreferences]>([
     ['ignore', { ignore: ['three'] }],
     ['only', { only: ['one', 'two'] }],
-  ])('does not go where provider.%s forbids it', (_, routing) => {
+  ])('does not stay if provider.%s forbids it', (_, routing) => {
     answered(named, 'three')
     expect(providersFor({ ...named, routing }).sort()).toEqual(['one', 'two'])
   })
 
-  test('goes where its order or its sort says', () => {
+  test('follows its order or its sort instead', () => {
     answered(named, 'three')
     expect(firsts({ ...named, routing: { order: ['two'] } })).toEqual(['two'])
     expect(firsts({ ...named, routing: { sort: 'price' } })).toEqual(['one'])
@@ -141,7 +141,7 @@ describe('K.3 a call of a session', () => {
 describe('K.3 a call without a session', () => {
   const opening = [turn('system', 'Be brief.'), turn('user', 'Hi')]
 
-  test('is known by how its conversation begins, once something was read from a cache', () => {
+  test('is recognised by how its conversation begins, once a cache was read', () => {
     answered({ turns: opening }, 'three')
     expect(firsts({ turns: opening }).length).toBeGreaterThan(1)
     answered({ turns: opening }, 'three', HIT)
@@ -156,7 +156,7 @@ describe('K.3 a call without a session', () => {
     ).toBeGreaterThan(1)
   })
 
-  test('is known by its cache key before that', () => {
+  test('is recognised by its cache key before that', () => {
     answered({ turns: opening, params: { prompt_cache_key: 'k' } }, 'three', HIT)
     expect(firsts({ turns: [turn('user', 'Another')], params: { prompt_cache_key: 'k' } })).toEqual(
       ['three'],
@@ -164,7 +164,7 @@ describe('K.3 a call without a session', () => {
     expect(firsts({ turns: opening }).length).toBeGreaterThan(1)
   })
 
-  test('for vectors has none', () => {
+  test('for embeddings has none', () => {
     expect(sessionOf(operator(gateway), 'embedding', embeddingCall())).toBeNull()
     expect(
       sessionOf(operator(gateway), 'embedding', embeddingCall({ session_id: 's' })),
@@ -172,7 +172,7 @@ describe('K.3 a call without a session', () => {
   })
 })
 
-test('no more than ten thousand are remembered, those that spoke last', () => {
+test('at most ten thousand are remembered, the last active ones', () => {
   for (let i = 0; i < 10_100; i++) answered({ session_id: `s${i}` }, 'three')
   expect(gateway.traffic.sessions.size).toBe(10_000)
   expect(firsts({ session_id: 's10099' })).toEqual(['three'])

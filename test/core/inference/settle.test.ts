@@ -12,7 +12,7 @@ import { endpointOf, textCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { answering, begin } from '../../support/run.ts'
 
-/** Tokenizers that take their time: what they say comes when they are closed. */
+/** Tokenizers that take their time: they answer when they are closed. */
 function slowTokenizers(): Tokenizers & { asked: string[][] } {
   const { promise: closed, resolve: close } = Promise.withResolvers<void>()
   const asked: string[][] = []
@@ -49,7 +49,7 @@ const inUnits = (units: Units): Usage => ({ ...textUsage(0, 0), units })
 const counted = (usage: Usage): TextPart => ({ type: 'usage', usage })
 
 describe('an answer whose provider did not count', () => {
-  test('runs until it is estimated, and its estimate is not part of the time that it took', async () => {
+  test('is running until it is estimated; its generation time excludes the estimate', async () => {
     const { gateway, answer, finished, tokenizers } = await begun([HELLO, FINISH])
     const all = answer.parts.all()
     await Bun.sleep(0)
@@ -77,7 +77,7 @@ describe('an answer whose provider did not count', () => {
     await gateway.close()
   })
 
-  test('is recorded when the gateway closes before it is estimated', async () => {
+  test('is recorded if the gateway closes before it is estimated', async () => {
     const { gateway, answer, finished } = await begun([HELLO])
     await answer.parts.next()
     const left = answer.parts.return?.()
@@ -104,9 +104,9 @@ describe('a provider’s own count', () => {
     ['of something', [HELLO, FINISH, counted(textUsage(1, 1))], 'exact'],
     ['of a prompt alone', [HELLO, FINISH, counted(textUsage(1, 0))], 'exact'],
     ['of nothing, of nothing', [FINISH, counted(textUsage(0, 0))], 'exact'],
-    ['in units, of what has no tokens', [HELLO, FINISH, counted(inUnits({ image: 1 }))], 'exact'],
-    ['of nothing, of what a filter says', [HELLO, FILTERED, counted(textUsage(0, 0))], 'exact'],
-  ])('%s stands, and nothing is asked', async (_, parts, usageSource) => {
+    ['in units, without tokens', [HELLO, FINISH, counted(inUnits({ image: 1 }))], 'exact'],
+    ['of nothing, for the text of a filter', [HELLO, FILTERED, counted(textUsage(0, 0))], 'exact'],
+  ])('%s stands, and nothing is estimated', async (_, parts, usageSource) => {
     const { gateway, answer, finished, tokenizers } = await begun(parts)
     await answer.parts.all()
     expect([finished[0]?.usageSource as string, tokenizers.asked]).toEqual([usageSource, []])
@@ -121,7 +121,10 @@ describe('how an answer calls the tools that it was offered', () => {
   ]
   const tools = [{ type: 'function' as const, name: 'f' }]
 
-  /** What is said of the endpoint whose answer begins so and ends as `rest` does, or with its client. */
+  /**
+   * What is recorded of the endpoint whose answer begins so and ends as `rest` does, or with its
+   * client.
+   */
   async function judgements(
     first: TextPart[],
     rest: AsyncGenerator<TextPart[]>,
@@ -156,19 +159,19 @@ describe('how an answer calls the tools that it was offered', () => {
     ['well', called('{}'), undefined, [true]],
     ['badly', called('{'), undefined, [false]],
     ['and breaks off', called('{}'), new GatewayError('provider_unavailable', 'gone'), [false]],
-    ['and is ended by a fault of ours', called('{}'), new GatewayError('server', 'oh'), []],
-  ])('%s: what is said of its endpoint', async (_, first, error, said) => {
+    ['and is ended by our own error', called('{}'), new GatewayError('server', 'oh'), []],
+  ])('%s: the endpoint’s record', async (_, first, error, said) => {
     expect(await judgements(first, ending(error))).toEqual(said)
   })
 
-  test('is not said where the client has left, or has offered none', async () => {
+  test('is not recorded if the client has left, or has offered none', async () => {
     const gone = new GatewayError('provider_unavailable', 'gone')
     expect(await judgements(called('{'), ending(gone), { leaves: true })).toEqual([])
     expect(await judgements(called('{'), ending(gone), { call: textCall() })).toEqual([])
   })
 })
 
-test('trap 91: an answer costs what the endpoint that gave it charges, not the one that was asked first', async () => {
+test('trap 91: an answer costs what its own endpoint charges, not the first one', async () => {
   const gateway = await testGateway()
   const finished: Generation[] = []
   gateway.events.on('generation.finished', generation => finished.push(generation))
@@ -211,21 +214,21 @@ describe('trap 90: an answer that broke off after its provider had counted the p
     })
   })
 
-  test('costs the output as counted where that is more', async () => {
+  test('costs the output as counted if that is more', async () => {
     expect(await leftAfter([counted(textUsage(100, 50)), HELLO])).toMatchObject({
       native_tokens_prompt: 100,
       native_tokens_completion: 50,
     })
   })
 
-  test('costs nothing when nothing was delivered', async () => {
+  test('costs nothing if nothing was delivered', async () => {
     expect(await leftAfter([counted(textUsage(100, 1))])).toMatchObject({
       usageSource: 'none',
       total_cost: 0n,
     })
   })
 
-  test('costs what was counted when it had ended', async () => {
+  test('costs what was counted if it had ended', async () => {
     expect(await leftAfter([HELLO, FINISH, counted(textUsage(100, 1))])).toMatchObject({
       usageSource: 'exact',
       native_tokens_completion: 1,
@@ -233,20 +236,20 @@ describe('trap 90: an answer that broke off after its provider had counted the p
   })
 })
 
-describe('a client who leaves with what was given, before it is counted,', () => {
+describe('a client who leaves with the answer, before it is counted,', () => {
   test.each<[name: string, part: TextPart, cost: bigint]>([
     [
-      'pays for a picture',
+      'pays for an image',
       { type: 'image', choice: 0, url: 'data:image/png;base64,AA==' },
       38_707_000n,
     ],
     [
-      'pays the prompt for what the provider has found',
+      'pays the prompt for search results',
       { type: 'other', choice: 0, dialect: 'messages', value: {} },
       7_000n,
     ],
     [
-      'pays for a sound',
+      'pays for audio',
       { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } },
       2_007_000n,
     ],

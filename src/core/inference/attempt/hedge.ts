@@ -6,22 +6,21 @@ import type { Step } from '../run.ts'
 import type { InferenceWorld } from '../world.ts'
 import { isWorthFallback } from './summary.ts'
 
-/** Sends a try, and has its answer when it begins. Throws why there is none. */
+/** Sends an attempt and resolves when its answer begins. Throws if there is none. */
 type Send<K extends Kind> = (one: Try) => Promise<Begun<K>>
 
 /**
- * Tries an endpoint and, when it has given nothing for so long, the next in line beside it. Who gives a first meaningful part first is
- * the one that answers, and the other is cancelled; where one fails the other goes on. Null where both have, which the line has heard of.
+ * Tries an endpoint and, if it gives nothing for `delay` milliseconds, the next one in the queue
+ * beside it. The first to give a meaningful part provides the answer, and the other is cancelled.
+ * If one fails, the other goes on. Null if both fail; the queue has their failures.
  */
 export async function raced<K extends Kind>(
   gateway: InferenceWorld,
-  step: Step<K>,
-  line: Line<K>,
   first: Try,
-  delay: number,
-  send: Send<K>,
+  options: RaceOptions<K>,
 ): Promise<Begun<K> | null> {
-  const race = new Race(gateway, step, line, delay, send)
+  const { step, line } = options
+  const race = new Race(gateway, options)
   const [mine, others] = step.run.cancellation.branches(2)
   const runner = race.started(first, mine)
   if (!(await race.isLate(runner))) return race.answerOf(await runner.outcome)
@@ -34,7 +33,16 @@ export async function raced<K extends Kind>(
   }
 }
 
-/** A try as it runs, and what becomes of it: that is never rejected. */
+/** What a race needs besides its first attempt. */
+interface RaceOptions<K extends Kind> {
+  step: Step<K>
+  line: Line<K>
+  /** Milliseconds without a first part after which the second attempt starts. */
+  delay: number
+  send: Send<K>
+}
+
+/** A running attempt and its outcome, a promise that never rejects. */
 interface Runner<K extends Kind> {
   one: Try
   outcome: Promise<Outcome<K>>
@@ -42,7 +50,7 @@ interface Runner<K extends Kind> {
 
 interface Outcome<K extends Kind> {
   one: Try
-  /** Null where it has failed. */
+  /** Null if it failed. */
   begun: Begun<K> | null
   thrown: unknown
 }
@@ -55,12 +63,12 @@ class Race<K extends Kind> {
   readonly #send: Send<K>
   readonly #alarm: Alarm
 
-  constructor(gateway: InferenceWorld, step: Step<K>, line: Line<K>, delay: number, send: Send<K>) {
-    this.#send = send
+  constructor(gateway: InferenceWorld, { step, line, delay, send }: RaceOptions<K>) {
     this.#gateway = gateway
     this.#step = step
     this.#line = line
     this.#delay = delay
+    this.#send = send
     this.#alarm = new Alarm(delay)
   }
 
@@ -68,20 +76,23 @@ class Race<K extends Kind> {
     one.cancellation = cancellation
     one.onSent = () => this.#alarm.set()
     const outcome = this.#send(one).then(
-      begun => ({ one, begun, thrown: null }),
-      thrown => ({ one, begun: null, thrown }),
+      (begun): Outcome<K> => ({ one, begun, thrown: null }),
+      (thrown): Outcome<K> => ({ one, begun: null, thrown }),
     )
     return { one, outcome }
   }
 
-  /** Whether the try has come to nothing for so long since its request went out. False as soon as it has come to something. */
+  /**
+   * Tells whether the attempt had no outcome for the delay since its request was sent. Resolves to
+   * false as soon as it has one.
+   */
   async isLate({ outcome }: Runner<K>): Promise<boolean> {
     const early = await Promise.race([outcome, this.#alarm.rung])
     this.#alarm.stop()
     return early === null
   }
 
-  /** Both at once, until one of them answers or none will. */
+  /** Runs both at once, until one of them answers or both have failed. */
   async between(first: Runner<K>, hedge: Runner<K>): Promise<Begun<K> | null> {
     const { events } = this.#gateway
     events.publish('hedge.started', { endpoint: hedge.one.endpoint })
@@ -100,7 +111,8 @@ class Race<K extends Kind> {
     return begun
   }
 
-  // Nothing is left to wait for after our own bug either, and after a request that the other provider of the model would refuse too.
+  // A bug of ours ends the race too, and so does a request that the other provider of the model
+  // would refuse as well.
   #isDecided({ one, begun, thrown }: Outcome<K>, other: Try): boolean {
     if (begun || this.#step.run.cancellation.reason) return true
     const error = GatewayError.from(thrown)
@@ -108,7 +120,8 @@ class Race<K extends Kind> {
     return error.type === 'server' || (isRefusal && one.endpoint.model === other.endpoint.model)
   }
 
-  // Closed at once, also where both have answered in the same moment. All that a try waits for ends when it is cancelled.
+  // Closed at once, also if both have answered in the same moment. Everything that an attempt waits
+  // for ends when it is cancelled.
   async #giveUp({ one, outcome }: Runner<K>): Promise<void> {
     const {
       clock,
@@ -119,18 +132,18 @@ class Race<K extends Kind> {
     await begun?.rest?.return?.()
     if (one.error && one.error !== GIVEN_UP) return
     one.error = GIVEN_UP
-    // A hedge that had less time than its rival is not measured by that.
+    // A hedge that had less time than the other is not measured by that.
     if (!begun && one.sent !== null && clock.ticks() - one.sent >= this.#delay)
       health.outrun(one.endpoint, one.sent)
   }
 }
 
-/** As a server has it whose client left. */
+/** As servers log a client that left. */
 const GIVEN_UP = new GatewayError('unmapped', 'Another endpoint was asked as well, and decided', {
   status: 499,
 })
 
-/** Rings so many milliseconds after it was set, unless it was stopped. */
+/** Rings the given number of milliseconds after it was set, unless it was stopped. */
 class Alarm {
   readonly #delay: number
   readonly #ringing = Promise.withResolvers<null>()

@@ -2,21 +2,24 @@ import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallBase } from '../../language/call.ts'
 
-/** A try that gave nothing. */
+/** An attempt that failed. */
 export interface Failure {
   endpoint: Endpoint
-  /** What the provider answered with; null where no answer came. */
+  /** The status of the provider's response; null if none came. */
   status: number | null
   error: GatewayError
 }
 
-/** Whether the failure is the upstream's own, so that another endpoint may do better. Our own bug is not: it would only be hidden. */
+/**
+ * Tells whether the failure is the upstream's own, so that another endpoint may do better. A bug of
+ * ours is not: a fallback would only hide it.
+ */
 export const isWorthFallback = (error: GatewayError): boolean =>
   error.type !== 'server' && (error.status >= 500 || error.status === 429)
 
 /**
- * What a caller is told of a call that nobody answered: the last failure, with what came before it, and the shortest wait that any provider
- * asked for.
+ * Returns the error of a call without an answer: the last failure, with the previous ones and the
+ * shortest wait that any provider asked for.
  */
 export function summaryOf(call: CallBase, failures: Failure[]): GatewayError {
   const last = failures.at(-1)
@@ -43,15 +46,16 @@ export function summaryOf(call: CallBase, failures: Failure[]): GatewayError {
 
 const byokOf = ({ is_byok }: Endpoint) => (is_byok ? { is_byok: true } : {})
 
-/** `code` is the status that the failure would have had for the caller, `status` what the provider answered with (wire reference K.2). */
+/**
+ * `code` is the status that the failure would have had for the caller, `status` that of the
+ * provider's response (wire reference K.2).
+ */
 function previousOf(failures: Failure[]) {
-  const previous_errors = failures
-    .slice(0, -1)
-    .map(({ endpoint, error, status }) => ({
-      provider: endpoint.provider.name,
-      code: error.status,
-      status,
-    }))
+  const previous_errors = failures.slice(0, -1).map(({ endpoint, error, status }) => ({
+    provider: endpoint.provider.name,
+    code: error.status,
+    status,
+  }))
   return previous_errors.length > 0 ? { previous_errors } : {}
 }
 
@@ -60,7 +64,7 @@ function shortestWait(failures: Failure[]): number | undefined {
   return waits.length > 0 ? Math.min(...waits) : undefined
 }
 
-/** Everybody who was asked is busy (wire reference K.9 and L.3). */
+/** All providers that were tried are busy (wire reference K.9 and L.3). */
 function atCapacity({ models }: CallBase, failures: Failure[], retry_after: number | undefined) {
   const affected_providers = [...new Set(failures.map(({ endpoint }) => endpoint.provider.slug))]
   const wait = retry_after === undefined ? {} : { retry_after }

@@ -7,11 +7,11 @@ import { BYOK_ONLY, WRONG_ENDPOINT } from '../plan/wishes.ts'
 import { isPayable } from '../reserve.ts'
 import type { ExplainedDrop } from './explanation.ts'
 
-/** Ours, not the public list's. */
+/** Ours, not in the public list. */
 const NOT_PICKED = 'allow_fallbacks'
 const NOT_PAYABLE = 'payment_required'
 
-/** An endpoint that a wish or a guardrail excludes, with the sentence for it. */
+/** Explains an endpoint that a constraint or a guardrail excludes. */
 export function explainedDrop(kind: Kind, { endpoint, by, rule }: Dropped): ExplainedDrop {
   if (!rule) return drop(endpoint, by, reasonOf(kind, by))
   const guardrail = { id: rule.guardrail_id, field: rule.field }
@@ -21,22 +21,23 @@ export function explainedDrop(kind: Kind, { endpoint, by, rule }: Dropped): Expl
   }
 }
 
-/** What a word of `excluded_by` means of one endpoint. */
+/** What a word of `excluded_by` means for one endpoint. */
 const REASONS: Record<string, string> = {
   not_configured: 'its provider is not configured here',
-  [BYOK_ONLY]: 'a provider key of the workspace keeps it away',
+  [BYOK_ONLY]: 'a provider key of the workspace excludes it',
   allowed_providers: 'provider.only, provider.ignore or provider.order leaves its provider out',
-  'data_policy:zdr': 'provider.zdr is true, and it is not known to keep nothing',
+  'data_policy:zdr': 'provider.zdr is true, and it is not known to retain no data',
   'data_policy:training': 'provider.data_collection is deny, and it may train on what it is sent',
   distillable_text:
-    'provider.enforce_distillable_text is true, and nobody knows that its texts may train others',
+    'provider.enforce_distillable_text is true, and its author is not known to allow training on ' +
+    'its texts',
   quantization: 'provider.quantizations does not name its own',
   max_price: 'provider.max_price is below its price',
   require_parameters:
-    'provider.require_parameters is true, and it does not support all that is asked for',
-  reasoning: 'the model’s variant asks for thoughts, and it cannot be told to reason',
+    'provider.require_parameters is true, and it does not support all parameters of the call',
+  reasoning: 'the model’s variant asks for reasoning, and it cannot be told to reason',
   web_search:
-    'a search of the web is asked for, and it does not search itself, or not as it is told to',
+    'the call asks for a web search, and it does not search itself, or not as it is told to',
   context_length: 'max_tokens is not below its context length',
 }
 
@@ -45,7 +46,10 @@ const reasonOf = (kind: Kind, by: string): string =>
     ? `its provider cannot be asked for ${kinds[kind].gives}`
     : (REASONS[by] ?? SENTENCES[by] ?? by)
 
-/** Those that would do and are left out, because another one was picked and there shall be no fallback. */
+/**
+ * Explains endpoints that could serve but are left out, since another one comes first and fallbacks
+ * are off.
+ */
 export const notPicked = (candidates: Endpoint[], picked: Endpoint[]): ExplainedDrop[] =>
   candidates
     .filter(endpoint => !picked.includes(endpoint))
@@ -53,7 +57,7 @@ export const notPicked = (candidates: Endpoint[], picked: Endpoint[]): Explained
       drop(endpoint, NOT_PICKED, 'provider.allow_fallbacks is false, and another one comes first'),
     )
 
-/** Those of a plan to which no money can be set aside. */
+/** Explains the endpoints of a plan for which no money can be set aside. */
 export const notPayable = (
   endpoints: Endpoint[],
   amounts: Amounts,

@@ -3,7 +3,10 @@ import { PERIODS } from '../../kernel/clock.ts'
 import { nullable, oneOf, open } from '../../kernel/schema-builders.ts'
 import { REGIONS } from '../../language/region.ts'
 
-/** What a dry run tells of a call, as its JSON looks. Money in USD, prices in USD per token as decimal texts, times in ISO 8601. */
+/**
+ * The JSON of a dry run. Money in USD, prices in USD per token as decimal strings, times in ISO
+ * 8601.
+ */
 
 const Usd = Type.Number({ minimum: 0, description: 'USD' })
 const Percentiles = Type.Object({
@@ -16,7 +19,7 @@ const Percentiles = Type.Object({
 const Guardrail = Type.Object({
   id: Type.String(),
   name: nullable(Type.String(), {
-    description: 'Null for one of another workspace, whose filters are not told either',
+    description: 'Null for one of another workspace; its filters are not listed either',
   }),
   scope: oneOf('workspace', 'member', 'key'),
 })
@@ -30,35 +33,34 @@ const Filter = Type.Object({
   looks_at: Type.Array(oneOf('prompt', 'answer')),
   found: nullable(
     Type.Integer({
-      description: 'How often it is in this prompt; null where it was not looked for',
+      description: 'How often it was found in this prompt; null if it was not searched for',
     }),
   ),
 })
 
 const Limit = Type.Object({
   account: Type.String({
-    description: 'Whose spending is counted: a key, a member, a workspace, or all',
+    description: 'Whose spending counts: a key, a member, a workspace, or all',
   }),
-  limit_usd: nullable(Usd, { description: 'Null where more is counted than the asker manages' }),
+  limit_usd: nullable(Usd, { description: 'Null if it counts more than the asker manages' }),
   remaining_usd: nullable(Usd),
   period: nullable(oneOf(...PERIODS)),
   include_byok: Type.Boolean({
-    description: 'Whether what goes through the caller’s own provider keys counts',
+    description: 'Whether spending through the caller’s own provider keys counts',
   }),
   pays: nullable(oneOf('yes', 'less', 'no'), {
-    description:
-      '`less`: with a smaller max_tokens; null where it is not known what the call may come to',
+    description: '`less`: with a smaller max_tokens; null if it is unknown what the call may cost',
   }),
-  refusal: Type.String({ description: 'What a caller is told whom it stops' }),
+  refusal: Type.String({ description: 'The message of the error when it stops a call' }),
 })
 
 const Cost = Type.Object({
   usd: Usd,
   prompt: Usd,
   completion: Usd,
-  prompt_tokens: Type.Integer({ description: 'As they are expected, rather too many' }),
+  prompt_tokens: Type.Integer({ description: 'Expected, an upper estimate' }),
   completion_tokens: Type.Integer({
-    description: 'As many as the answer may have, of all its choices',
+    description: 'The most that the answer may have, in all its choices',
   }),
   bounded_by: oneOf('call', 'endpoint', 'limit', 'config'),
 })
@@ -67,7 +69,7 @@ const Endpoint = Type.Object({
   provider: Type.String({ description: 'Its slug' }),
   provider_name: Type.String(),
   model: Type.String(),
-  upstream_model: Type.String({ description: 'The provider’s own name of the model' }),
+  upstream_model: Type.String({ description: 'The provider’s own name for the model' }),
   region: nullable(Type.String()),
   quantization: Type.String(),
   is_byok: Type.Boolean(),
@@ -81,16 +83,19 @@ const Endpoint = Type.Object({
   throughput: nullable(Percentiles),
   hedge_after: nullable(Type.Number(), {
     description:
-      'Milliseconds without a first part after which another one is asked beside it; null where none is',
+      'Milliseconds without a first part after which another endpoint is tried beside it; ' +
+      'null if none is',
   }),
   sound_tool_calls: nullable(Type.Object({ lower: Type.Number(), upper: Type.Number() }), {
     description:
-      'Between which shares of a day’s answers to calls with tools call them as they were offered; null for fewer than twenty',
+      'The interval of the share of a day’s answers to calls with tools that call them as they ' +
+      'were offered; null for fewer than twenty',
   }),
-  session: Type.Boolean({ description: 'Whether the call’s session is at it' }),
+  session: Type.Boolean({ description: 'Whether it serves the call’s session' }),
   chance: nullable(Type.Number({ minimum: 0, maximum: 1 }), {
     description:
-      'To be asked first, before the order is drawn; null where it is not drawn, or models were drawn too',
+      'The probability to be tried first, before the order is drawn; null if it is not drawn, ' +
+      'or models were drawn too',
   }),
   ignored_parameters: Type.Array(Type.String()),
 })
@@ -112,7 +117,10 @@ const Refusal = Type.Object({
   metadata: Type.Record(Type.String(), Type.Unknown()),
 })
 
-/** What would become of a call, and why. What is not known because the call would be refused before is empty or null. */
+/**
+ * What would become of a call, and why. What is unknown because the call would be refused earlier
+ * is empty or null.
+ */
 export const Explanation = Type.Object({
   workspace: Type.Object({ id: Type.String(), slug: nullable(Type.String()) }),
   key: nullable(Type.Object({ hash: Type.String(), name: Type.String(), label: Type.String() })),
@@ -122,12 +130,14 @@ export const Explanation = Type.Object({
     filters: Type.Array(Filter),
     limits: Type.Array(Limit),
   }),
-  region: nullable(oneOf(...REGIONS), { description: 'By which way the call comes in' }),
+  region: nullable(oneOf(...REGIONS), {
+    description: 'The region of the address that the call used',
+  }),
   preset: nullable(
     Type.Object({ id: Type.String(), slug: Type.String(), version: Type.Integer() }),
   ),
   requested: Type.Array(Type.String()),
-  models: Type.Array(Type.String({ description: 'What the names stand for that were asked for' })),
+  models: Type.Array(Type.String({ description: 'What the requested names stand for' })),
   strategy: nullable(Type.String()),
   stages: Type.Array(
     Type.Object(
@@ -139,11 +149,11 @@ export const Explanation = Type.Object({
   dropped: Type.Array(Dropped),
   set_aside: nullable(Type.Object({ credits: nullable(Usd), byok: nullable(Usd) }), {
     description:
-      'What is kept for the call while it runs, through the gateway’s credentials and through the caller’s own',
+      'What is set aside for the call while it runs, for the gateway’s credentials and for the ' +
+      'caller’s own',
   }),
   error: nullable(Refusal, {
-    description:
-      'What the call would be answered, where it would be refused before a provider is asked',
+    description: 'The error of the call, if it would be refused before a provider is called',
   }),
 })
 export type Explanation = Static<typeof Explanation>

@@ -11,7 +11,7 @@ import type { Explanation } from './explanation.ts'
 
 type Explained = Explanation['policy']
 
-/** Who asks what would become of a call, as whom it is made, and what that one is held to. */
+/** The actor who asks for a dry run, the actor whose call it is, and the policy of the latter. */
 export interface Question {
   asker: Actor
   actor: Actor
@@ -19,8 +19,9 @@ export interface Question {
 }
 
 /**
- * What an actor's calls are held to, as far as the asker manages that: a member's guardrail and the credits may be others'. `findings` are
- * what its filters found in this one, and `need` is what it may come to; null where the call has not come so far.
+ * Explains the policy of an actor as far as the asker manages it: a member's guardrail and the
+ * credits may belong to others. `findings` are what its filters found in this call, and
+ * `costEstimate` is what it may cost; null if the call did not get that far.
  */
 export async function explainedPolicy(
   gateway: InferenceWorld,
@@ -51,8 +52,8 @@ export async function explainedPolicy(
 
 const UNTOLD = { limit_usd: null, remaining_usd: null }
 
-// Filters that cannot be opened refuse the call: its error says so. Those that look at the user's words are all that look at any; of the
-// others and of the answer fewer may.
+// Filters that cannot be compiled refuse the call: its error says so. Each filter of prompts looks
+// at the user's words; fewer may look at other words or at the answer.
 async function explainedFilters(
   { filters }: Policy,
   findings: Finding[] | null,
@@ -99,7 +100,7 @@ function explainedLimit(
   }
 }
 
-/** Whether this bound alone lets the call have what it needs. */
+/** Tells whether this bound alone lets the call have what it needs. */
 function paidBy(ledger: Ledger, bound: Bound, need: Need): 'yes' | 'less' | 'no' {
   const amounts = granted(ledger, bound, need)
   if (!amounts) return 'no'
@@ -117,6 +118,6 @@ function granted(ledger: Ledger, bound: Bound, need: Need) {
   }
 }
 
-/** The bounds that close a way which the call has. */
+/** Lists the bounds that close a source of money which the call would use. */
 export const closing = (ledger: Ledger, bounds: Bound[], need: Need): Bound[] =>
   bounds.filter(bound => paidBy(ledger, bound, need) === 'no')

@@ -11,19 +11,22 @@ import { expectedUsage, needOf, withinHold } from '../reserve.ts'
 import type { InferenceWorld } from '../world.ts'
 import type { ExplainedEndpoint } from './explanation.ts'
 
-/** What decides about the endpoints of one call. */
+/** What is needed to explain the endpoints of one call. */
 export interface Route<K extends Kind> {
   kind: K
   call: Work[K]['call']
   plan: Plan<K>
-  /** What limits let it have; null where it has none, or they refuse it. */
+  /** What the limits allow; null if there are none, or they refuse the call. */
   amounts: Amounts | null
   chances: Map<Endpoint, number | null>
-  /** The ids of the endpoints where the call’s session is. */
+  /** The ids of the endpoints that serve the call’s session. */
   places: Set<string>
 }
 
-/** An endpoint that would be tried: what it costs, how it is, and what it would not get of the call. */
+/**
+ * Explains an endpoint that would be tried: its cost, its health, and what it would ignore in the
+ * call.
+ */
 export function explainedEndpoint<K extends Kind>(
   gateway: InferenceWorld,
   route: Route<K>,
@@ -59,7 +62,8 @@ export function explainedEndpoint<K extends Kind>(
 
 const UNPRICED = { estimated_cost: null, most: null }
 
-// The prompt as it is expected and no token of it cached, with all the output that it may have: how long an answer will be nobody knows.
+// The expected prompt, none of it cached, with all the output that the call may have: how long an
+// answer will be is unknown.
 function estimated<K extends Kind>(
   gateway: InferenceWorld,
   route: Route<K>,
@@ -81,11 +85,11 @@ function estimated<K extends Kind>(
   }
 }
 
-/** How many answers are paid for: what a token of output costs at a price of one. */
+/** Counts the answers that are paid for: the price of a token of output at a unit price of one. */
 const choicesOf = <K extends Kind>(kind: K, call: Work[K]['call']): number =>
   Number(kinds[kind].costing.priceOutputToken(call, { prompt: 0n, completion: 1n }))
 
-/** The tokens of output that one answer may have, and who says so. */
+/** Computes how many tokens one answer may have, and what bounds them. */
 function outputOf<K extends Kind>(
   gateway: InferenceWorld,
   { kind, call, amounts }: Route<K>,
@@ -102,7 +106,7 @@ function outputOf<K extends Kind>(
   return { tokens: asked, bounded_by: isEndpoints ? ('endpoint' as const) : ('call' as const) }
 }
 
-/** What the call may come to there, as far as limits let it. */
+/** Computes what the call may cost there at most, as far as the limits allow. */
 function most<K extends Kind>(
   gateway: InferenceWorld,
   { kind, call, amounts }: Route<K>,

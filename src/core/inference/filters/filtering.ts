@@ -3,19 +3,19 @@ import type { OpenedRule } from '../../policy/filters/rule.ts'
 import type { Filters } from '../../policy/filters.ts'
 import type { Finding } from '../../telemetry/generations.ts'
 
-/** What the content filters of a policy see and do in one call. */
+/** The content filters of a policy, and what they have found in one call. */
 export class Filtering {
   readonly filters: Filters
-  /** What was found, summed up: never the words themselves. */
+  /** Counts of what was found: never the words themselves. */
   readonly findings: Finding[] = []
-  /** The rule of each of them. */
+  /** The rule of each finding, by its index. */
   readonly rules: OpenedRule[] = []
 
   constructor(filters: Filters) {
     this.filters = filters
   }
 
-  /** Notes a match. */
+  /** Counts a match. */
   note(rule: OpenedRule, where: Finding['where'], count = 1): void {
     const { guardrail_id, filter, action } = rule
     const known = this.findings.find(
@@ -30,6 +30,6 @@ export class Filtering {
   }
 }
 
-/** What a caller is told whose answer was blocked. */
+/** The error for an answer that is blocked. */
 export const answerBlocked = ({ name, blocked: message }: OpenedRule): GatewayError =>
   new GatewayError('permission_denied', message ?? `Response blocked by content filter: ${name}`)

@@ -1,12 +1,15 @@
 import { PERCENTILES, type Percentiles } from '../../language/routing.ts'
 
-/** The last of them are remembered, and no more. */
+/** How many measurements are kept. */
 const MOST = 128
 
-/** Plans look at them far more often than they change: they are counted once in so many milliseconds. */
+/**
+ * Plans read percentiles far more often than they change: they are computed at most once in this
+ * many milliseconds.
+ */
 const FRESH = 1_000
 
-/** What is rare among fewer than these cannot be told: of twenty, nineteen are 95 of a hundred. */
+/** A rare event cannot be seen in fewer samples: of twenty, nineteen are 95 of 100. */
 const LEAST = 20
 
 interface Counted {
@@ -16,7 +19,7 @@ interface Counted {
   p95: number | null
 }
 
-/** The last measurements of one thing. */
+/** The latest measurements of one metric. */
 export class Samples {
   readonly #values = new Float64Array(MOST)
   readonly #times = new Float64Array(MOST)
@@ -24,12 +27,12 @@ export class Samples {
   #added = 0
   #counted: Counted | null = null
 
-  /** Which values are the better ones. */
+  /** Takes which values are the better ones. */
   constructor(better: 'less' | 'more') {
     this.#better = better
   }
 
-  /** Remembers one. Times are steady milliseconds. */
+  /** Adds a measurement. Times are steady milliseconds. */
   add(now: number, value: number): void {
     const at = this.#added++ % MOST
     this.#values[at] = value
@@ -37,14 +40,17 @@ export class Samples {
   }
 
   /**
-   * What so many of a hundred did at least as well as, of the last `span` milliseconds: as of now, or of at most a second ago. Null where
-   * nothing was measured in them.
+   * Returns the values that a given share of the last `span` milliseconds did at least as well as.
+   * They are at most a second old. Null without measurements.
    */
   percentiles(now: number, span: number): Percentiles | null {
     return this.#lately(now, span)?.percentiles ?? null
   }
 
-  /** The same for 95 of a hundred. Null where fewer than twenty were measured. */
+  /**
+   * Returns the value that 95 of 100 did at least as well as. Null for fewer than twenty
+   * measurements.
+   */
   p95(now: number, span: number): number | null {
     return this.#lately(now, span)?.p95 ?? null
   }
@@ -62,28 +68,34 @@ export class Samples {
     if (recent.length === 0) return null
     recent.sort()
     if (this.#better === 'more') recent.reverse()
-    const percentiles = Object.fromEntries(
-      PERCENTILES.map(name => [name, at(recent, Number(name.slice(1)) / 100)]),
-    ) as Percentiles
-    return { at: now, span, percentiles, p95: recent.length < LEAST ? null : at(recent, 0.95) }
+    return { at: now, span, ...summaryOf(recent) }
   }
 }
 
-// The nearest rank: a value that was measured, none between two.
+function summaryOf(sorted: Float64Array): Pick<Counted, 'percentiles' | 'p95'> {
+  const percentiles = Object.fromEntries(
+    PERCENTILES.map(name => [name, at(sorted, Number(name.slice(1)) / 100)]),
+  ) as Percentiles
+  return { percentiles, p95: sorted.length < LEAST ? null : at(sorted, 0.95) }
+}
+
+// The nearest rank: a measured value, never one in between.
 const at = (sorted: Float64Array, share: number): number =>
   sorted[Math.ceil(share * sorted.length) - 1] ?? 0
 
-/** How many went well and how many did not. */
+/** How many succeeded and how many failed. */
 export interface Count {
   ok: number
   failed: number
 }
 
-/** Counts what went well and what did not over the last while, in slices: what is older is forgotten slice by slice. */
+/**
+ * Counts successes and failures of a recent span, in slices: old ones are forgotten slice by slice.
+ */
 export class Tally {
   readonly #width: number
   readonly #slices: Count[]
-  /** Which slice, counted from the beginning of time, was the last to be looked at. */
+  /** The last slice that was used, counted from time zero. */
   #last = 0
 
   /** `span` is in milliseconds. */
@@ -130,20 +142,25 @@ export class Tally {
   }
 }
 
-/** What one endpoint is called good for is of a day, in slices of an hour. */
+/** Quality is measured over a day, in slices of an hour. */
 const SPAN = 24 * 60 * 60_000
 const SLICES = 24
 
-/** Between which shares the true one lies, as far as so many answers tell. */
+/** The interval in which the true share lies, as far as the answers tell. */
 export interface Bounds {
   lower: number
   upper: number
 }
 
+interface CountedBounds {
+  at: number
+  bounds: Bounds | null
+}
+
 /** How many answers of an endpoint called tools as they were offered. */
 export class Quality {
   readonly #answers = new Tally(SPAN, SLICES)
-  #counted: { at: number; bounds: Bounds | null } | null = null
+  #counted: CountedBounds | null = null
 
   /** Counts one. Times are steady milliseconds. */
   add(now: number, ok: boolean): void {
@@ -151,7 +168,7 @@ export class Quality {
     this.#counted = null
   }
 
-  /** The share of those that did so. Null where too few were judged. */
+  /** Returns the interval of the share that did. Null if too few were judged. */
   bounds(now: number): Bounds | null {
     if (!this.#counted || now - this.#counted.at >= FRESH)
       this.#counted = { at: now, bounds: boundsOf(this.#answers.sum(now)) }
@@ -159,12 +176,13 @@ export class Quality {
   }
 }
 
-/** The normal distribution has 95 of a hundred within so many deviations. */
+/** 95 of 100 values of a normal distribution lie within this many standard deviations. */
 const Z = 1.96
 
 /**
- * The score interval of a share (E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", 1927): it stays
- * between 0 and 1 and is wide where little is known. Null for fewer than twenty.
+ * Computes the score interval of a share (E. B. Wilson, "Probable Inference, the Law of Succession,
+ * and Statistical Inference", 1927): it stays between 0 and 1 and is wide for few samples. Null for
+ * fewer than twenty.
  */
 export function boundsOf({ ok, failed }: Count): Bounds | null {
   const all = ok + failed

@@ -19,10 +19,10 @@ import type {
 import { listMediaIn, replaceUrl } from '../media.ts'
 import { rewriteContents } from './rewrite.ts'
 
-/** What is a kind's own. The first three must be said; the rest has defaults. */
+/** What is specific to a kind. The first three fields are required; the rest has defaults. */
 export interface KindDefinition<K extends Kind> {
   apiType: string
-  /** The output modality of its models too, unless `isGivenBy` says otherwise. */
+  /** Also the output modality of its models, unless `matchesModalities` says otherwise. */
   gives: string
   understanding: Contents<K> & Partial<Understanding<K>>
   isGivenBy?: KindOfWork<K>['isGivenBy']
@@ -36,9 +36,9 @@ type IsMeaningful<K extends Kind> = KindOfWork<K>['isMeaningful']
 type Contents<K extends Kind> = Pick<Understanding<K>, 'readContents' | 'replaceContents'>
 
 /**
- * Defines a kind of work by what is its own. The defaults are those of a kind that answers whole
- * and costs what is read: no variants, parameters, tools or conversations; no tokens of output and
- * no units. They are put together once, when the module is loaded.
+ * Defines a kind of work by what is specific to it. The defaults are those of a kind that answers
+ * whole and charges for its input: no variants, parameters, tools or conversations; no tokens of
+ * output and no units. They are applied once, when the module is loaded.
  */
 export function defineKind<K extends Kind>(own: KindDefinition<K>): KindOfWork<K> {
   const { apiType, gives, isMeaningful = isContent } = own
@@ -55,7 +55,7 @@ export function defineKind<K extends Kind>(own: KindDefinition<K>): KindOfWork<K
   }
 }
 
-/** What every kind tells is no content of its answers. */
+/** Parts of every kind that are not content of its answers. */
 const COMMON = new Set<string>(['start', 'usage', 'echo', 'error', 'receipt'])
 
 const isContent = ({ type }: { type: string }): boolean => !COMMON.has(type)
@@ -129,7 +129,7 @@ type Part<K extends Kind> = Work[K]['part']
 const ENDED = { reason: 'stop', native: null }
 const NOT_STARTED = { upstream_id: null, service_tier: null }
 
-/** The meter of an answer that is given whole: it has ended with the first part of its content. */
+/** The meter of an answer that comes whole: it has ended with the first part of its content. */
 class WholeMeter<K extends Kind> implements Meter<Part<K>> {
   start: { upstream_id: string | null; service_tier: string | null } = NOT_STARTED
   readonly soFar = 0
@@ -175,7 +175,7 @@ class WholeMeter<K extends Kind> implements Meter<Part<K>> {
     else if (this.#isMeaningful(part)) this.#delivered.push(part)
   }
 
-  // A unit that the provider counts itself is as it says.
+  // A unit that the provider counts takes precedence.
   #addUnits(usage: Usage): Usage {
     const units = { ...this.#metering.countUnits(this.#call, this.#delivered), ...usage.units }
     return namesOfUnits(units).length === 0 ? usage : { ...usage, units }

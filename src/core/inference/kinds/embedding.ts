@@ -11,7 +11,7 @@ import {
 import { defineKind } from './define-kind.ts'
 import { rewriteContents } from './rewrite.ts'
 
-/** Vectors of texts and of whatever else a model has vectors for. It costs what is read. */
+/** Vectors of texts, and of whatever else a model accepts. The charge is for the input. */
 export const embedding = defineKind<'embedding'>({
   apiType: 'embeddings',
   gives: 'embeddings',
@@ -47,7 +47,7 @@ function replaceInput(input: EmbeddingInput, blocks: Block[]): EmbeddingInput {
   return input.type === 'text' && block?.type === 'text' ? { ...input, text: block.text } : input
 }
 
-/** Adds what is asked in tokens, which are counted already. */
+/** Adds inputs that come as tokens, which are counted already. */
 function addTokens({ inputs }: EmbeddingCall, input: ExpectedInput) {
   const given = inputs.map(one => (one.type === 'tokens' ? one.tokens.length : 0))
   return { ...input, text: given.reduce((sum, tokens) => sum + tokens, input.text) }
@@ -55,7 +55,7 @@ function addTokens({ inputs }: EmbeddingCall, input: ExpectedInput) {
 
 const UNREADABLE = 'inputs given as tokens cannot be read, send them as text'
 
-// What cannot be looked at is not let through, and nobody here can read tokens.
+// Inputs that cannot be filtered are blocked, and filters cannot read tokens.
 async function rewriteTexts(call: EmbeddingCall, reword: Reword): Promise<EmbeddingCall> {
   const isUnreadable = call.inputs.some(({ type }) => type === 'tokens')
   if (isUnreadable) throw denied(`Request blocked by content filter: ${UNREADABLE}`)

@@ -3,21 +3,21 @@ import { isObject, type Json, parseExact } from '../../kernel/json.ts'
 import type { Block, Role } from '../../language/message.ts'
 import type { Reword } from '../../language/passage.ts'
 
-/** How texts are rewritten, and who said them. */
+/** How texts are rewritten, and whose they are. */
 export interface Rewriter {
   role: Role
   reword: Reword
 }
 
-/** Rewrites the contents of a call, as if a user had said all of them. Each list is read as one. */
+/** Rewrites the contents of a call as texts of the user. Each list is read as one. */
 export function rewriteContents(contents: Block[][], reword: Reword): Promise<Block[][]> {
   return rewriteEach(contents, blocks => rewriteBlocks(blocks, { role: 'user', reword }))
 }
 
 /**
- * Rewrites every text in the blocks that somebody may have typed: words, arguments and results of
- * tools, files of text, addresses. Pictures, sounds and other files are not looked into. Blocks of
- * text are read as one, since whoever answers reads them so.
+ * Rewrites every text in the blocks that may have been typed: words, arguments and results of
+ * tools, text files, addresses. Images, audio and other files are not inspected. Blocks of text are
+ * read as one, since models read them that way.
  */
 export async function rewriteBlocks(blocks: Block[], rewriter: Rewriter): Promise<Block[]> {
   const texts = blocks.filter(block => block.type === 'text')
@@ -59,7 +59,7 @@ interface Extra {
   extra?: Json
 }
 
-/** Rewrites the members of a block or a message that have no name here. */
+/** Rewrites the extra fields of a block or a message. */
 export async function rewriteExtra<T extends Extra>(given: T, rewriter: Rewriter): Promise<T> {
   if (given.extra === undefined) return given
   return { ...given, extra: await rewriteValue(given.extra, rewriter) }
@@ -67,7 +67,7 @@ export async function rewriteExtra<T extends Extra>(given: T, rewriter: Rewriter
 
 type Thought = Extract<Block, { type: 'reasoning' }>
 
-// A signature is of the words that were signed: with others it would be refused, and so it goes.
+// A signature covers the original words: with others it would be refused, so it is removed.
 async function rewriteThought(block: Thought, rewriter: Rewriter): Promise<Thought> {
   const text = block.text === null ? null : await rewriteText(block.text, rewriter)
   const rewrite = <D extends Json>(detail: D) => rewriteDetail(detail, rewriter)
@@ -98,7 +98,7 @@ async function rewriteFile(file: File, rewriter: Rewriter): Promise<File> {
 const MARKUP = /^data:application\/(?:(?:[\w.-]+\+)?(?:json|xml)|(?:x-)?yaml|x-ndjson|javascript)/i
 const TEXT = /^data:(?:text\/|[,;])/i
 
-/** Rewrites an address, or a file of text in a data URL; other data URLs stay as they are. */
+/** Rewrites an address, or a text file in a data URL; other data URLs stay as they are. */
 async function rewriteAddress(url: string, rewriter: Rewriter): Promise<string> {
   if (!isDataUrl(url)) return rewriteText(url, rewriter)
   const head = url.slice(0, 200)
@@ -111,7 +111,7 @@ async function rewriteAddress(url: string, rewriter: Rewriter): Promise<string> 
   return `data:${media.media_type};base64,${Buffer.from(words).toString('base64')}`
 }
 
-/** Rewrites the texts in a value that nobody here knows. */
+/** Rewrites the texts in a value of unknown shape. */
 export async function rewriteValue<V>(value: V, rewriter: Rewriter): Promise<V> {
   if (!mayHoldText(value)) return value
   const json = JSON.stringify(value)
@@ -130,7 +130,7 @@ export const rewriteText = async (text: string, { role, reword }: Rewriter): Pro
 const rewriteJson = async (json: string, { role, reword }: Rewriter): Promise<string> =>
   (await reword({ role, pieces: [json], isJson: true }))[0] ?? ''
 
-/** Rewrites one after the other, so that what is found is told in the order of the call. */
+/** Rewrites items one after the other, so that findings are noted in the order of the call. */
 export async function rewriteEach<T>(items: T[], rewrite: (item: T) => Promise<T>): Promise<T[]> {
   const rewritten: T[] = []
   for (const item of items) rewritten.push(await rewrite(item))

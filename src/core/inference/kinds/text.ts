@@ -4,7 +4,7 @@ import { filtering } from './text/filtering.ts'
 import { isMeaningful, metering } from './text/metering.ts'
 import { isGivenBy, understanding } from './text/understanding.ts'
 
-/** Conversations and completions: text in, text out, whatever else comes with it. */
+/** Conversations and completions: text in, text out, and whatever else models accept or return. */
 export const text = defineKind<'text'>({
   apiType: 'completions',
   gives: 'text',

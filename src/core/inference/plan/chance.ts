@@ -5,8 +5,9 @@ import type { InferenceWorld } from '../world.ts'
 import { lotPriceAmong, misses } from './order.ts'
 
 /**
- * The probability with which each endpoint is the first that is asked, before anybody has drawn: who neither rests nor misses what is
- * preferred nor stands behind others anyway shares it by the inverse square of the price. Null for endpoints whose order is no matter of luck.
+ * Computes the probability of each endpoint to be tried first, before the shuffle. Endpoints that
+ * are not in a cooldown, miss no preference and stand behind no others share it by the inverse
+ * square of their price. Null for endpoints whose order is not random.
  */
 export function chancesOf<K extends Kind>(
   gateway: InferenceWorld,
@@ -31,7 +32,10 @@ export function chancesOf<K extends Kind>(
 interface Runner {
   endpoint: Endpoint
   isDrawn: boolean
-  /** What stands before luck, the weightiest first: whoever has less in the first place that differs is asked before. */
+  /**
+   * What takes precedence over the shuffle, the most important first: the smaller number at the
+   * first difference is tried first.
+   */
   stand: number[]
   price: number
 }
@@ -51,7 +55,7 @@ function runnersIn<K extends Kind>(
   const isSorted = call.routing.order !== undefined || sortFor(call.routing, group) !== undefined
   const price = lotPriceAmong(turn)
   const leanings = leaningsOf(gateway, kind, call, group, turn)
-  return turn.map(endpoint => {
+  return turn.map((endpoint): Runner => {
     const late = [
       health.restsUntil(endpoint),
       Number(misses(health, endpoint, call.routing)),
@@ -67,12 +71,12 @@ function runnersIn<K extends Kind>(
   })
 }
 
-// Of one group all have as many places, and of two groups the groups' own differ.
+// Within a group all ranks have the same length. Of two groups the group indexes differ.
 function isBefore({ stand: one }: Runner, { stand: other }: Runner): boolean {
   const at = one.findIndex((place, i) => place !== other[i])
   return at !== -1 && (one[at] ?? 0) < (other[at] ?? 0)
 }
 
-/** Relative to the cheapest. What is free comes before all that is not, one as likely as another. */
+/** Relative to the cheapest. Free endpoints come before all others, each equally likely. */
 const weightOf = ({ price }: Runner, cheapest: number): number =>
   cheapest === 0 ? Number(price === 0) : (cheapest / price) ** 2

@@ -10,46 +10,49 @@ import type { InferenceWorld } from '../world.ts'
 import type { Dropped } from './refusal.ts'
 import { forbidding } from './wishes.ts'
 
-/** What a call is held to, whatever it asks for. */
+/** What planning needs besides the call. */
 export interface Held {
-  /** The provider keys that may be used for it. */
+  /** The provider keys that may be used for the call. */
   own: OpenedKey[]
   rules: Rule[]
   session: Session | null
-  /** The id of the endpoint that has answered the step before. */
+  /** The id of the endpoint that answered the previous step. */
   at?: string
 }
 
-/** A call for which a router chooses, and what it is held to. */
+/** A call for which a router picks a model, and what planning needs besides it. */
 export interface Asked extends Held {
   call: TextCall
 }
 
-/** A model that a call may go to, and those of its endpoints where it may. */
+/** A model that may serve a call, and those of its endpoints that may. */
 export interface Choice {
   model: Model
   endpoints: Endpoint[]
 }
 
-/** What has kept a call away from models: the words of `excluded_by` (wire reference L.3), and the rules among them. */
+/**
+ * Why models are excluded: the words of `excluded_by` (wire reference L.3), and the rules among
+ * them.
+ */
 export interface Excluded {
   by: Set<string>
   rules: Set<Rule>
 }
 
-/** What a call has that not every model takes. */
+/** What a call requires that not every model supports. */
 export interface Needs {
-  /** The tokens of its prompt, rather too many. */
+  /** The tokens of its prompt, an upper estimate. */
   tokens: number
-  /** The tokens that it must have room for, with the answer, rather too few. */
+  /** The tokens that prompt and answer need at least, a lower estimate. */
   room: number
   inputs: string[]
   outputs: string[]
-  /** Parameters without which the answer would be another. */
+  /** Parameters whose absence would change the answer. */
   parameters: string[]
 }
 
-/** What a call needs of a model. */
+/** Collects what a call requires of a model. */
 export function needsOf(call: TextCall): Needs {
   const { tools, params, turns } = call
   const { text, audio, video } = kinds.text.costing.estimateInput(call)
@@ -67,15 +70,17 @@ export function needsOf(call: TextCall): Needs {
   }
 }
 
-// A token is taken for three bytes, and ordinary text has four of them: what is refused here nobody else can take.
+// The estimate takes three bytes for a token; ordinary text has four. A prompt that is refused here
+// fits nowhere.
 const LEAST_SHARE = 3 / 4
 
 const INPUTS = ['image', 'audio', 'video', 'file'] as const
 
 /**
- * Those of the models that this call may go to by all that a plan holds its endpoints to: callable with a key of the gateway's or the
- * caller's, within the call's wishes and the guardrails' rules, able to take what it needs, and not `barred` by a word. Why others are not is
- * added to `excluded`.
+ * Lists the models that may serve this call by everything that a plan checks. They are callable
+ * with a key of the gateway or the caller, meet the call's constraints and the guardrails' rules,
+ * and meet its requirements. `findExclusion` may name another reason against one. The reasons
+ * against the others are added to `exclusions`.
  */
 export function choicesAmong(
   gateway: InferenceWorld,
@@ -115,7 +120,7 @@ function endpointsFor(
   })
 }
 
-// Most models of the catalogue are served by nobody who is configured.
+// Most models of the catalogue have no configured provider.
 const isCallable = ({ endpoints }: Model, own: OpenedKey[]) =>
   endpoints.some(
     ({ provider }) =>
@@ -127,7 +132,7 @@ function lackingIn(
   { inputs, outputs }: Needs,
 ): string | undefined {
   if (!inputs.every(input => input_modalities.includes(input))) return 'input_modalities'
-  // What draws or speaks does so unasked.
+  // A model that outputs images or audio does so without being asked to.
   const isWanted = output_modalities.every(output => output === 'text' || outputs.includes(output))
   return isWanted && outputs.every(output => output_modalities.includes(output))
     ? undefined
@@ -153,7 +158,10 @@ function isRuledOut(rules: Rule[], endpoint: Endpoint, excluded: Excluded): bool
   return true
 }
 
-/** All models that give text, opened once for a catalogue. An echo is among them only where no provider is configured. */
+/**
+ * Lists all models that output text, once per catalogue. The sandbox is among them only if no other
+ * provider is configured.
+ */
 export function textModels(catalog: Catalog): Model[] {
   const known =
     texts.get(catalog) ??
@@ -170,5 +178,5 @@ const isBare = ({ providers }: Catalog) =>
 
 const texts = new WeakMap<Catalog, Model[]>()
 
-/** Whether it is no model at all, but an echo of this process. */
+/** Tells whether the model is the sandbox: an echo of this process. */
 export const isSandbox = ({ id }: Model): boolean => id.startsWith('sandbox/')

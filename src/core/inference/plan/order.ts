@@ -10,7 +10,10 @@ import type { Health } from '../health.ts'
 import type { InferenceWorld } from '../world.ts'
 import { isCalled } from './wishes.ts'
 
-/** The endpoints that the caller has named first, as they are named. The others stay as they are. */
+/**
+ * Moves the endpoints that the caller names to the front, in the order of the names. The others
+ * keep their order.
+ */
 export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {
   const rank = (endpoint: Endpoint) => names.findIndex(name => isCalled(endpoint, name))
   const ranked = endpoints.map(endpoint => ({ endpoint, at: rank(endpoint) }))
@@ -19,8 +22,9 @@ export function asNamed(endpoints: Endpoint[], names: string[]): Endpoint[] {
 }
 
 /**
- * The best first: the cheapest, by the median of the last five minutes the quickest, or who calls tools best as far as a day's answers tell, of
- * equals the cheapest. An unknown price comes last.
+ * Sorts endpoints, best first: by price, by the median speed of the last five minutes, or by how
+ * well they call tools, as far as the answers of a day tell. Ties go to the cheaper one. Unknown
+ * prices come last.
  */
 export function sorted(
   gateway: InferenceWorld,
@@ -37,10 +41,12 @@ export function sorted(
   return by(endpoints, endpoint => badness(endpoint))
 }
 
-// Who was not judged stands where one would that is as likely good as bad: nobody asks for the best to find out about the others.
+// An endpoint without a known quality ranks as one that is equally likely good or bad: `exacto` is
+// no occasion to explore.
 const UNJUDGED = 0.5
 
-// Who was not measured goes first where this call would measure him, or nobody ever would.
+// An endpoint without measurements goes first if this call would measure it; otherwise it would
+// never be measured.
 function badnessBy(
   { traffic: { health } }: InferenceWorld,
   sort: Exclude<SortKey, 'exacto'>,
@@ -58,9 +64,10 @@ function badnessBy(
 }
 
 /**
- * The endpoints in an order drawn at random, in which each comes first with a probability by the inverse square of its price (wire
- * reference K.1), and so on among the rest. Free ones come before all that cost something, one as likely as another; one whose price
- * nobody knows is taken to be as dear as the dearest of the others. As they are listed, where the config says so.
+ * Shuffles endpoints so that each comes first with a probability by the inverse square of its price
+ * (wire reference K.1), and so on among the rest. Free ones precede all that cost something, each
+ * equally likely. An unknown price counts as the highest known one. Keeps the listed order if the
+ * config says so.
  */
 export function drawn(
   { config, ids: { random } }: InferenceWorld,
@@ -68,7 +75,8 @@ export function drawn(
 ): Endpoint[] {
   if (config.routing.choice === 'listed' || endpoints.length < 2) return endpoints
   const price = lotPriceAmong(endpoints)
-  // A race: who waits for a time with the mean of 1/weight comes first with the probability of his weight.
+  // A race: if each waits for a random time with the mean 1/weight, each comes first with the
+  // probability of its weight.
   const racers = endpoints.map(endpoint => ({
     endpoint,
     price: price(endpoint),
@@ -78,14 +86,20 @@ export function drawn(
   return racers.map(({ endpoint }) => endpoint)
 }
 
-/** Says at which price each of these takes part in the lot. */
+/**
+ * Returns a lookup of each endpoint's price for the shuffle. An unknown price counts as the highest
+ * known one.
+ */
 export function lotPriceAmong(endpoints: Endpoint[]): (endpoint: Endpoint) => number {
   const dearest =
     endpoints.reduce((most, endpoint) => Math.max(most, priceOf(endpoint) ?? 0), 0) || 1
   return endpoint => priceOf(endpoint) ?? dearest
 }
 
-/** Those who call tools worse than the best of them does, beyond what chance explains. Nobody is of whom too little is known. */
+/**
+ * Finds the endpoints that call tools worse than the best one, beyond what chance explains. An
+ * endpoint with too few answers is never among them.
+ */
 export function worse(
   { traffic: { health } }: InferenceWorld,
   endpoints: Endpoint[],
@@ -101,12 +115,15 @@ export function worse(
 
 export const NOBODY = new Set<Endpoint>()
 
-/** A token read and a token written, or one unit, in atto-dollars. Null where it is unknown. */
+/**
+ * Computes the price of a token read and a token written, or of one unit, in atto-dollars. Null if
+ * unknown.
+ */
 const priceOf = ({ prices }: Endpoint): number | null => (prices ? Number(sumPrices(prices)) : null)
 
 /**
- * The same endpoints, with those put behind that miss a preferred throughput or latency, and behind them those that rest, the
- * first to be well again first. What was not measured misses nothing.
+ * Moves endpoints that miss a preferred throughput or latency to the back, and those in a cooldown
+ * behind them, the first to end first. An endpoint without measurements misses nothing.
  */
 export function deferred(
   { traffic: { health } }: InferenceWorld,
@@ -117,7 +134,7 @@ export function deferred(
   return by(meeting, endpoint => health.restsUntil(endpoint))
 }
 
-/** Whether what was measured of the endpoint is worse than what the caller prefers. */
+/** Tells whether the measurements of the endpoint are worse than what the caller prefers. */
 export function misses(
   health: Health,
   endpoint: Endpoint,
@@ -140,7 +157,7 @@ export function misses(
   )
 }
 
-/** In the order of a number, as they were where it is the same. */
+/** Sorts by a number. Ties keep their order. */
 export function by<T>(all: T[], numberOf: (one: T) => number): T[] {
   if (all.length < 2) return all
   const numbered = all.map(one => ({ one, number: numberOf(one) }))

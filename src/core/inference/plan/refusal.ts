@@ -7,20 +7,20 @@ import type { Rule } from '../../policy/rules.ts'
 import { kinds } from '../kinds.ts'
 import { BYOK_ONLY, NOT_CONFIGURED, WRONG_ENDPOINT } from './wishes.ts'
 
-/** An endpoint that a plan has left out. */
+/** An endpoint that a plan leaves out. */
 export interface Dropped {
   endpoint: Endpoint
-  /** The word for it in `error.availability.excluded_by` (wire reference L.3). */
+  /** The word for the reason in `error.availability.excluded_by` (wire reference L.3). */
   by: string
-  /** What of which guardrail has dropped it, if one has. */
+  /** The rule of a guardrail that drops it, if one does. */
   rule?: Rule
 }
 
-/** The model is there, but asked at the wrong door. */
+/** The model exists, but not for this kind of work. */
 export const wrongEndpoint = (slug: string, why: string) =>
   unavailableModel('wrong_endpoint', slug, `${slug} ${why}`)
 
-/** A model as it cannot be had (wire reference L.3). */
+/** The model cannot be used as the call names it (wire reference L.3). */
 const unavailableModel = (code: string, slug: string, message: string) =>
   new GatewayError('invalid_request', message, {
     metadata: {
@@ -29,10 +29,10 @@ const unavailableModel = (code: string, slug: string, message: string) =>
     },
   })
 
-/** No more of a slug is repeated. */
+/** Error messages repeat at most this much of a slug. */
 const LONGEST_SLUG = 200
 
-/** There is no such model, or it is asked for by two variants at once. */
+/** No model has this name, or the name has two variants at once. */
 export function unknownModel({ models }: Catalog, slug: string): GatewayError {
   const said = slug.slice(0, LONGEST_SLUG)
   const [, base = '', variants = ''] = /^([^:]+)((?::[^:]*){2,})$/.exec(said) ?? []
@@ -42,10 +42,10 @@ export function unknownModel({ models }: Catalog, slug: string): GatewayError {
   return unavailableModel('model_not_found', said, message)
 }
 
-/** Variants that are models of their own, where there are such. */
+/** Variants that are models of their own, if they exist. */
 const STATIC = [FREE_VARIANT, ':extended']
 
-/** The model has no such variant: what that asks for would not be done. */
+/** The model has no such variant: what the variant asks for would not be done. */
 export function unknownVariant(
   { models }: Catalog,
   base: string,
@@ -55,30 +55,34 @@ export function unknownVariant(
   const variants = [...STATIC.filter(one => models.has(base + one)), ...known]
   const why = variant === ':thinking' ? ', since it is not known to reason' : ''
   const said = variant.slice(0, LONGEST_SLUG)
-  const message = `${base} has no variant ${said} here${why}: expected ${[base, ...variants.slice(0, -1)].join(', ')} or ${variants.at(-1)}`
+  const expected = `${[base, ...variants.slice(0, -1)].join(', ')} or ${variants.at(-1)}`
+  const message = `${base} has no variant ${said} here${why}: expected ${expected}`
   return unavailableModel('model_not_found', base + said, message)
 }
 
-/** In the order in which they are looked at: the last that was met is the one that was in the way. */
+/**
+ * In the order in which they are checked: the last one that applies is the one that was in the way.
+ */
 export const SENTENCES: Record<string, string> = {
   [BYOK_ONLY]:
-    'a provider key of the workspace keeps all others away, and may not be used for this call itself',
+    'a provider key of the workspace excludes all others, and may not be used for this call itself',
   allowed_providers:
     'provider.only, provider.ignore and provider.order leave no provider that serves it',
   'data_policy:zdr': 'provider.zdr asks for zero data retention',
   'data_policy:training': 'provider.data_collection asks for providers that do not train on data',
   distillable_text:
-    'provider.enforce_distillable_text asks for a model whose author is known to allow that its texts train others',
+    'provider.enforce_distillable_text asks for a model whose author allows training on its texts',
   quantization: 'provider.quantizations names none that is served',
   max_price: 'provider.max_price is below every price',
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
   reasoning: ':thinking asks for a provider that can be told to reason',
   web_search:
-    ':online and the web plugin ask for a provider that searches the web itself, and as it is told to',
+    ':online and the web plugin ask for a provider that searches the web itself, and as it is ' +
+    'told to',
   context_length: 'max_tokens is not below the context length',
 }
 
-/** Why nobody is left, in a sentence that names what was in the way. */
+/** No endpoint is left; the message names what was in the way. */
 export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): GatewayError {
   const [slug = ''] = call.models
   if (dropped.length > 0 && dropped.every(({ by }) => by === WRONG_ENDPOINT))
@@ -89,7 +93,8 @@ export function nobodyLeft(kind: Kind, call: CallBase, dropped: Dropped[]): Gate
   const last = Object.keys(SENTENCES).findLast(word => excluded_by.includes(word))
   if (last === undefined)
     return unavailable('no_endpoints', call, unservedBy(call, dropped), excluded_by)
-  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${last === 'allowed_providers' ? served(dropped) : ''}.`
+  const providers = last === 'allowed_providers' ? served(dropped) : ''
+  const message = `No endpoints found for ${slug}: ${SENTENCES[last] ?? last}${providers}.`
   const outOfRange = excluded_by.length === 1 && last === 'context_length'
   if (outOfRange)
     return new GatewayError('max_tokens_exceeded', message, {
@@ -113,7 +118,7 @@ function unavailable(
   return new GatewayError('not_found', message, { metadata: { excluded_by, availability } })
 }
 
-/** A router had nothing left to choose from. */
+/** A router has nothing left to pick from. */
 export function nothingToChoose(
   call: CallBase,
   { by, rules }: { by: Set<string>; rules: Set<Rule> },
@@ -137,11 +142,12 @@ function codeOf(excluded_by: string[]): string {
 function withheld(slug: string, rules: Rule[], excluded_by: string[]): GatewayError {
   const fields = [...new Set(rules.map(({ field }) => field))].join(' and ')
   const guardrails = rules.map(({ guardrail_id, field }) => ({ guardrail_id, field }))
-  const message = `No endpoints found for ${slug}: excluded by ${fields} of ${rules.length === 1 ? 'a guardrail' : 'guardrails'}.`
+  const owner = rules.length === 1 ? 'a guardrail' : 'guardrails'
+  const message = `No endpoints found for ${slug}: excluded by ${fields} of ${owner}.`
   return new GatewayError('not_found', message, { metadata: { excluded_by, guardrails } })
 }
 
-// Who was asked for may be misspelled, or not be configured.
+// The provider that the caller names may be misspelled or not configured.
 function served(dropped: Dropped[]): string {
   const wanted = dropped[0]?.endpoint.model
   const others = dropped.filter(

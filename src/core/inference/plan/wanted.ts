@@ -12,27 +12,28 @@ import type { Held } from './choices.ts'
 import { type Chosen, routerPlugin } from './chosen.ts'
 import { unknownModel, unknownVariant, wrongEndpoint } from './refusal.ts'
 
-/** The models that a call is for, in the order in which they are tried, and how they were found. */
+/** The models of a call, in the order in which they are tried, and how they were found. */
 export interface Wanted<K extends Kind> {
   models: WantedModel<K>[]
   strategy: Strategy
   stages: Stage[]
 }
 
-/** A model, and what its variant wants of it. */
+/** A model, and what its variant changes. */
 export interface WantedModel<K extends Kind> {
   model: Model
   sort: SortKey | undefined
-  /** The call as it is asked. */
+  /** The call as this model gets it. */
   asked: Work[K]['call']
-  /** The router that has chosen it; absent where the caller has named it. */
+  /** The router that picked the model; absent if the caller names it. */
   route?: Route
 }
 
 /**
- * What the names stand for by which a call asks for models; two names of one model are one model, and a router's name is the models that it
- * chooses. Throws 400 for one that is not in the catalogue or does another kind of work, and 404 where nothing but routers is named and
- * they have nothing to choose from.
+ * Resolves the names in a call to models. Two names of one model are one model, and a router's name
+ * stands for the models that it picks. Throws 400 for a name that is not in the catalogue or does
+ * another kind of work. Throws 404 if the call names only routers and they have nothing to pick
+ * from.
  */
 export function wantedBy<K extends Kind>(
   gateway: InferenceWorld,
@@ -45,7 +46,7 @@ export function wantedBy<K extends Kind>(
   for (const slug of call.models) {
     const route = routeOf(gateway, slug)
     const meant = route
-      ? modelsChosen(gateway, kind, call, route, held, choices)
+      ? modelsChosen(gateway, route, { kind, call, held, choices })
       : [modelMeant(gateway, kind, call, slug)]
     for (const one of meant) if (!models.has(one.model.id)) models.set(one.model.id, one)
   }
@@ -60,17 +61,22 @@ export function wantedBy<K extends Kind>(
   }
 }
 
-/** What routers have chosen for a call, by the router and the variant that is not about the order. */
+/** What routers have picked for a call, by the router and the variant, unless that only sorts. */
 type Choices = Map<string, Chosen>
 
-// Another name of a router chooses the same once more, and adds nothing.
+/** A call that names a router, and what is known of it. */
+interface RouterCall<K extends Kind> {
+  kind: K
+  call: Work[K]['call']
+  held: Held
+  choices: Choices
+}
+
+// A second name of the same router would pick the same models, and adds nothing.
 function modelsChosen<K extends Kind>(
   gateway: InferenceWorld,
-  kind: K,
-  call: Work[K]['call'],
   route: Route,
-  held: Held,
-  choices: Choices,
+  { kind, call, held, choices }: RouterCall<K>,
 ): WantedModel<K>[] {
   const { slug, variant, shown } = route
   const sort = own(SORTS, variant)
@@ -81,10 +87,10 @@ function modelsChosen<K extends Kind>(
   const asked = effectiveCall(gateway, kind, call, variant)
   const chosen = chosenBy(gateway, kind, route, asked, held)
   choices.set(choice, chosen)
-  return chosen.models.map(model => ({ model, sort, asked, route }))
+  return chosen.models.map((model): WantedModel<K> => ({ model, sort, asked, route }))
 }
 
-/** The call as a model is asked by this variant of its name, with what plugins add to it. */
+/** Returns the call as a model gets it under this variant of its name, with what plugins add. */
 function effectiveCall<K extends Kind>(
   world: InferenceWorld,
   kind: K,
@@ -95,21 +101,24 @@ function effectiveCall<K extends Kind>(
   return asked.plugins ? withPlugins(world, asked) : asked
 }
 
-/** The call as the endpoint is asked. */
+/** Returns the call as the endpoint gets it. */
 export const askedOf = <K extends Kind>(
   models: WantedModel<K>[],
   call: Work[K]['call'],
   endpoint: Endpoint,
 ): Work[K]['call'] => models.find(({ model }) => model.id === endpoint.model)?.asked ?? call
 
-/** The router that has chosen the endpoint's model, or where nobody has answered the first; undefined where none did. */
+/**
+ * Finds the router that picked the endpoint's model, or the first router if no endpoint has
+ * answered. Undefined if there is none.
+ */
 export const routeTo = (
   models: WantedModel<Kind>[],
   endpoint: Endpoint | null,
 ): Route | undefined =>
   models.find(({ model }) => endpoint === null || model.id === endpoint.model)?.route
 
-/** Variants that are a way of sorting (wire reference K.4). */
+/** Variants that only sort (wire reference K.4). */
 const SORTS: Record<string, SortKey> = {
   ':nitro': 'throughput',
   ':floor': 'price',
@@ -136,7 +145,7 @@ function modelMeant<K extends Kind>(
   return { model, sort, asked: effectiveCall(gateway, kind, call, variant) }
 }
 
-/** The name of a model, and what stands behind it. */
+/** Splits a slug into the model's name and its variant. */
 function parted(slug: string): { base: string; variant: string } {
   const at = slug.lastIndexOf(':')
   return at === -1
@@ -144,7 +153,8 @@ function parted(slug: string): { base: string; variant: string } {
     : { base: slug.slice(0, at), variant: slug.slice(at) }
 }
 
-// Another name of a model is an alias of it; one that moves on to the newest of a family says so (wire reference K.4).
+// Another name of a model is an alias. A name that follows the newest model of a family is `latest`
+// (wire reference K.4).
 function strategyOf(gateway: InferenceWorld, slug: string): Strategy {
   const { catalog } = gateway
   if (slug.startsWith('~')) return 'latest'
@@ -154,7 +164,7 @@ function strategyOf(gateway: InferenceWorld, slug: string): Strategy {
   return catalog.models.get(name)?.id !== name ? 'alias' : 'direct'
 }
 
-/** A router as a slug asks for it, and the variant behind it: that is one of whatever it chooses. */
+/** A router as a slug names it, with the variant: that is applied to the model that it picks. */
 export interface Route {
   slug: string
   router: Router
@@ -163,7 +173,10 @@ export interface Route {
   shown: Model
 }
 
-/** The router that is called so. A model of the catalogue goes before a router of its name. */
+/**
+ * Finds the router of this name. A model of the catalogue takes precedence over a router of the
+ * same name.
+ */
 export function routeOf({ catalog, config }: InferenceWorld, slug: string): Route | undefined {
   if (catalog.models.has(slug)) return undefined
   const at = slug.indexOf(':')
@@ -172,7 +185,7 @@ export function routeOf({ catalog, config }: InferenceWorld, slug: string): Rout
   return shown?.router && { slug, router: shown.router, variant: slug.slice(name.length), shown }
 }
 
-/** What a router chooses for a call. Throws 400 for another kind of work than text. */
+/** Has a router pick models for a call. Throws 400 for a call that is not for text. */
 export function chosenBy<K extends Kind>(
   gateway: InferenceWorld,
   kind: K,

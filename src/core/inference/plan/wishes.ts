@@ -7,10 +7,13 @@ import { protocols } from '../../protocols/registry.ts'
 import { LARGEST_PICTURE } from '../../tokenizers/prompt.ts'
 import { kinds } from '../kinds.ts'
 
-/** Says of one endpoint that it may serve this call, or which of the call's wishes forbids it. */
+/**
+ * Returns true if the endpoint may serve this call, or else the word for the constraint that it
+ * violates.
+ */
 type Wish = (endpoint: Endpoint, call: CallBase, model: Model) => string | true
 
-/** What is asked of an endpoint whatever the kind of work. The kind's own wishes come after these. */
+/** Constraints of every kind of work. Those of one kind are checked after them. */
 const WISHES: Wish[] = [
   canBeCalled,
   chosenByCaller,
@@ -20,10 +23,13 @@ const WISHES: Wish[] = [
   withinPrice,
 ]
 
-/** How the endpoint's provider speaks may have no words for this kind of work. */
+/** The endpoint's protocol may not support this kind of work. */
 export const WRONG_ENDPOINT = 'wrong_endpoint'
 
-/** Which of the call's wishes forbids the endpoint: the word of `excluded_by` (wire reference L.3). */
+/**
+ * Finds the constraint of the call that the endpoint violates: the word of `excluded_by` (wire
+ * reference L.3).
+ */
 export function forbidding<K extends Kind>(
   endpoint: Endpoint,
   model: Model,
@@ -39,10 +45,10 @@ export function forbidding<K extends Kind>(
   return verdict === true ? undefined : verdict
 }
 
-/** Ours, not the public list's: a caller's key that says so keeps the gateway's own credential away. */
+/** Ours, not in the public list: a caller's key that excludes the gateway's own credential. */
 export const BYOK_ONLY = 'byok_only'
 
-/** Ours, not the public list's: there, every provider is configured. */
+/** Ours, not in the public list: there, every provider is configured. */
 export const NOT_CONFIGURED = 'not_configured'
 
 function canBeCalled({ provider }: Endpoint) {
@@ -78,7 +84,8 @@ function isQuantized({ quantization }: Endpoint, { routing: { quantizations } }:
   return quantizations?.includes(quantization) === false ? 'quantization' : true
 }
 
-// What has prices and none for a request asks nothing for it. Sound and pictures are priced by the token, like text where they have no own price.
+// An endpoint that has prices but none for a request charges nothing for it. Audio and images are
+// priced by the token, like text unless they have a price of their own.
 function withinPrice(
   { prices }: Endpoint,
   { routing: { max_price } }: CallBase,
@@ -98,11 +105,14 @@ function withinPrice(
   return isTooDear ? 'max_price' : true
 }
 
-/** What the largest picture costs, by its tokens or by the piece, in atto-dollars. */
+/** Computes what the largest image costs, by its tokens or by the piece, in atto-dollars. */
 const pictureOf = ({ image, prompt, per_input_image }: Prices): bigint =>
   larger(BigInt(LARGEST_PICTURE) * (image ?? prompt), per_input_image)
 
-/** Whether an endpoint goes by this name: its provider's slug, or that with its region or its quantization (wire reference C.3). */
+/**
+ * Tells whether the name matches the endpoint: the slug of its provider, alone or with its region
+ * or quantization (wire reference C.3).
+ */
 export function isCalled(
   { provider: { slug }, region, quantization }: Endpoint,
   name: string,

@@ -4,8 +4,8 @@ import type { Filtering } from '../filters/filtering.ts'
 import type { Stage } from '../routing-metadata.ts'
 
 /**
- * What content filters did with a call (wire reference H.6). It says of what there was how much, and never the words: only the phrases that
- * have blocked a call, with which it was answered anyway.
+ * Builds the entries of content filters (wire reference H.6). They count what was found and never
+ * quote it, except the phrases that blocked a call: its error shows them anyway.
  */
 export const guardrailStages = (filtering: Filtering | null, error: GatewayError | null): Stage[] =>
   filtering?.findings.map((finding, i) => ({

@@ -37,7 +37,7 @@ const CONFIG = {
   ],
 }
 
-/** What one endpoint does with one call: when it says something, what that is, and when it goes on after that. */
+/** How one endpoint treats one call: when it answers, with what, and when it goes on. */
 interface Fate {
   after: number | Promise<void>
   says: 'words' | 'role only' | 200 | 400 | 429 | 500
@@ -51,7 +51,10 @@ interface Hit {
   isCancelled: boolean
 }
 
-/** Providers whose fates are told beforehand, for each call and in the order of `NAMES`. Calls are told apart by their user. */
+/**
+ * Providers with predetermined behaviour for each call, in the order of `NAMES`. The user of a call
+ * identifies it.
+ */
 class World {
   readonly hits = new Map<string, Hit[]>()
   mostOpen = 0
@@ -138,7 +141,7 @@ beforeEach(async () => {
 
 afterEach(() => gateway.close())
 
-/** Asks, and reads to the end. Gives what it cost, in nano-dollars, or how it failed. */
+/** Makes a call and reads it to the end. Returns its cost in nano-dollars, or how it failed. */
 async function ask(
   user: string,
   after_ms: number,
@@ -164,7 +167,7 @@ async function ask(
   }
 }
 
-/** What nobody may leave behind. */
+/** What no call may leave behind. */
 async function expectNothingLeft(): Promise<void> {
   await gateway.recorder.flush()
   expect(gateway.traffic.calls.size).toBe(0)
@@ -177,7 +180,7 @@ async function expectNothingLeft(): Promise<void> {
 
 const words = (after: Fate['after']): Fate => ({ after, says: 'words', pace: 0 })
 
-describe('by chance', () => {
+describe('at random', () => {
   const fate = fc.record({
     after: fc.integer({ min: 0, max: 20 }),
     says: fc.constantFrom<Fate['says'][]>(
@@ -198,7 +201,7 @@ describe('by chance', () => {
     leaves: fc.option(fc.integer({ min: 0, max: 25 }), { freq: 5 }),
   })
 
-  test('one endpoint answers a call or none does, one is paid or none is, and no more than two are asked at once', async () => {
+  test('one endpoint answers and is paid or none is, and at most two run at once', async () => {
     const charged = new Map<string, bigint | null>()
     gateway.events.on('generation.finished', ({ id, total_cost }) => charged.set(id, total_cost))
     const answered = new Set<bigint>()
@@ -219,7 +222,8 @@ describe('by chance', () => {
           const isAnswered = typeof end === 'bigint'
           expect(whole).toHaveLength(isAnswered ? 1 : 0)
           expect(hits.length).toBeLessThanOrEqual(3)
-          // Nobody fails a call that somebody answers, unless its client leaves or what is asked is refused.
+          // A call that an endpoint answers fails only if its client leaves or the request is
+          // refused.
           const isRefused = hits.some(hit => hit.fate.says === 400)
           if (!isAnswered && calls[i]?.leaves === null && !isRefused)
             expect(hits.map(hit => hit.fate.says)).not.toContain('words')
@@ -250,7 +254,7 @@ describe('by chance', () => {
   }
 })
 
-test('the winner’s price is paid, at the price of whoever that is', async () => {
+test('the winner’s price is charged, whichever endpoint wins', async () => {
   world.fates = [
     [words(5_000), words(0)],
     [words(15), words(5_000)],
@@ -265,21 +269,21 @@ test('the winner’s price is paid, at the price of whoever that is', async () =
 
 describe('no timer is left', () => {
   const DELAY = 54_321
-  /** Longer than what is waited for in these tests. */
+  /** Longer than these tests wait for anything. */
   const LONG = 10_000
   const both = (fate: Fate) => [fate, fate]
 
   test.each<[name: string, fates: () => Fate[], leaves: number | null, delay?: number]>([
-    ['where the first answers', () => [words(0)], null],
+    ['if the first answers', () => [words(0)], null],
     [
-      'where the first fails and another answers',
+      'if the first fails and another answers',
       () => [{ after: 0, says: 500, pace: 0 }, words(0)],
       null,
     ],
-    ['where the first refuses', () => [{ after: 0, says: 400, pace: 0 }], null],
-    ['where the client leaves', () => [words(5_000)], 10],
-    ['where the second is quicker', () => [words(5_000), words(0)], null, 5],
-    ['where both answer in the same moment', () => both(words(Bun.sleep(30))), null, 5],
+    ['if the first refuses', () => [{ after: 0, says: 400, pace: 0 }], null],
+    ['if the client leaves', () => [words(5_000)], 10],
+    ['if the second is faster', () => [words(5_000), words(0)], null, 5],
+    ['if both answer in the same moment', () => both(words(Bun.sleep(30))), null, 5],
   ])('%s', async (_, fates, leaves, delay = DELAY) => {
     const set = spyOn(globalThis, 'setTimeout')
     const cleared = spyOn(globalThis, 'clearTimeout')
@@ -299,10 +303,13 @@ describe('no timer is left', () => {
   })
 })
 
-describe('a picture that only the hedge’s provider cannot fetch itself', () => {
+describe('an image that only the hedge’s provider cannot fetch itself', () => {
   const picture = 'http://pictures.example/a.png'
 
-  /** The first answers after a while, and fetches pictures itself. The picture is there after so long, and is no picture. */
+  /**
+   * The first answers after a while, and fetches images itself. The image arrives late and is
+   * invalid.
+   */
   async function asked(pictureAfter: number): Promise<bigint | GatewayError> {
     const { first, second } = CONFIG.providers
     const config = {
@@ -323,8 +330,8 @@ describe('a picture that only the hedge’s provider cannot fetch itself', () =>
   }
 
   test.each([
-    ['is left when the first has answered', 5_000, true],
-    ['says nothing of the first where it cannot be had', 0, false],
+    ['is abandoned when the first has answered', 5_000, true],
+    ['does not count against the first if it cannot be fetched', 0, false],
   ])('%s', async (_, after, isLeft) => {
     expect(await asked(after)).toBe(BigInt(15 * PRICES.first * 1_000))
     expect(world.of('picture').map(({ isCancelled }) => isCancelled)).toEqual([isLeft])

@@ -10,7 +10,7 @@ const judged = (ok: number, failed: number, at = 0, quality = new Quality()) => 
 }
 
 describe('the bounds of a share', () => {
-  test('are those that Wilson’s interval has in the textbooks', () => {
+  test('are those of Wilson’s interval in textbooks', () => {
     expect(boundsOf({ ok: 20, failed: 0 })?.lower).toBeCloseTo(0.8389, 4)
     expect(boundsOf({ ok: 0, failed: 20 })?.upper).toBeCloseTo(0.1611, 4)
     expect(boundsOf({ ok: 50, failed: 50 })).toEqual({
@@ -19,13 +19,13 @@ describe('the bounds of a share', () => {
     })
   })
 
-  test('of fewer than twenty are none', () => {
+  test('are null for fewer than twenty', () => {
     expect(boundsOf({ ok: 19, failed: 0 })).toBeNull()
     expect(boundsOf({ ok: 0, failed: 19 })).toBeNull()
     expect(boundsOf({ ok: 19, failed: 1 })).not.toBeNull()
   })
 
-  test('hold the share, lie between 0 and 1, and rise with every good answer', () => {
+  test('contain the share, lie between 0 and 1, and rise with every good answer', () => {
     fc.assert(
       fc.property(fc.nat(5_000), fc.nat(5_000), (ok, failed) => {
         fc.pre(ok + failed >= 20)
@@ -43,7 +43,7 @@ describe('the bounds of a share', () => {
 })
 
 describe('the quality of an endpoint', () => {
-  test('is of a day and is forgotten hour by hour', () => {
+  test('covers a day and is forgotten hour by hour', () => {
     const quality = judged(0, 20)
     judged(20, 0, 12 * HOUR, quality)
     expect(quality.bounds(12 * HOUR)).toEqual(boundsOf({ ok: 20, failed: 20 }))
@@ -51,7 +51,7 @@ describe('the quality of an endpoint', () => {
     expect(quality.bounds(40 * HOUR)).toBeNull()
   })
 
-  test('is there as soon as it is judged', () => {
+  test('is up to date as soon as an answer is judged', () => {
     const quality = judged(19, 0)
     expect(quality.bounds(0)).toBeNull()
     quality.add(0, false)

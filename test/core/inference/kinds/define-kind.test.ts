@@ -10,7 +10,7 @@ import type { Passage } from '../../../../src/core/language/passage.ts'
 import { textUsage } from '../../../../src/core/language/usage.ts'
 import { embeddingCall, endpointOf } from '../../../support/call.ts'
 
-/** A kind that says only what it must; it borrows the calls and parts of embeddings. */
+/** A kind with only the required fields; it borrows the calls and parts of embeddings. */
 const contents = {
   readContents({ inputs }: EmbeddingCall): Block[][] {
     return inputs.map(input => (input.type === 'content' ? input.blocks : []))
@@ -40,12 +40,12 @@ function meterOf(kind: typeof toy, ...parts: EmbeddingPart[]) {
   return meter
 }
 
-describe('a kind that says only what it must', () => {
-  test('is given by models of its modality', () => {
+describe('a kind with only the required fields', () => {
+  test('is supported by models of its modality', () => {
     expect([['toys', 'text'], ['text'], []].map(toy.isGivenBy)).toEqual([true, false, false])
   })
 
-  test('takes calls as they are, for every endpoint', () => {
+  test('takes calls unchanged, for every endpoint', () => {
     const { understanding } = toy
     const endpoint = endpointOf({ supported_parameters: new Set() })
     expect(understanding.serves(call, endpoint)).toBe(true)
@@ -58,7 +58,7 @@ describe('a kind that says only what it must', () => {
     expect(understanding.identifyConversation).toBeNull()
   })
 
-  test('has fetched for it what it names by URL', () => {
+  test('has the URLs in its calls fetched', () => {
     const { listMedia, replaceUrls } = toy.understanding
     expect(listMedia(call)).toEqual([{ kind: 'image', url: 'https://a.example/' }])
     const moved = replaceUrls(call, new Map([['https://a.example/', 'data:,x']]))
@@ -66,7 +66,7 @@ describe('a kind that says only what it must', () => {
     expect(listMedia(call)).toEqual([{ kind: 'image', url: 'https://a.example/' }])
   })
 
-  test('costs what is read, and nothing else', () => {
+  test('charges for its input, and nothing else', () => {
     const { costing } = toy
     const prices = { prompt: 1n, completion: 1n, per_image: 1n }
     expect(costing.estimateInput(call)).toEqual({ text: 1 + 765 + 2, audio: 0, video: 0 })
@@ -93,7 +93,7 @@ describe('a kind that says only what it must', () => {
   })
 })
 
-describe('the meter of an answer that is given whole', () => {
+describe('the meter of an answer that comes whole', () => {
   test('has delivered something, and ended, with the first part of its content', () => {
     const before = meterOf(toy, START, counted())
     expect(before).toMatchObject({ delivered: false, finish: null, start: { upstream_id: 't-1' } })
@@ -101,7 +101,7 @@ describe('the meter of an answer that is given whole', () => {
     expect([after.delivered, after.finish]).toEqual([true, { reason: 'stop', native: null }])
   })
 
-  test('keeps what the provider counted, and counts what was read where it did not', async () => {
+  test('keeps the provider’s count, or else counts the input', async () => {
     expect(meterOf(toy, TOY).usage).toBeNull()
     expect(meterOf(toy, TOY, counted()).usage).toEqual(textUsage(7, 0))
     expect(await meterOf(toy, TOY).estimate(characters)).toEqual(textUsage(9 + 765, 0))
@@ -114,17 +114,17 @@ describe('the meter of an answer that is given whole', () => {
     metering: { countUnits: (_, delivered) => ({ image: delivered.length }) },
   })
 
-  test('adds the units that were delivered, counted or not', async () => {
+  test('adds the delivered units, counted or not', async () => {
     expect(meterOf(drawing, TOY, TOY, counted()).usage?.units).toEqual({ image: 2 })
     expect((await meterOf(drawing, TOY).estimate(characters)).units).toEqual({ image: 1 })
   })
 
-  test('leaves units as the provider counts them', () => {
+  test('keeps units that the provider counts', () => {
     const usage = { ...textUsage(7, 0), units: { image: 3, input_image: 1 } }
     expect(meterOf(drawing, TOY, counted(usage)).usage?.units).toEqual({ image: 3, input_image: 1 })
   })
 
-  test('takes the units that were expected where a kind does not count them', () => {
+  test('takes the expected units if a kind does not count them', () => {
     const { costing } = drawing
     const lazy = defineKind<'embedding'>({ ...NAMED, understanding: contents, costing })
     expect(meterOf(lazy, TOY, counted()).usage?.units).toEqual({ image: 4 })

@@ -42,7 +42,7 @@ describe('the meter of an answer in vectors', () => {
     })
   })
 
-  test('keeps what the provider counted', () => {
+  test('keeps the provider’s count', () => {
     expect(meterOf([text('a')], VECTOR, { type: 'usage', usage: textUsage(7, 0) }).usage).toEqual(
       textUsage(7, 0),
     )
@@ -51,13 +51,13 @@ describe('the meter of an answer in vectors', () => {
   test.each([
     ['texts', [text('ab'), text('c')], 3],
     ['tokens, which are counted already', [tokens(1, 2), tokens(3)], 3],
-    ['a text and a picture', [picture], 3 + 765],
+    ['a text and an image', [picture], 3 + 765],
   ] as const)('estimates %s', async (_name, inputs, expected) => {
     expect((await meterOf([...inputs], VECTOR).estimate(characters)).input.text).toBe(expected)
   })
 })
 
-test('what is named by URL can be had elsewhere, and the call handed in stays as it is', () => {
+test('URLs are replaced by what was fetched, in a copy of the call', () => {
   const call = embeddingCall({ inputs: [text('a'), picture] })
   const { listMedia, replaceUrls } = embedding.understanding
   const [elsewhere, here] = ['https://a.example/', 'data:image/png;base64,AA==']
@@ -67,7 +67,7 @@ test('what is named by URL can be had elsewhere, and the call handed in stays as
   expect(listMedia(call)).toEqual([{ kind: 'image', url: elsewhere }])
 })
 
-test('nothing is expected to be written', () => {
+test('no output is expected', () => {
   const call = embeddingCall({ inputs: [text('abcdefgh'), tokens(1, 2)] })
   const { estimateInput, boundOutput, leastOutput } = embedding.costing
   expect(estimateInput(call)).toEqual({ text: 5, audio: 0, video: 0 })

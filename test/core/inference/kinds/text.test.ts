@@ -6,7 +6,7 @@ import type { TextPart } from '../../../../src/core/language/part.ts'
 import { outputTokens } from '../../../../src/core/language/usage.ts'
 import { textCall } from '../../../support/call.ts'
 
-/** Counts characters, and remembers what it was asked. */
+/** Counts characters, and remembers the texts that it was given. */
 function characters() {
   const asked: string[][] = []
   const count = async (texts: string[]) => {
@@ -23,7 +23,7 @@ const said = (content: string, choice = 0): TextPart => ({
   text: content,
 })
 
-/** The estimate of a call that was answered with these parts, a character being a token. */
+/** Estimates a call that was answered with these parts; a character is a token. */
 async function estimate(call: TextCall, ...parts: TextPart[]) {
   const meter = text.metering.startMeter(call)
   meter.read(parts)
@@ -31,11 +31,11 @@ async function estimate(call: TextCall, ...parts: TextPart[]) {
   return { usage: await meter.estimate(count), delivered: meter.delivered, asked }
 }
 
-/** Three tokens for the turn, three for the beginning of the answer. */
+/** Three tokens for the message, three for the beginning of the answer. */
 const FRAME = 6
 
 describe('the estimate of an answer', () => {
-  test('joins what came in pieces, and each alternative for itself', async () => {
+  test('joins pieces, each choice by itself', async () => {
     const { usage, asked } = await estimate(
       textCall(),
       said('Hel'),
@@ -47,7 +47,7 @@ describe('the estimate of an answer', () => {
     expect(usage.output).toEqual({ text: 12, reasoning: 0, audio: 0, image: 0 })
   })
 
-  test('counts thinking apart, and tool calls and refusals with the text', async () => {
+  test('counts reasoning separately, and tool calls and refusals with the text', async () => {
     const { usage } = await estimate(
       textCall(),
       { type: 'reasoning-delta', choice: 0, text: 'Hmm', details: [] },
@@ -58,7 +58,7 @@ describe('the estimate of an answer', () => {
     expect(usage.output).toEqual({ text: 7, reasoning: 3, audio: 0, image: 0 })
   })
 
-  test('keeps a megabyte of it, and judges by the rule of thumb what comes after', async () => {
+  test('keeps a megabyte of it, and counts the rest by the rule of thumb', async () => {
     const piece = 'word '.repeat(1_000)
     const { usage, asked } = await estimate(
       textCall(),
@@ -70,7 +70,7 @@ describe('the estimate of an answer', () => {
     expect(outputTokens(usage) - kept).toBe((400 * piece.length - kept) / 'word '.length)
   })
 
-  test('counts pictures, and sounds by their seconds with what is said in them', async () => {
+  test('counts images, and audio by its seconds and its transcript', async () => {
     const second = 'A'.repeat(64_000)
     const { usage, delivered } = await estimate(
       textCall({ params: { modalities: ['text', 'audio'], audio: { format: 'pcm16' } } }),
@@ -84,7 +84,7 @@ describe('the estimate of an answer', () => {
     ])
   })
 
-  test('takes compressed sound for more seconds', async () => {
+  test('takes compressed audio for more seconds', async () => {
     const sound = { type: 'audio-delta', choice: 0, audio: { data: 'A'.repeat(64_000) } } as const
     expect(
       (await estimate(textCall({ params: { audio: { format: 'mp3' } } }), sound)).usage.output
@@ -99,7 +99,7 @@ describe('the estimate of an answer', () => {
 })
 
 describe('the estimate of a prompt', () => {
-  test('counts what was said, the tools, and what frames them', async () => {
+  test('counts messages, tools, and what frames them', async () => {
     const tools: TextCall['tools'] = [{ type: 'function', name: 'add' }]
     const turns: TextCall['turns'] = [
       { role: 'user', blocks: [{ type: 'text', text: 'Hello' }] },
@@ -115,29 +115,25 @@ describe('the estimate of a prompt', () => {
   })
 
   test.each<[name: string, block: Block, tokens: number]>([
-    ['a picture', { type: 'image', url: 'https://example.com/a.png' }, 765],
+    ['an image', { type: 'image', url: 'https://example.com/a.png' }, 765],
     [
-      'a picture in low detail',
+      'an image in low detail',
       { type: 'image', url: 'https://example.com/a.png', detail: 'low' },
       85,
     ],
-    ['a file that is elsewhere', { type: 'file', file: { file_id: 'file-1' } }, 1_500],
+    ['a file by URL', { type: 'file', file: { file_id: 'file-1' } }, 1_500],
     ['a file of 120 KB', { type: 'file', file: { file_data: 'A'.repeat(160_000) } }, 3 * 1_500],
     ['a file of 30 MB', { type: 'file', file: { file_data: 'A'.repeat(40_000_000) } }, 100 * 1_500],
-    [
-      'what we have no word for',
-      { type: 'other', dialect: 'chat', value: { type: 'hologram' } },
-      0,
-    ],
-  ])('takes %s by a rule of thumb', async (_, block, tokens) => {
+    ['an unknown block', { type: 'other', dialect: 'chat', value: { type: 'hologram' } }, 0],
+  ])('counts %s by a rule of thumb', async (_, block, tokens) => {
     const { usage } = await estimate(saying(block))
     expect(usage.input).toMatchObject({ text: FRAME + tokens, audio: 0 })
   })
 
   test.each<[name: string, url: string, tokens: number]>([
-    ['a film that is elsewhere', 'https://example.com/a.mp4', 3_000],
-    ['a film of 6 MB', 'A'.repeat(8_000_000), 6_000],
-  ])('takes %s by its seconds', async (_, url, tokens) => {
+    ['a video by URL', 'https://example.com/a.mp4', 3_000],
+    ['a video of 6 MB', 'A'.repeat(8_000_000), 6_000],
+  ])('counts %s by its seconds', async (_, url, tokens) => {
     const { usage } = await estimate(saying({ type: 'video', url }))
     expect(usage.input).toMatchObject({ text: FRAME, video: tokens })
   })
@@ -145,7 +141,7 @@ describe('the estimate of a prompt', () => {
   test.each([
     ['wav', 32],
     ['mp3', 96],
-  ])('takes 48 KB of %s by its seconds', async (format, tokens) => {
+  ])('counts 48 KB of %s by its seconds', async (format, tokens) => {
     const { usage } = await estimate(saying({ type: 'audio', data: 'A'.repeat(64_000), format }))
     expect(usage.input).toMatchObject({ text: FRAME, audio: tokens })
   })

@@ -100,7 +100,7 @@ const chances = (call: TextCall) =>
     ]),
   )
 
-/** How often each comes first among so many plans. */
+/** How often each comes first among this many plans. */
 function firsts(call: TextCall): Record<string, number> {
   const counts: Record<string, number> = {}
   for (let i = 0; i < TIMES; i++) {
@@ -114,16 +114,16 @@ function firsts(call: TextCall): Record<string, number> {
 const TOOLS: Partial<TextCall> = { tools: [{ type: 'function', name: 'f' }] }
 const of = (model: string, more: Partial<TextCall> = {}) => textCall({ models: [model], ...more })
 
-describe('the chance to be asked first is what plans come to,', () => {
+describe('the probability to be tried first matches the plans,', () => {
   test.each<[name: string, call: TextCall, before?: () => unknown]>([
     ['by price', of('acme/small')],
-    ['where some are free', of('acme/free')],
-    ['where a price is not known', of('acme/unknown')],
-    ['where some would ignore the tools', of('acme/tools', TOOLS)],
-    ['where the dearest known price is of one that would ignore them', of('acme/unpriced', TOOLS)],
-    ['where one rests', of('acme/small'), () => rest('one')],
+    ['if some are free', of('acme/free')],
+    ['if a price is unknown', of('acme/unknown')],
+    ['if some would ignore the tools', of('acme/tools', TOOLS)],
+    ['if the most expensive one would ignore them', of('acme/unpriced', TOOLS)],
+    ['if one is in a cooldown', of('acme/small'), () => rest('one')],
     [
-      'where all rest, some until the same moment',
+      'if all are in a cooldown, some until the same moment',
       of('acme/small'),
       () => {
         rest('four')
@@ -133,48 +133,48 @@ describe('the chance to be asked first is what plans come to,', () => {
       },
     ],
     [
-      'where the first model rests and another stands behind it',
+      'if the first model is in a cooldown and has a fallback',
       textCall({ models: ['acme/free', 'acme/small'] }),
       restingFree,
     ],
     [
-      'where the endpoints of two models are one list',
+      'if the endpoints of two models are one list',
       textCall({ models: ['acme/small', 'acme/other'], routing: { partition: 'none' } }),
     ],
     ['without fallbacks', of('acme/small', { routing: { allow_fallbacks: false } })],
     [
-      'where one is too slow',
+      'if one is too slow',
       of('acme/small', { routing: { preferred_max_latency: { p50: 0.001 } } }),
       measuredSlow,
     ],
-    ['in a session that is at one', of('acme/small', { session_id: 's' }), remembered],
-    ['with tools, of which one is called worse', of('acme/small', TOOLS), () => judgedWorse('one')],
+    ['in a session that one serves', of('acme/small', { session_id: 's' }), remembered],
+    ['with tools that one calls worse', of('acme/small', TOOLS), () => judgedWorse('one')],
     [
-      'with tools in a session that is at one which calls them worse',
+      'with tools in a session served by one that calls them worse',
       of('acme/small', { ...TOOLS, session_id: 's' }),
       () => [remembered(), judgedWorse('four')],
     ],
     [
-      'in a session whose place rests',
+      'in a session whose endpoint is in a cooldown',
       of('acme/small', { session_id: 's' }),
       () => [remembered(), rest('four')],
     ],
     ['with keys of the caller’s own', of('acme/small'), () => ownKeys(false)],
     ['with keys of the caller’s own that are fallbacks', of('acme/small'), () => ownKeys(true)],
-    ['where one calls tools worse than another', of('acme/small', TOOLS), () => misjudged()],
-    ['where that is not asked for', of('acme/small'), () => misjudged()],
+    ['if one calls tools worse than another', of('acme/small', TOOLS), () => misjudged()],
+    ['if the call has no tools', of('acme/small'), () => misjudged()],
     [
-      'where one that calls tools worse stands before one that would ignore them',
+      'if one that calls tools worse precedes one that would ignore them',
       of('acme/tools', TOOLS),
       () => misjudged('acme/tools'),
     ],
     [
-      'in a session whose place calls tools worse',
+      'in a session whose endpoint calls tools worse',
       of('acme/small', { session_id: 's', ...TOOLS }),
       () => [remembered(), misjudged()],
     ],
     [
-      'where a model sorts its endpoints, which rest',
+      'if a model sorts its endpoints, which are in a cooldown',
       textCall({ models: ['acme/free:floor', 'acme/small'] }),
       restingFree,
     ],
@@ -201,7 +201,7 @@ function restingFree() {
   for (const provider of ['one', 'free', 'gratis']) rest(provider, 'acme/free')
 }
 
-/** The dearest calls tools badly, and another one well. */
+/** The most expensive calls tools badly, and another one well. */
 function misjudged(model = 'acme/small') {
   for (let i = 0; i < 40; i++) {
     gateway.traffic.health.judged(endpointAt('four', model), false)
@@ -236,11 +236,11 @@ async function ownKeys(is_fallback: boolean) {
 
 describe('there is none', () => {
   test.each<[name: string, call: TextCall]>([
-    ['where an order was asked for', of('acme/small', { routing: { order: ['two'] } })],
-    ['where a sort was', of('acme/small', { routing: { sort: 'price' } })],
-    ['where the workspace sorts', of('acme/small', { routing: { usualSort: 'latency' } })],
-    ['where the variant says', of('acme/small:nitro')],
-    ['where it says so by how well tools are called', of('acme/small:exacto', TOOLS)],
+    ['if the call gives an order', of('acme/small', { routing: { order: ['two'] } })],
+    ['if the call gives a sort', of('acme/small', { routing: { sort: 'price' } })],
+    ['if the workspace sorts', of('acme/small', { routing: { usualSort: 'latency' } })],
+    ['if the variant sorts', of('acme/small:nitro')],
+    ['if it sorts by how well tools are called', of('acme/small:exacto', TOOLS)],
   ])('%s', (_, call) => {
     expect(chances(call)).toEqual({
       'acme/small four': null,
@@ -249,7 +249,7 @@ describe('there is none', () => {
     })
   })
 
-  test('where the config has them tried as they are listed', async () => {
+  test('if the config keeps the listed order', async () => {
     await opened({ routing: { choice: 'listed' } })
     expect(chances(of('acme/small'))).toEqual({
       'acme/small four': null,

@@ -62,7 +62,7 @@ const planned = (model: string, routing: RoutingPreferences = {}, more: Partial<
 const tried = (model: string, routing?: RoutingPreferences, more?: Partial<TextCall>) =>
   planned(model, routing, more).map(one => one.provider.slug)
 
-/** How often each provider comes first in so many plans. */
+/** How often each provider comes first in this many plans. */
 function firsts(model: string, times: number): Record<string, number> {
   const counts: Record<string, number> = {}
   for (let i = 0; i < times; i++) {
@@ -80,7 +80,7 @@ const endpointAt = (provider: string, model = 'acme/small'): Endpoint => {
   return found
 }
 
-/** A call that took so long for so many tokens. */
+/** A call that took this long for this many tokens. */
 function answered(
   endpoint: Endpoint,
   { latency = 0, seconds = 1, tokens = 1 }: { latency?: number; seconds?: number; tokens?: number },
@@ -97,15 +97,15 @@ const fail = (endpoint: Endpoint, times: number) => {
     gateway.traffic.health.failed(endpoint, new GatewayError('provider_unavailable', 'no'))
 }
 
-describe('the default choice', () => {
-  test('10,000 of them over prices of 1:2:4 land within 2 % of 16:4:1', () => {
+describe('the default order', () => {
+  test('over prices of 1:2:4, 10,000 plans land within 2 % of 16:4:1', () => {
     const { one = 0, two = 0, four = 0 } = firsts('acme/small', 10_000)
     expect(Math.abs(one / 10_000 - 16 / 21)).toBeLessThan(0.02)
     expect(Math.abs(two / 10_000 - 4 / 21)).toBeLessThan(0.02)
     expect(Math.abs(four / 10_000 - 1 / 21)).toBeLessThan(0.02)
   })
 
-  test('has everybody else behind the first, by the same lot', () => {
+  test('shuffles the others behind the first in the same way', () => {
     const second: Record<string, number> = {}
     for (let i = 0; i < 10_000; i++) {
       const [first, next = ''] = tried('acme/small')
@@ -115,26 +115,26 @@ describe('the default choice', () => {
     expect(tried('acme/small').sort()).toEqual(['four', 'one', 'two'])
   })
 
-  test('is a free one before all that cost something, each of them as often', () => {
+  test('puts free endpoints first, each equally often', () => {
     const { free = 0, gratis = 0, one } = firsts('acme/free', 2_000)
     expect(one).toBeUndefined()
     expect(free / (free + gratis)).toBeWithin(0.46, 0.54)
   })
 
-  test('takes an unknown price for the dearest of the others, and treats all alike where none is known', () => {
+  test('takes an unknown price for the highest known one, or all as equal', () => {
     const { unknown = 0, four = 0, one = 0 } = firsts('acme/unknown', 10_000)
     expect(unknown / four).toBeWithin(0.8, 1.25)
     expect(one).toBeGreaterThan(8_500)
     expect((firsts('acme/unpriced', 2_000).unknown ?? 0) / 2_000).toBeWithin(0.46, 0.54)
   })
 
-  test('is whoever is listed first, where the config says so', async () => {
+  test('is the listed order if the config says so', async () => {
     await opened({ routing: { choice: 'listed' } })
     expect(firsts('acme/small', 100)).toEqual({ four: 100 })
     expect(tried('acme/small')).toEqual(['four', 'one', 'two'])
   })
 
-  test('prefers whoever takes the tools, and the form of the answer, whatever they cost', () => {
+  test('prefers endpoints that support tools and response formats, at any price', () => {
     for (let i = 0; i < 50; i++) {
       expect(tried('acme/tools', {}, { tools })).toEqual(['two', 'one'])
       expect(
@@ -144,7 +144,7 @@ describe('the default choice', () => {
     expect(firsts('acme/tools', 100).one ?? 0).toBeGreaterThan(50)
   })
 
-  test('has those that rest last, the first to be well again first, and drops none', () => {
+  test('puts those in a cooldown last, the first to end first, and drops none', () => {
     fail(endpointAt('one'), 5)
     clock.pass(1_000)
     fail(endpointAt('two'), 5)
@@ -158,7 +158,7 @@ describe('the default choice', () => {
   })
 })
 
-/** So many answers to calls with tools, of which so many called them well. */
+/** This many answers to calls with tools, and how many of them called the tools well. */
 function judge(endpoint: Endpoint, ok: number, failed: number) {
   for (let i = 0; i < ok + failed; i++) gateway.traffic.health.judged(endpoint, i < ok)
 }
@@ -166,7 +166,7 @@ function judge(endpoint: Endpoint, ok: number, failed: number) {
 const tools = [{ type: 'function' as const, name: 'f' }]
 
 describe('a call with tools', () => {
-  test('has those behind who call them worse than the best of them, beyond what chance explains', async () => {
+  test('puts endpoints that call them worse than the best behind, beyond chance', async () => {
     await opened({ routing: { choice: 'listed' } })
     judge(endpointAt('four'), 10, 10)
     expect(tried('acme/small', {}, { tools })).toEqual(['four', 'one', 'two'])
@@ -180,7 +180,7 @@ describe('a call with tools', () => {
     ])
   })
 
-  test('changes nothing where too few answers tell, or where they differ by chance', async () => {
+  test('changes nothing for few answers or differences by chance', async () => {
     await opened({ routing: { choice: 'listed' } })
     judge(endpointAt('two'), 100, 0)
     judge(endpointAt('four'), 0, 19)
@@ -189,7 +189,7 @@ describe('a call with tools', () => {
     expect(tried('acme/small', {}, { tools })).toEqual(['four', 'one', 'two'])
   })
 
-  test('leaves the weights of the others as they are', () => {
+  test('keeps the weights of the others', () => {
     judge(endpointAt('one'), 0, 100)
     judge(endpointAt('four'), 100, 0)
     let two = 0
@@ -201,7 +201,7 @@ describe('a call with tools', () => {
     expect(two / 4_000).toBeWithin(0.77, 0.83)
   })
 
-  test('asks in the order that it was told, whoever calls them well', () => {
+  test('keeps the caller’s order, however well endpoints call tools', () => {
     judge(endpointAt('one'), 0, 100)
     judge(endpointAt('four'), 100, 0)
     expect(tried('acme/small', { sort: 'price' }, { tools })).toEqual(['one', 'two', 'four'])
@@ -209,7 +209,7 @@ describe('a call with tools', () => {
     expect(tried('acme/small', { usualSort: 'price' }, { tools })).toEqual(['one', 'two', 'four'])
   })
 
-  test('goes past an endpoint where its conversation is, when that calls them worse', async () => {
+  test('leaves the endpoint of its session if that calls them worse', async () => {
     await opened({ routing: { choice: 'listed' } })
     const session = { key: 's', isNamed: true }
     const four = endpointAt('four')
@@ -226,7 +226,7 @@ describe('a call with tools', () => {
 })
 
 describe('provider.sort', () => {
-  test('by exacto is who calls tools best first; the unjudged stand before those that mostly fail, and of equals the cheapest', () => {
+  test('exacto sorts by quality, unjudged before mostly failing, then by price', () => {
     expect(tried('acme/small', { sort: 'exacto' })).toEqual(['one', 'two', 'four'])
     judge(endpointAt('four'), 20, 0)
     judge(endpointAt('one'), 5, 15)
@@ -237,14 +237,14 @@ describe('provider.sort', () => {
     expect(tried('acme/small', { sort: 'exacto', allow_fallbacks: false })).toEqual(['two'])
   })
 
-  test('by price is the cheapest first; who has no price comes last', () => {
+  test('price puts the cheapest first and unknown prices last', () => {
     expect(tried('acme/small', { sort: 'price' })).toEqual(['one', 'two', 'four'])
     expect(tried('acme/unknown', { sort: 'price' })).toEqual(['one', 'four', 'unknown'])
     expect(tried('acme/small:floor')).toEqual(['one', 'two', 'four'])
     expect(tried('acme/small:floor', { allow_fallbacks: false })).toEqual(['one'])
   })
 
-  test('by throughput and by latency is the quickest first, as it was measured in the last five minutes', () => {
+  test('throughput and latency put the fastest of the last five minutes first', () => {
     answered(endpointAt('one'), { tokens: 10, latency: 300 })
     answered(endpointAt('two'), { tokens: 30, latency: 200 })
     answered(endpointAt('four'), { tokens: 20, latency: 100 })
@@ -255,14 +255,14 @@ describe('provider.sort', () => {
     expect(tried('acme/small', { sort: 'latency' })).toEqual(['four', 'one', 'two'])
   })
 
-  test('asks who was not measured lately first, if the call will measure him, else last', () => {
+  test('tries unmeasured endpoints first if the call will measure them, else last', () => {
     answered(endpointAt('four'), { tokens: 10, latency: 100 })
     expect(tried('acme/small', { sort: 'throughput' }).at(-1)).toBe('four')
     expect(tried('acme/small', { sort: 'latency' }, { stream: true }).at(-1)).toBe('four')
     expect(tried('acme/small', { sort: 'latency' })[0]).toBe('four')
   })
 
-  test('rules over the model’s variant, which rules over the workspace’s own sort', () => {
+  test('takes precedence over the variant, and that over the workspace’s sort', () => {
     answered(endpointAt('four'), { tokens: 30 })
     answered(endpointAt('two'), { tokens: 20 })
     answered(endpointAt('one'), { tokens: 10 })
@@ -312,7 +312,7 @@ describe('a preferred throughput or latency', () => {
     for (const tokens of [15, 15, 15, 15]) answered(endpointAt('two'), { tokens, latency: 15 })
   })
 
-  test('puts those behind that miss it; who was not measured misses nothing', () => {
+  test('moves those that miss it behind; an unmeasured endpoint misses nothing', () => {
     expect(tried('acme/small', { sort: 'price', preferred_min_throughput: { p50: 16 } })).toEqual([
       'one',
       'four',
@@ -328,7 +328,7 @@ describe('a preferred throughput or latency', () => {
     ).toEqual(['four', 'one', 'two'])
   })
 
-  test('is what so many of a hundred do: of throughput and of latency alike, and all of them', () => {
+  test('compares each percentile, of throughput and of latency', () => {
     expect(
       tried('acme/small', { sort: 'price', preferred_min_throughput: { p50: 25, p90: 12 } }),
     ).toEqual(['four', 'one', 'two'])
@@ -347,7 +347,7 @@ describe('a preferred throughput or latency', () => {
     ])
   })
 
-  test('takes another model before a slow one of the wanted', () => {
+  test('tries another model before a slow endpoint of the first', () => {
     const models = ['acme/small', 'acme/cheap']
     const routing = { only: ['one'], preferred_max_latency: { p50: 0.01 } }
     expect(planned('', routing, { models }).map(one => one.model)).toEqual([
@@ -358,7 +358,7 @@ describe('a preferred throughput or latency', () => {
 })
 
 describe('names of providers', () => {
-  test('mean a region or a quantization where one stands behind', () => {
+  test('may have a region or a quantization as a suffix', () => {
     expect(tried('acme/regions', { order: ['vertex/us'] })[0]).toBe('vertex')
     expect(tried('acme/regions', { order: ['vertex/europe', 'two/fp8'] })[0]).toBe('two')
     expect(tried('acme/regions', { only: ['vertex/us', 'two/int4'] })).toEqual(['vertex'])
@@ -369,14 +369,14 @@ describe('names of providers', () => {
   })
 })
 
-test('enforce_distillable_text leaves models that are known to allow it', () => {
+test('enforce_distillable_text keeps models that are known to allow it', () => {
   expect(tried('acme/taught', { enforce_distillable_text: true })).toEqual(['two'])
   expect(() => tried('acme/small', { enforce_distillable_text: true })).toThrow(
     'provider.enforce_distillable_text',
   )
 })
 
-test('max_price bounds requests, pictures and sound too; an unknown price is within no bound', async () => {
+test('max_price bounds requests, images and audio; an unknown price exceeds it', async () => {
   const rates = { prompt: 1, completion: 1 }
   const endpoints = [
     priced('one', undefined, { usd_per_million_tokens: { ...rates, request: 0.01 } }),
@@ -415,7 +415,7 @@ test('max_price bounds requests, pictures and sound too; an unknown price is wit
   )
 })
 
-describe('wishes that contradict each other name themselves', () => {
+describe('constraints that contradict each other are named', () => {
   test.each<[wish: string, RoutingPreferences]>([
     ['provider.only, provider.ignore', { only: ['one'], ignore: ['one'] }],
     ['provider.order', { order: ['one'], ignore: ['one'], allow_fallbacks: false }],

@@ -29,7 +29,7 @@ const blocked = new GatewayError('permission_denied', 'Request blocked', {
   metadata: { patterns: ['ignore all previous instructions'] },
 })
 
-test('H.6 an injection that blocked a call is told with the caller’s own phrases', () => {
+test('H.6 an injection that blocked a call shows the caller’s own phrases', () => {
   expect(stages([[INJECTION, 1]], blocked)).toEqual([
     {
       type: 'guardrail',
@@ -49,7 +49,7 @@ test('H.6 an injection that blocked a call is told with the caller’s own phras
   ])
 })
 
-describe('what else was found is told by its label, for the pattern may be the very word', () => {
+describe('other findings show their label, since the pattern may be the very word', () => {
   test.each<[more: Partial<OpenedRule>, count: number, summary: string, action: string]>([
     [{}, 1, 'Redacted: email detected (found 1 time)', 'redacted'],
     [
@@ -73,7 +73,7 @@ describe('what else was found is told by its label, for the pattern may be the v
     })
   })
 
-  test('an injection that was let pass, too', () => {
+  test('an injection that passed does, too', () => {
     expect(stages([[{ ...INJECTION, action: 'flag' }, 2]], blocked)).toMatchObject([
       {
         summary: 'Flagged: prompt injection detected (2 patterns matched)',
@@ -103,7 +103,7 @@ test('each finding has the scope of its own rule', () => {
   ])
 })
 
-test('a call at which nothing looks has none', () => {
+test('a call without filters has none', () => {
   expect(guardrailStages(null, null)).toEqual([])
   expect(stages([])).toEqual([])
 })

@@ -6,25 +6,26 @@ import type { Screen } from '../../../policy/filters/screen.ts'
 
 export type ChoicePart = Extract<TextPart, { choice: number }>
 
-/** Some words of a part: which text they continue, and up to where. */
+/** A text within a part: which stream it continues, and up to where. */
 interface Slot {
   lane: Lane
   until: number
-  /** The part with these words instead. */
+  /** Returns the part with these words instead. */
   put(part: ChoicePart, words: string): ChoicePart
 }
 
-/** A part that waits, and what of it is looked at. */
+/** A part that is held back, and the texts in it. */
 interface Waiting {
   part: ChoicePart
   slots: Slot[]
-  /** More of it is to come. */
+  /** Whether more of it is to come. */
   isOpen: boolean
 }
 
 /**
- * Looks at one choice. Its parts keep their order: one waits while something in it, or before it, may still become a match. The
- * arguments of tools wait until they are whole, so that they are JSON again; what comes behind them waits as well.
+ * Filters one choice. Its parts keep their order: a part is held back while a text in it, or in one
+ * before it, may still become a match. The arguments of tools are held back until they are
+ * complete, so that they are valid JSON again. The parts behind them wait as well.
  */
 export class ChoiceFilter {
   readonly #screen: Screen
@@ -42,7 +43,7 @@ export class ChoiceFilter {
     }
   }
 
-  /** What may go out once this part has come. */
+  /** Returns what may go out once this part has come. */
   async read(part: ChoicePart): Promise<ChoicePart[]> {
     if (part.type === 'finish') return this.#finish(part)
     if (part.type === 'tool-call-delta') return this.#input(part)
@@ -56,7 +57,7 @@ export class ChoiceFilter {
     return this.#released()
   }
 
-  /** What is left: nothing more will come. */
+  /** Returns what is left: nothing more will come. */
   async end(): Promise<ChoicePart[]> {
     for (const lane of this.#lanes.values()) lane.end()
     if (!this.#isBlocked) await this.#screenInputs()
@@ -68,7 +69,7 @@ export class ChoiceFilter {
     return this.#isBlocked ? left : [...left, part]
   }
 
-  // Nothing waits where nothing is ever changed.
+  // Nothing is held back if no filter changes anything.
   #released(): ChoicePart[] {
     const out: ChoicePart[] = []
     let gone = 0
@@ -80,7 +81,7 @@ export class ChoiceFilter {
     return out
   }
 
-  /** Whether all of it may go. Of a text so much goes as may. */
+  /** Releases a part as far as possible; tells whether all of it went out. */
   #goes({ part, slots, isOpen }: Waiting, out: ChoicePart[]): boolean {
     if (!this.#screen.alters) {
       for (const { lane } of slots) lane.take(lane.clear)
@@ -105,7 +106,7 @@ export class ChoiceFilter {
       : left
   }
 
-  /** Whether the thoughts are other words by now than those that were signed. */
+  /** Tells whether the reasoning has been changed since it was signed. */
   #hasOtherThoughts(): boolean {
     return [...this.#lanes].some(([name, { changed }]) => changed && name.startsWith('reasoning'))
   }
@@ -148,7 +149,7 @@ export class ChoiceFilter {
     return { lane, until: lane.length, put }
   }
 
-  // All of a call's arguments go where their first piece stands.
+  // All arguments of a call go out in the place of their first piece.
   #input(part: Extract<ChoicePart, { type: 'tool-call-delta' }>): ChoicePart[] {
     const known = this.#inputs.get(part.index)
     this.#inputs.set(part.index, (known ?? '') + part.input)
@@ -169,7 +170,7 @@ export class ChoiceFilter {
       }))
   }
 
-  /** Sources and other things that come whole and go as they are, but for the words in them. */
+  /** Filters the texts of sources and other parts that come whole. */
   async #screenedWhole(part: ChoicePart): Promise<ChoicePart> {
     if (part.type === 'annotation')
       return {
@@ -195,7 +196,9 @@ export class ChoiceFilter {
   }
 }
 
-/** The part, unless nothing is left of it: a text that goes in two has one of them empty. */
+/**
+ * Adds the part unless it is empty: a text that goes out in two pieces leaves one of them empty.
+ */
 function push(out: ChoicePart[], part: ChoicePart, slots: Slot[]): void {
   const isNothing = slots.length === 1 && 'text' in part && part.text === '' && !('details' in part)
   if (!isNothing) out.push(part)
@@ -217,14 +220,14 @@ const withDetail = (part: ChoicePart, at: number, field: string, words: string):
       }
     : part
 
-// The words stand in them as well, token by token.
+// Log probabilities repeat the words token by token.
 function withoutLogprobs(part: ChoicePart): ChoicePart {
   if (!('logprobs' in part)) return part
   const { logprobs: _, ...rest } = part
   return rest
 }
 
-// A signature is of the words that were signed: with others nobody takes it back.
+// A signature covers the original words: providers refuse it with others.
 function withoutSignatures(part: Extract<ChoicePart, { type: 'reasoning-delta' }>): ChoicePart {
   const details = part.details.map(
     ({ signature: _, ...rest }): ReasoningDetail => rest as ReasoningDetail,

@@ -22,10 +22,16 @@ export const costing: Partial<Costing<'text'>> = {
 /** No model makes use of less, and some refuse it. */
 const LEAST = 16
 
-/** A model that thinks by budget thinks with at least so many tokens, whatever else was asked (Anthropic, "Extended thinking"). */
+/**
+ * A model that reasons by budget uses at least this many tokens, whatever the call asks for
+ * (Anthropic, "Extended thinking").
+ */
 const LEAST_THINKING = 1024
 
-/** The most that an answer may have: what the caller asked for or the model gives, and beside it what thinking may take. */
+/**
+ * Returns the most tokens that an answer may have: what the caller asks for or the model gives,
+ * plus what reasoning may take.
+ */
 function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
   const isSaid = call.params.max_tokens !== undefined && takesBound(endpoint)
   const asked = isSaid ? Math.max(highestBound(call), LEAST) + thinkingOf(call) : null
@@ -33,18 +39,23 @@ function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
   return asked === null || most === null ? (asked ?? most) : Math.min(asked, most)
 }
 
-/** Whether nobody bounds the answer, or the call asks for more than the endpoint is known to give. */
+/**
+ * Tells whether nothing bounds the answer, or the call asks for more than the endpoint is known to
+ * give.
+ */
 function asksForMore(call: TextCall, { max_completion_tokens: most }: Endpoint): boolean {
   return most === null ? call.params.max_tokens === undefined : highestBound(call) > most
 }
 
-/** What a call needs to be worth making: all of it where the endpoint takes no bound. */
+/**
+ * Returns the least output that makes the call worthwhile: infinite if the endpoint takes no bound.
+ */
 function leastOutput(call: TextCall, endpoint: Endpoint): number {
   if (!takesBound(endpoint)) return Number.POSITIVE_INFINITY
   return LEAST + (thinkingOf(call) > 0 ? LEAST_THINKING : 0)
 }
 
-/** The call with so many tokens for its thoughts and its words together. */
+/** Returns the call with this many tokens for its reasoning and its answer together. */
 function limitOutput(call: TextCall, tokens: number): TextCall {
   const thinking = Math.min(thinkingOf(call), Math.max(tokens - LEAST, 0))
   const { reasoning } = call.params
@@ -54,16 +65,16 @@ function limitOutput(call: TextCall, tokens: number): TextCall {
   return { ...call, params, extra: withoutBounds(call.extra) }
 }
 
-/** The dearest that a token of the answer may be, as often as there are answers. */
+/** Returns the highest price of a token of the answer, times the number of answers. */
 function priceOutputToken(call: TextCall, prices: Prices): bigint {
   const { completion, reasoning, audio_output, image_output } = prices
-  // Models that draw do so unasked; none speaks unasked.
+  // Models that output images do so unasked; none outputs audio unasked.
   const sound = call.params.modalities?.includes('audio') ? audio_output : undefined
   const dearest = larger(larger(completion, reasoning), larger(image_output ?? 0n, sound))
   return times(choicesOf(call), dearest)
 }
 
-/** What was predicted and does not come true: OpenAI charges it as if it had been said. */
+/** OpenAI charges tokens of a prediction that does not come true like output. */
 function priceSurcharge(call: TextCall, prices: Prices): bigint {
   const { prediction } = call.params
   if (prediction === undefined) return 0n
@@ -79,7 +90,8 @@ function thinkingOf({ params: { reasoning } }: TextCall): number {
   return Math.max(reasoning.max_tokens ?? 0, LEAST_THINKING)
 }
 
-// We have no word for several answers at once, but providers have, and charge each. Some read numbers in texts too.
+// We have no field for several answers at once, but providers have, and charge for each. Some
+// accept numbers as strings too.
 function choicesOf({ extra }: TextCall): number {
   let most = 1
   for (const name in extra) most = Math.max(most, answersUnder(name, extra[name]))
@@ -99,7 +111,7 @@ const COUNTS = new Set([
   'candidate_count',
 ])
 
-/** Other servers’ names for `max_tokens`. Theirs may rule over it. */
+/** Other servers’ names for `max_tokens`. They may take precedence there. */
 const BOUNDS = new Set([
   'max_output_tokens',
   'maxOutputTokens',
@@ -109,7 +121,7 @@ const BOUNDS = new Set([
   'num_predict',
 ])
 
-/** The bound of the call, under whatever name it is the highest; 0 where it has none. */
+/** Returns the highest bound of the call, whatever its name; 0 if it has none. */
 function highestBound({ params: { max_tokens: most = 0 }, extra }: TextCall): number {
   for (const name in extra) if (BOUNDS.has(name)) most = Math.max(most, wholeOf(extra[name]))
   return most
@@ -122,13 +134,13 @@ function withoutBounds(extra: TextCall['extra']): TextCall['extra'] {
     : extra
 }
 
-/** The whole number in it; 0 where there is none. */
+/** Reads a whole number; 0 if there is none. */
 function wholeOf(value: unknown): number {
   const number = typeof value === 'string' ? Number(value) : value
   return typeof number === 'number' && Number.isSafeInteger(number) ? number : 0
 }
 
-/** The searches that a provider may make where nobody says how many. */
+/** The searches that a provider may make if the call does not bound them. */
 const SEARCHES = 10
 
 function countSearches({ tools, params, needs }: TextCall): number {
@@ -138,7 +150,8 @@ function countSearches({ tools, params, needs }: TextCall): number {
   return most
 }
 
-// A bound holds where nobody is asked who does not know it. Elsewhere it may be heeded or not.
+// A bound holds only if every endpoint that may serve the call knows it. Otherwise it may be
+// ignored.
 function searchesAsked(options: unknown, needs: TextCall['needs']): number {
   const asked = isObject(options) ? wholeOf(options.max_uses) : 0
   return needs?.includes('web_search') && asked > 0 ? asked : Math.max(asked, SEARCHES)

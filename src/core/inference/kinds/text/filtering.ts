@@ -9,7 +9,14 @@ import type { Match } from '../../../policy/filters/rule.ts'
 import type { Screen } from '../../../policy/filters/screen.ts'
 import { answerBlocked, type Filtering } from '../../filters/filtering.ts'
 import type { AnswerFilter, ContentFiltering } from '../../kinds.ts'
-import { rewriteBlocks, rewriteEach, rewriteExtra, rewriteText, rewriteValue } from '../rewrite.ts'
+import {
+  type Rewriter,
+  rewriteBlocks,
+  rewriteEach,
+  rewriteExtra,
+  rewriteText,
+  rewriteValue,
+} from '../rewrite.ts'
 import { ChoiceFilter } from './choice-filter.ts'
 
 export const filtering: ContentFiltering<'text'> = {
@@ -18,8 +25,8 @@ export const filtering: ContentFiltering<'text'> = {
 }
 
 /**
- * Rewrites every text that somebody may have typed: what was said, by whom, what a prediction, a
- * form or a tool's description says. The call handed in stays as it is.
+ * Rewrites every text that may have been typed: messages and names, predictions, response formats,
+ * descriptions of tools. Does not change the call that it gets.
  */
 async function rewriteTexts(call: TextCall, reword: Reword): Promise<TextCall> {
   const turns = await rewriteEach(call.turns, turn => rewriteTurn(turn, reword))
@@ -30,13 +37,13 @@ async function rewriteTexts(call: TextCall, reword: Reword): Promise<TextCall> {
 }
 
 async function rewriteTurn(turn: Turn, reword: Reword): Promise<Turn> {
-  const rewriter = { role: turn.role, reword }
+  const rewriter: Rewriter = { role: turn.role, reword }
   const rewritten = { ...turn, blocks: await rewriteBlocks(turn.blocks, rewriter) }
   if (turn.name !== undefined) rewritten.name = await rewriteText(turn.name, rewriter)
   return rewriteExtra(rewritten, rewriter)
 }
 
-/** Whose words the texts in a parameter are. */
+/** The role whose words a parameter holds. */
 const SPOKEN = { prediction: 'assistant', response_format: 'system' } as const
 
 async function rewriteParams(params: Params, reword: Reword): Promise<Params> {
@@ -47,9 +54,9 @@ async function rewriteParams(params: Params, reword: Reword): Promise<Params> {
 }
 
 /**
- * Looks at an answer of text while it passes: what is said, refused, thought and put into calls of
- * tools, each choice by itself. Of an answer that is given whole nothing goes out before its end,
- * so that one that is blocked says nothing at all.
+ * Filters an answer of text as it streams: words, refusals, reasoning and arguments of tools, each
+ * choice by itself. An answer that is not streamed is held back until its end, so that a blocked
+ * one gives nothing at all.
  */
 export class TextFilter implements AnswerFilter<TextPart> {
   readonly #isStreamed: boolean

@@ -15,7 +15,8 @@ export const metering: Partial<Metering<'text'>> = {
 
 export function isMeaningful(part: TextPart): boolean {
   if (part.type === 'text-delta' || part.type === 'refusal-delta') return part.text !== ''
-  // An answer that ends in an error before it says anything is none: another may do better.
+  // An answer that ends in an error before any content does not count: another endpoint may do
+  // better.
   if (part.type === 'finish') return part.reason !== 'error'
   return !COMMON.has(part.type)
 }
@@ -26,18 +27,21 @@ const CHARACTERS_PER_TOKEN = 4
 
 class TextMeter implements Meter<TextPart> {
   usage: Usage | null = null
-  /** The first choice's reason stands for the answer. */
+  /** The finish of the first choice stands for the answer. */
   finish: { reason: string; native: string | null } | null = null
   start: { upstream_id: string | null; service_tier: string | null } = NOT_STARTED
   readonly #call: TextCall
   readonly #said = new Delivered()
   readonly #thought = new Delivered()
-  /** Null where it was offered none. */
+  /** Null if the call offers no tools. */
   readonly #toolCalls: ToolCalls | null
   #pictures = 0
   /** Characters of base64. */
   #sound = 0
-  /** Whether a client has seen what has no tokens of its own: what the provider found. */
+  /**
+   * Whether the client got something that has no tokens of its own, such as search results of the
+   * provider.
+   */
   #hasFound = false
 
   constructor(call: TextCall) {
@@ -76,7 +80,7 @@ class TextMeter implements Meter<TextPart> {
     return { ...usage, input: { ...usage.input, ...input }, output }
   }
 
-  /** What was given that is no text, in tokens. */
+  /** Images and audio, in tokens. */
   get #shown() {
     const { audio } = this.#call.params
     const format = isObject(audio) ? audio.format : undefined
@@ -127,32 +131,35 @@ class TextMeter implements Meter<TextPart> {
 const NOT_STARTED = { upstream_id: null, service_tier: null }
 
 /**
- * Characters of an answer that are kept until it is known whether its provider counts. One that
- * comes in one piece is kept whole.
+ * Characters of an answer that are kept until it is known whether its provider counts. An answer
+ * that comes in one piece is kept whole.
  */
 const MOST_KEPT = 1024 * 1024
-/** What goes beyond is counted in pieces of this many. */
+/** What exceeds them is counted in pieces of this many characters. */
 const PIECE = 4096
 
 // Google's guide, "Image generation": 1,290 tokens for a picture of up to 1024 by 1024 pixels.
 const PICTURE = 1_290
 // Google's guide, "Speech generation": 25 tokens a second; OpenAI's are 20. A second is 48 KB of
-// PCM, 24 kHz and 16 bits, or 16 KB of anything compressed.
+// PCM, 24 kHz and 16 bits, or 16 KB of any compressed format.
 const PER_SECOND = 25
 const PCM_BYTES = 48_000
 const COMPRESSED_BYTES = 16_000
 
-/** The tokens that so many pictures probably were. */
+/** Estimates the tokens of this many images. */
 const picturesIn = (count: number): number => count * PICTURE
 
-/** The tokens that so many characters of base64 probably were, in the format that was asked for. */
+/**
+ * Estimates the tokens of this many characters of base64 audio, in the format that the call asks
+ * for.
+ */
 function soundIn(characters: number, format: unknown): number {
   const isCompressed = typeof format === 'string' && format !== 'wav' && !format.startsWith('pcm')
   const seconds = (characters * 3) / 4 / (isCompressed ? COMPRESSED_BYTES : PCM_BYTES)
   return Math.ceil(seconds * PER_SECOND)
 }
 
-/** What a client was given, as it came: joined only where it has to be counted. */
+/** What a client received, in pieces: joined only if it has to be counted. */
 class Delivered {
   readonly #choices = new Map<number, string[]>()
   #kept = 0
@@ -168,7 +175,7 @@ class Delivered {
     return this.#characters
   }
 
-  /** Takes the next piece of one of the alternatives, which come mingled. */
+  /** Adds the next piece of one choice; the choices may be interleaved. */
   add(choice: number, delta: string): void {
     if (delta === '') return
     this.#characters += delta.length
@@ -176,7 +183,7 @@ class Delivered {
     else this.#keep(choice, delta)
   }
 
-  /** Counts all of it. What was not kept adds what a rule of thumb made of it when it passed. */
+  /** Counts all of it. What was not kept counts by a rule of thumb, as it passed. */
   async count(count: Counter): Promise<number> {
     const texts = [...this.#choices.values()].map(deltas => deltas.join(''))
     const kept = texts.length === 0 ? 0 : await count(texts)

@@ -3,7 +3,7 @@ import type { TextCall } from '../../../language/call.ts'
 import type { TextPart } from '../../../language/part.ts'
 import type { Tool } from '../../../language/tool.ts'
 
-/** Characters of arguments that are kept to be judged. Nobody judges an answer that has more. */
+/** Characters of arguments that are kept for judging. An answer that has more is not judged. */
 const MOST_KEPT = 1024 * 1024
 
 interface ToolCall {
@@ -14,8 +14,9 @@ interface ToolCall {
 }
 
 /**
- * How an answer calls the tools that it was offered. It is no schema's judge: that a call names one of them, and has an object of arguments
- * with the members that must be there, is what separates providers whose templates and parsers work from others.
+ * How an answer calls the tools that it was offered. This is no schema validation. A call must name
+ * one of the tools and have an object of arguments with the required members: that separates
+ * providers whose templates and parsers work from others.
  */
 export class ToolCalls {
   readonly #call: TextCall
@@ -37,8 +38,9 @@ export class ToolCalls {
   }
 
   /**
-   * Whether all of them are sound, in an answer that ended so and has delivered anything. Null where it does not tell: it was cut, it called
-   * tools of another kind, or it said something else and was free to.
+   * Tells whether all of them are valid, in an answer with this finish reason that has delivered
+   * anything or not. Null if it does not tell: it was cut, it called tools of another kind, or it
+   * said something else and was free to.
    */
   areSound(reason: string | null, delivered: boolean): boolean | null {
     if (reason === 'error') return false
@@ -52,12 +54,13 @@ export class ToolCalls {
 const mustCall = ({ params: { tool_choice } }: TextCall): boolean =>
   tool_choice === 'required' || (typeof tool_choice === 'object' && tool_choice.type === 'function')
 
-/** Null for a call of something else than a function, which has its own rules. */
+/** Null for a call of anything but a function, which has its own rules. */
 function isSound({ name, input }: ToolCall, tools: Tool[]): boolean | null {
   const tool = tools.find(one => one.type === 'function' && one.name === name)
   if (tool?.type !== 'function') return tools.some(one => one.type === 'other') ? null : false
   const said = input.join('').trim()
-  // Of a function without parameters some say nothing at all, and clients take that.
+  // Some models send no arguments at all for a function without parameters, and clients accept
+  // that.
   const args = said === '' ? {} : parseObject(said)
   return (
     args !== undefined && requiredBy(tool.parameters).every(member => Object.hasOwn(args, member))

@@ -47,11 +47,11 @@ function askToReason(call: TextCall): TextCall {
   return addNeed('reasoning', { ...call, params: { ...call.params, reasoning } })
 }
 
-// A caller who says whether it is on has said so.
+// Does not override a caller who turns reasoning on or off.
 const switchOn = (wish: Reasoning = {}): Reasoning =>
   wish.enabled === undefined && wish.effort !== 'none' ? { ...wish, enabled: true } : wish
 
-/** Returns the call for endpoints alone that have this ability. */
+/** Returns the call restricted to endpoints with this capability. */
 export function addNeed(ability: Ability, call: TextCall): TextCall {
   return { ...call, needs: [...(call.needs ?? []), ability] }
 }
@@ -62,7 +62,7 @@ function serves(call: TextCall, endpoint: Endpoint): string | true {
   return findMissing(call, endpoint) ?? (fitsTheContext(call, endpoint) || 'context_length')
 }
 
-/** Finds what the call needs and the endpoint cannot do. */
+/** Finds a capability that the call requires and the endpoint lacks. */
 const findMissing = (call: TextCall, endpoint: Endpoint): Ability | undefined =>
   call.needs?.find(ability => {
     if (listUnsupported(endpoint, call).includes(PARAMETERS[ability])) return true
@@ -83,7 +83,7 @@ const fitsTheContext = ({ params: { max_tokens } }: TextCall, { context_length }
 
 const MISSED = ['tools', 'response_format', 'verbosity']
 
-/** Parameters that are ignored where they are not supported; the rest are forwarded (rule 5). */
+/** Drops parameters that are ignored if unsupported; the rest are forwarded (rule 5). */
 export function fitToEndpoint(call: TextCall, endpoint: Endpoint): TextCall {
   const unsupported = listUnsupported(endpoint, call)
   if (unsupported.length === 0) return call
@@ -104,7 +104,7 @@ export function listUnsupported(endpoint: Endpoint, call: ParametersOfCall): str
 }
 
 /**
- * Under which of the public names each parameter of ours is supported. What is not listed here is
+ * The public names under which each of our parameters is supported. What is not listed here is
  * always forwarded.
  */
 const PUBLIC_NAMES: Partial<Record<keyof Params | 'tools', string[]>> = {
@@ -133,8 +133,8 @@ const PUBLIC_NAMES: Partial<Record<keyof Params | 'tools', string[]>> = {
 }
 
 /**
- * What stays the same as a conversation goes on: the cache key that the caller gives it, or the
- * texts of its first instructions and of its first message (wire reference K.3).
+ * Returns what stays the same as a conversation goes on: the cache key that the caller gives, or a
+ * hash of its first instructions and its first message (wire reference K.3).
  */
 function identifyConversation({ params: { prompt_cache_key }, turns }: TextCall): string {
   if (prompt_cache_key !== undefined) return `key ${Bun.hash(prompt_cache_key)}`

@@ -24,7 +24,7 @@ async function filterOf(rules: Partial<FilterRule>[], stream = true) {
   return { filtering, filter: new TextFilter(textCall({ stream }), filtering, filters.answered) }
 }
 
-/** What comes out of these parts, one after the other, and what was found. */
+/** What comes out for these parts, one after the other, and what was found. */
 async function through(parts: TextPart[], rules: Partial<FilterRule>[], stream = true) {
   const { filtering, filter } = await filterOf(rules, stream)
   const out: TextPart[][] = []
@@ -63,8 +63,8 @@ const words = (parts: TextPart[], choice = 0) =>
     .map(part => (part.type === 'text-delta' && part.choice === choice ? part.text : ''))
     .join('')
 
-describe('an answer that is looked at', () => {
-  test('says at once what can be no match, and the rest when it is decided', async () => {
+describe('a filtered answer', () => {
+  test('releases at once what can be no match, and the rest once it is decided', async () => {
     const { out } = await through(
       [said('Hello. It is SEC'), said('RET-12'), said('34, bye'), FINISH],
       [SECRET],
@@ -78,7 +78,7 @@ describe('an answer that is looked at', () => {
     ])
   })
 
-  test('keeps the blocks in which its provider said it', async () => {
+  test('keeps the provider’s blocks', async () => {
     const parts: TextPart[] = [
       { type: 'text-delta', choice: 0, text: 'a SECRET', block: 0 },
       { type: 'text-delta', choice: 0, text: '-1 b', block: 1 },
@@ -93,7 +93,7 @@ describe('an answer that is looked at', () => {
     ])
   })
 
-  test('keeps the order of its parts: what comes behind a text that waits waits too', async () => {
+  test('keeps the order of its parts: parts behind a text that waits wait too', async () => {
     const { out } = await through(
       [said('SEC'), call(0), input('{}'), said('OND'), FINISH],
       [SECRET],
@@ -108,7 +108,7 @@ describe('an answer that is looked at', () => {
     ])
   })
 
-  test('is followed over what comes between', async () => {
+  test('is scanned across the parts in between', async () => {
     const { parts } = await through(
       [said('SECRET'), thought('Hm.'), said('-99 ok'), FINISH],
       [SECRET],
@@ -116,7 +116,7 @@ describe('an answer that is looked at', () => {
     expect(words(parts)).toBe('[REDACTED] ok')
   })
 
-  test('has each choice looked at by itself', async () => {
+  test('has each choice filtered by itself', async () => {
     const parts = [
       said('SEC', 0),
       said('SEC', 1),
@@ -129,7 +129,7 @@ describe('an answer that is looked at', () => {
     expect([words(left, 0), words(left, 1)]).toEqual(['SECONDRET-2 ', '[REDACTED].'])
   })
 
-  test('leaves how it begins, what it counts and what is sent back alone', async () => {
+  test('leaves its start, its counts and debug parts alone', async () => {
     const start: TextPart = {
       type: 'start',
       upstream_id: 'u',
@@ -148,7 +148,7 @@ describe('an answer that is looked at', () => {
     ])
   })
 
-  test('says no word twice in its logprobs', async () => {
+  test('repeats no filtered word in its logprobs', async () => {
     const parts: TextPart[] = [
       {
         type: 'text-delta',
@@ -180,7 +180,7 @@ describe('an answer that is looked at', () => {
 })
 
 describe('arguments of tools', () => {
-  test('are JSON again, each call’s in its place', async () => {
+  test('are valid JSON again, each call’s in its place', async () => {
     const parts = [
       call(0),
       input('{"to":"bob'),
@@ -209,8 +209,8 @@ describe('arguments of tools', () => {
   })
 })
 
-describe('thoughts', () => {
-  test('are redacted in both of their forms, and are not signed any more', async () => {
+describe('reasoning', () => {
+  test('is redacted in both of its forms, and not signed any more', async () => {
     const detail = (more: object) => ({ type: 'reasoning.text', index: 0, ...more })
     const parts = [
       thought('Ask bob@', [detail({ text: 'Ask bob@' })]),
@@ -227,7 +227,7 @@ describe('thoughts', () => {
     expect(JSON.stringify(left)).not.toContain('sig"')
   })
 
-  test('in which nothing was found stay signed, and what is encrypted stays', async () => {
+  test('without findings stays signed, and encrypted reasoning stays', async () => {
     const parts = [
       thought('All well', [{ type: 'reasoning.text', text: 'All well', signature: 'sig' }]),
       thought('', [{ type: 'reasoning.encrypted', data: 'bob@example.com' }]),
@@ -237,8 +237,8 @@ describe('thoughts', () => {
   })
 })
 
-describe('other things that are said', () => {
-  test('refusals, transcripts, sources and blocks of a provider are redacted', async () => {
+describe('other texts', () => {
+  test('in refusals, transcripts, sources and provider blocks are redacted', async () => {
     const parts: TextPart[] = [
       { type: 'refusal-delta', choice: 0, text: 'Not bob@example.com' },
       { type: 'audio-delta', choice: 0, audio: { id: 'a', transcript: 'to bob@example.com' } },
@@ -279,7 +279,7 @@ describe('an answer that is blocked', () => {
   }
   const EMAIL_BLOCK = { ...EMAIL, action: 'block' as const }
 
-  test('ends with 403, and nothing of what was found has gone out', async () => {
+  test('ends with 403, and nothing of the match has gone out', async () => {
     const { out, error, findings } = await blocked(
       [said('Write to bob@exam'), said('ple.com or'), said(' not')],
       [EMAIL_BLOCK],
@@ -295,7 +295,7 @@ describe('an answer that is blocked', () => {
     ])
   })
 
-  test('says the same before what blocks it, however it is cut', async () => {
+  test('gives the same up to the match, however it is cut', async () => {
     const text = 'Hello. Write to bob@example.com, now'
     for (const pieces of [[text], text.split(''), [text.slice(0, 18), text.slice(18)]])
       expect(
@@ -303,13 +303,13 @@ describe('an answer that is blocked', () => {
       ).toBe('Hello. Write to ')
   })
 
-  test('and given whole says nothing', async () => {
+  test('and not streamed gives nothing', async () => {
     expect(
       (await blocked([said('Hello. '), said('bob@example.com'), FINISH], [EMAIL_BLOCK], false)).out,
     ).toEqual([])
   })
 
-  test('and what comes behind, or in a source, does not go out', async () => {
+  test('gives nothing of what follows the match, in text or in a source', async () => {
     const source: TextPart = {
       type: 'annotation',
       choice: 0,
@@ -320,15 +320,15 @@ describe('an answer that is blocked', () => {
     ).toEqual([said('Hi. ')])
   })
 
-  test('is blocked for what stands in arguments of tools', async () => {
+  test('is blocked for a match in arguments of tools', async () => {
     expect(
       (await blocked([call(0), input('{"a":"bob\\u0040example.com"}'), FINISH], [EMAIL_BLOCK])).out,
     ).toEqual([call(0)])
   })
 })
 
-describe('a streamed answer comes to the same as a whole one', () => {
-  test('whatever is said, thought and called, and however it is cut', async () => {
+describe('a streamed answer gives the same as a whole one', () => {
+  test('whatever its texts, reasoning and calls, and however it is cut', async () => {
     const piece = fc.constantFrom(
       'Hello ',
       'bob@',

@@ -34,42 +34,38 @@ const verdict = (call: Partial<TextCall>, parts: TextPart[], broken = false) => 
 
 describe('an answer to a call with tools is', () => {
   test.each<[name: string, isSound: boolean | null, parts: TextPart[], call?: Partial<TextCall>]>([
+    ['valid with all required members', true, [...called('add', '{"a":1,', '"b":2}'), finished()]],
+    ['valid with more than that', true, [...called('add', '{"a":1,"b":2,"c":3}'), finished()]],
+    ['valid without arguments if none are required', true, [...called('now', ''), finished()]],
+    ['invalid without a required one', false, [...called('add', '{"a":1}'), finished()]],
+    ['invalid without any', false, [...called('add'), finished()]],
     [
-      'sound with all that must be there',
-      true,
-      [...called('add', '{"a":1,', '"b":2}'), finished()],
-    ],
-    ['sound with more than that', true, [...called('add', '{"a":1,"b":2,"c":3}'), finished()]],
-    ['sound without arguments where none must be there', true, [...called('now', ''), finished()]],
-    ['unsound without one that must be there', false, [...called('add', '{"a":1}'), finished()]],
-    ['unsound without any', false, [...called('add'), finished()]],
-    [
-      'unsound with arguments that do not parse',
+      'invalid with arguments that do not parse',
       false,
       [...called('add', '{"a":1,"b":'), finished()],
     ],
-    ['unsound with arguments that are no object', false, [...called('now', '[1]'), finished()]],
+    ['invalid with arguments that are not an object', false, [...called('now', '[1]'), finished()]],
     [
-      'unsound where an inherited name stands for a member',
+      'invalid if an inherited name stands for a member',
       false,
       [...called('odd', '{}'), finished()],
       { tools: [odd('toString')] },
     ],
-    ['unsound with a tool that nobody offered', false, [...called('subtract', '{}'), finished()]],
+    ['invalid with a tool that was not offered', false, [...called('subtract', '{}'), finished()]],
     [
-      'unsound as soon as one of its calls is',
+      'invalid as soon as one of its calls is',
       false,
       [...called('now', '{}'), ...called('now', '{'), finished()],
     ],
-    ['unsound when it ends in an error', false, [said, finished('error')]],
-    ['unsound when it says nothing', false, [finished('stop')]],
+    ['invalid when it ends in an error', false, [said, finished('error')]],
+    ['invalid when it is empty', false, [finished('stop')]],
     [
-      'unsound without a call where it had to make one',
+      'invalid without a call if one is required',
       false,
       [said, finished('stop')],
       { params: { tool_choice: 'required' } },
     ],
-    ['not judged when it says something instead', null, [said, finished('stop')]],
+    ['not judged when it gives text instead', null, [said, finished('stop')]],
     ['not judged when it was cut', null, [...called('add', '{"a":1,'), finished('length')]],
     ['not judged when a filter stopped it', null, [finished('content_filter')]],
     [
@@ -84,7 +80,7 @@ describe('an answer to a call with tools is', () => {
       },
     ],
     [
-      'not judged where tools may not be called',
+      'not judged if tools may not be called',
       null,
       [...called('add', '{'), finished()],
       { params: { tool_choice: 'none' } },
@@ -99,12 +95,12 @@ describe('an answer to a call with tools is', () => {
     expect(verdict(call, parts)).toBe(isSound)
   })
 
-  test('unsound when it breaks off, unless it was offered no tools', () => {
+  test('invalid when it breaks off, unless no tools were offered', () => {
     expect(verdict({}, [said], true)).toBe(false)
     expect(verdict({ tools: [] }, [said], true)).toBeNull()
   })
 
-  test('judged call by call, however their pieces are mingled', () => {
+  test('judged call by call, however their pieces are interleaved', () => {
     const start = (index: number): TextPart => ({
       type: 'tool-call-start',
       choice: 0,

@@ -18,12 +18,12 @@ const params: Params = {
 const tools = [{ type: 'function' as const, name: 'f' }]
 
 describe('parameters', () => {
-  test('an endpoint that names none supports all: the call is the same', () => {
+  test('are all supported by an endpoint that lists none: the call is the same', () => {
     const call = textCall({ params, tools })
     expect(fitToEndpoint(call, endpointOf())).toBe(call)
   })
 
-  test('those that the endpoint does not support are ignored, the rest are forwarded', () => {
+  test('are ignored if the endpoint lists others; the rest are forwarded', () => {
     const call = textCall({ params, tools })
     const left = fitToEndpoint(call, supporting('temperature'))
     expect(left.params).toEqual({ temperature: 1 })
@@ -32,7 +32,7 @@ describe('parameters', () => {
     expect(call.tools).toEqual(tools)
   })
 
-  test('any of a parameter’s public names is enough', () => {
+  test('are supported under any of their public names', () => {
     expect(
       listUnsupported(
         supporting(
@@ -47,7 +47,7 @@ describe('parameters', () => {
     ).toEqual([])
   })
 
-  test('tools bring their choice along', () => {
+  test('of tools bring their choice along', () => {
     const call = textCall({ params: { tool_choice: 'auto', parallel_tool_calls: true }, tools })
     expect(listUnsupported(supporting('tools'), call)).toEqual([])
     expect(listUnsupported(supporting('seed'), call)).toEqual([
@@ -57,7 +57,7 @@ describe('parameters', () => {
     ])
   })
 
-  test('parameters that the public list does not know are always forwarded', () => {
+  test('that the public list does not know are always forwarded', () => {
     const call = textCall({
       params: { service_tier: 'flex', modalities: ['text'] },
       extra: { enable_thinking: true },
@@ -65,7 +65,7 @@ describe('parameters', () => {
     expect(fitToEndpoint(call, supporting('seed'))).toBe(call)
   })
 
-  test('an end user’s hash cannot be made to collide by moving a letter from workspace to name', () => {
+  test('an end user’s hash cannot collide by moving a letter from workspace to name', () => {
     expect(hashUser('w1', 'ada')).not.toBe(hashUser('w2', 'ada'))
     expect(hashUser('w1', 'ada')).toMatch(/^[0-9a-f]{64}$/)
   })

@@ -23,7 +23,7 @@ const at = (slug: string, model = 'm', more: object = {}) => ({
   ...more,
 })
 
-/** One of each family, at a model that is known to reason, and one beside it that is not. */
+/** One of each family, for a model that is known to reason, and one for a model that is not. */
 const CONFIG = {
   routing: { choice: 'listed' },
   providers: {
@@ -74,7 +74,7 @@ const planned = (models: string[], more: Partial<TextCall> = {}) => {
 const slugs = (models: string[], more?: Partial<TextCall>) =>
   planned(models, more).plan.endpoints.map(one => one.provider.slug)
 
-/** The parameters as each endpoint is asked with them. */
+/** The parameters that each endpoint gets. */
 function paramsAt(models: string[], more?: Partial<TextCall>): Record<string, TextCall['params']> {
   const { call, plan } = planned(models, more)
   return Object.fromEntries(
@@ -82,7 +82,7 @@ function paramsAt(models: string[], more?: Partial<TextCall>): Record<string, Te
   )
 }
 
-/** What goes to one provider for it. */
+/** What one provider gets for it. */
 function bodyAt(slug: string, models: string[], more: Partial<TextCall> = {}) {
   const { call, plan } = planned(models, { ...more, routing: { only: [slug] } })
   const [endpoint] = plan.endpoints
@@ -105,13 +105,13 @@ function refusal(models: string[], more?: Partial<TextCall>): GatewayError {
 }
 
 describe(':thinking', () => {
-  test('asks the model to reason, and only where it can be told to', () => {
+  test('asks the model to reason, and keeps endpoints that can be told to', () => {
     expect(paramsAt([`${MODEL}:thinking`])).toEqual({ [MODEL]: { reasoning: { enabled: true } } })
     expect(slugs([`${MODEL}:thinking`])).not.toContain('cohere')
     expect(slugs([MODEL])).toContain('cohere')
   })
 
-  test('keeps what the call says of how, and whether', () => {
+  test('keeps how and whether the call asks for reasoning', () => {
     const asked = (reasoning: NonNullable<TextCall['params']['reasoning']>) =>
       paramsAt([`${MODEL}:thinking`], { params: { reasoning } })[MODEL]?.reasoning
     expect(asked({ effort: 'low' })).toEqual({ effort: 'low', enabled: true })
@@ -119,7 +119,7 @@ describe(':thinking', () => {
     expect(asked({ effort: 'none' })).toEqual({ effort: 'none' })
   })
 
-  test('is of the model that it stands behind, and of no other', () => {
+  test('applies to the model that it follows, and to no other', () => {
     expect(paramsAt([`${MODEL}:thinking`, 'acme/small'])).toEqual({
       [MODEL]: { reasoning: { enabled: true } },
       'acme/small': {},
@@ -128,7 +128,7 @@ describe(':thinking', () => {
     expect(plan.models.map(({ asked }) => asked === call)).toEqual([true])
   })
 
-  test('names what is in the way, where nobody can be told to', () => {
+  test('names what is in the way if no endpoint can be told to reason', () => {
     const { status, message, metadata } = refusal([`${MODEL}:thinking`], {
       routing: { only: ['cohere'] },
     })
@@ -139,7 +139,7 @@ describe(':thinking', () => {
     expect(metadata.excluded_by).toContain('reasoning')
   })
 
-  test('is known by a model’s other names', () => {
+  test('applies to a model’s other names', () => {
     expect(paramsAt(['anthropic/claude-haiku-4-5:thinking'])).toEqual({
       [MODEL]: { reasoning: { enabled: true } },
     })
@@ -147,7 +147,7 @@ describe(':thinking', () => {
     expect(planned([`${MODEL}:nitro`]).plan.strategy).toBe('direct')
   })
 
-  test('is known by the newest of a family, and tells what else there is of a model', async () => {
+  test('applies to the newest of a family; the error lists the variants of a model', async () => {
     const known = await testGateway({ config: { providers: { openrouter: { api_key: 'sk' } } } })
     const plan = planRoute(
       known,
@@ -211,7 +211,7 @@ describe('what a variant asks for', () => {
     expect(bodyAt(slug, [MODEL], { plugins: { web: webSearch } })).toMatchObject(said)
   })
 
-  test('is one search, where the client brings the provider’s own too', () => {
+  test('is one search if the client brings the provider’s own tool too', () => {
     const own: TextCall['tools'] = [
       {
         type: 'other',
@@ -224,7 +224,7 @@ describe('what a variant asks for', () => {
     ).toEqual(own.map(tool => tool.type === 'other' && tool.value))
   })
 
-  test('is to think, in the words of each', () => {
+  test('is to reason, in the words of each', () => {
     const asked = (slug: string) =>
       bodyAt(slug, [`${MODEL}:thinking`], { params: { max_tokens: 4_000 } })
     expect(asked('chat')).toHaveProperty('reasoning_effort')
@@ -237,20 +237,20 @@ describe('what a variant asks for', () => {
 describe(':online', () => {
   const NATIVE = ['seeking', 'openai', 'responses', 'anthropic', 'google']
 
-  test('leaves those that search the web themselves, as the plugin does', () => {
+  test('keeps endpoints that search the web themselves, as the plugin does', () => {
     expect(slugs([`${MODEL}:online`])).toEqual(NATIVE)
     expect(slugs([MODEL], { plugins: { web: {} } })).toEqual(NATIVE)
     expect(paramsAt([`${MODEL}:online`])).toEqual({ [MODEL]: { web_search_options: {} } })
   })
 
-  test('leaves nobody for domains to look at and others to leave out: either can be said, but not both', () => {
+  test('keeps none for both allowed and excluded domains: a provider takes only one', () => {
     const webSearch = { allowed_domains: ['a.example'], excluded_domains: ['b.example'] }
     expect(() => planned([MODEL], { plugins: { web: webSearch } })).toThrow(
       ':online and the web plugin',
     )
   })
 
-  test('is off where the plugin is', () => {
+  test('is off if the plugin is', () => {
     expect(slugs([`${MODEL}:online`], { plugins: { web: null } })).toHaveLength(8)
     expect(paramsAt([`${MODEL}:online`], { plugins: { web: null } })).toEqual({ [MODEL]: {} })
   })
@@ -258,18 +258,18 @@ describe(':online', () => {
   test.each<[word: string, search: WebSearch, left: string[]]>([
     ['a bound', { max_uses: 3 }, ['anthropic']],
     ['domains', { allowed_domains: ['example.com'] }, ['responses', 'anthropic']],
-    ['domains to leave out', { excluded_domains: ['example.com'] }, ['anthropic']],
+    ['excluded domains', { excluded_domains: ['example.com'] }, ['anthropic']],
     [
       'a place',
       { user_location: { type: 'approximate', city: 'Bern' } },
       ['seeking', 'responses', 'anthropic'],
     ],
-  ])('leaves those that have words for %s', (_, webSearch, left) => {
+  ])('keeps endpoints that support %s', (_, webSearch, left) => {
     expect(slugs([MODEL], { plugins: { web: webSearch } })).toEqual(left)
     expect(slugs([`${MODEL}:online`], { plugins: { web: webSearch } })).toEqual(left)
   })
 
-  test('heeds what the call says of the search itself, which rules', () => {
+  test('gives precedence to the search options of the call', () => {
     const more = {
       plugins: { web: { max_uses: 3 } },
       params: { web_search_options: { max_uses: 1, search_context_size: 'low' } },
@@ -287,13 +287,13 @@ describe(':online', () => {
     ).toEqual(['seeking', 'openai', 'responses'])
   })
 
-  test('leaves out one that does not search beside functions', () => {
+  test('drops an endpoint that does not search beside functions', () => {
     expect(slugs([`${MODEL}:online`], { tools: [{ type: 'function', name: 'f' }] })).not.toContain(
       'google',
     )
   })
 
-  test('names what is in the way, where nobody searches', () => {
+  test('names what is in the way if no endpoint searches', () => {
     for (const model of ['acme/small', 'acme/old']) {
       const { status, message, metadata } = refusal([`${model}:online`])
       expect([status, message]).toEqual([
@@ -304,11 +304,11 @@ describe(':online', () => {
     }
   })
 
-  test('goes on to a stand-in that is asked without', () => {
+  test('falls back to a model that is asked without it', () => {
     expect(slugs(['acme/small:online', 'acme/old'])).toEqual(['google', 'seeking'])
   })
 
-  test('has the searches set aside that it may make: so many as it says, or ten', () => {
+  test('sets aside the searches that it may make: as many as the call allows, or ten', () => {
     const held = (models: string[], more?: Partial<TextCall>) => {
       const { call, plan } = planned(models, {
         routing: { only: ['anthropic'] },
