@@ -13,7 +13,9 @@ export function failure(status: number, body: unknown): GatewayError {
   return failureOf(status, told(error), CODES)
 }
 
-/** Returns the error for an error object inside an answer, whose only status is in its code. */
+/**
+ * Returns the error for an error object inside an answer. Its only status is one that it contains.
+ */
 export function failureInside(given: unknown): GatewayError {
   const error = isObject(given) ? given : {}
   const named = error.code ?? error.status
@@ -23,6 +25,6 @@ export function failureInside(given: unknown): GatewayError {
 
 const told = ({ code, type, message, param }: Json): Told => ({ code, type, message, param })
 
-// A number that JavaScript would round is kept as it was written, in an object, so it is no number.
+// A code may be an object: a number that JavaScript would round is kept as it was written.
 const isStatus = (code: unknown): code is number =>
   typeof code === 'number' && code >= 400 && code < 600

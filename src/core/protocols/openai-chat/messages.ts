@@ -189,9 +189,9 @@ export const marker = (cache_control: CacheControl | undefined, { cache_markers 
 
 /**
  * Converts a call of another dialect to the call that a chat client would have made. Fields of the
- * other dialect go, a plain-text document becomes text, and all reasoning of a message is merged.
- * Results of another provider's own tools are left out of the model's messages. What a user said is
- * never left out. Throws 400 for content that chat has no form for.
+ * other dialect are removed, a plain-text document becomes text, and all reasoning of a message is
+ * merged. Results of another provider's own tools are left out of the model's messages. What a user
+ * said is never left out. Throws 400 for content that chat has no form for.
  */
 export function inChatWords(call: TextCall): TextCall {
   if (isNative(call, NATIVE)) return call
