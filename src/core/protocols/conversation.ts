@@ -1,9 +1,9 @@
 import type { Block, CacheControl, Turn } from '../language/message.ts'
 
-/** What a tool answered. */
+/** The result of a tool call. */
 export interface ToolResult {
   type: 'tool-result'
-  /** The id of the call that it answers, and the name of the tool that was called. */
+  /** The id of the call that this answers, and the name of the tool that was called. */
   id: string
   name: string
   blocks: Block[]
@@ -11,24 +11,28 @@ export interface ToolResult {
   cache_control?: CacheControl
 }
 
-/** One side speaking, until the other does. */
+/** Everything that one side says before the other side speaks. */
 export interface Message {
   role: 'user' | 'assistant'
   blocks: (Block | ToolResult)[]
 }
 
-/** A conversation as most providers want it: instructions apart, two sides in turns, every tool call answered. */
+/**
+ * A conversation as most providers want it: the instructions apart, two sides that alternate, and
+ * every tool call answered.
+ */
 export interface Conversation {
-  /** What system and developer said, wherever they said it, in order. */
+  /** The content of all system and developer messages, in order, wherever they stood. */
   system: Block[]
   messages: Message[]
 }
 
 /**
- * The turns as a conversation for providers that ask for alternating sides. Several turns of one side are one message; the
- * results of a side's tool calls come first in the message that follows, in the order of the calls. What such providers
- * refuse is mended, never lost: a call without a result gets one that says so, a result without a call becomes text, and
- * empty texts and turns that hold nothing but thinking are left out. The turns handed in stay as they are.
+ * Converts messages for providers that require alternating sides. Consecutive messages of one side
+ * are merged. The results of tool calls come first in the message that follows, in the order of the
+ * calls. What such providers refuse is repaired rather than lost: a call without a result gets one
+ * that says so, and a result without a call becomes text. Empty texts and messages with nothing but
+ * reasoning are left out. Does not change the messages that it is given.
  */
 export function conversationOf(turns: Turn[]): Conversation {
   const system = turns.filter(isInstruction).flatMap(turn => turn.blocks.filter(isSaid))
@@ -37,7 +41,10 @@ export function conversationOf(turns: Turn[]): Conversation {
   return { system, messages: answered(messages.filter(holdsSomething)) }
 }
 
-/** The conversation as the user begins it, for providers that ask for that. Instructions alone are what the user says. */
+/**
+ * Returns the conversation with a user message first, for providers that require that. If there are
+ * only instructions, the user says them.
+ */
 export function begunByUser({ system, messages }: Conversation): Conversation {
   if (messages.length === 0) return { system: [], messages: [{ role: 'user', blocks: system }] }
   if (messages[0]?.role === 'user') return { system, messages }
@@ -66,17 +73,17 @@ const resultOf = ({ tool_call_id = '', blocks, is_error, cache_control }: Turn):
   ...(cache_control ? { cache_control } : {}),
 })
 
-// Providers refuse an empty text, though some of them give one.
+// Providers refuse an empty text, though some of them send one.
 const isSaid = (block: Block | ToolResult) => block.type !== 'text' || block.text.trim() !== ''
 
 const holdsSomething = ({ blocks }: Message) => blocks.some(block => block.type !== 'reasoning')
 
-/** Every call with its result in the next message, and every result with its call in the one before. */
+/** Puts the result of every call into the next message, and keeps no result without its call. */
 function answered(messages: Message[]): Message[] {
   const whole: Message[] = []
   let open: Call[] = []
   for (const message of messages) {
-    // Leaving out a turn can make neighbours of one side.
+    // If a message was left out, two of one side may follow each other.
     const last = whole.at(-1)
     if (message.role === 'assistant') {
       if (last?.role === 'assistant') last.blocks.push(...message.blocks)
@@ -99,7 +106,7 @@ const callsOf = ({ blocks }: Message): Call[] => blocks.filter(block => block.ty
 
 function withResults(blocks: (Block | ToolResult)[], calls: Call[]): (Block | ToolResult)[] {
   const results = blocks.filter(block => block.type === 'tool-result').toReversed()
-  // Of two for one call the first.
+  // If a call has two results, the first one counts.
   const byCall = new Map(results.map(result => [result.id, result]))
   const answers = calls.map(({ id, name }) => ({ ...(byCall.get(id) ?? unanswered(id)), name }))
   const known = new Set(calls.map(call => call.id))

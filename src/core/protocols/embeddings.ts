@@ -6,7 +6,10 @@ import type { Usage } from '../language/usage.ts'
 import { unreadable } from './failure.ts'
 import type { Protocol } from './protocol.ts'
 
-/** What the protocols for vectors share: nothing has a name there, and what is streamed is no answer. */
+/**
+ * What the embedding protocols share: inputs have no names that would need a field, and a streamed
+ * answer is an error.
+ */
 export const whole = {
   framing: 'sse',
   takesNames: true,
@@ -15,7 +18,9 @@ export const whole = {
   },
 } satisfies Partial<Protocol<'embedding'>>
 
-/** Throws 400 for more inputs than the provider takes at once: half of an answer would be none. */
+/**
+ * Throws 400 for more inputs than the provider takes at once. Half of the vectors help no caller.
+ */
 export function atMost(most: number, { inputs }: EmbeddingCall): void {
   if (inputs.length <= most) return
   throw invalid(
@@ -24,7 +29,9 @@ export function atMost(most: number, { inputs }: EmbeddingCall): void {
   )
 }
 
-/** The inputs of a provider that reads words only. Throws 400 for any other. */
+/**
+ * Returns the inputs as texts, for providers that only take text. Throws 400 for any other kind.
+ */
 export const textsOf = ({ inputs }: EmbeddingCall): string[] => inputs.map(textOf)
 
 function textOf(input: EmbeddingInput): string {
@@ -33,13 +40,15 @@ function textOf(input: EmbeddingInput): string {
     .join('\n')
 }
 
-/** What one input is made of. Throws 400 for tokens: nobody but the model's own tokenizer knows what they say. */
+/**
+ * Returns the content of one input. Throws 400 for tokens, which only the model itself can decode.
+ */
 export function blocksOf(input: EmbeddingInput): Block[] {
   if (input.type === 'content') return input.blocks
   return input.type === 'text' ? [{ type: 'text', text: input.text }] : refuse('tokens')
 }
 
-/** Throws 400 naming the kind of content that the provider has no vectors for. */
+/** Throws 400 naming a kind of content that the provider cannot embed. */
 export function refuse(kind: string): never {
   throw invalid(
     `input: ${kind} is a kind of content that this model’s provider does not take`,
@@ -47,10 +56,12 @@ export function refuse(kind: string): never {
   )
 }
 
-/** What vectors are for, as far as providers tell purposes apart. */
+/** The purposes of vectors that providers distinguish. */
 export type Purpose = 'query' | 'document' | 'similarity' | 'classification' | 'clustering'
 
-/** The words for it that clients use: Cohere's, which the public API names, and other providers' own. */
+/**
+ * The purposes by `input_type`: Cohere's values, which the public API names, and other providers'.
+ */
 const WORDS: Record<string, Purpose> = {
   query: 'query',
   search_query: 'query',
@@ -68,13 +79,13 @@ const WORDS: Record<string, Purpose> = {
   separation: 'clustering',
 }
 
-/** The purpose that an `input_type` names; undefined where it is one provider's alone. */
+/** Returns the purpose that an `input_type` names; undefined for a value of one provider alone. */
 export function purposeOf(input_type: string | undefined): Purpose | undefined {
   const word = input_type?.toLowerCase().replace(/[.-]/g, '_')
   return own(WORDS, word)
 }
 
-/** What a provider gave. */
+/** The answer of a provider. */
 interface Given {
   upstream_id?: string | null
   /** The vectors in the order of the inputs. */
@@ -82,7 +93,7 @@ interface Given {
   usage: Usage | undefined
 }
 
-/** The parts of an answer. Throws `provider_unavailable` unless it has one vector for each input. */
+/** Returns an answer's parts. Throws `provider_unavailable` unless each input has one vector. */
 export function answerOf(
   { inputs }: EmbeddingCall,
   { upstream_id = null, vectors, usage }: Given,

@@ -1,21 +1,22 @@
 import { type ErrorType, GatewayError } from '../errors.ts'
 
-/** What a provider said of its failure. */
+/** An error as a provider reports it. */
 export interface Told {
-  /** Its word for programs: `overloaded_error`, `RESOURCE_EXHAUSTED`, `ThrottlingException`. */
+  /** The machine-readable code: `overloaded_error`, `RESOURCE_EXHAUSTED`, `ThrottlingException`. */
   code: unknown
-  /** A second such word, where it has two. */
+  /** A second such code, for providers that send two. */
   type?: unknown
-  /** Its sentence. It decides between kinds of refusal, and goes no further. */
+  /** The sentence for people. It decides between kinds of refusal and is never passed on. */
   message: unknown
-  /** Which parameter it was about. */
+  /** The parameter that the error is about. */
   param?: unknown
 }
 
-/** What a provider's own codes mean, for one protocol. */
+/** The error type for each of the codes that one protocol's providers send. */
 export type Codes = Record<string, ErrorType>
 
-// What the provider says of our credential (401, 402, 403) or of its own model names (404) is our trouble, not the caller's.
+// The other statuses are the gateway's problem, not the caller's: the provider refuses our
+// credential (401, 402, 403) or does not know the model's name (404).
 const BY_STATUS: Codes = {
   400: 'invalid_request',
   408: 'timeout',
@@ -27,16 +28,28 @@ const BY_STATUS: Codes = {
   529: 'provider_overloaded',
 }
 
-const CONTEXT =
-  /context.{0,20}(length|window|limit)|maximum context|too many (input |total )?tokens|(prompt|input).{0,40}too long|input token count.{0,60}(exceed|only supports)/i
-const OUTPUT_BOUND =
-  /max_(output_|completion_)?tokens.{0,60}(too large|exceed|at most|greater|less than or equal|maximum)/i
+const CONTEXT = new RegExp(
+  [
+    'context.{0,20}(length|window|limit)',
+    'maximum context',
+    'too many (input |total )?tokens',
+    '(prompt|input).{0,40}too long',
+    'input token count.{0,60}(exceed|only supports)',
+  ].join('|'),
+  'i',
+)
+const OUTPUT_BOUND = new RegExp(
+  'max_(output_|completion_)?tokens.{0,60}' +
+    '(too large|exceed|at most|greater|less than or equal|maximum)',
+  'i',
+)
 const OVERLOADED = /overloaded/i
 const POLICY = /content_policy|content_filter|moderation/i
 
 /**
- * What an upstream failure means to our caller: by the protocol's own code where it is known, else by what the provider says
- * and by the status. Its words stay with us; only what is plainly an identifier goes on, as `metadata.provider_code`.
+ * Returns the error that our caller gets for an upstream failure. The protocol's own code decides
+ * if it is known, else the provider's message and the status. The message is not passed on; only
+ * what is clearly an identifier is, as `metadata.provider_code`.
  */
 export function failureOf(status: number, told: Told, codes: Codes = {}): GatewayError {
   const type = typeOf(status, told, codes)
@@ -48,7 +61,7 @@ export function failureOf(status: number, told: Told, codes: Codes = {}): Gatewa
   return new GatewayError(type, MESSAGES[type] ?? 'Provider returned error', { metadata })
 }
 
-/** An answer that is none: cut, empty, or in no shape that we know. */
+/** The error for an answer that is cut off, empty or of an unknown shape. */
 export const unreadable = (cause?: unknown) =>
   new GatewayError('provider_unavailable', 'Provider returned error', { cause })
 
@@ -56,7 +69,7 @@ function typeOf(status: number, { code, type, message }: Told, codes: Codes): Er
   const names = [code, type].filter(name => typeof name === 'string')
   const words = [...names, typeof message === 'string' ? message.slice(0, 500) : ''].join(' ')
   if (OVERLOADED.test(words)) return 'provider_overloaded'
-  // Who has to wait is told of too many tokens as well: of those of a minute.
+  // Not for a 429: its message may mention too many tokens as well, meaning those of a minute.
   if (status < 500 && status !== 429 && CONTEXT.test(words)) return 'context_length_exceeded'
   if (status < 500 && OUTPUT_BOUND.test(words)) return 'max_tokens_exceeded'
   if (status < 500 && POLICY.test(names.join(' '))) return 'content_policy_violation'
@@ -74,6 +87,7 @@ const MESSAGES: Partial<Record<ErrorType, string>> = {
   timeout: 'Request timed out. Please try again later.',
 }
 
-// Only what is plainly an identifier: nothing that a provider could put a sentence or a secret into.
+// Accepts only what is clearly an identifier, so no sentence and no secret of a provider gets
+// through.
 const identifier = (value: unknown) =>
   typeof value === 'string' && /^[A-Za-z_][A-Za-z0-9_.[\]]{0,63}$/.test(value) ? value : undefined

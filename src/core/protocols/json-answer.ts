@@ -3,7 +3,7 @@ import type { ResponseFormat } from '../language/params.ts'
 import type { TextPart } from '../language/part.ts'
 import type { Frame, Reader } from './protocol.ts'
 
-/** A name for the tool whose input is the answer, which no tool of the caller's has. */
+/** Returns a name for the tool whose input is the answer. None of the caller's tools has it. */
 export function answerToolName({ tools }: TextCall): string {
   const taken = new Set(tools.map(tool => (tool.type === 'function' ? tool.name : '')))
   let name = 'json'
@@ -11,27 +11,28 @@ export function answerToolName({ tools }: TextCall): string {
   return name
 }
 
-/** The parts of a whole answer, whose text is the input of this tool, if it is asked for that way. */
+/** Returns the parts of a whole answer. With a tool, that tool's input becomes the text. */
 export const answeredBy = (tool: string | null, parts: TextPart[]): TextPart[] =>
   tool === null ? parts : new JsonAnswer(tool).read(parts)
 
-/** The reader of a streamed answer, whose text is the input of this tool, if it is asked for that way. */
+/** Returns the reader of a streamed answer. With a tool, that tool's input becomes the text. */
 export const answeringBy = (tool: string | null, reader: Reader<TextPart>): Reader<TextPart> =>
   tool === null ? reader : new JsonAnswerReader(reader, tool)
 
-/** Words before the answer are few. Once there are more than this, they are the answer. */
+/** A model says little before it calls the tool. Text longer than this is the answer itself. */
 const MOST_HELD = 64 * 1024
 
 /**
- * Makes the input of one tool into the text of the answer, for providers that keep to a schema only in a tool's input: the call
- * disappears, and the answer ends with `stop` (translation trap 46). What the model says besides would break the JSON, so it is
- * held back and given only when the tool is not called.
+ * Turns the input of one tool into the text of the answer, for providers that follow a schema only
+ * in a tool's input. The call disappears, and the answer ends with `stop` (translation trap 46).
+ * Any other text would break the JSON, so it is held back and returned only if the tool is not
+ * called.
  */
 export class JsonAnswer {
   readonly #tool: string
-  /** Which call the answer is, once it has begun; null while it has not. */
+  /** The index of the call that is the answer; null until that call begins. */
   #index: number | null = null
-  /** All calls of the tool: only the first is the answer. */
+  /** The indexes of all calls of the tool. Only the first call is the answer. */
   readonly #own = new Set<number>()
   #calls = 0
   #held: TextPart[] = []
@@ -42,7 +43,7 @@ export class JsonAnswer {
     this.#tool = tool
   }
 
-  /** The parts that these become. */
+  /** Returns the parts that the caller gets for these. */
   read(parts: TextPart[]): TextPart[] {
     return parts.flatMap(part => this.#part(part))
   }
@@ -88,7 +89,7 @@ export class JsonAnswer {
     return []
   }
 
-  // The calls after ours move up by one.
+  // Calls after those of the answer tool move up.
   #shown(index: number): number {
     let before = 0
     for (const own of this.#own) if (own < index) before += 1
@@ -109,7 +110,7 @@ export class JsonAnswer {
   }
 }
 
-/** A reader whose answer is the input of this tool. */
+/** Reads an answer whose text is the input of one tool. */
 export class JsonAnswerReader implements Reader<TextPart> {
   readonly #reader: Reader<TextPart>
   readonly #answer: JsonAnswer
@@ -132,14 +133,17 @@ export class JsonAnswerReader implements Reader<TextPart> {
   }
 }
 
-/** The wish for JSON in words, for those who refuse `json_object` unless somebody has said the word (translation trap 45). */
+/**
+ * The instruction for providers that refuse `json_object` unless the conversation mentions JSON
+ * (translation trap 45).
+ */
 export const ANSWER_IN_JSON = 'Answer in JSON.'
 
-/** The wish for JSON in words, where nothing but words can be asked for. */
+/** The instruction for providers that have no parameter for JSON. */
 export const ONLY_JSON =
   'Answer with one JSON object and nothing else: no words around it, no code fence.'
 
-/** Whether the conversation speaks of JSON. */
+/** Whether any text of the conversation mentions JSON. */
 export const mentionsJson = ({ turns }: TextCall): boolean =>
   turns.some(({ blocks }) =>
     blocks.some(block => block.type === 'text' && /json/i.test(block.text)),
@@ -147,7 +151,7 @@ export const mentionsJson = ({ turns }: TextCall): boolean =>
 
 type Schema = Extract<ResponseFormat, { json_schema: unknown }>['json_schema']
 
-/** A schema in words, behind what is said of the answer. */
+/** Returns an instruction that describes a schema after the opening sentence. */
 export const schemaInWords = (opening: string, { description, schema }: Partial<Schema>): string =>
   [
     opening,

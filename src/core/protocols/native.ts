@@ -6,22 +6,26 @@ import type { Block } from '../language/message.ts'
 import type { Tool } from '../language/tool.ts'
 import type { ToolResult } from './conversation.ts'
 
-/** A call, or what of it the gateway has no word for: both know the dialect of their client. */
+/** A call, or a block or tool that the gateway does not know. Both carry their client's dialect. */
 interface InDialect {
   dialect: TextDialect
 }
 
-/** Tells whether a provider that speaks `native` understands the client's own words as they are. */
+/**
+ * Returns whether a provider that speaks `native` understands the client's own fields unchanged.
+ */
 export const isNative = ({ dialect }: InDialect, native: TextDialect | null): boolean =>
   dialect === native
 
-/** Tells whether the client's own words are meant for any provider. */
+/**
+ * Returns whether fields of the client's dialect that the gateway does not know go to any provider.
+ */
 export const isForwarded = ({ dialect }: InDialect): boolean =>
   TEXT_DIALECTS[dialect].forwardsUnknown
 
 /**
- * Returns the parameters without a name here that go to a provider: those of a dialect that
- * forwards them to any, and those of the dialect that the provider speaks itself.
+ * Returns the parameters that the gateway does not know and still sends. They come from a dialect
+ * that forwards them to any provider, or from the dialect that this provider speaks itself.
  */
 export function readExtra(call: TextCall, native: TextDialect | null = null): Json {
   return isNative(call, native) || isForwarded(call) ? call.extra : {}
@@ -29,20 +33,23 @@ export function readExtra(call: TextCall, native: TextDialect | null = null): Js
 
 export type FunctionTool = Extract<Tool, { type: 'function' }>
 
-/** The tool, for a provider that has functions only. Throws 400 naming any other kind. */
+/** Returns the tool, for providers that only have functions. Throws 400 naming any other kind. */
 export function functionOf(tool: Tool, at: number): FunctionTool {
   if (tool.type === 'function') return tool
   throw foreignTool(tool.value, at)
 }
 
-/** The refusal of a tool that the provider does not have, by its kind: left out, it would be missed (translation trap 35). */
+/**
+ * The error for a tool that the provider does not have, by its kind. Leaving the tool out would go
+ * unnoticed until it is missed (translation trap 35).
+ */
 export const foreignTool = (tool: unknown, at: number): GatewayError =>
   invalid(
     `tools.${at}: ${kindOf(tool)} is a tool that this model’s provider does not have`,
     `tools.${at}`,
   )
 
-/** The refusal of content that the provider has no word for, by its kind. */
+/** The error for content that the provider does not support, by its kind. */
 export const foreignContent = (block: Block | ToolResult): GatewayError => {
   const kind = block.type === 'other' ? kindOf(block.value) : block.type
   return invalid(
@@ -51,6 +58,6 @@ export const foreignContent = (block: Block | ToolResult): GatewayError => {
   )
 }
 
-/** What the client called it. */
+/** Returns the `type` that the client gave, shortened for a sentence. */
 const kindOf = (value: unknown): string =>
   (isObject(value) ? text(value.type) : null)?.slice(0, 64) || 'it'

@@ -5,7 +5,7 @@ import { ChunkReader, parts } from './openai-chat/reader.ts'
 import { request } from './openai-chat/request.ts'
 import { type Protocol, searchesBy } from './protocol.ts'
 
-/** OpenAI chat completions: `POST {base_url}/chat/completions`, and everybody who speaks it. */
+/** OpenAI chat completions and compatible servers: `POST {base_url}/chat/completions`. */
 export const openaiChat: Protocol<'text'> = {
   framing: 'sse',
   takesNames: true,
@@ -17,7 +17,11 @@ export const openaiChat: Protocol<'text'> = {
   failure,
 }
 
-/** OpenAI's own models for searching have it in their names (OpenAI, "Web search"). What a place is differs from server to server. */
+/**
+ * Returns whether the server searches the web. OpenAI's search models say so in their names
+ * (OpenAI, "Web search"). The format of `user_location` differs from server to server, so only
+ * servers with the quirk get it.
+ */
 function searches(
   call: TextCall,
   { provider: { slug, quirks }, upstreamModel }: Endpoint,

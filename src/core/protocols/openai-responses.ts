@@ -3,7 +3,10 @@ import { EventReader, parts } from './openai-responses/reader.ts'
 import { request } from './openai-responses/request.ts'
 import { type Protocol, searchesBy } from './protocol.ts'
 
-/** OpenAI Responses: `POST {base_url}/responses`, at OpenAI, Azure, xAI and servers of the Open Responses specification. */
+/**
+ * OpenAI Responses: `POST {base_url}/responses`, at OpenAI, Azure, xAI and servers of the Open
+ * Responses specification.
+ */
 export const openaiResponses: Protocol<'text'> = {
   framing: 'sse',
   takesNames: false,

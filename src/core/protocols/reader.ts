@@ -1,28 +1,34 @@
 import type { Json } from '../kernel/json.ts'
 import { unreadable } from './failure.ts'
 
-/** More alternatives, tool calls or open blocks than this in one answer is a provider gone wrong, and nothing may grow for it. */
+/**
+ * The most alternatives, tool calls and open blocks that one answer may have. A provider that sends
+ * more is broken, and must not make memory grow.
+ */
 const MOST_CHOICES = 128
 export const MOST_CALLS = 128
 export const MOST_OPEN = 128
 
-/** No more characters than this are kept of what is given only when it is whole. */
+/** The most characters to hold back of anything that is passed on only when it is whole. */
 export const MOST_HELD = 16 * 1024 * 1024
 
-/** Which alternative an entry of an answer is: by its index, or where it has none by its position. Undefined where no answer has it. */
+/**
+ * Returns the alternative that an entry of an answer belongs to: its index, or its position if it
+ * has none. Undefined for an index that no answer can have.
+ */
 export function choiceAt(index: unknown, position: number): number | undefined {
   const choice = typeof index === 'number' ? index : position
   return Number.isInteger(choice) && choice >= 0 && choice < MOST_CHOICES ? choice : undefined
 }
 
-/** How many events may be unreadable before the stream itself is. */
+/** The number of unreadable events after which the whole stream counts as unreadable. */
 const MOST_GARBAGE = 20
 
-/** The events of one stream that nobody could read. */
+/** Counts the events of one stream that could not be parsed. */
 export class Garbage {
   #events = 0
 
-  /** Passes over one, which has no parts. Throws `provider_unavailable` when there have been too many. */
+  /** Skips one event, which has no parts. Throws `provider_unavailable` after too many. */
   pass(): never[] {
     this.#events += 1
     if (this.#events > MOST_GARBAGE) throw unreadable()
@@ -30,7 +36,7 @@ export class Garbage {
   }
 }
 
-/** What is known of a source besides its address, and where in the answer the words stand that rest on it, in characters. */
+/** What is known about a source, and the range of the answer that cites it, in characters. */
 interface Cited {
   title?: unknown
   content?: unknown
@@ -38,7 +44,7 @@ interface Cited {
   end_index?: unknown
 }
 
-/** A source as the chat API shows it (wire reference C.2). What nobody knows of it is left out. */
+/** Returns a source as the chat API shows it (wire reference C.2). Leaves out unknown fields. */
 export function urlCitation(url: string, { title, content, start_index, end_index }: Cited): Json {
   const known = Object.entries({ title, content, start_index, end_index }).filter(
     ([, value]) => value != null,
@@ -46,5 +52,8 @@ export function urlCitation(url: string, { title, content, start_index, end_inde
   return { type: 'url_citation', url_citation: { url, ...Object.fromEntries(known) } }
 }
 
-/** Whether it is the address of a page. The chat API has a form for no other source: a document of the caller's has none. */
+/**
+ * Whether the URL is the address of a web page. The chat API has no citation for any other source,
+ * such as a document of the caller.
+ */
 export const isWebAddress = (url: string): boolean => /^https?:\/\//i.test(url)

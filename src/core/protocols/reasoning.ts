@@ -1,7 +1,7 @@
 import type { Reasoning } from '../language/params.ts'
 import type { ReasoningDetail } from '../language/reasoning.ts'
 
-/** The efforts, from the least, and the share of the output that each stands for (wire reference C.1). */
+/** The efforts in ascending order, each with its share of the output (wire reference C.1). */
 const SHARES = [
   ['minimal', 0.1],
   ['low', 0.2],
@@ -13,7 +13,10 @@ const SHARES = [
 const LEAST_BUDGET = 1_024
 const LARGEST_BUDGET = 128_000
 
-/** The wish as an effort, for providers that take one: `none` for no reasoning, undefined where the provider shall decide. */
+/**
+ * Returns the requested effort, for providers that accept one: `none` for no reasoning, undefined
+ * if the provider decides.
+ */
 export function effortOf(
   { effort, max_tokens, enabled }: Reasoning,
   bound: number | undefined,
@@ -26,8 +29,9 @@ export function effortOf(
 }
 
 /**
- * The wish as a number of tokens, for providers that take a budget: what was asked for, or the effort's share of the output
- * bound, from 1,024 to 128,000. 0 for no reasoning, undefined where nothing was wished.
+ * Returns the requested budget in tokens, for providers that accept one: the requested number, or
+ * the effort's share of the output bound, from 1,024 to 128,000. Returns 0 for no reasoning, and
+ * undefined if the call does not say.
  */
 export function budgetOf(reasoning: Reasoning, bound: number): number | undefined {
   if (reasoning.max_tokens !== undefined)
@@ -40,8 +44,9 @@ export function budgetOf(reasoning: Reasoning, bound: number): number | undefine
 }
 
 /**
- * The entries that a provider family made itself, which are all that it takes back: signatures and encrypted data are bound
- * to who made them, and another provider's would be refused (translation traps 93–97).
+ * Returns the entries that a provider family made itself, the only ones that it takes back.
+ * Signatures and encrypted data are bound to the provider that made them, and another provider
+ * refuses them (translation traps 93–97).
  */
 export const ownDetails = (
   details: ReasoningDetail[] | null,

@@ -21,10 +21,11 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
     'anthropic-vertex': anthropicVertex,
     'openai-responses': openaiResponses,
     'bedrock-converse': bedrockConverse,
-    // The built-in sandbox answers like an OpenAI server, but stands for all those that have no field for names.
+    // The built-in sandbox answers like an OpenAI server. Without names, it also stands for the
+    // servers that have no field for them.
     sandbox: { ...openaiChat, takesNames: false },
   },
-  // By the name of the family too, so that a provider's row needs no more than one.
+  // Keyed by the text protocol's name too, so that a provider's row needs only one protocol.
   embedding: {
     'openai-chat': openaiEmbeddings,
     'cohere-chat': cohereEmbeddings,
@@ -36,7 +37,7 @@ export const protocols: { [K in Kind]: Record<string, Protocol<K>> } = {
   },
 }
 
-/** The names of all protocols, as a config may use them. */
+/** The names of all protocols, as configs use them. */
 export const protocolNames = [
   ...new Set(Object.values(protocols).flatMap(byName => Object.keys(byName))),
 ]

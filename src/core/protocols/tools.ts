@@ -1,18 +1,22 @@
 import { isObject, type Json, parseObject } from '../kernel/json.ts'
 import type { TextCall } from '../language/call.ts'
 
-/** Which names a provider takes for tools: which characters, what may stand first, how many in all. */
+/**
+ * The names that a provider accepts for tools: which characters, how a name may begin, and how long
+ * it may be.
+ */
 export interface NameRules {
-  /** Matches each character that may not stand in a name. Global. */
+  /** Matches each character that a name must not contain. Has the `g` flag. */
   forbidden: RegExp
-  /** Matches a name that may not begin as it does. */
+  /** Matches a name whose beginning is not allowed. */
   badStart?: RegExp
   longest: number
 }
 
 /**
- * The tools' names as a provider takes them, and back: names with dots, slashes or too many characters are replaced on the
- * way out, in tools, choices and history alike, and an answer names the tools as the client knows them.
+ * Translates tool names to those that a provider accepts, and back. Names with dots, slashes or too
+ * many characters are replaced on the way out, in tools, choices and history alike. An answer names
+ * the tools as the client does.
  */
 export class ToolNames {
   readonly #sent = new Map<string, string>()
@@ -25,17 +29,17 @@ export class ToolNames {
     for (const tool of tools) if (tool.type === 'function') names.add(tool.name)
     for (const { blocks } of turns)
       for (const block of blocks) if (block.type === 'tool-call') names.add(block.name)
-    // Those that fit come first, so that none of them has to make room.
+    // Names that fit come first, so that none of them changes because of another.
     for (const name of names) if (fitted(name, rules) === name) this.#given.set(name, name)
     for (const name of names) if (!this.#given.has(name)) this.#add(name)
   }
 
-  /** The name for the provider. */
+  /** Returns the name for the provider. */
   sent(name: string): string {
     return this.#sent.get(name) ?? name
   }
 
-  /** The name for the client. */
+  /** Returns the name for the client. */
   given(name: string): string {
     return this.#given.get(name) ?? name
   }
@@ -46,7 +50,7 @@ export class ToolNames {
     this.#given.set(fitting, name)
   }
 
-  // Two names may become one: the second is told apart by what it was.
+  // Two names may become the same one. The second then gets a digest of its original.
   #free(fitting: string, name: string): string {
     if (!this.#given.has(fitting)) return fitting
     return `${fitting.slice(0, this.#rules.longest - 9)}_${digest(name)}`
@@ -60,8 +64,9 @@ function fitted(name: string, { forbidden, badStart, longest }: NameRules): stri
 }
 
 /**
- * A tool call's id as a provider takes it, the same each time for the same id: calls and their results stay together, and
- * whatever made an id of 83 characters with colons in it is not refused for it.
+ * Returns a tool call's id as a provider accepts it, always the same for the same id, so calls and
+ * their results stay together. Some servers make ids of 83 characters with colons in them, which
+ * other providers would refuse.
  */
 export function fittedId(id: string, { forbidden, longest }: NameRules): string {
   const clean = id.replace(forbidden, '_')
@@ -70,28 +75,35 @@ export function fittedId(id: string, { forbidden, longest }: NameRules): string 
 }
 
 /**
- * An id for a call whose provider gave none, by its place in the answer: the same answer has the same ones, and no two answers of a
- * conversation do.
+ * Builds an id for a tool call that came without one, from its position in the answer. The same
+ * answer always gets the same ids, and no two answers of a conversation share one.
  */
 export const ownId = ({ id }: TextCall, place: number | string, prefix = 'call'): string =>
   `${prefix}_${id.slice(-20)}_${place}`
 
-/** An id of exactly nine letters and digits, which is what Mistral's models take; the same each time for the same id. */
+/**
+ * Returns an id of exactly nine letters and digits, the only form that Mistral's models accept. It
+ * is always the same for the same id.
+ */
 export const nineLetters = (id: string): string =>
   /^[a-zA-Z0-9]{9}$/.test(id) ? id : Bun.hash.xxHash64(id).toString(36).padStart(9, '0').slice(-9)
 
 const digest = (text: string) => Bun.hash.crc32(text).toString(16).padStart(8, '0')
 
-/** The arguments that an answer gives: the raw text, big integers and all. A server that sends an object gets it written out. */
+/**
+ * Reads the arguments of an answer's tool call as raw text, which keeps big integers. Some servers
+ * send an object, which is serialized.
+ */
 export const inputText = (given: unknown): string =>
   typeof given === 'string' ? given : isObject(given) ? JSON.stringify(given) : ''
 
-/** The arguments of a call of the conversation as JSON, for providers that take a text and refuse an empty one. */
+/** Returns a call's arguments as JSON, for providers that take a text and refuse an empty one. */
 export const inputJson = (input: string): string => (input.trim() === '' ? '{}' : input)
 
 /**
- * The arguments as an object, for providers that take nothing else. What the model wrote and is none, or was cut, goes back under
- * this name, that of Anthropic's documentation: the model shall see what it did.
+ * Returns a call's arguments as an object, for providers that take nothing else. Text that is no
+ * object, or was cut off, goes back under `invalidKey`, so the model sees what it wrote. The
+ * default key is that of Anthropic's documentation.
  */
 export const inputObject = (input: string, odd = 'INVALID_JSON'): Json =>
   input.trim() === '' ? {} : (parseObject(input) ?? { [odd]: input })

@@ -12,13 +12,17 @@ const tool = (tool_call_id: string, said: string): Turn => ({
   blocks: [text(said)],
 })
 
-/** A message in one line: its role, and each block by its text or id. */
-const line = ({ role, blocks }: Message) =>
-  `${role}: ${blocks.map(block => (block.type === 'tool-result' ? `=${block.name}#${block.id}` : block.type === 'tool-call' ? `#${block.id}` : 'text' in block ? block.text : block.type)).join(' | ')}`
+/** Returns a message as one line: its role, and each block by its text or id. */
+const line = ({ role, blocks }: Message) => `${role}: ${blocks.map(summarize).join(' | ')}`
+const summarize = (block: Message['blocks'][number]) => {
+  if (block.type === 'tool-result') return `=${block.name}#${block.id}`
+  if (block.type === 'tool-call') return `#${block.id}`
+  return 'text' in block ? block.text : block.type
+}
 const lines = (...turns: Turn[]) => conversationOf(turns).messages.map(line)
 
 describe('sides', () => {
-  test('trap 5: instructions are apart, wherever they stand, in order, as they were', () => {
+  test('trap 5: separates instructions wherever they stand, in order and unchanged', () => {
     const marked: Block = { type: 'text', text: 'Be kind.', cache_control: { type: 'ephemeral' } }
     const { system, messages } = conversationOf([
       { role: 'system', blocks: [marked] },
@@ -30,24 +34,24 @@ describe('sides', () => {
     expect(messages.map(line)).toEqual(['user: Hi | Go on'])
   })
 
-  test('trap 10: several turns of one side are one message', () => {
+  test('trap 10: merges consecutive messages of one side', () => {
     expect(lines(user('a'), user('b'), assistant(text('c')), assistant(text('d')))).toEqual([
       'user: a | b',
       'assistant: c | d',
     ])
   })
 
-  test('trap 7: empty texts are left out, and turns that held nothing else', () => {
+  test('trap 7: leaves out empty texts, and messages with nothing else', () => {
     expect(lines(user('a', ' ', ''), assistant(text('')), user('b'))).toEqual(['user: a | b'])
   })
 
-  test('trap 9: a turn of nothing but thinking is left out', () => {
+  test('trap 9: leaves out a message with nothing but reasoning', () => {
     expect(
       lines(user('a'), assistant({ type: 'reasoning', text: 'hm', details: null }), user('b')),
     ).toEqual(['user: a | b'])
   })
 
-  test('the turns handed in stay as they are', () => {
+  test('does not change the messages that it is given', () => {
     const turns = [user('a'), user('b'), assistant(call('1')), tool('1', 'x'), tool('2', 'y')]
     const before = structuredClone(turns)
     conversationOf(turns)
@@ -57,7 +61,7 @@ describe('sides', () => {
 })
 
 describe('tools', () => {
-  test('trap 1: the results of parallel calls are one message, first, in the order of the calls, with their names', () => {
+  test('trap 1: parallel results come first in one message, in call order, with names', () => {
     expect(
       lines(
         user('a'),
@@ -82,7 +86,7 @@ describe('tools', () => {
     })
   })
 
-  test('trap 2: a call at the very end, or before another turn of the model, is answered too', () => {
+  test('trap 2: a call at the end, or before a message of the model, gets a result too', () => {
     expect(lines(user('a'), assistant(call('1')))).toEqual([
       'user: a',
       'assistant: #1',
@@ -96,7 +100,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 3: a result without a call becomes text, so that nothing said is lost', () => {
+  test('trap 3: a result without a call becomes text, so that nothing is lost', () => {
     expect(lines(tool('9', 'lost'), user('a'), assistant(text('b')), tool('9', 'again'))).toEqual([
       'user: lost | a',
       'assistant: b',
@@ -104,7 +108,7 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 20: two calls of one function keep their own results', () => {
+  test('trap 20: two calls of one function each keep their own result', () => {
     const { messages } = conversationOf([
       user('a'),
       assistant(call('1', 'f'), call('2', 'f')),
@@ -121,7 +125,7 @@ describe('tools', () => {
     ])
   })
 
-  test('each of many calls and results is looked at a few times', () => {
+  test('takes linear time for many calls and results', () => {
     const ids = Array.from({ length: 200 }, (_, i) => `c${i}`)
     let looks = 0
     const get = (block: Block, name: string | symbol) => {
@@ -132,20 +136,20 @@ describe('tools', () => {
     const calls = ids.map(id => watched(call(id)))
     const results = ids.map(id => tool(id, 'r')).toReversed()
     expect(conversationOf([assistant(...calls), ...results]).messages[1]?.blocks).toHaveLength(200)
-    // Turns that hold nothing are left out, and then the model speaks once.
+    // Empty messages are left out, and then the model speaks once.
     expect(conversationOf(calls.flatMap(one => [assistant(one), user('')])).messages).toHaveLength(
       2,
     )
     expect(looks).toBeLessThan(20 * ids.length)
   })
 
-  test('of two results of one call the first is its answer', () => {
+  test('of two results of one call the first counts', () => {
     expect(
       conversationOf([assistant(call('1')), tool('1', 'a'), tool('1', 'b')]).messages[1]?.blocks,
     ).toMatchObject([{ blocks: [text('a')] }])
   })
 
-  test('a failed tool, and a marked result, stay so', () => {
+  test('keeps error flags and cache markers of results', () => {
     const turn: Turn = { ...tool('1', 'no'), is_error: true, cache_control: { type: 'ephemeral' } }
     expect(
       conversationOf([user('a'), assistant(call('1')), turn]).messages[2]?.blocks[0],

@@ -18,13 +18,14 @@ import {
 import { wireOf } from '../../support/replay.ts'
 
 /*
- * A network cuts bytes where it likes, and servers differ in what the standard leaves them. Neither may change what is read.
+ * A network cuts bytes anywhere, and servers use the freedom that the standard leaves them. Neither
+ * may change what is read.
  */
 
 const call = textCall({ stream: true })
 const LIMITS = { firstByte: 60_000, idle: 60_000, total: 60_000 }
 
-/** The parts that these pieces of one streamed answer come to. Throws what the stream throws. */
+/** Returns the parts of these pieces of one streamed answer. Throws what the stream throws. */
 async function partsOf(protocol: Protocol<'text'>, pieces: Uint8Array[]): Promise<TextPart[]> {
   const stream = new PartStream(
     incomingOf(pieces),
@@ -54,7 +55,7 @@ const cutEvery = (bytes: Uint8Array, size: number) =>
     bytes.subarray(i * size, (i + 1) * size),
   )
 
-/** A stream up to this long is cut at every byte; a longer one at so many places, spread over it. */
+/** A stream up to this length is cut at every byte. A longer one is cut at this many places. */
 const WHOLLY_CUT = 20_000
 const MOST_CUTS = 500
 
@@ -63,7 +64,10 @@ function cutsOf({ length }: Uint8Array): number[] {
   return Array.from({ length: Math.floor((length - 1) / stride) }, (_, i) => (i + 1) * stride)
 }
 
-/** The same events, written in other ways that the standard allows (WHATWG HTML, 9.2.5 and 9.2.6), or that servers take. */
+/**
+ * The same events, written in other ways that the standard allows (WHATWG HTML, 9.2.5 and 9.2.6) or
+ * that servers use.
+ */
 const onTwoLines = (text: string) => text.replaceAll('data: {', 'data: {\ndata: ')
 const SSE_VARIANTS: Record<string, (text: string) => string> = {
   'lines that end in CRLF': text => text.replaceAll('\n', '\r\n'),
@@ -99,12 +103,12 @@ function streamsOf(protocol: string): [string, Uint8Array][] {
 }
 
 function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
-  test('says something and ends', async () => {
+  test('has content and ends', async () => {
     const { finish } = saidBy(await partsOf(protocol, [bytes]))
     expect(finish).not.toBeNull()
   })
 
-  test('trap 76: reads the same wherever it is cut in two', async () => {
+  test('trap 76: reads the same parts wherever it is cut in two', async () => {
     const whole = await partsOf(protocol, [bytes])
     const different: number[] = []
     for (const at of cutsOf(bytes))
@@ -112,7 +116,7 @@ function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
     expect(different).toEqual([])
   })
 
-  test('is a failure when it breaks off in its first half, wherever it does', async () => {
+  test('fails if it breaks off anywhere in its first half', async () => {
     const half = cutsOf(bytes.subarray(0, bytes.length / 2))
     const ends = await Promise.all(
       half.map(at => partsOf(protocol, [bytes.subarray(0, at)]).then(() => 'whole', typeOf)),
@@ -120,7 +124,7 @@ function framed(protocol: Protocol<'text'>, bytes: Uint8Array): void {
     expect(new Set(ends)).toEqual(new Set(['provider_unavailable']))
   })
 
-  test('reads the same byte by byte', async () => {
+  test('reads the same parts byte by byte', async () => {
     expect(await partsOf(protocol, cutEvery(bytes, 1))).toEqual(await partsOf(protocol, [bytes]))
   })
 

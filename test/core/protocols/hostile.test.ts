@@ -23,8 +23,9 @@ import type { Said } from '../../support/voices/voice.ts'
 import { voices } from '../../support/voices.ts'
 
 /*
- * What a provider sends is hostile. Whatever comes, translating it gives parts of the language or a failure in our words: no
- * other exception, no more than was sent, and nothing behind the end. HOSTILE_SEED and HOSTILE_RUNS ask for other answers.
+ * Answers of providers are untrusted. Translating any of them returns parts or throws a
+ * GatewayError: no other exception, no more content than was sent, and nothing after the end.
+ * HOSTILE_SEED and HOSTILE_RUNS choose other answers.
  */
 
 const seed = Number(process.env.HOSTILE_SEED ?? 20_261_121)
@@ -64,7 +65,7 @@ const ENDPOINTS = [false, true].map(think_tags => {
   return endpointOf({ provider: { ...provider, quirks: { ...provider.quirks, think_tags } } })
 })
 
-/** Which call is answered, and by which endpoint. */
+/** Which call is answered, and by which endpoint. By index. */
 const situation = fc.record({
   call: fc.nat(CALLS.length - 1),
   endpoint: fc.nat(ENDPOINTS.length - 1),
@@ -76,7 +77,7 @@ interface Situation {
 const callAt = ({ call }: Situation) => CALLS[call] ?? textCall()
 const endpointAt = ({ endpoint }: Situation) => ENDPOINTS[endpoint] ?? endpointOf()
 
-/** What is left of a long stream is its beginning and its end. */
+/** Shortens a long stream to its beginning and its end. */
 const MOST_FRAMES = 60
 const shortened = <T>(frames: T[]): T[] =>
   frames.length <= MOST_FRAMES
@@ -116,7 +117,7 @@ function recorded(name: string, protocol: Spoken): Answers {
   }
 }
 
-/** Every protocol that reads in a way of its own. */
+/** Every protocol with a reader of its own. */
 const readings = Object.entries(spoken).filter(
   ([, protocol], i, all) => all.findIndex(([, { reader }]) => reader === protocol.reader) === i,
 )
@@ -129,11 +130,11 @@ describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
   else if (recordingsOf(name).length > 0)
     describe('recorded answers', () => withstands(protocol, recorded(name, protocol)))
 
-  test('any JSON is an answer, or a failure in our words', () => {
+  test('reads any JSON as an answer, or throws a GatewayError', () => {
     holds(fc.property(situation, fc.jsonValue(), (at, body) => readWhole(protocol, at, body)))
   })
 
-  test('any JSON is a failure in our words, whatever its status', () => {
+  test('reads any JSON as a failure, whatever its status', () => {
     const status = fc.constantFrom(400, 401, 404, 422, 429, 500, 503, 200, 0)
     const body = fc.oneof(
       hostileValue,
@@ -151,21 +152,21 @@ describe.each(readings)(`%s, seed ${seed}`, (name, protocol) => {
 })
 
 function withstands(protocol: Spoken, { wholes, streams }: Answers): void {
-  test.skipIf(wholes.length === 0)('a whole answer with something wrong in it', () => {
+  test.skipIf(wholes.length === 0)('survives a whole answer with an error in it', () => {
     const bodies = fc
       .tuple(fc.constantFrom(...wholes), changes)
       .map(([body, made]) => changed(body, made))
     holds(fc.property(situation, bodies, (at, body) => readWhole(protocol, at, body)))
   })
 
-  test.skipIf(streams.length === 0)('a stream with something wrong in it', () => {
+  test.skipIf(streams.length === 0)('survives a stream with an error in it', () => {
     const frames = fc
       .tuple(fc.constantFrom(...streams), frameChanges)
       .map(([given, made]) => changedFrames(given, made))
     holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
   })
 
-  test.skipIf(streams.length === 0)('the frames of all streams in any order', () => {
+  test.skipIf(streams.length === 0)('survives the frames of all streams in any order', () => {
     const any = fc.array(fc.constantFrom(...streams.flat()), { maxLength: 40 })
     const frames = fc.tuple(any, frameChanges).map(([given, made]) => changedFrames(given, made))
     holds(fc.property(situation, frames, (at, given) => readStream(protocol, at, given)))
@@ -182,7 +183,8 @@ function holds<T>(property: fc.IProperty<T>): void {
   })
   if (!failed) return
   throw new Error(
-    `${errorInstance}\n${JSON.stringify(counterexample).slice(0, SHOWN)}\n(seed ${seed}, path ${counterexamplePath})`,
+    `${errorInstance}\n${JSON.stringify(counterexample).slice(0, SHOWN)}\n` +
+      `(seed ${seed}, path ${counterexamplePath})`,
   )
 }
 
@@ -215,7 +217,7 @@ function readStream(protocol: Spoken, at: Situation, frames: Frame[]): void {
   )
 }
 
-/** The parts, none of a failure in our words. Everything else is thrown. */
+/** Returns the parts, or none for a GatewayError. Throws anything else. */
 function given(read: () => TextPart[]): TextPart[] {
   try {
     return read()
@@ -225,7 +227,7 @@ function given(read: () => TextPart[]): TextPart[] {
   }
 }
 
-/** A part has a frame around it; apart from that nothing may come out that did not go in. */
+/** Expects no more output than input, apart from the fields around each part. */
 function expectLinear(parts: TextPart[], characters: number, frames: number): void {
   expect(parts.length).toBeLessThanOrEqual(8 * frames + characters / 2)
   expect(JSON.stringify(parts).length).toBeLessThanOrEqual(

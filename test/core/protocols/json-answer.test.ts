@@ -29,14 +29,14 @@ const ended = (reason: 'tool_calls' | 'stop' | 'length'): TextPart => ({
   native: 'x',
 })
 
-/** What the parts become, one by one as they would come. */
+/** Returns what the parts become, read one by one as they stream. */
 const answered = (...parts: TextPart[]) => {
   const answer = new JsonAnswer('json')
   return saidBy(parts.flatMap(part => answer.read([part])))
 }
 
 describe('an answer by a tool', () => {
-  test('is its input, and ends with a stop', () => {
+  test('is the input of the tool, and ends with stop', () => {
     const { text, calls, finish } = answered(
       begun(0, 'json'),
       input(0, '{"a"'),
@@ -46,7 +46,7 @@ describe('an answer by a tool', () => {
     expect([text, calls, finish]).toEqual(['{"a":1}', [], { reason: 'stop', native: 'x' }])
   })
 
-  test('loses the words around it', () => {
+  test('drops the text around it', () => {
     expect(
       answered(
         said('Sure: '),
@@ -58,7 +58,7 @@ describe('an answer by a tool', () => {
     ).toBe('{}')
   })
 
-  test('is given once, however often the tool is called', () => {
+  test('is returned once, however often the tool is called', () => {
     expect(
       answered(
         begun(0, 'json'),
@@ -70,7 +70,7 @@ describe('an answer by a tool', () => {
     ).toBe('{"a":1}')
   })
 
-  test('stands beside other calls, which are counted without it', () => {
+  test('stands beside other calls, whose indexes do not count it', () => {
     const { text, calls, finish } = answered(
       begun(0, 'json'),
       input(0, '{}'),
@@ -82,14 +82,14 @@ describe('an answer by a tool', () => {
     expect(finish?.reason).toBe('tool_calls')
   })
 
-  test('that was cut ends as it did', () => {
+  test('keeps its finish reason if it was cut off', () => {
     expect(answered(begun(0, 'json'), input(0, '{"a'), ended('length'))).toMatchObject({
       text: '{"a',
       finish: { reason: 'length' },
     })
   })
 
-  test('is the words where there is no call of the tool', () => {
+  test('is the text if the tool is not called', () => {
     expect(answered(said('No'), said('.'), ended('stop'))).toMatchObject({
       text: 'No.',
       finish: { reason: 'stop' },
@@ -100,20 +100,20 @@ describe('an answer by a tool', () => {
     })
   })
 
-  test('holds back no more than a few words', () => {
+  test('holds back a limited amount of text', () => {
     const answer = new JsonAnswer('json')
     const given = Array.from({ length: 100 }, () => answer.read([said('x'.repeat(1000))]).length)
     expect(given.slice(0, 65).every(length => length === 0)).toBe(true)
     expect(given.reduce((sum, length) => sum + length, 0)).toBe(100)
   })
 
-  test('passes on what else there is', () => {
+  test('passes on all other parts', () => {
     const thought: TextPart = { type: 'reasoning-delta', choice: 0, text: 'Hm', details: [] }
     expect(new JsonAnswer('json').read([thought])).toEqual([thought])
   })
 })
 
-test('a reader of such an answer is complete when its own reader is', () => {
+test('the reader is complete when the wrapped reader is', () => {
   const inner = {
     complete: false,
     read: () => [begun(0, 'json'), input(0, '{}')],
@@ -127,7 +127,7 @@ test('a reader of such an answer is complete when its own reader is', () => {
   expect(reader.complete).toBe(true)
 })
 
-test('its name is one that no tool of the caller’s has', () => {
+test('the name of the tool differs from those of the caller’s tools', () => {
   const named = (...names: string[]) =>
     answerToolName(textCall({ tools: names.map(name => ({ type: 'function', name })) }))
   expect([named(), named('json'), named('json', 'json_answer')]).toEqual([

@@ -9,7 +9,7 @@ test.each([
   ['no more of it than a name has', { type: TOO_LONG }, TOO_LONG.slice(0, 64)],
   ['no name where it has none', { type: { toString: 1 } }, 'it'],
   ['no name where it is nothing', null, 'it'],
-])('a foreign thing is refused with %s', (_, value, kind) => {
+])('refuses a foreign tool or block with %s', (_, value, kind) => {
   const refused = { type: 'invalid_request', metadata: { field: 'tools.3' } }
   expect(foreignTool(value, 3)).toMatchObject({
     ...refused,
@@ -21,13 +21,13 @@ test.each([
   )
 })
 
-test('content that we know is refused by our word for it', () => {
+test('refuses content of a known kind by our name for it', () => {
   expect(foreignContent({ type: 'audio', data: '', format: 'wav' }).message).toContain(
     'messages: audio is content',
   )
 })
 
-test('a function is a function, and nothing else is', () => {
+test('accepts functions and no other tools', () => {
   const given = { type: 'function' as const, name: 'look' }
   expect(functionOf(given, 0)).toBe(given)
   expect(() =>

@@ -18,7 +18,7 @@ function streamedParts({ lines }: Recording): TextPart[] {
   return [...lines, '[DONE]'].flatMap(data => reader.read({ event: null, data }))
 }
 
-/** What no answer of a real provider may lack. */
+/** Expects what every answer of a real provider has. */
 function expectSane(given: TextPart[]): void {
   const { upstream_id, text, reasoning, calls, finish, usage } = saidBy(given)
   expect(given[0]?.type).toBe('start')
@@ -36,7 +36,10 @@ function expectSane(given: TextPart[]): void {
   expect(outputTokens(usage)).toBeGreaterThan(0)
 }
 
-/** What the recording itself says, by the names of its file: which of them think, and which call a tool. */
+/**
+ * Expects what the recording's file name says: whether the model thinks, and whether it calls a
+ * tool.
+ */
 function expectNamed(name: string, given: TextPart[]): void {
   const { reasoning, calls } = saidBy(given)
   if (name.includes('reasoning')) expect(reasoning).not.toBe('')
@@ -50,19 +53,19 @@ describe.skipIf(!hasRecordings)('openai-chat recordings (from GATEWAY_SHARED)', 
   const errors = whole.filter(([, one]) => isError(bodyOf(one)))
   const answers = whole.filter(([, one]) => !isError(bodyOf(one)))
 
-  test.each(answers)('%s, whole, is read', (name, recording) => {
+  test.each(answers)('reads %s, whole', (name, recording) => {
     const given = parts(bodyOf(recording), call, endpointOf())
     expectSane(given)
     expectNamed(name, given)
   })
 
-  test.each(streamed)('%s, streamed, is read', (name, recording) => {
+  test.each(streamed)('reads %s, streamed', (name, recording) => {
     const given = streamedParts(recording)
     expectSane(given)
     expectNamed(name, given)
   })
 
-  test.each(errors)('%s is a failure in our words', (_name, recording) => {
+  test.each(errors)('reads the failure %s', (_name, recording) => {
     expect(() => parts(bodyOf(recording), call, endpointOf())).toThrow(GatewayError)
     expect(failure(400, bodyOf(recording))).toMatchObject({
       type: 'invalid_request',
@@ -70,7 +73,7 @@ describe.skipIf(!hasRecordings)('openai-chat recordings (from GATEWAY_SHARED)', 
     })
   })
 
-  test.each(streamed)('%s, streamed, counts what its last count says', (_name, recording) => {
+  test.each(streamed)('reads the last usage of %s, streamed', (_name, recording) => {
     const counts = recording.lines
       .map(line => JSON.parse(line))
       .flatMap(chunk => chunk.usage ?? chunk.x_groq?.usage ?? [])

@@ -21,10 +21,10 @@ function streamedParts({ lines }: Recording): TextPart[] {
   return given
 }
 
-/** Calls beside which OpenAI's own client says that the model has stopped. */
+/** Calls after which OpenAI's own client reports that the model has stopped. */
 const OPEN_ENDED = ['shell', 'local_shell', 'tool_search']
 
-/** What is read is what the response itself says that it holds. */
+/** Expects the parts to match what the response itself contains. */
 function expectOf(given: TextPart[], said: string, output: Json[], response: Json): void {
   const { text, calls, finish, usage, upstream_id, details } = saidBy(given)
   expect(text).toBe(said)
@@ -59,7 +59,7 @@ describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARE
   const errors = whole.filter(([, one]) => isObject(bodyOf(one).error))
   const answers = whole.filter(([, one]) => !isObject(bodyOf(one).error))
 
-  test.each(answers)('%s, whole, is read as what it holds', (_name, recording) => {
+  test.each(answers)('reads the content of %s, whole', (_name, recording) => {
     const body = bodyOf(recording)
     const contents = objects(body.output).flatMap(item =>
       item.type === 'message' ? objects(item.content) : [],
@@ -72,7 +72,7 @@ describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARE
     )
   })
 
-  test.each(streamed)('%s, streamed, is read as what its items come to', (_name, recording) => {
+  test.each(streamed)('reads the items of %s, streamed', (_name, recording) => {
     const events = eventsOf(recording)
     const of = (type: string) => events.filter(event => event.type === type)
     const items = of('response.output_item.done').map(event => member(event, 'item'))
@@ -85,7 +85,7 @@ describe.skipIf(!hasRecordings)('openai-responses recordings (from GATEWAY_SHARE
     )
   })
 
-  test.each(errors)('%s is a failure in our words', (_name, recording) => {
+  test.each(errors)('reads the failure %s', (_name, recording) => {
     expect(failure(400, bodyOf(recording))).toMatchObject({
       type: 'invalid_request',
       metadata: { param: 'temperature' },

@@ -8,7 +8,7 @@ import { protocols } from '../../../src/core/protocols/registry.ts'
 import { endpointOf, textCall } from '../../support/call.ts'
 
 /*
- * What holds for every protocol that answers with text. A new one is tested the moment it is listed.
+ * What every protocol for text guarantees. A new protocol is tested as soon as it is listed.
  */
 
 const { removeNames } = kinds.text.understanding
@@ -16,7 +16,7 @@ const { removeNames } = kinds.text.understanding
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
 const text = (said: string): Block => ({ type: 'text', text: said })
 
-/** A call with something of everything in it. */
+/** A call with every kind of field and content. */
 const everything = (more: Partial<TextCall> = {}): TextCall =>
   textCall({
     turns: [
@@ -39,7 +39,7 @@ const everything = (more: Partial<TextCall> = {}): TextCall =>
     ...more,
   })
 
-/** As the attempt hands it over. */
+/** Returns the call as an attempt passes it on. */
 const sent = (protocol: Protocol<'text'>, call: TextCall) =>
   protocol.request(
     protocol.takesNames ? call : removeNames(call),
@@ -70,7 +70,7 @@ const PARAMS: Params = {
 
 for (const [name, protocol] of Object.entries(protocols.text)) {
   describe(name, () => {
-    test('trap 12: asked twice, for a retry, the request is the same, and the call is as it was', () => {
+    test('trap 12: builds the same request again for a retry, and does not change the call', () => {
       const call = everything({ params: { ...PARAMS } })
       const before = structuredClone(call)
       const first = JSON.stringify(sent(protocol, call))
@@ -79,23 +79,23 @@ for (const [name, protocol] of Object.entries(protocols.text)) {
       expect(first.match(/ada/g)).toHaveLength(1)
     })
 
-    test('trap 15: a picture’s detail is passed on or left out, never an error', () => {
+    test('trap 15: passes on an image’s detail or leaves it out, without an error', () => {
       const written = JSON.stringify(sent(protocol, everything()).body)
       expect(written).toContain('iVBORw0KGgo=')
     })
 
-    test('trap 52: a wish for several answers is passed on in the provider’s word, or left out, and never an error', () => {
+    test('trap 52: passes on the number of answers by the provider’s name, or omits it', () => {
       const { body } = sent(protocol, everything({ extra: { n: 2 } }))
       expect(
         JSON.stringify(body).match(/"(n|candidateCount|num_generations)":2/g)?.length ?? 0,
       ).toBeLessThanOrEqual(1)
     })
 
-    test('trap 53: ways of sampling that the provider does not have are no error', () => {
+    test('trap 53: leaves out sampling parameters that the provider does not have', () => {
       expect(() => sent(protocol, everything({ params: PARAMS }))).not.toThrow()
     })
 
-    test('trap 57: nothing that is for the gateway reaches the provider', () => {
+    test('trap 57: sends no parameter meant for the gateway', () => {
       const routing = { order: ['local'], zdr: true }
       const written = JSON.stringify(
         sent(protocol, everything({ routing, session_id: 's-1', trace: { trace_id: 't-1' } })),
@@ -103,19 +103,19 @@ for (const [name, protocol] of Object.entries(protocols.text)) {
       expect(written).not.toMatch(/"(provider|routing|session_id|trace|models|plugins)"|s-1|t-1/)
     })
 
-    test('trap 102: the protocol sends no header that a client gave, and no credential', () => {
+    test('trap 102: sends no header of the client, and no credential', () => {
       const headers = Object.keys(sent(protocol, everything()).headers ?? {})
       expect(headers.filter(header => /auth|cookie|key|forward|x-request/i.test(header))).toEqual(
         [],
       )
     })
 
-    test('unknown parameters travel untouched', () => {
+    test('sends unknown parameters unchanged', () => {
       const unknown = { frobnicate: { level: [1, null, 'x'] } }
       expect(sent(protocol, everything({ extra: unknown })).body).toMatchObject(unknown)
     })
 
-    test('an answer that is none is the provider’s failure', () => {
+    test('throws provider_unavailable for a body that is no answer', () => {
       for (const body of [null, [], 'text', 7, {}, { error: {} }])
         expect(() => protocol.parts(body, textCall(), endpointOf())).toThrow(/[Pp]rovider|[Rr]ate/)
     })

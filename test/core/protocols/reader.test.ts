@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { choiceAt, Garbage, isWebAddress, urlCitation } from '../../../src/core/protocols/reader.ts'
 
-test('an alternative is known by its index, or by its position where it has none', () => {
+test('identifies an alternative by its index, or its position if it has none', () => {
   expect([choiceAt(2, 0), choiceAt(undefined, 1), choiceAt('2', 1), choiceAt(127, 0)]).toEqual([
     2, 1, 1, 127,
   ])
@@ -14,13 +14,13 @@ test('an alternative is known by its index, or by its position where it has none
   ]).toEqual(Array(5).fill(undefined))
 })
 
-test('twenty events that nobody can read are passed over, one more ends the stream', () => {
+test('skips twenty unreadable events, and fails at the next', () => {
   const garbage = new Garbage()
   for (let i = 0; i < 20; i++) expect(garbage.pass()).toEqual([])
   expect(() => garbage.pass()).toThrow(expect.objectContaining({ type: 'provider_unavailable' }))
 })
 
-test('a source has what is known of it, and no place for the rest', () => {
+test('a citation has the known fields of a source, and no others', () => {
   const citation = {
     title: null,
     content: 'Hi',
@@ -34,7 +34,7 @@ test('a source has what is known of it, and no place for the rest', () => {
   })
 })
 
-test('pages have addresses, documents and mailboxes have none', () => {
+test('only pages have web addresses, not documents or mailboxes', () => {
   expect(
     ['https://a', 'HTTP://a', 'https:a', 'mailto:a@b', 'javascript://a', 'a.pdf', ''].map(
       isWebAddress,

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { budgetOf, effortOf, ownDetails } from '../../../src/core/protocols/reasoning.ts'
 
-test('an effort is what was asked for, or the one whose share of the output comes nearest', () => {
+test('the effort is the requested one, or the one with the nearest share of the output', () => {
   expect(effortOf({ effort: 'xhigh' }, 100)).toBe('xhigh')
   expect(effortOf({ enabled: false }, 100)).toBe('none')
   expect(effortOf({ enabled: true }, 100)).toBe('medium')
@@ -15,7 +15,7 @@ test('an effort is what was asked for, or the one whose share of the output come
   ])
 })
 
-test('C.1 a budget is the effort’s share of the output bound, from 1,024 to 128,000', () => {
+test('C.1 the budget is the effort’s share of the output bound, from 1,024 to 128,000', () => {
   expect(
     ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'].map(effort =>
       budgetOf({ effort }, 20_000),
@@ -31,7 +31,7 @@ test('C.1 a budget is the effort’s share of the output bound, from 1,024 to 12
   ]).toEqual([0, 0, undefined])
 })
 
-test('trap 96: only a provider’s own entries go back to it', () => {
+test('trap 96: a provider gets only its own entries back', () => {
   const own = { type: 'reasoning.text', text: 'a', signature: 's', format: 'anthropic-claude-v1' }
   const others = [
     { type: 'reasoning.encrypted', data: 'x', format: 'google-gemini-v1' },

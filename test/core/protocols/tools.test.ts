@@ -16,7 +16,7 @@ const STRICT: NameRules = { ...RULES, badStart: /^[^a-zA-Z_]/ }
 const namesOf = (names: string[], rules = RULES) =>
   new ToolNames(textCall({ tools: names.map(name => ({ type: 'function', name })) }), rules)
 
-test('trap 22: a name that fits stays, any other is replaced, and comes back', () => {
+test('trap 22: keeps an allowed name, and replaces any other and translates it back', () => {
   const given = ['get_weather', 'mcp.files/read', '1st', 'ä', 'x'.repeat(80)]
   const names = namesOf(given, STRICT)
   const sent = given.map(name => names.sent(name))
@@ -25,7 +25,7 @@ test('trap 22: a name that fits stays, any other is replaced, and comes back', (
   expect(sent.map(name => names.given(name))).toEqual(given)
 })
 
-test('two names that would become one stay two', () => {
+test('keeps two names distinct that would become the same', () => {
   const names = namesOf(['a.b', 'a/b', 'a_b'])
   const sent = ['a.b', 'a/b', 'a_b'].map(name => names.sent(name))
   expect(new Set(sent).size).toBe(3)
@@ -33,7 +33,7 @@ test('two names that would become one stay two', () => {
   expect(sent.map(name => names.given(name))).toEqual(['a.b', 'a/b', 'a_b'])
 })
 
-test('the history’s tools count too, and a name that nobody gave is passed on', () => {
+test('knows the tools of the history too, and passes on unknown names', () => {
   const turns = [
     {
       role: 'assistant' as const,
@@ -45,7 +45,7 @@ test('the history’s tools count too, and a name that nobody gave is passed on'
   expect([names.sent('new'), names.given('new')]).toEqual(['new', 'new'])
 })
 
-test('trap 21: an id that fits stays; any other becomes one that does, the same each time and never another’s', () => {
+test('trap 21: keeps an allowed id, and replaces any other with a stable and unique one', () => {
   expect(fittedId('toolu_01A-b', RULES)).toBe('toolu_01A-b')
   const long = `call_${'a'.repeat(40)}|fc_${'b'.repeat(40)}`
   for (const id of ['functions.x:0', long, '', 'ü']) {
@@ -55,7 +55,7 @@ test('trap 21: an id that fits stays; any other becomes one that does, the same 
   expect(fittedId('functions.x:0', RULES)).not.toBe(fittedId('functions_x.0', RULES))
 })
 
-test('trap 21: an id of nine letters and digits stays, any other becomes one, the same each time', () => {
+test('trap 21: keeps an id of nine characters, and replaces any other with a stable one', () => {
   expect(nineLetters('abcDEF123')).toBe('abcDEF123')
   const ids = ['tooluse_bpe71yCfRu2b5i-nKGDr5g', 'call_1', 'abcDEF12-', '']
   const fitting = ids.map(nineLetters)
@@ -64,7 +64,7 @@ test('trap 21: an id of nine letters and digits stays, any other becomes one, th
   expect(ids.map(nineLetters)).toEqual(fitting)
 })
 
-test('arguments are the text that was given, an object written out, and nothing else', () => {
+test('arguments are a text, or an object serialized, and nothing else', () => {
   expect(['{"a":', { a: 1 }, [], 7, null, undefined].map(inputText)).toEqual([
     '{"a":',
     '{"a":1}',
@@ -75,11 +75,11 @@ test('arguments are the text that was given, an object written out, and nothing 
   ])
 })
 
-test('none at all are an empty object', () => {
+test('missing arguments are an empty object', () => {
   expect(['', ' \n', '{"a":1}', '{"a":'].map(inputJson)).toEqual(['{}', '{}', '{"a":1}', '{"a":'])
 })
 
-test('what is no object goes back as the model wrote it', () => {
+test('arguments that are no object go back as the model wrote them', () => {
   const inputs = ['', '{"a":1}', '{"a":', '[1]']
   expect(inputs.map(input => inputObject(input))).toEqual([
     {},

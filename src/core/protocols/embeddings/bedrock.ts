@@ -9,7 +9,8 @@ import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { bodyOf as cohereBody, parts as cohereParts } from './cohere.ts'
 
 /**
- * The embedding models of Amazon Bedrock: `POST {base_url}/model/{model}/invoke`, where each maker's body is its own
+ * The embedding models of Amazon Bedrock: `POST {base_url}/model/{model}/invoke`. Every maker's
+ * models have bodies of their own
  * (https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html).
  */
 export const bedrockEmbeddings: Protocol<'embedding'> = {
@@ -20,7 +21,7 @@ export const bedrockEmbeddings: Protocol<'embedding'> = {
   failure,
 }
 
-/** How one maker's models are asked and answer. */
+/** The requests and answers of one maker's models. */
 interface Maker {
   body(call: EmbeddingCall): Json
   parts(body: unknown, call: EmbeddingCall): EmbeddingPart[]
@@ -59,7 +60,9 @@ const nova: Maker = {
   },
 }
 
-/** Whose model it is, by its name there; a profile for several regions has theirs in front. */
+/**
+ * The makers by Bedrock's model names. An inference profile has its regions in front of the name.
+ */
 const MAKERS: [model: RegExp, maker: Maker][] = [
   [/cohere\.embed-/, cohere],
   [/amazon\.nova-/, nova],
@@ -79,7 +82,7 @@ function parts(body: unknown, call: EmbeddingCall, endpoint: Endpoint): Embeddin
   return makerOf(endpoint).parts(body, call)
 }
 
-// Amazon's own models make one vector at a time.
+// Amazon's own models return one vector per request.
 function only(call: EmbeddingCall): string {
   atMost(1, call)
   return textsOf(call).join('')

@@ -35,7 +35,10 @@ function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
 
 const MOST_INPUTS = 96
 
-/** What every host of Cohere's models is told. Unknown parameters first, so that none of them can stand in for a known one. */
+/**
+ * Builds the part of the body that all hosts of Cohere's models share. Unknown parameters come
+ * first, so that none of them can replace a known one.
+ */
 export function bodyOf(call: EmbeddingCall): Json {
   atMost(MOST_INPUTS, call)
   const { dimensions, input_type } = call.params
@@ -56,7 +59,7 @@ const PURPOSES: Partial<Record<Purpose, string>> = {
   clustering: 'clustering',
 }
 
-// It must be told what the vectors are for. Most of what is embedded is what is searched in.
+// Cohere requires a purpose. Most texts that are embedded are documents to be searched.
 function purposeIn(input_type: string | undefined): string {
   const purpose = purposeOf(input_type)
   return (purpose === undefined ? input_type : PURPOSES[purpose]) ?? 'search_document'
@@ -73,7 +76,7 @@ function part(block: Block): Json {
     : refuse(block.type)
 }
 
-/** The parts of an answer of any host: older models answer with a bare list of vectors. */
+/** Returns the parts of an answer of any host. Older models answer with a plain list of vectors. */
 export function parts(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
   if (!isObject(body)) throw unreadable()
   const vectors = isObject(body.embeddings) ? body.embeddings.float : body.embeddings

@@ -20,8 +20,8 @@ import { failure, failureInside } from '../gemini/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 
 /**
- * Google's embeddings: `:embedContent` for one thing and `:batchEmbedContents` for several
- * (https://ai.google.dev/api/embeddings), on Vertex `:predict` for the models from before there was anything else.
+ * Google's embeddings: `:embedContent` for one input and `:batchEmbedContents` for several
+ * (https://ai.google.dev/api/embeddings). On Vertex, older models have `:predict` instead.
  */
 export const geminiEmbeddings: Protocol<'embedding'> = {
   ...whole,
@@ -51,7 +51,10 @@ function request(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
 
 const MOST_INPUTS = 100
 
-/** Models that Vertex has under `:predict` (https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api). */
+/**
+ * The models that Vertex serves under `:predict`
+ * (https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api).
+ */
 const PREDICTED = [
   /^text-(multilingual-)?embedding-/,
   /^textembedding-gecko/,
@@ -76,7 +79,7 @@ const PURPOSES: Record<Purpose, string> = {
   clustering: 'CLUSTERING',
 }
 
-/** Google's own words for purposes that nobody else has. */
+/** Google's names for purposes that no other provider has. */
 const OWN_PURPOSES = new Set(['QUESTION_ANSWERING', 'FACT_VERIFICATION', 'CODE_RETRIEVAL_QUERY'])
 
 function wishes({ extra, params: { dimensions, input_type } }: EmbeddingCall): Json {
@@ -120,7 +123,9 @@ function vectorsOf(body: Json): unknown[] {
   return given.map(({ values }) => values)
 }
 
-/** Vertex counts each text, the Gemini API the whole or nothing. */
+/**
+ * Reads the usage. Vertex counts each text; the Gemini API counts the whole request, or not at all.
+ */
 function usageOf(body: Json): Usage | undefined {
   const counts = objects(body.predictions).map(one =>
     count(member(member(one, 'embeddings'), 'statistics').token_count),

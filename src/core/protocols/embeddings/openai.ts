@@ -11,15 +11,15 @@ import { inItsWords, pathOf } from '../openai-chat/request.ts'
 import { usageOf } from '../openai-chat/usage.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 
-/** In what servers that speak like OpenAI's differ: what their parameters are called, and which purposes they know by which words. */
+/** How OpenAI-compatible servers differ: the names of their parameters and of the purposes. */
 interface Words {
   dimensions: string
   input_type: string
-  /** Null where a purpose goes as it came. */
+  /** The server's names by purpose; null if `input_type` is sent unchanged. */
   purposes: Partial<Record<Purpose, string>> | null
 }
 
-/** `POST {base_url}/embeddings`, as OpenAI has it and everybody who speaks like it. */
+/** Creates a protocol for `POST {base_url}/embeddings` at OpenAI and compatible servers. */
 const speaking = (words: Words): Protocol<'embedding'> => ({
   ...whole,
   takesUrls: ['image', 'audio', 'video', 'file'],
@@ -54,7 +54,9 @@ export const jinaEmbeddings = speaking({
   },
 })
 
-/** Unknown parameters first, so that none of them can stand in for a known one. */
+/**
+ * Builds the request. Unknown parameters come first, so that none of them can replace a known one.
+ */
 function request(call: EmbeddingCall, endpoint: Endpoint, words: Words): UpstreamRequest {
   const { dimensions, encoding_format } = call.params
   const input_type = purposeIn(words, call)
@@ -64,7 +66,7 @@ function request(call: EmbeddingCall, endpoint: Endpoint, words: Words): Upstrea
     input: inputOf(call.inputs),
     ...(dimensions === undefined ? {} : { [words.dimensions]: dimensions }),
     ...(input_type === undefined ? {} : { [words.input_type]: input_type }),
-    // Floats are what every server gives unasked, and some refuse to be asked for.
+    // Every server returns floats by default, and some refuse to have them requested.
     ...(encoding_format === 'base64' ? { encoding_format } : {}),
     ...(call.user === null ? {} : { user: call.user }),
   }
@@ -80,7 +82,7 @@ function purposeIn(
   return purpose === undefined ? input_type : purposes[purpose]
 }
 
-// One thing goes as it is, several as a list.
+// A single input is sent as it is, several as a list.
 function inputOf(inputs: EmbeddingInput[]): unknown {
   const [only] = inputs
   if (inputs.length === 1 && only && only.type !== 'content') return shown(only)
@@ -125,7 +127,9 @@ function parts(body: unknown, call: EmbeddingCall): EmbeddingPart[] {
   })
 }
 
-/** The vectors by their index; where servers give none, as they stand. */
+/**
+ * Returns the vectors in the order of their indexes, or as they stand for servers without indexes.
+ */
 function inOrder(data: unknown): unknown[] {
   const vectors: unknown[] = []
   const given = objects(data)
@@ -137,7 +141,7 @@ function inOrder(data: unknown): unknown[] {
 const placeOf = (index: unknown, at: number, length: number): number =>
   typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < length ? index : at
 
-// Some count the whole only; it is all input.
+// Some servers only send a total, which is all input.
 const countOf = (given: unknown): Usage | undefined =>
   isObject(given)
     ? usageOf({ prompt_tokens: given.total_tokens, ...given, completion_tokens: 0 })

@@ -5,10 +5,10 @@ import { unreadable } from '../failure.ts'
 import { MOST_CALLS } from '../reader.ts'
 import { inputText, ownId } from '../tools.ts'
 
-/** The arguments of a call that has no name yet may grow to this. */
+/** The most characters of arguments to hold for a call that has no name yet. */
 const MOST_HELD = 1024 * 1024
 
-/** What one chunk says of a tool call. */
+/** What one chunk contains of a tool call. */
 interface CallPiece {
   id: string | null
   name: string | null
@@ -16,8 +16,9 @@ interface CallPiece {
 }
 
 /**
- * The tool calls of one answer, by choice and slot. Some servers give no index, some no id, some the same index to every call: a
- * new id or a second name is a new call, and one that gives its name late waits for it.
+ * Reads the tool calls of one answer, by choice and slot. Some servers send no index, some no id,
+ * and some the same index for every call. So a name with a new id begins a new call, and a call
+ * whose name comes late is held back until then.
  */
 export class Calls {
   readonly #call: TextCall
@@ -29,7 +30,10 @@ export class Calls {
     this.#call = call
   }
 
-  /** The parts of what a delta says of a call. Throws `provider_unavailable` for arguments that grow without a name. */
+  /**
+   * Returns the parts of one delta of a call. Throws `provider_unavailable` if the arguments of a
+   * call without a name grow too long.
+   */
   read(given: Json, position: number, choice: number): TextPart[] {
     const fn = isObject(given.function) ? given.function : {}
     const slot = `${choice} ${typeof given.index === 'number' ? given.index : position}`

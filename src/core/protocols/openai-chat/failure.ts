@@ -4,13 +4,18 @@ import { type Codes, failureOf, type Told } from '../failure.ts'
 
 const CODES: Codes = { rate_limit_exceeded: 'rate_limit_exceeded' }
 
-/** What an HTTP failure of an OpenAI server means. Its words stay with us; only its machine-readable code goes on. */
+/**
+ * Returns the error for an HTTP failure of an OpenAI server. Its message is not passed on; only its
+ * machine-readable code is.
+ */
 export function failure(status: number, body: unknown): GatewayError {
   const error = isObject(body) && isObject(body.error) ? body.error : isObject(body) ? body : {}
   return failureOf(status, told(error), CODES)
 }
 
-/** What an error object inside an answer means: there is no status but the one it may name. */
+/**
+ * Returns the error for an error object inside an answer. Its only status is one that it contains.
+ */
 export function failureInside(given: unknown): GatewayError {
   const error = isObject(given) ? given : {}
   const named = error.code ?? error.status
@@ -20,6 +25,6 @@ export function failureInside(given: unknown): GatewayError {
 
 const told = ({ code, type, message, param }: Json): Told => ({ code, type, message, param })
 
-// Numbers can also be objects: one that JavaScript would round is kept as it was written.
+// A code may be an object: a number that JavaScript would round is kept as it was written.
 const isStatus = (code: unknown): code is number =>
   typeof code === 'number' && code >= 400 && code < 600

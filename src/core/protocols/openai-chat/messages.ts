@@ -6,12 +6,18 @@ import type { Tool } from '../../language/tool.ts'
 import { foreignContent, isNative } from '../native.ts'
 import { nineLetters } from '../tools.ts'
 
-/** The clients' dialect that this API speaks too: what it has of its own goes both ways as it came. */
+/**
+ * The client dialect that matches this API. Its own fields pass through unchanged in both
+ * directions.
+ */
 export const NATIVE = 'chat'
 
 type Message = Record<string, unknown> & { role: string }
 
-/** The turns as messages, the way this server takes them. `instruction` is ours, and comes first. */
+/**
+ * Returns the messages in the form that this server accepts. The gateway's `instruction` comes
+ * first.
+ */
 export function messagesOf(turns: Turn[], instruction: string | null, quirks: Quirks): Message[] {
   const named = quirks.names ? turns : namesInText(turns)
   const told: Turn[] =
@@ -28,7 +34,8 @@ export function messagesOf(turns: Turn[], instruction: string | null, quirks: Qu
 const isPlain = ({ type }: Block) => type === 'text' || type === 'other'
 const showsMore = ({ role, blocks }: Turn) => role === 'tool' && !blocks.every(isPlain)
 
-// A tool answers in text there: pictures and files that it gave are shown by the user, after the last of the results.
+// Tool results are text there. The user sends the images and files of results, after the last of
+// these.
 function withShown(turns: Turn[]): Turn[] {
   const spread: Turn[] = []
   let shown: Block[] = []
@@ -43,7 +50,7 @@ function withShown(turns: Turn[]): Turn[] {
   return shown.length > 0 ? [...spread, { role: 'user', blocks: shown }] : spread
 }
 
-/** Neighbours of one role as one turn. Each tool's answer stays its own. */
+/** Merges consecutive messages of one role. Every tool result stays a message of its own. */
 function alternating(turns: Turn[]): Turn[] {
   const sides: Turn[] = []
   for (const turn of turns) {
@@ -55,7 +62,8 @@ function alternating(turns: Turn[]): Turn[] {
   return sides
 }
 
-// A conversation that ends with the assistant's words is to be gone on with; some servers want to be told so.
+// A conversation that ends with an assistant message is to be continued. Some servers need a flag
+// for that.
 function markPrefill(messages: Message[], { prefill }: Quirks): void {
   const last = messages.at(-1)
   if (prefill !== 'plain' && last?.role === 'assistant' && last.tool_calls === undefined)
@@ -77,10 +85,10 @@ function message(turn: Turn, quirks: Quirks): Message {
   return said
 }
 
-// The model's own pictures stand beside its words, not among them.
+// The model's own images stand in `images`, not in the content.
 const isNoImage = ({ type }: Block) => type !== 'image'
 
-// A single plain text goes as a string: the one form that every server reads.
+// A single plain text is sent as a string, the only form that every server reads.
 function content(blocks: Block[], quirks: Quirks): unknown {
   const shown = blocks.filter(block => isShown(block, quirks))
   if (shown.length === 0) return blocks.length === 0 ? '' : null
@@ -135,7 +143,7 @@ function part(block: Block, quirks: Quirks): unknown {
   }
 }
 
-/** What a turn holds besides its content. */
+/** Returns the fields of a message beside its content. */
 function special({ role, blocks }: Turn, quirks: Quirks): Record<string, unknown> {
   const fields: Record<string, unknown> = {}
   const calls = blocks.filter(block => block.type === 'tool-call')
@@ -166,18 +174,24 @@ function thought(
     : said
 }
 
-/** The id as this server takes it, the same each time for the same id: a call and its result stay together. */
+/**
+ * Returns the id as this server accepts it. It is always the same for the same id, so a call and
+ * its result stay together.
+ */
 const idOf = (id: string, { tool_call_ids }: Quirks): string =>
   tool_call_ids === 'any' ? id : nineLetters(id)
 
-/** The mark of a place up to which the conversation shall be remembered, for servers that know it. */
+/**
+ * Returns the marker up to which the server caches the conversation, for servers that support it.
+ */
 export const marker = (cache_control: CacheControl | undefined, { cache_markers }: Quirks) =>
   cache_control && cache_markers ? { cache_control } : {}
 
 /**
- * A call of another dialect as a chat client would have made it: without the fields that mean nothing here, a document of
- * plain text as text, and all that a turn has thought as one. What its provider's own tools did is left out of what the
- * model said; what a user said is never left out. Throws 400 for content that chat has no word for.
+ * Converts a call of another dialect to the call that a chat client would have made. Fields of the
+ * other dialect are removed, a plain-text document becomes text, and all reasoning of a message is
+ * merged. Results of another provider's own tools are left out of the model's messages. What a user
+ * said is never left out. Throws 400 for content that chat has no form for.
  */
 export function inChatWords(call: TextCall): TextCall {
   if (isNative(call, NATIVE)) return call
@@ -210,7 +224,7 @@ function documentOf(block: Extract<Block, { type: 'file' }>): Block {
   }
 }
 
-// There a turn has thought once, before it said anything.
+// In chat a message has one piece of reasoning, before its content.
 function asOneThought(blocks: Block[]): Block[] {
   const thoughts = blocks.filter(block => block.type === 'reasoning')
   if (thoughts.length < 2) return blocks

@@ -12,7 +12,10 @@ import { failureInside } from './failure.ts'
 import { type Piece, ThinkTags } from './think-tags.ts'
 import { usageOf } from './usage.ts'
 
-/** The parts of a whole `chat.completion`. Throws where it is no answer. */
+/**
+ * Returns the parts of a whole `chat.completion`. Throws `provider_unavailable` if the body is no
+ * answer, and the error that it contains if there is one.
+ */
 export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
   if (!isAnswer(body)) throw unreadable()
   return new ChunkReader(call, endpoint).whole(body)
@@ -23,15 +26,15 @@ const isAnswer = (body: unknown): body is Record<string, unknown> =>
   body !== null &&
   ('error' in body || ('choices' in body && Array.isArray(body.choices) && body.choices.length > 0))
 
-/** Reads `chat.completion.chunk` events. One small method for each thing that a chunk may hold. */
+/** Reads `chat.completion.chunk` events, with one small method for each thing in a chunk. */
 export class ChunkReader implements Reader<TextPart> {
   complete = false
   readonly #call: TextCall
-  /** Made when the first call is told of: most answers have none. */
+  /** Created with the first call. Most answers have none. */
   #calls: Calls | null = null
-  /** The choices that have ended. Some servers say it twice. */
+  /** The choices that have ended. Some servers send the end twice. */
   #ended: Set<number> | null = null
-  /** Parts thinking from text, by choice, where the server leaves it in tags. */
+  /** Separates thinking from text, by choice, for servers that leave it in tags. */
   readonly #thinkTags: Map<number, ThinkTags> | null
   #isWhole = false
   #started = false
@@ -51,13 +54,13 @@ export class ChunkReader implements Reader<TextPart> {
     return chunk === undefined ? this.#garbage.pass() : this.chunk(chunk)
   }
 
-  /** The parts of a whole answer: one chunk that says everything. */
+  /** Returns the parts of a whole answer, which is one chunk with everything. */
   whole(answer: Json): TextPart[] {
     this.#isWhole = true
     return this.chunk(answer)
   }
 
-  /** The parts of one chunk. */
+  /** Returns the parts of one chunk. */
   chunk(chunk: Json): TextPart[] {
     const parts: TextPart[] = []
     const error = chunk.error ?? (isObject(chunk.x_groq) ? chunk.x_groq.error : null)
@@ -102,7 +105,8 @@ export class ChunkReader implements Reader<TextPart> {
     this.#finish(given, choice, parts)
   }
 
-  // A whole answer has a `message` where a chunk has a `delta`. Perplexity gives both in either: all that is said, and what is new.
+  // A whole answer has a `message` where a chunk has a `delta`. Perplexity sends both in either:
+  // all of the text so far, and what is new.
   #saidIn({ delta, message }: Json): Json {
     const [first, second] = this.#isWhole ? [message, delta] : [delta, message]
     return isObject(first) ? first : isObject(second) ? second : {}
@@ -128,7 +132,7 @@ export class ChunkReader implements Reader<TextPart> {
       parts.push({ type: 'text-delta', choice, text: said, ...beside })
   }
 
-  // What of the text was thought goes ahead of what was said.
+  // The thinking goes before the text that remains.
   #said(content: string, choice: number, parts: TextPart[]): string {
     if (!this.#thinkTags || content === '') return content
     const tags = this.#thinkTags.get(choice) ?? new ThinkTags()
@@ -142,7 +146,7 @@ export class ChunkReader implements Reader<TextPart> {
     return pieces.map(({ thought, text }) => (thought ? '' : text)).join('')
   }
 
-  // No tag is coming any more: what could have become one is what it looks like.
+  // No more tags can come, so what looked like the beginning of one is text.
   #held(choice: number, parts: TextPart[]): void {
     const tags = this.#thinkTags?.get(choice)
     if (!tags) return
@@ -176,7 +180,8 @@ export class ChunkReader implements Reader<TextPart> {
       parts.push({ type: 'annotation', choice, annotation })
   }
 
-  // Perplexity and xAI tell their sources beside the choices, some in every chunk: the first telling counts.
+  // Perplexity and xAI send their sources beside the choices, sometimes in every chunk. Only the
+  // first list counts.
   #sources(chunk: Json, parts: TextPart[]): void {
     if (this.#sourced || (!Array.isArray(chunk.citations) && !Array.isArray(chunk.search_results)))
       return
@@ -199,7 +204,7 @@ export class ChunkReader implements Reader<TextPart> {
     })
   }
 
-  // Some servers count in every chunk: the call ends with the last count, so each replaces the one before.
+  // Some servers send usage in every chunk. Each replaces the one before, so the last one counts.
   #usage(chunk: Json, parts: TextPart[]): void {
     const usage = usageOf(countIn(chunk))
     if (!usage || (this.#counted && isNothing(usage))) return
@@ -208,7 +213,7 @@ export class ChunkReader implements Reader<TextPart> {
   }
 }
 
-// Groq counts in an object of its own, Moonshot in the choice.
+// Groq has the usage in an object of its own, Moonshot in the choice.
 function countIn({ usage, x_groq, choices }: Json): unknown {
   const [choice] = Array.isArray(choices) ? choices : []
   return (
@@ -223,24 +228,26 @@ const isNothing = (usage: Usage): boolean => inputTokens(usage) + outputTokens(u
 const isDetail = (value: unknown): value is ReasoningDetail =>
   isObject(value) && typeof value.type === 'string'
 
-// Azure begins with what its filters say of the prompt, before the answer has an id.
+// Azure begins with the results of its prompt filters, before the answer has an id.
 const isPreamble = ({ id, choices }: Json): boolean =>
   id === '' && Array.isArray(choices) && choices.length === 0
 
-/** What of a message's content is said. Mistral answers with a list of parts where others have a text. */
+/**
+ * Reads the text of a message's content. Mistral sends a list of parts where others send a string.
+ */
 const saidIn = (content: unknown): string =>
   typeof content === 'string'
     ? content
     : joined(content, part => (part.type === 'text' ? (text(part.text) ?? '') : ''))
 
-/** What of it is thought: Mistral thinks in parts of the content, each with a list of texts. */
+/** Reads Mistral's thinking, which stands in parts of the content, each with a list of texts. */
 const thoughtIn = (content: unknown): string =>
   joined(content, part => (part.type === 'thinking' ? saidIn(part.thinking) : ''))
 
 const joined = (parts: unknown, words: (part: Json) => string): string =>
   objects(parts).map(words).join('')
 
-/** A piece of sound, without what is of another type than it should be. */
+/** Reads a piece of audio. Leaves out fields of a wrong type. */
 const audioOf = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({
   ...(typeof id === 'string' ? { id } : {}),
   ...(typeof data === 'string' ? { data } : {}),
@@ -248,7 +255,9 @@ const audioOf = ({ id, data, transcript, expires_at }: Json): AudioDelta => ({
   ...(typeof expires_at === 'number' ? { expires_at } : {}),
 })
 
-/** The logprobs of a choice, whose shape is that of our parts. Undefined where there are none. */
+/**
+ * Reads the logprobs of a choice, which have the same shape as in our parts; undefined for none.
+ */
 function logprobsOf(given: unknown): Logprobs | undefined {
   if (!isObject(given)) return undefined
   const content = Array.isArray(given.content) ? given.content : null
@@ -263,18 +272,22 @@ const REASONS: Record<string, FinishReason> = {
   function_call: 'tool_calls',
   content_filter: 'content_filter',
   error: 'error',
-  // Mistral, Together and DeepSeek say these.
+  // From Mistral, Together and DeepSeek.
   model_length: 'length',
   eos: 'stop',
   insufficient_system_resource: 'error',
 }
 
-/** Why the model stopped, in our words. A reason that nobody knows is a stop: the provider's own word stays beside it. */
+/**
+ * Returns our finish reason for the provider's. An unknown one becomes `stop`; the part keeps the
+ * provider's own.
+ */
 export const finishReason = (native: string): FinishReason => own(REASONS, native) ?? 'stop'
 
 /**
- * The sources that a server names beside its choices, in the form in which OpenAI's own stand within a message: a list of what
- * was found (Perplexity's `search_results`), or of bare addresses (`citations`).
+ * Reads the sources that a server lists beside its choices: search results (Perplexity's
+ * `search_results`) or plain URLs (`citations`). Returns them in the form that OpenAI's own have
+ * within a message.
  */
 function sourcesOf({ search_results, citations }: Json): Json[] {
   const found = objects(search_results).flatMap(({ url, title }) => citation(url, title))

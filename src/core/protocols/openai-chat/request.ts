@@ -10,7 +10,10 @@ import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
 import { inChatWords, marker, messagesOf, NATIVE } from './messages.ts'
 
-/** The call as an OpenAI chat request. Unknown parameters first, so that none of them can stand in for a known one. */
+/**
+ * Builds an OpenAI chat request for the call. Unknown parameters come first, so that none of them
+ * can replace a known one.
+ */
 export function request(given: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { quirks } = endpoint.provider
   const call = inChatWords(given)
@@ -58,7 +61,7 @@ type Wish = (
   extra: Record<string, unknown>,
 ) => Record<string, unknown>
 
-/** How each server is asked to think, or not to. */
+/** Renders the reasoning effort for each style of server. */
 const WISHES: Record<Exclude<Quirks['reasoning'], 'none' | 'object'>, Wish> = {
   effort: effort => ({ reasoning_effort: effort }),
   thinking: effort => ({ thinking: { type: effort === 'none' ? 'disabled' : 'enabled' } }),
@@ -81,15 +84,16 @@ function toolOf(given: Tool, at: number, quirks: Quirks): unknown {
   return { ...extra, type, function: definition, ...marker(cache_control, quirks) }
 }
 
-/** The form of the answer as the server is asked for it, and what it has to be told in words besides. */
+/** The answer format that the server is asked for, and an instruction in words if it needs one. */
 interface Format {
   format: ResponseFormat | null
   instruction: string | null
 }
 
 /**
- * The wish for a form. Where a schema cannot be asked for, it is said in words beside `json_object`; and some servers refuse
- * `json_object` unless somebody has said the word JSON (translation trap 45).
+ * Renders the requested answer format. Servers without `json_schema` get `json_object` and the
+ * schema as an instruction. Some servers refuse `json_object` unless the conversation mentions JSON
+ * (translation trap 45).
  */
 function formatOf(
   wish: ResponseFormat | undefined,
@@ -108,7 +112,7 @@ function formatOf(
 
 const ONE_OBJECT = 'Answer with one JSON object and nothing else.'
 
-/** The parameters under the server's own names, without those that it refuses. */
+/** Renames parameters to the server's own names and removes those that it refuses. */
 export function inItsWords(
   body: Record<string, unknown>,
   { renamed, dropped }: Quirks,
@@ -122,11 +126,12 @@ export function inItsWords(
   return body
 }
 
-/** Where an operation is. Azure's dated API names the model in the path, where its deployment is. */
+/** Builds an operation's path. Azure's dated API has the model's deployment in the path. */
 export function pathOf(
   { upstreamModel, provider: { quirks } }: Endpoint,
   operation: '/chat/completions' | '/embeddings',
 ): string {
   if (quirks.api_version === null) return operation
-  return `/deployments/${encodeURIComponent(upstreamModel)}${operation}?api-version=${encodeURIComponent(quirks.api_version)}`
+  const deployment = `/deployments/${encodeURIComponent(upstreamModel)}`
+  return `${deployment}${operation}?api-version=${encodeURIComponent(quirks.api_version)}`
 }

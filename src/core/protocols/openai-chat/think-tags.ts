@@ -1,21 +1,22 @@
 const OPEN = '<think>'
 const CLOSE = '</think>'
 
-/** A piece of text, and whether it was thought or said. */
+/** A piece of text, and whether it is thinking or answer. */
 export interface Piece {
   thought: boolean
   text: string
 }
 
 /**
- * Parts thinking from text where a server leaves it between `<think>` and `</think>` at the beginning of its answer, however
- * the tags are cut. What could still become a tag is held back, never more than a tag's length.
+ * Separates thinking from text for servers that put it between `<think>` and `</think>` at the
+ * beginning of an answer, however the tags are split across chunks. Holds back what could still
+ * become a tag, never more than a tag's length.
  */
 export class ThinkTags {
   #state: 'begin' | 'opened' | 'thinking' | 'closed' | 'text' = 'begin'
   #held = ''
 
-  /** The pieces that this text completes. */
+  /** Returns the pieces that this text completes. */
   read(text: string): Piece[] {
     if (this.#state === 'text') return said(false, text)
     this.#held += text
@@ -24,14 +25,14 @@ export class ThinkTags {
     return pieces
   }
 
-  /** What was held back: no tag is coming any more. */
+  /** Returns what was held back. No more tags can come. */
   end(): Piece[] {
     const rest = said(this.#state === 'thinking', this.#held)
     this.#held = ''
     return rest
   }
 
-  /** One step from state to state; false when more text is needed. */
+  /** Makes one state transition. Returns false when more text is needed. */
   #step(pieces: Piece[]): boolean {
     switch (this.#state) {
       case 'begin':
@@ -79,7 +80,7 @@ export class ThinkTags {
   }
 }
 
-/** How many of the last characters could be the beginning of the closing tag. */
+/** Counts how many of the last characters could begin the closing tag. */
 function tailOf(text: string): number {
   for (let length = Math.min(CLOSE.length - 1, text.length); length > 0; length--)
     if (CLOSE.startsWith(text.slice(-length))) return length

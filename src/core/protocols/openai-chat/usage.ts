@@ -3,9 +3,9 @@ import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
- * An OpenAI usage object in disjoint classes. There `prompt_tokens` includes cached, written and audio tokens, and
- * `completion_tokens` includes reasoning and audio; some servers leave reasoning out of it.
- * Undefined for counts that no answer can have: negative, fractional, absurd.
+ * Reads an OpenAI usage object into disjoint classes. There `prompt_tokens` includes cached,
+ * written and audio tokens. `completion_tokens` includes reasoning and audio, though some servers
+ * leave reasoning out. Undefined for impossible counts: negative, fractional, absurd.
  */
 export function usageOf(given: unknown): Usage | undefined {
   if (!isObject(given)) return undefined
@@ -20,7 +20,7 @@ export function usageOf(given: unknown): Usage | undefined {
   }
 }
 
-// Under OpenRouter's name, or Perplexity's.
+// OpenRouter's name, then Perplexity's.
 const readSearches = (given: Json): number | undefined =>
   count(member(given, 'server_tool_use').web_search_requests) ?? count(given.num_search_queries)
 
@@ -43,7 +43,8 @@ function inputOf(prompt: number, given: Json): Usage['input'] {
   }
 }
 
-// The names of Moonshot and Mistral, of everybody, of Mistral once more, of DeepSeek: the first that is told counts.
+// Moonshot's and Mistral's names, the common one, another of Mistral, DeepSeek's: the first that is
+// present counts.
 const cachedOf = (given: Json): unknown =>
   given.cached_tokens ??
   given.num_cached_tokens ??
@@ -62,13 +63,16 @@ function outputOf(prompt: number, completion: number, given: Json): Usage['outpu
   return { text: whole - reasoning - audio - image, reasoning, audio, image }
 }
 
-/** The reasoning that `completion_tokens` leaves out: what the total shows, or what Perplexity tells, whose total leaves it out too. */
+/**
+ * Returns the reasoning tokens that `completion_tokens` leaves out. The total shows them, except
+ * Perplexity's, which leaves them out too.
+ */
 function apartOf(prompt: number, completion: number, thought: number, given: Json): number {
   if (thought > 0) return count(given.total_tokens) === prompt + completion + thought ? thought : 0
   return PERPLEXITY.some(name => name in given) ? (count(given.reasoning_tokens) ?? 0) : 0
 }
 
-/** What only Perplexity counts. */
+/** Fields that only Perplexity sends. */
 const PERPLEXITY = ['citation_tokens', 'num_search_queries', 'search_context_size']
 
 function predictionOf(given: Json): Usage['prediction'] {

@@ -7,7 +7,10 @@ import { inputText, ownId, type ToolNames } from '../tools.ts'
 import type { Item } from './items.ts'
 import { namesOf } from './messages.ts'
 
-/** The tool calls of one answer. Their arguments are streamed, or told when they are whole, or both: they are given once. */
+/**
+ * Reads the tool calls of one answer. Arguments may be streamed, sent whole at the end, or both;
+ * they are returned once.
+ */
 export class Calls {
   readonly #call: TextCall
   readonly #names: ToolNames
@@ -18,17 +21,17 @@ export class Calls {
     this.#names = namesOf(call)
   }
 
-  /** Whether the answer ends with one that the client has to answer. */
+  /** Whether the answer ends with a call that the client has to answer. */
   ends = false
 
-  /** An item that begins. What a wrapper holds is known only when it is whole. */
+  /** Reads an item that begins. The calls in a wrapper are known only when it is whole. */
   added(item: Item, given: Json): TextPart[] {
     const name = text(given.name)
     if (given.type !== 'function_call' || !name || isWrapper(name, this.#call)) return []
     return this.#begin(item, given, name)
   }
 
-  /** A piece of the arguments. */
+  /** Reads a piece of the arguments. */
   input(item: Item, given: unknown): TextPart[] {
     const input = inputText(given)
     if (!input || item.call === null) return []
@@ -36,12 +39,12 @@ export class Calls {
     return [{ type: 'tool-call-delta', choice: 0, index: item.call, input }]
   }
 
-  /** All of the arguments, unless they have been streamed. */
+  /** Reads the whole arguments, unless they have been streamed. */
   wholeInput(item: Item, given: unknown): TextPart[] {
     return item.given.has('input') ? [] : this.input(item, given)
   }
 
-  /** A whole `function_call`. */
+  /** Reads a whole `function_call`. */
   done(item: Item, given: Json): TextPart[] {
     const name = text(given.name) ?? ''
     const input = inputText(given.arguments)
@@ -55,7 +58,7 @@ export class Calls {
     return [...began, ...this.wholeInput(item, input)]
   }
 
-  /** A call that comes in one piece. */
+  /** Returns the parts of a call that comes in one piece. */
   whole(id: string, { name, input, ends }: ClientCall): TextPart[] {
     const index = this.#next()
     if (index === null) return []
@@ -89,10 +92,10 @@ export class Calls {
   }
 }
 
-/** What a result refers to: the call's own id, not that of the item that tells of it (translation trap 64). */
+/** Reads the id that results refer to: the call's own id, not its item's (translation trap 64). */
 export const idOf = ({ call_id, id }: Json): string => text(call_id) || text(id) || ''
 
-/** What OpenAI tells of a call besides, which a client that speaks this dialect has to give back. */
+/** Reads OpenAI's further fields of a call, which clients of this dialect have to send back. */
 function besides({ namespace, caller, async: late }: Json): { extra?: Json } {
   const told = Object.entries({ namespace, caller, async: late }).filter(
     ([, value]) => value != null,
@@ -100,18 +103,22 @@ function besides({ namespace, caller, async: late }: Json): { extra?: Json } {
   return told.length > 0 ? { extra: Object.fromEntries(told) } : {}
 }
 
-/** A call that the client runs, of a tool that is not a function. */
+/** A call of a tool that the client runs and that is not a function. */
 interface ClientCall {
   name: string
   input: string
-  /** Whether the answer is said to end with it: OpenAI's own client says so of functions, custom tools, patches and computers. */
+  /**
+   * Whether the answer ends with `tool_calls`. In OpenAI's own client it does for functions,
+   * custom tools, patches and computers.
+   */
   ends: boolean
 }
 
 /**
- * An item by which the model calls a tool of OpenAI's own kinds that the client runs: the chat API has calls of functions only, so
- * it becomes one of a function with the tool's name, whose arguments are what the AI SDK hands to its tools of these kinds. Null
- * for what the provider runs itself.
+ * Converts an item that calls one of OpenAI's own kinds of tool that the client runs. The chat API
+ * only has function calls, so the item becomes a call of a function with the tool's name. The
+ * arguments are those that the AI SDK passes to its tools of these kinds. Returns null for tools
+ * that the provider runs itself.
  */
 export function clientCallOf(item: Json, endpoint: Endpoint): ClientCall | null {
   switch (item.type) {
@@ -147,7 +154,10 @@ const call = (name: string, input: Json): ClientCall => ({
   ends: false,
 })
 
-/** xAI's own tools, which it runs itself though it calls them custom: the known ones, for xAI behind another name. */
+/**
+ * The tools that xAI runs itself although it calls them custom. Listed for xAI under another
+ * provider name.
+ */
 const RUN_BY_XAI = new Set([
   'web_search',
   'web_search_with_snippets',
@@ -161,17 +171,17 @@ const RUN_BY_XAI = new Set([
   'code_execution',
 ])
 
-// A custom tool takes text, and arguments are JSON: the text as a JSON string.
+// A custom tool takes text and arguments are JSON, so the text becomes a JSON string.
 function customCall({ name, input }: Json, { provider }: Endpoint): ClientCall | null {
   const called = text(name)
   if (!called || provider.slug === 'xai' || RUN_BY_XAI.has(called)) return null
   return { name: called, input: JSON.stringify(text(input) ?? ''), ends: true }
 }
 
-// A shell in one of the provider's containers is the provider's.
+// The provider runs a shell in its own containers itself.
 const isHosted = ({ environment }: Json) => isObject(environment) && environment.type !== 'local'
 
-// Half a patch is another patch.
+// Half a patch would be a different patch.
 const isCut = ({ status }: Json) => status != null && status !== 'completed'
 
 function localAction(given: unknown): Json {
@@ -203,20 +213,23 @@ const told = (given: Json): Json =>
 const WRAPPER = 'parallel'
 const PREFIX = 'functions.'
 
-/** One of the calls that a wrapper holds. */
+/** One of the calls in a wrapper. */
 interface Wrapped {
   name: string
   input: string
 }
 
 /**
- * Whether this is a call of `multi_tool_use.parallel`, a tool of the models' training that OpenAI's models sometimes call as if it
- * were one of the client's: it wraps several calls in one.
+ * Whether this calls `multi_tool_use.parallel`, which wraps several calls in one. OpenAI's models
+ * know the tool from their training and sometimes call it as if it were the client's.
  */
 const isWrapper = (name: string, { tools }: TextCall): boolean =>
   name === WRAPPER && tools.length > 0 && !names(tools).has(WRAPPER)
 
-/** The calls in a wrapper, by the client's names for its tools; null unless each is of a function that the client has. */
+/**
+ * Returns the calls in a wrapper, with the client's names for its tools. Returns null unless every
+ * call is of a function that the client has.
+ */
 function unwrapped(input: string, { tools }: TextCall, toolNames: ToolNames): Wrapped[] | null {
   const uses = parseObject(input)?.tool_uses
   if (!Array.isArray(uses) || uses.length === 0) return null

@@ -1,28 +1,30 @@
 import type { Endpoint } from '../../catalog/models.ts'
 import { own } from '../../kernel/json.ts'
 
-/** What a model takes, where models of this API differ. */
+/** What a model accepts, as far as models of this API differ. */
 export interface Capabilities {
-  /** The efforts that it knows; null where it does not reason, 'any' where nobody has said. */
+  /**
+   * The efforts that the model knows; null if it does not reason, 'any' if its efforts are unknown.
+   */
   efforts: readonly string[] | 'any' | null
-  /** Whether it takes temperature and top_p: some models do only when they do not reason. */
+  /** Whether it accepts temperature and top_p. Some models do only when they do not reason. */
   sampling: 'always' | 'without-reasoning' | 'never'
-  /** Whether the probabilities of its tokens can be asked for. */
+  /** Whether it can return the log probabilities of its tokens. */
   logprobs: boolean
-  /** How it is asked to tell what it thinks; null where it tells by itself or not at all. */
+  /** The value that requests a reasoning summary; null if reasoning is shown unasked or never. */
   summary: 'auto' | null
-  /** Whether it gives its reasoning encrypted, to be sent back. */
+  /** Whether it can return its reasoning encrypted, to be sent back. */
   encrypted: boolean
   verbosity: boolean
-  /** Whether it knows developers; else their words are the system's. */
+  /** Whether it knows the developer role. If not, developer messages become system messages. */
   developer: boolean
-  /** The least output bound that it takes. */
+  /** The smallest output bound that it accepts. */
   leastOutput: number
-  /** What the end user is called. */
+  /** The field for the end user. */
   user: 'safety_identifier' | 'user'
 }
 
-/** OpenAI's newest models, and whatever OpenAI and Azure serve under a name that tells nothing. */
+/** OpenAI's newest models, and those that OpenAI and Azure serve under unknown names. */
 const OPENAI: Capabilities = {
   efforts: 'any',
   sampling: 'never',
@@ -35,7 +37,7 @@ const OPENAI: Capabilities = {
   user: 'user',
 }
 
-/** Servers of open models: they sample as they are told, and think in the open. */
+/** Servers of open models, which accept sampling parameters and show their thinking. */
 const OPEN: Capabilities = {
   efforts: 'any',
   sampling: 'always',
@@ -50,7 +52,10 @@ const OPEN: Capabilities = {
 
 const XAI: Capabilities = { ...OPEN, summary: 'auto', encrypted: true, verbosity: false }
 
-/** By provider, what a model takes that no pattern below knows. Everybody else serves open models. */
+/**
+ * By provider, the capabilities of models that match no pattern below. All others serve open
+ * models.
+ */
 const BY_PROVIDER: Record<string, Partial<Capabilities>> = {
   openai: { ...OPENAI, user: 'safety_identifier' },
   azure: OPENAI,
@@ -77,12 +82,13 @@ const THINKING: Partial<Capabilities> = {
   developer: true,
   leastOutput: 16,
 }
-/** From GPT-5.1 on, a model may be told not to reason, and takes what a plain one does then. */
+/** From GPT-5.1 on, reasoning can be turned off. A model then accepts what a plain one does. */
 const OPTIONAL: Partial<Capabilities> = { ...THINKING, sampling: 'without-reasoning' }
 
 /**
- * By model, wherever it is served; the first pattern that fits counts. From OpenAI's model pages and its reasoning guide
- * (Limitations; GPT-5.1 parameter compatibility), and xAI's reasoning guide.
+ * By model, wherever it is served; the first pattern that matches counts. From OpenAI's model pages
+ * and its reasoning guide (Limitations; GPT-5.1 parameter compatibility), and xAI's reasoning
+ * guide.
  */
 const BY_MODEL: [model: RegExp, Partial<Capabilities>][] = [
   [/^(gpt-3|gpt-4|chatgpt-4o)/, PLAIN],
@@ -105,12 +111,12 @@ const BY_MODEL: [model: RegExp, Partial<Capabilities>][] = [
   [/^grok-3-mini/, { ...XAI, efforts: ['low', 'high'] }],
 ]
 
-/** What the model takes at this endpoint. */
+/** Returns what the model accepts at this endpoint. */
 export function capabilitiesOf({ provider, upstreamModel }: Endpoint): Capabilities {
   const served = { ...OTHERS, ...own(BY_PROVIDER, provider.slug) }
   const name = plainName(upstreamModel)
   return { ...served, ...BY_MODEL.find(([model]) => model.test(name))?.[1] }
 }
 
-// A vendor before the model, and the mark of a model that has been tuned, say nothing of what it takes.
+// Removes the vendor and the prefix of fine-tuned models, which do not affect capabilities.
 const plainName = (name: string) => name.toLowerCase().replace(/^ft:/, '').replace(/^.*\//, '')

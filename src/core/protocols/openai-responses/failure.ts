@@ -2,7 +2,10 @@ import type { GatewayError } from '../../errors.ts'
 import { isObject, type Json } from '../../kernel/json.ts'
 import { type Codes, failureOf, type Told } from '../failure.ts'
 
-/** The codes of a failed response (OpenAI API reference, ResponseError), and those of its HTTP failures. */
+/**
+ * The codes of a failed response (OpenAI API reference, ResponseError), and those of its HTTP
+ * failures.
+ */
 const CODES: Codes = {
   server_error: 'provider_unavailable',
   rate_limit_exceeded: 'rate_limit_exceeded',
@@ -27,13 +30,19 @@ const CODES: Codes = {
   image_file_not_found: 'image_not_found',
 }
 
-/** What an HTTP failure means. xAI says its sentence in `error` and its code beside it; the others have an object there. */
+/**
+ * Returns the error for an HTTP failure. xAI sends its message in `error` and the code beside it;
+ * the others send an object there.
+ */
 export function failure(status: number, body: unknown): GatewayError {
   const given = isObject(body) ? body : {}
   return failureOf(status, told(isObject(given.error) ? given.error : given), CODES)
 }
 
-/** What an `error` event or the error of a failed response means: there is no status but the one it may name. */
+/**
+ * Returns the error for an `error` event or a failed response. Its only status is the one that it
+ * may contain.
+ */
 export function failureInside(given: unknown): GatewayError {
   const error = isObject(given) ? (isObject(given.error) ? given.error : given) : {}
   const status = [error.status, error.code].map(statusOf).find(one => one !== undefined)
@@ -45,7 +54,7 @@ function statusOf(given: unknown): number | undefined {
   return typeof status === 'number' && status >= 400 && status < 600 ? status : undefined
 }
 
-// The `type` of a bare `error` event says no more than that it is one.
+// The `type` of an `error` event without an inner error only says that it is one.
 const told = ({ code, type, message, error, param }: Json): Told => ({
   code,
   type: type === 'error' ? undefined : type,

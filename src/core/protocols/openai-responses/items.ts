@@ -1,18 +1,20 @@
 import { count, type Json, text } from '../../kernel/json.ts'
 import { unreadable } from '../failure.ts'
 
-/** One item of the answer while its events come. */
+/** The state of one item of the answer while its events arrive. */
 export interface Item {
-  /** The id that the item began with: some servers give it another in each event. */
+  /** The id that the item began with. Some servers send another one in each event. */
   id: string | null
-  /** Which of its pieces have been given, by kind and place, with the number of the block that each is. */
+  /**
+   * The pieces that have been returned, by kind and position, each with the number of its block.
+   */
   given: Map<string, number>
-  /** The call that it is, once that has begun. */
+  /** The index of the item's tool call, once that has begun. */
   call: number | null
   done: boolean
 }
 
-/** By what an item was asked for, and the item. */
+/** The keys of a lookup, and the item that it found. */
 interface Asked {
   place: unknown
   id: string | null
@@ -21,27 +23,27 @@ interface Asked {
 
 const NOTHING: Asked = { place: undefined, id: null, item: undefined }
 
-/** More items, or pieces of items, than any answer has. */
+/** The most items and pieces of items that an answer may have. No real one comes close. */
 const MOST = 4_096
 
 /**
- * The items of one answer. They are told apart by their place in the output, which stays the same, or else by their id: some
- * servers leave out the one, some change the other.
+ * The items of one answer. Their position in the output identifies them, or else their id. Some
+ * servers leave out the position, and some change the id.
  */
 export class Items {
   readonly #known = new Map<string, Item>()
-  /** What was asked for last, and which item it was. */
+  /** The last lookup and its item. */
   #last: Asked = NOTHING
   #kept = 0
 
-  /** Whether nothing has been given of any item. */
+  /** Whether nothing of any item has been returned. */
   get untouched(): boolean {
     return [...this.#known.values()].every(
       ({ given, call, done }) => given.size === 0 && call === null && !done,
     )
   }
 
-  /** The item that begins here. Told twice, it is one. */
+  /** Returns the item that begins here. If an item begins twice, it is still one. */
   begun(event: Json, id: string | null): Item {
     const known = this.#find(event, id)
     return known && !known.done && (known.id === id || known.id === null)
@@ -49,12 +51,12 @@ export class Items {
       : this.#new(event, id)
   }
 
-  /** The item that this event tells of; a new one where nothing was said of its beginning. */
+  /** Returns the item that this event belongs to; a new one if its beginning never came. */
   of(event: Json): Item {
     return this.#find(event, text(event.item_id)) ?? this.#new(event, text(event.item_id))
   }
 
-  /** The item that is whole now; null when it has been before. */
+  /** Returns the item that is whole now; null if it already was. */
   done(event: Json, id: string | null): Item | null {
     const known = this.#find(event, id)
     if (known?.done && known.id === id) return null
@@ -63,13 +65,16 @@ export class Items {
     return item
   }
 
-  /** Notes that a piece of the item has been given, as this block. Throws `provider_unavailable` when there is no end to them. */
+  /**
+   * Records that a piece of the item has been returned as this block. Throws `provider_unavailable`
+   * if there are too many pieces.
+   */
   give(item: Item, piece: string, block = 0): void {
     if (!item.given.has(piece)) this.#keep()
     item.given.set(piece, block)
   }
 
-  // Most events tell of the item that the one before told of.
+  // Most events belong to the same item as the one before.
   #find({ output_index }: Json, id: string | null): Item | undefined {
     const last = this.#last
     if (last.item && last.place === output_index && last.id === id) return last.item
@@ -78,7 +83,7 @@ export class Items {
     return item
   }
 
-  // Where place and id point at two items, the id that fits decides.
+  // If position and id point at two items, the one with the matching id wins.
   #look(output_index: unknown, id: string | null): Item | undefined {
     const here = this.#known.get(placed(output_index))
     const called = id === null ? undefined : this.#known.get(named(id))
@@ -91,7 +96,7 @@ export class Items {
     const item: Item = { id, given: new Map(), call: null, done: false }
     if (typeof output_index === 'number') this.#known.set(placed(output_index), item)
     if (id !== null) this.#known.set(named(id), item)
-    // What has neither a place nor an id is the one item that there is.
+    // Without position and id, an item must be the only one.
     if (typeof output_index !== 'number' && id === null) this.#known.set(placed(undefined), item)
     return item
   }
@@ -106,5 +111,5 @@ const placed = (output_index: unknown) =>
   `at ${typeof output_index === 'number' ? output_index : ''}`
 const named = (id: string) => `id ${id}`
 
-/** What a piece of an item is known by: its kind, and its place among its like. */
+/** Returns the key of a piece of an item: its kind, and its position among those of its kind. */
 export const pieceOf = (kind: string, index: unknown): string => `${kind} ${count(index) ?? 0}`

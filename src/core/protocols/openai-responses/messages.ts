@@ -8,13 +8,17 @@ import { fittedId, inputJson, type NameRules, ToolNames } from '../tools.ts'
 import { capabilitiesOf } from './capabilities.data.ts'
 import { reasoningItems } from './reasoning.ts'
 
-/** The clients' dialect that this API speaks too: what it has of its own goes both ways as it came. */
+/**
+ * The client dialect that matches this API. Its own fields pass through unchanged in both
+ * directions.
+ */
 export const NATIVE = 'responses'
 
 /**
- * The conversation as input items, in its order, instructions included: an instruction in the middle was meant for there. What
- * OpenAI refuses is mended: a call without a result gets one that says so, a result without a call becomes the user's text, and
- * a turn that holds nothing but reasoning is left out. Throws 400 for content of another dialect.
+ * Returns the conversation as input items, in order. Instructions keep their position too: one in
+ * the middle belongs there. What OpenAI refuses is repaired: a call without a result gets one that
+ * says so, a result without a call becomes the user's text, and a message with nothing but
+ * reasoning is left out. Throws 400 for content of another dialect.
  */
 export const inputOf = (call: TextCall, endpoint: Endpoint, names: ToolNames): Json[] => {
   const conversation = { call, endpoint, names, called: calledIn(call), answered: answeredIn(call) }
@@ -25,7 +29,7 @@ interface Conversation {
   call: TextCall
   endpoint: Endpoint
   names: ToolNames
-  /** The ids of the calls that were made, and of those that have a result. */
+  /** The ids of all calls, and of those that have a result. */
   called: Set<string>
   answered: Set<string>
 }
@@ -56,7 +60,10 @@ function itemsOf(turn: Turn, conversation: Conversation): Json[] {
   }
 }
 
-/** What is said in one go is one message; items of the client's own dialect stand between as they came. */
+/**
+ * Renders consecutive content as one message. Items of the client's own dialect go between,
+ * unchanged.
+ */
 function messageItems(role: string, blocks: Block[], more: Json = {}): Json[] {
   const items: Json[] = []
   let said: Json[] | null = null
@@ -76,7 +83,10 @@ function messageItems(role: string, blocks: Block[], more: Json = {}): Json[] {
   return items
 }
 
-/** The model's turn in the order in which it was given: what it thought, said and called. What another's own tools did is left out. */
+/**
+ * Renders the model's reasoning, content and calls in their order. Results of another provider's
+ * own tools are left out.
+ */
 function assistantItems(turn: Turn, conversation: Conversation): Json[] {
   const known = turn.blocks.filter(block => block.type !== 'other' || isNative(block, NATIVE))
   const items = runsOf(known).flatMap(([first, ...rest]) => {
@@ -91,7 +101,7 @@ function assistantItems(turn: Turn, conversation: Conversation): Json[] {
   ]
 }
 
-/** The blocks, those that are said one after the other together. */
+/** Groups the blocks: consecutive content together, every other block alone. */
 function runsOf(blocks: Block[]): Block[][] {
   const runs: Block[][] = []
   for (const block of blocks) {
@@ -102,7 +112,7 @@ function runsOf(blocks: Block[]): Block[][] {
   return runs
 }
 
-// Some models say beforehand what they are about to do, and want to know which of their words were that.
+// Some models announce what they are about to do, and need to know which messages did so.
 function phaseOf({ extra }: Turn): Json {
   const phase = text(extra?.phase)
   return phase === null ? {} : { phase }
@@ -119,7 +129,8 @@ function callItem({ id, name, input, extra }: Call, { call, names }: Conversatio
   }
 }
 
-// A single text goes as a string: the one form that every server reads. Pictures have a place here (translation trap 17).
+// A single text is sent as a string, the only form that every server reads. Results may contain
+// images (translation trap 17).
 function resultItem({ tool_call_id = '', blocks }: Turn): Json {
   const [only] = blocks
   const isText = blocks.length === 1 && only?.type === 'text'
@@ -137,7 +148,10 @@ const unanswered = (id: string): Json => ({
   output: 'The tool gave no result.',
 })
 
-/** The kinds of content that stand in a message or in a result; whatever else a client of this dialect sends is an item. */
+/**
+ * The kinds of content of messages and results. Anything else from a client of this dialect is an
+ * item.
+ */
 const CONTENT = new Set([
   'input_text',
   'input_image',
@@ -154,10 +168,13 @@ const isItem = (block: Block): block is Extract<Block, { type: 'other' }> =>
 
 const isContentValue = (value: unknown) => isObject(value) && CONTENT.has(text(value.type) ?? '')
 
-/** Whether the block is said, and not a call or a thought. */
+/** Whether the block is content, rather than a call or reasoning. */
 const isContent = ({ type }: Block): boolean => type !== 'tool-call' && type !== 'reasoning'
 
-/** The block as content of a message of this role; nothing for an empty text of the model's own, which says nothing. */
+/**
+ * Renders the block as content of a message of this role. Returns nothing for an empty text of the
+ * model.
+ */
 function contentOf(block: Block, role: string): Json[] {
   switch (block.type) {
     case 'text':
@@ -191,7 +208,8 @@ function textOf({ text: said, extra }: Extract<Block, { type: 'text' }>, role: s
   ]
 }
 
-// A document of plain text is a text. OpenAI wants a name for every other file that comes with its data.
+// A plain-text document becomes text. OpenAI requires a name for every other file sent with its
+// data.
 function fileOf({ file_data, file_id, filename }: Extract<Block, { type: 'file' }>['file']): Json {
   if (file_id !== undefined) return { type: 'input_file', file_id }
   if (file_data !== undefined && /^https?:/i.test(file_data))
@@ -205,20 +223,20 @@ function fileOf({ file_data, file_id, filename }: Extract<Block, { type: 'file' 
 const nameFor = (url = '') =>
   isDataUrl(url) && !/^data:application\/pdf[;,]/i.test(url) ? 'document' : 'document.pdf'
 
-/** What a client of this dialect sent, as it came. Throws 400 for another dialect's. */
+/** Returns what a client of this dialect sent, unchanged. Throws 400 for another dialect's. */
 function ownOf(block: Extract<Block, { type: 'other' }>): Json {
   if (isNative(block, NATIVE) && isObject(block.value)) return block.value
   throw foreignContent(block)
 }
 
-/** What OpenAI takes as a function's name. */
+/** The function names that OpenAI accepts. */
 const NAMES: NameRules = { forbidden: /[^a-zA-Z0-9_-]/g, longest: 64 }
 
-/** What it takes as a call's id. */
+/** The call ids that OpenAI accepts. */
 const IDS: NameRules = { forbidden: /[^\x21-\x7e]/g, longest: 64 }
 
-/** The names of the call's tools, there and back. */
+/** Returns the translation of the call's tool names. */
 export const namesOf = (call: TextCall): ToolNames => new ToolNames(call, NAMES)
 
-/** A call's id as OpenAI takes it. */
+/** Returns a call's id as OpenAI accepts it. */
 const callId = (id: string): string => fittedId(id, IDS)

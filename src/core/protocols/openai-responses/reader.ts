@@ -14,7 +14,11 @@ import { NATIVE } from './messages.ts'
 import { Thoughts } from './reasoning.ts'
 import { usageOf } from './usage.ts'
 
-/** The parts of a whole response: it is read as if all of it came at its end. */
+/**
+ * Returns the parts of a whole response, which is read as if everything came in the last event.
+ * Throws `provider_unavailable` if the body is no answer, and the error that it contains if there
+ * is one.
+ */
 export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPart[] {
   if (!isObject(body)) throw unreadable()
   if (body.error != null) throw failureInside(body.error)
@@ -22,14 +26,15 @@ export function parts(body: unknown, call: TextCall, endpoint: Endpoint): TextPa
   return new EventReader(call, endpoint).response(body)
 }
 
-/** What is still being worked at, was given up, or failed without a word, is no answer. */
+/** The statuses of unfinished, cancelled and failed responses, which are no answers. */
 const UNANSWERED: unknown[] = ['queued', 'in_progress', 'cancelled', 'failed']
 
 const isAnswer = ({ output, status }: Json) => Array.isArray(output) && !UNANSWERED.includes(status)
 
 /**
- * Reads the events of a response. A server may stream a piece, or tell it only when it is done, or both: each is given once, as
- * it comes where it is streamed, else whole (translation trap 62). One small method for each thing that an event may tell.
+ * Reads the events of a response, with one small method for each kind. A server may stream a piece,
+ * send it only when it is done, or both. Each piece is returned once: as it streams, or else whole
+ * (translation trap 62).
  */
 export class EventReader implements Reader<TextPart> {
   complete = false
@@ -51,7 +56,8 @@ export class EventReader implements Reader<TextPart> {
     this.#thoughts = new Thoughts(this.#items, endpoint)
   }
 
-  // OpenAI sends no [DONE], and where another server does, the answer has ended before it (translation trap 65).
+  // OpenAI sends no [DONE]. If another server does, the answer has ended before it (translation
+  // trap 65).
   read({ event: name, data }: Frame): TextPart[] {
     if (this.complete || data.trim() === '[DONE]') return []
     const event = parseObject(data)
@@ -60,7 +66,7 @@ export class EventReader implements Reader<TextPart> {
       : this.#event(text(event.type) ?? name ?? '', event)
   }
 
-  /** The parts of a whole response: of each of its items, and of its end. */
+  /** Returns the parts of a whole response: those of each item, and the end. */
   response(response: Json): TextPart[] {
     const parts = this.#started(response)
     for (const [output_index, item] of objects(response.output).entries())
@@ -88,13 +94,13 @@ export class EventReader implements Reader<TextPart> {
       case 'error':
         throw failureInside(event)
       default:
-        // Some servers say what has failed and nothing else.
+        // Some servers send an error and nothing else, not even a type.
         if (event.error != null) throw failureInside(event.error)
         return this.#piece(type, event)
     }
   }
 
-  /** A piece of an item, or the whole of one that may have been streamed. */
+  /** Reads a piece of an item, or a whole one that may have been streamed. */
   #piece(type: string, event: Json): TextPart[] {
     const item = this.#items.of(event)
     switch (type) {
@@ -165,7 +171,7 @@ export class EventReader implements Reader<TextPart> {
     }
   }
 
-  /** What a message holds that was not streamed: of each kind, all or nothing. */
+  /** Reads what was not streamed of a message: for each kind of content, all or nothing. */
   #message(item: Item, contents: Json[]): TextPart[] {
     const told = new Set([...item.given.keys()].map(piece => piece.split(' ')[0]))
     return contents.flatMap((content, content_index) => {
@@ -213,7 +219,9 @@ export class EventReader implements Reader<TextPart> {
     ]
   }
 
-  /** An item of a kind that the chat API does not have. Clients that speak this dialect get it whole. */
+  /**
+   * Reads an item of a kind that the chat API does not have. Clients of this dialect get it whole.
+   */
   #other(given: Json): TextPart[] {
     if (text(given.type) === null) return []
     if (given.type === 'web_search_call') this.#searches += 1
@@ -225,7 +233,7 @@ export class EventReader implements Reader<TextPart> {
     return url === null ? [whole] : [{ type: 'image', choice: 0, url }]
   }
 
-  // Some servers tell everything in their last event only.
+  // Some servers send everything in their last event only.
   #last(response: Json): TextPart[] {
     return this.#items.untouched
       ? this.response(response)
@@ -250,7 +258,7 @@ export class EventReader implements Reader<TextPart> {
     ]
   }
 
-  // At the start the tier is the one that was asked for, at the end the one that was given.
+  // The start names the requested service tier, the end the one that was used.
   #served(response: Json): TextPart[] {
     const service_tier = text(response.service_tier)
     if (!this.#start || service_tier === null || service_tier === this.#start.service_tier)
@@ -259,7 +267,7 @@ export class EventReader implements Reader<TextPart> {
   }
 }
 
-/** What cut an answer short: OpenAI's words, then xAI's. */
+/** Our finish reasons for those of incomplete responses: OpenAI's, then xAI's. */
 const CUTS: Record<string, FinishReason> = {
   max_output_tokens: 'length',
   content_filter: 'content_filter',
@@ -268,13 +276,16 @@ const CUTS: Record<string, FinishReason> = {
   stop: 'stop',
 }
 
-/** What the answer held that its end depends on. */
+/** What the finish reason depends on: whether the answer has tool calls, and a refusal. */
 interface Held {
   calls: boolean
   refused: boolean
 }
 
-/** Why the model stopped, in our words and in the provider's: here a response has a status, and a reason only when it is incomplete. */
+/**
+ * Reads why the model stopped: our finish reason and the provider's. Here a response has a status,
+ * and a reason only if it is incomplete.
+ */
 export function finishOf(
   response: Json,
   { calls, refused }: Held,
@@ -289,14 +300,17 @@ export function finishOf(
   return { reason: refused ? 'content_filter' : 'stop', native }
 }
 
-/** A source as the chat API shows it; undefined for citations of files, which it has no form for. */
+/** Returns a citation as the chat API shows it; undefined for files, which it cannot cite. */
 function annotationOf(given: Json): unknown {
   const url = text(given.url)
   if (given.type !== 'url_citation' || url === null) return undefined
   return urlCitation(url, given)
 }
 
-/** The logprobs of a piece of text: here a bare list, and in the chat API an entry has `bytes`, if only as null. */
+/**
+ * Reads the logprobs of a piece of text, here a plain list. In the chat API every entry has
+ * `bytes`, even if null.
+ */
 function logprobsOf(given: unknown): Logprobs | undefined {
   const entries = objects(given)
   if (entries.length === 0) return undefined
@@ -310,12 +324,12 @@ function logprobsOf(given: unknown): Logprobs | undefined {
 
 const withBytes = (entry: Json): Json => ({ ...entry, bytes: entry.bytes ?? null })
 
-/** The picture that an `image_generation_call` came to, as a URL; null where it came to none. */
+/** Returns the image of an `image_generation_call` as a URL; null if it made none. */
 function imageOf({ result, output_format }: Json): string | null {
   const made = text(result)
   if (!made) return null
   if (/^(https?|data):/.test(made)) return made
-  // Not every server says what it made.
+  // Not every server names the format, so the data is looked at first.
   return `data:${pictureType(made) ?? `image/${formatOf(output_format)}`};base64,${made}`
 }
 

@@ -7,7 +7,10 @@ import { ownDetails } from '../reasoning.ts'
 import { capabilitiesOf } from './capabilities.data.ts'
 import { type Item, type Items, pieceOf } from './items.ts'
 
-/** Whose reasoning an entry is: encrypted content is for the one who made it. */
+/**
+ * The format of reasoning entries by provider. Only the provider that encrypted content can read
+ * it.
+ */
 const FORMATS: Record<string, string> = {
   openai: 'openai-responses-v1',
   azure: 'azure-openai-responses-v1',
@@ -16,17 +19,24 @@ const FORMATS: Record<string, string> = {
   meta: 'meta-responses-v1',
 }
 
-/** The name for the reasoning of this endpoint. Of the names that clients know, OpenAI's is the one for a server of one's own. */
+/**
+ * Returns the reasoning format of this endpoint. For any other server it is OpenAI's, a name that
+ * clients know.
+ */
 const formatOf = ({ provider }: Endpoint): string =>
   own(FORMATS, provider.slug) ?? 'openai-responses-v1'
 
-/** What stands between two blocks of reasoning, each of which begins with a heading. It belongs to neither, and is taken away again. */
+/**
+ * Separates two blocks of reasoning, each of which begins with a heading. It belongs to neither,
+ * and is removed on the way back.
+ */
 const BETWEEN = '\n\n'
 
 /**
- * The reasoning items that this endpoint made, from the entries of one block, in order (translation trap 97): entries with one id
- * are one item, and entries without an id belong to the item that is being told. As nothing is kept at the provider, an item
- * without its encrypted content would only name what nobody knows; it is left out. Servers that do not encrypt get the thinking.
+ * Returns the reasoning items that this endpoint made, from the entries of one block, in order
+ * (translation trap 97). Entries with the same id form one item, and entries without an id continue
+ * the current one. The provider stores nothing, so an item without its encrypted content would name
+ * one that does not exist; it is left out. Servers that do not encrypt get the thinking itself.
  */
 export function reasoningItems(
   { details }: Extract<Block, { type: 'reasoning' }>,
@@ -60,7 +70,7 @@ function itemFor(items: ReasoningItem[], detail: ReasoningDetail): ReasoningItem
   return item
 }
 
-// The encrypted content is what ends an item where no id tells.
+// Without ids, the encrypted content ends an item.
 const continues = (last: ReasoningItem, id: string | null) =>
   id !== null && last.id !== null ? last.id === id : last.encrypted === null
 
@@ -84,12 +94,15 @@ const shown = ({ id, summary, content, encrypted }: ReasoningItem): Json => ({
   ...(encrypted === null ? {} : { encrypted_content: encrypted }),
 })
 
-/** The reasoning of one answer: words to show, and entries to send back, each block of it with a number of its own. */
+/**
+ * Reads the reasoning of one answer: text to show and entries to send back. Each block has a number
+ * of its own.
+ */
 export class Thoughts {
   readonly #items: Items
   readonly #format: string
   #blocks = 0
-  /** Whether a block has had words. */
+  /** Whether any block has had text. */
   #worded = false
 
   constructor(items: Items, endpoint: Endpoint) {
@@ -97,7 +110,7 @@ export class Thoughts {
     this.#format = formatOf(endpoint)
   }
 
-  /** A piece of a part of the summary. */
+  /** Reads a piece of one part of the summary. */
   summary(item: Item, place: Json, given: unknown): TextPart[] {
     return this.#block(item, pieceOf('summary', place.summary_index), given, said => ({
       type: 'reasoning.summary',
@@ -105,7 +118,7 @@ export class Thoughts {
     }))
   }
 
-  /** A piece of the thinking itself, which servers of open models show. */
+  /** Reads a piece of the thinking itself, which servers of open models show. */
   thinking(item: Item, place: Json, given: unknown): TextPart[] {
     return this.#block(item, pieceOf('thinking', place.content_index), given, said => ({
       type: 'reasoning.text',
@@ -113,7 +126,7 @@ export class Thoughts {
     }))
   }
 
-  /** What a whole item holds that was not streamed; its encrypted content comes only now. */
+  /** Reads what was not streamed of a whole item. Its encrypted content comes only now. */
   done(item: Item, given: Json): TextPart[] {
     const parts: TextPart[] = []
     if (item.given.size === 0) {
@@ -128,7 +141,7 @@ export class Thoughts {
     return parts
   }
 
-  // All blocks but the first begin apart from the one before.
+  // Every block with text but the first begins with the separator.
   #block(
     item: Item,
     piece: string,

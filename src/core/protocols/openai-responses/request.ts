@@ -10,7 +10,10 @@ import { type Capabilities, capabilitiesOf } from './capabilities.data.ts'
 import { inputOf, NATIVE, namesOf } from './messages.ts'
 import { toolsOf } from './tools.ts'
 
-/** The call as a Responses request. Unknown parameters first, so that none of them can stand in for a known one. */
+/**
+ * Builds a Responses request for the call. Unknown parameters come first, so that none of them can
+ * replace a known one.
+ */
 export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { params, stream, user } = call
   const can = capabilitiesOf(endpoint)
@@ -19,7 +22,8 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
     ...stateless(readExtra(call, NATIVE)),
     model: endpoint.upstreamModel,
     input: [...spokenFor(call, can), ...inputOf(call, endpoint, names)],
-    // The conversation is kept by the client and told whole each time: the provider shall keep nothing of it.
+    // The client keeps the conversation and sends all of it each time, so the provider stores
+    // nothing.
     store: false,
     ...toolsOf(call, names),
     ...textOf(call, can),
@@ -35,10 +39,16 @@ export function request(call: TextCall, endpoint: Endpoint): UpstreamRequest {
   return { path: '/responses', body }
 }
 
-/** Parameters that go on under the name they came with. Those with no word here are left out (specification, rule 5). */
+/**
+ * Parameters that keep their names. Those that this API does not have are left out (specification,
+ * rule 5).
+ */
 const PLAIN = ['service_tier', 'prompt_cache_key', 'prompt_cache_options'] as const
 
-/** What would let the provider keep the conversation, go on with one that it kept, or answer another time. */
+/**
+ * Parameters by which the provider would store the conversation, continue a stored one, or answer
+ * later.
+ */
 const STATEFUL = new Set([
   'store',
   'metadata',
@@ -63,7 +73,10 @@ const spokenFor = (call: TextCall, { developer }: Capabilities): Json[] =>
       ]
     : []
 
-/** Models that reason refuse to be sampled otherwise; some of them take it when they do not reason. */
+/**
+ * Renders the sampling parameters. Reasoning models refuse them, though some accept them without
+ * reasoning.
+ */
 function sampling(call: TextCall, can: Capabilities): Json {
   if (!samples(call, can)) return {}
   const { temperature, top_p } = call.params
@@ -92,7 +105,10 @@ function reasoningOf(call: TextCall, can: Capabilities): Json {
   }
 }
 
-/** What is only told when it is asked for: the reasoning to send back, as nothing is kept there, and the tokens' probabilities. */
+/**
+ * Requests what is only sent on request: the reasoning to send back, as the provider stores
+ * nothing, and the log probabilities.
+ */
 function include(call: TextCall, can: Capabilities): Json {
   const { logprobs, top_logprobs } = call.params
   const wanted = new Set(readIncludes(call))
@@ -112,8 +128,8 @@ function readIncludes(call: TextCall): string[] {
 }
 
 /**
- * The effort that the model is asked for: the wished one, or where it does not know that, the next that it does, upwards if there
- * is one. Undefined where nothing was wished, or the model does not reason.
+ * Returns the effort for the model: the requested one, or if the model does not know it, the next
+ * higher one, or its highest. Undefined if none was requested or the model does not reason.
  */
 function effortFor({ params }: TextCall, { efforts }: Capabilities): string | undefined {
   const wish = params.reasoning && effortOf(params.reasoning, params.max_tokens)
@@ -124,7 +140,10 @@ function effortFor({ params }: TextCall, { efforts }: Capabilities): string | un
 
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
-/** The wishes for the form of the text: here they stand together, and a schema stands flat (translation trap 44). */
+/**
+ * Renders the options for the text. Here they are one object, and a schema has no nested one
+ * (translation trap 44).
+ */
 function textOf({ params }: TextCall, { verbosity }: Capabilities): Json {
   const text: Json = {}
   if (params.response_format) text.format = formatOf(params.response_format)
@@ -144,6 +163,6 @@ function formatOf(wish: ResponseFormat): unknown {
   }
 }
 
-/** `json_object` is refused unless the word JSON stands in the input (translation trap 45). */
+/** `json_object` is refused unless the input contains the word JSON (translation trap 45). */
 const lacksJsonWord = (call: TextCall): boolean =>
   call.params.response_format?.type === 'json_object' && !mentionsJson(call)

@@ -6,8 +6,8 @@ import type { ToolNames } from '../tools.ts'
 import { NATIVE } from './messages.ts'
 
 /**
- * The tools and what the model may do with them. Throws 400 naming a tool that the provider does not have. Without tools there is
- * nothing to choose, and OpenAI refuses a choice.
+ * Renders the tools and what the model may do with them. Throws 400 naming a tool that the provider
+ * does not have. Without tools no choice is sent, because OpenAI refuses one.
  */
 export function toolsOf(call: TextCall, names: ToolNames): Json {
   const { tool_choice, parallel_tool_calls } = call.params
@@ -30,7 +30,8 @@ function toolOf(tool: Tool, at: number, call: TextCall, names: ToolNames): Json 
     name: names.sent(name),
     ...(description === undefined ? {} : { description }),
     parameters: parameters ?? { type: 'object', properties: {} },
-    // Here strict is the default, and would change a schema that was never meant to be strict: elsewhere it is not.
+    // Here strict is the default, unlike elsewhere, and would change a schema not meant to be
+    // strict.
     ...(isOwn && strict === undefined ? {} : { strict: isOwn ? strict : strict === true }),
   }
 }
@@ -39,12 +40,12 @@ function otherTool(tool: Extract<Tool, { type: 'other' }>, at: number): Json {
   const { value } = tool
   if (isObject(value) && isNative(tool, NATIVE)) return value
   const type = isObject(value) ? text(value.type) : null
-  // The shorthand for a search that is meant for any provider that can search.
+  // The shorthand for a search by any provider that can search.
   if (isForwarded(tool) && type?.startsWith('web_search')) return webSearch(value, type)
   throw foreignTool(value, at)
 }
 
-/** What is asked for by a parameter elsewhere, and by a tool of the provider's own here. */
+/** Renders the provider's own tools for what other dialects request by a parameter. */
 function hosted({ params, tools }: TextCall): Json[] {
   const asked: Json[] = []
   if (params.web_search_options !== undefined && !has(tools, 'web_search'))
@@ -75,7 +76,7 @@ function webSearch(given: unknown, type = 'web_search'): Json {
   }
 }
 
-// The chat API has the place in an object of its own.
+// The chat API has the location in an object of its own.
 function locationOf({ approximate, ...rest }: Json): Json {
   return { type: 'approximate', ...rest, ...(isObject(approximate) ? approximate : {}) }
 }

@@ -3,9 +3,9 @@ import { readUnits } from '../../language/units.ts'
 import type { Usage } from '../../language/usage.ts'
 
 /**
- * The usage of a response in disjoint classes. There `input_tokens` includes what came from the cache and what was written to it,
- * and `output_tokens` includes reasoning. Undefined for counts that no answer can have. `searches` are those that the provider
- * ran for this answer.
+ * Reads the usage of a response into disjoint classes. There `input_tokens` includes tokens read
+ * from and written to the cache, and `output_tokens` includes reasoning. Undefined for impossible
+ * counts. `searches` is the number of searches that the provider ran for this answer.
  */
 export function usageOf(given: unknown, searches: number): Usage | undefined {
   if (!isObject(given)) return undefined
@@ -23,7 +23,8 @@ export function usageOf(given: unknown, searches: number): Usage | undefined {
 function inputOf(told: number, given: Json): Usage['input'] {
   const details = member(given, 'input_tokens_details')
   const cached = count(details.cached_tokens) ?? 0
-  // xAI has been seen to count more from the cache than in all: then the cache is not within the count.
+  // xAI sometimes reports more cached tokens than input tokens. Then the count excludes the cached
+  // ones.
   const input = cached > told ? told + cached : told
   const cache_write = countWithin(input - cached, details.cache_write_tokens)
   const audio = countWithin(input - cached - cache_write, details.audio_tokens)

@@ -12,14 +12,14 @@ const sent = (model: string, more: Partial<EmbeddingCall> = {}) =>
   bedrockEmbeddings.request(embeddingCall(more), at(model))
 const read = (model: string, body: unknown, more: Partial<EmbeddingCall> = {}) =>
   bedrockEmbeddings.parts(body, embeddingCall(more), at(model))
-/** Rows of one, since a bare list would be taken for a row. */
+/** Returns rows of one value each, because a plain list would be taken for a row. */
 const each = (...values: unknown[]) => values.map(value => [value])
 
 const text = (words: string) => ({ type: 'text' as const, text: words })
 const params = { dimensions: 256, input_type: 'search_query' }
 const two = { inputs: [text('a'), text('b')] }
 
-test('Titan takes one text', () => {
+test('Titan accepts one text', () => {
   expect(sent(TITAN, { params, extra: { normalize: false } })).toEqual({
     path: '/model/amazon.titan-embed-text-v2%3A0/invoke',
     body: { inputText: 'Hi', dimensions: 256, normalize: false },
@@ -27,7 +27,7 @@ test('Titan takes one text', () => {
   expect(() => sent(TITAN, two)).toThrow(/at most 1 at a time for this model’s provider, found 2/)
 })
 
-test('Titan answers with one vector and its count', () => {
+test('Titan returns one vector and its usage', () => {
   expect(read(TITAN, { embedding: [1], inputTextTokenCount: 3 })).toMatchObject([
     { type: 'start' },
     { vector: [1] },
@@ -35,7 +35,7 @@ test('Titan answers with one vector and its count', () => {
   ])
 })
 
-test('Cohere’s models are asked as Cohere’s, without their name in the body', () => {
+test('Cohere’s models get Cohere’s body without the model', () => {
   expect(sent(COHERE, { ...two, params })).toEqual({
     path: '/model/us.cohere.embed-v4%3A0/invoke',
     body: {
@@ -52,7 +52,7 @@ test('Cohere’s models are asked as Cohere’s, without their name in the body'
   ])
 })
 
-test('Nova is told what the vector is for', () => {
+test('Nova gets the purpose of the vector', () => {
   expect(sent(NOVA, { params }).body).toEqual({
     taskType: 'SINGLE_EMBEDDING',
     singleEmbeddingParams: {

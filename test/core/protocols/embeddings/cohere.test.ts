@@ -9,8 +9,8 @@ const sent = (more: Partial<EmbeddingCall> = {}) =>
 const read = (body: unknown) => cohereEmbeddings.parts(body, embeddingCall(), endpoint)
 const text = (words: string) => ({ type: 'text' as const, text: words })
 
-describe('request', () => {
-  test('texts go as texts, in floats, and as what is searched in', () => {
+describe('buildRequest', () => {
+  test('sends texts, requests floats, and is for documents by default', () => {
     expect(sent({ inputs: [text('a'), text('b')] })).toEqual({
       path: '/embed',
       body: {
@@ -30,11 +30,11 @@ describe('request', () => {
     ['clustering', 'clustering'],
     ['semantic_similarity', 'search_document'],
     ['image', 'image'],
-  ])('the purpose %s is %s', (input_type, expected) => {
+  ])('sends the purpose %s as %s', (input_type, expected) => {
     expect(sent({ params: { input_type } }).body.input_type).toBe(expected)
   })
 
-  test('dimensions are an output_dimension, and unknown parameters travel as they came', () => {
+  test('sends dimensions as output_dimension, and unknown parameters unchanged', () => {
     const { body } = sent({
       params: { dimensions: 256 },
       extra: { truncate: 'NONE', embedding_types: ['int8'] },
@@ -46,7 +46,7 @@ describe('request', () => {
     })
   })
 
-  test('what is more than text goes as contents', () => {
+  test('sends anything but plain text as contents', () => {
     const blocks = [text('a'), { type: 'image' as const, url: 'data:image/png;base64,AA==' }]
     expect(sent({ inputs: [{ type: 'content', blocks }, text('b')] }).body.inputs).toEqual([
       {
@@ -59,7 +59,7 @@ describe('request', () => {
     ])
   })
 
-  test('tokens, sound and more than 96 inputs are refused', () => {
+  test('refuses tokens, audio and more than 96 inputs', () => {
     expect(() => sent({ inputs: [{ type: 'tokens', tokens: [1] }] })).toThrow(/tokens/)
     expect(() =>
       sent({ inputs: [{ type: 'content', blocks: [{ type: 'audio', data: '', format: 'wav' }] }] }),
@@ -73,7 +73,7 @@ describe('request', () => {
 describe('answer', () => {
   const meta = { billed_units: { input_tokens: 3, image_tokens: 4 } }
 
-  test('is the vectors and the count', () => {
+  test('has the vectors and the usage', () => {
     expect(read({ id: 'e-1', embeddings: { float: [[1, 2]] }, meta })).toMatchObject([
       { type: 'start', upstream_id: 'e-1' },
       { type: 'embedding', index: 0, vector: [1, 2] },
@@ -81,7 +81,7 @@ describe('answer', () => {
     ])
   })
 
-  test('of older models is a bare list, and counts nothing', () => {
+  test('of older models is a plain list without usage', () => {
     expect(read({ embeddings: [[1]] })).toMatchObject([
       { type: 'start' },
       { type: 'embedding', vector: [1] },
@@ -94,7 +94,7 @@ describe('answer', () => {
     { embeddings: {} },
     { embeddings: { float: [] } },
     { embeddings: { float: 'x' } },
-  ])('%j is none', body => {
+  ])('%j is no answer', body => {
     expect(() => read(body)).toThrow('Provider returned error')
   })
 })

@@ -15,7 +15,7 @@ const sent = (more: Partial<EmbeddingCall> = {}, at = endpoint) =>
   geminiEmbeddings.request(embeddingCall(more), at)
 const read = (body: unknown, more: Partial<EmbeddingCall> = {}) =>
   geminiEmbeddings.parts(body, embeddingCall(more), endpoint)
-/** Rows of one, since a bare list would be taken for a row. */
+/** Returns rows of one value each, because a plain list would be taken for a row. */
 const each = (...values: unknown[]) => values.map(value => [value])
 
 const text = (words: string) => ({ type: 'text' as const, text: words })
@@ -24,8 +24,8 @@ const content = (words: string) => ({
   content: { parts: [{ text: words }] },
 })
 
-describe('request', () => {
-  test('one text is embedded by itself, several in a batch', () => {
+describe('buildRequest', () => {
+  test('embeds one text by itself, and several in a batch', () => {
     expect(sent()).toEqual({
       path: '/models/gemini-embedding-001:embedContent',
       body: content('Hi'),
@@ -44,11 +44,11 @@ describe('request', () => {
     ['classification', 'CLASSIFICATION'],
     ['code_retrieval_query', 'CODE_RETRIEVAL_QUERY'],
     ['nobody knows it', undefined],
-  ])('the purpose %s is %s', (input_type, expected) => {
+  ])('sends the purpose %s as %s', (input_type, expected) => {
     expect(sent({ params: { input_type } }).body.taskType).toBe(expected)
   })
 
-  test('dimensions and unknown parameters stand in each request of a batch', () => {
+  test('puts dimensions and unknown parameters into each request of a batch', () => {
     const { body } = sent({
       inputs: [text('a'), text('b')],
       params: { dimensions: 8 },
@@ -58,14 +58,14 @@ describe('request', () => {
     expect(body.requests).toMatchObject([wishes, wishes])
   })
 
-  test('pictures and files go as their bytes', () => {
+  test('sends images and files as bytes', () => {
     const blocks = [text('a'), { type: 'image' as const, url: 'data:image/png;base64,AA==' }]
     expect(sent({ inputs: [{ type: 'content', blocks }] }).body.content).toEqual({
       parts: [{ text: 'a' }, { inlineData: { mimeType: 'image/png', data: 'AA==' } }],
     })
   })
 
-  test('tokens, what is elsewhere and more than 100 inputs are refused', () => {
+  test('refuses tokens, URLs and more than 100 inputs', () => {
     expect(() => sent({ inputs: [{ type: 'tokens', tokens: [1] }] })).toThrow(/tokens/)
     expect(() =>
       sent({
@@ -77,7 +77,7 @@ describe('request', () => {
     )
   })
 
-  test('Vertex predicts with its older models', () => {
+  test('uses predict for Vertex’s older models', () => {
     const params = { dimensions: 8, input_type: 'query' }
     expect(sent({ inputs: [text('a'), text('b')], params }, vertex('text-embedding-005'))).toEqual({
       path: '/models/text-embedding-005:predict',
@@ -91,7 +91,7 @@ describe('request', () => {
     })
   })
 
-  test('Vertex embeds with its newer ones, one thing at a time and without their name in the body', () => {
+  test('embeds one input at a time with Vertex’s newer models, without a model in the body', () => {
     expect(sent({}, vertex('gemini-embedding-2'))).toEqual({
       path: '/models/gemini-embedding-2:embedContent',
       body: { content: { parts: [{ text: 'Hi' }] } },
@@ -103,7 +103,7 @@ describe('request', () => {
 })
 
 describe('answer', () => {
-  test('is the vectors, and the count where there is one', () => {
+  test('has the vectors, and the usage if there is one', () => {
     expect(read({ embedding: { values: [1, 2] } })).toMatchObject([
       { type: 'start' },
       { type: 'embedding', vector: [1, 2] },
@@ -118,7 +118,7 @@ describe('answer', () => {
     ).toMatchObject([{ type: 'start' }, { index: 0, vector: [1] }, { index: 1, vector: [2] }])
   })
 
-  test('of Vertex counts each text', () => {
+  test('of Vertex has usage for each text', () => {
     const one = (value: number) => ({
       embeddings: { values: [value], statistics: { token_count: 4, truncated: false } },
     })
@@ -142,7 +142,7 @@ describe('answer', () => {
       { embedding: {} },
       { predictions: [1] },
     ),
-  )('%j is none', body => {
+  )('%j is no answer', body => {
     expect(() => read(body)).toThrow('Provider returned error')
   })
 })

@@ -16,7 +16,7 @@ const sent = (more: Partial<EmbeddingCall>, quirks = {}) =>
 const read = (body: unknown, more: Partial<EmbeddingCall> = {}) =>
   openaiEmbeddings.parts(body, embeddingCall(more), endpointOf())
 
-/** Rows of one, since a bare list would be taken for a row. */
+/** Returns rows of one value each, because a plain list would be taken for a row. */
 const each = (...values: unknown[]) => values.map(value => [value])
 
 const text = (words: string) => ({ type: 'text' as const, text: words })
@@ -36,15 +36,15 @@ const typeOf = (act: () => unknown) => {
   return 'nothing thrown'
 }
 
-describe('request', () => {
-  test('one text is the provider’s model and the text, and nothing else', () => {
+describe('buildRequest', () => {
+  test('sends the provider’s model and one text, and nothing else', () => {
     expect(openaiEmbeddings.request(embeddingCall(), endpointOf())).toEqual({
       path: '/embeddings',
       body: { model: 'up-small', input: 'Hi' },
     })
   })
 
-  test('every kind of input goes as it came', () => {
+  test('sends every kind of input unchanged', () => {
     expect(sent(two).input).toEqual(['a', 'b'])
     expect(sent({ inputs: [{ type: 'tokens', tokens: [1, 2] }] }).input).toEqual([1, 2])
     expect(
@@ -57,7 +57,7 @@ describe('request', () => {
     ).toEqual([[1], [2]])
   })
 
-  test('contents go as the parts that they are', () => {
+  test('sends contents as parts', () => {
     const blocks = [
       text('a'),
       { type: 'image' as const, url: 'https://a.example/b.png' },
@@ -78,7 +78,7 @@ describe('request', () => {
     ])
   })
 
-  test('floats are not asked for, since everybody gives them; base64 is', () => {
+  test('requests base64, but not floats, which every server returns by default', () => {
     expect(sent({ params: { encoding_format: 'float' } })).not.toHaveProperty('encoding_format')
     expect(sent({ params: { encoding_format: 'base64' } })).toHaveProperty(
       'encoding_format',
@@ -86,7 +86,7 @@ describe('request', () => {
     )
   })
 
-  test('parameters go on, known or not, and unknown ones stand in for none of them', () => {
+  test('sends known and unknown parameters, and no unknown one replaces a known one', () => {
     const params = { dimensions: 256, input_type: 'search_query' }
     expect(sent({ params, user: 'hashed', extra: { truncate: 'END', model: 'other' } })).toEqual({
       model: 'up-small',
@@ -98,7 +98,7 @@ describe('request', () => {
     })
   })
 
-  test('what the provider calls otherwise or refuses is told by its quirks', () => {
+  test('renames and removes parameters by the provider’s quirks', () => {
     const quirks = { renamed: { dimensions: 'output_dimension' }, dropped: ['input_type'] }
     expect(sent({ params: { dimensions: 2, input_type: 'query' } }, quirks)).toEqual({
       model: 'up-small',
@@ -107,7 +107,7 @@ describe('request', () => {
     })
   })
 
-  test('Azure’s dated API has the model in the path', () => {
+  test('puts the model into the path for Azure’s dated API', () => {
     expect(openaiEmbeddings.request(embeddingCall(), at({ api_version: '2024-10-21' })).path).toBe(
       '/deployments/up-small/embeddings?api-version=2024-10-21',
     )
@@ -119,7 +119,7 @@ describe('request', () => {
     [voyageEmbeddings, 'clustering', { output_dimension: 2 }],
     [jinaEmbeddings, 'search_document', { dimensions: 2, task: 'retrieval.passage' }],
     [jinaEmbeddings, 'code.query', { dimensions: 2, task: 'code.query' }],
-  ])('%#: %2$s in the words of those who have their own', (protocol, input_type, expected) => {
+  ])('%#: sends %2$s by the provider’s own name', (protocol, input_type, expected) => {
     const {
       model: _,
       input: __,
@@ -133,7 +133,7 @@ describe('request', () => {
 })
 
 describe('answer', () => {
-  test('is the vectors in the order of the inputs, and the count', () => {
+  test('has the vectors in the order of the inputs, and the usage', () => {
     const body = {
       ...answer([1, 2], 'AACAPwAAAEA='),
       id: 'e-1',
@@ -147,11 +147,11 @@ describe('answer', () => {
     ])
   })
 
-  test('without an index is in the order in which it stands', () => {
+  test('keeps its order if it has no indexes', () => {
     expect(vectors({ data: [{ embedding: [1] }, { embedding: [2] }] }, two)).toEqual([[1], [2]])
   })
 
-  test('may count the whole only, or not at all', () => {
+  test('may have a total only, or no usage at all', () => {
     expect(read({ ...answer([1]), usage: { total_tokens: 5 } }).at(-1)).toMatchObject({
       type: 'usage',
       usage: { input: { text: 5 } },
@@ -159,7 +159,7 @@ describe('answer', () => {
     expect(read({ ...answer([1]), usage: {} }).at(-1)).toMatchObject({ type: 'embedding' })
   })
 
-  test('tells sound apart where the provider does', () => {
+  test('counts audio separately if the provider does', () => {
     const usage = { prompt_tokens: 9, total_tokens: 9, prompt_tokens_details: { audio_tokens: 4 } }
     expect(read({ ...answer([1]), usage }).at(-1)).toMatchObject({
       usage: { input: { text: 5, audio: 4 } },
@@ -195,11 +195,11 @@ describe('answer', () => {
         ],
       },
     ),
-  )('%j is none', body => {
+  )('%j is no answer', body => {
     expect(typeOf(() => read(body, two))).toBe('provider_unavailable')
   })
 
-  test('trap 75: an error in it is a failure', () => {
+  test('trap 75: is a failure if it contains an error', () => {
     expect(typeOf(() => read({ error: { message: 'rate limited', code: 429 } }))).toBe(
       'rate_limit_exceeded',
     )

@@ -6,7 +6,7 @@ import { finishReason } from '../../../../src/core/protocols/openai-chat/reader.
 
 const typeOf = (status: number, error: object = {}) => failure(status, { error }).type
 
-describe('failure', () => {
+describe('readFailure', () => {
   test.each([
     [400, 'invalid_request'],
     [401, 'provider_unavailable'],
@@ -27,7 +27,7 @@ describe('failure', () => {
     expect(typeOf(status)).toBe(type)
   })
 
-  test('a context that is too long is said so, however the provider says it', () => {
+  test('recognizes a context that is too long in each provider’s wording', () => {
     expect(typeOf(400, { code: 'context_length_exceeded' })).toBe('context_length_exceeded')
     expect(typeOf(400, { message: "This model's maximum context length is 8192 tokens" })).toBe(
       'context_length_exceeded',
@@ -38,23 +38,23 @@ describe('failure', () => {
     expect(typeOf(500, { message: 'maximum context' })).toBe('provider_unavailable')
   })
 
-  test('trap 99: who must wait for too many tokens a minute has no context that is too long', () => {
+  test('trap 99: too many tokens a minute is no context that is too long', () => {
     expect(typeOf(429, { message: 'Too many tokens, please wait before trying again.' })).toBe(
       'rate_limit_exceeded',
     )
   })
 
-  test('a refusal for content is said so by its code, not by words in a message', () => {
+  test('recognizes a refusal for content by its code, not by its message', () => {
     expect(typeOf(400, { code: 'content_policy_violation' })).toBe('content_policy_violation')
     expect(typeOf(400, { message: 'my prompt is about moderation' })).toBe('invalid_request')
   })
 
-  test('an overloaded provider is one under any status', () => {
+  test('recognizes an overloaded provider under any status', () => {
     expect(typeOf(503, { type: 'overloaded_error' })).toBe('provider_overloaded')
     expect(typeOf(200, { message: 'The model is overloaded' })).toBe('provider_overloaded')
   })
 
-  test('no word of the provider reaches the caller, only its code and parameter', () => {
+  test('passes on the provider’s code and parameter, but not its message', () => {
     const error = {
       message: 'key sk-secret of account 42',
       code: 'unsupported_parameter',
@@ -69,19 +69,19 @@ describe('failure', () => {
     })
   })
 
-  test('a code that is a sentence, or a secret, is not told', () => {
+  test('does not pass on a code that is a sentence or a secret', () => {
     for (const code of ['your key sk-secret', 'sk-live-123', 'x'.repeat(65), 7, {}, ''])
       expect(failure(400, { error: { code } }).metadata).toEqual({})
   })
 
   test.each([[null], ['text'], [[]], [{ error: 'text' }], [{ error: null }], [undefined]])(
-    'a body of %j is enough',
+    'accepts a body of %j',
     body => {
       expect(failure(500, body).type).toBe('provider_unavailable')
     },
   )
 
-  test('an error within an answer has the status that it names, else 502', () => {
+  test('an error in an answer has the status that it contains, else 502', () => {
     expect(failureInside({ code: 429 }).type).toBe('rate_limit_exceeded')
     expect(failureInside({ status: '503' }).status).toBe(502)
     expect(failureInside({ code: 'server_error' }).type).toBe('provider_unavailable')
@@ -89,8 +89,8 @@ describe('failure', () => {
   })
 })
 
-describe('finishReason', () => {
-  test('every known reason has ours', () => {
+describe('toFinishReason', () => {
+  test('maps every known reason', () => {
     const known = {
       stop: 'stop',
       length: 'length',
@@ -102,7 +102,7 @@ describe('finishReason', () => {
       expect(finishReason(native)).toBe(ours as never)
   })
 
-  test('a reason that nobody knows, even a cunning one, is a stop', () => {
+  test('maps an unknown reason to stop, even the name of an object’s property', () => {
     for (const native of ['whatever', '', 'constructor', '__proto__', 'toString'])
       expect(FINISH_REASONS).toContain(finishReason(native))
     expect(finishReason('whatever')).toBe('stop')
@@ -113,6 +113,6 @@ test.each([
   '{"code":12345678901234567890}',
   '{"status":{"toString":1,"valueOf":1}}',
   '{"code":[503]}',
-])('%s names no status', json => {
+])('%s contains no status', json => {
   expect(failureInside(parseObject(json)).type).toBe('provider_unavailable')
 })

@@ -11,8 +11,8 @@ const user = (...blocks: Block[]): Turn => ({ role: 'user', blocks })
 const said = (...blocks: Block[]): Turn => ({ role: 'assistant', blocks })
 const native = (type: string): Block => ({ type: 'other', dialect: 'messages', value: { type } })
 
-describe('a call in Anthropic’s words', () => {
-  test('trap 57: leaves out the fields that mean something to Anthropic alone', () => {
+describe('a call of Anthropic’s dialect', () => {
+  test('trap 57: leaves out the fields that only Anthropic knows', () => {
     const extra = { clear_at: 'x' }
     expect(
       messagesOf({ ...user({ type: 'text', text: 'Hi', extra: { citations: [] } }), extra }),
@@ -29,7 +29,7 @@ describe('a call in Anthropic’s words', () => {
     })
   })
 
-  test('leaves out what its provider’s own tools did, but nothing that the user said', () => {
+  test('leaves out results of its provider’s own tools, but nothing from the user', () => {
     const searched = said(
       { type: 'text', text: 'Let me see' },
       native('server_tool_use'),
@@ -41,13 +41,13 @@ describe('a call in Anthropic’s words', () => {
     )
   })
 
-  test('is refused a tool that Anthropic runs', () => {
+  test('is refused if it has a tool that Anthropic runs', () => {
     expect(() =>
       bodyOf({ tools: [{ type: 'other', dialect: 'messages', value: { type: 'bash_20250124' } }] }),
     ).toThrow('tools.0')
   })
 
-  test('says a document of plain text as text, and every other as a file', () => {
+  test('sends a plain-text document as text, and any other as a file', () => {
     const file = (file_data: string): Block => ({
       type: 'file',
       file: { file_data, filename: 'a' },
@@ -66,7 +66,7 @@ describe('a call in Anthropic’s words', () => {
     ])
   })
 
-  test('has thought once in a turn', () => {
+  test('has the reasoning of a message in one piece', () => {
     const detail = (index: number) => ({ type: 'reasoning.text', text: 'x', index })
     const blocks: Block[] = [
       { type: 'reasoning', text: 'a', details: [detail(0)] },
@@ -79,7 +79,7 @@ describe('a call in Anthropic’s words', () => {
     ])
   })
 
-  test('trap 16: shows the pictures of a tool’s result after all results', () => {
+  test('trap 16: sends the images of a tool’s result after all results', () => {
     const result = (id: string, ...blocks: Block[]): Turn => ({
       role: 'tool',
       tool_call_id: id,
@@ -101,7 +101,7 @@ describe('a call in Anthropic’s words', () => {
   })
 })
 
-test('a chat client’s own call goes on as it came', () => {
+test('a chat client’s own call is sent unchanged', () => {
   const turn: Turn = {
     role: 'user',
     blocks: [{ type: 'text', text: 'Hi', extra: { odd: 1 } }],

@@ -45,15 +45,15 @@ const call = (callId: string) => ({
   function: { name: 'f', arguments: '{}' },
 })
 
-describe('the request differs by data', () => {
-  test('azure’s dated API has the deployment in the path and its version in the query', () => {
+describe('requests by quirks', () => {
+  test('Azure’s dated API has the deployment in the path and its version in the query', () => {
     expect(sent({}, { api_version: '2024-10-21' }).path).toBe(
       '/deployments/up-small/chat/completions?api-version=2024-10-21',
     )
     expect(sent({}, {}).path).toBe('/chat/completions')
   })
 
-  test('trap 6: a developer is a system where developers are not known', () => {
+  test('trap 6: a developer message becomes a system message if the role is unknown', () => {
     const messages = [{ role: 'developer', content: 'Be brief.' }]
     expect(messagesOf(messages, { developer_role: false })).toEqual([
       { role: 'system', content: 'Be brief.' },
@@ -61,7 +61,7 @@ describe('the request differs by data', () => {
     expect(messagesOf(messages, {})).toEqual(messages)
   })
 
-  test('trap 10: neighbours of one role are one message where the sides must alternate, and each tool’s answer stays its own', () => {
+  test('trap 10: merges messages of one role if sides must alternate, but not tool results', () => {
     const messages = [
       { role: 'user', content: 'a' },
       { role: 'user', content: 'b' },
@@ -81,13 +81,13 @@ describe('the request differs by data', () => {
     ])
   })
 
-  test('trap 12: a name stands before the text where it has no place', () => {
+  test('trap 12: puts a name before the text if there is no field for it', () => {
     expect(messagesOf([{ role: 'user', name: 'ada', content: 'Hi' }], { names: false })).toEqual([
       { role: 'user', content: 'ada: Hi' },
     ])
   })
 
-  test('trap 16: what a tool shows besides text is shown by the user, after the last of the results', () => {
+  test('trap 16: the user sends a tool’s images and files, after the last result', () => {
     const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }
     const messages = [
       { role: 'user', content: 'a' },
@@ -105,7 +105,7 @@ describe('the request differs by data', () => {
     ])
   })
 
-  test('pictures that the model made go back beside its words', () => {
+  test('images of the model go back beside its content', () => {
     const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }
     const messages = [{ role: 'assistant', content: 'Here.', images: [image] }]
     expect(messagesOf(messages, {})).toEqual(messages)
@@ -113,7 +113,7 @@ describe('the request differs by data', () => {
     expect(turn?.blocks.map(block => block.type)).toEqual(['text', 'image'])
   })
 
-  test('trap 21: Mistral’s ids are nine letters and digits, the same for a call and its result', () => {
+  test('trap 21: Mistral’s ids have nine characters, the same for a call and its result', () => {
     const messages = [
       { role: 'assistant', content: null, tool_calls: [call('functions.x:0'), call('Abc123xyz')] },
       { role: 'tool', tool_call_id: 'functions.x:0', content: 'x' },
@@ -127,7 +127,7 @@ describe('the request differs by data', () => {
     expect(tool.tool_call_id).toBe(assistant.tool_calls[0]?.id ?? '')
   })
 
-  test('trap 45: json_object is announced in words where the word is asked for, and only if nobody has said it', () => {
+  test('trap 45: json_object gets an instruction if required, unless JSON is mentioned', () => {
     const response_format = { type: 'json_object' }
     expect(sent({ response_format }, { json_word: true }).body.messages).toEqual([
       { role: 'system', content: 'Answer in JSON.' },
@@ -137,7 +137,7 @@ describe('the request differs by data', () => {
     expect(sent({ response_format, messages }, { json_word: true }).body.messages).toEqual(messages)
   })
 
-  test('a schema that cannot be asked for is said in words', () => {
+  test('puts a schema into an instruction if the server has no json_schema', () => {
     const schema = { type: 'object', properties: { a: { type: 'integer' } } }
     const { response_format, messages } = sent(
       {
@@ -152,13 +152,15 @@ describe('the request differs by data', () => {
     expect(messages).toEqual([
       {
         role: 'system',
-        content: `Answer with one JSON object and nothing else.\nCounts.\nIt must fit this JSON Schema: ${JSON.stringify(schema)}`,
+        content:
+          'Answer with one JSON object and nothing else.\nCounts.\n' +
+          `It must fit this JSON Schema: ${JSON.stringify(schema)}`,
       },
       { role: 'user', content: 'Hi' },
     ])
   })
 
-  test('trap 55: markers for a cache go only to those who know them', () => {
+  test('trap 55: sends cache markers only to servers that know them', () => {
     const marked = {
       role: 'user',
       content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }],
@@ -172,7 +174,7 @@ describe('the request differs by data', () => {
     ).toBeUndefined()
   })
 
-  test('trap 35: a tool of another dialect is refused by name', () => {
+  test('trap 35: refuses a tool of another dialect by name', () => {
     const other = {
       ...callOf({}),
       tools: [
@@ -184,7 +186,7 @@ describe('the request differs by data', () => {
     )
   })
 
-  test('trap 57: what another dialect’s client sent unknown goes to none but its own', () => {
+  test('trap 57: sends no unknown parameters of another dialect', () => {
     const extra = { context_management: {} }
     expect(
       request({ ...callOf({}), extra, dialect: 'messages' }, endpointWith({})).body
@@ -193,13 +195,13 @@ describe('the request differs by data', () => {
     expect(request({ ...callOf({}), extra }, endpointWith({})).body.context_management).toEqual({})
   })
 
-  test('trap 50: no more stop sequences are sent than the server takes', () => {
+  test('trap 50: sends no more stop sequences than the server takes', () => {
     const call = { ...callOf({}), params: { stop: ['a', 'b', 'c', 'd', 'e'] } }
     expect(request(call, endpointWith({ most_stops: 4 })).body.stop).toEqual(['a', 'b', 'c', 'd'])
     expect(request(call, endpointWith({})).body.stop).toHaveLength(5)
   })
 
-  test('a prefill is marked as one where that is asked for', () => {
+  test('marks a prefill for servers that require it', () => {
     const messages = [
       { role: 'user', content: 'Hi' },
       { role: 'assistant', content: 'I am' },
@@ -230,11 +232,11 @@ describe('reasoning', () => {
     ['enable_thinking', { enable_thinking: true }],
     ['template', { reasoning_effort: 'low', chat_template_kwargs: { enable_thinking: true } }],
     ['none', {}],
-  ] as const)('is asked for by %p', (reasoning, expected) => {
+  ] as const)('is requested in style %p', (reasoning, expected) => {
     expect(wished({ effort: 'low' }, { reasoning })).toEqual(expected)
   })
 
-  test('is refused in the same words', () => {
+  test('is turned off in the same style', () => {
     expect(wished({ effort: 'none' }, { reasoning: 'thinking' })).toEqual({
       thinking: { type: 'disabled' },
     })
@@ -268,7 +270,7 @@ describe('reasoning', () => {
       },
     ],
     ['none', { content: 'b' }],
-  ] as const)('goes back by %p', (reasoning_back, expected) => {
+  ] as const)('goes back in style %p', (reasoning_back, expected) => {
     const message = {
       role: 'assistant',
       content: 'b',
@@ -280,7 +282,7 @@ describe('reasoning', () => {
 })
 
 describe('the built-in rows', () => {
-  test('OpenAI bounds the output by its new name, and gets no field of a message that it does not know', () => {
+  test('OpenAI has the new name of the output bound, and no unknown message fields', () => {
     const body = bodyTo('openai', {
       max_tokens: 5,
       messages: [{ role: 'assistant', content: 'a', reasoning: 'hm' }],
@@ -292,7 +294,7 @@ describe('the built-in rows', () => {
     })
   })
 
-  test('Mistral has its own words for the seed and for "some tool", and counts a stream unasked', () => {
+  test('Mistral has its own names for seed and required tools, and always counts streams', () => {
     const tools = [{ type: 'function', function: { name: 'f' } }]
     const body = bodyTo('mistral', {
       seed: 7,
@@ -320,7 +322,7 @@ describe('the answer', () => {
     { index: 0, message: { content: '<think>hm</think>\nyes' }, finish_reason: 'stop' },
   ]
 
-  test('thinks in tags only where the server may', () => {
+  test('reads think tags only from servers that use them', () => {
     expect(read({ choices }, { think_tags: true })).toEqual([
       { type: 'reasoning-delta', choice: 0, text: 'hm', details: [] },
       { type: 'text-delta', choice: 0, text: 'yes' },
@@ -333,7 +335,7 @@ describe('the answer', () => {
     })
   })
 
-  test('names its sources once, from what was found or from bare addresses', () => {
+  test('has each source once, from search results or plain URLs', () => {
     const search_results = [{ url: 'https://a.example/', title: 'A' }, { url: 'no address' }, null]
     expect(read({ choices, search_results, citations: ['https://b.example/'] })[0]).toEqual({
       type: 'annotation',
@@ -347,7 +349,7 @@ describe('the answer', () => {
     expect(rest.every(part => part.type !== 'annotation')).toBe(true)
   })
 
-  test('an error that Groq puts beside the choices is one', () => {
+  test('reads an error that Groq puts beside the choices', () => {
     expect(() => read({ choices: [], x_groq: { error: 'over capacity' } })).toThrow(
       'Provider returned error',
     )

@@ -10,13 +10,13 @@ const frame = (data: unknown) => ({
   data: typeof data === 'string' ? data : JSON.stringify(data),
 })
 
-/** The parts of a streamed answer of these chunks, without its start. */
+/** Returns the parts of a streamed answer of these chunks, without its start. */
 function streamed(...chunks: unknown[]): TextPart[] {
   const reader = new ChunkReader(call, endpointOf())
   return chunks.flatMap(chunk => reader.read(frame(chunk))).filter(part => part.type !== 'start')
 }
 
-/** The parts of a whole answer with this message, without its start. */
+/** Returns the parts of a whole answer with this message, without its start. */
 const whole = (message: unknown, more: object = {}) =>
   parts({ id: 'x', choices: [{ index: 0, message, ...more }] }, call, endpointOf()).filter(
     part => part.type !== 'start',
@@ -28,7 +28,7 @@ const delta = (said: unknown, more: object = {}) => ({
 })
 const toolDelta = (...tool_calls: unknown[]) => delta({ tool_calls })
 
-/** Each tool call of these parts, put together. */
+/** Returns the tool calls of these parts, each joined. */
 function toolCalls(given: TextPart[]) {
   const calls: { choice: number; id: string; name: string; input: string }[] = []
   for (const part of given) {
@@ -41,7 +41,7 @@ function toolCalls(given: TextPart[]) {
 }
 
 describe('the beginning and the end', () => {
-  test('an answer starts once, with what its first chunk says', () => {
+  test('an answer starts once, with the fields of its first chunk', () => {
     const reader = new ChunkReader(call, endpointOf())
     const first = { id: 'chatcmpl-1', system_fingerprint: 'fp', service_tier: 'flex', choices: [] }
     expect(reader.read(frame(first))).toEqual([
@@ -50,7 +50,7 @@ describe('the beginning and the end', () => {
     expect(reader.read(frame(first))).toEqual([])
   })
 
-  test('a first chunk that has no id yet leaves it to the next one', () => {
+  test('a first chunk without an id leaves the start to the next one', () => {
     const reader = new ChunkReader(call, endpointOf())
     const all = [
       { id: '', choices: [], prompt_filter_results: [] },
@@ -68,14 +68,14 @@ describe('the beginning and the end', () => {
     expect(reader.read(frame(delta({ content: 'more' })))).toEqual([])
   })
 
-  test('a few unreadable events are passed over, many are a broken provider', () => {
+  test('skips a few unreadable events, and fails at many', () => {
     const reader = new ChunkReader(call, endpointOf())
     for (const data of ['{', 'null', '[]', '"text"', '1'])
       expect(reader.read(frame(data))).toEqual([])
     expect(() => Array.from({ length: 30 }, () => reader.read(frame('{')))).toThrow(GatewayError)
   })
 
-  test('an error in a chunk, or in a choice, is thrown in our words', () => {
+  test('throws for an error in a chunk, or in a choice', () => {
     expect(() =>
       streamed({ error: { message: 'sk-secret leaked', code: 429, type: 'x' } }),
     ).toThrow('Rate limit exceeded')
@@ -85,7 +85,7 @@ describe('the beginning and the end', () => {
     ).toThrow('Provider returned error')
   })
 
-  test('a null error is none', () => {
+  test('ignores a null error', () => {
     expect(streamed({ ...delta({ content: 'Hi' }), error: null })).toEqual([
       { type: 'text-delta', choice: 0, text: 'Hi' },
     ])
@@ -100,7 +100,7 @@ describe('the beginning and the end', () => {
 })
 
 describe('text', () => {
-  test('comes as it is, and an empty or missing one does not come', () => {
+  test('is returned unchanged, unless it is empty or missing', () => {
     expect(
       streamed(
         delta({ content: 'Hel' }),
@@ -126,7 +126,7 @@ describe('text', () => {
     ).toEqual([{ type: 'text-delta', choice: 0, text: 'ab' }])
   })
 
-  test('logprobs stay beside their text, and alone when there is none', () => {
+  test('has its logprobs beside it, which are returned alone if there is no text', () => {
     const logprobs = {
       content: [{ token: 'Hi', logprob: -0.1, bytes: [72, 105], top_logprobs: [] }],
       refusal: null,
@@ -170,7 +170,7 @@ describe('text', () => {
   })
 })
 
-describe('a choice with a delta and a message, as Perplexity has them', () => {
+describe('a choice with a delta and a message, as Perplexity sends it', () => {
   const both = (content: string, all: string) => ({
     delta: { role: 'assistant', content },
     message: { role: 'assistant', content: all },
@@ -178,12 +178,12 @@ describe('a choice with a delta and a message, as Perplexity has them', () => {
   const said = (given: TextPart[]) =>
     given.flatMap(part => (part.type === 'text-delta' ? part.text : [])).join('')
 
-  test('in a whole answer the message is what was said', () => {
+  test('is read from the message in a whole answer', () => {
     const { delta, message } = both('', 'Hi there')
     expect(said(whole(message, { delta }))).toBe('Hi there')
   })
 
-  test('in a streamed one the delta is', () => {
+  test('is read from the delta in a stream', () => {
     const chunks = [both('Hi', 'Hi'), both(' there', 'Hi there'), both('', 'Hi there')]
     expect(
       said(streamed(...chunks.map(choice => ({ id: 'x', choices: [{ index: 0, ...choice }] })))),
@@ -212,20 +212,20 @@ describe('reasoning', () => {
     ])
   })
 
-  test('said twice, it comes once, with its details as they are', () => {
+  test('is returned once if sent twice, with its details unchanged', () => {
     expect(
       whole({ reasoning: 'hm', reasoning_content: 'hm', reasoning_details: [detail] }),
     ).toEqual([{ type: 'reasoning-delta', choice: 0, text: 'hm', details: [detail] }])
   })
 
-  test('comes before the text of the same chunk', () => {
+  test('is returned before the text of the same chunk', () => {
     expect(whole({ content: 'Hi', reasoning: 'hm' }).map(part => part.type)).toEqual([
       'reasoning-delta',
       'text-delta',
     ])
   })
 
-  test('empty, null or misshapen, it does not come', () => {
+  test('is ignored if empty, null or malformed', () => {
     expect(
       streamed(
         delta({ reasoning_content: '' }),
@@ -234,7 +234,7 @@ describe('reasoning', () => {
     ).toEqual([])
   })
 
-  test('as a part of the content, as Mistral sends it, it is reasoning and not lost', () => {
+  test('is read from the content, where Mistral sends it', () => {
     const thinking = { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] }
     expect(whole({ content: [thinking, { type: 'text', text: '4' }] })).toEqual([
       { type: 'reasoning-delta', choice: 0, text: 'hm', details: [] },
@@ -244,7 +244,7 @@ describe('reasoning', () => {
 })
 
 describe('tool calls', () => {
-  test('in fragments are put together by their index', () => {
+  test('in fragments are joined by their index', () => {
     const given = streamed(
       toolDelta({
         index: 0,
@@ -270,7 +270,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('trap 82: without an index are told apart by their place', () => {
+  test('trap 82: without an index are distinguished by their position', () => {
     const given = streamed(
       toolDelta(
         { id: 'a', function: { name: 'one', arguments: '{}' } },
@@ -283,7 +283,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('trap 82: that all say index 0 are told apart by their ids', () => {
+  test('trap 82: with index 0 throughout are distinguished by their ids', () => {
     const given = streamed(
       toolDelta({ index: 0, id: 'a', function: { name: 'one', arguments: '{}' } }),
       toolDelta({ index: 0, id: 'b', function: { name: 'two', arguments: '{}' } }),
@@ -307,7 +307,7 @@ describe('tool calls', () => {
     expect(toolCalls(given)).toEqual([{ choice: 0, id: 'a', name: 'one', input: '{}' }])
   })
 
-  test('without an id get one that stays and is theirs alone', () => {
+  test('without an id get one that is stable and unique', () => {
     const calls = toolCalls(
       streamed(
         toolDelta(
@@ -320,7 +320,7 @@ describe('tool calls', () => {
     for (const { id } of calls) expect(id).toMatch(/^call_\w{1,40}$/)
   })
 
-  test('keep big integers, spaces and unfinished JSON in their arguments as they came', () => {
+  test('keep big integers, spaces and unfinished JSON in their arguments unchanged', () => {
     const text = '{ "id": 12345678901234567890, "x": 1.0, "n": 1e400 '
     expect(
       toolCalls(whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: text } }] }))[0]
@@ -328,7 +328,7 @@ describe('tool calls', () => {
     ).toBe(text)
   })
 
-  test('whose arguments are an object get it written out', () => {
+  test('whose arguments are an object have it serialized', () => {
     expect(
       toolCalls(
         whole({ tool_calls: [{ id: 'a', function: { name: 'one', arguments: { a: [1, 'x'] } } }] }),
@@ -371,7 +371,7 @@ describe('tool calls', () => {
     ])
   })
 
-  test('by the thousand are a provider gone wrong, and no list grows for them', () => {
+  test('by the thousand come from a broken provider, and no list grows for them', () => {
     const calls = Array.from({ length: 1_000 }, (_, index) => ({
       index,
       id: `c${index}`,
@@ -381,11 +381,11 @@ describe('tool calls', () => {
   })
 })
 
-describe('a call whose name comes after its beginning', () => {
+describe('a call whose name comes late', () => {
   const begun = toolDelta({ index: 0, id: 'a', type: 'function', function: { arguments: '' } })
   const more = (fn: object) => toolDelta({ index: 0, function: fn })
 
-  test('begins when it has one, with what was said before', () => {
+  test('begins with its name, and with the arguments until then', () => {
     const given = streamed(
       begun,
       more({ arguments: '{"a"' }),
@@ -395,7 +395,7 @@ describe('a call whose name comes after its beginning', () => {
     expect(toolCalls(given)).toEqual([{ choice: 0, id: 'a', name: 'one', input: '{"a":1}' }])
   })
 
-  test('is none without one', () => {
+  test('is ignored without a name', () => {
     expect(
       streamed(begun, more({ name: '', arguments: '{}' }), delta({ content: 'Hi' })).map(
         part => part.type,
@@ -403,7 +403,7 @@ describe('a call whose name comes after its beginning', () => {
     ).toEqual(['text-delta'])
   })
 
-  test('holds nothing without an end', () => {
+  test('does not hold back arguments without a limit', () => {
     const endless = Array.from({ length: 200 }, () => more({ arguments: 'x'.repeat(10_000) }))
     expect(() => streamed(begun, ...endless)).toThrow(GatewayError)
     const many = Array.from({ length: 1_000 }, (_, index) => ({ index, function: {} }))
@@ -414,7 +414,7 @@ describe('a call whose name comes after its beginning', () => {
 })
 
 describe('choices', () => {
-  test('several answers of one call are told apart by their index, in a stream and in a whole answer', () => {
+  test('several answers of one call are distinguished by index, streamed or whole', () => {
     const choice = (index: number, text: string, member: string) => ({
       index,
       [member]: { content: text },
@@ -438,25 +438,25 @@ describe('choices', () => {
     ).toEqual(expected)
   })
 
-  test('an absurd index is passed over', () => {
+  test('an absurd index is skipped', () => {
     for (const index of [-1, 1.5, 1e9, Number.MAX_SAFE_INTEGER])
       expect(streamed({ choices: [{ index, delta: { content: 'x' } }] })).toEqual([])
   })
 
-  test('what is no choice is passed over', () => {
+  test('anything that is no choice is skipped', () => {
     expect(streamed({ choices: [null, 'x', 1, []] }, { choices: 'x' }, { choices: null })).toEqual(
       [],
     )
   })
 
-  test('a choice ends once, for the first reason that is given', () => {
+  test('a choice ends once, for the first reason that is sent', () => {
     const end = (finish_reason: string) => delta({}, { finish_reason })
     expect(streamed(end('tool_calls'), end('stop'))).toEqual([
       { type: 'finish', choice: 0, reason: 'tool_calls', native: 'tool_calls' },
     ])
   })
 
-  test('the reason is in our words, with the provider’s own beside it', () => {
+  test('the reason is ours, with the provider’s own beside it', () => {
     expect(streamed(delta({}, { finish_reason: 'model_length' }))).toEqual([
       { type: 'finish', choice: 0, reason: 'length', native: 'model_length' },
     ])
@@ -469,7 +469,7 @@ describe('choices', () => {
 describe('usage', () => {
   const usage = (completion_tokens: number) => ({ prompt_tokens: 10, completion_tokens })
 
-  test('in every chunk, the last one is what counts', () => {
+  test('in every chunk: the last one counts', () => {
     const given = streamed(
       { ...delta({ content: 'a' }), usage: usage(1) },
       { ...delta({ content: 'b' }), usage: usage(2) },
@@ -479,7 +479,7 @@ describe('usage', () => {
     })
   })
 
-  test('comes after what it counts in the same chunk', () => {
+  test('is returned after the content of the same chunk', () => {
     expect(
       streamed({ ...delta({ content: 'a' }, { finish_reason: 'stop' }), usage: usage(1) }).map(
         part => part.type,
@@ -487,13 +487,13 @@ describe('usage', () => {
     ).toEqual(['text-delta', 'finish', 'usage'])
   })
 
-  test('under x_groq is read where there is no other', () => {
+  test('under x_groq is read if there is no other', () => {
     expect(streamed({ choices: [], x_groq: { usage: usage(3) } })).toMatchObject([
       { type: 'usage', usage: { output: { text: 3 } } },
     ])
   })
 
-  test('Moonshot counts in a choice; what stands beside the choices goes before it', () => {
+  test('in a choice, as Moonshot sends it, is read if there is none beside the choices', () => {
     const ended = delta({}, { finish_reason: 'stop', usage: usage(3) })
     expect(streamed(ended).at(-1)).toMatchObject({ type: 'usage', usage: { output: { text: 3 } } })
     expect(streamed({ ...ended, usage: usage(4) }).at(-1)).toMatchObject({
@@ -502,7 +502,7 @@ describe('usage', () => {
     })
   })
 
-  test('a count of nothing at all does not replace one', () => {
+  test('of zero does not replace another', () => {
     const nothing = { choices: [], usage: { prompt_tokens: 0, completion_tokens: 0 } }
     expect(streamed(nothing)).toMatchObject([{ type: 'usage' }])
     expect(
@@ -533,7 +533,7 @@ describe('a streamed answer and a whole one', () => {
     completion_tokens_details: { reasoning_tokens: 2 },
   }
 
-  /** The parts with neighbouring pieces of the same thing joined. */
+  /** Returns the parts with consecutive pieces of the same kind joined. */
   function collected(given: TextPart[]): TextPart[] {
     const joined: TextPart[] = []
     for (const part of given) {
@@ -557,7 +557,7 @@ describe('a streamed answer and a whole one', () => {
     return joined
   }
 
-  test('have the same parts once the pieces are collected', () => {
+  test('have the same parts once the pieces are joined', () => {
     const id = { id: 'x' }
     const pieces = (text: string, size: number) =>
       text.match(new RegExp(`.{1,${size}}`, 'gs')) ?? []
@@ -590,7 +590,7 @@ describe('a streamed answer and a whole one', () => {
   })
 })
 
-test('of a sound, what is of another type is left out', () => {
+test('leaves out fields of audio that have a wrong type', () => {
   const audio = { id: 'audio_1', data: { toString: 1 }, transcript: 7, expires_at: 1_700_000_000 }
   const sound = {
     type: 'audio-delta' as const,

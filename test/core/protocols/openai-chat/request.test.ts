@@ -31,25 +31,25 @@ const callOf = (body: object) =>
     },
   )
 
-/** What a provider receives for a chat request of this body. */
+/** Returns what a provider receives for a chat request with this body. */
 const sent = (body: object, provider: Parameters<typeof providerOf>[0] = {}) =>
   request(callOf(body), endpointOf({ provider: providerOf(provider) })).body
 
-/** What it receives besides the model and the messages. */
+/** Returns the received fields without the model and the messages. */
 function sentParameters(body: object, provider: Parameters<typeof providerOf>[0] = {}) {
   const { model: _, messages: __, ...parameters } = sent(body, provider)
   return parameters
 }
 
-describe('request', () => {
-  test('a plain call is the provider’s model and the messages, and nothing else', () => {
+describe('buildRequest', () => {
+  test('sends the provider’s model and the messages for a plain call, and nothing else', () => {
     expect(request(callOf({}), endpointOf())).toEqual({
       path: '/chat/completions',
       body: { model: 'up-small', messages: [{ role: 'user', content: 'Hi' }] },
     })
   })
 
-  test('a streamed call asks for the count', () => {
+  test('requests usage for a streamed call', () => {
     expect(sentParameters({ stream: true })).toEqual({
       stream: true,
       stream_options: { include_usage: true },
@@ -60,7 +60,7 @@ describe('request', () => {
     })
   })
 
-  test('every parameter of E9 goes on as it came', () => {
+  test('sends every parameter of E9 unchanged', () => {
     const parameters = {
       temperature: 0,
       top_p: 0.5,
@@ -91,7 +91,7 @@ describe('request', () => {
     expect(sentParameters(parameters)).toEqual(parameters)
   })
 
-  test('parameters that nobody here knows travel untouched', () => {
+  test('sends unknown parameters unchanged', () => {
     const unknown = {
       enable_thinking: true,
       chat_template_kwargs: { a: [1, null, { b: 'x' }] },
@@ -102,7 +102,7 @@ describe('request', () => {
     expect(sentParameters(unknown)).toEqual(unknown)
   })
 
-  test('an unknown parameter cannot stand in for a known one', () => {
+  test('does not let an unknown parameter replace a known one', () => {
     const call = {
       ...callOf({ stream: false }),
       extra: { model: 'other', messages: [], max_tokens: 1_000_000 },
@@ -112,7 +112,7 @@ describe('request', () => {
     expect(request({ ...call, params: { max_tokens: 5 } }, endpointOf()).body.max_tokens).toBe(5)
   })
 
-  test('nothing that is ours reaches a provider', () => {
+  test('sends no field that is meant for the gateway', () => {
     const ours = {
       provider: { order: ['local'], zdr: true, allow_fallbacks: false },
       models: ['acme/small', 'acme/other'],
@@ -130,7 +130,7 @@ describe('request', () => {
     expect(sentParameters(ours)).toEqual({})
   })
 
-  test('parameters that are null or empty are not sent', () => {
+  test('does not send parameters that are null or empty', () => {
     const empty = {
       temperature: null,
       stop: [],
@@ -146,7 +146,7 @@ describe('request', () => {
 })
 
 describe('the output bound', () => {
-  test('is called as the provider calls it, whichever name it came under', () => {
+  test('has the provider’s name, whichever name the client used', () => {
     for (const given of [{ max_tokens: 5 }, { max_completion_tokens: 5 }]) {
       expect(sentParameters(given)).toEqual({ max_tokens: 5 })
       expect(
@@ -157,12 +157,12 @@ describe('the output bound', () => {
     }
   })
 
-  test('given under both names is the newer one', () => {
+  test('is that of the newer name if both are sent', () => {
     expect(sentParameters({ max_tokens: 5, max_completion_tokens: 6 })).toEqual({ max_tokens: 6 })
   })
 })
 
-describe('the wish for reasoning', () => {
+describe('requested reasoning', () => {
   const effort = (body: object) => sentParameters(body)
 
   test('is an effort at most providers', () => {
@@ -191,14 +191,14 @@ describe('the wish for reasoning', () => {
     expect(effort({ reasoning: { max_tokens: 9_000 } })).toEqual({ reasoning_effort: 'medium' })
   })
 
-  test('to hide it is ours alone', () => {
+  test('is hidden by the gateway alone', () => {
     expect(effort({ reasoning: { exclude: true } })).toEqual({})
     expect(effort({ reasoning: { effort: 'low', exclude: true } })).toEqual({
       reasoning_effort: 'low',
     })
   })
 
-  test('is the whole object where the provider takes it', () => {
+  test('is the whole object for providers that accept it', () => {
     const reasoning = { effort: 'high', summary: 'auto' }
     expect(
       sentParameters({ reasoning }, { quirks: { ...NO_QUIRKS, reasoning: 'object' } }),
@@ -217,7 +217,7 @@ describe('the wish for reasoning', () => {
 describe('messages', () => {
   const through = (...messages: object[]) => sent({ messages }).messages
 
-  test('of every role come back as they were', () => {
+  test('of every role are sent unchanged', () => {
     const messages = [
       { role: 'system', content: 'Be brief' },
       { role: 'developer', content: 'Be kind' },
@@ -228,7 +228,7 @@ describe('messages', () => {
     expect(through(...messages)).toEqual(messages)
   })
 
-  test('of an assistant keep its calls, its refusal and its reasoning; content beside calls is null', () => {
+  test('of an assistant keep calls, refusal and reasoning; content beside calls is null', () => {
     const tool_calls = [
       {
         id: 'c1',
@@ -253,7 +253,7 @@ describe('messages', () => {
     ])
   })
 
-  test('E9 that end with the assistant’s words stay a prefill', () => {
+  test('E9 that end with an assistant message stay a prefill', () => {
     const messages = [
       { role: 'user', content: 'Count' },
       { role: 'assistant', content: 'One, ' },
@@ -261,7 +261,7 @@ describe('messages', () => {
     expect(through(...messages)).toEqual(messages)
   })
 
-  test('keep parts and fields that nobody here knows', () => {
+  test('keep unknown parts and fields', () => {
     const messages = [
       {
         role: 'user',
@@ -284,13 +284,13 @@ describe('messages', () => {
     expect(through(...messages)).toEqual(messages)
   })
 
-  test('of one plain text part go as a string', () => {
+  test('of one plain text part are sent as a string', () => {
     expect(through({ role: 'user', content: [{ type: 'text', text: 'Hi' }] })).toEqual([
       { role: 'user', content: 'Hi' },
     ])
   })
 
-  test('E9 a name goes before the text where the protocol has no field for it, once, and not into a tool’s answer', () => {
+  test('E9 have a name before the text if it has no field, but not in tool results', () => {
     const call = callOf({
       messages: [
         { role: 'user', name: 'ada', content: 'Hi' },
@@ -327,7 +327,7 @@ describe('messages', () => {
 })
 
 describe('tools', () => {
-  test('of functions and of kinds that nobody here knows come back as they were', () => {
+  test('of functions and of unknown kinds are sent unchanged', () => {
     const tools = [
       {
         type: 'function',
@@ -352,7 +352,7 @@ describe('tools', () => {
 })
 
 describe('the end user', () => {
-  test('is known to a provider by a hash of the workspace and his name, never by his name', () => {
+  test('is sent as a hash of the workspace and their name, never as their name', () => {
     const { user } = sentParameters({ user: 'ada@example.com' })
     const hash = new Bun.CryptoHasher('sha256')
       .update(`${gateway.memory.owner.workspace_id}:ada@example.com`)

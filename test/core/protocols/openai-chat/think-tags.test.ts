@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { ThinkTags } from '../../../../src/core/protocols/openai-chat/think-tags.ts'
 
-/** What was thought and what was said, from a text that comes in these pieces. */
+/** Returns the thinking and the answer of a text that comes in these pieces. */
 function parted(pieces: string[]) {
   const tags = new ThinkTags()
   const all = [...pieces.flatMap(piece => tags.read(piece)), ...tags.end()]
@@ -14,7 +14,7 @@ const TEXT =
   '\n<think>\nIs 1 < 2? </thin> yes.\n</think>\n\nYes: 1 < 2, <think> is only a word here.'
 
 describe('think tags', () => {
-  test('trap 83: wherever the text is cut, the thinking is told from the answer', () => {
+  test('trap 83: thinking and answer are separated wherever the text is cut', () => {
     const whole = parted([TEXT])
     expect(whole).toEqual({
       thought: 'Is 1 < 2? </thin> yes.\n',
@@ -26,7 +26,7 @@ describe('think tags', () => {
     expect(parted([...TEXT])).toEqual(whole)
   })
 
-  test('a text without tags is said as it comes, and what looks like one is not lost', () => {
+  test('text without tags is returned as it comes, and what looks like a tag is not lost', () => {
     expect(parted(['Hello ', '<b>', ' </think>'])).toEqual({
       thought: '',
       said: 'Hello <b> </think>',
@@ -39,7 +39,7 @@ describe('think tags', () => {
     })
   })
 
-  test('no more than a tag is held back', () => {
+  test('no more than the length of a tag is held back', () => {
     const tags = new ThinkTags()
     tags.read('<think>')
     const given = tags.read('x'.repeat(1000))

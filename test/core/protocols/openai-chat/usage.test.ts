@@ -7,14 +7,14 @@ import {
 } from '../../../../src/core/language/usage.ts'
 import { usageOf } from '../../../../src/core/protocols/openai-chat/usage.ts'
 
-describe('usage', () => {
+describe('readUsage', () => {
   test('plain counts are text', () => {
     expect(usageOf({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 })).toEqual(
       textUsage(10, 5),
     )
   })
 
-  test('details are taken out of their totals, so that the classes add up to them', () => {
+  test('details are subtracted from their totals, so that the classes add up', () => {
     const usage = usageOf({
       prompt_tokens: 100,
       completion_tokens: 50,
@@ -37,7 +37,7 @@ describe('usage', () => {
     [{ num_search_queries: 18 }, 18],
     [{ num_search_queries: -1, server_tool_use: null }, null],
     [{}, null],
-  ])('searches are counted where they are told: %j', (given, searches) => {
+  ])('searches are counted if reported: %j', (given, searches) => {
     const usage = usageOf({ prompt_tokens: 10, completion_tokens: 5, ...given })
     expect(usage && searchesIn(usage)).toBe(searches)
   })
@@ -68,7 +68,7 @@ describe('usage', () => {
     })
   })
 
-  test('Moonshot’s name for cached tokens goes before details that hold none', () => {
+  test('Moonshot’s name for cached tokens goes before details without any', () => {
     const given = {
       prompt_tokens: 20,
       completion_tokens: 1,
@@ -78,7 +78,7 @@ describe('usage', () => {
     expect(usageOf(given)?.input).toMatchObject({ text: 10, cache_read: 10 })
   })
 
-  test('what was written to the cache is read under Alibaba’s name too', () => {
+  test('cache writes are read under Alibaba’s name too', () => {
     const details = { cached_tokens: 3, cache_creation_input_tokens: 5 }
     expect(
       usageOf({ prompt_tokens: 10, completion_tokens: 1, prompt_tokens_details: details })?.input,
@@ -89,7 +89,7 @@ describe('usage', () => {
     })
   })
 
-  test('reasoning that Perplexity counts is counted apart; beside the counts of nobody known it is not added', () => {
+  test('Perplexity’s reasoning is added; that of unknown servers is not', () => {
     const given = {
       prompt_tokens: 33,
       completion_tokens: 7163,
@@ -102,7 +102,7 @@ describe('usage', () => {
     expect(usageOf(given)?.output).toMatchObject({ text: 7163, reasoning: 0 })
   })
 
-  test('reasoning that the total shows to be counted apart is added', () => {
+  test('reasoning is added if the total shows that it is separate', () => {
     const given = {
       prompt_tokens: 10,
       completion_tokens: 5,
@@ -112,7 +112,7 @@ describe('usage', () => {
     expect(usageOf(given)?.output).toMatchObject({ text: 5, reasoning: 20 })
   })
 
-  test('prediction tokens are told where there were any', () => {
+  test('prediction tokens are read if there are any', () => {
     const details = (accepted: number, rejected: number) => ({
       prompt_tokens: 1,
       completion_tokens: 9,
@@ -136,11 +136,11 @@ describe('usage', () => {
     [{ prompt_tokens: 10, completion_tokens: 1e12 }],
     [{ prompt_tokens: '10', completion_tokens: '5' }],
     [{ prompt_tokens: Number.NaN, completion_tokens: Number.POSITIVE_INFINITY }],
-  ])('%j is no count', given => {
+  ])('%j is no usage', given => {
     expect(usageOf(given)).toBeUndefined()
   })
 
-  test('details that contradict their total never make a class negative or the sum another', () => {
+  test('details that contradict their total make no class negative and keep the sum', () => {
     const hostile = [
       { cached_tokens: 1_000, audio_tokens: 1_000, reasoning_tokens: 1_000, image_tokens: 1_000 },
       { cached_tokens: -5, audio_tokens: 'x', reasoning_tokens: null, image_tokens: 1.5 },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { failure, failureInside } from '../../../../src/core/protocols/openai-responses/failure.ts'
 
-describe('failure', () => {
+describe('readFailure', () => {
   test.each([
     [400, { error: { code: 'context_length_exceeded', message: 'no' } }, 'context_length_exceeded'],
     [400, { error: { code: 'unsupported_parameter', param: 'temperature' } }, 'invalid_request'],
@@ -27,7 +27,7 @@ describe('failure', () => {
     expect(failure(status, body).type).toBe(type)
   })
 
-  test('identifiers go on, words do not', () => {
+  test('passes on identifiers, but no messages', () => {
     const error = { code: 'unsupported_parameter', param: 'temperature', message: 'our secret' }
     expect(failure(400, { error })).toMatchObject({
       message: 'The provider refused the request as invalid',
@@ -36,7 +36,7 @@ describe('failure', () => {
   })
 })
 
-describe('failureInside', () => {
+describe('readStreamFailure', () => {
   test.each([
     [{ code: 'server_error', message: 'x' }, 'provider_unavailable'],
     [{ code: 'rate_limit_exceeded' }, 'rate_limit_exceeded'],
@@ -53,7 +53,7 @@ describe('failureInside', () => {
     expect(failureInside(given).type).toBe(type)
   })
 
-  test('the word "error" is no code of the provider’s', () => {
+  test('the type "error" is no code of the provider', () => {
     expect(failureInside({ type: 'error', message: 'x' }).metadata).toEqual({})
   })
 })

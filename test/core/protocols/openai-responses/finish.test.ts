@@ -4,7 +4,7 @@ import { finishOf } from '../../../../src/core/protocols/openai-responses/reader
 const plain = { calls: false, refused: false }
 const cut = (reason: unknown) => ({ status: 'incomplete', incomplete_details: { reason } })
 
-describe('trap 69: finishOf', () => {
+describe('trap 69: readFinish', () => {
   test.each([
     [{ status: 'completed' }, plain, 'stop', 'completed'],
     [

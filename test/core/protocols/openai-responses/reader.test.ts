@@ -11,13 +11,13 @@ const frame = (data: unknown) => ({
   data: typeof data === 'string' ? data : JSON.stringify(data),
 })
 
-/** The parts of a streamed answer of these events. */
+/** Returns the parts of a streamed answer of these events. */
 function streamed(events: unknown[], call: Partial<TextCall> = {}): TextPart[] {
   const reader = new EventReader(textCall({ stream: true, ...call }), endpointOf())
   return events.flatMap(event => reader.read(frame(event)))
 }
 
-/** The parts of a whole answer with these items. */
+/** Returns the parts of a whole answer with these items. */
 const whole = (output: unknown[], more: object = {}, call: Partial<TextCall> = {}) =>
   parts({ id: 'resp_1', status: 'completed', output, ...more }, textCall(call), endpointOf())
 
@@ -51,19 +51,19 @@ const functionCall = (more: object = {}) => ({
   arguments: '',
   ...more,
 })
-/** The tools of OpenAI's own kinds whose calls end an answer. */
+/** The tools of OpenAI's own kinds whose calls end an answer with `tool_calls`. */
 const ENDING = new Set(['custom_tool_call', 'apply_patch_call', 'computer_call'])
 const weather = { type: 'function', name: 'weather' } as const
 
 describe('the beginning and the end', () => {
-  test('an answer starts once, with what its first event says', () => {
+  test('an answer starts once, with the fields of its first event', () => {
     const response = { id: 'resp_1', service_tier: 'auto' }
     expect(streamed([event('created', { response }), event('in_progress', { response })])).toEqual([
       { type: 'start', upstream_id: 'resp_1', system_fingerprint: null, service_tier: 'auto' },
     ])
   })
 
-  test('the tier that was given is told at the end, where it is another than was asked for', () => {
+  test('returns the used service tier at the end if it is not the requested one', () => {
     const starts = streamed([
       event('created', { response: { id: 'resp_1', service_tier: 'auto' } }),
       completed({ service_tier: 'flex' }),
@@ -74,7 +74,7 @@ describe('the beginning and the end', () => {
     ])
   })
 
-  test('trap 65: the terminal event completes an answer, with or without a [DONE] behind it', () => {
+  test('trap 65: the terminal event completes an answer, with or without [DONE]', () => {
     const reader = new EventReader(textCall(), endpointOf())
     expect(reader.read(frame('[DONE]'))).toEqual([])
     expect(reader.complete).toBe(false)
@@ -89,14 +89,14 @@ describe('the beginning and the end', () => {
     expect(reader.read(frame(event('output_text.delta', { delta: 'late' })))).toEqual([])
   })
 
-  test('an event that says what it is only by its name is read', () => {
+  test('reads an event whose type is only in its name', () => {
     const reader = new EventReader(textCall(), endpointOf())
     expect(reader.read({ event: 'response.output_text.delta', data: '{"delta":"Hi"}' })).toEqual([
       { type: 'text-delta', choice: 0, text: 'Hi', block: 0 },
     ])
   })
 
-  test('a server that tells everything in its last event is read', () => {
+  test('reads a server that sends everything in its last event', () => {
     const { text, calls, finish } = saidBy(
       streamed([
         completed({ output: [message(outputText('Hi')), functionCall({ arguments: '{}' })] }),
@@ -113,7 +113,7 @@ describe('the beginning and the end', () => {
     ).toBe('Hi')
   })
 
-  test('a few unreadable events are passed over, many are a broken provider', () => {
+  test('skips a few unreadable events, and fails at many', () => {
     expect(streamed(['{', completed()]).at(-1)).toMatchObject({ type: 'finish' })
     expect(() => streamed(Array.from({ length: 21 }, () => '{'))).toThrow(GatewayError)
   })
@@ -131,8 +131,8 @@ describe('the beginning and the end', () => {
   })
 })
 
-describe('words', () => {
-  test('they come as they are streamed, and not again when they are done', () => {
+describe('text', () => {
+  test('is returned as it streams, and not again when it is done', () => {
     const events = [
       added({ type: 'message', id: 'msg_1', content: [] }),
       event('content_part.added', { content_index: 0, part: outputText('') }),
@@ -156,11 +156,11 @@ describe('words', () => {
       'when the item is done',
       [done(message(outputText('Hello'))), done(message(outputText('Hello')))],
     ],
-  ])('they are given once where they come only %s', (_, events) => {
+  ])('is returned once if it comes only %s', (_, events) => {
     expect(saidBy(streamed(events)).text).toBe('Hello')
   })
 
-  test('two messages of one answer are one text, cut where the provider cut it', () => {
+  test('two messages of one answer are one text, in the provider’s pieces', () => {
     const cited = outputText('b', {
       annotations: [{ type: 'url_citation', url: 'https://a.test' }],
     })
@@ -178,7 +178,7 @@ describe('words', () => {
     expect(given.find(part => part.type === 'annotation')).toMatchObject({ block: 1 })
   })
 
-  test('a refusal is one, and ends the answer as such; calls that must be answered go before it', () => {
+  test('a refusal ends the answer as content_filter, unless calls must be answered', () => {
     const refusal = { type: 'refusal', refusal: 'I cannot.' }
     expect(saidBy(whole([message(refusal)]))).toMatchObject({
       text: '',
@@ -202,7 +202,7 @@ describe('words', () => {
     })
   })
 
-  test('logprobs come with their text, as the chat API has them', () => {
+  test('logprobs come with their text, in the form of the chat API', () => {
     const logprobs = [
       { token: 'Hi', logprob: -0.1, top_logprobs: [{ token: 'Ho', logprob: -2, bytes: [1] }] },
     ]
@@ -226,7 +226,7 @@ describe('words', () => {
     ])
   })
 
-  test('a page that is cited is a source of the chat API; a file, for which it has no form, is none', () => {
+  test('cites pages in the form of the chat API, but no files, for which it has no form', () => {
     const cited = {
       type: 'url_citation',
       url: 'https://a.test',
@@ -248,7 +248,7 @@ describe('words', () => {
     ])
   })
 
-  test('a source that was told when it was cited is not told again', () => {
+  test('does not return a streamed citation again', () => {
     const annotation = { type: 'url_citation', url: 'https://a.test' }
     const events = [
       event('output_text.annotation.added', { annotation, annotation_index: 0 }),
@@ -261,7 +261,7 @@ describe('words', () => {
 describe('reasoning', () => {
   const summary = (...texts: string[]) => texts.map(text => ({ type: 'summary_text', text }))
 
-  test('a summary is shown and kept, and its encrypted content is kept beside it under the same id', () => {
+  test('a summary is shown and kept, with its encrypted content under the same id', () => {
     const item = {
       type: 'reasoning',
       id: 'rs_1',
@@ -300,7 +300,7 @@ describe('reasoning', () => {
     ])
   })
 
-  test('streamed pieces of one part of a summary share an index, and the next part stands apart', () => {
+  test('streamed pieces of one summary part share an index, and the next part has its own', () => {
     const events = [
       added({ type: 'reasoning', id: 'rs_1', summary: [] }),
       event('reasoning_summary_part.added', { summary_index: 0 }),
@@ -325,7 +325,7 @@ describe('reasoning', () => {
     ])
   })
 
-  test('thinking in the open is text, streamed or not', () => {
+  test('unencrypted thinking is text, streamed or not', () => {
     const item = {
       type: 'reasoning',
       id: 'rs_1',
@@ -352,7 +352,7 @@ describe('reasoning', () => {
     ).toBe('Hm.')
   })
 
-  test('an item that tells nothing gives nothing', () => {
+  test('an empty item returns nothing', () => {
     expect(whole([{ type: 'reasoning', id: 'rs_1', summary: [] }]).map(part => part.type)).toEqual([
       'start',
       'finish',
@@ -382,7 +382,7 @@ describe('calls', () => {
     ['only when they are done', [added(functionCall()), argued('done', input)]],
     ['only with the item', [added(functionCall())]],
     ['with an item that was never begun', []],
-  ])('trap 62: arguments that come %s are given once', (_, events) => {
+  ])('trap 62: arguments that come %s are returned once', (_, events) => {
     const { calls, finish } = saidBy(
       streamed([...events, done(functionCall({ arguments: input })), completed()]),
     )
@@ -390,13 +390,13 @@ describe('calls', () => {
     expect(finish?.reason).toBe('tool_calls')
   })
 
-  test('trap 64: a call is known by its call_id, whatever the item is called', () => {
+  test('trap 64: a call is identified by its call_id, not by the item’s id', () => {
     expect(saidBy(whole([functionCall({ arguments: input })])).calls).toMatchObject([
       { id: 'call_1' },
     ])
   })
 
-  test('calls that come at the same time are kept apart by their place, also where ids change from event to event', () => {
+  test('interleaved calls are distinguished by position, even if ids change in each event', () => {
     const events = [
       added(functionCall({ id: 'a', call_id: 'call_a' }), 0),
       added(functionCall({ id: 'b', call_id: 'call_b' }), 1),
@@ -416,7 +416,7 @@ describe('calls', () => {
   test.each([
     ['no places', undefined],
     ['one place for all', 0],
-  ])('a server with %s is read by its ids', (_, output_index) => {
+  ])('items of a server with %s are distinguished by their ids', (_, output_index) => {
     const events = [
       { ...added(functionCall({ id: 'a', call_id: 'call_a' })), output_index },
       { ...added(functionCall({ id: 'b', call_id: 'call_b' })), output_index },
@@ -435,20 +435,20 @@ describe('calls', () => {
     expect(saidBy(streamed([body])).calls).toMatchObject([{ input: '{"id":12345678901234567890}' }])
   })
 
-  test('a call that has no id gets one', () => {
+  test('a call without an id gets one', () => {
     expect(saidBy(whole([{ type: 'function_call', name: 'f', arguments: '{}' }])).calls).toEqual([
       { id: 'call_00000000000000000001_0', name: 'f', input: '{}' },
     ])
   })
 
-  test('trap 22: the client’s own name for the tool is told', () => {
+  test('trap 22: a call has the client’s own name of the tool', () => {
     const tools = [{ type: 'function', name: 'files.read/all' }] as const
     expect(
       saidBy(whole([functionCall({ name: 'files_read_all' })], {}, { tools: [...tools] })).calls,
     ).toMatchObject([{ name: 'files.read/all' }])
   })
 
-  test('what is told of a call besides goes beside it', () => {
+  test('further fields of a call are kept', () => {
     expect(
       whole([functionCall({ namespace: 'crm', caller: { type: 'program', caller_id: 'c' } })])[1],
     ).toMatchObject({
@@ -456,7 +456,7 @@ describe('calls', () => {
     })
   })
 
-  test('several calls in one of the model’s wrapper are those calls', () => {
+  test('unwraps several calls in the model’s wrapper', () => {
     const uses = ['weather', 'weather'].map((name, n) => ({
       recipient_name: `functions.${name}`,
       parameters: { n },
@@ -487,14 +487,14 @@ describe('calls', () => {
     ],
     ['without arguments', { tool_uses: [{ recipient_name: 'functions.weather' }] }],
     ['at all: none', { tool_uses: [] }],
-  ])('a wrapper around calls %s stays what it is', (_, given) => {
+  ])('does not unwrap calls %s', (_, given) => {
     const wrapper = functionCall({ name: 'parallel', arguments: JSON.stringify(given) })
     expect(saidBy(whole([wrapper], {}, { tools: [weather] })).calls).toEqual([
       { id: 'call_1', name: 'parallel', input: JSON.stringify(given) },
     ])
   })
 
-  test('a client’s own tool called parallel is no wrapper', () => {
+  test('a client’s own tool named parallel is no wrapper', () => {
     const wrapper = functionCall({
       name: 'parallel',
       arguments: '{"tool_uses":[{"recipient_name":"functions.weather","parameters":{}}]}',
@@ -526,7 +526,7 @@ describe('other items', () => {
     'x_search_call',
     'program',
     'unheard_of',
-  ])('%s, which the provider runs itself, is no call of the client’s', type => {
+  ])('%s, which the provider runs itself, is no call for the client', type => {
     const item = { type, id: 'x_1', status: 'completed' }
     const given = whole([item])
     expect(saidBy(given)).toMatchObject({ calls: [], finish: { reason: 'stop' } })
@@ -584,14 +584,14 @@ describe('other items', () => {
       },
     ],
   ])(
-    '%s, which the client has to run, is a call of a function to a chat client, and itself to its own',
+    '%s, which the client runs, is a function call for chat, and unchanged for its own dialect',
     (type, more, name, input) => {
       const item = { type, id: 'x_1', call_id: 'call_1', ...more }
       const { calls, finish } = saidBy(whole([item]))
       expect(calls.map(call => ({ ...call, input: JSON.parse(call.input) }))).toEqual([
         { id: 'call_1', name, input },
       ])
-      // As OpenAI's own client says it.
+      // As in OpenAI's own client.
       expect(finish?.reason).toBe(ENDING.has(type) ? 'tool_calls' : 'stop')
       const own = whole([item], {}, { dialect: 'responses' })
       expect(saidBy(own).calls).toEqual([])
@@ -614,7 +614,7 @@ describe('other items', () => {
   })
 
   test.each(['in_progress', 'incomplete', 'failed'])(
-    'a patch that is %s is none: run like that, it would do something else',
+    'a patch that is %s is no call, because half a patch would do something else',
     status => {
       const item = {
         type: 'apply_patch_call',
@@ -626,7 +626,7 @@ describe('other items', () => {
     },
   )
 
-  test('whatever xAI calls a custom tool, it runs itself', () => {
+  test('xAI runs itself what it calls a custom tool', () => {
     const item = { type: 'custom_tool_call', call_id: 'c', name: 'of_its_own', input: '{}' }
     const given = parts(
       { id: 'resp_1', status: 'completed', output: [item] },
@@ -636,7 +636,7 @@ describe('other items', () => {
     expect(saidBy(given)).toMatchObject({ calls: [], finish: { reason: 'stop' } })
   })
 
-  test('a picture is one, named by what it says or by how it begins; a sketch of it is none', () => {
+  test('returns an image with its type, named or detected, and no partial ones', () => {
     const made = (more: object) => ({
       type: 'image_generation_call',
       id: 'ig_1',
@@ -684,7 +684,7 @@ describe('failures', () => {
     ],
     ['a failed response without a word', event('failed', { response: {} }), 'provider_unavailable'],
     [
-      'an error of no sense',
+      'a malformed error',
       { type: 'error', code: { toString: 1, valueOf: 1 }, status: {} },
       'provider_unavailable',
     ],
@@ -693,7 +693,7 @@ describe('failures', () => {
     expect(() => streamed([given])).toThrow(expect.objectContaining({ type }))
   })
 
-  test('a whole answer that has failed is thrown', () => {
+  test('throws for a whole answer that has failed', () => {
     const body = {
       status: 'failed',
       output: [],
@@ -702,7 +702,7 @@ describe('failures', () => {
     expect(() => parts(body, textCall(), endpointOf())).toThrow('Provider returned error')
   })
 
-  test('a failure that says only what cut the answer is a cut answer', () => {
+  test('a failure with only an incomplete reason is an answer that was cut off', () => {
     const events = [
       event('failed', {
         response: { error: null, incomplete_details: { reason: 'max_output_tokens' } },
@@ -803,13 +803,13 @@ describe('hostile answers', () => {
     }
   }
 
-  test.each(TYPES)('whatever stands in a response.%s, it is read or refused', type => {
+  test.each(TYPES)('reads or refuses anything in a response.%s', type => {
     for (const name of FIELDS)
       for (const odd of ODD)
         survives(() => streamed([event(type, { [name]: odd }), event(type, { [name]: odd })]))
   })
 
-  test.each(ITEMS)('whatever stands in a %s, it is read or refused', type => {
+  test.each(ITEMS)('reads or refuses anything in a %s', type => {
     for (const name of ITEM_FIELDS)
       for (const odd of ODD) {
         const item = { type, id: 'x', name: 'f', [name]: odd }
@@ -818,7 +818,7 @@ describe('hostile answers', () => {
       }
   })
 
-  test('an answer without an end to its items is refused', () => {
+  test('refuses an answer with endless items', () => {
     const events = Array.from({ length: 5_000 }, (_, i) =>
       added({ type: 'message', id: `m${i}` }, i),
     )

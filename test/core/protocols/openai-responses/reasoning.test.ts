@@ -24,7 +24,7 @@ const encrypted = (data: string, more: object = {}): ReasoningDetail => ({
 })
 const summaryText = (text: string) => ({ type: 'summary_text', text })
 
-/** The entries that a client has collected from an answer with these items. */
+/** Returns the entries that a client collects from an answer with these items. */
 function collected(output: unknown[], slug: string): ReasoningDetail[] {
   const details: ReasoningDetail[] = []
   const given: TextPart[] = parts({ id: 'r', status: 'completed', output }, textCall(), at(slug))
@@ -35,29 +35,26 @@ function collected(output: unknown[], slug: string): ReasoningDetail[] {
 }
 
 describe('trap 97: reasoning that is sent back', () => {
-  test.each(['openai', 'azure', 'xai', 'local'])(
-    'is what %s gave, item by item, in order',
-    slug => {
-      const items = [
-        {
-          type: 'reasoning',
-          id: 'rs_1',
-          summary: [summaryText('**One**'), summaryText('**Two**')],
-          encrypted_content: 'gAAA',
-        },
-        { type: 'reasoning', id: 'rs_2', summary: [], encrypted_content: 'gBBB' },
-        {
-          type: 'reasoning',
-          id: 'rs_3',
-          summary: [summaryText('**Three**')],
-          encrypted_content: 'gCCC',
-        },
-      ]
-      expect(back(collected(items, slug), slug)).toEqual(items)
-    },
-  )
+  test.each(['openai', 'azure', 'xai', 'local'])('has the items of %s, in order', slug => {
+    const items = [
+      {
+        type: 'reasoning',
+        id: 'rs_1',
+        summary: [summaryText('**One**'), summaryText('**Two**')],
+        encrypted_content: 'gAAA',
+      },
+      { type: 'reasoning', id: 'rs_2', summary: [], encrypted_content: 'gBBB' },
+      {
+        type: 'reasoning',
+        id: 'rs_3',
+        summary: [summaryText('**Three**')],
+        encrypted_content: 'gCCC',
+      },
+    ]
+    expect(back(collected(items, slug), slug)).toEqual(items)
+  })
 
-  test('is the thinking itself where a server thinks in the open', () => {
+  test('is the thinking itself if the server does not encrypt it', () => {
     const items = [
       {
         type: 'reasoning',
@@ -69,7 +66,7 @@ describe('trap 97: reasoning that is sent back', () => {
     expect(back(collected(items, 'vllm'), 'vllm')).toEqual(items)
   })
 
-  test('has entries of one id as one item, and without ids ends an item with its encrypted content', () => {
+  test('joins entries of one id, and without ids ends an item with encrypted content', () => {
     expect(back([encrypted('gAAA', { id: 'rs_1' }), summary('One', { id: 'rs_1' })])).toEqual([
       { type: 'reasoning', id: 'rs_1', summary: [summaryText('One')], encrypted_content: 'gAAA' },
     ])
@@ -82,12 +79,12 @@ describe('trap 97: reasoning that is sent back', () => {
     ])
   })
 
-  test('is left out where it has no encrypted content: its id alone names what nobody kept', () => {
+  test('is left out without encrypted content, because no provider has stored it', () => {
     expect(back([summary('One', { id: 'rs_1' })])).toEqual([])
     expect(back([{ type: 'reasoning.text', text: 'Hm', id: 'rs_1', ...FORMAT }])).toEqual([])
   })
 
-  test('trap 96: goes to nobody but who made it', () => {
+  test('trap 96: goes only to the provider that made it', () => {
     const details = [encrypted('gAAA', { id: 'rs_1' })]
     expect(back(details, 'azure')).toEqual([])
     expect(back(details, 'xai')).toEqual([])
@@ -100,7 +97,7 @@ describe('trap 97: reasoning that is sent back', () => {
     expect(back(null)).toEqual([])
   })
 
-  test('is not fooled by entries of no sense', () => {
+  test('ignores malformed entries', () => {
     const odd = [
       encrypted('', { data: 7 }),
       summary('', { summary: null, id: 7 }),

@@ -6,7 +6,7 @@ import type { Tool, ToolChoice } from '../../../../src/core/language/tool.ts'
 import { request } from '../../../../src/core/protocols/openai-responses/request.ts'
 import { endpointOf, providerOf, textCall } from '../../../support/call.ts'
 
-/** What this model at this provider is sent. */
+/** Returns what this model at this provider is sent. */
 const sentTo = (slug: string, upstreamModel: string, call: Partial<TextCall> = {}) =>
   request(textCall(call), endpointOf({ provider: providerOf({ slug }), upstreamModel })).body
 
@@ -26,7 +26,7 @@ const weather: Tool = {
 }
 
 describe('the request', () => {
-  test('goes to /responses, whole, and nothing of the conversation is kept there', () => {
+  test('goes to /responses with the whole conversation, which is not stored there', () => {
     expect(
       request(
         textCall(),
@@ -43,12 +43,12 @@ describe('the request', () => {
     })
   })
 
-  test('says so when the answer shall be streamed', () => {
+  test('requests a stream', () => {
     expect(sent({ stream: true })).toMatchObject({ stream: true })
     expect(sent()).not.toHaveProperty('stream')
   })
 
-  test('carries unknown parameters as they came, none in place of a known one, and none that would keep a state', () => {
+  test('has unknown parameters, but none that replace known ones or store state', () => {
     const extra = {
       truncation: 'auto',
       max_tool_calls: 3,
@@ -69,7 +69,7 @@ describe('the request', () => {
       expect(body).not.toHaveProperty(name)
   })
 
-  test('does not carry the unknown parameters of another dialect, and adds to what a client of this one includes', () => {
+  test('has no unknown parameters of another dialect, and extends the client’s include', () => {
     expect(sent({ dialect: 'messages', extra: { container: 'x' } })).not.toHaveProperty('container')
     const extra = { include: ['web_search_call.action.sources'] }
     expect(sent({ dialect: 'responses', extra }).include).toEqual([
@@ -79,7 +79,7 @@ describe('the request', () => {
     expect(sent({ extra }).include).toEqual(['reasoning.encrypted_content'])
   })
 
-  test('leaves the call as it was', () => {
+  test('does not change the call', () => {
     const call = textCall({
       turns: [user('Hi')],
       tools: [weather],
@@ -92,7 +92,7 @@ describe('the request', () => {
 })
 
 describe('the input', () => {
-  test('has the turns in their order, instructions in their places', () => {
+  test('has the messages in order, instructions in their positions', () => {
     const system: Turn = { role: 'system', blocks: [{ type: 'text', text: 'Be brief' }] }
     expect(inputOf(system, user('Hi'), { ...system, role: 'developer' })).toEqual([
       message('system', inputText('Be brief')),
@@ -101,13 +101,13 @@ describe('the input', () => {
     ])
   })
 
-  test('trap 6: a server that knows no developers is told by the system', () => {
+  test('trap 6: has system instead of developer messages for servers without that role', () => {
     const turns: Turn[] = [{ role: 'developer', blocks: [{ type: 'text', text: 'Be brief' }] }]
     expect(sentTo('vllm', 'qwen3', { turns }).input).toMatchObject([{ role: 'system' }])
     expect(sentTo('xai', 'grok-4', { turns }).input).toMatchObject([{ role: 'system' }])
   })
 
-  test('has pictures, sound and documents', () => {
+  test('has images, audio and documents', () => {
     const turn: Turn = {
       role: 'user',
       blocks: [
@@ -147,7 +147,7 @@ describe('the input', () => {
     ])
   })
 
-  test('has the model’s turns in order: what it thought, said and called', () => {
+  test('has the model’s reasoning, content and calls in order', () => {
     const turn: Turn = {
       role: 'assistant',
       extra: { phase: 'commentary' },
@@ -204,7 +204,7 @@ describe('the input', () => {
     blocks: [{ type: 'tool-call', id: 'call_1', name: 'weather', input: '{}' }],
   }
 
-  test('trap 17: pictures in a result stay in it', () => {
+  test('trap 17: keeps images in results', () => {
     const blocks: Turn['blocks'] = [
       { type: 'text', text: 'Here' },
       { type: 'image', url: 'data:image/png;base64,AAAA' },
@@ -222,7 +222,7 @@ describe('the input', () => {
     ])
   })
 
-  test('trap 2: a call without a result gets one, and a result without a call is the user’s text', () => {
+  test('trap 2: adds missing results, and makes a result without a call the user’s text', () => {
     expect(inputOf(called, user('And?'))).toEqual([
       { type: 'function_call', call_id: 'call_1', name: 'weather', arguments: '{}' },
       { type: 'function_call_output', call_id: 'call_1', output: 'The tool gave no result.' },
@@ -233,7 +233,7 @@ describe('the input', () => {
     ).toEqual([message('user', inputText('Sun'))])
   })
 
-  test('trap 21: an id that is too long is shortened, for the call and its result alike', () => {
+  test('trap 21: shortens long ids, for the call and its result alike', () => {
     const id = `call_${'x'.repeat(60)}|fc_${'y'.repeat(20)}`
     const turns: Turn[] = [
       { role: 'assistant', blocks: [{ type: 'tool-call', id, name: 'weather', input: '{}' }] },
@@ -244,7 +244,7 @@ describe('the input', () => {
     expect(result?.call_id).toBe(call?.call_id ?? '')
   })
 
-  test('trap 9: a turn that holds nothing but reasoning is left out', () => {
+  test('trap 9: leaves out a message with nothing but reasoning', () => {
     const details = [
       { type: 'reasoning.encrypted', data: 'gAAA', id: 'rs_1', format: 'openai-responses-v1' },
     ]
@@ -256,7 +256,7 @@ describe('the input', () => {
     ).toEqual([message('user', inputText('Hi'))])
   })
 
-  test('has items and content of its own dialect as they came, and refuses another’s by name', () => {
+  test('keeps items and content of its own dialect, and refuses another’s by name', () => {
     const search = { type: 'web_search_call', id: 'ws_1', status: 'completed' }
     const part = { type: 'input_text', text: 'Hi', unknown: true }
     const own = [search, part].map(
@@ -284,7 +284,7 @@ describe('the input', () => {
 })
 
 describe('tools', () => {
-  test('are flat, and strict only where the client said so', () => {
+  test('are flat, and strict only if the client says so', () => {
     const strict = { ...weather, strict: true } as const
     const undecided = { ...weather, strict: null } as const
     expect(toolsOf(weather, strict, undecided)).toEqual([
@@ -303,13 +303,13 @@ describe('tools', () => {
     ])
   })
 
-  test('trap 42: without parameters they take an empty object', () => {
+  test('trap 42: without parameters have those of an empty object', () => {
     expect(toolsOf({ type: 'function', name: 'now' })).toMatchObject([
       { parameters: { type: 'object', properties: {} } },
     ])
   })
 
-  test('trap 22: names that OpenAI refuses are replaced, in choice and history alike', () => {
+  test('trap 22: have allowed names, in choice and history alike', () => {
     const tools: Tool[] = [{ type: 'function', name: 'files.read' }]
     const turns: Turn[] = [
       {
@@ -329,7 +329,7 @@ describe('tools', () => {
     })
   })
 
-  test('trap 35: tools of this dialect go as they are, another’s are refused by name', () => {
+  test('trap 35: of this dialect are sent unchanged, another’s are refused by name', () => {
     const mcp = { type: 'mcp', server_label: 'x' }
     expect(
       sent({ dialect: 'responses', tools: [{ type: 'other', dialect: 'responses', value: mcp }] })
@@ -339,7 +339,7 @@ describe('tools', () => {
     expect(() => toolsOf(weather, bash)).toThrow('tools.1: bash_20250124 is a tool')
   })
 
-  test('a search that is asked for by a parameter, or by the chat API’s shorthand, is the provider’s own tool', () => {
+  test('include the provider’s own search for a parameter or the chat API’s shorthand', () => {
     const user_location = { type: 'approximate', approximate: { country: 'FR' } }
     expect(
       asked({ web_search_options: { search_context_size: 'low', user_location } }).tools,
@@ -361,7 +361,7 @@ describe('tools', () => {
     expect(sent({ tools: [shorthand], params: { web_search_options: {} } }).tools).toHaveLength(1)
   })
 
-  test('pictures in the answer are asked for by a tool', () => {
+  test('include the provider’s own for images in the answer', () => {
     expect(asked({ modalities: ['image', 'text'] }).tools).toEqual([{ type: 'image_generation' }])
   })
 
@@ -392,15 +392,15 @@ describe('tools', () => {
     })
   })
 
-  test('without them there is nothing to choose', () => {
+  test('without any, no choice is sent', () => {
     const body = asked({ tool_choice: 'auto', parallel_tool_calls: true })
     for (const name of ['tools', 'tool_choice', 'parallel_tool_calls'])
       expect(body).not.toHaveProperty(name)
   })
 })
 
-describe('the form of the text', () => {
-  test('trap 44: a schema is flat', () => {
+describe('the text options', () => {
+  test('trap 44: have a flat schema', () => {
     const json_schema = {
       name: 'city',
       description: 'One',
@@ -427,7 +427,7 @@ describe('the form of the text', () => {
     })
   })
 
-  test('trap 45: json_object needs the word in the input, and gets it where nobody has said it', () => {
+  test('trap 45: json_object adds an instruction if the input does not mention JSON', () => {
     const params: Params = { response_format: { type: 'json_object' } }
     expect(sent({ params }).input).toEqual([
       message('developer', inputText('Answer in JSON.')),
@@ -438,7 +438,7 @@ describe('the form of the text', () => {
 })
 
 describe('parameters', () => {
-  test('go under their names here; those that have no word are left out', () => {
+  test('have this API’s names; those that it does not have are left out', () => {
     const body = asked({
       max_tokens: 100,
       prompt_cache_key: 'k',
@@ -462,13 +462,13 @@ describe('parameters', () => {
     })
   })
 
-  test('the end user is called what the provider calls him', () => {
+  test('the end user has the provider’s field', () => {
     expect(sent({ user: 'u' })).toMatchObject({ safety_identifier: 'u' })
     expect(sentTo('azure', 'gpt-5', { user: 'u' })).toMatchObject({ user: 'u' })
     expect(sentTo('local', 'qwen3', { user: 'u' })).toMatchObject({ user: 'u' })
   })
 
-  test('an output bound below the least that OpenAI takes is raised to it', () => {
+  test('an output bound below OpenAI’s minimum is raised to it', () => {
     expect(asked({ max_tokens: 1 })).toMatchObject({ max_output_tokens: 16 })
     expect(asked({ max_tokens: 1 }, 'qwen3', 'local')).toMatchObject({ max_output_tokens: 1 })
   })
@@ -486,7 +486,7 @@ describe('parameters', () => {
     ['grok-4', 'xai', {}, true],
     ['qwen3', 'local', {}, true],
     ['openai/gpt-5', 'local', {}, false],
-  ])('trap 49: %s at %s with %j takes a temperature: %p', (model, slug, params, takes) => {
+  ])('trap 49: %s at %s with %j accepts a temperature: %p', (model, slug, params, takes) => {
     const body = asked({ ...params, temperature: 0.5, top_p: 0.9 }, model, slug)
     expect(['temperature', 'top_p'].map(name => name in body)).toEqual([takes, takes])
   })
@@ -508,11 +508,11 @@ describe('parameters', () => {
     ['gpt-99', { effort: 'max' }, { effort: 'max', summary: 'auto' }],
     ['gpt-4o', { effort: 'high' }, undefined],
     ['gpt-5', undefined, undefined],
-  ])('%s wished %j is asked for %j', (model, reasoning, expected) => {
+  ])('%s with %j requested gets %j', (model, reasoning, expected) => {
     expect(asked(reasoning ? { reasoning } : {}, model).reasoning).toEqual(expected)
   })
 
-  test('reasoning is asked of others as they take it', () => {
+  test('other servers get reasoning in their own way', () => {
     expect(asked({ reasoning: { effort: 'high' } }, 'grok-4', 'xai')).not.toHaveProperty(
       'reasoning',
     )
@@ -531,11 +531,11 @@ describe('parameters', () => {
     ['grok-4', 'xai', ['reasoning.encrypted_content']],
     ['gpt-4o', 'openai', undefined],
     ['qwen3', 'vllm', undefined],
-  ])('%s at %s is asked for its reasoning to send back: %j', (model, slug, include) => {
+  ])('%s at %s includes its reasoning to send back: %j', (model, slug, include) => {
     expect(asked({}, model, slug).include).toEqual(include)
   })
 
-  test('trap 51: logprobs are asked for by including them, where the model has them', () => {
+  test('trap 51: logprobs are requested by include, if the model has them', () => {
     expect(asked({ logprobs: true, top_logprobs: 3 }, 'gpt-4o')).toMatchObject({
       top_logprobs: 3,
       include: ['message.output_text.logprobs'],
@@ -548,7 +548,7 @@ describe('parameters', () => {
     expect(asked({ logprobs: true, top_logprobs: 3 }, 'gpt-5')).not.toHaveProperty('top_logprobs')
   })
 
-  test('verbosity is only for models that know it', () => {
+  test('verbosity is sent only to models that know it', () => {
     expect(asked({ verbosity: 'low' }, 'gpt-4o')).not.toHaveProperty('text')
   })
 })

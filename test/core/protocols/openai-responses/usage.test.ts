@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { inputTokens, outputTokens } from '../../../../src/core/language/usage.ts'
 import { usageOf } from '../../../../src/core/protocols/openai-responses/usage.ts'
 
-describe('usageOf', () => {
-  test('trap 85: what came from the cache and what was written to it is taken out of the input', () => {
+describe('readUsage', () => {
+  test('trap 85: cache reads and cache writes are subtracted from the input', () => {
     const given = {
       input_tokens: 100,
       input_tokens_details: { cached_tokens: 60, cache_write_tokens: 10 },
@@ -18,7 +18,7 @@ describe('usageOf', () => {
     })
   })
 
-  test('more from the cache than in all is a cache that was counted apart', () => {
+  test('more cached tokens than input tokens means that they are counted separately', () => {
     const usage = usageOf(
       { input_tokens: 10, input_tokens_details: { cached_tokens: 25 }, output_tokens: 1 },
       0,
@@ -27,7 +27,7 @@ describe('usageOf', () => {
     expect(usage && inputTokens(usage)).toBe(35)
   })
 
-  test('more reasoning than output is only as much as there is', () => {
+  test('more reasoning than output counts only as much as the output', () => {
     const usage = usageOf(
       { input_tokens: 1, output_tokens: 5, output_tokens_details: { reasoning_tokens: 9 } },
       0,
@@ -44,7 +44,7 @@ describe('usageOf', () => {
     { input_tokens: -1, output_tokens: 2 },
     { input_tokens: 1.5, output_tokens: 2 },
     { input_tokens: 1 },
-  ])('%j is no count', given => {
+  ])('%j is no usage', given => {
     expect(usageOf(given, 0)).toBeUndefined()
   })
 })
