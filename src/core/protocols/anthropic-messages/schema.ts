@@ -114,14 +114,11 @@ function isOpen(
     !schema.$ref
   )
     return true
-  return Object.entries(schema).some(([name, value]) =>
-    isOpenMember(name, value, within, refs, depth + 1),
-  )
+  return Object.entries(schema).some(member => isOpenMember(member, within, refs, depth + 1))
 }
 
 function isOpenMember(
-  name: string,
-  value: unknown,
+  [name, value]: [string, unknown],
   within: string,
   refs: Map<string, string[]>,
   depth: number,

@@ -23,7 +23,8 @@ export function toolingOf(
   names: ToolNames,
   format: Format,
 ): Tooling {
-  const tools = call.tools.flatMap((tool, i) => definitionsOf(tool, i, call, endpoint, names))
+  const context = { call, endpoint, names }
+  const tools = call.tools.flatMap((tool, i) => definitionsOf(tool, i, context))
   const isAsked =
     call.params.web_search_options !== undefined && tools.every(tool => tool.name !== SEARCH)
   if (isAsked && searchesItself(endpoint)) tools.push(webSearch(call.params.web_search_options))
@@ -46,26 +47,22 @@ function allowedOf(tools: Json[], choice: ToolChoice | undefined, names: ToolNam
 const searchesItself = (endpoint: Endpoint): boolean =>
   isAnthropic(endpoint) || endpoint.protocol === VERTEX
 
-function definitionsOf(
-  tool: Tool,
-  at: number,
-  call: TextCall,
-  endpoint: Endpoint,
-  names: ToolNames,
-): Json[] {
-  if (tool.type === 'function') return [definitionOf(tool, call, endpoint, names)]
+/** What the definition of a tool depends on. */
+interface ToolContext {
+  call: TextCall
+  endpoint: Endpoint
+  names: ToolNames
+}
+
+function definitionsOf(tool: Tool, at: number, context: ToolContext): Json[] {
+  if (tool.type === 'function') return [definitionOf(tool, context)]
   const value = isObject(tool.value) ? tool.value : {}
   if (isNative(tool, NATIVE)) return [{ ...value }]
-  if (isWebSearch(value) && searchesItself(endpoint)) return [webSearch(value)]
+  if (isWebSearch(value) && searchesItself(context.endpoint)) return [webSearch(value)]
   throw foreignTool(value, at)
 }
 
-function definitionOf(
-  tool: FunctionTool,
-  call: TextCall,
-  endpoint: Endpoint,
-  names: ToolNames,
-): Json {
+function definitionOf(tool: FunctionTool, { call, endpoint, names }: ToolContext): Json {
   const { name, description, parameters, strict, cache_control, extra } = tool
   return {
     ...(isNative(call, NATIVE) ? extra : {}),

@@ -1,25 +1,21 @@
-import type { Endpoint } from '../../catalog/models.ts'
 import { GatewayError, invalid } from '../../errors.ts'
 import { dataUrl, isDataUrl, type Media } from '../../kernel/data-url.ts'
 import { type Json, own, text } from '../../kernel/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl } from '../../language/message.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
-import type { Conversation, Message, ToolResult } from '../conversation.ts'
+import type { Message, ToolResult } from '../conversation.ts'
 import { foreignContent } from '../native.ts'
 import { ownDetails } from '../reasoning.ts'
 import { fittedId, inputObject, type NameRules, nineLetters, ToolNames } from '../tools.ts'
 import { AUDIO, DOCUMENTS, type Family, familyOf, IMAGES, VIDEOS } from './capabilities.data.ts'
-import type { Format } from './request.ts'
+import type { Format, RequestInputs } from './request.ts'
 import type { Tooling } from './tools.ts'
 
 /** What is said, with its cache points: tools, system and messages. */
 export function saidOf(
-  call: TextCall,
-  endpoint: Endpoint,
-  { system, messages }: Conversation,
+  { call, endpoint, conversation: { system, messages }, format }: RequestInputs,
   { toolConfig }: Tooling,
-  format: Format,
 ): Json {
   const family = familyOf(endpoint)
   const content = new Content(namesOf(call), family)

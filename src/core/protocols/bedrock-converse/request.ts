@@ -11,7 +11,7 @@ import { readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { effortOf } from '../reasoning.ts'
 import { BETAS, type Family, familyOf, named } from './capabilities.data.ts'
-import { namesOf, saidOf } from './messages.ts'
+import { saidOf } from './messages.ts'
 import { forcesTools, isForcing, toolingOf } from './tools.ts'
 
 /** The call as a request of Converse. Throws 400 for what it has no word for. */
@@ -26,7 +26,8 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const conversation = begunByUser(conversationOf(call.turns))
   const isPrefilled = prefills(conversation, endpoint)
   const format = formatOf(call, endpoint)
-  const tooling = toolingOf(call, endpoint, namesOf(call), format, conversation)
+  const inputs = { call, endpoint, conversation, format }
+  const tooling = toolingOf(inputs)
   const inference = inferenceOf(
     call,
     endpoint,
@@ -36,7 +37,7 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
   const extra = readExtra(call)
   return {
     ...extra,
-    ...saidOf(call, endpoint, conversation, tooling, format),
+    ...saidOf(inputs, tooling),
     ...merged('inferenceConfig', extra, inference.config),
     ...merged('additionalModelRequestFields', extra, {
       ...inference.fields,
@@ -46,6 +47,14 @@ function bodyOf(call: TextCall, endpoint: Endpoint): Json {
     ...stopPaths(call, endpoint),
     ...tierOf(call),
   }
+}
+
+/** What a request is made of. */
+export interface RequestInputs {
+  call: TextCall
+  endpoint: Endpoint
+  conversation: Conversation
+  format: Format
 }
 
 /** Whether the answer is begun by the caller. Throws 400 where the model would not go on with it. */

@@ -8,8 +8,8 @@ import type { Conversation } from '../conversation.ts'
 import { type FunctionTool, functionOf } from '../native.ts'
 import type { ToolNames } from '../tools.ts'
 import { familyOf, named } from './capabilities.data.ts'
-import { cachePoint } from './messages.ts'
-import type { Format } from './request.ts'
+import { cachePoint, namesOf } from './messages.ts'
+import type { Format, RequestInputs } from './request.ts'
 
 /** Whether the model may be made to call a tool. */
 export const forcesTools = (endpoint: Endpoint): boolean => {
@@ -37,17 +37,12 @@ export interface Tooling {
  * "no tool": then there are none. But a conversation with calls in it must have some (translation traps 4, 27), so the tools
  * that were called are named there, with a word that they are gone.
  */
-export function toolingOf(
-  call: TextCall,
-  endpoint: Endpoint,
-  names: ToolNames,
-  format: Format,
-  told: Conversation,
-): Tooling {
+export function toolingOf({ call, endpoint, conversation, format }: RequestInputs): Tooling {
+  const names = namesOf(call)
   const offered = offeredTo(call, endpoint, format).flatMap(tool => specOf(tool, endpoint, names))
   if (format.by === 'tool') return withAnswerTool(offered, endpoint, format)
   if (offered.length > 0) return chosen(offered, call, endpoint, names)
-  const gone = [...calledIn(told)].map(name => goneSpec(names.sent(name)))
+  const gone = [...calledIn(conversation)].map(name => goneSpec(names.sent(name)))
   return gone.length > 0 ? { toolConfig: { tools: gone } } : {}
 }
 

@@ -160,16 +160,10 @@ export class Candidate {
     const name = text(given.name) ?? ''
     // The client never sees this call, so there is nothing that its signature could go back to.
     if (name === this.#reading.answerTool) this.#say(input, parts)
-    else if (this.#calls < MOST_CALLS) this.#callTool(name, given, input, signature, parts)
+    else if (this.#calls < MOST_CALLS) this.#callTool(given, input, signature, parts)
   }
 
-  #callTool(
-    name: string,
-    given: Json,
-    input: string,
-    signature: string | null,
-    parts: TextPart[],
-  ): void {
+  #callTool(given: Json, input: string, signature: string | null, parts: TextPart[]): void {
     const index = this.#calls
     // Google's older models and Vertex give none.
     const id = text(given.id) || ownId(this.#reading.call, `${this.#choice}_${index}`)
@@ -181,7 +175,7 @@ export class Candidate {
       choice: this.#choice,
       index,
       id,
-      name: this.#reading.given(name),
+      name: this.#reading.given(text(given.name) ?? ''),
     })
     parts.push({ type: 'tool-call-delta', choice: this.#choice, index, input })
     if (signature !== null) this.#sign(signature, id, parts)

@@ -18,16 +18,7 @@ export function toolsOf(
 ): Json {
   const { jsonSchema: isPlain, search } = capabilitiesOf(endpoint)
   const declared = call.tools.map((given, i) => declaration(given, i, names, isPlain))
-  if (tool)
-    declared.push(
-      declarationOf(
-        tool.name,
-        tool.description,
-        tool.schema,
-        'response_format.json_schema.schema',
-        isPlain,
-      ),
-    )
+  if (tool) declared.push(declarationOf(tool, 'response_format.json_schema.schema', isPlain))
   if (declared.length === 0)
     return search && call.params.web_search_options ? { tools: [{ googleSearch: {} }] } : {}
   const functionCallingConfig = tool
@@ -45,20 +36,19 @@ export const searches = (call: TextCall, endpoint: Endpoint): boolean =>
 
 function declaration(tool: Tool, at: number, names: ToolNames, isPlain: boolean): Json {
   const { name, description, parameters } = functionOf(tool, at)
-  return declarationOf(
-    names.sent(name),
-    description,
-    parameters,
-    `tools.${at}.function.parameters`,
-    isPlain,
-  )
+  const declared = { name: names.sent(name), description, schema: parameters }
+  return declarationOf(declared, `tools.${at}.function.parameters`, isPlain)
+}
+
+interface Declaration {
+  name: string
+  description: string | undefined
+  schema: unknown
 }
 
 // A function without parameters has no schema there: one of an object without members is refused.
 function declarationOf(
-  name: string,
-  description = '',
-  schema: unknown,
+  { name, description = '', schema }: Declaration,
   field: string,
   isPlain: boolean,
 ): Json {
