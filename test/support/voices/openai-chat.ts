@@ -19,7 +19,7 @@ interface Message {
   tool_call_id?: string
 }
 
-/** OpenAI's chat completions, with reasoning as the servers that have it tell it. */
+/** OpenAI's chat completions, with reasoning in the form that compatible servers use. */
 export const openaiChat: Voice = {
   streamType: 'text/event-stream',
   heard(body) {

@@ -102,7 +102,8 @@ function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
   if (last?.role !== 'assistant' || last.blocks.at(-1)?.type === 'other') return false
   if (!capabilitiesOf(endpoint).prefill)
     throw invalid(
-      'messages: the model goes on with no answer that was begun for it; the last message must be the user’s',
+      'messages: the model does not continue a prefilled answer; ' +
+        'the last message must be the user’s',
       'messages',
     )
   return true

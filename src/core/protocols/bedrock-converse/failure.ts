@@ -3,9 +3,9 @@ import { isObject, own, text } from '../../kernel/json.ts'
 import { type Codes, failureOf } from '../failure.ts'
 
 /**
- * The status of each exception (API reference, Converse, Errors). Two differ from Bedrock's own. An
- * exceeded quota comes as 400, but waiting helps, so it is a 429. A model that is still loading
- * comes as 429, but that is the provider's failure, so it is a 503.
+ * The status that each exception stands for (API reference, Converse, Errors). It differs from
+ * Bedrock's own in places. An exceeded quota comes as 400, but waiting helps. A model that is still
+ * loading comes as 429, but that is the provider's failure.
  */
 const STATUSES: Record<string, number> = {
   AccessDeniedException: 403,

@@ -52,7 +52,7 @@ function systemOf(system: Block[], format: Format, family: Family): Json[] {
 
 function instructionOf(block: Block, family: Family): Json[] {
   if (block.type !== 'text')
-    throw invalid('messages: the provider takes instructions in words only', 'messages')
+    throw invalid('messages: the provider takes text instructions only', 'messages')
   return [{ text: block.text }, ...cachePoint(block.cache_control, family)]
 }
 
@@ -102,10 +102,7 @@ class Content {
   // Images and videos may come as files too.
   #file({ file: { filename, file_data }, citations }: Extract<Block, { type: 'file' }>): Json {
     if (file_data === undefined)
-      throw invalid(
-        'messages: the provider takes files by what they hold only, not by an id',
-        'messages',
-      )
+      throw invalid('messages: the provider takes files as inline data only, not by id', 'messages')
     const media = mediaOf(file_data)
     if (Object.hasOwn(IMAGES, media.media_type)) return imageOf(media)
     if (Object.hasOwn(VIDEOS, media.media_type)) return videoOf(media)
@@ -150,10 +147,7 @@ function markOf(block: Block | ToolResult): CacheControl | undefined {
 
 function mediaOf(url: string): Media {
   if (!isDataUrl(url))
-    throw invalid(
-      'messages: the provider takes media by what they hold only, not by URL',
-      'messages',
-    )
+    throw invalid('messages: the provider takes media as inline data only, not by URL', 'messages')
   return dataUrl(url, 'messages')
 }
 
@@ -162,7 +156,7 @@ function imageOf({ media_type, data }: Media): Json {
   if (format === undefined)
     throw new GatewayError(
       'unsupported_image_format',
-      'The provider takes JPEG, PNG, GIF and WebP pictures only',
+      'The provider takes JPEG, PNG, GIF and WebP images only',
     )
   return { image: { format, source: { bytes: data } } }
 }
@@ -176,7 +170,7 @@ function videoOf({ media_type, data }: Media): Json {
 
 function audioOf(format: string, data: string): Json {
   if (!AUDIO.has(format))
-    throw invalid('messages: the provider does not take sound of this format', 'messages')
+    throw invalid('messages: the provider does not take audio of this format', 'messages')
   return { audio: { format, source: { bytes: data } } }
 }
 

@@ -17,7 +17,9 @@ import { forcesTools, isForcing, toolingOf } from './tools.ts'
 /** Builds a Converse request. Throws 400 for what the API has no form for. */
 export const request = (call: TextCall, endpoint: Endpoint): UpstreamRequest => ({
   // Model names contain colons, and those of inference profiles contain slashes.
-  path: `/model/${encodeURIComponent(endpoint.upstreamModel)}/${call.stream ? 'converse-stream' : 'converse'}`,
+  path:
+    `/model/${encodeURIComponent(endpoint.upstreamModel)}/` +
+    (call.stream ? 'converse-stream' : 'converse'),
   body: bodyOf(call, endpoint),
 })
 
@@ -66,7 +68,8 @@ function prefills({ messages }: Conversation, endpoint: Endpoint): boolean {
   const family = familyOf(endpoint)
   if (!(family.thinking === 'claude' ? capabilitiesOf(named(endpoint)).prefill : family.prefill))
     throw invalid(
-      'messages: the model goes on with no answer that was begun for it; the last message must be the user’s',
+      'messages: the model does not continue a prefilled answer; ' +
+        'the last message must be the user’s',
       'messages',
     )
   return true

@@ -124,7 +124,7 @@ function documentOf({ filename, file_data }: File) {
   const file =
     file_data !== undefined && isDataUrl(file_data) ? dataUrl(file_data, 'file_data') : undefined
   if (!file || !TEXTUAL.test(file.media_type))
-    throw invalid('file: expected a file of text for this model’s provider', 'file')
+    throw invalid('file: expected a text file for this model’s provider', 'file')
   return { data: { ...(filename === undefined ? {} : { title: filename }), text: textOf(file) } }
 }
 

@@ -9,7 +9,10 @@ import { capabilitiesOf } from './capabilities.data.ts'
 import type { Format } from './request.ts'
 import { jsonSchema, reducedSchema } from './schema.ts'
 
-/** The functions of the call, all in one entry, for some models refuse several; and what the model may do with them. */
+/**
+ * Renders the functions of the call and the choice between them. All functions go into one entry,
+ * because some models refuse several.
+ */
 export function toolsOf(
   call: TextCall,
   endpoint: Endpoint,
@@ -30,7 +33,10 @@ export function toolsOf(
   }
 }
 
-/** Whether it searches, which it does as it likes and beside no functions. */
+/**
+ * Tells whether the model can search the web as the call asks. It takes no options, and cannot be
+ * combined with functions.
+ */
 export const searches = (call: TextCall, endpoint: Endpoint): boolean =>
   capabilitiesOf(endpoint).search && call.tools.length === 0 && searchesBy(call, [])
 
@@ -46,7 +52,8 @@ interface Declaration {
   schema: unknown
 }
 
-// A function without parameters has no schema there: one of an object without members is refused.
+// A function without parameters gets no schema, because an object schema without properties is
+// refused.
 function declarationOf(
   { name, description = '', schema }: Declaration,
   field: string,
@@ -73,6 +80,7 @@ function choiceOf(choice: ToolChoice | undefined, names: ToolNames): Json | unde
   return name === undefined ? undefined : { mode: 'ANY', allowedFunctionNames: [names.sent(name)] }
 }
 
-// The answer is a call, so the model must make one; only this one where it may call none of the client's.
+// The answer is a function call, so the model must make one. If the client allows none of its own,
+// only this one is allowed.
 const forcing = (name: string, choice: ToolChoice | undefined): Json =>
   choice === 'none' ? { mode: 'ANY', allowedFunctionNames: [name] } : { mode: 'ANY' }
