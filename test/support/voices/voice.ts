@@ -85,10 +85,10 @@ export const nothingHeard = (): Heard => ({
 export const sse = (events: object[], named = false): Uint8Array =>
   Buffer.from(
     events
-      .map(
-        event =>
-          `${named ? `event: ${(event as { type: string }).type}\n` : ''}data: ${JSON.stringify(event)}\n\n`,
-      )
+      .map(event => {
+        const name = named ? `event: ${(event as { type: string }).type}\n` : ''
+        return `${name}data: ${JSON.stringify(event)}\n\n`
+      })
       .join(''),
   )
 

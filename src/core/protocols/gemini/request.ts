@@ -75,7 +75,7 @@ const MOST_LOGPROBS = 20
 
 /**
  * Builds the `generationConfig` from the call's parameters and the members for the answer format
- * (`form`). Other parameters have no equivalent.
+ * (`format`). Other parameters have no equivalent.
  */
 function generationConfig(call: TextCall, endpoint: Endpoint, form: Json): Json {
   const { params } = call
