@@ -31,13 +31,13 @@ export class VoiceServer {
   /** Returns the last request to the provider with this protocol. Throws if there was none. */
   heardBy(protocol: string): Heard {
     const heard = this.#heard.get(protocol)
-    if (!heard) throw new Error(`${protocol} was not asked`)
+    if (!heard) throw new Error(`${protocol} received no request`)
     return heard
   }
 
   /** Returns a URL that serves an image with these bytes. */
   picture(base64: string): string {
-    return `http://127.0.0.1:${this.#server.port}/picture/${encodeURIComponent(base64)}`
+    return `http://127.0.0.1:${this.#server.port}/image/${encodeURIComponent(base64)}`
   }
 
   /** Stops listening and drops every connection. */
@@ -47,7 +47,7 @@ export class VoiceServer {
 
   async #answer(request: Request): Promise<Response> {
     const [, protocol = '', ...path] = new URL(request.url).pathname.split('/')
-    if (protocol === 'picture')
+    if (protocol === 'image')
       return new Response(Buffer.from(decodeURIComponent(path.join('/')), 'base64'))
     const voice = voices[protocol]
     const body = parseExact(await request.text()) as Json
@@ -55,7 +55,7 @@ export class VoiceServer {
     const scene = this.#scenes[model]
     if (!voice || !scene)
       return Response.json(
-        { error: { message: `Nobody plays ${model} in ${protocol}` } },
+        { error: { message: `No scenario ${model} in ${protocol}` } },
         { status: 404 },
       )
     const heard = voice.heard(body)

@@ -84,7 +84,7 @@ const answer = (parts: Part[], finishReason: string | null) => ({
     candidatesTokenCount: TOKENS.output,
     totalTokenCount: TOKENS.input + TOKENS.output,
   },
-  modelVersion: 'voice',
+  modelVersion: 'scripted',
   responseId: 'r1',
 })
 

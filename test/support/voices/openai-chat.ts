@@ -82,7 +82,7 @@ export const openaiChat: Voice = {
   },
 }
 
-const HEAD = { id: 'chatcmpl-1', created: 1_770_000_000, model: 'voice' }
+const HEAD = { id: 'chatcmpl-1', created: 1_770_000_000, model: 'scripted' }
 const FINISH = {
   stop: 'stop',
   length: 'length',
